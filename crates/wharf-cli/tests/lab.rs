@@ -254,7 +254,7 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     let svg = std::fs::read_to_string(folder.join("new/bulk-model-published.svg")).unwrap();
     assert!(svg.starts_with("<svg") && page.contains(&svg), "the picture is a file, too");
     assert!(svg.contains("<title>bulk: ours, as a multiple of what was published</title>"), "{svg}");
-    assert!(!page.contains("<th>"), "a head says of what it is one");
+    assert!(!page.contains("<th>"), "a header cell has a scope");
     let file = folder.join("file");
     std::fs::write(&file, "").unwrap();
     let args: Vec<&str> = SHORT.iter().copied().chain(["--report", file.to_str().unwrap()]).collect();

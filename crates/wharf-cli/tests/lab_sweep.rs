@@ -41,7 +41,7 @@ fn a_sweep_that_was_cut_off_anywhere_goes_on_to_the_same_file() {
     }
     let other = wharf(&words(&sweep_into(&cut, "3000000")));
     assert!(other.code == Some(1) && other.stderr.contains("give another --out"), "{other:?}");
-    assert_eq!(std::fs::read(&cut).unwrap(), wanted, "what is there is left alone");
+    assert_eq!(std::fs::read(&cut).unwrap(), wanted, "the file stays as it is");
     std::fs::write(&cut, "no line of ours\n").unwrap();
     assert!(wharf(&words(&sweep_into(&cut, "2000000"))).stderr.contains("no line of a sweep"));
     // Two machines have the same points between them as one.
@@ -74,7 +74,7 @@ fn a_point_that_failed_is_run_again() {
         })
         .collect();
     assert!(failed.contains("no memory"));
-    // And once more, after it came right, before the points were put in order.
+    // And once more with the repeated point behind, before the points are put in order.
     for before in [failed.clone(), failed + wanted.lines().nth(3).unwrap() + "\n"] {
         std::fs::write(&file, before).unwrap();
         let again = wharf(&words(&sweep_into(&file, "2000000")));
@@ -111,7 +111,7 @@ fn a_killed_sweep_neither_loses_nor_repeats_a_point() {
         child.kill().unwrap();
         child.wait().unwrap();
         let (lines, points) = points_in(&file);
-        assert!(kept.iter().all(|line| lines.contains(line)), "kill {kill}: what was done is as it was");
+        assert!(kept.iter().all(|line| lines.contains(line)), "kill {kill}: earlier lines stay as they are");
         let mut once = points.clone();
         once.sort_unstable();
         once.dedup();
@@ -125,14 +125,14 @@ fn a_killed_sweep_neither_loses_nor_repeats_a_point() {
     }
     assert_eq!(wharf(&words(&args)).code, Some(0));
     let (lines, points) = points_in(&file);
-    assert!(kept.iter().all(|line| lines.contains(line)), "what was done is as it was");
+    assert!(kept.iter().all(|line| lines.contains(line)), "earlier lines stay as they are");
     assert_eq!(points, (0..8).collect::<Vec<u64>>());
     assert_eq!(wharf(&words(&sweep_into(&whole, "20000000"))).code, Some(0));
     assert_eq!(std::fs::read(&file).unwrap(), std::fs::read(&whole).unwrap());
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A file that another sweep writes to, one that is none, and a link: told, or followed, and nothing is lost.
+/// A file of another sweep and anything but a file give an error; a link is followed. Nothing is lost.
 #[test]
 fn a_sweep_has_its_file_to_itself() {
     let folder = folder("alone");
@@ -146,7 +146,7 @@ fn a_sweep_has_its_file_to_itself() {
     rustix::fs::flock(&other, rustix::fs::FlockOperation::LockExclusive).unwrap();
     refused(&file, "another sweep");
     drop(other);
-    assert_eq!(std::fs::read(&file).unwrap(), b"", "what the other has is left alone");
+    assert_eq!(std::fs::read(&file).unwrap(), b"", "the other sweep's file stays as it is");
     std::os::unix::fs::symlink("points", &link).unwrap();
     assert_eq!(wharf(&words(&sweep_into(&link, "2000000"))).code, Some(0));
     assert!(link.symlink_metadata().unwrap().is_symlink(), "a link stays one");

@@ -2,7 +2,7 @@
 //!
 //! Each direction is a path of its own with its own discipline: a receive side hands arrivals to the sender of a transmit queue.
 //! Frames that cannot be sent yet wait, and the direction receives no more meanwhile. The device's own ring then fills, and the device
-//! drops and counts what does not fit. The forwarder never copies frames; a device may, within its own memory.
+//! drops and counts frames that do not fit. The forwarder never copies frames; a device may, within its own memory.
 //!
 //! ```text
 //!   A ── receive ──► Pass ── Sender ──► TxQueue (discipline, byte limit) ── transmit ──► B
@@ -170,7 +170,7 @@ impl Forward {
         self.directions.iter().all(Direction::is_over)
     }
 
-    /// Ends it: it receives no more, and sends what is inside for up to `grace`. The rest comes back unsent and is counted as returned.
+    /// Ends it: it receives no more, and sends the frames inside for up to `grace`. The rest comes back unsent and is counted as returned.
     /// The summaries have the devices' errors as they closed.
     pub fn finish(self, grace: Duration) -> Vec<Summary> {
         let Self { pollers, directions } = self;

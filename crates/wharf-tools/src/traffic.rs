@@ -2,7 +2,7 @@
 //!
 //! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`], or a [`Generator`]. [`Drive`] sends them at a [`Pace`], and
 //! [`Timed`] measures how well it is kept. At the other end a [`Receiver`] gives each frame to a [`Check`]. [`ReplayCheck`] and
-//! [`StampCheck`] know what must come next from each sender; [`Arrivals`] takes any traffic. A [`Recorder`] writes frames to a file.
+//! [`StampCheck`] know the next packet due from each sender; [`Arrivals`] takes any traffic. A [`Recorder`] writes frames to a file.
 //!
 //! Several senders share a capture by flow ([`flow_hash`]), so that the packets of one flow stay in order.
 

@@ -78,7 +78,7 @@ impl From<AnyDevice> for End {
     }
 }
 
-/// Returns what a device of `kind` does at `place`: both, or the one that it can, or that the place is for.
+/// Returns the directions of a device of `kind` at `place`: both, or the only one of the kind or the place.
 fn direction(kind: &Kind, place: Place) -> Direction {
     match place {
         _ if kind.can.both => Direction::Both,

@@ -42,7 +42,7 @@ impl Handoff {
         }
     }
 
-    /// Does what [`Handoff::start`] does, with another disk.
+    /// Works like [`Handoff::start`], with another disk.
     pub(super) fn start_to(
         &mut self, disk: impl Disk + Send + 'static, counts: Arc<TraceCounts>,
     ) -> io::Result<()> {

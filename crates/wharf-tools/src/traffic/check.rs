@@ -81,7 +81,7 @@ pub trait Check: Send {
     }
 }
 
-/// A check that knows what must arrive, and has findings.
+/// A check that knows the packets due, and has findings.
 pub trait Verify: Check {
     /// Returns the findings so far.
     fn findings(&self) -> &Findings;

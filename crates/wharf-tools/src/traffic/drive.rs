@@ -105,7 +105,7 @@ impl Submit for Sender {
     }
 }
 
-/// Drops what does not fit.
+/// Drops packets that do not fit.
 impl Submit for DropTail {
     fn sender(&mut self) -> &mut Sender {
         DropTail::sender(self)
@@ -168,7 +168,7 @@ impl<'a> Drive<'a> {
         self.run_failing(by, source, FailingMemory::default())
     }
 
-    /// Does what [`Drive::run`] does, with injected failures of takes from the pool.
+    /// Works like [`Drive::run`], with injected failures of takes from the pool.
     ///
     /// # Errors
     /// Those of [`Drive::run`].
@@ -301,7 +301,7 @@ fn write(
     Ok(())
 }
 
-/// Does what [`write`] does, up to the first frame that is shorter, and returns the number written. It leaves the frames' lengths alone,
+/// Works like [`write`], up to the first frame that is shorter, and returns the number written. It leaves the frames' lengths alone,
 /// so that facts known of the whole burst stay valid.
 #[inline]
 fn write_as_long(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> usize {

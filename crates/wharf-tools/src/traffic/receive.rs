@@ -118,7 +118,7 @@ impl<C: Check> Receiver<C> {
     /// Receives until the device has ended, the check is done, or `until`.
     ///
     /// # Errors
-    /// [`ReceiveError`]. What was received before has been checked.
+    /// [`ReceiveError`]. Packets received before that have been checked.
     pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), ReceiveError> {
         let (mut left, mut last) = (until.count, None);
         let mut idle = Idle::new(self.waits, &*self.device);

@@ -18,7 +18,7 @@ pub struct Split {
     senders: usize,
     order: Order,
     pub(super) lanes: Arc<[Lane]>,
-    /// The lane of a sender and of what keeps its order there.
+    /// The lane of a sender, and the key within which packets keep their order.
     by_key: Arc<HashMap<(usize, u64), usize>>,
 }
 
@@ -68,7 +68,7 @@ impl Split {
     }
 }
 
-/// Returns the sender of a frame, and what of it keeps its order.
+/// Returns the sender of a frame, and the key within which packets keep their order.
 fn key_of(frame: &[u8], senders: usize, order: Order) -> (usize, u64) {
     let kept = match order {
         Order::All => 0,

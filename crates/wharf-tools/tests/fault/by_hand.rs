@@ -9,7 +9,7 @@ use wharf_devices::wire::{WireSpec, wire};
 use wharf_mem::{Batch, Frame};
 use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec, INJECTED};
 
-/// A faulty device, frames for it, and what came back.
+/// A faulty device, frames for it, and the frames that came back.
 struct Rig {
     device: Fault<Box<dyn TxDevice>>,
     clock: Arc<TestClock>,
@@ -116,7 +116,7 @@ fn failing(faults: &str, group: u32, ring: u32) -> Vec<u32> {
 }
 
 #[test]
-fn the_same_seed_fails_the_same_frames_whatever_the_calls() {
+fn same_seed_fails_the_same_frames_by_any_calls() {
     let expected = failing("seed=3,error=2%", 1, 64);
     assert!((10..60).contains(&expected.len()), "{expected:?}");
     for (group, ring) in [(64, 64), (7, 4), (64, 2)] {
@@ -181,7 +181,7 @@ fn a_stall_takes_completes_and_receives_nothing_until_its_time_is_over() {
     assert!(!rig.transmit(true).stopped, "the first call goes");
     rig.offer(1);
     let stopped = rig.transmit(false);
-    assert_eq!(stopped, Transmitted { doorbell: true, stopped: true }, "and rings for what went before");
+    assert_eq!(stopped, Transmitted { doorbell: true, stopped: true }, "and rings for the frames before");
     assert_eq!((rig.batch.len(), rig.reap()), (1, (vec![], vec![])));
     assert!(rig.device.arm(), "nothing is due");
     rig.clock.set(999_999);

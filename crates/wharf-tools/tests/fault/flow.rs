@@ -14,7 +14,7 @@ use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
 
 const STEPS: usize = 10_000;
 
-/// The faults, or none, and what they count.
+/// The faults, or none, and their counts.
 struct Memory {
     spec: FaultSpec,
     counts: Arc<FaultCounts>,

@@ -99,14 +99,14 @@ prop_compose! {
         faults in any_faults(),
     ) -> Case {
         let direct = driver == Driver::Direct;
-        // A one-sender path ends with its device, and what is on a wire then ends with that.
+        // A one-sender path ends with its device, and frames on a wire end with it.
         let cut_at = cut_at.filter(|_| !direct || ring.is_none());
         let senders = if direct { 1 } else { senders };
         Case { driver, ring, senders, packets, bands, cut_at, frames, faults }
     }
 }
 
-/// A case that hangs takes a minute: no shrinking. What failed is printed whole, with its seed.
+/// A case that hangs takes a minute: no shrinking. A failed case is printed whole, with its seed.
 fn config() -> ProptestConfig {
     let cases = std::env::var("WHARF_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(60);
     ProptestConfig { cases, max_shrink_iters: 0, failure_persistence: None, ..Default::default() }

@@ -1,4 +1,4 @@
-//! A path over a faulty device, in each of its forms, that checks what always holds.
+//! A path over a faulty device, in each of its forms, that checks the rules that always hold.
 
 use crate::common::{NoClock, assert_conserved, pool};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct Case {
     pub packets: u32,
     /// Two priorities in turn.
     pub bands: bool,
-    /// Ends it when so many have been accepted, with what is then inside.
+    /// Ends it after this number of accepted packets, with others inside.
     pub cut_at: Option<u64>,
     pub frames: u32,
     pub faults: FaultSpec,
@@ -51,7 +51,7 @@ pub struct Case {
 /// Frames that the device below the faults took: sender, band and number of each.
 pub type Taken = Arc<Mutex<Vec<(u32, u8, u32)>>>;
 
-/// Notes what a device takes.
+/// Records the frames that a device takes.
 struct Recorder {
     inner: Box<dyn TxDevice>,
     region: Option<Arc<Region>>,
@@ -304,7 +304,7 @@ impl Case {
 
     fn check_counts(&self, counters: &QueueCounters, taken: &Taken, counts: &FaultCounts) {
         let taken = locked(taken).len() as u64;
-        assert_eq!(counters.packets.get(), taken + counts.of("error"), "what the device was given");
+        assert_eq!(counters.packets.get(), taken + counts.of("error"), "packets that the device was given");
         if self.cut_at.is_none() {
             assert_eq!(counters.accepted.get(), self.all());
             assert_eq!((counters.sent.get(), counters.failed.get()), (taken, counts.of("error")));

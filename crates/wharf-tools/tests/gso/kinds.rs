@@ -1,4 +1,4 @@
-//! Random packets: what each looks like, what it asks for, and what of it should leave.
+//! Random packets: each with its request, and the frames that should leave of it.
 
 use crate::common::packets::{Shape, cut, data};
 use proptest::prelude::*;
@@ -89,7 +89,7 @@ impl Kind {
     }
 }
 
-/// A super-packet of which byte `at` is another, and what it asks for, too.
+/// A super-packet of which byte `at` is another, and its request.
 fn lie(at: usize, byte: u8, gso_bytes: u16, gso_kind: u8, buffers: impl Fn(usize) -> bool) -> Packet {
     let (mut bytes, meta) = Shape { payload: 3000, ..Shape::default() }.packet();
     bytes[at] = byte;

@@ -136,7 +136,7 @@ impl Rig {
         self.device.visit(&mut |frame| assert!(shown.insert(frame.index()), "shown twice"));
     }
 
-    /// Everything that was offered goes, and comes back; what is in the device without a further call to send.
+    /// All offered packets go and come back, those inside the device without a further transmit.
     fn finish(&mut self) {
         self.send_all();
         self.check();
@@ -159,7 +159,7 @@ impl Rig {
         let seen = self.seen.lock().unwrap();
         let injected = self.counts.of("error") as usize;
         assert_eq!(seen.frames.len() + injected, self.expected.len(), "all that should leave did");
-        // In order, whatever is missing was failed on purpose.
+        // Frames leave in order; missing ones failed on purpose.
         let mut expected = self.expected.iter();
         for (bytes, _) in &seen.frames {
             assert!(expected.any(|wanted| wanted == bytes), "another frame, or another order");
@@ -316,7 +316,7 @@ fn pieces_keep_the_time() {
     assert_eq!(seen.frames.iter().map(|frame| frame.1).collect::<Vec<_>>(), [42; 5]);
 }
 
-/// Each has its word, and what is beside them goes.
+/// Each fault has its reason, and the packets beside them go.
 #[test]
 fn packets_that_cannot_be_segmented_fail_with_a_reason_and_others_pass() {
     let (bytes, meta) = Shape { payload: 2000, gso_bytes: 400, ..Shape::default() }.packet();

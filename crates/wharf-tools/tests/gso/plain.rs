@@ -1,4 +1,4 @@
-//! A device that can do nothing but send frames, and knows what it was given.
+//! A device without offloads that records the frames it was given.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
