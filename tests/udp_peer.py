@@ -1,4 +1,4 @@
-"""The other end of udp.sh: a plain socket, and captures read and written by nobody's code but this.
+"""The other end of udp.sh: a plain socket, and captures read and written by this code alone.
 
   frames CAPTURE HOST1:PORT HOST2:PORT COUNT      writes datagrams to both in turn, and other frames
   expect CAPTURE HOST:PORT [one]                  receives what its datagrams carry (those to this address only, with `one`)

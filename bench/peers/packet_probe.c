@@ -1,4 +1,4 @@
-/* How fast AF_PACKET can send 64-byte frames at all: the least loop for each way that the kernel offers.
+/* Measures the top rate of AF_PACKET for 64-byte frames: the least loop for each way that the kernel offers.
  * Usage: packet_probe INTERFACE mmsg|ring2|ring2c|ring3 BYPASS(0|1) BATCH SECONDS
  *   mmsg    sendmmsg, BATCH frames a call          ring2   PACKET_TX_RING, version 2, by reference to the ring's pages
  *   ring3   the same, version 3                    ring2c  version 2 with PACKET_VNET_HDR and hdr_len = the frame,

@@ -1,9 +1,9 @@
-/* How fast a UDP socket can send datagrams: one sendto each, several by one sendmmsg, or as segments of one message, which lie
+/* Measures the rate at which a UDP socket sends datagrams: one sendto each, several by one sendmmsg, or as segments of one message, which lie
  * each in a place of its own (segments), one behind the other (contiguous), or are copied there first (gathered).
  * Usage: udp_probe to ADDRESS PORT sendto|sendmmsg|segments|contiguous|gathered PAYLOAD_BYTES SECONDS
  *        udp_probe sink ADDRESS PORT GRO(0|1)
  *   The first sends without waiting and prints one line: Mpps and seconds of processor time per million datagrams.
- *   Every datagram is written anew, with a number. The second receives, for whoever sends, until it is killed. */
+ *   Every datagram is written anew, with a number. The second receives from any sender until it is killed. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <err.h>

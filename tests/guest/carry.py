@@ -1,4 +1,4 @@
-"""Carries a file over TCP: `receive PORT FILE` takes one, `send HOST PORT FILE` gives one, once somebody listens."""
+"""Carries a file over TCP: `receive PORT FILE` takes one, `send HOST PORT FILE` gives one, once a socket listens."""
 import socket
 import sys
 import time

@@ -42,7 +42,7 @@ trait Round {
     fn round(&mut self, spent: &mut Stages) -> Result<(), Failed>;
 }
 
-/// Runs `stage`, and notes what it took.
+/// Runs `stage`, and notes its time.
 #[inline(always)]
 fn timed<T>(spent: &mut u64, stage: impl FnOnce() -> T) -> T {
     let began = ticks();

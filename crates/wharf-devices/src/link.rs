@@ -16,7 +16,7 @@ use wharf_sys::interface::{Interface, InterfaceState};
 /// Reason of frames that fail because the interface has gone for good.
 pub const GONE: &str = "gone";
 
-/// Explains why `socket` cannot be opened: without the privilege the text says what to do.
+/// Explains why `socket` cannot be opened: without the privilege the text names the remedy.
 pub(crate) fn no_socket(socket: &str, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(EPERM) => format!("{socket} needs CAP_NET_RAW (`wharf devices` says how to get it)"),

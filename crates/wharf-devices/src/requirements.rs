@@ -64,7 +64,7 @@ impl Machine {
         Self { capabilities: effective(&status), has_file: |path| Path::new(path).exists(), program }
     }
 
-    /// Returns what is lacking for `kind`, as far as that shows without opening one.
+    /// Returns the requirements that `kind` lacks, as far as that shows without opening one.
     pub fn lacking(&self, kind: &Kind) -> Vec<Lacking> {
         let needed: Vec<Capability> = kind.requirements.iter().filter_map(Requirement::capability).collect();
         let missing: Vec<&str> = needed
@@ -162,6 +162,6 @@ mod tests {
             assert_eq!(effective(text), None);
         }
         let unknown = Machine { capabilities: None, has_file: |_| true, program: String::new() };
-        assert_eq!(lacking("packet", &unknown), [], "what cannot be learnt is not claimed to be lacking");
+        assert_eq!(lacking("packet", &unknown), [], "unknown requirements do not count as lacking");
     }
 }

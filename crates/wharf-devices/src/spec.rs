@@ -84,7 +84,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Returns what it is called, and what usage calls it.
+    /// Returns its name, and its name in usage lines.
     fn words(self) -> Option<(&'static str, &'static str)> {
         match self {
             Place::Nowhere => None,
@@ -241,7 +241,7 @@ impl std::fmt::Display for DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// Reads `rest`, what is behind the kind's name in `text`.
+    /// Reads `rest`, the part of `text` behind the kind's name.
     pub(crate) fn parse(kind: &'static Kind, text: &str, rest: Option<&str>) -> Result<Self, OptionError> {
         let parts = rest.map_or(Vec::new(), split);
         let (place, parts) = match (kind.place.words(), &parts[..]) {
@@ -263,7 +263,7 @@ impl DeviceSpec {
         self.kind
     }
 
-    /// Returns what stands behind the colon; nothing where the kind has no place.
+    /// Returns the part behind the colon; empty if the kind has no place.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -273,7 +273,7 @@ impl DeviceSpec {
         matches!(self.kind.place, Place::File(_)).then(|| Path::new(&self.place))
     }
 
-    /// Returns kind and place, on one line: what messages call the device.
+    /// Returns kind and place, on one line: the device's name in messages.
     pub fn name(&self) -> String {
         name(self.kind, &self.place)
     }
@@ -301,7 +301,7 @@ impl DeviceSpec {
     /// Checks that its kind can do `direction`, and that its options go with it.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] that says what can be.
+    /// [`DeviceError::Unsupported`] with the allowed values.
     pub fn check(&self, direction: Direction) -> Result<(), DeviceError> {
         let keys: Vec<&Key> = self.kind.tables(direction).into_iter().flatten().collect();
         match self.options.given().find(|given| !keys.contains(given)) {
@@ -320,7 +320,7 @@ impl DeviceSpec {
     /// pairs of them.
     ///
     /// # Errors
-    /// Those of [`DeviceSpec::check`], and what the device itself meets as it opens.
+    /// Those of [`DeviceSpec::check`], and those of the device as it opens.
     pub fn open(&self, direction: Direction, queues: Queues) -> Result<Vec<Opened>, DeviceError> {
         self.check(direction)?;
         (self.kind.open)(self, Opening { direction, queues })

@@ -1,6 +1,6 @@
 //! `tap:NAME`: the user-space end of a virtual Ethernet interface: tun(4).
 //!
-//! The kernel receives by the interface what is sent here, and sends by it what is received here. One file
+//! The kernel receives by the interface the frames sent here; frames that it sends by the interface are received here. One file
 //! carries both directions, so it is one device: [`Tap`]. Super-packets and unfinished checksums pass whole
 //! in both directions; the virtio-net header before each frame describes them.
 //!
@@ -99,7 +99,7 @@ impl Tap {
         Self::open_one(name, options, false)
     }
 
-    /// Opens `count` queues of interface `name`. The first shows what the kernel dropped in all of them.
+    /// Opens `count` queues of interface `name`. The first shows the kernel's drops in all of them.
     ///
     /// # Errors
     /// The errors of [`Tap::open`].

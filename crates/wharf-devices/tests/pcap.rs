@@ -1,4 +1,4 @@
-//! Captures as devices: what is written is read back equal, errors say where, and nothing is lost.
+//! Captures as devices: written packets are read back equal, errors name the place, and nothing is lost.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

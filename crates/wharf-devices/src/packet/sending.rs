@@ -25,7 +25,7 @@ const CHARGE_BYTES: usize = 1024;
 const SUPER_CHARGE_BYTES: usize = 1 << 20;
 /// Time until a look at frames that were sent by calls of their own.
 const WHOLE_LOOK_NS: u64 = 250_000;
-/// Longest frame that a slot is made for, whatever the MTU.
+/// Longest frame that a slot is made for, with any MTU.
 const SLOT_FRAME_BYTES_MAX: u32 = 9216;
 
 /// Settings of a [`PacketSender`].
@@ -63,7 +63,7 @@ pub struct PacketSender {
     health: Health,
     ring_frames: u32,
     owes_doorbell: bool,
-    /// True if the kernel had no room for what was requested: ask again.
+    /// True if the kernel had no room for requested frames: request them again.
     refused: bool,
     /// Frames that had left when that began, and the time on the exact clock.
     stuck: Option<(u64, u64)>,

@@ -6,7 +6,7 @@
 //! counts microseconds or nanoseconds; all four combinations are read and
 //! written. Layout: draft-ietf-opsawg-pcap, sections 4 and 5.
 //!
-//! # What is refused
+//! # Rejected files
 //!
 //! A malformed file gives a [`PcapError`] of one line that names the file and the
 //! byte where the faulty header or record starts, for instance

@@ -15,7 +15,7 @@ use wharf_sys::tap::{Offloads, Tap};
 
 /// `E2BIG` of errno(3).
 const E2BIG: i32 = 7;
-/// An MTU that the kernel sets for no TAP, whatever its own bounds are.
+/// An MTU that no kernel sets for a TAP.
 const MTU_BYTES_MAX: u32 = 65521;
 /// Least time between two looks at the MTU in another namespace because of frames that are too long: each
 /// takes a thread.
@@ -225,7 +225,7 @@ fn prepare<F: FnOnce(io::Error) -> DeviceError>(
     Ok(offloads)
 }
 
-/// Explains a rejection, and says what to do about it.
+/// Explains a rejection, with a remedy.
 fn refusal(error: &io::Error, name: &str, multi_queue: bool) -> String {
     match error.raw_os_error() {
         Some(ENOENT | ENODEV | ENOTTY) => "no /dev/net/tun: `modprobe tun`".into(),

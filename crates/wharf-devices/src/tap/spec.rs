@@ -51,7 +51,7 @@ fn opened(tap: Tap) -> Opened {
     Opened { super_packets: tap.receives_super_packets(), ..Opened::duplex(tap) }
 }
 
-/// Opens a file for each queue, both ways whatever the direction.
+/// Opens a file for each queue, both ways in any direction.
 fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
     let (name, options, count) = (spec.place(), spec.options(), spec.devices(opening.queues));
     if count > 1 && options.word("multi_queue") == Some("off") {

@@ -21,7 +21,7 @@ const CHECKSUM_AT: usize = ETHERNET_BYTES + IPV4_CHECKSUM_AT;
 pub(super) struct Headers {
     bytes: [u8; HEADERS_BYTES_MAX],
     len_bytes: usize,
-    /// Sums of what the checksums cover, without identification and payload.
+    /// Sums of the fields that the checksums cover, without identification and payload.
     ipv4_sum: u64,
     udp_sum: u64,
 }

@@ -7,7 +7,7 @@
 
 /// Datagrams in one send: UDP_MAX_SEGMENTS of Linux before 6.9.
 const SEGMENTS_MAX: usize = 64;
-/// Bytes in one send: what one datagram over IPv4 can carry.
+/// Most bytes in one send: the payload of the longest datagram over IPv4.
 const RUN_BYTES_MAX: usize = 65_507;
 /// Frames after the first rejection, and most frames, until joining is tried again.
 const PAUSE_FRAMES: usize = 64;

@@ -1,4 +1,4 @@
-//! Packets that say what they are, a clock that a test moves, and a pair of ends with memory.
+//! Packets with a header of their own, a clock that a test moves, and a pair of ends with memory.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod packets;
@@ -69,7 +69,7 @@ pub fn pool_of(frames: u32, bytes: u32) -> PagePool {
         .unwrap()
 }
 
-/// Bytes of packet `number` of sender `who`: its header, then what follows from it.
+/// Bytes of packet `number` of sender `who`: its header, then bytes derived from it.
 pub fn content(who: u32, number: u32, len: usize) -> impl Iterator<Item = u8> {
     let header = u64::from(who) << 32 | u64::from(number);
     let mut state = header.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -192,7 +192,7 @@ pub fn assert_conserved(queue: &TxQueue) {
     assert_eq!(failed, by_reason, "every failure has a reason");
     let by_senders: u64 = queue.senders().iter().map(|sender| sender.packets.get()).sum();
     let by_senders = by_senders + queue.past_senders().packets.get();
-    assert_eq!(counters.accepted.get(), by_senders, "what senders handed over was accepted");
+    assert_eq!(counters.accepted.get(), by_senders, "frames from senders were accepted");
     let audit = queue.audit();
     assert_eq!(audit.out(), 0, "{audit}");
 }

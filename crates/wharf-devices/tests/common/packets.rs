@@ -61,7 +61,7 @@ impl Shape {
         }
     }
 
-    /// The frame, and what is asked for with it.
+    /// The frame, and its request.
     pub fn packet(&self) -> (Vec<u8>, Meta) {
         let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         for tag in 0..self.tags {

@@ -83,7 +83,7 @@ fn removed_under_traffic() {
         assert!(from.device.tx_mut().unwrap().reap(256, false, &mut from.done).is_ok());
         from.assert_all_home();
 
-        assert_eq!(to.receive(40).len(), 40, "what had come is still received");
+        assert_eq!(to.receive(40).len(), 40, "frames that had come are still received");
         let error = loop {
             match to.device.rx_mut().unwrap().receive(&mut to.cache, &mut to.batch, 64) {
                 Ok(count) => assert!(count == 0 && !to.device.rx_mut().unwrap().ended()),
@@ -135,7 +135,7 @@ fn mtu_shrinking_under_traffic_gives_an_mtu_error() {
     });
 }
 
-/// A veth drops what is too long for its other end, and the kernel calls that no room for now.
+/// A veth drops frames too long for its other end, and the kernel reports that as no room for now.
 #[test]
 fn the_other_ends_mtu_too_small_is_no_wait_without_end() {
     with_pair(|| {

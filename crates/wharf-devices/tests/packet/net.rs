@@ -1,4 +1,4 @@
-//! A network of one's own, and both ends of what lies in it.
+//! A network namespace with a pair of interfaces, and devices at both ends.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::path::PathBuf;

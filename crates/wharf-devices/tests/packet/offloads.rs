@@ -71,7 +71,7 @@ fn received_of_tcp(
     });
 }
 
-/// Puts together what the frames from the near side carry.
+/// Joins the payloads of the frames from the near side.
 fn stream(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut parts: Vec<(u32, Vec<u8>)> = Vec::new();
     for frame in frames {
@@ -104,7 +104,7 @@ fn super_packets_of_the_kernel_are_kept_as_asked() {
     received_of_tcp("packet:vb,gso=keep", 1 << 20, |frames| {
         let longest = frames.iter().map(|(bytes, _)| bytes.len()).max().unwrap();
         assert!(longest > 2 * 1514, "{longest}");
-        // Cut as they say that they are to be cut, they are what they would have been.
+        // Segmented by their requests, they equal the segments of a sender.
         let mut cut_frames = Vec::new();
         for (bytes, meta) in frames {
             assert_eq!(bytes.len() > 1514, meta.gso_bytes > 0);

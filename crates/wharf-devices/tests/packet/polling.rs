@@ -1,4 +1,4 @@
-//! One poller for a sending and a receiving socket: it sleeps while nothing happens, and wakes for what does.
+//! One poller for a sending and a receiving socket: it sleeps while nothing happens, and wakes for arrivals and completions.
 
 use super::common::pool;
 use super::net::{frame, with_pair};
@@ -15,7 +15,7 @@ use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
 
-/// A queue over `va`, and what arrives at `vb`.
+/// A queue over `va`, and the arrivals at `vb`.
 fn ends() -> (TxQueue, RxQueue, Receiver<Vec<u8>>) {
     let memory = pool(1024);
     let device = open("packet:va", Direction::Send).unwrap().device;

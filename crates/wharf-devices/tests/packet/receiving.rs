@@ -20,7 +20,7 @@ fn every_byte_arrives_in_order() {
         let mut end = End::receiver("packet:vb");
         let frames: Vec<Vec<u8>> = (0..5000).map(|number| frame(number, len_of(number))).collect();
         send_raw("va", &frames);
-        assert!(end.receive(frames.len()) == frames, "not what was sent");
+        assert!(end.receive(frames.len()) == frames, "frames differ from those sent");
         assert_eq!(kernel_drops(&mut end.device), 0);
         end.assert_all_home();
     });

@@ -24,7 +24,7 @@ fn sends(spec: &'static str, count: u32, name: &'static str) {
         }
         let captured = tcpdump.frames();
         assert_eq!(captured.len(), frames.len());
-        assert!(captured == frames, "not what was sent");
+        assert!(captured == frames, "frames differ from those sent");
         end.assert_all_home();
     });
 }
@@ -97,7 +97,7 @@ impl Path {
     }
 }
 
-/// The kernel refuses what its queueing discipline has no room for; it is asked again, and nothing is lost.
+/// The kernel rejects frames that its queueing discipline has no room for. They are requested again, and none is lost.
 #[test]
 fn a_slow_qdisc_that_drops_loses_nothing() {
     with_pair(|| {
@@ -120,7 +120,7 @@ fn a_slow_qdisc_that_drops_loses_nothing() {
         let wrong = received.iter().zip(&frames).position(|(one, other)| one != other);
         assert_eq!((received.len(), wrong), (1500, None));
         let limit_bytes = sends.join().unwrap();
-        // Completions say when a frame has left: what is under way stays small.
+        // A completion means that a frame has left, so the bytes under way stay few.
         assert!((1..=100_000).contains(&limit_bytes), "{limit_bytes}");
         to.assert_all_home();
     });

@@ -1,4 +1,4 @@
-//! One device both ways under a poller: it sleeps while nothing happens, and wakes for what does.
+//! One device both ways under a poller: it sleeps while nothing happens, and wakes for arrivals and completions.
 
 use super::common::{assert_conserved, pool};
 use super::net::{End, frame, ip, with_net};

@@ -69,7 +69,7 @@ fn join(mut ends: [Box<dyn Duplex>; 2], pool: &PagePool, stop: &AtomicBool) -> P
     passed
 }
 
-/// 4 MiB from one network to the other; what passed.
+/// Sends 4 MiB from one network to the other. Returns the packets that passed.
 fn carries(
     options: &'static str, frames: u32, frame_bytes: u32, check: impl FnOnce(Passed) + Send + 'static,
 ) {

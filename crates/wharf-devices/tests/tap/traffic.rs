@@ -6,7 +6,7 @@ use wharf_core::pool::Cache;
 use wharf_devices::open::{Direction, open};
 use wharf_mem::Batch;
 
-/// A TAP, and what the kernel has of it.
+/// A TAP, and the kernel's end of it.
 fn ends(spec: &str, frame_bytes: u32) -> (End, End, End) {
     let tap = End::new(spec, Direction::Send, frame_bytes);
     (tap, End::sender("packet:t0"), End::receiver("packet:t0"))

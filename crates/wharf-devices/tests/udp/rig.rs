@@ -62,7 +62,7 @@ impl Rig {
         self.batch.push(head).unwrap();
     }
 
-    /// Sends what was offered, all of it; frames that were completed as sent.
+    /// Sends all offered frames. Returns the number completed as sent.
     pub fn send(&mut self) -> usize {
         let (until, mut sent) = (Instant::now() + PATIENCE, 0);
         while !self.batch.is_empty() || self.device.as_tx().unwrap().outstanding() > 0 {

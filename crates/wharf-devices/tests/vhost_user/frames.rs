@@ -95,7 +95,7 @@ fn a_driver_without_buffers_makes_frames_wait_and_its_kick_is_seen() {
         for number in 0..5 {
             assert_eq!(pair.next(&peer).unwrap()[HEADER_BYTES..], bytes(number, 60)[..]);
         }
-        // More than there are buffers and room: what is left comes back.
+        // More frames than there are buffers and room: the rest comes back.
         let many: Vec<_> = (0..256).map(|number| rig.frame(&bytes(number, 60), Meta::default())).collect();
         rig.transmit(many);
         assert_eq!(rig.device.outstanding(), 256);
@@ -282,7 +282,7 @@ fn several_pairs_keep_flows_together_and_one_switched_off_is_left() {
         }
         let came: Vec<_> = std::iter::repeat_with(|| rig.receive()).take(2).flatten().collect();
         assert_eq!(came.len(), 2);
-        // The second is switched off: frames go by the first, and what it sends is discarded.
+        // The second is switched off: frames go by the first, and frames that it sends are discarded.
         for index in [2, 3] {
             assert!(peer.tell(SET_VRING_ENABLE, &state(index, 0), &[]));
         }
@@ -377,7 +377,7 @@ fn nothing_is_sent_before_an_answer_would_be_received() {
     let frame = rig.frame(&bytes(0, 60), Meta::default());
     assert_eq!(rig.transmit([frame]), 0);
     rig.reap();
-    assert_eq!((rig.sent, rig.device.outstanding()), (0, 1), "what the driver answered would be discarded");
+    assert_eq!((rig.sent, rig.device.outstanding()), (0, 1), "the driver's answer would be discarded");
     assert!(peer.tell(SET_VRING_ENABLE, &state(1, 1), &[]));
     rig.reap();
     assert_eq!((rig.sent, rig.device.outstanding()), (1, 0));

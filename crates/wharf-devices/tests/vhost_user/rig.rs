@@ -71,7 +71,7 @@ impl Rig {
         }
     }
 
-    /// Receives once: bytes and requests of what has come.
+    /// Receives once. Returns bytes and requests of the frames.
     pub fn receive(&mut self) -> Vec<(Vec<u8>, Meta)> {
         let mut batch = Batch::new(64);
         if let Err(error) = self.device.receive(&mut self.cache, &mut batch, 64) {

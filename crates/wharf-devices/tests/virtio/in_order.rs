@@ -93,7 +93,7 @@ proptest! {
             bench.device.publish();
             prop_assert_eq!(bench.resumed(), Some(bench.device.next_avail()));
             prop_assert_eq!(bench.take_back(), used);
-            // One that comes in its place goes on with what was not used.
+            // A device in its place goes on with unused buffers.
             bench.device = PackedDevice::new(bench.place.clone(), IN_ORDER, bench.device.next_avail()).unwrap();
         }
     }

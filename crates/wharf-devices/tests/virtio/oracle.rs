@@ -24,7 +24,7 @@ enum Op {
     Add(Vec<(usize, usize)>),
     /// The devices take so many, and use them with so many bytes written, at most.
     Use(usize, u32),
-    /// The driver takes what was used.
+    /// The driver takes used buffers.
     Reclaim,
     /// The driver asks to be told, at once or later, or not to be.
     Ask,
@@ -65,7 +65,7 @@ impl Ring {
         Self { area, place, driver }
     }
 
-    /// Index and entries of the used ring: its flags and its event are compared by what they do.
+    /// Index and entries of the used ring: its flags and its event are compared by their effect.
     fn used(&self) -> Vec<u16> {
         let view = self.place.areas()[2];
         (1..2 + 4 * usize::from(self.place.size())).map(|word| view.load_u16(2 * word)).collect()

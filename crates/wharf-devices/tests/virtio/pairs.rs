@@ -94,7 +94,7 @@ fn unpopped_buffers_are_popped_again() {
     }
 }
 
-/// Both sides of a ring of eight, and what the device has popped.
+/// Both sides of a ring of eight, and the chains that the device has popped.
 struct Told {
     memory: Memory,
     driver: Box<dyn DriverRing>,
@@ -106,7 +106,7 @@ impl Told {
     fn new(layout: Layout, options: Options) -> Self {
         let place = place(layout, 8);
         let (driver, mut device) = (driver(&place, options, 65530), device(&place, options, 65530));
-        // The first time it calls whatever the driver says.
+        // The first time it calls in any case.
         device.needs_notification();
         Self { memory: buffers().0, driver, device, popped: VecDeque::new() }
     }
@@ -226,7 +226,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..400)
 }
 
-/// Both sides, and what each buffer should be.
+/// Both sides, and the state that each buffer should have.
 struct Model {
     told: Told,
     /// Added, published or not, in order: number, bytes to be read, to be written.

@@ -1,4 +1,4 @@
-//! Any order of calls, against what must be true after each.
+//! Any order of calls, against the rules that hold after each.
 
 use crate::common::{Ends, TestClock, pool, pool_of};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The ends, and what must be true of them.
+/// The ends, and the state that they must have.
 struct Model {
     ends: Ends,
     clock: Arc<TestClock>,

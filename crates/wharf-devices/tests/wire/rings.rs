@@ -19,7 +19,7 @@ fn a_full_ring_stops_the_sender_and_loses_nothing() {
         assert_eq!(
             (ends.batch.len(), ends.near.outstanding()),
             (2, 4),
-            "what does not fit stays in the batch"
+            "frames that do not fit stay in the batch"
         );
         assert_eq!(ends.send(0), Transmitted { doorbell: false, stopped: true });
         assert_eq!(ends.reap().0, [0u32; 0], "nothing has left: the far end has not taken it");
@@ -89,7 +89,7 @@ fn frames_wait_for_their_doorbell() {
     assert_eq!(
         rung,
         Transmitted { doorbell: true, stopped: true },
-        "it rings as it stops, whatever `more` says"
+        "it rings as it stops, with or without `more`"
     );
     assert_eq!(ends.receive(9), [4, 5, 6, 7]);
     ends.reap();
@@ -119,7 +119,7 @@ fn budgets_and_room_bound_every_call() {
     ends.send(20);
     assert_eq!(ends.receive(3), [0, 1, 2]);
     let (mut small, far) = (Batch::new(5), ends.far.as_mut().unwrap());
-    assert_eq!(far.receive(&mut ends.to, &mut small, 9).unwrap(), 5, "what the batch has room for");
+    assert_eq!(far.receive(&mut ends.to, &mut small, 9).unwrap(), 5, "the room in the batch");
     assert_eq!(far.receive(&mut ends.to, &mut small, 9).unwrap(), 0);
     ends.to.give(&mut small).unwrap();
     assert_eq!(ends.receive(100).len(), 12);
@@ -127,7 +127,7 @@ fn budgets_and_room_bound_every_call() {
     ends.near.reap(4, false, &mut done).unwrap();
     assert_eq!(done.len(), 4);
     ends.near.reap(4, false, &mut done).unwrap();
-    assert_eq!(done.len(), 6, "what the completions have room for");
+    assert_eq!(done.len(), 6, "the room in the completions");
     ends.from.give(&mut done.sent).unwrap();
     assert_eq!(ends.reap().0.len(), 14);
     ends.assert_all_home();

@@ -91,7 +91,7 @@ fn a_chain_waits_until_there_is_memory_for_all_of_it() {
     ends.to.take(&mut held, 1, 1).unwrap();
     send_chain(&mut ends, &[1500; 4], None);
     assert_eq!(ends.receive(9), [0u32; 0]);
-    assert_eq!(ends.far_pool.audit().out(), 1, "it takes no part of what it needs");
+    assert_eq!(ends.far_pool.audit().out(), 1, "it takes all frames that it needs, or none");
     ends.to.give(&mut held).unwrap();
     let (frame, bytes, _) = receive_one(&mut ends);
     assert_eq!(bytes, chain_bytes(&[1500; 4]));

@@ -15,7 +15,7 @@ use wharf_mem::{Batch, Frame, Region};
 /// Frequency of each fault in 256 calls.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rates {
-    /// Takes only some of what it has room for.
+    /// Takes fewer frames than it has room for.
     partial: u8,
     /// Says that it is stopped though it has room.
     stopped: u8,
@@ -131,7 +131,7 @@ fn receive_all(mut far: Wire, pool: PagePool) -> u32 {
     next
 }
 
-/// Sends `packets` over a faulty wire; the queue, for what it has counted.
+/// Sends `packets` over a faulty wire. Returns the queue with its counts.
 fn send_over(rates: Rates, seed: u64, ring: u32, packets: u32) -> TxQueue {
     let (near, far) = wire(&WireSpec::default().clock(Arc::new(NoClock)).ring(ring).unwrap());
     let (random, part) = (seed | 1, Batch::new(256));

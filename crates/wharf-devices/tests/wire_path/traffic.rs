@@ -1,4 +1,4 @@
-//! Under a queue, with real threads: every packet arrives byte for byte and in order, whatever happens.
+//! Under a queue, with real threads: every packet arrives byte for byte and in order.
 
 use crate::common::{NoClock, assert_conserved, len_of, pool, read, within_a_minute, write};
 use std::os::fd::RawFd;
@@ -83,7 +83,7 @@ struct Path {
     broken: Arc<AtomicUsize>,
 }
 
-/// The far end; checks what it receives.
+/// The far end, which checks its arrivals.
 struct Far {
     wire: Wire,
     pool: PagePool,
@@ -356,7 +356,7 @@ fn far_end_gone_in_mid_traffic_fails_frames_and_blocks_no_sender() {
             assert_eq!(queue.shutdown(u64::MAX).out(), 0);
             drop(poller);
             assert_conserved(&queue);
-            assert_eq!(queue.counters().sent.get(), received, "sent is what the far end has taken");
+            assert_eq!(queue.counters().sent.get(), received, "frames the far end has taken count as sent");
             assert_eq!(queue.counters().failures(), [("link-down", 4000 - received)]);
             assert_eq!(broken.load(SeqCst), 0);
         }

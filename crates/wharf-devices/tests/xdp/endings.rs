@@ -84,10 +84,10 @@ fn switched_off_and_on_again() {
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
         let error = from.device.tx_mut().unwrap().reap(256, false, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("xdp:va: the interface is down"), "{error}");
-        assert_eq!(from.device.tx_mut().unwrap().outstanding(), 5, "what the kernel has got waits");
+        assert_eq!(from.device.tx_mut().unwrap().outstanding(), 5, "frames in the kernel wait");
         from.offer(&frame(9, 100));
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-        assert_eq!(from.reap(), (0, vec!["link-down"]), "what it has not got yet fails");
+        assert_eq!(from.reap(), (0, vec!["link-down"]), "frames not in the kernel yet fail");
         ip("link set va up");
         assert_eq!(from.send_all(), (5, vec![]));
         from.offer(&frame(0, 100));

@@ -35,7 +35,7 @@ fn receives(spec: &'static str, mode: &'static str, frame_bytes: u32) {
         let frames: Vec<Vec<u8>> = (0..5000).map(|number| frame(number, len_of(number))).collect();
         for some in frames.chunks(500) {
             send_raw("va", some);
-            assert!(end.receive(some.len()) == some, "not what was sent");
+            assert!(end.receive(some.len()) == some, "frames differ from those sent");
         }
         assert_eq!(drops(&mut end.device), [("kernel", 0)]);
         finish(end);
@@ -114,7 +114,7 @@ fn driver_without_native_xdp_falls_back_to_generic() {
         }
         end.receive_within(usize::MAX, Duration::from_millis(200));
         send_raw("va", &frames);
-        assert!(end.receive(frames.len()) == frames, "not what was sent");
+        assert!(end.receive(frames.len()) == frames, "frames differ from those sent");
         finish(end);
     });
 }
@@ -128,7 +128,7 @@ fn jumbo_frames_arrive_in_several_buffers() {
         end.device.rx_mut().unwrap().receive(&mut end.cache, &mut end.batch, 1).unwrap();
         let frames: Vec<Vec<u8>> = (0..60).map(|number| frame(number, 100 + 150 * number as usize)).collect();
         send_raw("va", &frames);
-        assert!(end.receive(frames.len()) == frames, "not what was sent");
+        assert!(end.receive(frames.len()) == frames, "frames differ from those sent");
         finish(end);
     });
 }

@@ -25,7 +25,7 @@ fn sends(spec: &'static str, frame_bytes: u32, name: &'static str) {
         }
         let captured = tcpdump.frames();
         assert_eq!(captured.len(), frames.len());
-        assert!(captured == frames, "not what was sent");
+        assert!(captured == frames, "frames differ from those sent");
         end.assert_all_home();
     });
 }
@@ -74,7 +74,7 @@ fn jumbo_frames_go_out_in_pieces_and_chains_as_one() {
             frames.push(bytes);
         }
         assert_eq!(end.send_all(), (20, vec![]));
-        assert!(tcpdump.frames() == frames, "not what was sent");
+        assert!(tcpdump.frames() == frames, "frames differ from those sent");
         end.assert_all_home();
     });
 }
@@ -104,7 +104,7 @@ fn two_queues_of_one_interface_from_one_pool() {
         received.sort_unstable();
         let mut frames = frames;
         frames.sort_unstable();
-        assert!(received == frames, "not what was sent");
+        assert!(received == frames, "frames differ from those sent");
         first.assert_all_home();
     });
 }
@@ -171,7 +171,7 @@ fn super_packets_leave_in_pieces() {
             expected.push(plain);
         }
         direct.send(&mut burst).unwrap();
-        assert!(to.receive(expected.len()) == expected, "not what was sent");
+        assert!(to.receive(expected.len()) == expected, "frames differ from those sent");
         let until = HostClock.now_ns() + 5_000_000_000;
         while direct.pending() > 0 && HostClock.now_ns() < until {
             direct.poll();

@@ -147,7 +147,7 @@ impl Slots {
             for _ in 0..left {
                 let next = self.after(slot);
                 let shifted = self.ring.shift(next, slot);
-                debug_assert!(shifted, "what is behind a refused slot is requested");
+                debug_assert!(shifted, "slots behind a rejected one are requested");
                 self.table[slot as usize] = self.table[next as usize].take();
                 slot = next;
             }

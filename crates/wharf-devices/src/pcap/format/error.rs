@@ -172,7 +172,7 @@ pub enum Fault {
         /// The length.
         len: u32,
     },
-    /// A block without room for what its kind has.
+    /// A block without room for the fields of its kind.
     #[error("{name} of {len} bytes is shorter than the least of {least}")]
     BlockTooShort {
         /// The kind of block.
@@ -190,7 +190,7 @@ pub enum Fault {
         /// At the end.
         last: u32,
     },
-    /// A section that says in neither byte order what that is.
+    /// A section whose byte-order magic is wrong in both byte orders.
     #[error("section without a byte order: {} in its place", hex(*found))]
     ByteOrderMagic {
         /// The bytes in its place.

@@ -117,7 +117,7 @@ impl<R: Read> PcapReader<R> {
         LINK_TYPE_ETHERNET
     }
 
-    /// The longest record the file may hold, in bytes: what a pcap file states, or
+    /// The longest record the file may hold, in bytes: the bound that a pcap file states, or
     /// [`SNAP_LEN_MAX`] if it states 0 or more than that. In a pcapng file each
     /// interface states its own, so there too it is [`SNAP_LEN_MAX`].
     #[must_use]

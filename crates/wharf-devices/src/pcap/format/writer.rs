@@ -131,7 +131,7 @@ impl<W: Write> PcapWriter<W> {
         })
     }
 
-    /// Appends a record to what is pending; after an error, part of one.
+    /// Appends a record to the pending ones; after an error, part of one.
     fn append<'a>(
         &mut self, ts_ns: u64, chunks: impl IntoIterator<Item = &'a [u8]>, wire_len: u32,
     ) -> Result<(), Fault> {
@@ -172,7 +172,7 @@ impl<W: Write> PcapWriter<W> {
         self.sink.flush().map_err(|cause| self.cannot_write(cause))
     }
 
-    /// Writes what has been gathered and closes the file.
+    /// Writes the gathered records and closes the file.
     ///
     /// # Errors
     ///

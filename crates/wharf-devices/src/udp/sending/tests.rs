@@ -53,11 +53,7 @@ fn frame_without_datagram_fails_in_its_turn() {
     rig.offer_bytes(&[0; 5]);
     rig.model.script.push_back((0, EAGAIN));
     assert_eq!(rig.transmit(), Transmitted { doorbell: false, stopped: true });
-    assert_eq!(
-        (rig.batch.len(), rig.sending.outstanding()),
-        (4, 0),
-        "nothing goes before what stands in front"
-    );
+    assert_eq!((rig.batch.len(), rig.sending.outstanding()), (4, 0), "a frame waits for the frames in front");
     rig.send_all();
     assert_eq!((rig.payloads(), rig.reasons()), (vec![vec![1; 9], vec![2; 9]], vec!["not-udp"; 2]));
     assert_eq!(rig.model.messages, 1, "joined past it");
@@ -269,7 +265,7 @@ proptest! {
             }
             prop_assert!(bytes.len() <= 1 || frames[bytes[1] as usize] == (bytes[0], bytes.len()), "whole");
         }
-        // Only what was forbidden fails, and what was asked for too often.
+        // Only forbidden datagrams fail, and those retried too often.
         let failed = rig.failed.iter().filter(|(_, reason)| *reason != "not-udp").count();
         prop_assert!(forbidden.is_some() || failed <= 60);
     }

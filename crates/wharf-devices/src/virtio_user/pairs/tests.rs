@@ -33,7 +33,7 @@ struct Bench {
     memory: Memory,
     pool: PagePool,
     cache: Cache,
-    /// Flow and number of what was sent by each pair and has not been seen to leave.
+    /// Flow and number of frames sent by each pair and not seen to leave.
     expected: Vec<VecDeque<[u8; 2]>>,
 }
 
@@ -68,7 +68,7 @@ impl Bench {
         batch
     }
 
-    /// Takes up to `most` frames that have left by `pair`: each is what was due there. How many.
+    /// Takes up to `most` frames that have left by `pair`, and checks that each was due. Returns their number.
     fn leave(&mut self, pair: usize, most: usize) -> usize {
         let (ring, mut chain) = (&mut self.wire[pair], Chain::new());
         for count in 0..most {

@@ -107,7 +107,7 @@ fn unfinished_checksum_is_completed_at_any_place() {
                 for room in [3000, 200, 181] {
                     assert_eq!(finished(&sent, room), want, "{protocol} {len} {room}");
                 }
-                assert_eq!(finished(&want, 3000), want, "what is right stays");
+                assert_eq!(finished(&want, 3000), want, "a right checksum stays");
             }
         }
     }
@@ -166,7 +166,7 @@ fn unfinished_checksum_in_a_tunnel_is_completed() {
                     let mut right = outer.clone();
                     right[at..at + want.len() - 14].copy_from_slice(&want[14..]);
                     assert_eq!(finished(&outer, 3000), right, "{protocol} {ethertype:x} in {number}");
-                    assert_eq!(finished(&right, 3000), right, "what is right stays");
+                    assert_eq!(finished(&right, 3000), right, "a right checksum stays");
                     for len in 1..outer.len() {
                         assert_eq!(finished(&outer[..len], 3000).len(), len);
                     }

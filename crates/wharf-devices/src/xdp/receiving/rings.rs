@@ -144,7 +144,7 @@ impl Rings {
         Ok(Some(frame))
     }
 
-    /// Moves what lies `behind` bytes behind the beginning of its buffer there; whether it does lie in it.
+    /// Moves a frame that lies `behind` bytes into its buffer to the buffer's start. Returns true if it lies within.
     #[cold]
     fn move_to_its_place(&self, frame: &mut Frame, behind: usize, len_bytes: u32) -> bool {
         let end = u32::try_from(behind).ok().and_then(|behind| behind.checked_add(len_bytes));

@@ -15,7 +15,7 @@ use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::{Interface, InterfaceState};
 use wharf_sys::xdp::{Consumer, Descriptor, Producer, Shared};
 
-/// A device, its memory, and what came back.
+/// A device, its memory, and the frames that came back.
 struct Bench {
     sending: Sending<Arc<Mock>>,
     mock: Arc<Mock>,

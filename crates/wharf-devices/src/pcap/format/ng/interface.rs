@@ -30,7 +30,7 @@ pub(super) struct Interface {
 }
 
 impl Interface {
-    /// Reads what the block holds.
+    /// Reads the description from the block.
     pub(super) fn read<R: Read>(
         input: &mut Input<R>, block: &mut Block, order: ByteOrder,
     ) -> Result<Self, PcapError> {

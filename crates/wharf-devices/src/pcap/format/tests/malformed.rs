@@ -1,4 +1,4 @@
-//! Every way a capture can be wrong, and what is said about it.
+//! Every fault of a capture, and its error.
 
 use std::io::{self, Read};
 

@@ -1,4 +1,4 @@
-//! pcapng: a small writer, put together field by field, and what must come of its files.
+//! pcapng: a small writer, put together field by field, and the packets of its files.
 
 mod malformed;
 mod random;

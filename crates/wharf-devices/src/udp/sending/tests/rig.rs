@@ -5,14 +5,14 @@ use super::super::*;
 use std::collections::VecDeque;
 use wharf_core::pool::{Cache, PagePool};
 
-/// Takes what it is told to, and cuts what is joined.
+/// A kernel that takes messages by a script, and segments joined ones.
 #[derive(Debug, Default)]
 pub(super) struct Model {
-    /// For each call: how many messages it takes, then the error if that is fewer than there are.
+    /// Messages that each call takes, and the error if there are more.
     pub(super) script: VecDeque<(usize, i32)>,
     /// Never sends more than one datagram in a message.
     pub(super) never_joined: Option<i32>,
-    /// Datagrams beginning with this byte are refused for good.
+    /// Datagrams beginning with this byte are rejected for good.
     pub(super) forbidden: Option<(u8, i32)>,
     pub(super) calls: usize,
     pub(super) messages: usize,
@@ -133,7 +133,7 @@ impl Rig {
         error
     }
 
-    /// Until all has gone, or nothing goes any more.
+    /// Transmits until all frames are gone; fails if that has no end.
     pub(super) fn send_all(&mut self) {
         for _ in 0..10_000 {
             if self.batch.is_empty() && self.sending.outstanding() == 0 {

@@ -29,7 +29,7 @@ impl Bench {
         Self { rings, filled, arrived, window, pool, cache, to: Batch::new(64) }
     }
 
-    /// Receives; the bytes of what came.
+    /// Receives. Returns the bytes of the frames.
     fn receive(&mut self) -> Result<Vec<Vec<u8>>, DeviceError> {
         let result = self.rings.receive(&mut self.cache, &mut self.to, 64, || "xdp:x".into());
         let region = self.pool.region().clone();

@@ -134,7 +134,7 @@ impl Inside {
         }
     }
 
-    /// Completes what it never got.
+    /// Completes a frame that it never got.
     pub fn lie(&mut self, address: u64) {
         self.complete(vec![address]);
     }

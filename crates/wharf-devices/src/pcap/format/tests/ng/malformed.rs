@@ -1,4 +1,4 @@
-//! Every way a pcapng file can be wrong, and what is said about it.
+//! Every fault of a pcapng file, and its error.
 
 use super::*;
 

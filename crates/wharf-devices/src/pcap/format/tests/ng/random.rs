@@ -62,7 +62,7 @@ impl Described {
     }
 }
 
-/// Writes a file of the parts that are valid where they stand; and what must be read from it.
+/// Writes a file of the parts that are valid where they stand; and the packets to read from it.
 struct Writing {
     file: Ng,
     interfaces: Vec<Described>,
