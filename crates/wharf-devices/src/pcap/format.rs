@@ -49,8 +49,7 @@ mod writer;
 #[doc(hidden)]
 pub use error::displayed;
 pub use error::{Fault, PcapError};
-pub use ng::INTERFACES_MAX;
-pub use reader::{PcapReader, Record, parse_bytes};
+pub use reader::{PcapReader, parse_bytes};
 #[doc(hidden)]
 pub use writer::create_file;
 pub use writer::{PcapOptions, PcapWriter};
@@ -63,6 +62,18 @@ pub const LINK_TYPE_ETHERNET: u32 = 1;
 pub const FILE_HEADER_LEN: usize = 24;
 /// Length of the header of a record, in bytes.
 pub const RECORD_HEADER_LEN: usize = 16;
+/// The most interfaces of a pcapng section. Each takes memory, and no capture tool writes so many.
+pub const INTERFACES_MAX: usize = 65_536;
+
+/// One packet of a capture, without its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Time of capture in nanoseconds since 1970 (UTC).
+    pub ts_ns: u64,
+    /// Bytes that the packet had on the wire, without the check sequence: more than were captured if the capture was
+    /// snapped.
+    pub wire_len: u32,
+}
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;

@@ -213,7 +213,7 @@ pub enum Fault {
         described: usize,
     },
     /// A section with more interfaces than any machine has.
-    #[error("more than {} interfaces in a section", super::ng::INTERFACES_MAX)]
+    #[error("more than {} interfaces in a section", super::INTERFACES_MAX)]
     InterfacesTooMany,
     /// A packet that does not fit its block.
     #[error("packet of {captured} bytes in a block with room for {room}")]

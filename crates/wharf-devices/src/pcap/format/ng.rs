@@ -17,8 +17,9 @@ mod interface;
 use std::io::Read;
 
 use super::input::Input;
-use super::reader::Record;
-use super::{ByteOrder, Fault, PcapError, check_lengths, check_link, effective_snap_len};
+use super::{
+    ByteOrder, Fault, INTERFACES_MAX, PcapError, Record, check_lengths, check_link, effective_snap_len,
+};
 use interface::Interface;
 
 /// The kind of the first block of a section, the same in both byte orders: a file begins with it.
@@ -34,8 +35,6 @@ const HEAD_BYTES: u32 = 8;
 const FRAME_BYTES: u32 = 12;
 /// Byte-order magic, version and the section's length.
 const SECTION_FIELDS: usize = 16;
-/// Most interfaces of a section: more is no capture, and each takes memory.
-pub const INTERFACES_MAX: usize = 65_536;
 
 /// The current section.
 #[derive(Debug)]

@@ -8,22 +8,12 @@ use super::error::{displayed, kind_name};
 use super::input::Input;
 use super::ng::{self, Section};
 use super::{
-    ByteOrder, FILE_HEADER_LEN, Fault, FileHeader, LINK_TYPE_ETHERNET, PcapError, RECORD_HEADER_LEN,
+    ByteOrder, FILE_HEADER_LEN, Fault, FileHeader, LINK_TYPE_ETHERNET, PcapError, RECORD_HEADER_LEN, Record,
     RecordHeader, Resolution, SNAP_LEN_MAX,
 };
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 const MAGIC_LEN: usize = 4;
-
-/// One packet of a capture, without its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// When the packet was captured, since 1970 (UTC).
-    pub ts_ns: u64,
-    /// Bytes of the packet on the wire, check sequence aside. More than were
-    /// captured if the capture was snapped.
-    pub wire_len: u32,
-}
 
 /// Reads a capture, pcap or pcapng, as a stream.
 ///
