@@ -62,6 +62,8 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Ok(command) => command,
         Err(code) => return code,
     };
+    // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
+    let _ = wharf::devices::vhost_user::install_sigbus_handler();
     let done = match command {
         Command::Send(args) => send::send(&args, &registries.devices),
         Command::Receive(args) => receive::receive(&args),

@@ -150,6 +150,17 @@ fn dropped_future_passes_its_turn_on() {
 }
 
 #[test]
+fn filling_a_full_burst_adds_nothing_and_does_not_wait() {
+    let (queue, _control, mut senders) = full(1);
+    let sender = &mut senders[0];
+    let mut burst = sender.burst(2);
+    assert_eq!(sender.sender().fill(&mut burst, 2, 64).unwrap(), 2);
+    assert_eq!(sender.sender().fill(&mut burst, 1, 64).unwrap(), 0, "no error: the pool has frames");
+    assert_eq!(block_on(sender.fill(&mut burst, 4, 64)).unwrap(), 0);
+    assert_eq!((burst.len(), queue.pool().audit().out() > 0), (2, true));
+}
+
+#[test]
 fn ready_sender_takes_a_packet() {
     let (queue, control, mut senders) = full(1);
     let sender = &mut senders[0];

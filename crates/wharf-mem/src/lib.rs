@@ -38,7 +38,7 @@
 //! - *One frame, one buffer.* At any time at most one `Frame` or `FreeFrame` names a buffer. Names are made in
 //!   `Region::new`, and from bits that were a name in `region/take.rs`, `region/give.rs`, `meta.rs` (the next
 //!   buffer of a chain), `batch.rs` (between its slots), `lane.rs` and `return_ring.rs`: each forgets the name that it read.
-//!   The same holds for the crate's other containers of frames. Pool numbers are unique by `number.rs`.
+//!   The same holds for the crate's other containers of frames. Pool numbers are unique by `pool_number.rs`.
 //! - *A frame fits its buffer.* Lengths are set in `region.rs`, `region/take.rs` and `region/chain.rs`, each after a
 //!   check.
 //!

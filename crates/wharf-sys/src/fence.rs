@@ -63,6 +63,8 @@ pub fn expedited() -> bool {
 impl Fence {
     #[inline(always)]
     fn light(&self) {
+        // `fall_back` relies on the caller's store before this load.
+        compiler_fence(Ordering::SeqCst);
         if self.mode.load(Ordering::Relaxed) == ASYMMETRIC {
             compiler_fence(Ordering::SeqCst);
         } else {

@@ -192,7 +192,11 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
         }
     };
     let Some(before) = BEFORE.get() else { return default() };
+    // SAFETY: the kernel passes a valid record with `SA_SIGINFO`.
+    let is_sent = unsafe { (*info).si_code } <= 0;
     match before.sa_sigaction {
+        // By kill(2) and the like, to a process that ignored it.
+        libc::SIG_IGN if is_sent => {}
         // An ignored fault would be made again for ever; the kernel does not ignore it, either.
         libc::SIG_DFL | libc::SIG_IGN => default(),
         handler if before.sa_flags & libc::SA_SIGINFO != 0 => {

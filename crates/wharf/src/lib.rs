@@ -14,7 +14,7 @@
 //! use wharf::{Batch, Device, Direction, HostClock, HostPark, PagePool, PollerThread, RxDevice, TxQueue, open};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Memory: 4096 frames of 2 KiB. The queue: a FIFO of 1000 packets, a byte limit, batching on.
+//! // Memory: 4096 frames of 2 KiB, packets up to 1536 bytes. The queue: a FIFO of 1000 packets, a byte limit, batching on.
 //! let pool = PagePool::builder().build()?;
 //! let wire = open("wire", Direction::Send)?;
 //! let queue = TxQueue::builder(&pool, wire.device.into_tx()?, Arc::new(HostClock), Arc::new(HostPark)).build()?;

@@ -162,6 +162,9 @@ impl Cache {
     #[inline(never)]
     fn take_slowly(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let count = count.min(to.room());
+        if count == 0 {
+            return Ok(0);
+        }
         self.date();
         // Taking straight from the return ring spares the stack and a store to the ledger.
         if let (Some(ring), true) = (&mut self.return_ring.0, count >= STRAIGHT_FROM) {

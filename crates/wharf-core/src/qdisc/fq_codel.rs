@@ -21,6 +21,10 @@ use wharf_mem::{Batch, Frame};
 pub const OVERLIMIT: &str = "overlimit";
 /// Most packets dropped from the flow with the most bytes at a time (`drop_batch_size`).
 const DROP_BATCH: u64 = 64;
+/// The least quantum, as in the kernel: with less, a flow in debt for a super-packet is passed thousands of times.
+const QUANTUM_BYTES_MIN: u32 = 256;
+const TARGET_MAX: Duration = Duration::from_secs(1);
+const INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Most queues, as in the kernel.
 pub const FLOWS_MAX: u32 = 65_536;
 
@@ -32,13 +36,8 @@ pub(super) const KIND: QdiscKind = QdiscKind {
     takes_limit: false,
     order: Order::Flow,
     keys: &[
-        Key::time(
-            "target",
-            Duration::from_secs(1),
-            "5ms",
-            "delay that a queue may keep; a tenth of interval",
-        ),
-        Key::time("interval", Duration::from_secs(10), "100ms", "longest round trip of the flows"),
+        Key::time("target", TARGET_MAX, "5ms", "delay that a queue may keep; a tenth of interval"),
+        Key::time("interval", INTERVAL_MAX, "100ms", "longest round trip of the flows"),
         Key::number(
             "limit",
             (1, QUEUE_PACKETS_MAX as u64),
@@ -54,7 +53,13 @@ pub(super) const KIND: QdiscKind = QdiscKind {
             "1024",
             "queues that flows are hashed into",
         ),
-        Key::number("quantum", (1, 1 << 20), "1 to 1m bytes", "1514", "bytes that a queue sends in its turn"),
+        Key::number(
+            "quantum",
+            (QUANTUM_BYTES_MIN as u64, 1 << 20),
+            "256 to 1m bytes",
+            "1514",
+            "bytes that a queue sends in its turn",
+        ),
         Key::on_off("ecn", "mark ECN-capable packets in place of dropping them"),
     ],
     packets: |spec| FqCodelOptions::of(spec, QdiscSetup::default()).limit_packets,
@@ -83,9 +88,10 @@ impl FqCodelOptions {
 /// The options of an [`FqCodel`]; the defaults are the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FqCodelOptions {
-    /// The delay that a queue may keep.
+    /// The delay that a queue may keep, at most 1 s.
     pub target_ns: u64,
-    /// The time in which a queue must have been below the target: about the longest round trip of its flows.
+    /// The time in which a queue must have been below the target: about the longest round trip of its flows, at most
+    /// 10 s.
     pub interval_ns: u64,
     /// Packets that all queues together take, at least 1.
     pub limit_packets: usize,
@@ -93,7 +99,7 @@ pub struct FqCodelOptions {
     pub memory_limit_bytes: u64,
     /// The number of queues, from 1 to [`FLOWS_MAX`].
     pub flows: u32,
-    /// Bytes that a queue may send in its turn, at least 1.
+    /// Bytes that a queue may send in its turn, at least 256.
     pub quantum_bytes: u32,
     /// True if ECN-capable packets are marked in place of dropped (RFC 3168).
     pub ecn: bool,
@@ -186,7 +192,9 @@ impl FqCodel {
     pub fn new(mut options: FqCodelOptions) -> Self {
         options.limit_packets = options.limit_packets.max(1);
         options.memory_limit_bytes = options.memory_limit_bytes.max(1);
-        options.quantum_bytes = options.quantum_bytes.max(1);
+        options.quantum_bytes = options.quantum_bytes.max(QUANTUM_BYTES_MIN);
+        options.target_ns = options.target_ns.min(TARGET_MAX.as_nanos() as u64);
+        options.interval_ns = options.interval_ns.min(INTERVAL_MAX.as_nanos() as u64);
         options.flows = options.flows.clamp(1, FLOWS_MAX);
         let idle =
             Flow { packets: FrameList::EMPTY, codel: CoDel::default(), deficit: 0, on: On::None, next: NONE };
@@ -314,12 +322,17 @@ impl Qdisc for FqCodel {
     /// Drops from the head of the flow with the most bytes, up to half of them at a time (`fq_codel_drop`).
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {
         while self.options.when_full == WhenFull::DropHead && self.is_over() {
-            let Some(fattest) = self.flows.iter_mut().max_by_key(|flow| flow.packets.bytes()) else { return };
+            // Packets of no bytes count as well, or a flow without packets could be the fattest.
+            let by_size = |flow: &&mut Flow| (flow.packets.bytes(), !flow.packets.is_empty());
+            let Some(fattest) = self.flows.iter_mut().max_by_key(by_size) else { return };
             let (mut dropped, threshold) = (0, fattest.packets.bytes() / 2);
             while dropped < DROP_BATCH && (dropped == 0 || fattest.packets.bytes() > threshold) {
                 let Some(timed) = self.slab.pop(&mut fattest.packets) else { break };
                 cx.drop(timed.frame, OVERLIMIT);
                 dropped += 1;
+            }
+            if dropped == 0 {
+                return;
             }
             self.overlimit_drops += dropped;
             // CoDel is to signal more strongly, too.

@@ -86,8 +86,8 @@ impl Sender {
         self.shared.pool.burst(capacity)
     }
 
-    /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number. Their bytes are those that the
-    /// last user left.
+    /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number: fewer if the pool runs empty, 0 if the
+    /// burst is full. Their bytes are those that the last user left.
     ///
     /// # Errors
     /// [`PoolError::Exhausted`] when all frames are in use: send, or [`Sender::wait_for_memory`].

@@ -303,6 +303,24 @@ fn the_limit_drops_from_the_flow_with_the_most_bytes() {
 }
 
 #[test]
+fn packets_without_bytes_beyond_the_limit_are_dropped() {
+    let options =
+        FqCodelOptions { when_full: WhenFull::DropHead, limit_packets: 1, ..FqCodelOptions::default() };
+    let pool = PagePool::builder().frames(64).build().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let mut root = RootQdisc::new(Box::new(FqCodel::new(options)), pool.region(), clock);
+    root.reserve(8);
+    let (mut cache, mut batch) = (pool.cache("test").unwrap(), Batch::new(8));
+    assert_eq!(cache.take(&mut batch, 5, 0).unwrap(), 5);
+    root.enqueue(&mut batch);
+    root.trim();
+    assert_eq!((root.qdisc().len(), root.held()), (1, 5));
+    assert_eq!(root.take_dropped(&mut batch, |_| ()), 4);
+    assert_eq!(root.purge(&mut batch), 1);
+    cache.give(&mut batch).unwrap();
+}
+
+#[test]
 fn senders_wait_at_the_limit_while_codel_drops() {
     let pool = pool(1024);
     let (gate, control) = Gate::new(1);

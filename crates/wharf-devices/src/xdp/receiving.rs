@@ -64,6 +64,8 @@ pub struct XdpReceiver {
     open: Option<Open>,
     /// Empty polls until the next look at the interface.
     look_due: u32,
+    /// True from `arm` to `disarm`.
+    is_armed: bool,
     told_down: bool,
     ended: bool,
     /// Memory that was posted for packets when the device was closed.
@@ -118,6 +120,7 @@ impl XdpReceiver {
             mode: None,
             open: None,
             look_due: LOOK_EVERY,
+            is_armed: false,
             told_down: false,
             ended: false,
             reclaimed: Vec::new(),
@@ -263,8 +266,12 @@ fn may_try_on(step: Step, error: &io::Error) -> bool {
 impl Notify for XdpReceiver {
     /// Makes the next empty poll look at the interface: the kernel does not notify that it is switched off.
     fn arm(&mut self) -> bool {
-        self.look_due = 1;
+        (self.look_due, self.is_armed) = (1, true);
         self.open.as_mut().is_none_or(|open| open.rings.is_empty())
+    }
+
+    fn disarm(&mut self) {
+        self.is_armed = false;
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
@@ -347,6 +354,7 @@ impl RxDevice for XdpReceiver {
     }
 
     fn next_arrival_ns(&self) -> Option<u64> {
-        (!self.ended()).then_some(LOOK_NS)
+        // Only for a poller that sleeps until notified: a nap is as short as the poller has learnt.
+        (self.is_armed && !self.ended()).then_some(LOOK_NS)
     }
 }

@@ -13,7 +13,7 @@
 //! looked. So the owner looks once at each new waiter (`fresh`), and again only when frames of that sender have been
 //! completed: the cost of serving grows with the senders served, not with those that wait.
 //!
-//! A wake-up runs foreign code (a runtime's): it is called without the queue and without this list's lock, and a
+//! A wake-up runs foreign code (a runtime's): it is called outside the queue's state and without this list's lock, and a
 //! panic in it ends nothing.
 
 use crate::counters::QueueCounters;
@@ -205,7 +205,8 @@ impl Waiters {
         ServeOutcome { waiting, full, wakes }
     }
 
-    /// Wakes the served senders in turn. The caller has released the queue.
+    /// Wakes the served senders in turn. The caller does not touch the queue's state meanwhile: it has released the queue,
+    /// unless it is dedicated or goes on.
     #[cold]
     pub(crate) fn wake_served(&self) {
         loop {

@@ -40,7 +40,8 @@ impl AsyncSender {
         self.sender.burst(capacity)
     }
 
-    /// Waits for memory, then adds one to `count` packets of `len_bytes` to a burst. Returns their number.
+    /// Waits for memory, then adds one to `count` packets of `len_bytes` to a burst. Returns their number: 0 if the burst
+    /// is full.
     ///
     /// # Errors
     /// A length too long ([`QueueError::Pool`]), [`QueueError::Closed`], [`QueueError::Dead`].
