@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
 use wharf::gso::{SegmentJob, SoftwareGso};
-use wharf::{Batch, Cache, Frame, GSO_TCPV4, HostClock, HostPark, Meta, Null, PagePool, Region, TxQueue};
+use wharf::packet::gso::GSO_TCPV4;
+use wharf::{Batch, Cache, Frame, HostClock, HostPark, Meta, Null, PagePool, Region, TxQueue};
 
 type Error = Box<dyn std::error::Error>;
 

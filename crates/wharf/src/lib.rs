@@ -100,7 +100,7 @@ pub use wharf_devices::host::{PollerBuilder, PollerThread};
 #[doc(inline)]
 pub use wharf_core::qdisc::{
     Backpressure, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc, QdiscContext,
-    QdiscKind, QdiscRegistry, Rate, Tbf, WhenFull,
+    QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
 };
 
 // Devices by specification, and the kinds that there are.
@@ -124,7 +124,7 @@ pub use wharf_core::{delegate, wrap_device};
 #[doc(inline)]
 pub use wharf_devices::null::Null;
 #[doc(inline)]
-pub use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
+pub use wharf_devices::vhost_user::install_sigbus_handler;
 
 // Clocks and ways to wait.
 #[doc(inline)]
