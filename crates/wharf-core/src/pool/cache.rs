@@ -162,9 +162,6 @@ impl Cache {
     #[inline(never)]
     fn take_slowly(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let count = count.min(to.room());
-        if count == 0 {
-            return Ok(0);
-        }
         self.date();
         // Taking straight from the return ring spares the stack and a store to the ledger.
         if let (Some(ring), true) = (&mut self.return_ring.0, count >= STRAIGHT_FROM) {
@@ -180,7 +177,8 @@ impl Cache {
         }
         match self.take_stacked(to, count, len_bytes)? {
             0 => {
-                self.ran_out = true;
+                // Without room in `to` the pool may still have frames.
+                self.ran_out |= count > 0;
                 Err(self.pool.exhausted())
             }
             count => Ok(count),
@@ -205,7 +203,7 @@ impl Cache {
         Ok(region.take(&mut self.stack, to, count, self.sender, len_bytes, note)?)
     }
 
-    /// Works like [`Cache::take`], into a burst.
+    /// Works like [`Cache::take`], into a burst; a full burst gets 0, and no error.
     ///
     /// # Errors
     /// The errors of [`Cache::take`].
@@ -214,7 +212,10 @@ impl Cache {
         if burst.number() != self.pool_number {
             burst.rebind(&self.pool);
         }
-        self.take(burst.batch_mut(), count, len_bytes)
+        match self.take(burst.batch_mut(), count, len_bytes) {
+            Err(PoolError::Exhausted { .. }) if count == 0 || burst.batch_mut().room() == 0 => Ok(0),
+            filled => filled,
+        }
     }
 
     /// Takes one packet of `len_bytes`.
