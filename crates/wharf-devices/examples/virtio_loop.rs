@@ -242,6 +242,8 @@ fn check(bytes: &[u8], number: u64, len_bytes: u32) -> Result<(), String> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // DPDK shares memory that cannot be sealed.
+    wharf_devices::vhost_user::install_sigbus_handler()?;
     let mut arguments = std::env::args().skip(1);
     let spec = arguments
         .next()
