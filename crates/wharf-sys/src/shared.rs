@@ -198,7 +198,7 @@ macro_rules! words {
             #[doc = concat!("Reads as `", stringify!($load), "`, acquire: writes of the peer before its release are visible afterwards.")]
             ///
             /// # Panics
-            /// As above.
+            /// If the word is not inside, or not aligned.
             #[inline(always)]
             pub fn $load_acquire(&self, at: usize) -> $word {
                 <$atomic>::load(self.word(at), Ordering::Acquire)
@@ -216,7 +216,7 @@ macro_rules! words {
             #[doc = concat!("Writes as `", stringify!($store), "`, release: a peer that acquires the word sees all earlier writes.")]
             ///
             /// # Panics
-            /// As above.
+            /// If the word is not inside, or not aligned.
             #[inline(always)]
             pub fn $store_release(&self, at: usize, value: $word) {
                 <$atomic>::store(self.word(at), value, Ordering::Release);
