@@ -50,6 +50,8 @@ pub struct Sender {
     biased: BiasedOwner,
     credit: Credit,
     balance: Balance,
+    /// Looks of the next spin, at most.
+    looks_max: u32,
     /// Packets sent when this sender was last served. It may then send once past a band that is marked full, unless
     /// it has sent since.
     served_at: Option<u64>,
@@ -75,9 +77,20 @@ impl Sender {
         let credit = Credit::new(shared.small_queue_bytes, shared.index_start, shared.clock.now_ns());
         let biased = if shared.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
-        let (balance, served_at) = (Balance::default(), None);
-        let sender =
-            Self { shared, lane: lane_in, cache, place, bit, biased, credit, balance, served_at, counters };
+        let (balance, looks_max, served_at) = (Balance::default(), waiting::LOOKS_MAX, None);
+        let sender = Self {
+            shared,
+            lane: lane_in,
+            cache,
+            place,
+            bit,
+            biased,
+            credit,
+            balance,
+            looks_max,
+            served_at,
+            counters,
+        };
         Ok((sender, theirs))
     }
 

@@ -19,8 +19,10 @@ use wharf_mem::{Batch, Published};
 /// Looks at a full lane while another thread empties it, before this one yields its processor: the other thread may
 /// have lost its own.
 const SPINS: u32 = 100;
-/// Yields before the sender registers and sleeps.
-const YIELDS: u32 = 32;
+/// The least and the most looks before the sender registers and sleeps. On a cheap device the least is time enough. On
+/// a device whose transmit calls cost, a sender that looks for longer takes the processor from the owner.
+const LOOKS_MIN: u32 = SPINS;
+pub(super) const LOOKS_MAX: u32 = 32 * SPINS;
 /// Nap of a waiting sender on a queue without a poller, which must look itself. The nap doubles with each sender that
 /// waits before it, and grows in proportion beyond [`DOUBLINGS_MAX`]: one sender that looks for all is enough.
 const SELF_DRIVEN_NAP_NS: u64 = 20_000;
@@ -161,22 +163,31 @@ impl Sender {
         Ok(())
     }
 
-    /// Gives an owner at work the time to meet `need`. Returns true if it has.
+    /// Gives an owner at work the time to meet `need`. Returns true if it has. The next spin may take twice as long as
+    /// one that succeeded, and half as long as one that failed.
     fn spin(&mut self, need: Need) -> bool {
-        for look in 1..=SPINS * YIELDS {
+        let (looks, is_met) = self.spin_for(need, self.looks_max);
+        let looks_max = if is_met { 2 * looks } else { self.looks_max / 2 };
+        self.looks_max = looks_max.clamp(LOOKS_MIN, LOOKS_MAX);
+        is_met
+    }
+
+    /// Looks up to `looks_max` times. Returns the number of looks, and true if the need is met.
+    fn spin_for(&mut self, need: Need, looks_max: u32) -> (u32, bool) {
+        for look in 1..=looks_max {
             if self.full_bands() != 0 {
-                return false;
+                return (look, false);
             }
             if self.shared.cell.word() & RUNNING == 0 {
                 // Released or offered: this sender runs it.
-                return self.publish().is_ok() && self.has_come(need);
+                return (look, self.publish().is_ok() && self.has_come(need));
             }
             if self.has_come(need) {
-                return true;
+                return (look, true);
             }
             if look % SPINS == 0 { self.shared.park.give_way() } else { std::hint::spin_loop() }
         }
-        false
+        (looks_max, false)
     }
 
     pub(super) fn nap_ns(&self, watch: &Watch) -> u64 {
