@@ -15,7 +15,7 @@ pub use schedule::{Mode, Settings};
 
 use crate::host::{ParkWait, Wait, Wake};
 use crate::pool::lock;
-use crate::rx::RxQueue;
+use crate::rx::{PulledTarget, RxQueue};
 use crate::tx::queue::TxQueue;
 use crate::wakeup::{Bell, Call};
 use poll_target::TxTarget;
@@ -81,6 +81,11 @@ impl Poller {
         self.targets.push(queue.shared.clone());
     }
 
+    /// Adds a receive queue that the poller's thread polls only now and then: see [`PulledTarget`].
+    pub(crate) fn add_pulled(&mut self, queue: &RxQueue) {
+        self.targets.push(Arc::new(PulledTarget(queue.shared.clone())));
+    }
+
     /// Returns a handle that stops the poller.
     pub fn stopper(&self) -> PollerStop {
         PollerStop { bell: self.bell.clone() }
@@ -89,6 +94,14 @@ impl Poller {
     /// Registers the calling thread and polls until stopped. A device that panics is not polled again; the others
     /// are.
     pub fn run(self) {
+        let mut active = self.begin();
+        while !active.bell.stop.load(SeqCst) {
+            active.step(u64::MAX);
+        }
+    }
+
+    /// Registers the calling thread, which then calls [`ActivePoller::step`]: for a thread with other work.
+    pub fn begin(self) -> ActivePoller {
         let Self { bell, mut wait, settings, targets } = self;
         let wake = wait.waker();
         *lock(&bell.wake) = Some(wake.clone());
@@ -98,38 +111,45 @@ impl Poller {
         };
         let tells: Vec<bool> = targets.iter().enumerate().map(tells).collect();
         let schedule = Schedule::new(settings, tells);
-        let enrolled = Enrollment::new(&bell, &wake, &targets);
-        PollLoop { bell: &bell, wait, settings, schedule, enrolled }.run();
+        let enrolled = Enrollment::new(&bell, &wake, targets);
+        ActivePoller { bell, wait, settings, schedule, enrolled, event: Event::Began }
     }
 }
 
-/// A poller while it runs.
-struct PollLoop<'a> {
-    bell: &'a Bell,
+/// A poller at work, registered at its devices until it is dropped.
+#[derive(Debug)]
+pub struct ActivePoller {
+    bell: Arc<Bell>,
     wait: Box<dyn Wait>,
     settings: Settings,
     schedule: Schedule,
-    enrolled: Enrollment<'a>,
+    enrolled: Enrollment,
+    event: Event,
 }
 
-impl PollLoop<'_> {
-    fn run(mut self) {
-        let mut event = Event::Began;
-        while !self.bell.stop.load(SeqCst) {
-            let now_ns = self.wait.now_ns();
-            self.enrolled.take_calls(self.bell, |at| self.schedule.called(now_ns, at));
-            event = match self.schedule.step(now_ns, event) {
-                Action::Poll { at, irq, away } => Event::Polled(self.poll(at, irq, away)),
-                Action::Pause => {
-                    (0..PAUSES).for_each(|_| std::hint::spin_loop());
-                    Event::Rested
-                }
-                Action::Sleep { for_ns } => {
-                    self.sleep(for_ns);
-                    Event::Rested
-                }
-            };
-        }
+impl ActivePoller {
+    /// Does the next step: polls one device, pauses for less than a microsecond, or waits for a notification, for at
+    /// most `wait_max_ns`. Returns true if it polled.
+    pub fn step(&mut self, wait_max_ns: u64) -> bool {
+        let now_ns = self.wait.now_ns();
+        self.enrolled.take_calls(&self.bell, |at| self.schedule.called(now_ns, at));
+        self.event = match self.schedule.step(now_ns, self.event) {
+            Action::Poll { at, irq, away } => Event::Polled(self.poll(at, irq, away)),
+            Action::Pause => {
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                Event::Rested
+            }
+            Action::Sleep { for_ns } => {
+                self.sleep(for_ns.min(wait_max_ns));
+                Event::Rested
+            }
+        };
+        matches!(self.event, Event::Polled(_))
+    }
+
+    /// Returns the time of the poller's clock, ns.
+    pub fn now_ns(&self) -> u64 {
+        self.wait.now_ns()
     }
 
     fn poll(&mut self, at: usize, irq: IrqChange, away: bool) -> PollOutcome {
@@ -156,13 +176,14 @@ impl PollLoop<'_> {
 }
 
 /// A poller's devices, at which it is registered until this is dropped.
-struct Enrollment<'a> {
-    targets: &'a [Arc<dyn PollTarget>],
+#[derive(Debug)]
+struct Enrollment {
+    targets: Vec<Arc<dyn PollTarget>>,
     calls: Vec<Arc<Call>>,
 }
 
-impl<'a> Enrollment<'a> {
-    fn new(bell: &Arc<Bell>, wake: &Arc<dyn Wake>, targets: &'a [Arc<dyn PollTarget>]) -> Self {
+impl Enrollment {
+    fn new(bell: &Arc<Bell>, wake: &Arc<dyn Wake>, targets: Vec<Arc<dyn PollTarget>>) -> Self {
         let calls: Vec<_> = targets.iter().map(|_| Arc::new(Call::new(bell, wake))).collect();
         let enrolled = Self { targets, calls };
         enrolled.each(|poll_target, call| poll_target.enroll(call));
@@ -182,7 +203,7 @@ impl<'a> Enrollment<'a> {
     }
 }
 
-impl Drop for Enrollment<'_> {
+impl Drop for Enrollment {
     fn drop(&mut self) {
         self.each(|poll_target, call| poll_target.leave(call));
     }

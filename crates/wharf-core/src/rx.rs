@@ -5,6 +5,10 @@
 //! the queue's own lock is held, which other threads only try: the handler may send on any queue, by
 //! [`crate::tx::sender::Sender::try_send`]. A handler that blocks also blocks its poller and all devices of that.
 
+mod receiver;
+
+pub use receiver::Receiver;
+
 use crate::device::{DeviceError, RxDevice, close_receiver};
 use crate::host::Wake;
 use crate::poller::schedule::{IrqChange, PollOutcome};
@@ -142,6 +146,11 @@ impl RxQueue {
         if let Some(device) = &mut lock(&self.shared.state).device {
             device.drops(see);
         }
+    }
+
+    /// Calls the poller of the queue: the handler takes packets again that it has left.
+    pub fn resume(&self) {
+        self.shared.callers.call_one();
     }
 
     /// Takes the last error of the device.
@@ -324,6 +333,29 @@ impl PollTarget for RxShared {
         self.callers.remove(call);
         self.callers.call_one();
         self.of.iter().for_each(|queue| queue.shared.remove_poller(call));
+    }
+}
+
+/// A receive queue polled by calls of a user's thread, which may come late: no sender relies on it as a poller.
+#[derive(Debug)]
+pub(crate) struct PulledTarget(pub(crate) Arc<RxShared>);
+
+impl PollTarget for PulledTarget {
+    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome {
+        self.0.poll(irq, away, budget_packets)
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.0.wait_fd
+    }
+
+    fn enroll(&self, call: &Arc<Call>) {
+        self.0.callers.add(call);
+    }
+
+    fn leave(&self, call: &Arc<Call>) {
+        self.0.step_aside();
+        self.0.callers.remove(call);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::host::{self, Wake};
 use crate::pool::lock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
 /// The flags of one poller that its callers set.
 #[derive(Debug, Default)]
@@ -78,5 +79,26 @@ impl Callers {
     /// True if no poller looks after the device.
     pub(crate) fn is_empty(&self) -> bool {
         lock(&self.0).is_empty()
+    }
+}
+
+/// Wakes the task that polled last: a future may move from task to task.
+#[derive(Debug, Default)]
+pub(crate) struct TaskWake(Mutex<Option<Waker>>);
+
+impl TaskWake {
+    /// Takes the waker of the task that polls now.
+    pub(crate) fn set(&self, waker: &Waker) {
+        let mut mine = lock(&self.0);
+        if !mine.as_ref().is_some_and(|mine| mine.will_wake(waker)) {
+            *mine = Some(waker.clone());
+        }
+    }
+}
+
+impl Wake for TaskWake {
+    fn wake(&self) {
+        let waker = lock(&self.0).clone();
+        waker.iter().for_each(Waker::wake_by_ref);
     }
 }

@@ -6,44 +6,40 @@
 //!
 //! # Quick start
 //!
-//! A packet travels from a pool through a sender, its queue and a device, and its memory comes back. The device here is a wire whose
-//! far end is in this process; [`open`] makes others from specifications such as `xdp:eth0` or `udp:192.0.2.1:9`.
+//! A [`Path`] is a device with its pool of memory, its queue and the thread that serves it. A wire has its other end in this
+//! process; `xdp:eth0`, `packet:eth0`, `tap:NAME` or `udp:192.0.2.1:9` lead out of it.
 //!
 //! ```
-//! use std::sync::Arc;
-//! use wharf::{Batch, Device, Direction, HostClock, HostPark, PagePool, PollerThread, RxDevice, TxQueue, open};
+//! use std::time::Duration;
+//! use wharf::{Direction, Path};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Memory: 4096 frames of 2 KiB, packets up to 1536 bytes. The queue: a FIFO of 1000 packets, a byte limit, batching on.
-//! let pool = PagePool::builder().build()?;
-//! let wire = open("wire", Direction::Send)?;
-//! let queue = TxQueue::builder(&pool, wire.device.into_tx()?, Arc::new(HostClock), Arc::new(HostPark)).build()?;
-//! let _poller = PollerThread::start(&queue)?; // takes completions while no sender does
+//! let path = Path::open("wire", Direction::Send)?;
+//! let far_end = path.far_end()?;
 //!
-//! // One sender per thread. Packets go out in bursts, one call per burst; `send` waits for room.
-//! let mut sender = queue.sender("example")?;
+//! // One sender per thread. Packets go out in bursts, one call per burst; `send` waits for room, here for a second at most.
+//! let second = Duration::from_secs(1);
+//! let mut sender = path.sender("example")?;
 //! let mut burst = sender.burst(32);
-//! sender.fill(&mut burst, 32, 64)?;
+//! sender.fill_within(&mut burst, 32, 64, second)?;
 //! for (number, packet) in burst.iter_mut().enumerate() {
 //!     packet.fill(number as u8);
 //! }
-//! sender.send(&mut burst)?;
+//! sender.send_within(&mut burst, second)?;
 //!
-//! // The other end, with memory of its own.
-//! let mut far_end = wire.far_end.ok_or("a wire has two ends")?;
-//! let far_pool = PagePool::builder().frames(256).build()?;
-//! far_end.attach(far_pool.region().clone())?;
-//! let (mut cache, mut received) = (far_pool.cache("receiver")?, Batch::new(64));
-//! while received.len() < 32 {
-//!     far_end.receive(&mut cache, &mut received, 64)?;
+//! // The other end receives on this thread. `served_receiver` is for tasks, `on_receive` takes a handler.
+//! let mut receiver = far_end.receiver()?;
+//! let (mut received, mut bytes) = (far_end.burst(64), 0);
+//! while bytes < 32 * 64 {
+//!     receiver.recv_within(&mut received, second)?;
+//!     bytes += received.iter_mut().map(|packet| packet.len()).sum::<usize>();
+//!     received.clear();
 //! }
-//! assert_eq!(far_pool.region().bytes(&received.frames()[31])?, [31; 64]);
-//! cache.give(&mut received)?;
 //!
 //! // All packets are accounted for, and all memory is back.
 //! drop(sender);
-//! let audit = queue.shutdown(u64::MAX);
-//! assert_eq!((queue.counters().sent.get(), audit.out()), (32, 0), "{audit}");
+//! let audit = path.close(second);
+//! assert_eq!((path.queue()?.counters().sent.get(), audit.out()), (32, 0), "{audit}");
 //! # Ok(())
 //! # }
 //! ```
@@ -52,12 +48,13 @@
 //!
 //! | task | items |
 //! |---|---|
+//! | all that follows, opened by one specification | [`Path`], [`PathBuilder`], [`Owners`] |
 //! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`Burst`], [`Cache`], [`Audit`] |
 //! | a transmit queue | [`TxQueue`], [`QueueBuilder`], [`Batching`], [`Bounds`], [`QueueCounters`] |
-//! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`AsyncSender`], [`DropTail`], [`Spread`] |
+//! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Canceller`], [`AsyncSender`], [`DropTail`], [`Spread`] |
 //! | one sender that owns its path: no lane, no other thread | [`Direct`] |
-//! | receiving | [`RxQueue`], [`Handler`], [`Rest`] |
-//! | threads that complete, receive and transmit for others | [`PollerThread`], [`Dedicated`] |
+//! | receiving: by calls, as a task, by a handler | [`Receiver`], [`RxQueue`], [`Handler`], [`Rest`] |
+//! | a thread that completes, receives and transmits for others | [`PollerThread`] |
 //! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`], [`QdiscRegistry`] |
 //! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |
 //! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
@@ -67,6 +64,15 @@
 //! receivers, the forwarder, fault injection and traces are `wharf-tools`. The command line has the same devices and disciplines:
 //! `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
 #![forbid(unsafe_code)]
+
+mod path;
+
+// The front door.
+pub use path::{Owners, Path, PathBuilder};
+#[doc(inline)]
+pub use wharf_core::rx::Receiver;
+#[doc(inline)]
+pub use wharf_core::sender::Canceller;
 
 // Memory.
 #[doc(inline)]
@@ -90,11 +96,11 @@ pub use wharf_core::sender::{AsyncSender, DropTail, Sender, Spread, Watch};
 
 // Receiving, and threads that serve queues.
 #[doc(inline)]
-pub use wharf_core::poller::{Dedicated, Mode, Settings};
+pub use wharf_core::poller::{Mode, Settings};
 #[doc(inline)]
 pub use wharf_core::rx::{Handler, Rest, RxQueue};
 #[doc(inline)]
-pub use wharf_devices::host::{PollerBuilder, PollerThread};
+pub use wharf_devices::host::PollerThread;
 
 // Queueing disciplines.
 #[doc(inline)]
@@ -130,7 +136,13 @@ pub use wharf_devices::vhost_user::install_sigbus_handler;
 #[doc(inline)]
 pub use wharf_core::host::{Clock, Park, Wake};
 #[doc(inline)]
-pub use wharf_devices::host::{ExactClock, HostClock, HostPark, WakeFd, pin, processors};
+pub use wharf_devices::host::{HostClock, HostPark, WakeFd};
+
+// What a path does by itself, for programs that put one together by hand.
+#[doc(hidden)]
+pub use wharf_core::poller::Dedicated;
+#[doc(hidden)]
+pub use wharf_devices::host::{ExactClock, PollerBuilder, pin, processors};
 
 #[doc(hidden)]
 pub use wharf_core::{

@@ -7,6 +7,7 @@
 
 mod balance;
 mod biased_owner;
+mod cancel;
 mod drop_tail;
 mod spread;
 mod task;
@@ -14,6 +15,7 @@ mod transmit;
 mod waiting;
 mod watch;
 
+pub use cancel::Canceller;
 pub use drop_tail::{DROP_TAIL, DropTail};
 pub use spread::Spread;
 pub use task::AsyncSender;
@@ -31,6 +33,7 @@ use crate::tx::sender::biased_owner::BiasedOwner;
 use crate::tx::small_queue::Credit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use wharf_mem::lane::{LaneProducer, lane};
 use wharf_mem::return_ring::return_ring;
 use wharf_mem::word::ready_bit;
@@ -52,6 +55,8 @@ pub struct Sender {
     balance: Balance,
     /// Looks of the next spin, at most.
     looks_max: u32,
+    /// `None` until a canceller is asked for.
+    cancel: Option<Canceller>,
     /// Packets sent when this sender was last served. It may then send once past a band that is marked full, unless
     /// it has sent since.
     served_at: Option<u64>,
@@ -88,6 +93,7 @@ impl Sender {
             credit,
             balance,
             looks_max,
+            cancel: None,
             served_at,
             counters,
         };
@@ -120,14 +126,26 @@ impl Sender {
     /// Sends all packets of `burst`; waits for space if there is none.
     ///
     /// # Errors
-    /// [`QueueError::ForeignPool`], [`QueueError::Closed`], [`QueueError::Dead`]; unsent packets are still
-    /// in the burst.
+    /// [`QueueError::ForeignPool`], [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`]; unsent
+    /// packets are still in the burst.
     #[inline]
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         self.admit(burst)?;
         let batch = burst.batch_mut();
         self.transmit(batch)?;
-        if batch.is_empty() { Ok(()) } else { self.send_rest(batch) }
+        if batch.is_empty() { Ok(()) } else { self.send_rest(batch, None) }
+    }
+
+    /// Works like [`Sender::send`], and waits for at most `time` in all. Reads no clock unless it has to wait.
+    ///
+    /// # Errors
+    /// [`QueueError::TimedOut`] besides: packets sent by then have left the burst, the others are still in it.
+    #[inline]
+    pub fn send_within(&mut self, burst: &mut Burst, time: Duration) -> Result<(), QueueError> {
+        self.admit(burst)?;
+        let batch = burst.batch_mut();
+        self.transmit(batch)?;
+        if batch.is_empty() { Ok(()) } else { self.send_rest(batch, Some(time)) }
     }
 
     /// Sends the packets that fit now. Returns the number of packets sent; the others stay in the burst. If none fits and the

@@ -37,6 +37,12 @@ pub enum QueueError {
     /// The queue has been shut down.
     #[error("the queue is shut down")]
     Closed,
+    /// The time given for a wait is over.
+    #[error("timed out")]
+    TimedOut,
+    /// Another thread has ended the wait: see [`crate::sender::Canceller`].
+    #[error("the wait was cancelled")]
+    Cancelled,
     /// A device panicked while its queue was being run.
     #[error("the queue is dead: its owner panicked inside the device {device}")]
     Dead {

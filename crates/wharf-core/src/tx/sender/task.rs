@@ -5,12 +5,11 @@
 
 use super::Watch;
 use super::{Burst, PoolError, QueueError, Sender};
-use crate::host::Wake;
-use crate::pool::lock;
 use crate::tx::queue::waiters::Need;
+use crate::wakeup::TaskWake;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// A sender that waits as a future. Its futures may be dropped at any time: packets not sent stay in the burst, and
 /// the place among the waiters goes to the next one.
@@ -84,7 +83,7 @@ impl AsyncSender {
     }
 
     async fn wait(&mut self, need: Need) -> Result<(), QueueError> {
-        let wake = Arc::new(TaskWake(Mutex::new(None)));
+        let wake = Arc::new(TaskWake::default());
         let mut watch = None;
         poll_fn(|context| self.poll(context, need, &wake, &mut watch)).await
     }
@@ -103,25 +102,5 @@ impl AsyncSender {
                 Poll::Pending
             }
         }
-    }
-}
-
-/// Wakes the task that polled last: a future may move from task to task.
-#[derive(Debug)]
-struct TaskWake(Mutex<Option<Waker>>);
-
-impl TaskWake {
-    fn set(&self, waker: &Waker) {
-        let mut mine = lock(&self.0);
-        if !mine.as_ref().is_some_and(|mine| mine.will_wake(waker)) {
-            *mine = Some(waker.clone());
-        }
-    }
-}
-
-impl Wake for TaskWake {
-    fn wake(&self) {
-        let waker = lock(&self.0).clone();
-        waker.iter().for_each(Waker::wake_by_ref);
     }
 }

@@ -4,15 +4,16 @@
 //! woken, look again. A sender that stops waiting before it is served, or does not use its turn, lets the owner serve
 //! the next.
 
-use super::Sender;
-use super::Watch;
-use crate::host::Wake;
+use super::cancel::Canceller;
+use super::{Burst, PoolError, Sender, Watch};
+use crate::host::{Clock, Wake};
 use crate::qdisc::classify;
 use crate::tx::queue::waiters::{Need, has_reached};
 use crate::tx::queue::{QdiscRun, QueueError};
 use crate::tx::small_queue::{Credit, QueueProgress};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use wharf_mem::word::{RUNNING, WAIT};
 use wharf_mem::{Batch, Published};
 
@@ -28,7 +29,36 @@ pub(super) const LOOKS_MAX: u32 = 32 * SPINS;
 const SELF_DRIVEN_NAP_NS: u64 = 20_000;
 const DOUBLINGS_MAX: usize = 6;
 
+/// The end of a wait, in ns of the queue's clock.
+#[derive(Debug, Clone, Copy)]
+struct Deadline {
+    at_ns: u64,
+}
+
+impl Deadline {
+    const NEVER: Self = Self { at_ns: u64::MAX };
+
+    fn within(time: Duration, clock: &dyn Clock) -> Self {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self { at_ns: clock.exact_ns().saturating_add(time_ns) }
+    }
+
+    /// Returns the time left; `u64::MAX` without an end.
+    fn left_ns(self, clock: &dyn Clock) -> u64 {
+        match self.at_ns {
+            u64::MAX => u64::MAX,
+            at_ns => at_ns.saturating_sub(clock.exact_ns()),
+        }
+    }
+}
+
 impl Sender {
+    /// Returns a handle that ends a wait of this sender from another thread. A wait then looks at one more lock: a
+    /// sender without a canceller does not.
+    pub fn canceller(&mut self) -> Canceller {
+        self.cancel.get_or_insert_with(Canceller::default).clone()
+    }
+
     /// Registers for a wake-up, in turn, once there is room for packets of `band`, for `frames` of them if possible;
     /// then call [`Sender::look`]. For poll loops, whose `wake` writes to a file descriptor.
     pub fn watch(&mut self, band: u8, frames: usize, wake: Arc<dyn Wake>) -> Watch {
@@ -118,9 +148,36 @@ impl Sender {
     /// Waits until there is a free frame.
     ///
     /// # Errors
-    /// [`QueueError::Closed`], [`QueueError::Dead`].
+    /// [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`].
     pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
-        self.wait(Need::Memory)
+        self.wait(Need::Memory, Deadline::NEVER)
+    }
+
+    /// Works like [`Sender::wait_for_memory`], for at most `time`.
+    ///
+    /// # Errors
+    /// [`QueueError::TimedOut`] besides.
+    pub fn wait_for_memory_within(&mut self, time: Duration) -> Result<(), QueueError> {
+        self.wait(Need::Memory, Deadline::within(time, &*self.shared.clock))
+    }
+
+    /// Works like [`Sender::fill`], but waits up to `time` for memory. Returns the number of packets: 0 only if the burst
+    /// is full.
+    ///
+    /// # Errors
+    /// A length too long ([`QueueError::Pool`]), and the errors of [`Sender::wait_for_memory_within`].
+    pub fn fill_within(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, time: Duration,
+    ) -> Result<usize, QueueError> {
+        let mut deadline = None;
+        loop {
+            match self.fill(burst, count, len_bytes) {
+                Err(PoolError::Exhausted { .. }) => {}
+                filled => return Ok(filled?),
+            }
+            let deadline = *deadline.get_or_insert_with(|| Deadline::within(time, &*self.shared.clock));
+            self.wait(Need::Memory, deadline)?;
+        }
     }
 
     /// True if the need is met, in turn or not: room in the own lane is no other sender's.
@@ -137,12 +194,13 @@ impl Sender {
 
     /// The slow part of `send`: waits in turn, then sends what there is room for.
     #[cold]
-    pub(super) fn send_rest(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
+    pub(super) fn send_rest(&mut self, batch: &mut Batch, time: Option<Duration>) -> Result<(), QueueError> {
+        let deadline = time.map_or(Deadline::NEVER, |time| Deadline::within(time, &*self.shared.clock));
         while let Some(need) = self.need(batch) {
             if self.spin(need) && self.transmit(batch)? > 0 {
                 continue;
             }
-            self.wait(need)?;
+            self.wait(need, deadline)?;
             self.transmit_served(batch)?;
         }
         Ok(())
@@ -198,16 +256,25 @@ impl Sender {
         (SELF_DRIVEN_NAP_NS << before.min(DOUBLINGS_MAX)) * (before / DOUBLINGS_MAX).max(1) as u64
     }
 
-    /// Registers, and sleeps as a thread until served.
+    /// Registers, and sleeps as a thread until served, cancelled, or past the deadline.
     #[cold]
-    fn wait(&mut self, need: Need) -> Result<(), QueueError> {
+    fn wait(&mut self, need: Need, deadline: Deadline) -> Result<(), QueueError> {
         let park = self.shared.park.clone();
-        let mut watch = self.register(need, park.waker());
+        let wake = park.waker();
+        let waiting = self.cancel.as_ref().map(|cancel| cancel.enter(&wake));
+        let mut watch = self.register(need, wake);
         loop {
             if let Some(seen) = self.look(&mut watch) {
                 return seen;
             }
-            park.park(self.nap_ns(&watch));
+            if waiting.as_ref().is_some_and(|waiting| waiting.is_cancelled()) {
+                return Err(QueueError::Cancelled);
+            }
+            let left_ns = deadline.left_ns(&*self.shared.clock);
+            if left_ns == 0 {
+                return Err(QueueError::TimedOut);
+            }
+            park.park(self.nap_ns(&watch).min(left_ns));
         }
     }
 

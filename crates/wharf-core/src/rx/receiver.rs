@@ -1,0 +1,241 @@
+//! `Receiver`: receiving by calls, in place of a handler: on the caller's thread, from a poller's thread, or as a task.
+
+use super::{Handler, Rest, RxQueue};
+use crate::host::{Clock, Park, Wait, Wake};
+use crate::poller::{ActivePoller, Poller, Settings};
+use crate::pool::{Burst, PagePool, lock};
+use crate::tx::queue::QueueError;
+use crate::wakeup::TaskWake;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+
+/// Steps of a call that does not wait: unmasked notifications are looked at, then the device is polled.
+const STEPS_MAX: u32 = 4;
+/// Time between two looks whether the device has ended, for a receiver that another thread polls for.
+const LOOK_NS: u64 = 50_000_000;
+
+/// Receives packets in bursts, in order.
+///
+/// A receiver polls its device in its own calls, or takes what a poller's thread has received. It holds up to 256 packets;
+/// while these are not taken, nothing more is received, so that the device's ring fills and its peer feels it.
+#[derive(Debug)]
+pub struct Receiver {
+    queue: RxQueue,
+    inbox: Arc<Mutex<Inbox>>,
+    way: Way,
+}
+
+/// The thread that polls the device.
+#[derive(Debug)]
+enum Way {
+    /// The caller's. It waits only in calls that may.
+    Caller(Box<ActivePoller>),
+    /// A poller's.
+    Poller { park: Arc<dyn Park>, clock: Arc<dyn Clock> },
+}
+
+/// Packets received and not taken yet.
+#[derive(Debug)]
+struct Inbox {
+    burst: Burst,
+    /// Wakes the receiver.
+    wake: Option<Arc<dyn Wake>>,
+    /// The poller holds packets for which there was no room.
+    is_full: bool,
+    /// The receiver is gone: packets that come are freed.
+    is_closed: bool,
+}
+
+impl Inbox {
+    /// Makes an inbox, and the handler that fills it.
+    fn new(pool: &PagePool) -> (Arc<Mutex<Self>>, Handler) {
+        let inbox =
+            Self { burst: pool.burst(BATCH_FRAMES_MAX), wake: None, is_full: false, is_closed: false };
+        let inbox = Arc::new(Mutex::new(inbox));
+        let mine = inbox.clone();
+        let handler = Box::new(move |burst: &mut Burst| {
+            let (rest, wake) = lock(&mine).put(burst);
+            wake.map(crate::host::wake);
+            rest
+        });
+        (inbox, handler)
+    }
+
+    /// Takes the packets that there is room for. Returns the treatment of the others, and the wake-up of a receiver
+    /// that waits.
+    fn put(&mut self, burst: &mut Burst) -> (Rest, Option<Arc<dyn Wake>>) {
+        if self.is_closed {
+            return (Rest::Free, None);
+        }
+        self.burst.batch_mut().append(burst.batch_mut(), usize::MAX);
+        self.is_full = !burst.is_empty();
+        (if self.is_full { Rest::Again } else { Rest::Free }, self.wake.take())
+    }
+}
+
+impl Receiver {
+    /// Makes a receiver that polls in its own calls and waits by `wait`. `open` makes its queue with the handler that
+    /// it is given. Frames are of `pool`, the queue's.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn on_caller(
+        pool: &PagePool, wait: Box<dyn Wait>, settings: Settings,
+        open: impl FnOnce(Handler) -> Result<RxQueue, QueueError>,
+    ) -> Result<Self, QueueError> {
+        let (inbox, handler) = Inbox::new(pool);
+        let queue = open(handler)?;
+        let mut poller = Poller::new(wait, settings);
+        poller.add_pulled(&queue);
+        Ok(Self { queue, inbox, way: Way::Caller(Box::new(poller.begin())) })
+    }
+
+    /// Makes a receiver whose queue, made by `open`, is to be given to a poller; its calls wait by `park`.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn behind_poller(
+        pool: &PagePool, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
+        open: impl FnOnce(Handler) -> Result<RxQueue, QueueError>,
+    ) -> Result<Self, QueueError> {
+        let (inbox, handler) = Inbox::new(pool);
+        Ok(Self { queue: open(handler)?, inbox, way: Way::Poller { park, clock } })
+    }
+
+    /// The queue that it receives from: counters, drops.
+    pub fn queue(&self) -> &RxQueue {
+        &self.queue
+    }
+
+    /// Moves packets that have arrived to the back of `into`, as many as there is room for. Returns their number: 0 if
+    /// there is none now.
+    ///
+    /// # Errors
+    /// [`QueueError::Device`], once for each error of the device; [`QueueError::Closed`] if no packet will come any more;
+    /// [`QueueError::ForeignPool`] for a burst of another pool.
+    pub fn recv(&mut self, into: &mut Burst) -> Result<usize, QueueError> {
+        let mut count = self.take(into)?;
+        if let Way::Caller(poller) = &mut self.way
+            && count == 0
+        {
+            for _ in 0..STEPS_MAX {
+                if poller.step(0) {
+                    break;
+                }
+            }
+            count = self.take(into)?;
+        }
+        if count == 0 { self.check() } else { Ok(count) }
+    }
+
+    /// Works like [`Receiver::recv`], and waits up to `time` for a packet. Returns 0 if none has come by then.
+    ///
+    /// # Errors
+    /// The errors of [`Receiver::recv`].
+    pub fn recv_within(&mut self, into: &mut Burst, time: Duration) -> Result<usize, QueueError> {
+        let count = self.recv(into)?;
+        if count > 0 || into.batch_mut().room() == 0 {
+            return Ok(count);
+        }
+        let mut left_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        while left_ns > 0 {
+            let started_ns = self.now_ns();
+            self.wait(left_ns);
+            let count = self.take(into)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            self.check()?;
+            left_ns = left_ns.saturating_sub(self.now_ns().saturating_sub(started_ns).max(1));
+        }
+        Ok(0)
+    }
+
+    /// Works like [`Receiver::recv`], and waits as a task for a packet. The future may be dropped at any time. A
+    /// receiver that polls in its own calls asks to be polled again at once: give the queue to a poller's thread.
+    ///
+    /// # Errors
+    /// The errors of [`Receiver::recv`].
+    pub async fn recv_async(&mut self, into: &mut Burst) -> Result<usize, QueueError> {
+        let wake = Arc::new(TaskWake::default());
+        poll_fn(|context| {
+            wake.set(context.waker());
+            self.announce(wake.clone());
+            match self.recv(into) {
+                Ok(0) if into.batch_mut().room() > 0 => {
+                    if matches!(self.way, Way::Caller(_)) {
+                        context.waker().wake_by_ref();
+                    }
+                    Poll::Pending
+                }
+                received => Poll::Ready(received),
+            }
+        })
+        .await
+    }
+
+    /// Takes packets out of the inbox, and calls a poller that has more.
+    fn take(&mut self, into: &mut Burst) -> Result<usize, QueueError> {
+        let mut inbox = lock(&self.inbox);
+        let (ours, theirs) = (inbox.burst.number(), into.number());
+        if ours != theirs {
+            return Err(QueueError::ForeignPool { ours, theirs });
+        }
+        let count = into.batch_mut().append(inbox.burst.batch_mut(), usize::MAX);
+        let was_full = count > 0 && std::mem::take(&mut inbox.is_full);
+        drop(inbox);
+        if was_full {
+            self.queue.resume();
+        }
+        Ok(count)
+    }
+
+    /// Returns 0, or the error that explains why there is no packet.
+    fn check(&self) -> Result<usize, QueueError> {
+        match self.queue.take_error() {
+            Some(error) => Err(error.into()),
+            None if self.queue.has_ended() => Err(QueueError::Closed),
+            None => Ok(0),
+        }
+    }
+
+    /// Has `wake` called when packets come.
+    fn announce(&self, wake: Arc<dyn Wake>) {
+        lock(&self.inbox).wake = Some(wake);
+    }
+
+    /// Waits for a packet, for at most `left_ns`; may return early.
+    fn wait(&mut self, left_ns: u64) {
+        match &mut self.way {
+            Way::Caller(poller) => _ = poller.step(left_ns),
+            Way::Poller { park, .. } => {
+                let park = park.clone();
+                self.announce(park.waker());
+                if lock(&self.inbox).burst.is_empty() {
+                    park.park(left_ns.min(LOOK_NS));
+                }
+            }
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        match &self.way {
+            Way::Caller(poller) => poller.now_ns(),
+            Way::Poller { clock, .. } => clock.exact_ns(),
+        }
+    }
+}
+
+impl Drop for Receiver {
+    /// Frees the packets that were not taken. What arrives from now on is freed by the poller, if there is one.
+    fn drop(&mut self) {
+        let mut inbox = lock(&self.inbox);
+        inbox.burst.clear();
+        (inbox.wake, inbox.is_closed) = (None, true);
+        drop(inbox);
+        self.queue.resume();
+    }
+}

@@ -1,0 +1,272 @@
+//! `Path`: a device, its pool, its queue and the thread that serves them, opened by one specification.
+
+mod builder;
+mod owner;
+
+pub use builder::PathBuilder;
+pub use owner::Owners;
+
+use owner::OwnerThread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wharf_core::device::{Duplex, RxDevice};
+use wharf_core::host::Clock;
+use wharf_core::poller::Settings;
+use wharf_core::pool::{Audit, Burst, PagePool};
+use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::rx::{Handler, Receiver, RxQueue};
+use wharf_core::sender::Sender;
+use wharf_devices::host::{HostClock, HostPark, HostWait, PollerThread};
+use wharf_devices::spec::Direction;
+
+/// A device, its pool, its transmit queue and the thread that serves them.
+///
+/// A clone is another handle to the same path. The last handle that is dropped ends its thread; senders and receivers
+/// hold what they need, and may outlive it.
+///
+/// ```
+/// use std::time::Duration;
+/// use wharf::{Direction, Path};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let path = Path::open("wire", Direction::Send)?; // or xdp:eth0, packet:eth0, udp:192.0.2.1:9, ...
+/// let far_end = path.far_end()?; // a wire has its other end in this process
+/// let mut sender = path.sender("example")?;
+/// let mut burst = sender.burst(32);
+/// sender.fill_within(&mut burst, 32, 64, Duration::from_secs(1))?;
+/// sender.send_within(&mut burst, Duration::from_secs(1))?;
+///
+/// let mut receiver = far_end.receiver()?;
+/// let (mut received, mut packets) = (far_end.burst(64), 0);
+/// while packets < 32 {
+///     packets += receiver.recv_within(&mut received, Duration::from_secs(1))?;
+///     received.clear();
+/// }
+/// drop((sender, receiver));
+/// let audit = path.close(Duration::from_secs(1));
+/// assert_eq!((path.queue()?.counters().sent.get(), audit.out()), (32, 0), "{audit}");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Path {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Path({})", self.inner.name)
+    }
+}
+
+struct Inner {
+    name: String,
+    pool: PagePool,
+    /// `None` if it only receives.
+    queue: Option<TxQueue>,
+    settings: Settings,
+    owners: Owners,
+    state: Mutex<State>,
+}
+
+struct State {
+    source: Source,
+    far_end: Option<Box<dyn Duplex>>,
+    /// Queues that the poller's thread receives from.
+    handled: Vec<RxQueue>,
+    /// The poller's thread, unless a receiver polls for it.
+    poller: Option<PollerThread>,
+    /// The thread of an owner that is not a sender.
+    owner: Option<OwnerThread>,
+}
+
+/// The receive side of a path.
+enum Source {
+    /// There is none, or a receiver has it.
+    Gone(&'static str),
+    /// The queue's device.
+    OfQueue,
+    /// A device of its own.
+    Apart(Box<dyn RxDevice>),
+}
+
+impl Path {
+    /// Opens `spec`, such as `xdp:eth0`, for `direction`, with defaults for all else: a pool of 4096 frames of 2 KiB, a
+    /// FIFO of 1000 packets, a byte limit, a thread that takes completions.
+    ///
+    /// Opening for [`Direction::Both`] or [`Direction::Receive`] takes packets away from the host's network stack where
+    /// the kind of device does so (`xdp`): open a path that only sends for [`Direction::Send`].
+    ///
+    /// # Errors
+    /// [`QueueError::Device`] with the reason, also for a specification that cannot be; [`QueueError::Pool`].
+    pub fn open(spec: &str, direction: Direction) -> Result<Self, QueueError> {
+        Self::builder(spec, direction).build()
+    }
+
+    /// Builds a path over `spec` for `direction`, with other settings than those of [`Path::open`].
+    pub fn builder(spec: &str, direction: Direction) -> PathBuilder {
+        PathBuilder::new(spec, direction)
+    }
+
+    /// Returns the path's name: its specification.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Returns the pool of its packets.
+    pub fn pool(&self) -> &PagePool {
+        &self.inner.pool
+    }
+
+    /// Makes an empty burst for up to `capacity` packets, at most 256.
+    pub fn burst(&self, capacity: usize) -> Burst {
+        self.inner.pool.burst(capacity)
+    }
+
+    /// Returns its transmit queue: counters, switches.
+    ///
+    /// # Errors
+    /// [`QueueError::Device`] if it only receives.
+    pub fn queue(&self) -> Result<&TxQueue, QueueError> {
+        self.inner.queue.as_ref().ok_or_else(|| self.fault("it only receives"))
+    }
+
+    /// Makes a sender, for one thread; its memory and its counters are listed under `name`.
+    ///
+    /// # Errors
+    /// [`QueueError::Device`] if the path only receives, [`QueueError::Senders`], [`QueueError::Pool`],
+    /// [`QueueError::Closed`].
+    pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
+        self.queue()?.sender(name)
+    }
+
+    /// Makes the receiver that polls on its caller's thread, only in its own calls.
+    ///
+    /// Where one device sends and receives, the path has no other poller from then on: senders that wait run the queue
+    /// themselves.
+    ///
+    /// # Errors
+    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Pool`].
+    pub fn receiver(&self) -> Result<Receiver, QueueError> {
+        let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
+        let mut state = self.state();
+        if matches!(state.source, Source::OfQueue) {
+            state.poller = None;
+        }
+        let source = state.take_source(self)?;
+        Receiver::on_caller(&self.inner.pool, Box::new(wait), self.inner.settings, |handler| {
+            self.rx_queue(source, handler)
+        })
+    }
+
+    /// Makes the receiver that the path's poller thread serves: for tasks, and for threads that do other work.
+    ///
+    /// # Errors
+    /// The errors of [`Path::receiver`].
+    pub fn served_receiver(&self) -> Result<Receiver, QueueError> {
+        let mut state = self.state();
+        let source = state.take_source(self)?;
+        let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
+        let receiver =
+            Receiver::behind_poller(&self.inner.pool, clock, park, |handler| self.rx_queue(source, handler))?;
+        state.handled.push(receiver.queue().clone());
+        self.start_poller(&mut state)?;
+        Ok(receiver)
+    }
+
+    /// Has the path's poller thread call `handler` with the packets that arrive.
+    ///
+    /// # Errors
+    /// The errors of [`Path::receiver`].
+    pub fn on_receive(&self, handler: Handler) -> Result<RxQueue, QueueError> {
+        let mut state = self.state();
+        let source = state.take_source(self)?;
+        let queue = self.rx_queue(source, handler)?;
+        state.handled.push(queue.clone());
+        self.start_poller(&mut state)?;
+        Ok(queue)
+    }
+
+    /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of its own.
+    ///
+    /// # Errors
+    /// [`QueueError::Device`] if there is none, or it was taken already.
+    pub fn far_end(&self) -> Result<Self, QueueError> {
+        let far_end = self.state().far_end.take();
+        let far_end = far_end.ok_or_else(|| self.fault("its other end is not in this process"))?;
+        PathBuilder::of_far_end(&self.inner.name, far_end)
+    }
+
+    /// Waits up to `time` until all packets sent so far have left. Returns true if they have.
+    pub fn drain(&self, time: Duration) -> bool {
+        self.inner.queue.as_ref().is_none_or(|queue| queue.drain(after(time)))
+    }
+
+    /// Closes the path: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the others return to
+    /// the pool. Returns the holders of the pool's frames.
+    pub fn close(&self, time: Duration) -> Audit {
+        let audit = self.inner.queue.as_ref().map(|queue| queue.shutdown(after(time)));
+        let mut state = self.state();
+        state.handled.iter().for_each(|queue| _ = queue.close());
+        (state.poller, state.owner) = (None, None);
+        audit.unwrap_or_else(|| self.inner.pool.audit())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rx_queue(&self, source: Source, handler: Handler) -> Result<RxQueue, QueueError> {
+        match (source, &self.inner.queue) {
+            (Source::OfQueue, Some(queue)) => RxQueue::of(queue, handler),
+            (Source::Apart(device), queue) => {
+                RxQueue::new(device, &self.inner.pool, queue.as_slice(), handler)
+            }
+            (Source::OfQueue, None) | (Source::Gone(_), _) => Err(self.fault("it only sends")),
+        }
+    }
+
+    /// Starts the poller's thread anew, for the queues that it now has.
+    fn start_poller(&self, state: &mut State) -> Result<(), QueueError> {
+        state.poller = None;
+        let mut poller = PollerThread::builder().settings(self.inner.settings);
+        if let Some(queue) = &self.inner.queue {
+            poller = poller.queue(queue);
+        }
+        for receiver in &state.handled {
+            poller = poller.receiver(receiver);
+        }
+        let started = poller.start().map_err(|error| self.fault(format!("no thread to poll it: {error}")))?;
+        state.poller = Some(started);
+        Ok(())
+    }
+
+    fn fault(&self, what: impl Into<String>) -> QueueError {
+        builder::fault(&self.inner.name, what)
+    }
+}
+
+impl State {
+    /// Takes the receive side for a receiver.
+    fn take_source(&mut self, path: &Path) -> Result<Source, QueueError> {
+        match std::mem::replace(&mut self.source, Source::Gone("its receive side is in use")) {
+            Source::Gone(why) => {
+                self.source = Source::Gone(why);
+                Err(path.fault(why))
+            }
+            Source::OfQueue if path.inner.owners != Owners::Senders => {
+                self.source = Source::OfQueue;
+                Err(path.fault("an owner that only transmits has it: owners=senders to receive"))
+            }
+            source => Ok(source),
+        }
+    }
+}
+
+/// Returns the time of the queues' clock in `time` from now, ns.
+fn after(time: Duration) -> u64 {
+    HostClock.exact_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

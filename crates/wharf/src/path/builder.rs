@@ -1,0 +1,186 @@
+//! `PathBuilder`: the settings of a new path.
+
+use super::owner::OwnerThread;
+use super::{Inner, Owners, Path, Source, State};
+use std::sync::{Arc, Mutex};
+use wharf_core::bql::Bounds;
+use wharf_core::device::{AnyDevice, DeviceError, Duplex, RxDevice};
+use wharf_core::engine::Batching;
+use wharf_core::poller::Settings;
+use wharf_core::pool::PagePool;
+use wharf_core::qdisc::Qdisc;
+use wharf_core::queue::{QueueError, TxQueue};
+use wharf_devices::host::{HostClock, HostPark};
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::{Direction, Opened, Queues};
+
+/// The settings of a new path. See [`Path::builder`].
+pub struct PathBuilder {
+    spec: String,
+    direction: Direction,
+    registry: Registry,
+    pool: Option<PagePool>,
+    qdisc: Option<Box<dyn Qdisc>>,
+    byte_limits: Option<Bounds>,
+    batching: Option<Batching>,
+    small_queues: Option<Option<u32>>,
+    poller: Settings,
+    owners: Owners,
+}
+
+impl std::fmt::Debug for PathBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PathBuilder({}, {:?})", self.spec, self.direction)
+    }
+}
+
+impl PathBuilder {
+    pub(super) fn new(spec: &str, direction: Direction) -> Self {
+        Self {
+            spec: spec.into(),
+            direction,
+            registry: Registry::default(),
+            pool: None,
+            qdisc: None,
+            byte_limits: None,
+            batching: None,
+            small_queues: None,
+            poller: Settings::default(),
+            owners: Owners::default(),
+        }
+    }
+
+    /// Sets the kinds of devices; those of this crate by default.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// Sets the pool, which several paths may share; by default 4096 frames of 2 KiB of its own.
+    #[must_use]
+    pub fn pool(mut self, pool: &PagePool) -> Self {
+        self.pool = Some(pool.clone());
+        self
+    }
+
+    /// Sets the queueing discipline; a FIFO of 1000 packets by default.
+    #[must_use]
+    pub fn qdisc(mut self, qdisc: impl Qdisc + 'static) -> Self {
+        self.qdisc = Some(Box::new(qdisc));
+        self
+    }
+
+    /// Bounds the byte limit; unbounded by default: see [`wharf_core::queue::QueueBuilder::byte_limits`].
+    #[must_use]
+    pub fn byte_limits(mut self, bounds: Bounds) -> Self {
+        self.byte_limits = Some(bounds);
+        self
+    }
+
+    /// Sets the batching switch; on by default.
+    #[must_use]
+    pub fn batching(mut self, batching: Batching) -> Self {
+        self.batching = Some(batching);
+        self
+    }
+
+    /// Bounds the bytes that one sender has inside: see [`wharf_core::queue::QueueBuilder::small_queues`].
+    #[must_use]
+    pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
+        self.small_queues = Some(max_bytes);
+        self
+    }
+
+    /// Sets mode and budget of the path's pollers.
+    #[must_use]
+    pub fn poller(mut self, settings: Settings) -> Self {
+        self.poller = settings;
+        self
+    }
+
+    /// Sets the threads that run the transmit queue; the senders by default.
+    #[must_use]
+    pub fn owners(mut self, owners: Owners) -> Self {
+        self.owners = owners;
+        self
+    }
+
+    /// Opens the path.
+    ///
+    /// # Errors
+    /// [`QueueError::Device`] with the reason: a specification that cannot be, a device that cannot be opened, no thread,
+    /// no such processor. [`QueueError::Pool`], [`QueueError::Setting`].
+    pub fn build(self) -> Result<Path, QueueError> {
+        let spec = self.registry.parse(&self.spec).map_err(DeviceError::from)?;
+        if self.direction == Direction::Both && !spec.kind().can.both {
+            return Err(fault(&self.spec, "it cannot send and receive at once"));
+        }
+        let opened = spec.open(self.direction, Queues::default())?.pop();
+        let opened = opened.ok_or_else(|| fault(&self.spec, "no queue"))?;
+        self.build_over(opened)
+    }
+
+    /// Opens a path over the other end of the device of the path called `name`.
+    pub(super) fn of_far_end(name: &str, far_end: Box<dyn Duplex>) -> Result<Path, QueueError> {
+        let builder = Self::new(&format!("far end of {name}"), Direction::Both);
+        builder.build_over(Opened::new(AnyDevice::Duplex(far_end)))
+    }
+
+    fn build_over(self, opened: Opened) -> Result<Path, QueueError> {
+        let Self { spec, direction, owners, poller, .. } = &self;
+        let (name, direction, owners, settings) = (spec.clone(), *direction, *owners, *poller);
+        if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
+            return Err(fault(&name, format!("no processor {cpu} for this process")));
+        }
+        let pool = match &self.pool {
+            Some(pool) => pool.clone(),
+            None => PagePool::builder().clock(Arc::new(HostClock)).build()?,
+        };
+        let Opened { device, receiving, far_end, .. } = opened;
+        let (queue, source) = match direction {
+            Direction::Receive => (None, Source::Apart(device.into_rx()?)),
+            Direction::Send => (Some(self.queue(&pool, device)?), Source::Gone("it was opened to send")),
+            Direction::Both => (Some(self.queue(&pool, device)?), source(receiving)),
+        };
+        let owner = match &queue {
+            Some(queue) => {
+                OwnerThread::start(queue, owners).map_err(|error| fault(&name, error.to_string()))?
+            }
+            None => None,
+        };
+        let state = State { source, far_end, handled: Vec::new(), poller: None, owner };
+        let path =
+            Path { inner: Arc::new(Inner { name, pool, queue, settings, owners, state: Mutex::new(state) }) };
+        if path.inner.queue.is_some() {
+            path.start_poller(&mut path.state())?;
+        }
+        Ok(path)
+    }
+
+    fn queue(self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, QueueError> {
+        let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
+        let mut builder = TxQueue::builder_of(pool, device, clock, park)?;
+        if let Some(qdisc) = self.qdisc {
+            builder = builder.qdisc(qdisc);
+        }
+        if let Some(bounds) = self.byte_limits {
+            builder = builder.byte_limits(bounds);
+        }
+        if let Some(batching) = self.batching {
+            builder = builder.batching(batching);
+        }
+        if let Some(max_bytes) = self.small_queues {
+            builder = builder.small_queues(max_bytes);
+        }
+        builder.build()
+    }
+}
+
+fn source(receiving: Option<Box<dyn RxDevice>>) -> Source {
+    receiving.map_or(Source::OfQueue, Source::Apart)
+}
+
+pub(super) fn fault(name: &str, what: impl Into<String>) -> QueueError {
+    DeviceError::Unsupported { device: name.into(), what: what.into() }.into()
+}

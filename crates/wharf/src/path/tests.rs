@@ -1,0 +1,160 @@
+use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::Instant;
+use wharf_core::qdisc::{Fifo, FifoLimit};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn wire(spec: &str) -> (Path, Path) {
+    let path = Path::open(spec, Direction::Send).unwrap();
+    let far_end = path.far_end().unwrap();
+    assert!(path.far_end().is_err(), "there is one");
+    (path, far_end)
+}
+
+fn send(sender: &mut Sender, packets: usize) {
+    let mut burst = sender.burst(packets);
+    assert_eq!(sender.fill_within(&mut burst, packets, 64, SECOND).unwrap(), packets);
+    for (number, packet) in burst.iter_mut().enumerate() {
+        packet.fill(number as u8);
+    }
+    sender.send_within(&mut burst, SECOND).unwrap();
+}
+
+fn close(path: &Path, packets: u64) {
+    let audit = path.close(SECOND);
+    assert_eq!(audit.out(), 0, "{audit}");
+    let counters = path.queue().unwrap().counters();
+    assert_eq!((counters.accepted.get(), counters.sent.get()), (packets, packets));
+}
+
+#[test]
+fn packets_arrive_on_the_callers_thread_in_order() {
+    let (path, far_end) = wire("wire");
+    let mut receiver = far_end.receiver().unwrap();
+    let mut received = far_end.burst(8);
+    assert_eq!(receiver.recv(&mut received).unwrap(), 0, "nothing has been sent");
+    send(&mut path.sender("test").unwrap(), 32);
+    let mut numbers = Vec::new();
+    while numbers.len() < 32 {
+        assert!(receiver.recv_within(&mut received, SECOND).unwrap() > 0);
+        numbers.extend(received.iter_mut().map(|packet| packet[0]));
+        received.clear();
+    }
+    assert_eq!(numbers, (0..32).collect::<Vec<u8>>());
+    close(&path, 32);
+}
+
+#[test]
+fn a_receiver_without_packets_waits_for_its_time() {
+    for served in [false, true] {
+        let (_path, far_end) = wire("wire");
+        let mut receiver = if served { far_end.served_receiver() } else { far_end.receiver() }.unwrap();
+        let began = Instant::now();
+        let mut received = far_end.burst(8);
+        assert_eq!(receiver.recv_within(&mut received, Duration::from_millis(30)).unwrap(), 0);
+        assert!(began.elapsed() >= Duration::from_millis(30), "served {served}: {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_served_receiver_takes_what_the_poller_received() {
+    let (path, far_end) = wire("wire");
+    let mut receiver = far_end.served_receiver().unwrap();
+    let sending = thread::spawn({
+        let path = path.clone();
+        move || {
+            let mut sender = path.sender("test").unwrap();
+            (0..40).for_each(|_| send(&mut sender, 32));
+        }
+    });
+    let (mut received, mut packets) = (far_end.burst(64), 0);
+    while packets < 40 * 32 {
+        packets += receiver.recv_within(&mut received, SECOND).unwrap();
+        received.clear();
+    }
+    sending.join().unwrap();
+    close(&path, 40 * 32);
+    drop((receiver, received));
+    let audit = far_end.close(SECOND);
+    assert_eq!(audit.out(), 0, "{audit}");
+}
+
+#[test]
+fn a_handler_gets_packets_while_other_threads_send() {
+    let (path, far_end) = wire("wire");
+    let count = Arc::new(AtomicUsize::new(0));
+    let seen = count.clone();
+    far_end
+        .on_receive(Box::new(move |burst| {
+            seen.fetch_add(burst.len(), SeqCst);
+            wharf_core::rx::Rest::Free
+        }))
+        .unwrap();
+    assert!(far_end.receiver().is_err(), "its receive side is in use");
+    send(&mut path.sender("test").unwrap(), 32);
+    while count.load(SeqCst) < 32 {
+        thread::yield_now();
+    }
+    close(&path, 32);
+}
+
+#[test]
+fn a_full_path_ends_a_send_by_its_time_or_by_another_thread() {
+    // Nothing takes packets from the wire: 16 in its ring, 4 in the discipline, the rest in the lane.
+    let fifo = Fifo::new(FifoLimit::Packets(4));
+    let path = Path::builder("wire:ring=16", Direction::Send).qdisc(fifo).build().unwrap();
+    let mut sender = path.sender("test").unwrap();
+    let mut burst = sender.burst(256);
+    let timed_out = loop {
+        sender.fill(&mut burst, 256, 64).unwrap();
+        if let Err(error) = sender.send_within(&mut burst, Duration::from_millis(20)) {
+            break error;
+        }
+    };
+    assert!(matches!(timed_out, QueueError::TimedOut), "{timed_out}");
+    assert!(!burst.is_empty(), "unsent packets are still in the burst");
+    let canceller = sender.canceller();
+    let cancelling = thread::spawn(move || canceller.cancel());
+    assert!(matches!(sender.send(&mut burst), Err(QueueError::Cancelled)));
+    cancelling.join().unwrap();
+    burst.clear();
+    drop(sender);
+    let audit = path.close(Duration::ZERO);
+    let counters = path.queue().unwrap().counters();
+    assert_eq!(counters.accepted.get(), counters.gone() + audit.out() as u64, "{audit}");
+}
+
+#[test]
+fn owners_that_are_not_senders_send_all() {
+    for owners in [Owners::Poller { cpu: None }, Owners::Busy { cpu: wharf_devices::host::processors()[0] }] {
+        let path = Path::builder("wire", Direction::Send).owners(owners).build().unwrap();
+        let far_end = path.far_end().unwrap();
+        let mut receiver = far_end.receiver().unwrap();
+        let mut sender = path.sender("test").unwrap();
+        send(&mut sender, 32);
+        let (mut received, mut packets) = (far_end.burst(64), 0);
+        while packets < 32 {
+            packets += receiver.recv_within(&mut received, SECOND).unwrap();
+            received.clear();
+        }
+        assert!(path.drain(SECOND));
+        assert_eq!(sender.counters().drained_packets.get(), 0, "the owner has sent them");
+        drop(sender);
+        close(&path, 32);
+    }
+}
+
+#[test]
+fn errors_say_what_the_path_is() {
+    let error = Path::open("wir", Direction::Send).unwrap_err().to_string();
+    assert!(error.contains("unknown kind of device"), "{error}");
+    let error = Path::open("null", Direction::Both).unwrap_err().to_string();
+    assert_eq!(error, "null: it cannot send and receive at once");
+    let path = Path::open("null", Direction::Send).unwrap();
+    assert_eq!(path.receiver().unwrap_err().to_string(), "null: it was opened to send");
+    let nowhere = Owners::Busy { cpu: 4095 };
+    let error = Path::builder("null", Direction::Send).owners(nowhere).build().unwrap_err();
+    assert_eq!(error.to_string(), "null: no processor 4095 for this process");
+}
