@@ -63,9 +63,14 @@ class Wharf:
         return json.loads(process.stdout.read())["mpps"]
 
 
+class InPlace(Wharf):
+    """Shares the pool with the device and copies nothing, as DPDK's driver does."""
+    keys = ",copy=off"
+
+
 class Plain(Wharf):
-    """Leaves no offload to the device, as DPDK's driver does by default."""
-    keys = ",offload=off"
+    """The same, and leaves no offload to the device, as DPDK's driver does by default."""
+    keys = ",copy=off,offload=off"
 
 
 def end(process):
@@ -95,10 +100,12 @@ def one(driver, device, layout):
 
 
 pairs = {
-    "wharf to wharf": (Wharf, Wharf),
+    "wharf to wharf": (InPlace, Wharf),
+    "wharf, copy=on, to wharf": (Wharf, Wharf),
     "DPDK to DPDK": (Dpdk, Dpdk),
     "wharf to DPDK": (Plain, Dpdk),
-    "wharf, offload=on, to DPDK": (Wharf, Dpdk),
+    "wharf, offload=on, to DPDK": (InPlace, Dpdk),
+    "wharf, copy=on, offload=on, to DPDK": (Wharf, Dpdk),
     "DPDK to wharf": (Dpdk, Wharf),
 }
 figures = {}

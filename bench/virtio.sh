@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # 64-byte packets through one virtqueue, driver and device on a core each: Wharf's (`virtio-user:` into `vhost-user:`, by
 # `wharf bench device`), DPDK's (testpmd txonly over net_virtio_user into net_vhost rxonly), and both mixed pairs, split and
-# packed, alternating in one run. DPDK's driver leaves no offload to the device; ours does the same over DPDK's, but for a row of
-# its own. Prints packets that arrive, medians, and ratios to DPDK with itself by round.
+# packed, alternating in one run. DPDK's driver shares its memory with the device and leaves no offload to it; ours does the same
+# (`copy=off`, and `offload=off` over DPDK's), but for rows of their own. Prints packets that arrive, medians, and ratios to DPDK with itself by round.
 # Needs dpdk-testpmd, root (huge pages), 2 idle processors besides the first.
 # Usage: bench/virtio.sh [ROUNDS] [SECONDS] [CPU OF THE DEVICE] [CPU OF THE DRIVER]
 set -eu

@@ -138,6 +138,10 @@ layouts() {
   # Buffers of 640 bytes: frames leave as chains, and arrive in several.
   looped ",mrg_rxbuf=on,size=1024" "$((frames / 4))" 1514 640
   looped ",mrg_rxbuf=on,size=900,packed=on" "$((frames / 4))" 1514 640
+  # The back end has the pool itself.
+  looped ",copy=off" "$frames"
+  looped ",copy=off,packed=on" "$frames"
+  looped ",copy=off,mrg_rxbuf=on,size=1024" "$((frames / 4))" 1514 640
 
   for packed in 0 1; do
     for in_order in 0 1; do

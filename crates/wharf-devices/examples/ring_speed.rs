@@ -152,7 +152,7 @@ fn devices(keys: &str, runs: u32, tick_ns: f64) -> Result<(), Failed> {
         (PagePool::builder().frames(1024).build()?, PagePool::builder().frames(1024).build()?);
     device.attach(theirs.region().clone())?;
     driver.attach(ours.region().clone())?;
-    let name = format!("devices, {}", driver.mode().unwrap_or_default());
+    let name = format!("devices{keys}: {}", driver.mode().unwrap_or_default());
     let (from, to) = (ours.cache("from")?, theirs.cache("to")?);
     let (batch, received, done) = (Batch::new(BATCH), Batch::new(BATCH), Completions::new(256));
     // Its thread starts the rings by messages: until then nothing arrives.
@@ -193,8 +193,10 @@ fn main() -> Result<(), Failed> {
     for layout in [Layout::Split, Layout::Packed] {
         rings(layout, runs, tick_ns)?;
     }
-    for keys in [",in_order=off", ",packed=on,in_order=off", ",in_order=on", ",packed=on,in_order=on"] {
-        devices(keys, runs, tick_ns)?;
+    for copy in ["on", "off"] {
+        for keys in ["in_order=off", "packed=on,in_order=off", "in_order=on", "packed=on,in_order=on"] {
+            devices(&format!(",copy={copy},{keys}"), runs, tick_ns)?;
+        }
     }
     Ok(())
 }

@@ -1,17 +1,20 @@
 //! `virtio-user:SOCKET`: a virtio-net driver in user space (virtio 1.2, section 5.1), over a vhost-user back
 //! end: a virtual switch, the network side of a virtual machine, or the device side of [`crate::virtio`].
 //!
-//! The pool's memory is shared with the back end: frames are sent and received in place, with the virtio-net
-//! header in the headroom before them. The back end can therefore write to all of the pool at any time. It is
-//! trusted to write only to buffers posted for frames, as a guest trusts its network card: see
-//! [`wharf_mem::region`]. The buffers that it names are checked ([`crate::virtio`]); the bytes that it writes
-//! into frames are as those of any wire.
+//! The back end is not trusted. The device copies frames into memory of its own that it shares with the back
+//! end, and out of it, each with the virtio-net header before it. The buffers that the back end names are
+//! checked ([`crate::virtio`]); the bytes that it writes into frames are as those of any wire.
+//!
+//! With `copy=off` the back end is trusted, as a guest trusts its network card. It shares the pool itself,
+//! and frames are sent and received in place. It can then write to all of the pool at any time, and must
+//! write only to buffers posted for frames: see [`VirtioUserOptions::copy`] and [`wharf_mem::region`].
 //!
 //! One object sends and receives. A sent frame comes back when the back end has used its buffer: real
 //! completions, so there is a byte queue limit. With `napi=off` they are looked for late: see [`Napi`]. Only
 //! [`Notify::arm`] asks for notifications: of completions, delayed until three quarters are back, and of
 //! every arrival. The back end is notified of new buffers only while it asks for that, once a batch.
 
+mod buffers;
 mod cleaning;
 mod connect;
 mod detached;
@@ -274,8 +277,8 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
                 format!("the pool's frames have {headroom_bytes} bytes of headroom: it takes {HEADER_BYTES}");
             return Err(self.unsupported(what));
         }
-        let queues = session.start(&region, self.endpoint.options.size)?;
-        self.pairs = Some(Pairs::new(queues, &region, self.features));
+        let (buffers, queues) = session.start(&region, &self.endpoint.options)?;
+        self.pairs = Some(Pairs::new(queues, buffers, self.features));
         self.region = Some(region);
         self.disarm();
         Ok(())

@@ -3,8 +3,8 @@
 //!
 //! # Which bytes a peer may access, and when
 //!
-//! A region is shared memory: a memfd that devices register with the kernel (the UMEM of AF_XDP) or pass to another
-//! process (the back end of `virtio-user`). Both map all of it, writable.
+//! A region is shared memory: a memfd that devices register with the kernel (the UMEM of AF_XDP), or, where the user asks
+//! for that, pass to another process (the back end of `virtio-user` with `copy=off`). Both map all of it, writable.
 //!
 //! A device *lends* a buffer by publishing its address in a ring. It holds the buffer's [`Frame`] from then on, and makes no
 //! reference to its bytes, until the peer has given the buffer back in the same ring, or the connection to it has ended. A
@@ -13,10 +13,11 @@
 //! A device copies what the peer says of a frame (a header, a length) once, by volatile reads, and checks the copy:
 //! [`Region::copy_before`].
 //!
-//! **The protocol is an assumption where the peer is a process.** [`Region::share_with_peer`] trusts it as a guest trusts
-//! its virtual network card. A back end that writes to a buffer that is not lent breaks the aliasing rules under which
-//! [`Region::bytes`] hands out slices: what is then read is undefined. A program that does not trust its peer takes a
-//! device that copies: `vhost-user`, whose access to the peer's memory is volatile throughout.
+//! **The protocol is an assumption where the peer is a process.** [`Region::share_with_trusted_peer`] trusts it as a guest
+//! trusts its virtual network card. A back end that writes to a buffer that is not lent breaks the aliasing rules under
+//! which [`Region::bytes`] hands out slices: what is then read is undefined. Nothing but `copy=off` calls it. Devices that do
+//! not trust their peer copy frames between the pool and memory that they access by volatile words only: `vhost-user`, and
+//! `virtio-user` by default.
 
 #[allow(unsafe_code, reason = "the bytes of a frame")]
 mod bytes;
@@ -98,9 +99,9 @@ impl Region {
 
     /// Returns the mapping, for another process to map.
     ///
-    /// The caller trusts that process to access a buffer only while a device lends it: see [`crate::region`]. A process
-    /// that breaks this protocol makes access to frames undefined.
-    pub fn share_with_peer(&self) -> &Mapping {
+    /// The caller *trusts* that process to access a buffer only while a device lends it: see [`crate::region`]. A process
+    /// that breaks this protocol makes access to frames undefined. Ask the user before you call it.
+    pub fn share_with_trusted_peer(&self) -> &Mapping {
         &self.mapping
     }
 

@@ -79,7 +79,7 @@ impl Mapping {
     }
 
     /// Returns the memfd, for a peer to map. The caller answers for what the peer writes: see the text of the
-    /// type that makes references to these bytes (`wharf_mem::Region::share_with_peer`).
+    /// type that makes references to these bytes (`wharf_mem::Region::share_with_trusted_peer`).
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -104,6 +104,8 @@ fn sent_frames_come_back_by_either_ring_layout() {
     both("ours-split", "", false);
     both("ours-split-any", ",in_order=off", false);
     both("ours-split-plain", ",offload=off", false);
+    both("ours-split-in-place", ",copy=off", false);
+    both("ours-packed-in-place", ",packed=on,copy=off", false);
     both("ours-packed", ",packed=on,in_order=on", false);
     both("ours-packed-any", ",packed=on,in_order=off", false);
 }

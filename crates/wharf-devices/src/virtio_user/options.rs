@@ -46,6 +46,13 @@ pub struct VirtioUserOptions {
     pub size: u16,
     /// Completion mode; [`Napi::On`] by default, on the processor that transmits.
     pub napi: Napi,
+    /// True, the default, to copy frames into memory that only this device shares with the back end. That takes
+    /// as much memory as the pool has, for each device.
+    ///
+    /// False *trusts the back end*: it maps the pool itself, and frames are used in place. A back end that
+    /// writes to a buffer that is not lent to it then causes undefined behaviour in this process: see
+    /// [`wharf_mem::Region::share_with_trusted_peer`]. It can also read each frame of the pool.
+    pub copy: bool,
 }
 
 impl Default for VirtioUserOptions {
@@ -60,6 +67,7 @@ impl Default for VirtioUserOptions {
             offload: true,
             size: 256,
             napi: Napi::On { anywhere: false },
+            copy: true,
         }
     }
 }

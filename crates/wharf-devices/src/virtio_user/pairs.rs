@@ -3,15 +3,15 @@
 //!
 //! A pair whose ring is full holds up the frames behind, of any pair: frames leave a batch in order.
 
+use super::buffers::Buffers;
 use super::receiving::{Drops, Receiving};
 use super::sending::Sending;
 use super::session::{Queue, RECEIVE, TRANSMIT};
 use crate::virtio::{DriverRing, RingError};
-use std::sync::Arc;
 use wharf_core::device::{Completions, Transmitted};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame};
 use wharf_packet::QueueMap;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ struct Pair<R> {
 #[derive(Debug)]
 pub(super) struct Pairs<R> {
     pairs: Box<[Pair<R>]>,
-    region: Arc<Region>,
+    buffers: Buffers,
     map: QueueMap,
     /// The pair of each frame of a batch.
     ways: Vec<u16>,
@@ -32,19 +32,19 @@ pub(super) struct Pairs<R> {
 }
 
 impl<R: DriverRing> Pairs<R> {
-    pub(super) fn new(queues: Vec<[Queue<R>; 2]>, region: &Arc<Region>, features: u64) -> Self {
+    pub(super) fn new(queues: Vec<[Queue<R>; 2]>, buffers: Buffers, features: u64) -> Self {
         const { assert!(RECEIVE == 0 && TRANSMIT == 1) };
         let count = u16::try_from(queues.len()).unwrap_or(u16::MAX);
         let pair = |[receive, transmit]: [Queue<R>; 2]| Pair {
-            receiving: Receiving::new(receive, region.clone(), features, count),
-            sending: Sending::new(transmit, region.clone(), features),
+            receiving: Receiving::new(receive, buffers.clone(), features, count),
+            sending: Sending::new(transmit, buffers.clone(), features),
         };
         Self {
             pairs: queues.into_iter().map(pair).collect(),
-            region: region.clone(),
             map: QueueMap::new(count.into()),
             ways: Vec::with_capacity(BATCH_FRAMES_MAX),
             first: 0,
+            buffers,
         }
     }
 
@@ -58,10 +58,10 @@ impl<R: DriverRing> Pairs<R> {
 
     /// Posts each frame in the pair of its flow, up to the first one for which there is no room.
     fn spread(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        let Self { pairs, region, map, ways, .. } = self;
+        let Self { pairs, buffers, map, ways, .. } = self;
         ways.clear();
         // A frame of another pool has no bytes here: posting it reports that.
-        let way = |frame: &Frame| region.bytes(frame).map_or(0, |bytes| map.queue_of(bytes)) as u16;
+        let way = |frame: &Frame| buffers.region.bytes(frame).map_or(0, |bytes| map.queue_of(bytes)) as u16;
         ways.extend(batch.frames().iter().map(way));
         let mut runs = ways.chunk_by(|one, other| one == other);
         let stopped = runs.any(|run| {

@@ -1,13 +1,13 @@
 //! `Receiving`: the receive queue, and the buffers posted in it.
 
 use super::HEADER_BYTES;
-use super::session::{POOL_AT, Queue};
+use super::buffers::{Buffers, POOL_AT};
+use super::session::Queue;
 use crate::virtio::{DriverRing, Extent, RingError, feature};
 use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
-use std::sync::Arc;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame};
 use wharf_packet::checksum;
 
 /// Buffers posted at a time, at least; a quarter of those wanted if these are few.
@@ -25,7 +25,7 @@ pub(super) struct Drops {
 #[derive(Debug)]
 pub(super) struct Receiving<R> {
     queue: Queue<R>,
-    region: Arc<Region>,
+    buffers: Buffers,
     merges: bool,
     table: Box<[Option<Frame>]>,
     /// Buffers posted for frames, at most.
@@ -47,10 +47,11 @@ impl Drops {
 }
 
 impl<R: DriverRing> Receiving<R> {
-    /// Makes the queue; `pairs` queues share the memory of `region`.
-    pub(super) fn new(queue: Queue<R>, region: Arc<Region>, features: u64, pairs: u16) -> Self {
+    /// Makes the queue; `pairs` queues share the memory of `buffers`.
+    pub(super) fn new(queue: Queue<R>, buffers: Buffers, features: u64, pairs: u16) -> Self {
         let size = queue.ring.size();
-        let most = u16::try_from(region.spec().frames / 4 * 3 / u32::from(pairs)).unwrap_or(u16::MAX).max(1);
+        let most =
+            u16::try_from(buffers.region.spec().frames / 4 * 3 / u32::from(pairs)).unwrap_or(u16::MAX).max(1);
         Self {
             merges: features & feature::MRG_RXBUF != 0,
             table: (0..size).map(|_| None).collect(),
@@ -60,7 +61,7 @@ impl<R: DriverRing> Receiving<R> {
             passing: Batch::new(BATCH_FRAMES_MAX),
             drops: Drops::default(),
             queue,
-            region,
+            buffers,
         }
     }
 
@@ -105,13 +106,12 @@ impl<R: DriverRing> Receiving<R> {
         let Some(len_bytes) = written_bytes.checked_sub(HEADER_BYTES as u32).filter(|&len| len > 0) else {
             return self.malformed(frame);
         };
-        let region = &*self.region;
         // Takes a copy: the back end may go on writing there.
-        let Ok(bytes) = region.copy_before::<HEADER_BYTES>(&frame) else {
+        let Ok(bytes) = self.buffers.header(&frame) else {
             return self.malformed(frame);
         };
         let (header, count) = split_header(&bytes)?;
-        if region.set_len(&mut frame, len_bytes).is_err() {
+        if !self.buffers.take(&mut frame, len_bytes, 0) {
             return self.malformed(frame);
         }
         let count = if self.merges { count } else { 1 };
@@ -136,9 +136,9 @@ impl<R: DriverRing> Receiving<R> {
     #[cold]
     fn go_on(&mut self, mut frame: Frame, written_bytes: u32) -> Option<Frame> {
         let (head, header, left) = self.head.take()?;
-        let is_placed = self.move_to_its_place(&mut frame, written_bytes);
+        let is_placed = written_bytes > 0 && self.buffers.take(&mut frame, written_bytes, HEADER_BYTES);
         let head = match head {
-            Some(mut head) if is_placed => match self.region.link(&mut head, frame) {
+            Some(mut head) if is_placed => match self.buffers.region.link(&mut head, frame) {
                 Ok(()) => Some(head),
                 Err((_, frame)) => {
                     self.drops.too_long += 1;
@@ -166,18 +166,6 @@ impl<R: DriverRing> Receiving<R> {
         }
     }
 
-    /// Moves `written_bytes`, which begin in the headroom, to the start of a frame's data. Returns true if
-    /// they fit there.
-    fn move_to_its_place(&self, frame: &mut Frame, written_bytes: u32) -> bool {
-        let len = written_bytes as usize;
-        if len == 0 || self.region.set_len(frame, written_bytes).is_err() {
-            return false;
-        }
-        let Ok(bytes) = self.region.bytes_and_before_mut(frame, HEADER_BYTES) else { return false };
-        bytes.copy_within(..len, HEADER_BYTES);
-        true
-    }
-
     /// Handles a whole frame with requests: fills in the checksum. The driver has not offered to take
     /// super-packets.
     #[cold]
@@ -187,7 +175,7 @@ impl<R: DriverRing> Receiving<R> {
         }
         let len_bytes = frame.len_bytes() as usize;
         let (start, offset) = (header.checksum_start.into(), header.checksum_offset.into());
-        let is_done = self.region.bytes_mut(&mut frame).is_ok_and(|bytes| {
+        let is_done = self.buffers.region.bytes_mut(&mut frame).is_ok_and(|bytes| {
             header.gso_kind == 0
                 && bytes.len() == len_bytes
                 && checksum::complete_transport(bytes, start, offset)
@@ -200,7 +188,7 @@ impl<R: DriverRing> Receiving<R> {
         for frame in self.aside.drain(..) {
             cache.give_one(frame).map_err(|(error, _)| error)?;
         }
-        let len_bytes = self.region.data_bytes_max();
+        let len_bytes = self.buffers.region.data_bytes_max();
         // All data of a further buffer must fit behind its headroom.
         let room_bytes = if self.merges { len_bytes } else { len_bytes + HEADER_BYTES as u32 };
         while self.queue.ring.outstanding() < self.wanted {
@@ -221,8 +209,8 @@ impl<R: DriverRing> Receiving<R> {
     }
 
     fn lend(&mut self, frame: Frame, room_bytes: u32) {
-        let at = self.region.offset_bytes(&frame).map(|at| POOL_AT + (at - HEADER_BYTES) as u64);
-        let extent = at.map(|address| Extent { address, len_bytes: room_bytes });
+        let at = self.buffers.header_at(&frame);
+        let extent = at.map(|at| Extent { address: POOL_AT + at as u64, len_bytes: room_bytes });
         match extent.ok().and_then(|extent| self.queue.ring.add(&[], &[extent])) {
             Some(id) => self.table[usize::from(id)] = Some(frame),
             None => self.aside.push(frame),

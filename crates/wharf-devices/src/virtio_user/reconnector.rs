@@ -125,8 +125,8 @@ impl Attempts {
         let stream = self.endpoint.connect(|| self.endpoint.options.server && !self.shared.ends())?;
         self.shared.hold(stream.try_clone().ok());
         let session = Session::open(&self.endpoint, stream, Some(self.agreed))?;
-        let queues = session.start(&self.region, self.endpoint.options.size)?;
-        let pairs = Pairs::new(queues, &self.region, session.features);
+        let (buffers, queues) = session.start(&self.region, &self.endpoint.options)?;
+        let pairs = Pairs::new(queues, buffers, session.features);
         Ok((session, pairs))
     }
 }

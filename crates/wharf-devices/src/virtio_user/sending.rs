@@ -1,11 +1,11 @@
 //! `Sending`: the transmit queue, and the frames in it.
 
 use super::HEADER_BYTES;
-use super::session::{POOL_AT, Queue};
+use super::buffers::{Buffers, POOL_AT};
+use super::session::Queue;
 use crate::link::ETHERNET_BYTES;
 use crate::virtio::{DriverRing, Extent, RingError, feature};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
-use std::sync::Arc;
 use wharf_core::device::{Completions, Transmitted};
 use wharf_mem::{Batch, Frame, Meta, Region};
 use wharf_packet::checksum;
@@ -20,7 +20,7 @@ const STOP_BELOW: u16 = 2 + 17;
 #[derive(Debug)]
 pub(super) struct Sending<R> {
     queue: Queue<R>,
-    region: Arc<Region>,
+    buffers: Buffers,
     /// Work that may be left to the back end.
     features: u64,
     table: Box<[Option<Frame>]>,
@@ -31,12 +31,12 @@ pub(super) struct Sending<R> {
 }
 
 impl<R: DriverRing> Sending<R> {
-    pub(super) fn new(queue: Queue<R>, region: Arc<Region>, features: u64) -> Self {
+    pub(super) fn new(queue: Queue<R>, buffers: Buffers, features: u64) -> Self {
         let size = queue.ring.size();
         // A small ring would always be full.
         let stop_below = if size >= 4 * STOP_BELOW { STOP_BELOW } else { 1 };
         let table = (0..size).map(|_| None).collect();
-        Self { queue, region, features, table, failed: Vec::new(), stop_below, owes_doorbell: false }
+        Self { queue, buffers, features, table, failed: Vec::new(), stop_below, owes_doorbell: false }
     }
 
     pub(super) fn held(&self) -> usize {
@@ -88,17 +88,12 @@ impl<R: DriverRing> Sending<R> {
     #[inline(always)]
     fn post(&mut self, mut frame: Frame) {
         let len_bytes = frame.len_bytes() + HEADER_BYTES as u32;
-        let place = self.region.offset_bytes(&frame);
-        let (Ok(at), Ok(bytes)) = (place, self.region.bytes_and_before_mut(&mut frame, HEADER_BYTES)) else {
+        let place = self.buffers.put_header(&mut frame, &[0; HEADER_BYTES]);
+        let (Ok(at), Ok(bytes)) = (place, self.buffers.region.bytes(&frame)) else {
             return self.failed.push((frame, "foreign-pool"));
         };
-        // Most often the header is clear from the last time: then its cache line need not travel to the back
-        // end again.
-        if bytes[..HEADER_BYTES] != [0; HEADER_BYTES] {
-            bytes[..HEADER_BYTES].fill(0);
-        }
-        let address = POOL_AT + (at - HEADER_BYTES) as u64;
-        self.add(frame, &[Extent { address, len_bytes }]);
+        self.buffers.put(at + HEADER_BYTES, bytes);
+        self.add(frame, &[Extent { address: POOL_AT + at as u64, len_bytes }]);
     }
 
     #[inline]
@@ -116,7 +111,7 @@ impl<R: DriverRing> Sending<R> {
     /// Handles the first frame, an unusual one. Returns true if there was room for it.
     #[cold]
     fn take_unusual(&mut self, batch: &mut Batch) -> bool {
-        let region = self.region.clone();
+        let region = self.buffers.region.clone();
         let Some(first) = batch.frames().first() else { return true };
         let count = region.chunks(first).map_or(1, Iterator::count);
         let fault = match count {
@@ -140,15 +135,13 @@ impl<R: DriverRing> Sending<R> {
         let foreign = |_| "foreign-pool";
         let meta = region.meta(frame).map_err(foreign)?;
         let header = self.header(region, frame, &meta)?;
-        let len_bytes = frame.len_bytes() as usize;
-        let bytes = region.bytes_and_before_mut(frame, HEADER_BYTES).map_err(foreign)?;
-        debug_assert!(bytes.len() >= HEADER_BYTES && len_bytes > 0);
-        bytes[..HEADER_BYTES].copy_from_slice(&header_bytes(&header));
+        self.buffers.put_header(frame, &header_bytes(&header)).map_err(foreign)?;
         let start = region.mapping().start().as_ptr() as usize;
         let parts = region.chunks(frame).map_err(foreign)?.enumerate().map(|(at, chunk)| {
             let before = if at == 0 { HEADER_BYTES } else { 0 };
-            let offset = chunk.as_ptr() as usize - start - before;
-            Extent { address: POOL_AT + offset as u64, len_bytes: (chunk.len() + before) as u32 }
+            let offset = chunk.as_ptr() as usize - start;
+            self.buffers.put(offset, chunk);
+            Extent { address: POOL_AT + (offset - before) as u64, len_bytes: (chunk.len() + before) as u32 }
         });
         Ok(parts.collect())
     }
@@ -210,7 +203,7 @@ impl<R: DriverRing> Sending<R> {
             let fault = RingError::NotHeld { id: used.id.into(), size: self.queue.ring.size() };
             let frame = self.table.get_mut(usize::from(used.id)).and_then(Option::take).ok_or(fault)?;
             // The back end has read the line, so its processor has it, too; the next user writes it soon.
-            if let Ok(bytes) = self.region.bytes(&frame) {
+            if let Ok(bytes) = self.buffers.region.bytes(&frame) {
                 prefetch_to_write(bytes.as_ptr());
             }
             if let Err(frame) = into.sent.push(frame) {

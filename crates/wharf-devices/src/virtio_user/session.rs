@@ -1,6 +1,7 @@
 //! `Session`: the connection to a back end, and the agreed features (QEMU, docs/interop/vhost-user.rst).
 
 use super::VirtioUserOptions;
+use super::buffers::{Buffers, POOL_AT};
 use super::connect::{accept, connect};
 use super::timeout::Timeout;
 use crate::virtio::{DriverRing, Layout, Options, Place, RingError, feature};
@@ -30,9 +31,8 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
 
-/// Addresses of our memory for the back end; they mean nothing elsewhere.
+/// Address of the rings for the back end: see [`POOL_AT`].
 const RINGS_AT: u64 = 1 << 28;
-pub(super) const POOL_AT: u64 = 1 << 32;
 
 /// Virtqueues of a queue pair: the first receives, the second transmits (virtio 1.2, section 5.1.2).
 pub(super) const RECEIVE: usize = 0;
@@ -289,17 +289,20 @@ impl Session {
         if self.features & feature::PACKED != 0 { Layout::Packed } else { Layout::Split }
     }
 
-    /// Gives the back end the pool's memory and that of the rings, and starts it. Returns the receive and the
-    /// transmit queue of each pair.
+    /// Gives the back end the memory of frames and that of the rings, and starts it. Returns the former, and
+    /// the receive and the transmit queue of each pair.
     pub(super) fn start<R: DriverRing>(
-        &self, region: &Region, size: u16,
-    ) -> Result<Vec<[Queue<R>; QUEUES]>, DeviceError> {
+        &self, region: &Arc<Region>, options: &VirtioUserOptions,
+    ) -> Result<(Buffers, Vec<[Queue<R>; QUEUES]>), DeviceError> {
+        let size = options.size;
+        let buffers = Buffers::new(region, options.copy)
+            .map_err(io_fault(&self.name, "no memory for its copies of frames".into()))?;
         let layout = self.layout();
         let (each_bytes, pairs) = (Place::len_bytes(layout, size), usize::from(self.pairs));
         let mapping = Mapping::shared_small_pages(each_bytes * QUEUES * pairs)
             .map_err(io_fault(&self.name, "no memory for its rings".into()))?;
         let area = Arc::new(Area::new(mapping));
-        let pool = region.share_with_peer();
+        let pool = buffers.mapping();
         let memory = [(POOL_AT, pool), (RINGS_AT, area.mapping().unwrap_or(pool))];
         let memory = memory.map(|(address, mapping)| VhostUserMemoryRegionInfo {
             guest_phys_addr: address,
@@ -316,9 +319,10 @@ impl Session {
             .try_for_each(|index| self.frontend.set_vring_call(index, &self.events.call))
             .map_err(self.refused("what it is to signal"))?;
         let start = |index| self.start_queue(index, &area, index * each_bytes, layout, size);
-        (0..pairs)
+        let queues = (0..pairs)
             .map(|pair| Ok([start(QUEUES * pair + RECEIVE)?, start(QUEUES * pair + TRANSMIT)?]))
-            .collect()
+            .collect::<Result<_, DeviceError>>()?;
+        Ok((buffers, queues))
     }
 
     fn start_queue<R: DriverRing>(

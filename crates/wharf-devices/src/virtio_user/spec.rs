@@ -38,12 +38,13 @@ pub(crate) static KIND: Kind = Kind {
             &["here", "anywhere"],
             "With napi=on: the thread that owns the queue reaps, or the one that receives as well",
         ),
+        Key::on_off("copy", "Copy frames; off: share the pool's memory with the back end, which is trusted"),
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
     ..Kind::new(
         "virtio-user",
-        "virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere], both ways",
+        "virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere,copy=on|off], both ways",
         "a virtio-net driver, over a vhost-user back end",
         open,
     )
@@ -65,6 +66,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         in_order: offered("in_order"),
         mrg_rxbuf: offered("mrg_rxbuf"),
         offload: options.is_on("offload"),
+        copy: options.is_on("copy"),
         pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
         ..VirtioUserOptions::default()
     };

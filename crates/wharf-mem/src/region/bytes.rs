@@ -9,7 +9,7 @@
 //! - The region outlives the slice; the bytes lie inside its mapping, since only `Region::new` makes indices and lengths are
 //!   checked. Any bits are a valid byte.
 //! - The kernel, or a peer process, accesses the buffer only while a device lends it, holding the frame and no slice
-//!   (`region.rs`). For a peer process that is an assumption, stated at `Region::share_with_peer`.
+//!   (`region.rs`). For a peer process that is an assumption, stated at `Region::share_with_trusted_peer`.
 
 use super::Region;
 use crate::batch::Batch;

@@ -1,11 +1,12 @@
-//! Three pairs over rings whose other side is taken from by hand.
+//! Three pairs over rings whose other side is taken from by hand, with copies of frames and in place.
 
 use super::*;
 use crate::virtio::split::{SplitDevice, SplitDriver};
 use crate::virtio::{Chain, DeviceRing, Layout, Memory, MemoryRegion, Options, Place};
 use crate::virtio_user::HEADER_BYTES;
-use crate::virtio_user::session::POOL_AT;
+use crate::virtio_user::buffers::POOL_AT;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use wharf_core::pool::PagePool;
 use wharf_sys::mapping::Mapping;
@@ -38,7 +39,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Self {
+    fn new(copies: bool) -> Self {
         let pool = PagePool::builder().frames(256).build().unwrap();
         let region = pool.region().clone();
         let (mut queues, mut wire) = (Vec::new(), Vec::new());
@@ -47,11 +48,12 @@ impl Bench {
             queues.push([receive, transmit]);
             wire.push(device);
         }
-        let file = region.mapping().fd();
-        let area = Arc::new(Area::of_peer(file, region.mapping().len_bytes() as u64).unwrap());
-        let shared = MemoryRegion::new(POOL_AT, POOL_AT, &area, 0, region.mapping().len_bytes() as u64);
+        let buffers = Buffers::new(&region, copies).unwrap();
+        let (file, len_bytes) = (buffers.mapping().fd(), buffers.mapping().len_bytes() as u64);
+        let area = Arc::new(Area::of_peer(file, len_bytes).unwrap());
+        let shared = MemoryRegion::new(POOL_AT, POOL_AT, &area, 0, len_bytes);
         let memory = Memory::new(shared.into_iter().collect()).unwrap();
-        let (pairs, cache) = (Pairs::new(queues, &region, 0), pool.cache("test").unwrap());
+        let (pairs, cache) = (Pairs::new(queues, buffers, 0), pool.cache("test").unwrap());
         Self { pairs, wire, memory, pool, cache, expected: vec![VecDeque::new(); PAIRS] }
     }
 
@@ -96,7 +98,12 @@ impl Bench {
 
 #[test]
 fn each_flow_leaves_by_one_pair_in_order_and_all_are_used() {
-    let mut bench = Bench::new();
+    for copies in [true, false] {
+        each_flow_leaves_in_order(Bench::new(copies));
+    }
+}
+
+fn each_flow_leaves_in_order(mut bench: Bench) {
     let mut used = [0; PAIRS];
     for _ in 0..20 {
         let mut batch = bench.frames((0..12).map(|at| at * 7 % 12));
@@ -115,7 +122,7 @@ fn each_flow_leaves_by_one_pair_in_order_and_all_are_used() {
 
 #[test]
 fn a_full_pair_holds_up_what_is_behind_its_frame_and_nothing_is_lost() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::new(true);
     // One flow sends one frame more than its ring has room for; then all flows send.
     let flows = std::iter::repeat_n(0, usize::from(SIZE) + 1).chain(0..12);
     let mut batch = bench.frames(flows);
@@ -141,7 +148,7 @@ fn a_full_pair_holds_up_what_is_behind_its_frame_and_nothing_is_lost() {
 
 #[test]
 fn memory_waits_in_all_pairs_and_all_of_it_comes_back() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::new(true);
     let mut arrived = Batch::new(64);
     let received = bench.pairs.receive(&mut bench.cache, &mut arrived, 64).unwrap().unwrap();
     assert_eq!((received, bench.pairs.held()), (0, PAIRS * usize::from(SIZE)));
@@ -158,4 +165,23 @@ fn memory_waits_in_all_pairs_and_all_of_it_comes_back() {
     }
     drop(cache);
     assert_eq!(pool.audit().out(), 0);
+}
+
+#[test]
+fn a_back_end_that_writes_anywhere_changes_no_frame_that_it_got_a_copy_of() {
+    let mut bench = Bench::new(true);
+    let mut batch = bench.frames(0..6);
+    bench.pairs.transmit(&mut batch, false);
+    assert_eq!((0..PAIRS).map(|pair| bench.leave(pair, usize::MAX)).sum::<usize>(), 6);
+    let mut done = Completions::new(64);
+    bench.pairs.reap(64, &mut done).unwrap();
+    let all = &bench.memory.regions()[0].view;
+    let nonsense = vec![0xee; all.len_bytes()];
+    assert!(all.copy_in(0, &nonsense));
+    let region = bench.pool.region();
+    for frame in done.sent.frames() {
+        assert_eq!(region.bytes(frame).unwrap()[22..], [0; 38], "as it was sent");
+    }
+    assert_eq!(done.sent.len(), 6);
+    bench.cache.give(&mut done.sent).unwrap();
 }
