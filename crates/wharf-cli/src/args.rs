@@ -25,7 +25,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::any::TypeId;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use wharf::devices::spec::DeviceSpec;
+use wharf::devices::spec::{DeviceSpec, Direction};
 use wharf::qdisc::QdiscSpec;
 
 /// A packet transmit path for Linux user space: send traffic, see what the path did with it, measure it.
@@ -149,16 +149,31 @@ fn with_registries(command: clap::Command, registries: &Registries) -> clap::Com
     let (devices, qdiscs) = (registries.devices.clone(), registries.qdiscs.clone());
     let usage = format!("Queueing discipline of what is sent: {}", qdiscs.usage());
     let keys = std::iter::once(usage.clone()).chain(qdiscs.keys()).collect::<Vec<_>>().join("\n");
-    let device = ValueParser::new(move |text: &str| devices.parse(text));
+    let device = |arg: &clap::Arg| {
+        let (devices, direction) = (devices.clone(), direction(arg));
+        ValueParser::new(move |text: &str| devices.parse_for(text, direction))
+    };
     let qdisc = ValueParser::new(move |text: &str| qdiscs.parse(text));
     let command = command.mut_args(|arg| match arg.get_value_parser().type_id() {
-        read if read == TypeId::of::<DeviceSpec>() => arg.value_parser(device.clone()),
+        read if read == TypeId::of::<DeviceSpec>() => {
+            let device = device(&arg);
+            arg.value_parser(device)
+        }
         read if read == TypeId::of::<QdiscSpec>() => {
             arg.value_parser(qdisc.clone()).help(usage.clone()).long_help(keys.clone())
         }
         _ => arg,
     });
     command.mut_subcommands(|command| with_registries(command, registries))
+}
+
+/// Returns the direction of the device that an argument names, as far as the argument says it.
+fn direction(arg: &clap::Arg) -> Direction {
+    match arg.get_id().as_str() {
+        "to" => Direction::Send,
+        "from" => Direction::Receive,
+        _ => Direction::Both,
+    }
 }
 
 /// Returns an error's own text, without clap's usage and advice.

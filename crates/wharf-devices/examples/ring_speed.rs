@@ -190,6 +190,9 @@ fn tick_ns() -> f64 {
 fn main() -> Result<(), Failed> {
     let runs = std::env::args().nth(1).map_or(Ok(1000), |runs| runs.parse())?;
     let tick_ns = tick_ns();
+    if let Some(keys) = std::env::args().nth(2) {
+        return devices(&format!(",{keys}"), runs, tick_ns);
+    }
     for layout in [Layout::Split, Layout::Packed] {
         rings(layout, runs, tick_ns)?;
     }

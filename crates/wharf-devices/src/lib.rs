@@ -45,7 +45,11 @@ static BUILT_IN: &[&spec::Kind] = &[
 pub use link::GONE;
 pub use wharf_core::units;
 
-/// The how-to's example, compiled and run.
+/// The guides' examples, compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/device-howto.md")]
-mod howto {}
+mod guides {
+    #[doc = include_str!("../../../docs/device-howto.md")]
+    mod howto {}
+    #[doc = include_str!("../../../docs/adding-a-device.md")]
+    mod adding {}
+}

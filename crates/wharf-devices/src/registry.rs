@@ -23,13 +23,16 @@ impl Default for Registry {
 
 impl Registry {
     /// Adds `kind`, in place of one of the same name if there is one.
-    #[must_use]
-    pub fn with(mut self, kind: &'static Kind) -> Self {
+    ///
+    /// # Errors
+    /// [`OptionError`] for a kind with two different keys of one name.
+    pub fn with(mut self, kind: &'static Kind) -> Result<Self, OptionError> {
+        kind.check()?;
         match self.kinds.iter_mut().find(|known| known.name == kind.name) {
             Some(known) => *known = kind,
             None => self.kinds.push(kind),
         }
-        self
+        Ok(self)
     }
 
     /// Returns its kinds, in the order in which they are listed.
@@ -43,12 +46,20 @@ impl Registry {
     /// # Errors
     /// [`OptionError`] for a specification that cannot be, saying what can.
     pub fn parse(&self, text: &str) -> Result<DeviceSpec, OptionError> {
+        self.parse_for(text, Direction::Both)
+    }
+
+    /// Works like [`Registry::parse`] for a device of which `direction` is known: errors list its keys only.
+    ///
+    /// # Errors
+    /// Those of [`Registry::parse`].
+    pub fn parse_for(&self, text: &str, direction: Direction) -> Result<DeviceSpec, OptionError> {
         let (name, rest) = match text.find([':', ',']) {
             Some(at) => (&text[..at], Some(&text[at + 1..])),
             None => (text, None),
         };
         match self.kinds.iter().find(|kind| kind.name == name) {
-            Some(kind) => DeviceSpec::parse(kind, text, rest),
+            Some(kind) => DeviceSpec::parse(kind, text, rest, direction),
             None => Err(self.unknown(text)),
         }
     }
@@ -75,7 +86,7 @@ pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
 /// # Errors
 /// Those of [`open`].
 pub fn open_queues(spec: &str, direction: Direction, queues: Queues) -> Result<Vec<Opened>, DeviceError> {
-    Registry::default().parse(spec)?.open(direction, queues)
+    Registry::default().parse_for(spec, direction)?.open(direction, queues)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub struct Kind {
     pub place: Place,
     /// Keys in every direction.
     pub keys: &'static [Key],
-    /// Further keys of one that sends.
+    /// Further keys of one that sends. A key that is in two of the tables is the same in both.
     pub tx_keys: &'static [Key],
     /// Further keys of one that receives.
     pub rx_keys: &'static [Key],
@@ -58,6 +58,16 @@ impl Kind {
             can: Can::SEND,
             open,
         }
+    }
+
+    /// Checks that each name of a key has one meaning: a specification is read before its direction is known.
+    pub(crate) fn check(&self) -> Result<(), OptionError> {
+        let keys = self.tables(Direction::Both).concat();
+        let twice = |key: &&Key| keys.iter().any(|other| other.name == key.name && other != *key);
+        keys.iter().find(twice).map_or(Ok(()), |key| {
+            let what = format!("its tables of keys have two different ones called {}", key.name);
+            Err(OptionError { subject: self.name.into(), what })
+        })
     }
 
     /// Returns the tables of the keys that it takes in `direction`.
@@ -241,8 +251,11 @@ impl std::fmt::Display for DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// Reads `rest`, the part of `text` behind the kind's name.
-    pub(crate) fn parse(kind: &'static Kind, text: &str, rest: Option<&str>) -> Result<Self, OptionError> {
+    /// Reads `rest`, the part of `text` behind the kind's name. It takes the keys of any direction; an error
+    /// lists those of `direction`.
+    pub(crate) fn parse(
+        kind: &'static Kind, text: &str, rest: Option<&str>, direction: Direction,
+    ) -> Result<Self, OptionError> {
         let parts = rest.map_or(Vec::new(), split);
         let (place, parts) = match (kind.place.words(), &parts[..]) {
             (None, parts) => (String::new(), parts),
@@ -254,7 +267,9 @@ impl DeviceSpec {
             [only] if only.is_empty() => &[],
             parts => parts,
         };
-        let options = Options::parse(&name, parts.iter().map(String::as_str), &kind.tables(Direction::Both))?;
+        let read =
+            |direction| Options::parse(&name, parts.iter().map(String::as_str), &kind.tables(direction));
+        let options = read(Direction::Both).or_else(|_| read(direction))?;
         Ok(Self { kind, text: text.into(), place, options })
     }
 

@@ -20,9 +20,13 @@ use wharf::qdisc::QdiscRegistry;
 use wharf_cli::Registries;
 
 fn main() -> ExitCode {
-    let registries = Registries {
-        devices: Registry::default().with(&hex::KIND),
-        qdiscs: QdiscRegistry::default().with(&drop_nth::KIND),
+    let devices = match Registry::default().with(&hex::KIND) {
+        Ok(devices) => devices,
+        Err(error) => {
+            eprintln!("own-device: {error}");
+            return ExitCode::FAILURE;
+        }
     };
+    let registries = Registries { devices, qdiscs: QdiscRegistry::default().with(&drop_nth::KIND) };
     wharf_cli::run(&registries, std::env::args_os())
 }

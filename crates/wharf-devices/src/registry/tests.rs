@@ -1,7 +1,7 @@
 //! Right specifications, and the errors of wrong ones.
 
 use super::*;
-use wharf_core::options::Values;
+use wharf_core::options::{Key, Values};
 
 /// A specification, and its error; KINDS stands for the names of all kinds.
 const WRONG: &[(&str, &str)] = &[
@@ -86,6 +86,10 @@ fn wrong_specification_gives_one_line_with_the_right_form() {
         r#"packet:x: gso: "half" is none of cut, keep"#
     );
     assert_eq!(
+        fault("packet:x,speed=1", Direction::Receive),
+        r#"packet:x: unknown key "speed"; its keys are gso, buffer, promisc"#
+    );
+    assert_eq!(
         fault("pcap:a,order=le", Direction::Receive),
         r#"pcap:a: unknown key "order"; its keys are snapped"#
     );
@@ -101,7 +105,7 @@ fn each_kind_is_listed_once_and_usage_shows_its_keys() {
             "{}",
             kind.name
         );
-        assert!(kind.usage.starts_with(kind.name));
+        assert!(kind.usage.starts_with(kind.name) && kind.check().is_ok());
         for key in [kind.keys, kind.tx_keys, kind.rx_keys].concat() {
             assert!(kind.usage.contains(&format!("{}=", key.name)), "{}: {}", kind.name, key.name);
             if let Values::OneOf(words) = key.values {
@@ -116,9 +120,20 @@ fn each_kind_is_listed_once_and_usage_shows_its_keys() {
 fn a_kind_added_is_parsed_and_one_of_the_same_name_replaced() {
     static MINE: Kind = Kind::new("mine", "mine", "a test's own", |_, _| Ok(Vec::new()));
     static NULL: Kind = Kind::new("null", "null", "another one", |_, _| Ok(Vec::new()));
-    let registry = Registry::default().with(&MINE).with(&NULL);
+    let registry = Registry::default().with(&MINE).and_then(|registry| registry.with(&NULL)).unwrap();
     assert_eq!(registry.kinds().len(), Registry::default().kinds().len() + 1);
     assert_eq!(registry.parse("mine").unwrap().kind().summary, "a test's own");
     assert_eq!(registry.parse("null").unwrap().kind().summary, "another one");
     assert_eq!(registry.parse("mine:x=1").unwrap_err().to_string(), "mine: unknown key \"x\"; it takes none");
+}
+
+#[test]
+fn a_kind_with_two_keys_of_one_name_is_refused_and_one_key_in_two_tables_is_not() {
+    const RING: Key = Key::off_on("ring", "a ring");
+    static SAME: Kind =
+        Kind { tx_keys: &[RING], rx_keys: &[RING], ..Kind::new("mine", "mine", "", |_, _| Ok(Vec::new())) };
+    static OTHER: Kind = Kind { rx_keys: &[Key::on_off("ring", "another ring")], ..SAME };
+    assert!(Registry::default().with(&SAME).is_ok());
+    let refused = Registry::default().with(&OTHER).unwrap_err().to_string();
+    assert_eq!(refused, "mine: its tables of keys have two different ones called ring");
 }

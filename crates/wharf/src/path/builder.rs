@@ -112,7 +112,7 @@ impl PathBuilder {
     /// [`QueueError::Device`] with the reason: a specification that cannot be, a device that cannot be opened, no thread,
     /// no such processor. [`QueueError::Pool`], [`QueueError::Setting`].
     pub fn build(self) -> Result<Path, QueueError> {
-        let spec = self.registry.parse(&self.spec).map_err(DeviceError::from)?;
+        let spec = self.registry.parse_for(&self.spec, self.direction).map_err(DeviceError::from)?;
         if self.direction == Direction::Both && !spec.kind().can.both {
             return Err(fault(&self.spec, "it cannot send and receive at once"));
         }
