@@ -80,29 +80,44 @@ pub(crate) struct BqlReport {
 /// The queueing discipline.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct QdiscReport {
+    /// That which was asked for.
     pub(crate) name: &'static str,
+    /// That at the root of the queue, if it stands before the other: `tbf` where a rate was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) root: Option<&'static str>,
     /// Its statistics, of all queues together.
     #[serde(flatten)]
     pub(crate) stats: BTreeMap<&'static str, u64>,
+    /// Those of them whose names are keys of this object.
+    #[serde(rename = "stats", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) namesakes: BTreeMap<&'static str, u64>,
 }
 
 impl QdiscReport {
-    /// Returns the report of discipline `name` in front of these queues.
+    const KEYS: [&'static str; 3] = ["name", "root", "stats"];
+
+    /// Returns the report of the discipline `name` in front of these queues.
     pub(crate) fn of(name: &'static str, queues: &[TxQueue]) -> Self {
         let mut stats = BTreeMap::new();
         for (name, value) in queues.iter().flat_map(TxQueue::qdisc_stats) {
             let all: &mut u64 = stats.entry(name).or_default();
             *all = if name.ends_with("_max") { value.max(*all) } else { *all + value };
         }
-        Self { name, stats }
+        Self::new(name, stats)
+    }
+
+    fn new(name: &'static str, stats: BTreeMap<&'static str, u64>) -> Self {
+        let (namesakes, stats) = stats.into_iter().partition(|(name, _)| Self::KEYS.contains(name));
+        Self { name, root: None, stats, namesakes }
     }
 
     /// Returns a line for each statistic that is not 0, for people; nothing if it has none.
     pub(crate) fn text(&self) -> String {
-        if self.stats.is_empty() {
+        let stats = || self.stats.iter().chain(&self.namesakes);
+        if stats().next().is_none() {
             return String::new();
         }
-        let stats = self.stats.iter().filter(|stat| *stat.1 > 0);
+        let stats = stats().filter(|stat| *stat.1 > 0);
         let stats = stats.map(|(name, &value)| format!("{}: {}", name.replace('_', " "), grouped(value)));
         std::iter::once(self.name.to_string()).chain(stats).collect::<Vec<_>>().join("\n")
     }
@@ -269,4 +284,17 @@ pub(crate) struct Compare {
 pub(crate) struct BatchingOff {
     pub(crate) mpps: f64,
     pub(crate) packets_per_doorbell: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statistic_named_as_a_key_is_nested() {
+        let report = QdiscReport::new("own", BTreeMap::from([("marks", 1), ("name", 2), ("stats", 3)]));
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(json, r#"{"name":"own","marks":1,"stats":{"name":2,"stats":3}}"#);
+        assert_eq!(report.text(), "own\nmarks: 1\nname: 2\nstats: 3");
+    }
 }

@@ -115,6 +115,7 @@ fn a_rate_is_kept() {
     ]);
     assert_eq!(done.code, Some(0), "{done:?}");
     let direction = &done.json()["directions"][0];
+    assert_eq!(direction["qdisc"], serde_json::json!({"name": "fifo", "root": "tbf"}));
     let total = |key: &str| direction[key].as_u64().unwrap();
     assert_eq!(total("received_packets"), total("packets") + total("returned"), "{direction}");
     // Not more than rate and burst, that is: how much less depends on the machine.

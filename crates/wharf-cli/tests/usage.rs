@@ -37,6 +37,8 @@ const WRONG: &[(&str, &str)] = &[
     ("forward tap:x,mtu=9000 tap:x", "both ends are tap:x"),
     ("forward null null --rate -5", "'-5' for '--rate <RATE>': want a bit rate from 8kbit"),
     ("forward null null --rate -5mbit", "'-5mbit' for '--rate <RATE>'"),
+    ("forward null pcap:x.pcap,snapped=pad", "pcap:x.pcap: unknown key \"snapped\"; its keys are resolution"),
+    ("forward pcap:x.pcap,order=be null", "pcap:x.pcap: unknown key \"order\"; its keys are snapped"),
     ("forward null null --frames 8", "want a number from 64 to 16777216"),
     ("send --rate 0pps", "want a rate"),
     ("send --size 59", "want a number from 60 to 65535"),

@@ -1,5 +1,6 @@
 //! The account of a run: the counts of each direction, and a check that they add up.
 
+use crate::args::ForwardArgs;
 use crate::queues::of_queues;
 use crate::report::{Drops, QdiscReport, Report, TraceReport};
 use serde::Serialize;
@@ -41,7 +42,7 @@ pub(super) struct DirectionReport {
 /// Makes the report; `lost` is the error of the device that ended the run, if one did.
 pub(super) fn outcome(
     summaries: Vec<Summary>, lost: Option<String>, mirror: Option<TraceReport>, interrupted: bool,
-    qdisc: &'static str,
+    args: &ForwardArgs,
 ) -> Outcome {
     let mut faults: Vec<String> = lost.into_iter().collect();
     for summary in &summaries {
@@ -61,18 +62,18 @@ pub(super) fn outcome(
             true
         }
     });
-    let directions = summaries.into_iter().map(|summary| direction(summary, qdisc)).collect();
+    let directions = summaries.into_iter().map(|summary| direction(summary, args)).collect();
     Outcome { report: ForwardReport { directions, mirror }, faults, interrupted }
 }
 
-fn direction(summary: Summary, qdisc: &'static str) -> DirectionReport {
+fn direction(summary: Summary, args: &ForwardArgs) -> DirectionReport {
     let (span_ns, active_ns) = (summary.span_ns, summary.active_ns);
     let Summary { from, to, queues, has_bql, received, cut, pieces, returned, drops, audit, .. } = summary;
-    let total = drops.values().sum();
+    let (total, qdisc) = (drops.values().sum(), QdiscReport::of(args.qdisc.kind().name, &queues));
     let common = Report {
         drops: Drops { total, by_reason: drops },
         returned,
-        qdisc: Some(QdiscReport::of(qdisc, &queues)),
+        qdisc: Some(QdiscReport { root: args.rate.map(|_| "tbf"), ..qdisc }),
         seconds: span_ns as f64 / 1e9,
         ..of_queues(&to, &queues, has_bql, active_ns, &audit)
     };

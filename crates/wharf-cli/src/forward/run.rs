@@ -29,6 +29,9 @@ const GRACE: Duration = Duration::from_millis(300);
 /// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     let there = processors();
+    for (spec, place) in [(&args.a, Place::First), (&args.b, Place::Second)] {
+        spec.check(place.direction(spec.kind())).map_err(usage)?;
+    }
     check_ends(args)?;
     check_queues(args)?;
     if let Some(cpu) = args.cpu.iter().find(|cpu| !there.contains(cpu)) {
@@ -108,7 +111,7 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
         frames: file.counts().frames(),
         missed: file.counts().missed(),
     });
-    Ok(outcome(finished, lost, mirrored, signals.asked(), args.qdisc.kind().name))
+    Ok(outcome(finished, lost, mirrored, signals.asked(), args))
 }
 
 /// Opens the ends, each with as many queues as asked for, if it can have several.

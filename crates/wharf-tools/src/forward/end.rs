@@ -44,8 +44,7 @@ impl End {
     /// Those of [`DeviceSpec::open`], and [`DeviceError::Unsupported`] for a kind whose other end is in this process, where nothing
     /// would serve it.
     pub fn open_queues(spec: &DeviceSpec, place: Place, queues: Queues) -> Result<Vec<Self>, DeviceError> {
-        let direction = direction(spec.kind(), place);
-        spec.open(direction, queues)?.into_iter().map(Self::of).collect()
+        spec.open(place.direction(spec.kind()), queues)?.into_iter().map(Self::of).collect()
     }
 
     fn of(opened: Opened) -> Result<Self, DeviceError> {
@@ -78,13 +77,15 @@ impl From<AnyDevice> for End {
     }
 }
 
-/// Returns the directions of a device of `kind` at `place`: both, or the only one of the kind or the place.
-fn direction(kind: &Kind, place: Place) -> Direction {
-    match place {
-        _ if kind.can.both => Direction::Both,
-        Place::First if kind.can.receive => Direction::Receive,
-        Place::Second if !kind.can.send => Direction::Receive,
-        _ => Direction::Send,
+impl Place {
+    /// Returns the directions of a device of `kind` at this place: both, or the only one of the kind or the place.
+    pub fn direction(self, kind: &Kind) -> Direction {
+        match self {
+            _ if kind.can.both => Direction::Both,
+            Place::First if kind.can.receive => Direction::Receive,
+            Place::Second if !kind.can.send => Direction::Receive,
+            _ => Direction::Send,
+        }
     }
 }
 
