@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `tap:` in a network namespace: wharf against tcpdump, tcpreplay and the kernel's own sockets, on an interface that it makes
 # or takes over. The interface goes down, away and into another namespace under traffic. Needs root. Leaves nothing behind;
-# every command has a time limit. TCP through TAPs is in crates/wharf-devices/tests/tap/stream.rs.
+# every command has a time limit. TCP through TAPs is in crates/wharf-devices/tests/suite/tap/stream.rs.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh

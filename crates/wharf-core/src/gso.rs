@@ -2,7 +2,7 @@
 //!
 //! [`wharf_packet::gso`] plans the segmentation and writes headers. [`SoftwareGso`] moves a frame's bytes into other frames by
 //! such a plan, [`Segmenter`] does so before a device that cannot, [`GsoLimiter`] before a discipline that takes no packet
-//! beyond a length. A test of `packet` (`wharf-devices/tests/packet/segments.rs`) has the kernel segment the same packets, and
+//! beyond a length. A test of `packet` (`wharf-devices/tests/suite/packet/segments.rs`) has the kernel segment the same packets, and
 //! compares every byte.
 //!
 //! On its way a super-packet is one packet, with its bytes: in lanes, in the qdisc, in a bulk (which may have several), in

@@ -1,10 +1,6 @@
 //! The kernel's enqueue disciplines, on real threads: each packet comes out once and in order, or is counted
 //! as dropped; none stays behind.
 
-#[path = "../../wharf-core/tests/common/mod.rs"]
-mod common;
-
-use common::{Gate, TestClock, TestPark, pool};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -15,6 +11,9 @@ use wharf_lab::comparators::locked_queue::{
     BusyLock, Discipline, LockedQueue, LocklessList, RootLock, Setup,
 };
 use wharf_lab::comparators::run_log::{RunLog, RunLogs};
+use wharf_testkit::gate::Gate;
+use wharf_testkit::pool;
+use wharf_testkit::threads::{TestClock, TestPark};
 
 const POLICIES: [Policy; 4] = [Policy::UNBOUNDED, Policy::JIFFY, Policy::quota(3), Policy::QUOTA_AND_TIME];
 

@@ -5,54 +5,13 @@
 //! of 1514 bytes.
 
 use std::sync::Arc;
-use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
+use wharf::device::TxDevice;
 use wharf::gso::{SegmentJob, SoftwareGso};
 use wharf::packet::gso::GSO_TCPV4;
 use wharf::{Batch, Cache, Frame, HostClock, HostPark, Meta, Null, PagePool, Region, TxQueue};
+use wharf_testkit::wrappers::Helpless;
 
 type Error = Box<dyn std::error::Error>;
-
-/// `null` without segmentation offload.
-#[derive(Default)]
-struct Helpless(Null);
-
-impl Notify for Helpless {}
-
-impl Device for Helpless {
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.0.attach(region)
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.0.visit(see);
-    }
-}
-
-impl TxDevice for Helpless {
-    fn info(&self) -> TxInfo {
-        TxInfo { segmentation: false, checksum: false, segments_max: 1, ..self.0.info() }
-    }
-
-    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        self.0.transmit(batch, more)
-    }
-
-    fn flush(&mut self) -> bool {
-        self.0.flush()
-    }
-
-    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        self.0.reap(budget, urgent, into)
-    }
-
-    fn outstanding(&self) -> usize {
-        self.0.outstanding()
-    }
-}
 
 fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -60,7 +19,7 @@ fn main() -> Result<(), Error> {
     let (packets, burst) = (number(1, 10_000)?, number(2, 32)?);
     match arguments.first().map(String::as_str) {
         Some("path") => send(Box::new(Null::default()), packets, burst),
-        Some("beside") => send(Box::new(Helpless::default()), packets, burst),
+        Some("beside") => send(Box::new(Helpless::<Null>::default()), packets, burst),
         Some("cut") => cut(packets),
         _ => Err("gso path|beside|cut [PACKETS [BURST]]".into()),
     }

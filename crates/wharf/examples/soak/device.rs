@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
-use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
+use wharf::delegate;
+use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf::{Batch, Region};
 
 /// The wrapper's findings and its orders.
@@ -66,28 +67,16 @@ fn stamp_of(bytes: &[u8]) -> (u64, u64) {
 impl Notify for Watcher {}
 
 impl Device for Watcher {
-    fn name(&self) -> String {
-        self.inner.name()
-    }
+    delegate!(inner: name, visit, close);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region.clone());
         self.inner.attach(region)
     }
-
-    fn visit(&self, see: &mut dyn FnMut(&wharf::mem::Frame)) {
-        self.inner.visit(see);
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.inner.close()
-    }
 }
 
 impl TxDevice for Watcher {
-    fn info(&self) -> TxInfo {
-        self.inner.info()
-    }
+    delegate!(inner: info, flush, outstanding, next_completion_ns);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         self.explode_if_told();
@@ -101,20 +90,8 @@ impl TxDevice for Watcher {
         done
     }
 
-    fn flush(&mut self) -> bool {
-        self.inner.flush()
-    }
-
     fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.explode_if_told();
         self.inner.reap(budget, urgent, into)
-    }
-
-    fn outstanding(&self) -> usize {
-        self.inner.outstanding()
-    }
-
-    fn next_completion_ns(&self) -> Option<u64> {
-        self.inner.next_completion_ns()
     }
 }

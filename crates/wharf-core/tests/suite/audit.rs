@@ -1,0 +1,81 @@
+//! Audits of a pool whose frames are in a device, with the user, or in return rings.
+
+use std::sync::atomic::Ordering::SeqCst;
+use wharf_core::pool::Holder;
+use wharf_core::queue::QueueError;
+use wharf_mem::Batch;
+use wharf_testkit::gate::Gate;
+use wharf_testkit::{assert_conserved, builder, numbered, pool};
+
+#[test]
+fn shutdown_returns_frames_not_taken_and_names_holders_of_the_rest() {
+    let (gate, _control) = Gate::new(8);
+    let pool = pool(256);
+    let queue = builder(&pool, gate).build().unwrap();
+    let mut sender = queue.sender("a stuck one").unwrap();
+    for n in 0..5 {
+        let mut burst = numbered(&mut sender, n * 10, 10, 100);
+        sender.try_send(&mut burst).unwrap();
+    }
+    let held = sender.packet(60).unwrap();
+    let before = queue.audit();
+    let with = |place| before.held.iter().filter(|held| held.place == Some(place)).count();
+    assert_eq!((with(Holder::Device), before.out()), (1, 51), "BQL lets one packet out at first");
+    assert!(before.to_string().contains("with user (taken by a stuck one)"), "{before}");
+    let after = queue.shutdown(0);
+    assert_eq!(after.out(), 1, "{after}");
+    let mut burst = sender.burst(1);
+    assert!(matches!(sender.send(&mut burst), Err(QueueError::Closed)));
+    drop(held);
+    drop(sender);
+    assert_conserved(&queue);
+    assert_eq!(queue.counters().returned.get(), 49);
+}
+
+#[test]
+fn audit_takes_late_completions_first() {
+    let (gate, control) = Gate::new(8);
+    let pool = pool(64);
+    let queue = builder(&pool, gate).build().unwrap();
+    let mut sender = queue.sender("one").unwrap();
+    let mut burst = numbered(&mut sender, 0, 1, 100);
+    sender.send(&mut burst).unwrap();
+    let audit = queue.audit();
+    assert_eq!((audit.out(), audit.held[0].place), (1, Some(Holder::Device)), "{audit}");
+    // It completes with neither a poller nor another send to see it.
+    control.allowed.store(1, SeqCst);
+    assert_eq!(queue.audit().out(), 0);
+    // The same after the end.
+    let mut burst = numbered(&mut sender, 1, 1, 100);
+    sender.send(&mut burst).unwrap();
+    drop(sender);
+    assert_eq!(queue.shutdown(0).out(), 0, "the gate opens as it closes");
+    assert_conserved(&queue);
+}
+
+#[test]
+fn frames_freed_on_another_thread_return_to_their_cache() {
+    let pool = pool(32);
+    let (mut taker, mut giver) = (pool.cache("taker").unwrap(), pool.cache("giver").unwrap());
+    let mut batch = Batch::new(64);
+    for _ in 0..10 {
+        assert!(taker.take(&mut batch, 32, 64).unwrap() >= 28, "{}", pool.audit());
+        giver.give(&mut batch).unwrap();
+    }
+    drop((taker, giver));
+    assert_eq!((pool.audit().out(), pool.free()), (0, 32));
+}
+
+#[test]
+fn frames_in_a_return_ring_do_not_count_as_out() {
+    let pool = pool(64);
+    let queue = builder(&pool, Gate::open(64).0).build().unwrap();
+    let mut sender = queue.sender("lives").unwrap();
+    let mut burst = numbered(&mut sender, 0, 32, 64);
+    sender.send(&mut burst).unwrap();
+    sender.wait_for_memory().unwrap();
+    let audit = queue.shutdown(u64::MAX);
+    assert_eq!(audit.out(), 0, "{audit}");
+    drop(sender);
+    assert_conserved(&queue);
+}

@@ -1,0 +1,206 @@
+//! Drop policies: exactly the packets that do not fit are counted, where they were dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use wharf_core::pool::PagePool;
+use wharf_core::qdisc::{DROP_HEAD, Fifo, FifoLimit, Prio, Qdisc, WhenFull, set_priority};
+use wharf_core::queue::TxQueue;
+use wharf_testkit::gate::{Control, Gate};
+use wharf_testkit::{assert_conserved, builder, numbered, pool};
+
+/// A queue before a device that takes one frame and completes none yet.
+fn stuck(pool: &PagePool, qdisc: impl Qdisc + 'static) -> (TxQueue, Arc<Control>) {
+    let (gate, control) = Gate::new(1);
+    (builder(pool, gate).qdisc(Box::new(qdisc)).lane_frames(8).build().unwrap(), control)
+}
+
+fn open(control: &Control) {
+    control.allowed.store(usize::MAX / 2, SeqCst);
+}
+
+fn fifo(packets: usize) -> Fifo {
+    Fifo::new(FifoLimit::Packets(packets))
+}
+
+#[test]
+fn drop_tail_counts_packets_that_do_not_fit_at_the_sender() {
+    let pool = pool(64);
+    let (queue, control) = stuck(&pool, fifo(10));
+    let mut sender = queue.sender("drops").unwrap().into_drop_tail();
+    let mut dropped = 0;
+    // More than the pool has frames: dropped ones are free at once.
+    for round in 0..50 {
+        let mut burst = numbered(sender.sender(), round * 8, 8, 64);
+        dropped += sender.send(&mut burst).unwrap() as u64;
+        assert!(burst.is_empty());
+    }
+    let counters = sender.sender().counters().clone();
+    assert_eq!((counters.packets.get() + dropped, counters.drops.get()), (400, dropped));
+    assert_eq!(counters.waits.get(), 0);
+    assert!(dropped > 300, "{dropped}");
+    open(&control);
+    assert!(queue.drain(u64::MAX));
+    let sent = control.sent();
+    assert_eq!(sent.len() as u64, counters.packets.get());
+    assert!(sent.is_sorted(), "those that were sent are in order: {sent:?}");
+    assert_eq!(queue.counters().failed.get(), 0, "packets that never came in have not failed");
+    drop(sender);
+    assert_conserved(&queue);
+}
+
+#[test]
+fn drop_tail_without_a_poller_goes_on() {
+    let pool = pool(256);
+    let (queue, control) = stuck(&pool, fifo(4));
+    let mut sender = queue.sender("drops").unwrap().into_drop_tail();
+    let mut full = numbered(sender.sender(), 0, 32, 64);
+    assert!(sender.send(&mut full).unwrap() > 0);
+    open(&control);
+    let packet = sender.sender().packet(64).unwrap();
+    assert!(sender.send_packet(packet).unwrap(), "the device is ready again, and only a sender can find out");
+    drop(sender);
+    assert_conserved(&queue);
+}
+
+/// Sends packets 0 to 99 one by one, then opens the device. Returns those sent.
+fn survivors(qdisc: impl Qdisc + 'static) -> (TxQueue, Vec<u64>) {
+    let pool = pool(256);
+    let (queue, control) = stuck(&pool, qdisc);
+    let mut sender = queue.sender("sends").unwrap();
+    for n in 0..100 {
+        let mut burst = numbered(&mut sender, n, 1, 64);
+        sender.send(&mut burst).unwrap();
+    }
+    assert_eq!(sender.counters().waits.get(), 0, "no sender waits for a queue that drops");
+    open(&control);
+    assert!(queue.drain(u64::MAX));
+    drop(sender);
+    let counters = queue.counters();
+    assert_eq!(counters.accepted.get(), 100);
+    assert_eq!(counters.failures(), [(DROP_HEAD, counters.failed.get())]);
+    assert_conserved(&queue);
+    (queue, control.sent())
+}
+
+#[test]
+fn drop_head_keeps_the_newest() {
+    let (_, sent) = survivors(fifo(10).when_full(WhenFull::DropHead));
+    // The device had the first one.
+    assert!(sent.iter().copied().eq((0..1).chain(90..100)), "{sent:?}");
+}
+
+/// A held sender would wait for packets that should make way for its own.
+#[test]
+fn drop_head_has_no_small_queue_limit_by_default() {
+    for (small_queues, taken) in [(None, 300), (Some(Some(100_000)), 66)] {
+        let pool = pool(512);
+        let (gate, control) = Gate::new(1);
+        let builder = builder(&pool, gate).qdisc(Box::new(fifo(400).when_full(WhenFull::DropHead)));
+        let builder = small_queues.into_iter().fold(builder, |builder, max| builder.small_queues(max));
+        let queue = builder.build().unwrap();
+        let mut sender = queue.sender("sends").unwrap();
+        let sent = |n| {
+            let mut burst = numbered(&mut sender, n, 1, 1500);
+            sender.try_send(&mut burst).unwrap()
+        };
+        assert_eq!((0..300).map(sent).sum::<usize>(), taken);
+        open(&control);
+        assert!(queue.drain(u64::MAX));
+        drop(sender);
+        assert_conserved(&queue);
+    }
+}
+
+#[test]
+fn drop_head_by_bytes() {
+    let (_, sent) = survivors(Fifo::new(FifoLimit::Bytes(640)).when_full(WhenFull::DropHead));
+    assert!(sent.iter().copied().eq((0..1).chain(90..100)), "{sent:?}");
+}
+
+#[test]
+fn drop_head_drops_only_from_the_full_band() {
+    let pool = pool(256);
+    let (queue, control) = stuck(&pool, Prio::new(5).when_full(WhenFull::DropHead));
+    let mut sender = queue.sender("sends").unwrap();
+    // Priorities 6 and 0 are bands 0 and 1.
+    let mut send = |n: u64, priority| {
+        let mut burst = numbered(&mut sender, n, 1, 64);
+        burst.frames_mut().iter_mut().for_each(|frame| set_priority(frame, priority));
+        sender.send(&mut burst).unwrap();
+    };
+    send(0, 0);
+    (1..4).for_each(|n| send(n, 6));
+    (10..30).for_each(|n| send(n, 0));
+    open(&control);
+    assert!(queue.drain(u64::MAX));
+    assert_eq!(control.sent(), [0, 1, 2, 3, 25, 26, 27, 28, 29]);
+    assert_eq!(queue.counters().failures(), [(DROP_HEAD, 15)]);
+    drop(sender);
+    assert_conserved(&queue);
+}
+
+#[test]
+fn drop_head_on_a_direct_path_keeps_the_newest() {
+    let pool = pool(512);
+    let (gate, control) = Gate::new(1);
+    let mut path =
+        builder(&pool, gate).qdisc(Box::new(fifo(10).when_full(WhenFull::DropHead))).build_direct().unwrap();
+    for n in 0..200u64 {
+        let mut burst = path.burst(1);
+        path.fill(&mut burst, 1, 64).unwrap();
+        burst.iter_mut().for_each(|bytes| bytes[..8].copy_from_slice(&n.to_be_bytes()));
+        assert_eq!(path.try_send(&mut burst).unwrap(), 1);
+    }
+    open(&control);
+    path.poll();
+    assert!(control.sent().iter().copied().eq((0..1).chain(190..200)), "{:?}", control.sent());
+    assert_eq!(path.counters().failures(), [(DROP_HEAD, 189)]);
+    assert_eq!(path.close().out(), 0);
+}
+
+/// Threads, a device that stalls and resumes, and every policy: each packet is sent or counted as dropped.
+#[test]
+fn many_senders_account_for_every_packet() {
+    for drops_head in [false, true] {
+        let pool = pool(1024);
+        let (gate, control) = Gate::new(16);
+        let when_full = if drops_head { WhenFull::DropHead } else { WhenFull::Wait };
+        let qdisc = Box::new(fifo(40).when_full(when_full));
+        let queue = builder(&pool, gate).qdisc(qdisc).lane_frames(32).build().unwrap();
+        let (poller, stop) = queue.poller();
+        std::thread::scope(|scope| {
+            scope.spawn(move || poller.run());
+            let senders: Vec<_> = (0..4u64)
+                .map(|who| {
+                    let mut sender = queue.sender("sends").unwrap().into_drop_tail();
+                    scope.spawn(move || {
+                        for round in 0..500 {
+                            let mut burst = numbered(sender.sender(), (who << 32) + round * 8, 8, 64);
+                            sender.send(&mut burst).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            while senders.iter().any(|sender| !sender.is_finished()) {
+                control.allowed.fetch_add(100, SeqCst);
+                std::thread::yield_now();
+            }
+            open(&control);
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            assert!(queue.drain(u64::MAX));
+            stop.stop();
+        });
+        let of = |count: fn(&wharf_core::counters::SenderCounters) -> u64| -> u64 {
+            queue.senders().iter().map(|sender| count(sender)).sum()
+        };
+        let (packets, drops) = (of(|sender| sender.packets.get()), of(|sender| sender.drops.get()));
+        let counters = queue.counters();
+        assert_eq!(packets + drops, 4 * 4000, "offered");
+        assert_eq!(packets, counters.sent.get() + counters.failed.get(), "taken");
+        for who in 0..4 {
+            let sent = control.sent();
+            assert!(sent.iter().filter(|&&n| n >> 32 == who).is_sorted(), "order of sender {who}");
+        }
+        assert_conserved(&queue);
+    }
+}

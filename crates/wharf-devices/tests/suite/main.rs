@@ -1,0 +1,14 @@
+//! Devices against the kernel, plain sockets, peers of the test's own and each other: one binary, since each links anew.
+//!
+//! `packet`, `tap` and `xdp` want root; `./test interfaces` runs them.
+
+mod packet;
+mod pcap;
+mod tap;
+mod udp;
+mod vhost_user;
+mod virtio;
+mod virtio_user;
+mod wire;
+mod wire_path;
+mod xdp;

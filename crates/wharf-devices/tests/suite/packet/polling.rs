@@ -1,0 +1,102 @@
+//! One poller for a sending and a receiving socket: it sleeps while nothing happens, and wakes for arrivals and completions.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+use wharf_core::poller::Mode;
+use wharf_core::pool::Burst;
+use wharf_core::queue::TxQueue;
+use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::sender::Sender;
+use wharf_devices::host::{HostClock, HostPark};
+use wharf_devices::open::{Direction, open};
+use wharf_testkit::net::{frame, with_pair};
+use wharf_testkit::polling::Polling;
+use wharf_testkit::pool;
+
+/// A queue over `va`, and the arrivals at `vb`.
+fn ends() -> (TxQueue, RxQueue, Receiver<Vec<u8>>) {
+    let memory = pool(1024);
+    let device = open("packet:va", Direction::Send).unwrap().device;
+    let queue = TxQueue::builder_of(&memory, device, Arc::new(HostClock), Arc::new(HostPark))
+        .unwrap()
+        .build()
+        .unwrap();
+    let (arrives, arrived) = channel();
+    let handler = Box::new(move |burst: &mut Burst| {
+        burst.iter_mut().for_each(|bytes| arrives.send(bytes.to_vec()).unwrap());
+        Rest::Free
+    });
+    let device = open("packet:vb", Direction::Receive).unwrap().device;
+    let receiver =
+        RxQueue::new(device.into_rx().unwrap(), &pool(1024), std::slice::from_ref(&queue), handler).unwrap();
+    (queue, receiver, arrived)
+}
+
+fn send(sender: &mut Sender, number: u32) {
+    let bytes = frame(number, 100);
+    let mut packet = sender.packet(bytes.len() as u32).unwrap();
+    packet.bytes_mut().copy_from_slice(&bytes);
+    sender.send_packet(packet).unwrap();
+}
+
+fn idles_and_wakes(mode: Mode) {
+    with_pair(move || {
+        let (queue, receiver, arrived) = ends();
+        let mut sender = queue.sender("test").unwrap();
+        let polling = Polling::start(mode, Some(&queue), &receiver);
+        for number in 0..50 {
+            send(&mut sender, number);
+            // Only the poller reads this socket, so it has been woken.
+            assert_eq!(arrived.recv_timeout(Duration::from_secs(20)), Ok(frame(number, 100)));
+            // Long enough for it to have fallen asleep, most times.
+            thread::sleep(Duration::from_millis(2));
+        }
+        thread::sleep(Duration::from_secs(1));
+        let cpu_seconds = polling.stop();
+        // Awake all the time it would have taken most of a processor for more than a second.
+        assert!(cpu_seconds < 0.3, "{cpu_seconds} s of processor time while idle");
+        assert_eq!(arrived.try_recv(), Err(mpsc::TryRecvError::Empty));
+        receiver.close().unwrap();
+        drop(sender);
+        queue.drain(u64::MAX);
+        assert_eq!((queue.counters().sent.get(), queue.shutdown(u64::MAX).out()), (50, 0));
+    });
+}
+
+#[test]
+#[ignore = "wants root"]
+fn a_sleeping_poller_takes_no_time_while_idle_and_wakes_for_every_frame() {
+    idles_and_wakes(Mode::Sleeping);
+}
+
+#[test]
+#[ignore = "wants root"]
+fn and_so_does_an_adaptive_one() {
+    idles_and_wakes(Mode::Adaptive);
+}
+
+#[test]
+#[ignore = "wants root"]
+fn two_pollers_share_both_sockets_and_nothing_comes_twice() {
+    with_pair(|| {
+        let (queue, receiver, arrived) = ends();
+        let mut sender = queue.sender("test").unwrap();
+        let pollers =
+            [Mode::Sleeping, Mode::Adaptive].map(|mode| Polling::start(mode, Some(&queue), &receiver));
+        (0..200).for_each(|number| send(&mut sender, number));
+        for number in 0..200 {
+            assert_eq!(arrived.recv_timeout(Duration::from_secs(20)), Ok(frame(number, 100)));
+        }
+        let [first, second] = pollers;
+        first.stop();
+        send(&mut sender, 200);
+        assert_eq!(arrived.recv_timeout(Duration::from_secs(20)), Ok(frame(200, 100)));
+        second.stop();
+        assert_eq!(receiver.received(), 201);
+        drop(sender);
+        queue.drain(u64::MAX);
+        assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    });
+}

@@ -1,0 +1,82 @@
+//! Reception of frames that a plain socket sent.
+
+use std::time::Duration;
+use wharf_core::device::AnyDevice;
+use wharf_testkit::content::len_of;
+use wharf_testkit::end::End;
+use wharf_testkit::net::{frame, send_raw, with_pair};
+
+fn kernel_drops(device: &mut AnyDevice) -> u64 {
+    let mut drops = 0;
+    device.rx_mut().unwrap().drops(&mut |reason, count| {
+        assert!(reason == "kernel" || count == 0, "{reason}: {count}");
+        drops += count;
+    });
+    drops
+}
+
+#[test]
+#[ignore = "wants root"]
+fn every_byte_arrives_in_order() {
+    with_pair(|| {
+        let mut end = End::receiver("packet:vb");
+        let frames: Vec<Vec<u8>> = (0..5000).map(|number| frame(number, len_of(number))).collect();
+        send_raw("va", &frames);
+        assert!(end.receive(frames.len()) == frames, "frames differ from those sent");
+        assert_eq!(kernel_drops(&mut end.device), 0);
+        end.assert_all_home();
+    });
+}
+
+#[test]
+#[ignore = "wants root"]
+fn tags_are_where_they_were() {
+    with_pair(|| {
+        let mut end = End::receiver("packet:vb");
+        let tagged = |tags: &[u8]| {
+            let mut bytes = frame(tags.len() as u32, 100);
+            bytes.splice(12..12, tags.iter().copied());
+            bytes
+        };
+        let frames = [
+            tagged(&[0x81, 0x00, 0x60, 0x05]),
+            tagged(&[0x88, 0xa8, 0x00, 0x64, 0x81, 0x00, 0x20, 0x07]),
+            tagged(&[0x81, 0x00, 0x00, 0x00]),
+            tagged(&[]),
+        ];
+        send_raw("va", &frames);
+        assert_eq!(end.receive(frames.len()), frames);
+        end.assert_all_home();
+    });
+}
+
+#[test]
+#[ignore = "wants root"]
+fn frames_sent_by_this_host_are_not_received() {
+    with_pair(|| {
+        let mut end = End::receiver("packet:vb");
+        let (ours, theirs) = (frame(1, 60), frame(2, 60));
+        send_raw("vb", [&ours]);
+        send_raw("va", [&theirs]);
+        assert_eq!(end.receive(1), [theirs]);
+        assert!(end.receive_within(1, Duration::from_millis(100)).is_empty());
+    });
+}
+
+#[test]
+#[ignore = "wants root"]
+fn frames_beyond_the_ring_are_counted() {
+    with_pair(|| {
+        let mut end = End::receiver("packet:vb,buffer=256k");
+        let frames: Vec<Vec<u8>> = (0..20_000).map(|number| frame(number, 300)).collect();
+        send_raw("va", &frames);
+        let received = end.receive_within(frames.len(), Duration::from_millis(500));
+        let drops = kernel_drops(&mut end.device);
+        assert!(drops > 0 && received.len() as u64 + drops == 20_000, "{} and {drops}", received.len());
+        // Reading the kernel's counter resets it; ours goes on.
+        assert_eq!(kernel_drops(&mut end.device), drops);
+        let mut sent = frames.iter();
+        assert!(received.iter().all(|one| sent.any(|other| other == one)), "whole, and in order");
+        end.assert_all_home();
+    });
+}

@@ -1,0 +1,10 @@
+//! `vhost-user` against drivers of the test's own: one that keeps the rules, both layouts, and many that do
+//! not.
+
+mod descriptors;
+mod frames;
+mod guest;
+mod hostile;
+mod hostile_cases;
+mod peer;
+mod rig;

@@ -1,0 +1,7 @@
+//! `virtio-user` over our own `vhost-user`: both sides in one process.
+
+mod mute;
+mod napi;
+mod pair;
+mod reconnect;
+mod several;

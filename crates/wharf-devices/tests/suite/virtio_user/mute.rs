@@ -1,0 +1,53 @@
+//! Back ends that stop answering: each is given up after a while, whenever it is.
+
+use super::pair::Socket;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+use wharf_core::device::AnyDevice;
+use wharf_devices::open::{Direction, open};
+use wharf_testkit::pool;
+
+const GET_FEATURES: u32 = 1;
+const VERSION_1: u64 = 1 << 32;
+
+/// Reads messages and answers the one that asks for features, as long as there are any.
+fn answers_once(mut stream: UnixStream) {
+    let mut header = [0; 12];
+    while stream.read_exact(&mut header).is_ok() {
+        let word = |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().unwrap());
+        let mut body = vec![0; word(8) as usize];
+        if stream.read_exact(&mut body).is_err() {
+            return;
+        }
+        if word(0) == GET_FEATURES {
+            let reply = [GET_FEATURES, 1 | 4, 8].map(u32::to_ne_bytes).concat();
+            // It may have given up.
+            let _ = stream.write_all(&[reply, VERSION_1.to_ne_bytes().to_vec()].concat());
+        }
+    }
+}
+
+/// The driver and a back end behind `serve`, which has the connection.
+fn opened(serve: impl FnOnce(UnixStream) + Send + 'static) -> Result<AnyDevice, String> {
+    let socket = Socket::new();
+    let listener = UnixListener::bind(socket.path()).unwrap();
+    std::thread::spawn(move || serve(listener.accept().unwrap().0));
+    open(&socket.driver(""), Direction::Both).map(|opened| opened.device).map_err(|error| error.to_string())
+}
+
+#[test]
+fn one_that_never_answers_is_given_up_as_it_is_opened() {
+    // It reads nothing, and its connection stands for as long as anybody waits.
+    let error = opened(|_stream| std::thread::sleep(Duration::from_secs(3600))).err().unwrap();
+    assert!(error.contains("the back end does not answer: "), "{error}");
+}
+
+#[test]
+fn one_that_does_not_stop_is_given_up_as_the_driver_closes() {
+    let mut device = opened(answers_once).unwrap();
+    let pool = pool(64);
+    device.attach(pool.region().clone()).unwrap();
+    device.close().unwrap();
+    assert_eq!(device.tx_mut().unwrap().outstanding(), 0);
+}

@@ -1,0 +1,7 @@
+//! The wire's ends by hand, call by call, with a clock of the test's own.
+
+mod ends;
+mod line;
+mod model;
+mod rings;
+mod shapes;

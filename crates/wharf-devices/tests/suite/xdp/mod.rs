@@ -1,0 +1,5 @@
+//! `xdp:` on real interfaces: each test in a network of its own, with a pair of virtual interfaces.
+
+mod endings;
+mod receiving;
+mod sending;

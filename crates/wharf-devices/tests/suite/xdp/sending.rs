@@ -1,0 +1,189 @@
+//! Sent frames, as tcpdump sees them at the other end.
+
+use std::sync::Arc;
+use wharf_core::host::Clock;
+use wharf_core::queue::TxQueue;
+use wharf_devices::host::{HostClock, HostPark, PollerThread};
+use wharf_devices::open::{Direction, open};
+use wharf_testkit::content::len_of;
+use wharf_testkit::end::End;
+use wharf_testkit::net::{Tcpdump, enter_with, frame, ip, with_pair};
+use wharf_testkit::packets::{Shape, cut, packet_of};
+use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::{assert_conserved, pool};
+
+/// Over frames of `frame_bytes` (and 64 of headroom), which decides how the kernel is told of the memory.
+fn sends(spec: &'static str, frame_bytes: u32, name: &'static str) {
+    with_pair(move || {
+        let tcpdump = Tcpdump::start("vb", 3000, name);
+        let mut end = End::new(spec, Direction::Send, frame_bytes);
+        assert_eq!(end.device.mode(), Some("copy"), "a veth can do no better");
+        let frames: Vec<Vec<u8>> = (0..3000).map(|number| frame(number, len_of(number))).collect();
+        for some in frames.chunks(50) {
+            some.iter().for_each(|bytes| end.offer(bytes));
+            assert_eq!(end.send_all(), (some.len(), vec![]));
+        }
+        let captured = tcpdump.frames();
+        assert_eq!(captured.len(), frames.len());
+        assert!(captured == frames, "frames differ from those sent");
+        end.assert_all_home();
+    });
+}
+
+#[test]
+#[ignore = "wants root"]
+fn every_byte_arrives_in_order() {
+    sends("xdp:va", 2048 - 64, "xdp");
+}
+
+#[test]
+#[ignore = "wants root"]
+fn from_pages() {
+    sends("xdp:va,mode=copy", 4096 - 64, "xdp-pages");
+}
+
+#[test]
+#[ignore = "wants root"]
+fn from_buffers_of_an_odd_length() {
+    sends("xdp:va,queue=0", 2240 - 64, "xdp-odd");
+}
+
+#[test]
+#[ignore = "wants root"]
+fn from_buffers_longer_than_a_page() {
+    sends("xdp:va", 16_384 - 64, "xdp-long");
+}
+
+#[test]
+#[ignore = "wants root"]
+fn jumbo_frames_go_out_in_pieces_and_chains_as_one() {
+    with_pair(|| {
+        ip("link set va mtu 9000");
+        ip("link set vb mtu 9000");
+        let tcpdump = Tcpdump::start_whole("vb", 40, "xdp-jumbo");
+        let mut end = End::new("xdp:va", Direction::Send, 16_384 - 64);
+        let mut frames: Vec<Vec<u8>> =
+            (0..20).map(|number| frame(number, 4000 + 251 * number as usize)).collect();
+        frames.iter().for_each(|bytes| end.offer(bytes));
+        assert_eq!(end.send_all(), (20, vec![]));
+        end.assert_all_home();
+        drop(end);
+        // The same queue again, and chains of frames of 1536 bytes.
+        let mut end = End::new("xdp:va", Direction::Send, 2048 - 64);
+        for number in 20..40 {
+            let bytes = frame(number, 2000 + 240 * (number as usize - 10));
+            end.offer_chain(&bytes);
+            frames.push(bytes);
+        }
+        assert_eq!(end.send_all(), (20, vec![]));
+        assert!(tcpdump.frames() == frames, "frames differ from those sent");
+        end.assert_all_home();
+    });
+}
+
+/// Each has a socket of its own, over the same memory.
+#[test]
+#[ignore = "wants root"]
+fn two_queues_of_one_interface_from_one_pool() {
+    within_a_minute(|| {
+        enter_with("va numtxqueues 2 numrxqueues 2 type veth peer name vb numtxqueues 2 numrxqueues 2");
+        ip("link set va up");
+        ip("link set vb up");
+        let mut to = End::receiver("packet:vb");
+        let mut first = End::sender("xdp:va,queue=0");
+        let mut second = open("xdp:va,queue=1", Direction::Send).unwrap().device;
+        second.attach(first.pool.region().clone()).unwrap();
+        let frames: Vec<Vec<u8>> = (0..200).map(|number| frame(number, len_of(number))).collect();
+        for (number, bytes) in frames.iter().enumerate() {
+            first.offer(bytes);
+            if number % 2 == 1 {
+                std::mem::swap(&mut first.device, &mut second);
+            }
+            assert_eq!(first.send_all(), (1, vec![]));
+        }
+        let mut received = to.receive(frames.len());
+        received.sort_unstable();
+        let mut frames = frames;
+        frames.sort_unstable();
+        assert!(received == frames, "frames differ from those sent");
+        first.assert_all_home();
+    });
+}
+
+/// A queue with its threads: all that was accepted has left, and the byte limit has learnt something.
+#[test]
+#[ignore = "wants root"]
+fn a_path_over_it_adds_up() {
+    with_pair(|| {
+        let device = open("xdp:va", Direction::Send).unwrap().device;
+        let pool = pool(2048);
+        let queue = TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark))
+            .unwrap()
+            .build()
+            .unwrap();
+        let poller = PollerThread::start(&queue).unwrap();
+        let mut sender = queue.sender("test").unwrap();
+        let mut burst = sender.burst(32);
+        for round in 0..300 {
+            while burst.is_empty() {
+                match sender.fill(&mut burst, 32, 60 + round) {
+                    Ok(_) => {}
+                    Err(_) => sender.wait_for_memory().unwrap(),
+                }
+            }
+            for (packet, number) in burst.iter_mut().zip(0..) {
+                let len = packet.len();
+                packet.copy_from_slice(&frame(number, len));
+            }
+            sender.send(&mut burst).unwrap();
+        }
+        drop(sender);
+        assert!(queue.drain(HostClock.now_ns() + 20_000_000_000), "stuck");
+        drop(poller);
+        queue.shutdown(0);
+        assert_conserved(&queue);
+        let counters = queue.counters();
+        assert_eq!(
+            (queue.device_mode(), counters.sent.get(), counters.failed.get()),
+            (Some("copy"), 9600, 0)
+        );
+        assert!(counters.bql_limit_bytes.get() > 0 && counters.packets_per_doorbell() > 30.0);
+    });
+}
+
+/// Super-packets of all kinds, several in one bulk, with ordinary frames between them.
+#[test]
+#[ignore = "wants root"]
+fn super_packets_leave_in_pieces() {
+    with_pair(|| {
+        let mut to = End::receiver("packet:vb");
+        let device = open("xdp:va", Direction::Send).unwrap().device;
+        let pool = pool(1024);
+        let builder = TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).unwrap();
+        let mut direct = builder.build_direct().unwrap();
+        let mut cache = pool.cache("test").unwrap();
+        let (mut burst, mut expected) = (pool.burst(8), Vec::new());
+        for (number, (is_udp, is_ipv6)) in
+            [(false, false), (false, true), (true, false), (true, true)].into_iter().enumerate()
+        {
+            let (bytes, meta) = Shape { is_udp, is_ipv6, ..Shape::default() }.packet();
+            burst.push(packet_of(&bytes, Some(&meta), |len| cache.packet(len).unwrap())).unwrap();
+            expected.extend(cut(&bytes, &meta));
+            let plain = frame(number as u32, 60);
+            burst.push(packet_of(&plain, None, |len| cache.packet(len).unwrap())).unwrap();
+            expected.push(plain);
+        }
+        direct.send(&mut burst).unwrap();
+        assert!(to.receive(expected.len()) == expected, "frames differ from those sent");
+        let until = HostClock.now_ns() + 5_000_000_000;
+        while direct.pending() > 0 && HostClock.now_ns() < until {
+            direct.poll();
+        }
+        let counters = direct.counters();
+        assert_eq!((counters.sent.get(), counters.failed.get(), counters.packets.get()), (8, 0, 8));
+        drop(burst);
+        drop(direct.close());
+        assert_eq!(pool.audit().out(), 0);
+        to.assert_all_home();
+    });
+}

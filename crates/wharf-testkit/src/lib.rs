@@ -1,0 +1,152 @@
+//! Doubles and rigs for the tests of every crate, by name.
+//!
+//! A test crate under `tests/` sees the types that this crate sees. Unit tests inside `src/` of `wharf-mem`,
+//! `wharf-packet` and `wharf-core` do not: cargo builds those crates a second time for them.
+//!
+//! | device | is for |
+//! |---|---|
+//! | [`Gate`](gate::Gate) | a ring that completes frames when the test allows it, and fails, lies or panics on request |
+//! | [`Plain`](plain::Plain) | a device without offloads that records the bytes it is given |
+//! | [`Source`](source::Source) | a receiver of numbered packets that counts concurrent calls |
+//! | [`Liar`](liars::Liar) | completes wrong lengths, or frames of another pool |
+//! | [`Faulty`](liars::Faulty) | takes parts, stops, completes late, falsely or not at all, at random rates |
+//! | [`Watched`](wrappers::Watched) | a wrapper that counts calls which break the doorbell rule |
+//! | [`Recorder`](wrappers::Recorder) | a wrapper that records the headers of the frames taken |
+//! | [`Interrupted`](wrappers::Interrupted) | a wrapper that runs a callback within a reap |
+//! | [`Helpless`](wrappers::Helpless) | a wrapper that takes a device's offloads away |
+//!
+//! | clock or thread | is for |
+//! |---|---|
+//! | [`TestClock`](threads::TestClock) | time that a test moves |
+//! | [`UnreadClock`](threads::UnreadClock) | a path that must not read its clock |
+//! | [`TestPark`](threads::TestPark) | real threads, so that blocking tests block |
+//! | [`Sleepers`](threads::Sleepers) | counts threads that sleep without a bound |
+//! | [`Logs`](threads::Logs) | wake-ups in order |
+//!
+//! | rig | is for |
+//! |---|---|
+//! | [`Starved`](starved::Starved) | senders that wait for memory, a step at a time |
+//! | `ends::Ends` | both ends of a wire, call by call |
+//! | `net` | a network namespace with a pair of interfaces; `net::Tcpdump` |
+//! | `end::End` | a device with memory, driven by hand |
+//! | `polling::Polling` | a poller in a thread, with its processor time |
+//! | `packets::Shape` | super-packets of every shape |
+//! | [`Scratch`] | a directory of a test's own |
+
+pub mod content;
+pub mod gate;
+pub mod liars;
+pub mod packets;
+pub mod plain;
+pub mod source;
+pub mod starved;
+pub mod threads;
+pub mod wrappers;
+
+#[cfg(feature = "devices")]
+pub mod end;
+#[cfg(feature = "devices")]
+pub mod ends;
+#[cfg(feature = "devices")]
+pub mod net;
+#[cfg(feature = "devices")]
+pub mod polling;
+#[cfg(feature = "devices")]
+pub mod supers;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use wharf_core::device::TxDevice;
+use wharf_core::pool::{Burst, PagePool};
+use wharf_core::queue::{QueueBuilder, TxQueue};
+use wharf_core::sender::Sender;
+
+/// Makes a pool of `frames`.
+pub fn pool(frames: u32) -> PagePool {
+    PagePool::builder().frames(frames).huge_pages(false).build().unwrap()
+}
+
+/// Makes a pool whose frames hold `bytes` each.
+pub fn pool_of(frames: u32, bytes: u32) -> PagePool {
+    PagePool::builder()
+        .frames(frames)
+        .frame_bytes(bytes + 64)
+        .headroom_bytes(64)
+        .huge_pages(false)
+        .build()
+        .unwrap()
+}
+
+/// Begins a queue over `device` whose clock stands at 0.
+pub fn builder(pool: &PagePool, device: impl TxDevice + 'static) -> QueueBuilder {
+    let clock = Arc::new(threads::TestClock::default());
+    TxQueue::builder(pool, Box::new(device), clock, Arc::new(threads::TestPark))
+}
+
+/// Makes a burst of `count` packets of `len` bytes, numbered from `first` in their first 8 bytes.
+pub fn numbered(sender: &mut Sender, first: u64, count: usize, len: u32) -> Burst {
+    let mut burst = sender.burst(count);
+    while burst.len() < count {
+        // Other senders may have all frames.
+        let missing = count - burst.len();
+        if sender.fill(&mut burst, missing, len).is_err() {
+            sender.wait_for_memory().unwrap();
+        }
+    }
+    for (n, bytes) in burst.iter_mut().enumerate() {
+        bytes[..8].copy_from_slice(&(first + n as u64).to_be_bytes());
+    }
+    burst
+}
+
+/// Asserts conservation (rule 1) of a queue with nothing inside: accepted = sent + failed + returned, and no frame
+/// is out of the pool.
+pub fn assert_conserved(queue: &TxQueue) {
+    let counters = queue.counters();
+    let (sent, failed, returned) = (counters.sent.get(), counters.failed.get(), counters.returned.get());
+    assert_eq!(counters.accepted.get(), sent + failed + returned, "conservation");
+    let by_reason: u64 = counters.failures().iter().map(|(_, count)| count).sum();
+    assert_eq!(failed, by_reason, "every failure has a reason");
+    let by_senders: u64 = queue.senders().iter().map(|sender| sender.packets.get()).sum();
+    let by_senders = by_senders + queue.past_senders().packets.get();
+    assert_eq!(counters.accepted.get(), by_senders, "frames from senders were accepted");
+    let audit = queue.audit();
+    assert_eq!(audit.out(), 0, "{audit}");
+}
+
+/// A directory of a test's own, removed at the end.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes the directory; `name` shows where a leftover is from.
+    pub fn new(name: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("wharf-{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    /// Returns its own path.
+    pub fn directory(&self) -> &Path {
+        &self.0
+    }
+
+    /// Returns the path of a file in it.
+    pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Returns the path for a socket in it.
+    pub fn path(&self) -> PathBuf {
+        self.file("socket")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The next reboot removes what stays.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,6 @@
+//! `fault` and `trace`: by hand, and around a device under the whole path.
+
+mod by_hand;
+mod flow;
+mod path;
+mod rig;

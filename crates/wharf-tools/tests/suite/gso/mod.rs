@@ -1,0 +1,5 @@
+//! Super-packets on their way to devices that cannot cut them.
+
+mod kinds;
+mod model;
+mod path;

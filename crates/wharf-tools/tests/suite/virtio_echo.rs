@@ -1,0 +1,115 @@
+//! Our own driver over our own device: `virtio-user` sends by a queue, `vhost-user` sends everything back, and each packet
+//! is checked; whichever of the two listens.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{sleep, spawn};
+use std::time::Duration;
+use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver};
+use wharf_core::queue::TxQueue;
+use wharf_devices::host::{HostClock, HostPark, PollerThread};
+use wharf_devices::open::{Direction, open};
+use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
+use wharf_mem::Batch;
+use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::{Scratch, assert_conserved, pool};
+use wharf_tools::traffic::{Drive, Echo, GeneratorSpec, Pace, Sizes, StampCheck};
+
+const PACKETS: u64 = 20_000;
+
+/// Waits until a socket is at `path`.
+fn listened(path: &Path) {
+    while !path.exists() {
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// A device at `path` that sends back what comes, until it is told to stop.
+fn switch(path: &Path, client: bool, stop: &AtomicBool) {
+    if client {
+        listened(path);
+    }
+    let mut device =
+        VhostUser::open(path, VhostUserOptions { client, ..VhostUserOptions::default() }).unwrap();
+    let pool = pool(1024);
+    device.attach(pool.region().clone()).unwrap();
+    let (mut cache, mut batch) = (pool.cache("switch").unwrap(), Batch::new(64));
+    let mut done = Completions::new(256);
+    while !stop.load(Relaxed) {
+        if batch.is_empty() {
+            device.receive(&mut cache, &mut batch, 64).unwrap();
+        }
+        device.transmit(&mut batch, false);
+        device.reap(256, false, &mut done).unwrap();
+        cache.give(&mut done.sent).unwrap();
+    }
+    cache.give(&mut batch).unwrap();
+    close_receiver(&mut device, &mut cache).unwrap();
+    assert_eq!(pool.audit().out(), 0);
+}
+
+/// Sends generated packets by the device of `spec`; all come back, as they were sent and in order.
+fn echoed(spec: &str) {
+    let pool = pool(1024);
+    let device = open(spec, Direction::Both).unwrap().device;
+    let queue =
+        TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).unwrap().build().unwrap();
+    let generators = GeneratorSpec { sizes: Sizes::Imix, ..GeneratorSpec::default() }.generators().unwrap();
+    let echo = Echo::new(&queue, Box::new(StampCheck::new(generators.clone()))).unwrap();
+    let poller = PollerThread::builder().receiver(echo.receiver()).start().unwrap();
+    let drive = Drive {
+        pace: Pace::default(),
+        start_ns: 0,
+        burst_packets: 32,
+        watches_clock: false,
+        schedule: None,
+        stop: &AtomicBool::new(false),
+    };
+    let mut sender = queue.sender("test").unwrap();
+    let mut generator = generators[0].clone().ending_after(PACKETS);
+    assert_eq!(drive.run(&mut sender, &mut generator).unwrap().packets, PACKETS);
+    drop(sender);
+    while echo.packets() < PACKETS {
+        sleep(Duration::from_millis(1));
+    }
+    drop(poller);
+    let (findings, error) = echo.finish();
+    assert_eq!((findings.packets, findings.errors), (PACKETS, 0), "{:?}", findings.first_error);
+    assert!(error.is_none(), "{error:?}");
+    queue.shutdown(0);
+    assert_conserved(&queue);
+}
+
+fn both(name: &str, keys: &'static str, driver_listens: bool) {
+    let socket = Scratch::new(name);
+    let path: PathBuf = socket.path();
+    within_a_minute(move || {
+        let (stop, theirs) = (Arc::new(AtomicBool::new(false)), path.clone());
+        let stops = stop.clone();
+        let switch = spawn(move || switch(&theirs, driver_listens, &stops));
+        if !driver_listens {
+            listened(&path);
+        }
+        echoed(&format!("virtio-user:{}{keys}", path.display()));
+        stop.store(true, Relaxed);
+        switch.join().unwrap();
+    });
+}
+
+#[test]
+fn sent_frames_come_back_by_either_ring_layout() {
+    both("ours-split", "", false);
+    both("ours-split-any", ",in_order=off", false);
+    both("ours-split-plain", ",offload=off", false);
+    both("ours-split-in-place", ",copy=off", false);
+    both("ours-packed-in-place", ",packed=on,copy=off", false);
+    both("ours-packed", ",packed=on,in_order=on", false);
+    both("ours-packed-any", ",packed=on,in_order=off", false);
+}
+
+#[test]
+fn the_driver_may_listen_and_the_device_connect() {
+    both("listens-split", ",server=on", true);
+    both("listens-packed", ",server=on,packed=on", true);
+}
