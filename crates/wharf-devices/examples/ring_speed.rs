@@ -2,9 +2,10 @@
 //! the rings alone (add, walk, take back), and then the two devices over them (`virtio-user` transmits,
 //! `vhost-user` receives, completions).
 //!
-//! `ring_speed [RUNS]`: 64-byte packets, rings of 256, batches of 64; of each stage the least of RUNS short
-//! runs, which nothing interrupted: so it can be had from a busy machine. The processor's time stamp counter
-//! is read around each stage of each batch, which costs a packet some tenths of a nanosecond.
+//! `ring_speed [RUNS [KEYS]]`: 64-byte packets, rings of 256, batches of 64; of each stage the least of RUNS
+//! short runs, which nothing interrupted: so it can be had from a busy machine. The processor's time stamp
+//! counter is read around each stage of each batch, which costs a packet some tenths of a nanosecond. With
+//! KEYS, such as `copy=off,packed=on`, only the devices with these keys.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

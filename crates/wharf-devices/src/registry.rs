@@ -88,6 +88,3 @@ pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
 pub fn open_queues(spec: &str, direction: Direction, queues: Queues) -> Result<Vec<Opened>, DeviceError> {
     Registry::default().parse_for(spec, direction)?.open(direction, queues)
 }
-
-#[cfg(test)]
-mod tests;

@@ -42,8 +42,6 @@ mod error;
 mod input;
 mod ng;
 mod reader;
-#[cfg(test)]
-mod tests;
 mod writer;
 
 #[doc(hidden)]

@@ -1,4 +1,5 @@
-//! Files for the tests, and ways to read them.
+//! Captures, pcap and pcapng: each fault and its error, any file written read back, any bytes no panic. Here:
+//! files for the tests, and ways to read them.
 
 mod files;
 mod malformed;
@@ -10,8 +11,10 @@ use std::io::Cursor;
 use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use super::*;
+use wharf_devices::pcap::format::{
+    ByteOrder, INTERFACES_MAX, LINK_TYPE_ETHERNET, PcapError, PcapOptions, PcapReader, PcapWriter, Record,
+    Resolution, SNAP_LEN_MAX, parse_bytes,
+};
 
 /// A little-endian microsecond file, put together field by field and not by the
 /// writer, so that a mistake cannot cancel out.

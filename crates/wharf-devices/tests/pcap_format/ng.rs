@@ -32,11 +32,17 @@ impl Ng {
     }
 
     pub(super) fn u16(&self, value: u16) -> [u8; 2] {
-        self.order.of_u16(value)
+        match self.order {
+            ByteOrder::Little => value.to_le_bytes(),
+            ByteOrder::Big => value.to_be_bytes(),
+        }
     }
 
     pub(super) fn u32(&self, value: u32) -> [u8; 4] {
-        self.order.of_u32(value)
+        match self.order {
+            ByteOrder::Little => value.to_le_bytes(),
+            ByteOrder::Big => value.to_be_bytes(),
+        }
     }
 
     fn u64(&self, value: u64) -> [u8; 8] {
