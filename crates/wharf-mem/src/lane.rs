@@ -91,6 +91,11 @@ impl LaneConsumer {
         self.0.ready_now()
     }
 
+    /// Returns the number of frames that the lane can hold.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
     /// Returns the lane's `start` plus the number of frames ever taken, modulo 2^32.
     pub fn taken(&self) -> u32 {
         self.0.head()

@@ -190,6 +190,10 @@ impl<T> Drop for Producer<T> {
 }
 
 impl<T: Copy> Consumer<T> {
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.capacity() as usize
+    }
+
     /// Returns the number of slots that are full now: at least `want`, if there are so many. Reads the
     /// producer's index only if fewer than `want` are known.
     #[inline(always)]

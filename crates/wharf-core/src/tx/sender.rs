@@ -57,9 +57,8 @@ pub struct Sender {
     looks_max: u32,
     /// `None` until a canceller is asked for.
     cancel: Option<Canceller>,
-    /// Packets sent when this sender was last served. It may then send once past a band that is marked full, unless
-    /// it has sent since.
-    served_at: Option<u64>,
+    /// Sum of packets up to which this sender may send past a band that is marked full: its turn after a wait.
+    turn_end: u64,
     counters: Arc<SenderCounters>,
 }
 
@@ -82,7 +81,7 @@ impl Sender {
         let credit = Credit::new(shared.small_queue_bytes, shared.index_start, shared.clock.now_ns());
         let biased = if shared.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
-        let (balance, looks_max, served_at) = (Balance::default(), waiting::LOOKS_MAX, None);
+        let (balance, looks_max, turn_end) = (Balance::default(), waiting::LOOKS_MAX, 0);
         let sender = Self {
             shared,
             lane: lane_in,
@@ -94,7 +93,7 @@ impl Sender {
             balance,
             looks_max,
             cancel: None,
-            served_at,
+            turn_end,
             counters,
         };
         Ok((sender, theirs))

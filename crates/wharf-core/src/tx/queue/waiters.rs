@@ -1,11 +1,12 @@
 //! `Waiters`: the senders that wait for one queue, in order of arrival.
 //!
 //! A sender that finds the path full registers its need, sets WAIT in the owner word, looks once more, and sleeps.
-//! The owner serves waiters before it releases the queue, once their band has drained to half its limit: as many as
-//! the freed space is for, so that no herd wakes. Space promised to a woken sender stays reserved until it returns.
+//! The owner serves waiters before it releases the queue, once their band has drained to half its limit, and the lane of the
+//! first one to half its frames: as many as the freed space is for, so that no herd wakes. A served sender has a lane's
+//! worth of frames as its turn, so that it sleeps once for many bursts. Space promised to a woken sender stays reserved until it returns.
 //! On an empty queue one further waiter at a time is let in, so that a sender that never returns cannot block the
 //! rest; it takes over the promise made longest ago. While a sender waits for a band, that band stays marked full, so
-//! that newcomers do not overtake. A served sender is off the list, and may send one lane's worth past the mark.
+//! that newcomers do not overtake. A served sender is off the list, and may send its turn past the mark.
 //!
 //! A sender that waits for memory is also on the pool's wait list (`pool/waiting.rs`), which serves it. It is listed
 //! here so that owners know of it: they force completions, and give completed frames to the pool's waiters
@@ -45,6 +46,7 @@ pub(crate) enum Need {
 #[derive(Debug)]
 struct SpaceWaiter {
     ticket: u64,
+    place: u16,
     need: Need,
     wake: Arc<dyn Wake>,
 }
@@ -58,10 +60,13 @@ struct ReturnWaiter {
     wake: Arc<dyn Wake>,
 }
 
-/// A view of the frames that were completed, by sender.
+/// A view of lanes and of the frames that were completed, by sender.
 pub(crate) trait SenderReturns {
     /// Returns the wrapping sum of completed bytes of the sender at `place`; `None` once it is gone.
     fn returned_bytes(&self, place: u16) -> Option<u32>;
+
+    /// True if at least half of the lane of the sender at `place` is free.
+    fn has_drained(&mut self, place: u16) -> bool;
 
     /// True if buffers lie in the return ring of the sender at `place`.
     fn has_returned(&mut self, place: u16) -> bool;
@@ -130,7 +135,7 @@ impl Waiters {
         lists.next_ticket += 1;
         let returned_bytes = match need {
             Need::Space { band, .. } => {
-                lists.bands[self.list_of(band)].push_back(SpaceWaiter { ticket, need, wake });
+                lists.bands[self.list_of(band)].push_back(SpaceWaiter { ticket, place, need, wake });
                 return ticket;
             }
             Need::Memory => None,
@@ -183,7 +188,7 @@ impl Waiters {
         let lists = &mut *lock(&self.lists);
         let mut full = 0;
         for band in 0..BANDS {
-            lists.serve_band(band, space);
+            lists.serve_band(band, space, returned_to);
             full |= u32::from(!lists.bands[band].is_empty()) << band;
         }
         if full != 0 && !self.uses_bands {
@@ -248,7 +253,7 @@ impl Waiters {
 
 impl Need {
     /// Returns the frames that room is reserved for once the sender has been served.
-    fn frames(self) -> usize {
+    pub(crate) fn frames(self) -> usize {
         if let Need::Space { frames, .. } = self { frames.max(1) } else { 0 }
     }
 }
@@ -311,7 +316,9 @@ impl WaitLists {
         self.for_memory = 0;
     }
 
-    fn serve_band(&mut self, band: usize, (space, is_empty): (Backpressure, bool)) {
+    fn serve_band(
+        &mut self, band: usize, (space, is_empty): (Backpressure, bool), lanes: &mut impl SenderReturns,
+    ) {
         let list = &mut self.bands[band];
         if list.is_empty() || !space.has_drained(band as u8) {
             return;
@@ -323,7 +330,7 @@ impl WaitLists {
         let mut is_due = free > 0 && (kept == 0 || is_empty);
         while let Some(first) = list.front() {
             let mut needed = kept.saturating_add(first.need.frames());
-            if needed > free && !is_due {
+            if (needed > free && !is_due) || !lanes.has_drained(first.place) {
                 return;
             }
             if needed > free {

@@ -43,7 +43,10 @@ impl Sender {
     /// all if the sender was served. Gives up cached buffers while a cache waits for memory.
     #[cold]
     fn transmit_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {
-        let count = if self.take_turn() { usize::MAX } else { before_full(batch, full) };
+        let count = match self.turn_left() {
+            0 => before_full(batch, full),
+            left => left,
+        };
         let within_credit = self.within_credit(batch);
         let sent = self.put(batch, count.min(within_credit));
         if full & MEMORY_WANTED != 0 {
@@ -52,9 +55,9 @@ impl Sender {
         sent
     }
 
-    /// True, once, if the sender was served and has sent nothing since.
-    pub(super) fn take_turn(&mut self) -> bool {
-        self.served_at.take().is_some_and(|packets| packets == self.counters.packets.get())
+    /// Returns the number of packets that the sender may still send past full bands, since it was served.
+    pub(super) fn turn_left(&self) -> usize {
+        self.turn_end.saturating_sub(self.counters.packets.get()) as usize
     }
 
     /// The bands that are full or waited for, a bit each.

@@ -74,7 +74,7 @@ impl Sender {
     pub(super) fn register(&mut self, need: Need, wake: Arc<dyn Wake>) -> Watch {
         self.counters.waits.add(1);
         self.biased.release(&self.shared.cell);
-        self.served_at = None;
+        self.turn_end = 0;
         if self.cache.pool().is_waited_for() {
             // This thread is about to sleep.
             self.cache.release_cached();
@@ -106,7 +106,9 @@ impl Sender {
             self.cache.keep_granted();
         }
         let is_served = seen.is_ok() && matches!(watch.need, Need::Space { .. });
-        self.served_at = is_served.then(|| self.counters.packets.get());
+        if is_served {
+            self.turn_end = self.counters.packets.get() + watch.need.frames() as u64;
+        }
         self.counters.overtakes.add(u64::from(before > 0 && is_served));
         Some(seen)
     }
@@ -187,7 +189,7 @@ impl Sender {
             Need::Credit { returned_bytes } => has_reached(self.lane.returned_bytes(), returned_bytes),
             Need::Space { .. } => {
                 let is_open = !self.shared.closed.load(Ordering::Acquire);
-                is_open && self.full_bands() == 0 && self.lane.room() > 0
+                is_open && self.full_bands() == 0 && 2 * self.lane.room() >= self.lane.capacity()
             }
         }
     }
@@ -209,8 +211,9 @@ impl Sender {
     /// Sends what there is room for after a wait: past a full band's mark only if the sender has waited for space in
     /// turn, not for its own completions.
     pub(super) fn transmit_served(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
-        if self.take_turn() {
-            let count = self.within_credit(batch);
+        let left = self.turn_left();
+        if left > 0 {
+            let count = self.within_credit(batch).min(left);
             self.put(batch, count)?;
         } else {
             self.transmit(batch)?;
@@ -281,7 +284,7 @@ impl Sender {
     /// Returns the need of the frames of `batch`; `None` if it is empty.
     pub(super) fn need(&mut self, batch: &Batch) -> Option<Need> {
         let band = classify::band_of(batch.frames().first()?);
-        let space = Need::Space { band, frames: batch.len() };
+        let space = Need::Space { band, frames: batch.len().max(self.lane.capacity()) };
         if self.within_credit(batch) > 0 { Some(space) } else { Some(self.credit_need()) }
     }
 

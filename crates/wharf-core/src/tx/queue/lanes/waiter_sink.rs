@@ -61,6 +61,11 @@ impl SenderReturns for Lanes {
         Some(lane.frames.returned_bytes())
     }
 
+    fn has_drained(&mut self, place: u16) -> bool {
+        let lane = self.lanes.get_mut(usize::from(place)).and_then(Option::as_mut);
+        lane.is_none_or(|lane| 2 * lane.frames.ready_now() <= lane.frames.capacity())
+    }
+
     fn has_returned(&mut self, place: u16) -> bool {
         let lane = self.lanes.get_mut(usize::from(place)).and_then(Option::as_mut);
         lane.and_then(|lane| lane.return_ring.as_mut()).is_some_and(|ring| ring.waiting() > 0)
