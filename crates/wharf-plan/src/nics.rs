@@ -16,8 +16,6 @@
 
 mod description;
 mod section;
-#[cfg(test)]
-mod tests;
 mod transfer;
 
 pub use description::{Choice, Description, FILE_BYTES_MAX, Feature, PlanDefaults};

@@ -16,9 +16,6 @@ mod link;
 mod parse;
 mod transfer;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use link::{BOUNDARIES, LANES, SIZES};
 
 pub use bus::{Bus, BusSpec, BusTotals};

@@ -9,8 +9,6 @@ pub mod chart;
 mod limits;
 mod load;
 mod report;
-#[cfg(test)]
-mod tests;
 
 pub use answer::{Answer, Target};
 pub use limits::{Direction, Limit, Outcome, Part};

@@ -1,11 +1,13 @@
-use super::*;
+//! Answers of the planner: limits, features, mixtures, pictures.
+
 use proptest::prelude::*;
+use wharf_plan::nics::{Choice, Description, Mark, ONE};
+use wharf_plan::plan::*;
 
 fn question(link: &str, size: u32, features: &[(&str, bool)], sets: &[(&str, &str)]) -> Question {
     let features = features.iter().map(|(name, on)| (name.to_string(), *on)).collect();
-    let set = |(key, value): &(&str, &str)| {
-        (key.to_string(), value.to_string(), crate::nics::Mark::Given, "test".to_string())
-    };
+    let set =
+        |(key, value): &(&str, &str)| (key.to_string(), value.to_string(), Mark::Given, "test".to_string());
     Question {
         load: Load::one_size(size),
         cores: 12,
@@ -213,7 +215,7 @@ fn absurd_sizes_saturate() {
     };
     let within = |name: &str| absurd(name, "65536") + "within = \"doorbell\"\n";
     let own: String = ["index", "ring", "mini_completion", "interrupt", "completion"].map(within).concat();
-    let text = include_str!("../../nics/cx5.toml");
+    let text = include_str!("../nics/cx5.toml");
     let (start, rest) = text.split_once("[tx.doorbell]").unwrap();
     let (_, rx) = rest.split_once("[rx.cpu_cycles]").unwrap();
     let (rx, _) = rx.split_once("[features.xmit_more]").unwrap();
@@ -295,7 +297,7 @@ proptest! {
         let pps = |question: &Question| ask(name, question).outcomes.map(|outcome| outcome.pps);
         let more_cores = Question { cores: question.cores + 1, ..question.clone() };
         let larger = Question {
-            load: Load::one_size(u32::try_from((question.load.packet_bytes() / crate::nics::ONE) + 1).unwrap()),
+            load: Load::one_size(u32::try_from((question.load.packet_bytes() / ONE) + 1).unwrap()),
             ..question.clone()
         };
         let (now, cores, larger) = (pps(&question), pps(&more_cores), pps(&larger));

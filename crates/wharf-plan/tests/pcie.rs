@@ -1,5 +1,7 @@
-use super::*;
+//! The link in bytes and in time, beside the specification and published figures.
+
 use proptest::prelude::*;
+use wharf_plan::pcie::*;
 
 fn link(text: &str) -> Link {
     text.parse().unwrap()
