@@ -38,7 +38,7 @@
 //! - *One frame, one buffer.* At any time at most one `Frame` or `FreeFrame` names a buffer. Names are made in
 //!   `Region::new`, and from bits that were a name in `region/take.rs`, `region/give.rs`, `meta.rs` (the next
 //!   buffer of a chain), `batch.rs` (between its slots), `lane.rs` and `return_ring.rs`: each forgets the name that it read.
-//!   The same holds for the crate's other containers of frames. Pool numbers are unique by `pool_number.rs`.
+//!   Pool numbers are unique by `pool_number.rs`.
 //! - *A frame fits its buffer.* Lengths are set in `region.rs`, `region/take.rs` and `region/chain.rs`, each after a
 //!   check.
 //!
@@ -47,10 +47,7 @@
 #![deny(unsafe_code)]
 
 pub mod batch;
-pub mod exchange_slots;
 pub mod frame;
-pub mod frame_list;
-pub mod free_list;
 pub mod lane;
 pub mod meta;
 mod owner_cell;
@@ -66,8 +63,6 @@ pub mod word;
 
 pub use batch::Batch;
 pub use frame::{Frame, FreeFrame};
-pub use frame_list::FrameList;
-pub use free_list::{FreeList, Links};
 pub use meta::Meta;
 pub use owner_cell::{Bias, BiasedOwnership, OwnerCell, Ownership, Published};
 pub use region::{Chain, Region};

@@ -17,6 +17,7 @@
 //! global list of their own: a pool has one such policy at a time.
 
 mod allocator;
+mod exchange_slots;
 mod halves;
 mod lists;
 mod origin;

@@ -4,7 +4,6 @@
 use super::Region;
 use crate::batch::Batch;
 use crate::frame::{Frame, FreeFrame};
-use crate::free_list::FreeList;
 use crate::spec::MemError;
 
 impl Region {
@@ -20,23 +19,6 @@ impl Region {
             return Ok(());
         }
         self.give_with_care(from, to, count)
-    }
-
-    /// Does as [`Region::give`] to the front of a list, calls `each` with every index, and returns true. Returns false, and
-    /// gives none, unless all frames of `from` are known to be of the list's pool and this, without a row in the side table.
-    #[inline]
-    pub fn give_to_list(
-        &self, from: &mut Batch, to: &mut FreeList, count: usize, each: impl Fn(u32),
-    ) -> bool {
-        let (count, number) = (count.min(from.len()), self.layout.number);
-        if to.pool() != number || !from.is_plain_of(number) {
-            return false;
-        }
-        // First: a panic in `each` leaves them all in the batch.
-        from.frames()[..count].iter().for_each(|frame| each(frame.index()));
-        let left = from.len() - count;
-        to.push_from(from, count);
-        from.len() == left
     }
 
     /// Takes the only frame of `from` as a free buffer; `None` if there are others, or it is another pool's or has a row

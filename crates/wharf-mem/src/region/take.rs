@@ -4,7 +4,6 @@
 use super::Region;
 use crate::batch::{Batch, Summary};
 use crate::frame::{Frame, FreeFrame};
-use crate::free_list::FreeList;
 use crate::return_ring::ReturnConsumer;
 use crate::spec::MemError;
 
@@ -65,31 +64,6 @@ impl Region {
             Frame::from_parts(free, template)
         });
         to.filled(count, Summary::of_template(template, count));
-        Ok(count)
-    }
-
-    /// Does as [`Region::take`] from the front of a list.
-    ///
-    /// # Errors
-    /// [`MemError::TooLong`] beyond [`Region::data_bytes_max`]; [`MemError::Foreign`] if the list is another pool's.
-    #[inline]
-    pub fn take_from_list(
-        &self, from: &mut FreeList, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
-        each: impl Fn(u32),
-    ) -> Result<usize, MemError> {
-        self.check_len(len_bytes)?;
-        let number = self.layout.number;
-        if let (true, Some(index)) = (from.pool() != number, from.first()) {
-            return Err(MemError::Foreign { index, theirs: from.pool(), ours: number });
-        }
-        let template = Frame::template(number, sender, len_bytes);
-        let count = from.pop_to(to.space(count), |free| {
-            each(free.index());
-            Frame::from_parts(free, template)
-        });
-        if count > 0 {
-            to.filled(count, Summary::of_template(template, count));
-        }
         Ok(count)
     }
 

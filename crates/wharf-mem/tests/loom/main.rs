@@ -9,8 +9,6 @@
 
 mod bias;
 mod dedicated;
-mod exchange_slots;
-mod frame_list;
 mod hand_off;
 mod memory;
 mod path;

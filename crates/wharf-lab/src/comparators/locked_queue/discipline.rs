@@ -2,10 +2,10 @@
 
 use super::shared::{Root, Shared};
 use super::spin::spin;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, MutexGuard};
-use wharf_core::pool::PagePool;
-use wharf_mem::{Frame, FrameList};
+use wharf_mem::Frame;
 
 /// The fate of an enqueued frame.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub trait Discipline: Send + Sync + Sized + 'static {
     /// Most packets dequeued and handed over at once.
     const BULK_PACKETS: usize;
 
-    /// Creates it for frames of `pool`.
-    fn new(pool: &PagePool) -> Self;
+    /// Creates it.
+    fn new() -> Self;
 
     /// Enqueues `frame`.
     fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> EnqueueResult<'a>;
@@ -49,7 +49,7 @@ impl Discipline for RootLock {
     const NAME: &'static str = "root-lock";
     const BULK_PACKETS: usize = 1;
 
-    fn new(_: &PagePool) -> Self {
+    fn new() -> Self {
         Self
     }
 
@@ -69,7 +69,7 @@ impl Discipline for BusyLock {
     const NAME: &'static str = "root-lock+busylock";
     const BULK_PACKETS: usize = 1;
 
-    fn new(_: &PagePool) -> Self {
+    fn new() -> Self {
         Self(Mutex::new(()))
     }
 
@@ -82,12 +82,13 @@ impl Discipline for BusyLock {
     }
 }
 
-/// `lockless-list`: producers write one word; the thread that found the list empty takes it, under the root
-/// lock.
+/// `lockless-list`: producers put frames in without a lock; the thread that found it empty takes all of them
+/// out, under the root lock.
 #[derive(Debug)]
 pub struct LocklessList {
-    list: FrameList,
-    /// Approximate: set to 0 a moment after the list has been taken, as in the kernel.
+    list: SyncSender<Frame>,
+    taken: Mutex<Receiver<Frame>>,
+    /// Frames on the list, each counted once it lies there.
     count: AtomicUsize,
 }
 
@@ -98,33 +99,33 @@ impl Discipline for LocklessList {
     const NAME: &'static str = "lockless-list";
     const BULK_PACKETS: usize = wharf_core::engine::BULK_PACKETS_MAX;
 
-    fn new(pool: &PagePool) -> Self {
-        Self { list: FrameList::new(pool.region().number(), pool.frames()), count: AtomicUsize::new(0) }
+    fn new() -> Self {
+        let (list, taken) = sync_channel(LIST_PACKETS_MAX);
+        Self { list, taken: Mutex::new(taken), count: AtomicUsize::new(0) }
     }
 
     #[inline]
     fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> EnqueueResult<'a> {
-        if self.count.load(Relaxed) >= LIST_PACKETS_MAX {
-            return EnqueueResult::Refused(frame);
-        }
-        self.count.fetch_add(1, Relaxed);
-        match self.list.push(frame) {
-            Ok(false) => EnqueueResult::Left,
-            Ok(true) => {
+        match self.list.try_send(frame) {
+            // Release: the thread that reads the count finds the frame.
+            Ok(()) if self.count.fetch_add(1, AcqRel) > 0 => EnqueueResult::Left,
+            Ok(()) => {
                 let mut root = spin(&shared.root);
                 self.gather(&mut root);
                 EnqueueResult::First(root)
             }
-            Err(foreign) => EnqueueResult::Refused(foreign),
+            Err(TrySendError::Full(frame) | TrySendError::Disconnected(frame)) => {
+                EnqueueResult::Refused(frame)
+            }
         }
     }
 
     fn gather(&self, root: &mut Root) {
-        self.list.take(|frame| root.put(frame));
-        self.count.store(0, Relaxed);
+        let count = self.count.swap(0, AcqRel);
+        spin(&self.taken).try_iter().take(count).for_each(|frame| root.put(frame));
     }
 
     fn is_gathered(&self) -> bool {
-        self.list.is_empty()
+        self.count.load(Relaxed) == 0
     }
 }

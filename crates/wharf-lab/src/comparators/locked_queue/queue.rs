@@ -93,7 +93,7 @@ impl<D: Discipline> LockedQueue<D> {
             qdisc: RootQdisc::new(qdisc, pool.region(), clock.clone()),
         };
         let shared = Shared {
-            discipline: D::new(&pool),
+            discipline: D::new(),
             root: Mutex::new(root),
             running: AtomicBool::new(false),
             room_bytes: AtomicU64::new(engine.room_bytes()),

@@ -5,11 +5,11 @@
 //! other; the slot is the page's count of references. The cost: one packet that stays holds the memory of
 //! two.
 
+use super::exchange_slots::ExchangeSlots;
 use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
-use wharf_mem::exchange_slots::ExchangeSlots;
 use wharf_mem::{Batch, FreeFrame};
 
 /// The policy.
@@ -27,8 +27,7 @@ impl Halves {
     /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
         // The last frame of an odd number has no other half and no slot: it is free by itself.
-        let slots = ExchangeSlots::new(pool.frames() as usize / 2);
-        (0..slots.places()).for_each(|page| slots.open(page));
+        let slots = ExchangeSlots::new(pool.frames() as usize / 2, true);
         Self(Arc::new(Meeting { global: GlobalList::new(pool), slots }))
     }
 }
@@ -103,7 +102,6 @@ impl Drop for HalvesCache {
 
 impl Drop for Meeting {
     fn drop(&mut self) {
-        let waiting = (0..self.slots.places()).filter_map(|page| self.slots.close(page));
-        self.global.deposit(waiting, &mut PageCounters::default());
+        self.global.deposit(self.slots.drain(), &mut PageCounters::default());
     }
 }

@@ -2,15 +2,17 @@
 //! other policies fall back on it.
 //!
 //! An empty list takes a batch from the global one. A list above its high mark gives back a batch of its
-//! oldest pages (`mm/page_alloc.c`: batch 63 for zones of 1 GiB and more, high mark six batches). Both lists
-//! are linked through the pages ([`FreeList`]). Pages move one by one under the lock, as in `rmqueue_bulk`
-//! and `free_pcppages_bulk`. The lock is held while the cache line of a page that another processor freed
-//! comes over.
+//! oldest pages (`mm/page_alloc.c`: batch 63 for zones of 1 GiB and more, high mark six batches). As in
+//! `rmqueue_bulk` and `free_pcppages_bulk`, pages move one by one under the lock, and each page on its way
+//! onto a list or off it is noted in a cache line of its own (`struct page`). The lock is held while the line
+//! of a page that another processor freed comes over.
 
 use super::Wanted;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
-use wharf_mem::{Batch, FreeFrame, FreeList, Links};
+use wharf_mem::{Batch, FreeFrame};
 
 /// Pages of a batch.
 const BATCH: usize = 63;
@@ -48,33 +50,45 @@ macro_rules! as_its_lists {
 }
 pub(super) use as_its_lists;
 
+/// The line of one page, with the number of its moves. Only the owner of the page writes it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct PageLine(AtomicU32);
+
 /// The global list: the free frames of a pool, which it gives back when it is dropped.
 #[derive(Debug)]
 pub(super) struct GlobalList {
     pub(super) pool: PagePool,
-    list: Mutex<FreeList>,
+    lines: Box<[PageLine]>,
+    list: Mutex<VecDeque<FreeFrame>>,
 }
 
 impl GlobalList {
     /// Takes all free frames out of the depot of `pool`.
     pub(super) fn new(pool: &PagePool) -> Arc<Self> {
-        let links = Arc::new(Links::new(pool.region().number(), pool.frames()));
-        let mut list = FreeList::new(links);
-        for free in pool.take_free() {
-            if let Err(foreign) = list.push_front(free) {
-                pool.give_free([foreign].into_iter());
-            }
-        }
-        Arc::new(Self { pool: pool.clone(), list: Mutex::new(list) })
+        let lines = (0..pool.frames()).map(|_| PageLine::default()).collect();
+        let list = pool.take_free().into_iter().rev().collect();
+        Arc::new(Self { pool: pool.clone(), lines, list: Mutex::new(list) })
+    }
+
+    /// Brings the line of a page to this processor, and returns its count of moves. The line's address depends
+    /// on `before`, the count of the page before: a list linked through the pages names one after the other,
+    /// so that no two lines come over at the same time.
+    #[inline]
+    fn touch(&self, free: &FreeFrame, before: u32) -> u32 {
+        let index = free.index() | before & std::hint::black_box(0);
+        let moves = &self.lines[index as usize].0;
+        let count = moves.load(Relaxed).wrapping_add(1);
+        moves.store(count, Relaxed);
+        count
     }
 
     /// Puts free frames at the front.
     pub(super) fn deposit(&self, frames: impl Iterator<Item = FreeFrame>, counters: &mut PageCounters) {
         let mut list = counters.locks.lock(&self.list, self.pool.clock());
         for free in frames {
-            if let Err(foreign) = list.push_front(free) {
-                self.pool.give_free([foreign].into_iter());
-            }
+            self.touch(&free, 0);
+            list.push_front(free);
         }
     }
 }
@@ -83,7 +97,7 @@ impl Drop for GlobalList {
     fn drop(&mut self) {
         let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
         // The oldest last: the depot is a stack.
-        self.pool.give_free(std::iter::from_fn(|| list.pop_back()));
+        self.pool.give_free(list.drain(..).rev());
     }
 }
 
@@ -92,7 +106,7 @@ impl Drop for GlobalList {
 pub(super) struct Lists {
     global: Arc<GlobalList>,
     /// Free pages; the first is the next to be taken.
-    list: FreeList,
+    list: VecDeque<FreeFrame>,
     /// Pages between the list and a batch.
     hand: Vec<FreeFrame>,
     /// Frames of a page.
@@ -104,8 +118,7 @@ pub(super) struct Lists {
 
 impl Lists {
     pub(super) fn new(global: &Arc<GlobalList>, frames_per_page: usize) -> Self {
-        let links = global.list.lock().unwrap_or_else(PoisonError::into_inner).links().clone();
-        let (list, hand) = (FreeList::new(links), Vec::with_capacity(BATCH));
+        let (list, hand) = (VecDeque::new(), Vec::with_capacity(BATCH));
         let stamp = global.pool.ledger_stamp();
         let counters = PageCounters::default();
         Self { global: global.clone(), list, hand, frames_per_page, stamp, counters }
@@ -119,16 +132,14 @@ impl Lists {
     /// Takes the frame at the front.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<FreeFrame> {
-        self.list.pop_front()
+        self.list.pop_front().inspect(|free| _ = self.global.touch(free, 0))
     }
 
     /// Puts a free frame at the front.
     #[inline]
     pub(super) fn push(&mut self, free: FreeFrame) {
-        if let Err(foreign) = self.list.push_front(free) {
-            // The region lets none through.
-            self.global.pool.give_free([foreign].into_iter());
-        }
+        self.global.touch(&free, 0);
+        self.list.push_front(free);
     }
 
     /// Puts free frames at the front, one after the other.
@@ -140,12 +151,13 @@ impl Lists {
     /// Takes up to `count` frames from the front of the list. Returns their number.
     #[inline]
     pub(super) fn take(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
-        let pool = &self.global.pool;
-        let note = |index| pool.note_taken(index, self.stamp);
-        let taken =
-            pool.region().take_from_list(&mut self.list, to, count, wanted.sender, wanted.len_bytes, note)?;
-        self.counters.allocations += taken as u64;
-        Ok(taken)
+        let mut hand = std::mem::take(&mut self.hand);
+        hand.extend(std::iter::from_fn(|| self.pop()).take(count.min(to.room())));
+        let taken = self.take_from(&mut hand, to, count, wanted);
+        // A length that does not fit leaves them in hand.
+        self.extend(hand.drain(..).rev());
+        self.hand = hand;
+        taken
     }
 
     /// Works like [`Lists::take`], from `hand`: pages that came another way.
@@ -177,17 +189,8 @@ impl Lists {
     /// Works like [`Lists::retake`], onto the list.
     #[inline]
     pub(super) fn give(&mut self, from: &mut Batch, count: usize) -> Result<(), PoolError> {
-        let pool = &self.global.pool;
-        let before = from.len();
-        let all = pool.region().give_to_list(from, &mut self.list, count, |index| pool.note_free(index));
-        let given = before - from.len();
-        self.counters.frees += given as u64;
-        if all {
-            return Ok(());
-        }
-        // There are chains with rows, or frames of another pool.
         let mut hand = std::mem::take(&mut self.hand);
-        let given = self.retake(from, &mut hand, count.saturating_sub(given));
+        let given = self.retake(from, &mut hand, count);
         self.extend(hand.drain(..));
         self.hand = hand;
         given
@@ -204,12 +207,11 @@ impl Lists {
         let wanted = count.div_ceil(self.frames_per_page).max(BATCH) * self.frames_per_page;
         self.counters.slow_paths += 1;
         let mut global = self.counters.locks.lock(&self.global.list, self.global.pool.clock());
-        let mut came = 0;
-        while let Some(free) = (came < wanted).then(|| global.pop_front()).flatten() {
-            came += 1;
-            if let Err(foreign) = self.list.push_front(free) {
-                self.hand.push(foreign);
-            }
+        let came = wanted.min(global.len());
+        let mut before = 0;
+        for free in global.drain(..came) {
+            before = self.global.touch(&free, before);
+            self.list.push_front(free);
         }
         drop(global);
         self.stamp = self.global.pool.ledger_stamp();
@@ -219,7 +221,7 @@ impl Lists {
     /// Gives a batch of the oldest pages to the global list. Returns the number of pages.
     pub(super) fn bring(&mut self) -> usize {
         let count = (BATCH * self.frames_per_page).min(self.list.len());
-        let oldest = std::iter::from_fn(|| self.list.pop_back()).take(count);
+        let oldest = self.list.drain(self.list.len() - count..).rev();
         self.global.deposit(oldest, &mut self.counters);
         count / self.frames_per_page
     }
@@ -231,7 +233,7 @@ impl Lists {
 
 impl Drop for Lists {
     fn drop(&mut self) {
-        let listed = std::iter::from_fn(|| self.list.pop_back());
+        let listed = self.list.drain(..).rev();
         self.global.deposit(self.hand.drain(..).chain(listed), &mut self.counters);
     }
 }

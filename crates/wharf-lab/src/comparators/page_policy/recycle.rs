@@ -5,12 +5,12 @@
 //! the head of its FIFO only. A page that a slow reader holds there blocks all others behind it. Variants
 //! release a busy head, put it last, or look through the whole FIFO. Further pages come from the allocator.
 
+use super::exchange_slots::ExchangeSlots;
 use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted, taken_since};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
-use wharf_mem::exchange_slots::ExchangeSlots;
 use wharf_mem::{Batch, FreeFrame};
 
 /// The treatment of a page in use at the head of the FIFO.
@@ -40,7 +40,7 @@ pub struct Recycle {
 impl Recycle {
     /// Creates the policy for the pages of `pool`. A thread's FIFO holds up to `fifo_pages`.
     pub fn new(pool: &PagePool, on_busy: OnBusy, fifo_pages: usize) -> Self {
-        let slots = Arc::new(ExchangeSlots::new(pool.frames() as usize));
+        let slots = Arc::new(ExchangeSlots::new(pool.frames() as usize, false));
         Self { global: GlobalList::new(pool), slots, on_busy, fifo_pages }
     }
 }

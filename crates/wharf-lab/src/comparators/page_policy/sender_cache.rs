@@ -4,11 +4,11 @@
 //! the processor that received the socket's next packet took it. Every path must know of it, and each idle
 //! sender keeps a buffer.
 
+use super::exchange_slots::ExchangeSlots;
 use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
-use wharf_mem::exchange_slots::ExchangeSlots;
 use wharf_mem::frame::SENDERS_MAX;
 use wharf_mem::{Batch, FreeFrame};
 
@@ -26,8 +26,7 @@ struct KeptBuffers {
 impl SenderCache {
     /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
-        let slots = ExchangeSlots::new(usize::from(SENDERS_MAX));
-        (0..slots.places()).for_each(|sender| slots.open(sender));
+        let slots = ExchangeSlots::new(usize::from(SENDERS_MAX), true);
         Self(Arc::new(KeptBuffers { global: GlobalList::new(pool), slots }))
     }
 }
@@ -95,7 +94,6 @@ impl Drop for SenderCacheCache {
 
 impl Drop for KeptBuffers {
     fn drop(&mut self) {
-        let kept = (0..self.slots.places()).filter_map(|sender| self.slots.close(sender));
-        self.global.deposit(kept, &mut PageCounters::default());
+        self.global.deposit(self.slots.drain(), &mut PageCounters::default());
     }
 }

@@ -1,17 +1,17 @@
 //! Bytes on the bus per packet, measured by running the model.
 
-use crate::engine::Random;
-use crate::nic::NicDriver;
-use crate::nic::cx5::compress::Compress;
-use crate::nic::cx5::driver::Spec;
-use crate::nic::cx5::half::SELECTED;
-use crate::nic::cx5::setup::{Setup, build, build_slim, build_striding};
-use crate::nic::cx5::striding;
-use crate::nic::machine::{CoreCosts, Job, Machine, Totals};
-use crate::nic::port::{Arrivals, PortCosts};
-use crate::nic::receive::{ReceiveCosts, ReceiveFormat};
-use crate::nic::send::{SendCosts, SendFormat};
 use wharf_plan::pcie::BusSpec;
+use wharf_sim::engine::Random;
+use wharf_sim::nic::NicDriver;
+use wharf_sim::nic::cx5::compress::Compress;
+use wharf_sim::nic::cx5::driver::Spec;
+use wharf_sim::nic::cx5::half::SELECTED;
+use wharf_sim::nic::cx5::setup::{Setup, build, build_slim, build_striding};
+use wharf_sim::nic::cx5::striding;
+use wharf_sim::nic::machine::{CoreCosts, Job, Machine, Totals};
+use wharf_sim::nic::port::{Arrivals, PortCosts};
+use wharf_sim::nic::receive::{ReceiveCosts, ReceiveFormat};
+use wharf_sim::nic::send::{SendCosts, SendFormat};
 
 fn setup(job: Job) -> Setup {
     let bus = BusSpec { link: "gen3x16".parse().unwrap(), tags: 256, latency_ps: 600_000 };

@@ -1,8 +1,8 @@
-use crate::nic::cx5::completion::{COMPLETION_BYTES, Completion, MINIS, Opcode, Selected};
-use crate::nic::cx5::compress::{CompletionRing, CompletionWriter, Compress};
-use crate::nic::cx5::expand::{CompletionError, CompletionReader};
-use crate::nic::host_memory::{HostMemory, MemoryFault, Post};
 use proptest::prelude::*;
+use wharf_sim::nic::cx5::completion::{COMPLETION_BYTES, Completion, MINIS, Opcode, Selected};
+use wharf_sim::nic::cx5::compress::{CompletionRing, CompletionWriter, Compress};
+use wharf_sim::nic::cx5::expand::{CompletionError, CompletionReader};
+use wharf_sim::nic::host_memory::{HostMemory, MemoryFault, Post};
 
 fn received(counter: u16, byte_count: u32) -> Completion {
     Completion {

@@ -1,16 +1,16 @@
 //! The driver alone, with a NIC that contradicts itself: errors, and no frame lost.
 
-use crate::nic::NicDriver;
-use crate::nic::buffers::Buffers;
-use crate::nic::cx5::completion::{Completion, Opcode};
-use crate::nic::cx5::compress::CompletionWriter;
-use crate::nic::cx5::driver::{Driver, Spec};
-use crate::nic::cx5::half::{ReceiveHalf, Single};
-use crate::nic::cx5::striding::{STRIDE_BYTES, Striding};
-use crate::nic::host_memory::{HostMemory, SharedMemory, open};
 use wharf_core::device::{Completions, Device, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_mem::Batch;
+use wharf_sim::nic::NicDriver;
+use wharf_sim::nic::buffers::Buffers;
+use wharf_sim::nic::cx5::completion::{Completion, Opcode};
+use wharf_sim::nic::cx5::compress::CompletionWriter;
+use wharf_sim::nic::cx5::driver::{Driver, Spec};
+use wharf_sim::nic::cx5::half::{ReceiveHalf, Single};
+use wharf_sim::nic::cx5::striding::{STRIDE_BYTES, Striding};
+use wharf_sim::nic::host_memory::{HostMemory, SharedMemory, open};
 
 const SPEC: Spec = Spec {
     log_send_blocks: 5,

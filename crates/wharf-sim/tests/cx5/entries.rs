@@ -1,8 +1,8 @@
-use crate::nic::cx5::parse::{Content, Entry, EntryError};
-use crate::nic::cx5::segment::{BLOCK_BYTES, BLOCKS_MAX, Ethernet, Kind, POINTERS_MAX, Pointer};
-use crate::nic::cx5::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
-use crate::nic::host_memory::HostMemory;
 use proptest::prelude::*;
+use wharf_sim::nic::cx5::parse::{Content, Entry, EntryError};
+use wharf_sim::nic::cx5::segment::{BLOCK_BYTES, BLOCKS_MAX, Ethernet, Kind, POINTERS_MAX, Pointer};
+use wharf_sim::nic::cx5::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
+use wharf_sim::nic::host_memory::HostMemory;
 
 const SINGLE: Mode = Mode { multi: false, inline_from: None, completion_each: false };
 const MULTI: Mode = Mode { multi: true, ..SINGLE };
