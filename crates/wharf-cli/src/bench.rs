@@ -12,14 +12,9 @@ use crate::signals::Signals;
 use crate::usage;
 use path::{Case, Kind};
 use serde::Serialize;
+use serde_json::json;
 use stages::Cycles;
 use wharf::devices::host::processors;
-
-/// The measurements.
-#[derive(Debug, Serialize)]
-struct Rows {
-    rows: Vec<Row>,
-}
 
 /// One measurement. The keys are a promise: they are added to, never renamed.
 #[derive(Debug, Serialize)]
@@ -60,7 +55,7 @@ fn bench_path(args: &PathArgs) -> anyhow::Result<()> {
         rows.push(row(case)?);
     }
     drop(progress);
-    if args.json { print_json(&Rows { rows }) } else { print(&table::table_of(&rows)) }
+    if args.json { print_json(&json!({ "rows": rows })) } else { print(&table::table_of(&rows)) }
 }
 
 /// Measures the rate and, in a run of its own, the stages: reading a counter then disturbs no rate.

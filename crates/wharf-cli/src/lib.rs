@@ -19,6 +19,7 @@ mod queues;
 mod receive;
 mod report;
 mod send;
+mod session;
 mod signals;
 mod stall;
 mod wrap;

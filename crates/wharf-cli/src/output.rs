@@ -54,6 +54,21 @@ pub(crate) fn table(header: &[&str]) -> Table {
     table
 }
 
+/// A row of a table with a column for each run: its name, and the text of its cells.
+pub(crate) type Row<T> = (&'static str, fn(&T) -> String);
+
+/// Makes a table of `rows` with a column for each of `all`, whose names are in `header`, without rows that are empty.
+pub(crate) fn columns<T>(header: &[&str], rows: &[Row<T>], all: &[&T]) -> Table {
+    let mut table = table(header);
+    for (name, show) in rows {
+        let cells: Vec<String> = all.iter().map(|one| show(one)).collect();
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            table.add_row(std::iter::once((*name).to_string()).chain(cells));
+        }
+    }
+    table
+}
+
 /// Returns a table's text without blanks at the ends of lines.
 pub(crate) fn text(table: &Table) -> String {
     let text = table.to_string();
@@ -69,6 +84,11 @@ pub(crate) fn grouped(number: u64) -> String {
     let groups = tail.as_bytes().chunks(3).map(|group| String::from_utf8_lossy(group).into_owned());
     let parts: Vec<String> = (!head.is_empty()).then(|| head.to_string()).into_iter().chain(groups).collect();
     parts.join(" ")
+}
+
+/// Returns a number as [`grouped`] does, and nothing for 0.
+pub(crate) fn some(number: u64) -> String {
+    if number == 0 { String::new() } else { grouped(number) }
 }
 
 /// Returns a number of bytes in a suitable unit.

@@ -1,6 +1,6 @@
 //! Reports of transmit queues.
 
-use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderReport};
+use crate::report::{BqlReport, PoolReport, QueueReport, Report, SenderReport};
 use wharf::counters::QueueCounters;
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
@@ -30,20 +30,12 @@ pub(crate) fn of_queues(
         doorbells,
         packets_per_doorbell: rounded(if doorbells == 0 { 0.0 } else { packets as f64 / doorbells as f64 }),
         requeues: sum(queues, |all| all.requeues.get()),
-        drops: Drops::default(),
         returned: sum(queues, |all| all.returned.get()),
         bql: BqlReport { enabled: has_bql, limit_bytes },
-        qdisc: None,
-        latency_ns: None,
-        latency_by_dscp: Vec::new(),
-        timing_error_ns: None,
         senders: senders(queues),
         queues: by_queue,
-        pool: PoolReport { frames: audit.frames, out: audit.out() as u64 },
-        received: None,
-        faults: None,
-        trace: None,
-        compare: None,
+        pool: PoolReport::of(audit),
+        ..Report::default()
     }
 }
 

@@ -1,14 +1,17 @@
 //! The report of `send`, `receive` and `forward` on one direction. Its keys are a promise: they are added to, never renamed.
 
-use crate::output::{grouped, time};
+use crate::output::{bytes, grouped, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
+use wharf::pool::Audit;
 use wharf::qdisc::{band_of_priority, priority_of_tos};
 use wharf::queue::TxQueue;
+use wharf_tools::trace::TraceCounts;
 use wharf_tools::traffic::{Latencies, Latency};
 
 /// One direction.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Report {
     /// The device's name.
     pub(crate) device: String,
@@ -58,7 +61,7 @@ pub(crate) struct Report {
     /// The capture of what the device took; null without one.
     pub(crate) trace: Option<TraceReport>,
     /// The same traffic without batching; null if it was not tried.
-    pub(crate) compare: Option<Compare>,
+    pub(crate) compare: Option<serde_json::Value>,
 }
 
 /// Packets that failed, or that a policy dropped.
@@ -69,12 +72,18 @@ pub(crate) struct Drops {
 }
 
 /// The byte queue limit.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct BqlReport {
     /// False for a device that cannot say when a packet has left.
     pub(crate) enabled: bool,
     /// Limit at the end.
     pub(crate) limit_bytes: u64,
+}
+
+impl Drops {
+    pub(crate) fn of(by_reason: BTreeMap<String, u64>) -> Self {
+        Self { total: by_reason.values().sum(), by_reason }
+    }
 }
 
 /// The queueing discipline.
@@ -112,7 +121,7 @@ impl QdiscReport {
     }
 
     /// Returns a line for each statistic that is not 0, for people; nothing if it has none.
-    pub(crate) fn text(&self) -> String {
+    fn text(&self) -> String {
         let stats = || self.stats.iter().chain(&self.namesakes);
         if stats().next().is_none() {
             return String::new();
@@ -183,7 +192,7 @@ pub(crate) struct TimingReport {
 }
 
 /// Counts of one sender.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct SenderReport {
     pub(crate) packets: u64,
     /// Times that it had to wait.
@@ -217,11 +226,17 @@ pub(crate) struct QueueReport {
 }
 
 /// The pool's memory at the end.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct PoolReport {
     pub(crate) frames: u32,
     /// Frames that did not come back.
     pub(crate) out: u64,
+}
+
+impl PoolReport {
+    pub(crate) fn of(audit: &Audit) -> Self {
+        Self { frames: audit.frames, out: audit.out() as u64 }
+    }
 }
 
 /// Arrivals.
@@ -248,6 +263,16 @@ impl Report {
     pub(crate) fn device_text(&self) -> String {
         device_text(&self.device, self.mode)
     }
+
+    /// Returns the byte queue limit, for people.
+    pub(crate) fn limit_text(&self) -> String {
+        if self.bql.enabled { bytes(self.bql.limit_bytes) } else { "none".into() }
+    }
+
+    /// Returns the discipline with its statistics, for people.
+    pub(crate) fn qdisc_text(&self) -> String {
+        self.qdisc.as_ref().map_or(String::new(), QdiscReport::text)
+    }
 }
 
 pub(crate) fn device_text(device: &str, mode: Option<&str>) -> String {
@@ -273,17 +298,11 @@ pub(crate) struct TraceReport {
     pub(crate) missed: u64,
 }
 
-/// The same traffic sent in other ways.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Compare {
-    pub(crate) batching_off: BatchingOff,
-}
-
-/// One packet, one doorbell.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct BatchingOff {
-    pub(crate) mpps: f64,
-    pub(crate) packets_per_doorbell: f64,
+impl TraceReport {
+    pub(crate) fn of(file: &Path, counts: &TraceCounts) -> Self {
+        let file = file.to_string_lossy().into_owned();
+        Self { file, frames: counts.frames(), missed: counts.missed() }
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::args::WrapArgs;
 use crate::report::{FaultReport, TraceReport};
+use std::path::PathBuf;
 use std::sync::Arc;
 use wharf::device::{AnyDevice, DeviceError};
 use wharf::wrap_device;
@@ -12,7 +13,7 @@ use wharf_tools::trace::{TraceCounts, TraceFile};
 #[derive(Debug, Default)]
 pub(crate) struct Wrapped {
     fault: Option<(FaultSpec, Arc<FaultCounts>)>,
-    trace: Option<(String, Arc<TraceCounts>)>,
+    trace: Option<(PathBuf, Arc<TraceCounts>)>,
 }
 
 /// Wraps `device` as `args` say. The trace is next to the device: frames in it have reached the device.
@@ -20,7 +21,7 @@ pub(crate) fn wrap(mut device: AnyDevice, args: &WrapArgs) -> Result<(AnyDevice,
     let mut wrapped = Wrapped::default();
     if let Some(path) = &args.trace {
         let file = TraceFile::create(path)?;
-        wrapped.trace = Some((path.to_string_lossy().into_owned(), file.counts()));
+        wrapped.trace = Some((path.clone(), file.counts()));
         device = wrap_device!(device, |inner| file.around(inner));
     }
     if let Some(spec) = &args.fault {
@@ -52,7 +53,6 @@ impl Wrapped {
 
     /// Returns the counts of the trace, which is whole once its device is closed, if there is one.
     pub(crate) fn trace(&self) -> Option<TraceReport> {
-        let (file, counts) = self.trace.as_ref()?;
-        Some(TraceReport { file: file.clone(), frames: counts.frames(), missed: counts.missed() })
+        self.trace.as_ref().map(|(file, counts)| TraceReport::of(file, counts))
     }
 }

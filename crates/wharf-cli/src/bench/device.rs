@@ -2,13 +2,14 @@
 
 use super::path::{BURSTS, PACKET_BYTES, all_home, on_a_thread, write};
 use crate::args::DeviceArgs;
+use crate::session::open;
 use crate::signals::Signals;
 use crate::usage;
 use anyhow::Context;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf::device::{AnyDevice, Device, DeviceError, Notify, RxDevice, close_receiver};
+use wharf::device::{AnyDevice, Device, Notify, RxDevice, close_receiver};
 use wharf::devices::host::{HostClock, HostPark, processors};
 use wharf::devices::spec::{DeviceSpec, Direction, Queues};
 use wharf::direct::Direct;
@@ -64,12 +65,8 @@ pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
 fn opened(
     option: &str, spec: &DeviceSpec, direction: Direction, signals: &Signals,
 ) -> anyhow::Result<AnyDevice> {
-    let spec = spec.clone();
-    match signals.unless_asked(move || spec.open(direction, Queues::default()))? {
-        Ok(mut opened) => Ok(opened.pop().context("a device has at least one queue")?.device),
-        Err(error @ DeviceError::Unsupported { .. }) => Err(usage(format!("{option} {error}"))),
-        Err(error) => Err(error.into()),
-    }
+    let mut opened = open(option, spec, direction, Queues::default(), true, signals)?;
+    Ok(opened.pop().context("a device has at least one queue")?.device)
 }
 
 fn pool(args: &DeviceArgs) -> anyhow::Result<PagePool> {

@@ -8,11 +8,12 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
+use wharf::delegate;
+use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf::devices::host::ticks;
 use wharf::devices::null::Null;
 use wharf::direct::Direct;
-use wharf::mem::{Batch, Frame, Region};
+use wharf::mem::Batch;
 use wharf::pool::{Burst, PoolError};
 use wharf::queue::{QueueError, TxQueue};
 use wharf::sender::Sender;
@@ -59,33 +60,25 @@ trait Path {
     fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
 }
 
-impl Path for Sender {
-    fn burst(&self, capacity: usize) -> Burst {
-        Sender::burst(self, capacity)
-    }
+macro_rules! impl_path {
+    ($($path:ident),+) => {$(
+        impl Path for $path {
+            fn burst(&self, capacity: usize) -> Burst {
+                $path::burst(self, capacity)
+            }
 
-    fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, PoolError> {
-        Sender::fill(self, burst, count, PACKET_BYTES)
-    }
+            fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, PoolError> {
+                $path::fill(self, burst, count, PACKET_BYTES)
+            }
 
-    fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        Sender::send(self, burst)
-    }
+            fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+                $path::send(self, burst)
+            }
+        }
+    )+};
 }
 
-impl Path for Direct {
-    fn burst(&self, capacity: usize) -> Burst {
-        Direct::burst(self, capacity)
-    }
-
-    fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, PoolError> {
-        Direct::fill(self, burst, count, PACKET_BYTES)
-    }
-
-    fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        Direct::send(self, burst)
-    }
-}
+impl_path!(Sender, Direct);
 
 fn profile(path: &mut impl Path, count: usize, watch: &Watch) -> anyhow::Result<Cycles> {
     let mut burst = path.burst(count);
@@ -158,23 +151,11 @@ struct Timed {
 impl Notify for Timed {}
 
 impl Device for Timed {
-    fn name(&self) -> String {
-        self.device.name()
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.device.attach(region)
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.device.visit(see);
-    }
+    delegate!(device: name, attach, visit);
 }
 
 impl TxDevice for Timed {
-    fn info(&self) -> TxInfo {
-        self.device.info()
-    }
+    delegate!(device: info, flush, outstanding);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         if self.watch.stage.load(Relaxed) == Stage::Complete as usize {
@@ -183,17 +164,9 @@ impl TxDevice for Timed {
         self.device.transmit(batch, more)
     }
 
-    fn flush(&mut self) -> bool {
-        self.device.flush()
-    }
-
     fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.watch.enter(Stage::Complete);
         self.device.reap(budget, urgent, into)
-    }
-
-    fn outstanding(&self) -> usize {
-        self.device.outstanding()
     }
 }
 

@@ -3,17 +3,10 @@
 use crate::args::ForwardArgs;
 use crate::queues::of_queues;
 use crate::report::{Drops, QdiscReport, Report, TraceReport};
+use crate::session::Outcome;
 use serde::Serialize;
+use std::collections::HashSet;
 use wharf_tools::forward::Summary;
-
-/// The outcome of a run.
-pub(super) struct Outcome {
-    pub(super) report: ForwardReport,
-    /// Faults, a line each.
-    pub(super) faults: Vec<String>,
-    /// A signal ended it.
-    pub(super) interrupted: bool,
-}
 
 /// Both directions. The keys are a promise.
 #[derive(Debug, Serialize)]
@@ -43,7 +36,7 @@ pub(super) struct DirectionReport {
 pub(super) fn outcome(
     summaries: Vec<Summary>, lost: Option<String>, mirror: Option<TraceReport>, interrupted: bool,
     args: &ForwardArgs,
-) -> Outcome {
+) -> Outcome<ForwardReport> {
     let mut faults: Vec<String> = lost.into_iter().collect();
     for summary in &summaries {
         faults.extend(summary.errors.iter().map(ToString::to_string));
@@ -55,13 +48,8 @@ pub(super) fn outcome(
         faults.extend((summary.audit.out() > 0).then_some(memory));
     }
     // Several queues of an interface may have the same error.
-    let mut told = Vec::new();
-    faults.retain(|fault| {
-        !told.contains(fault) && {
-            told.push(fault.clone());
-            true
-        }
-    });
+    let mut told = HashSet::new();
+    faults.retain(|fault| told.insert(fault.clone()));
     let directions = summaries.into_iter().map(|summary| direction(summary, args)).collect();
     Outcome { report: ForwardReport { directions, mirror }, faults, interrupted }
 }
@@ -69,9 +57,9 @@ pub(super) fn outcome(
 fn direction(summary: Summary, args: &ForwardArgs) -> DirectionReport {
     let (span_ns, active_ns) = (summary.span_ns, summary.active_ns);
     let Summary { from, to, queues, has_bql, received, cut, pieces, returned, drops, audit, .. } = summary;
-    let (total, qdisc) = (drops.values().sum(), QdiscReport::of(args.qdisc.kind().name, &queues));
+    let qdisc = QdiscReport::of(args.qdisc.kind().name, &queues);
     let common = Report {
-        drops: Drops { total, by_reason: drops },
+        drops: Drops::of(drops),
         returned,
         qdisc: Some(QdiscReport { root: args.rate.map(|_| "tbf"), ..qdisc }),
         seconds: span_ns as f64 / 1e9,

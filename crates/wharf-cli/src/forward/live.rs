@@ -1,35 +1,30 @@
 //! The live line: rates since the line before, drops by reason, byte queue limits.
 
 use crate::output::{bytes, grouped};
-use crate::progress::Progress;
 use crate::queues::sum;
+use crate::session::Watch;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use wharf::counters::QueueCounters;
 use wharf_tools::forward::{Direction, Forward};
 
+#[derive(Default)]
 pub(super) struct Live {
-    progress: Progress,
-    /// Time of the last line, and the packets and bytes of each direction that had been sent by then.
-    before: RefCell<(Duration, Vec<[u64; 2]>)>,
+    /// Seconds until the last line, and the packets and bytes of each direction that had been sent by then.
+    before: RefCell<(f64, Vec<[u64; 2]>)>,
 }
 
 impl Live {
-    pub(super) fn new() -> Self {
-        Self { progress: Progress::new(), before: RefCell::default() }
-    }
-
-    pub(super) fn show(&self, forward: &Forward, elapsed: Duration) {
-        self.progress.say(|| {
+    pub(super) fn show(&self, watch: &Watch<'_>, forward: &Forward) {
+        watch.say(|now| {
             let mut before = self.before.borrow_mut();
             before.1.resize(forward.directions().len(), [0; 2]);
-            let seconds = (elapsed - before.0).as_secs_f64().max(1e-9);
-            before.0 = elapsed;
+            let seconds = (now - before.0).max(1e-9);
+            before.0 = now;
             let parts = forward.directions().iter().zip(&mut before.1);
             let parts: Vec<String> =
                 parts.map(|(direction, before)| part(direction, before, seconds)).collect();
-            format!("{:.1} s: {}", elapsed.as_secs_f64(), parts.join(" | "))
+            parts.join(" | ")
         });
     }
 }

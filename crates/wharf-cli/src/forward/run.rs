@@ -1,17 +1,17 @@
 //! One run: ends, forwarder and supervision.
 
-use super::account::{Outcome, outcome};
+use super::account::{ForwardReport, outcome};
 use super::live::Live;
 use super::tell::Tells;
 use crate::args::ForwardArgs;
 use crate::files::check_written;
 use crate::output;
 use crate::report::{TraceReport, device_text};
+use crate::session::{Outcome, Watch, check_cpus};
 use crate::signals::Signals;
 use crate::usage;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wharf::device::DeviceError;
-use wharf::devices::host::processors;
 use wharf::devices::spec::{DeviceSpec, Queues};
 use wharf::poller::Settings;
 use wharf::qdisc::{Rate, Tbf};
@@ -21,23 +21,17 @@ use wharf::wrap_device;
 use wharf_tools::forward::{End, Forward, ForwardError, Place};
 use wharf_tools::trace::TraceFile;
 
-/// Longest time between two looks at the signals and the devices.
-const LOOK: Duration = Duration::from_millis(20);
 /// Time for frames inside to leave once the end was asked for.
 const GRACE: Duration = Duration::from_millis(300);
 
 /// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
-    let there = processors();
     for (spec, place) in [(&args.a, Place::First), (&args.b, Place::Second)] {
         spec.check(place.direction(spec.kind())).map_err(usage)?;
     }
     check_ends(args)?;
     check_queues(args)?;
-    if let Some(cpu) = args.cpu.iter().find(|cpu| !there.contains(cpu)) {
-        let list: Vec<String> = there.iter().map(usize::to_string).collect();
-        return Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))));
-    }
+    check_cpus(&args.cpu)?;
     let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
     let written = [args.b.file().map(|path| ("the second end", path)), mirror];
     check_written(args.a.file().map(|path| ("the first end", path)), &written)
@@ -67,7 +61,7 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 }
 
 /// Forwards until one of the ends that were asked for.
-pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outcome<ForwardReport>> {
     let [mut a, mut b] = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
     if let Some(file) = &mirror {
@@ -106,11 +100,8 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     let lost = watch(args, signals, &forward, &mut tells);
     let finished = forward.finish(GRACE);
     tells.look_back(&finished, lost.as_ref());
-    let mirrored = args.mirror.as_ref().zip(mirror).map(|(path, file)| TraceReport {
-        file: path.to_string_lossy().into_owned(),
-        frames: file.counts().frames(),
-        missed: file.counts().missed(),
-    });
+    let mirrored = args.mirror.as_ref().zip(mirror);
+    let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     Ok(outcome(finished, lost, mirrored, signals.asked(), args))
 }
 
@@ -154,7 +145,7 @@ fn between(forward: &Forward) -> String {
 
 /// Supervises the run until its end. Returns the error of a device that is lost for good, if one is.
 fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells) -> Option<String> {
-    let (began, live) = (Instant::now(), Live::new());
+    let (watch, live) = (Watch::new(signals, args.seconds), Live::default());
     loop {
         for direction in forward.directions() {
             direction.note_departures();
@@ -167,11 +158,11 @@ fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut T
             }
         }
         tells.look(forward);
-        let left = args.seconds.map(|time| time.saturating_sub(began.elapsed()));
-        if signals.asked() || forward.is_over() || left.is_some_and(|left| left.is_zero()) {
+        let next = watch.look(Duration::ZERO, Duration::ZERO);
+        if watch.is_ending() || forward.is_over() {
             return None;
         }
-        live.show(forward, began.elapsed());
-        std::thread::sleep(left.map_or(LOOK, |left| left.min(LOOK)));
+        live.show(&watch, forward);
+        std::thread::sleep(next);
     }
 }

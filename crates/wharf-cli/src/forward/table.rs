@@ -1,21 +1,15 @@
 //! The summary for people.
 
-use super::account::{DirectionReport, Outcome};
-use crate::output::{bytes, grouped, table, text};
-use crate::report::QdiscReport;
+use super::account::{DirectionReport, ForwardReport};
+use crate::output::{Row, columns, grouped, some, text};
+use crate::session::Outcome;
 
 /// Returns the summary: a column per direction, and a verdict.
-pub(super) fn summary(outcome: &Outcome) -> String {
+pub(super) fn summary(outcome: &Outcome<ForwardReport>) -> String {
     let directions = &outcome.report.directions;
     let header: Vec<String> = directions.iter().map(|direction| direction.from.clone()).collect();
     let header: Vec<&str> = std::iter::once("from").chain(header.iter().map(String::as_str)).collect();
-    let mut rows = table(&header);
-    for (name, show) in ROWS {
-        let cells: Vec<String> = directions.iter().map(show).collect();
-        if cells.iter().any(|cell| !cell.is_empty()) {
-            rows.add_row(std::iter::once((*name).to_string()).chain(cells));
-        }
-    }
+    let rows = columns(&header, ROWS, &directions.iter().collect::<Vec<_>>());
     let mirrored =
         outcome.report.mirror.as_ref().map_or(String::new(), |mirror| {
             format!("\n\n{} frames in {}", grouped(mirror.frames), mirror.file)
@@ -24,9 +18,7 @@ pub(super) fn summary(outcome: &Outcome) -> String {
     format!("{}{mirrored}{ended}", text(&rows))
 }
 
-type Row = (&'static str, fn(&DirectionReport) -> String);
-
-const ROWS: &[Row] = &[
+const ROWS: &[Row<DirectionReport>] = &[
     ("to", |direction| direction.common.device_text()),
     ("seconds", |direction| format!("{:.3}", direction.common.seconds)),
     ("received", |direction| grouped(direction.received_packets)),
@@ -40,20 +32,14 @@ const ROWS: &[Row] = &[
     ("Mpps", |direction| format!("{:.6}", direction.common.mpps)),
     ("Gbit/s", |direction| format!("{:.6}", direction.common.gbps)),
     ("packets per doorbell", |direction| format!("{:.1}", direction.common.packets_per_doorbell)),
-    ("byte queue limit", |direction| match direction.common.bql.enabled {
-        true => bytes(direction.common.bql.limit_bytes),
-        false => "none".into(),
-    }),
-    ("discipline", |direction| direction.common.qdisc.as_ref().map_or(String::new(), QdiscReport::text)),
+    ("byte queue limit", |direction| direction.common.limit_text()),
+    ("discipline", |direction| direction.common.qdisc_text()),
     ("requeues", |direction| grouped(direction.common.requeues)),
     ("dropped", |direction| grouped(direction.common.drops.total)),
     ("by reason", |direction| {
         let reasons = direction.common.drops.by_reason.iter();
         reasons.map(|(reason, count)| format!("{reason} {}", grouped(*count))).collect::<Vec<_>>().join("\n")
     }),
-    ("returned unsent", |direction| match direction.common.returned {
-        0 => String::new(),
-        returned => grouped(returned),
-    }),
+    ("returned unsent", |direction| some(direction.common.returned)),
     ("frames out", |direction| grouped(direction.common.pool.out)),
 ];

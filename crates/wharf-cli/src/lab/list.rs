@@ -5,13 +5,9 @@ use crate::output::{print, print_json, table, text};
 use crate::usage;
 use comfy_table::CellAlignment;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use wharf_lab::experiment::{self, Experiment, LabError, Parameter, Parameters, World};
-
-#[derive(Debug, Serialize)]
-struct Listing {
-    experiments: Vec<Entry>,
-}
 
 #[derive(Debug, Serialize)]
 struct Entry {
@@ -36,8 +32,8 @@ pub(super) fn list(args: &LabListArgs) -> anyhow::Result<()> {
         None => experiment::all().to_vec(),
     };
     if args.json {
-        let entries = experiments.iter().map(|one| entry(*one)).collect::<Result<_, _>>()?;
-        return print_json(&Listing { experiments: entries });
+        let entries = experiments.iter().map(|one| entry(*one)).collect::<Result<Vec<_>, _>>()?;
+        return print_json(&json!({ "experiments": entries }));
     }
     let listed = listed(&experiments);
     match experiments[..] {

@@ -6,7 +6,7 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::usage;
-use serde::Serialize;
+use serde_json::json;
 use std::io::Write;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -15,12 +15,6 @@ use wharf_lab::report::Section;
 
 /// The name that selects every experiment.
 const ALL: &str = "all";
-
-/// All reports, as JSON.
-#[derive(Debug, Serialize)]
-struct Reports<'a> {
-    experiments: Vec<&'a Report>,
-}
 
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let (signals, began) = (Signals::listen()?, Instant::now());
@@ -44,7 +38,10 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
 fn show(sections: &[Section], args: &LabRunArgs) -> anyhow::Result<()> {
     match (sections, args.json) {
         ([section], true) if args.name != ALL => print_json(&section.report),
-        (_, true) => print_json(&Reports { experiments: sections.iter().map(|one| &one.report).collect() }),
+        (_, true) => {
+            let experiments: Vec<&Report> = sections.iter().map(|one| &one.report).collect();
+            print_json(&json!({ "experiments": experiments }))
+        }
         _ => {
             let tables: Vec<String> = sections.iter().map(|section| table_of(&section.report)).collect();
             print(&tables.join("\n\n\n"))

@@ -1,9 +1,10 @@
 //! The account of a reception: arrivals, and known losses.
 
-use super::run::ByReason;
-use crate::report::{BqlReport, ClassReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
+use crate::report::{ClassReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
+use crate::session::Outcome;
 use crate::wrap::Wrapped;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use wharf::pool::Audit;
 use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
@@ -14,18 +15,9 @@ pub(super) struct Account {
     pub(super) mode: Option<&'static str>,
     pub(super) batches: u64,
     /// Drops before reception.
-    pub(super) drops: ByReason,
+    pub(super) drops: BTreeMap<String, u64>,
     pub(super) faults: Vec<String>,
     pub(super) wrapped: Wrapped,
-}
-
-/// The outcome of a reception.
-pub(super) struct Outcome {
-    pub(super) report: ReceiveReport,
-    /// Faults, a line each.
-    pub(super) faults: Vec<String>,
-    /// A signal ended it.
-    pub(super) interrupted: bool,
 }
 
 /// One direction, with the evidence of the stamps of generated packets. The keys are a promise.
@@ -44,7 +36,7 @@ pub(super) struct ReceiveReport {
     /// Generated packets alone: other traffic, whose first packet may come long before, is not in their time.
     pub(super) generated: Rates,
     /// Generated packets by sender, in the order in which the senders appeared; as `senders`, with losses.
-    pub(super) streams: Vec<Stream>,
+    pub(super) streams: Vec<StreamReport>,
 }
 
 /// Packets, bytes, time and rates; the keys are those of all packets.
@@ -57,18 +49,6 @@ pub(super) struct Rates {
     pub(super) gbps: f64,
 }
 
-/// The packets of one sender.
-#[derive(Debug, Serialize)]
-pub(super) struct Stream {
-    pub(super) source: String,
-    pub(super) destination: String,
-    pub(super) sender: u16,
-    pub(super) packets: u64,
-    pub(super) lost: u64,
-    pub(super) reordered: u64,
-    pub(super) duplicated: u64,
-}
-
 impl Account {
     /// Notes a fault, if there is one.
     pub(super) fn fault(&mut self, what: Option<String>) {
@@ -76,7 +56,9 @@ impl Account {
     }
 
     /// Makes the report. The device is closed.
-    pub(super) fn close(mut self, arrivals: &Arrivals, audit: &Audit, interrupted: bool) -> Outcome {
+    pub(super) fn close(
+        mut self, arrivals: &Arrivals, audit: &Audit, interrupted: bool,
+    ) -> Outcome<ReceiveReport> {
         let SequenceCounts { packets, lost, reordered, duplicated } = arrivals.counts();
         if lost > 0 {
             // The numbers of a forged stamp may make any loss.
@@ -94,7 +76,7 @@ impl Account {
             duplicated,
             unstamped: arrivals.unstamped(),
             generated: arrivals.stamped().into(),
-            streams: arrivals.streams().map(Stream::from).collect(),
+            streams: arrivals.streams().collect(),
             common: self.common(arrivals, audit),
         };
         Outcome { report, faults: self.faults, interrupted }
@@ -102,39 +84,25 @@ impl Account {
 
     fn common(&mut self, arrivals: &Arrivals, audit: &Audit) -> Report {
         let Rates { packets, bytes, seconds, mpps, gbps } = arrivals.all().into();
-        let by_reason = std::mem::take(&mut self.drops);
-        let sender = |stream: StreamReport| {
-            let packets = stream.counts.packets;
-            SenderReport { packets, waits: 0, drops: 0, drained_packets: 0, small_queue_bytes: None }
-        };
+        let sender =
+            |stream: StreamReport| SenderReport { packets: stream.counts.packets, ..SenderReport::default() };
         Report {
             device: self.device.clone(),
             mode: self.mode,
             seconds,
             packets,
             bytes,
-            sent: 0,
-            failed: 0,
             mpps,
             gbps,
             batches: self.batches,
-            doorbells: 0,
-            packets_per_doorbell: 0.0,
-            requeues: 0,
-            drops: Drops { total: by_reason.values().sum(), by_reason },
-            returned: 0,
-            bql: BqlReport { enabled: false, limit_bytes: 0 },
-            qdisc: None,
+            drops: Drops::of(std::mem::take(&mut self.drops)),
             latency_ns: arrivals.latencies().map(|latencies| LatencyReport::of(&latencies.all())),
             latency_by_dscp: arrivals.latencies().map(ClassReport::all_of).unwrap_or_default(),
-            timing_error_ns: None,
             senders: arrivals.streams().map(sender).collect(),
-            queues: Vec::new(),
-            pool: PoolReport { frames: audit.frames, out: audit.out() as u64 },
+            pool: PoolReport::of(audit),
             faults: self.wrapped.faults(),
             trace: self.wrapped.trace(),
-            received: None,
-            compare: None,
+            ..Report::default()
         }
     }
 }
@@ -147,13 +115,5 @@ impl From<Amount> for Rates {
             |amount: f64| if seconds > 0.0 { (amount / seconds * 1e6).round() / 1e6 } else { 0.0 };
         let (mpps, gbps) = (per_second(packets as f64 / 1e6), per_second(bytes as f64 * 8.0 / 1e9));
         Self { packets, bytes, seconds, mpps, gbps }
-    }
-}
-
-impl From<StreamReport> for Stream {
-    fn from(report: StreamReport) -> Self {
-        let SequenceCounts { packets, lost, reordered, duplicated } = report.counts;
-        let (source, destination) = (report.source.to_string(), report.destination.to_string());
-        Self { source, destination, sender: report.sender, packets, lost, reordered, duplicated }
     }
 }

@@ -1,14 +1,16 @@
 //! The summary for people.
 
-use super::account::{Outcome, ReceiveReport};
+use super::account::ReceiveReport;
 use crate::output::{grouped, table, text, time};
 use crate::report::{ClassReport, LatencyReport};
+use crate::session::Outcome;
+use wharf_tools::traffic::SequenceCounts;
 
 /// Most senders that are shown one by one.
 const SENDERS_MAX: usize = 20;
 
 /// Returns the whole summary: arrivals, the senders if there are several, and a verdict.
-pub(super) fn summary(outcome: &Outcome) -> String {
+pub(super) fn summary(outcome: &Outcome<ReceiveReport>) -> String {
     let report = &outcome.report;
     let mut rows = table(&["packets", &grouped(report.common.packets)]);
     for (name, value) in figures(report).into_iter().filter(|(_, value)| !value.is_empty()) {
@@ -68,14 +70,15 @@ fn senders(report: &ReceiveReport) -> String {
     }
     let mut rows = table(&["sender", "from", "to", "packets", "lost", "reordered", "duplicated"]);
     for stream in &report.streams {
-        let counts = [stream.packets, stream.lost, stream.reordered, stream.duplicated].map(grouped);
-        let ends = [stream.sender.to_string(), stream.source.clone(), stream.destination.clone()];
+        let SequenceCounts { packets, lost, reordered, duplicated } = stream.counts;
+        let counts = [packets, lost, reordered, duplicated].map(grouped);
+        let ends = [stream.sender.to_string(), stream.source.to_string(), stream.destination.to_string()];
         rows.add_row(ends.into_iter().chain(counts));
     }
     text(&rows)
 }
 
-fn verdict(outcome: &Outcome) -> String {
+fn verdict(outcome: &Outcome<ReceiveReport>) -> String {
     let report = &outcome.report;
     let mut lines = Vec::new();
     if outcome.interrupted {

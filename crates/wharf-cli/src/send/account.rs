@@ -2,12 +2,12 @@
 
 use crate::queues::{of_queues, sum};
 use crate::report::{ClassReport, Drops, LatencyReport, QdiscReport, ReceivedReport, Report, TimingReport};
+use crate::session::Outcome;
 use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use wharf::counters::QueueCounters;
 use wharf::device::DeviceError;
-use wharf::engine::Batching;
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
 use wharf::sender::DROP_TAIL;
@@ -39,21 +39,11 @@ pub(super) struct Account {
     pub(super) wrapped: Wrapped,
 }
 
-/// The outcome of a run.
-pub(super) struct Outcome {
-    pub(super) batching: Batching,
-    pub(super) report: Report,
-    /// Faults, a line each.
-    pub(super) faults: Vec<String>,
-    /// A signal ended it.
-    pub(super) interrupted: bool,
-}
-
 impl Account {
     /// Makes the report. The queues, of which there is at least one, are shut down.
-    pub(super) fn close(mut self, queues: &[TxQueue], batching: Batching, interrupted: bool) -> Outcome {
+    pub(super) fn close(mut self, queues: &[TxQueue], interrupted: bool) -> Outcome<Report> {
         let faults = self.faults(queues);
-        Outcome { batching, report: self.report(queues), faults, interrupted }
+        Outcome { report: self.report(queues), faults, interrupted }
     }
 
     fn report(&mut self, queues: &[TxQueue]) -> Report {

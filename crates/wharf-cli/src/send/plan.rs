@@ -3,12 +3,12 @@
 use super::traffic::Traffic;
 use crate::args::{SendArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
+use crate::session::check_cpus;
 use crate::usage;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::devices::host::processors;
 use wharf::devices::registry::Registry;
 use wharf::devices::spec::{Kind, QueueLayout};
 use wharf::engine::Batching;
@@ -81,18 +81,6 @@ impl<'a> Plan<'a> {
     pub(super) fn pace_of(&self, at: usize) -> Pace {
         let sparse = self.args.priority_rate.filter(|_| at == usize::from(self.args.senders));
         sparse.unwrap_or_else(|| self.pace())
-    }
-}
-
-/// Checks that every processor named is there.
-fn check_cpus(cpus: &[usize]) -> anyhow::Result<()> {
-    let there = processors();
-    match cpus.iter().find(|cpu| !there.contains(cpu)) {
-        Some(cpu) => {
-            let list: Vec<String> = there.iter().map(usize::to_string).collect();
-            Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))))
-        }
-        None => Ok(()),
     }
 }
 

@@ -4,22 +4,22 @@ mod echo;
 mod receiving;
 mod supervise;
 
-use super::account::{Account, Outcome};
+use super::account::Account;
 use super::plan::Plan;
 use crate::args::WhenFull;
+use crate::report::Report;
+use crate::session::{Outcome, joined, open, start};
 use crate::signals::Signals;
-use crate::usage;
 use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
 use receiving::{Received, Receiving};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use supervise::Supervisor;
-use wharf::device::{AnyDevice, DeviceError, Duplex, TxSide};
-use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, pin, processors};
+use wharf::device::{AnyDevice, Duplex, TxSide};
+use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, processors};
 use wharf::devices::spec::{Direction, Queues};
 use wharf::engine::Batching;
 use wharf::host::Clock;
@@ -36,7 +36,7 @@ const RECEIVER_FRAMES: u32 = 16384;
 const LEAD_NS: u64 = 2_000_000;
 
 /// Runs once.
-pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow::Result<Outcome> {
+pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow::Result<Outcome<Report>> {
     let pool = pool(plan, plan.args.frames)?;
     check_length(plan, &pool)?;
     let schedule = (!plan.pace().is_top()).then(|| Schedule::new(&pool));
@@ -79,7 +79,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
         device_error,
         wrapped,
     };
-    Ok(account.close(&queues, batching, signals.asked()))
+    Ok(account.close(&queues, signals.asked()))
 }
 
 /// The device's queues, with all that belongs to them.
@@ -100,9 +100,7 @@ fn sending(
     let mut all: Option<Sending> = None;
     let direction = if plan.args.echo { Direction::Both } else { Direction::Send };
     let queues = Queues { count: plan.args.queues, ..Queues::default() };
-    let to = plan.args.to.clone();
-    let opened = signals.unless_asked(move || to.open(direction, queues))?;
-    for opened in opened.map_err(opening)? {
+    for opened in open("--to", &plan.args.to, direction, queues, true, signals)? {
         let completes = opened.device.as_tx().is_some_and(|device| device.info().has_real_completions());
         let (name, has_bql) = (opened.device.name(), completes && !plan.args.bql.is_off());
         let (device, wrapped) = wrap(opened.device, &plan.args.wrap)?;
@@ -155,29 +153,6 @@ fn check_length(plan: &Plan, pool: &PagePool) -> anyhow::Result<()> {
         _ => "there is none for more than 65024".into(),
     };
     Err(anyhow!("a frame of {longest} bytes does not fit: memory is for {room}; {advice}"))
-}
-
-/// Makes an error about a specification a wrong use.
-pub(super) fn opening(error: DeviceError) -> anyhow::Error {
-    match error {
-        DeviceError::Unsupported { .. } => usage(format!("--to {error}")),
-        error => error.into(),
-    }
-}
-
-/// Starts a thread. The plan has checked that the processor exists. If it has gone since, the thread runs on any.
-fn start<T: Send + 'static>(
-    name: &str, cpu: Option<usize>, run: impl FnOnce() -> T + Send + 'static,
-) -> anyhow::Result<JoinHandle<T>> {
-    let pinned = move || {
-        let _ = cpu.map(pin);
-        run()
-    };
-    thread::Builder::new().name(name.into()).spawn(pinned).context("cannot start a thread")
-}
-
-fn joined<T>(thread: JoinHandle<T>) -> anyhow::Result<T> {
-    thread.join().map_err(|_| anyhow!("a thread panicked: this is a bug in wharf"))
 }
 
 /// Returns the processor of thread `at`, if processors were named.

@@ -8,6 +8,7 @@ pub use sequence::SequenceCounts;
 use super::{Arrival, Check, Clocks, Latencies};
 use find::{Ends, Found, stamp_in};
 use sequence::Sequence;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -19,7 +20,7 @@ const LATENCY_NS_MAX: i64 = 3_600_000_000_000;
 const LATENCY_NS_MIN: i64 = -1_000_000;
 
 /// The packets of one sender between two addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StreamReport {
     /// IP source address.
     pub source: IpAddr,
@@ -28,6 +29,7 @@ pub struct StreamReport {
     /// Number of the sender.
     pub sender: u16,
     /// Fates of its packets.
+    #[serde(flatten)]
     pub counts: SequenceCounts,
 }
 

@@ -1,8 +1,9 @@
 //! The far end of a wire: a thread that receives and checks until nothing more will come, or until it is told to end.
 
-use super::{RECEIVER_FRAMES, cpu_of, joined, pool, start};
+use super::{RECEIVER_FRAMES, cpu_of, pool};
 use crate::progress::Progress;
 use crate::send::plan::Plan;
+use crate::session::{joined, start};
 use crate::signals::Signals;
 use anyhow::Context;
 use std::sync::Arc;

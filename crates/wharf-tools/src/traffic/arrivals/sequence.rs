@@ -12,7 +12,7 @@ pub(super) const WINDOW: u64 = 8192;
 const WORDS: usize = (WINDOW / 64) as usize;
 
 /// Fates of a sender's packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct SequenceCounts {
     /// Packets that arrived, duplicates included.
     pub packets: u64,

@@ -1,0 +1,130 @@
+//! The skeleton of `send`, `receive` and `forward`: checks, opening, the watch over a run, and its end.
+
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::usage;
+use anyhow::{Context, anyhow};
+use serde::Serialize;
+use std::cell::Cell;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+use wharf::device::DeviceError;
+use wharf::devices::host::{pin, processors};
+use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
+
+/// Longest time between two looks at the signals.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+
+/// The outcome of a run.
+pub(crate) struct Outcome<R> {
+    pub(crate) report: R,
+    /// Faults, a line each.
+    pub(crate) faults: Vec<String>,
+    /// A signal ended it.
+    pub(crate) interrupted: bool,
+}
+
+/// Prints the report as JSON, or the summary. Returns the faults as one error.
+pub(crate) fn conclude(
+    json: bool, report: &impl Serialize, summary: impl FnOnce() -> String, faults: &[String],
+) -> anyhow::Result<()> {
+    if json {
+        print_json(report)?
+    } else {
+        print(summary().trim_end())?
+    }
+    if faults.is_empty() { Ok(()) } else { Err(anyhow!(faults.join("; "))) }
+}
+
+/// Checks that this process may use each processor named.
+pub(crate) fn check_cpus<'a>(cpus: impl IntoIterator<Item = &'a usize>) -> anyhow::Result<()> {
+    let there = processors();
+    let Some(cpu) = cpus.into_iter().find(|cpu| !there.contains(cpu)) else { return Ok(()) };
+    let list: Vec<String> = there.iter().map(usize::to_string).collect();
+    Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))))
+}
+
+/// Opens the device of `option`, and gives up on its peer once a signal has come. `is_usage` says whether a specification that cannot be
+/// is a wrong use.
+pub(crate) fn open(
+    option: &str, spec: &DeviceSpec, direction: Direction, queues: Queues, is_usage: bool, signals: &Signals,
+) -> anyhow::Result<Vec<Opened>> {
+    let opening = spec.clone();
+    signals.unless_asked(move || opening.open(direction, queues))?.map_err(|error| match error {
+        DeviceError::Unsupported { .. } if is_usage => usage(format!("{option} {error}")),
+        error => error.into(),
+    })
+}
+
+/// Starts a thread. The processor was there when it was checked. If it has gone since, the thread runs on any.
+pub(crate) fn start<T: Send + 'static>(
+    name: &str, cpu: Option<usize>, run: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<JoinHandle<T>> {
+    let pinned = move || {
+        let _ = cpu.map(pin);
+        run()
+    };
+    Builder::new().name(name.into()).spawn(pinned).context("cannot start a thread")
+}
+
+pub(crate) fn joined<T>(thread: JoinHandle<T>) -> anyhow::Result<T> {
+    thread.join().map_err(|_| anyhow!("a thread panicked: this is a bug in wharf"))
+}
+
+/// The watch over a run: its time, the signals, and its progress.
+pub(crate) struct Watch<'a> {
+    signals: &'a Signals,
+    began: Instant,
+    time: Option<Duration>,
+    progress: Progress,
+    /// Time at which the run is cut off; none before its end was asked for.
+    overdue: Cell<Option<Instant>>,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins the watch over a run of `time`, or without a bound.
+    pub(crate) fn new(signals: &'a Signals, time: Option<Duration>) -> Self {
+        Self { signals, began: Instant::now(), time, progress: Progress::new(), overdue: Cell::new(None) }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Asks for the end if a signal has come, or the time is over: the run then has one grace or the other. Returns the time until the
+    /// next look.
+    pub(crate) fn look(&self, of_signal: Duration, of_time: Duration) -> Duration {
+        let left = self.time.map(|time| time.saturating_sub(self.elapsed()));
+        if self.signals.asked() {
+            self.end_within(of_signal);
+        } else if left == Some(Duration::ZERO) {
+            self.end_within(of_time);
+        }
+        left.filter(|left| !left.is_zero()).map_or(LOOK, |left| left.min(LOOK))
+    }
+
+    /// Gives the run `grace` from now, unless it had less before.
+    pub(crate) fn end_within(&self, grace: Duration) {
+        let overdue = Instant::now() + grace;
+        self.overdue.set(self.overdue.get().map_or(Some(overdue), |before| Some(before.min(overdue))));
+    }
+
+    /// True if the end was asked for.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.overdue.get().is_some()
+    }
+
+    /// True if the run has had its time, and its grace.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.overdue.get().is_some_and(|overdue| Instant::now() >= overdue)
+    }
+
+    /// Shows progress, behind the seconds since the run began.
+    pub(crate) fn say(&self, what: impl FnOnce(f64) -> String) {
+        self.progress.say(|| {
+            let seconds = self.elapsed().as_secs_f64();
+            format!("{seconds:.1} s: {}", what(seconds))
+        });
+    }
+}
