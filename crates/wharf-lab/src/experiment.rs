@@ -18,6 +18,7 @@ mod pcie;
 pub mod published;
 mod request;
 mod row;
+mod settings;
 pub mod sweep;
 mod tx_napi;
 
@@ -26,6 +27,7 @@ pub use error::LabError;
 pub use parameters::{Allowed, Parameter, ParameterKind, Parameters};
 pub use request::{Report, Request};
 pub use row::{Row, RowKind, Series};
+pub use settings::Settings;
 
 use wharf_sim::RunError;
 

@@ -6,7 +6,6 @@
 
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
 use crate::models::bql_wire::{self, Outcome, Phase, Setup};
-use wharf_sim::nic::simple;
 
 /// The experiment.
 #[derive(Debug)]
@@ -119,26 +118,7 @@ fn setup(parameters: &Parameters, limited: bool, seed: u64) -> Result<Setup, Lab
     let speeds = ["fast_ps_per_byte", "middle_ps_per_byte", "slow_ps_per_byte"].map(get);
     let [fast, middle, slow] = speeds;
     let (fast, middle, slow) = (fast?, middle?, slow?);
-    Ok(Setup {
-        limited,
-        phases: [fast, middle, slow, middle, fast].map(|ps| (ps, long_ns)).to_vec(),
-        ring_frames: get("ring_frames")? as usize,
-        window_packets: get("window_packets")? as usize,
-        frame_bytes: get("frame_bytes")? as u32,
-        probe_bytes: get("probe_bytes")? as u32,
-        probe_every_ns: get("probe_every_ns")?,
-        sample_every_ns: get("sample_every_ns")?,
-        hold_ns: get("hold_ns")?,
-        interrupt_gap_ns: get("interrupt_gap_ns")?,
-        driver_ns: get("driver_ns")?,
-        interrupt_ns: get("interrupt_ns")?,
-        nic: simple::Costs {
-            doorbell_ps: get("doorbell_ps")?,
-            fetch_ns: get("fetch_ns")?,
-            write_back_ns: get("write_back_ns")?,
-            wire_ps_per_byte: fast,
-            written_back_together: false,
-        },
-        seed,
-    })
+    let settings = parameters.settings().with("limited", limited.into()).with("seed", seed);
+    let setup = settings.with("wire_ps_per_byte", fast).read()?;
+    Ok(Setup { phases: [fast, middle, slow, middle, fast].map(|ps| (ps, long_ns)).to_vec(), ..setup })
 }

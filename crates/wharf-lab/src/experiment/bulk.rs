@@ -9,8 +9,7 @@ use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, World};
 use crate::models::linux_qdisc::{self, Costs, Outcome, Queues, Setup, Traffic};
 use wharf_core::engine::{BULK_PACKETS_MAX, Batching};
 use wharf_core::owner::Policy;
-use wharf_sim::engine::cpu::Tick;
-use wharf_sim::engine::lock::{LockCosts, LockKind};
+use wharf_sim::engine::lock::LockKind;
 use wharf_sim::nic::simple::{self, Simple};
 
 /// The experiment.
@@ -184,7 +183,7 @@ fn one(bench: &mut Bench<'_>, case: Case) -> Result<Outcome, LabError> {
     let label = case.senders.label(parameters)?;
     let wire = if case.wire { "" } else { ", no wire" };
     let run = format!("{label}, bulk dequeue {}{wire}", name_of(case.batching));
-    let mut nic = nic_costs(parameters)?;
+    let mut nic: simple::Costs = parameters.read_into()?;
     if !case.wire {
         nic.wire_ps_per_byte = 0;
     }
@@ -200,16 +199,6 @@ fn one(bench: &mut Bench<'_>, case: Case) -> Result<Outcome, LabError> {
 
 fn name_of(batching: Batching) -> &'static str {
     if batching == Batching::Off { "off" } else { "on" }
-}
-
-fn nic_costs(parameters: &Parameters) -> Result<simple::Costs, LabError> {
-    Ok(simple::Costs {
-        doorbell_ps: parameters.get("doorbell_ps")?,
-        fetch_ns: parameters.get("fetch_ns")?,
-        write_back_ns: parameters.get("write_back_ns")?,
-        wire_ps_per_byte: parameters.get("wire_ps_per_byte")?,
-        written_back_together: false,
-    })
 }
 
 fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabError> {
@@ -265,25 +254,8 @@ fn traffic(parameters: &Parameters, case: Case, per_queue: usize) -> Result<Traf
 
 fn costs(parameters: &Parameters) -> Result<Costs, LabError> {
     let get = |key: &str| parameters.get(key);
-    let lock = LockCosts {
-        pair_ns: get("lock_pair_ns")?,
-        transfer_ns: get("lock_transfer_ns")?,
-        per_spinner_ns: get("lock_per_spinner_ns")?,
-    };
-    Ok(Costs {
-        lock,
-        lock_kind: if get("lock_is_fair")? == 1 { LockKind::Ticket } else { LockKind::Unfair },
-        enqueue_ns: get("enqueue_ns")?,
-        dequeue_ns: get("dequeue_ns")?,
-        driver_ns: get("driver_ns")?,
-        doorbell_drain_ns: get("doorbell_ps")? / 1000,
-        reclaim_ns: get("reclaim_ns")?,
-        completion_ns: 0,
-        interrupt_ns: get("interrupt_ns")?,
-        interrupt_gap_ns: get("interrupt_gap_ns")?,
-        wake_ns: get("wake_ns")?,
-        switch_ns: get("switch_ns")?,
-        idle_exit_ns: get("idle_exit_ns")?,
-        tick: Tick { every_ns: get("tick_every_ns")?, cost_ns: get("tick_cost_ns")? },
-    })
+    let settings = parameters.settings().with("completion_ns", 0);
+    let settings = settings.with("doorbell_drain_ns", get("doorbell_ps")? / 1000);
+    let lock_kind = if get("lock_is_fair")? == 1 { LockKind::Ticket } else { LockKind::Unfair };
+    Ok(Costs { lock_kind, ..settings.read()? })
 }

@@ -102,14 +102,15 @@ fn label(device: Device, policy: Policy, threads: u32) -> String {
 
 fn rounds(rig: &Rig, device: Device, threads: u32, bench: &mut Bench<'_>) -> Result<Vec<Round>, LabError> {
     let mut rounds = Vec::new();
-    for round in 0..rig.rounds {
+    for round in 0..rig.settings.rounds {
         let mut order = POLICIES;
         if round % 2 == 1 {
             order.reverse();
         }
         let mut measured: [Option<Measurement>; POLICIES.len()] = [const { None }; POLICIES.len()];
         for policy in order {
-            let name = format!("{}, round {} of {}", label(device, policy, threads), round + 1, rig.rounds);
+            let name =
+                format!("{}, round {} of {}", label(device, policy, threads), round + 1, rig.settings.rounds);
             measured[policy as usize] = Some(rig.run(device, policy, threads, bench, &name)?);
         }
         rounds.extend(measured.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.try_into().ok()));

@@ -39,7 +39,7 @@
 
 use super::published::figure;
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
-use crate::models::linux_tcp_host::{self, Costs, Offload, Outcome, Setup};
+use crate::models::linux_tcp_host::{self, Offload, Outcome, Setup};
 use std::cmp::Ordering;
 use wharf_sim::flows::tcp::{Rules, Truesize};
 
@@ -104,11 +104,6 @@ impl Wire {
             Wire::Fast => "10g",
             Wire::Slow => "100m",
         }
-    }
-
-    /// Returns the parameter of that name for this wire.
-    fn get(self, key: &str, parameters: &Parameters) -> Result<u64, LabError> {
-        parameters.get(&format!("{}_{key}", self.name()))
     }
 }
 
@@ -259,43 +254,10 @@ fn one(bench: &mut Bench<'_>, case: Case) -> Result<Runs, LabError> {
 }
 
 fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabError> {
-    let get = |key: &str| parameters.get(key);
-    let wire = |key: &str| case.wire.get(key, parameters);
-    Ok(Setup {
-        streams: get("streams")? as usize,
-        rules: rules(parameters, case.window)?,
-        header_bytes: get("header_bytes")? as u32,
-        offload: case.offload,
-        bulk: case.bulk,
-        qdisc_packets: get("qdisc_packets")? as usize,
-        ring_descriptors: wire("ring_descriptors")? as u32,
-        wire_ps_per_byte: wire("wire_ps_per_byte")?,
-        fetch_ns: get("fetch_ns")?,
-        interrupt_gap_ns: wire("interrupt_gap_ns")?,
-        far_drift_ppm: get("far_drift_ppm")?,
-        far_shared: get("far_shared")? > 0,
-        round_trip_ns: get("round_trip_ns")?,
-        think_ns: get("think_ns")?,
-        udp_probe_bytes: get("udp_probe_bytes")? as u32,
-        tcp_probe_bytes: get("tcp_probe_bytes")? as u32,
-        ping_bytes: get("ping_bytes")? as u32,
-        ping_every_ns: get("interval_ns")?,
-        hold_ns: get("bql_hold_ns")?,
-        costs: Costs {
-            send_ns: get("send_ns")?,
-            dequeue_ns: get("dequeue_ns")?,
-            cut_ns: get("cut_ns")?,
-            driver_ns: get("driver_ns")?,
-            doorbell_ns: get("doorbell_ns")?,
-            reclaim_ns: get("reclaim_ns")?,
-            receive_ns: get("receive_ns")?,
-            interrupt_ns: get("interrupt_ns")?,
-        },
-        jitter_permille: get("jitter_permille")?,
-        seed,
-        settle_ns: wire("settle_ns")?,
-        measure_ns: wire("measure_ns")?,
-    })
+    let settings = parameters.settings().of(case.wire.name()).with("bulk", case.bulk.into());
+    let settings = settings.with("ping_every_ns", parameters.get("interval_ns")?).with("seed", seed);
+    let setup = settings.with("hold_ns", parameters.get("bql_hold_ns")?).read()?;
+    Ok(Setup { rules: rules(parameters, case.window)?, offload: case.offload, ..setup })
 }
 
 fn rules(parameters: &Parameters, window: &str) -> Result<Rules, LabError> {

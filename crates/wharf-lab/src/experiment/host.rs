@@ -83,6 +83,12 @@ pub(super) fn wait(
     Ok(())
 }
 
+/// Returns the time to measure: the one asked for, or the parameter's.
+pub(super) fn measure_time(bench: &Bench<'_>) -> Result<Duration, LabError> {
+    let asked = bench.duration_ns.map(Duration::from_nanos);
+    asked.map_or_else(|| bench.parameters.get("measure_ms").map(Duration::from_millis), Ok)
+}
+
 /// Spins for `ns`.
 pub(super) fn spin(ns: u64) {
     let began_ns = ExactClock.now_ns();

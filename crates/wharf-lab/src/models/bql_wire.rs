@@ -4,6 +4,7 @@
 //! all, and waits for the bytes in the NIC; the limit is there to bound that delay. One processor; interrupts
 //! a least time apart.
 
+use serde::Deserialize;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,11 +36,12 @@ const PROBE_SLOT: usize = 2;
 const SAMPLE_SLOT: usize = 3;
 
 /// A run's settings.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct Setup {
     /// True with the byte limit; else the ring alone limits.
     pub limited: bool,
     /// The phases of the wire: picoseconds a byte, and their length in nanoseconds.
+    #[serde(skip)]
     pub phases: Vec<(u64, u64)>,
     /// Descriptors.
     pub ring_frames: usize,

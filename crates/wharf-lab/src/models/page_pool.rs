@@ -18,6 +18,7 @@ pub use outcome::Outcome;
 use crate::comparators::page_policy::{PageCache, Policy};
 use places::Places;
 use processor::Processor;
+use serde::Deserialize;
 use std::sync::Arc;
 use wharf_sim::ConservationChecker;
 use wharf_sim::RunError;
@@ -30,7 +31,7 @@ const FRAME_BYTES: u32 = 128;
 /// Frames that lists hold back, per processor: more than seven batches of two frames a page.
 const FRAMES_PER_CPU: usize = 1100;
 /// Times of the steps.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Costs {
     /// The locks of depot and mailboxes.
     pub lock: LockCosts,
@@ -53,9 +54,10 @@ pub struct Costs {
 }
 
 /// The settings of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct Setup {
     /// The policy.
+    #[serde(skip)]
     pub kind: PolicyKind,
     /// Pages in the FIFO of [`PolicyKind::RecycleHead`] and the like.
     pub fifo_pages: usize,

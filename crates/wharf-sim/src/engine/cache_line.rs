@@ -1,7 +1,9 @@
 //! A shared cache line: one processor holds it, and the others wait for it in turn.
 
+use serde::Deserialize;
+
 /// Costs of an access to a line, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct LineCosts {
     /// An access to a line in this processor's cache.
     pub hit_ns: u64,

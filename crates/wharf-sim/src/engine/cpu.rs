@@ -1,5 +1,7 @@
 //! A processor's time, by mode, and the time that timer ticks take.
 
+use serde::Deserialize;
+
 /// The mode in which a processor spends its time, as `mpstat` reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -14,7 +16,7 @@ pub enum Mode {
 const MODES: usize = 3;
 
 /// The timer tick: every `every_ns` it takes `cost_ns` and asks for a reschedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Tick {
     /// Time between two ticks; 0 for no tick.
     pub every_ns: u64,

@@ -5,19 +5,21 @@
 //! "Non-scalable locks are dangerous", 2012).
 
 use super::Random;
+use serde::Deserialize;
 use std::collections::VecDeque;
 
 /// The order in which spinners get a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LockKind {
     /// In order of arrival.
+    #[default]
     Ticket,
     /// In any order: the kernel's lock before 2.6.25, and a compare-and-swap loop.
     Unfair,
 }
 
 /// Costs of a lock, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct LockCosts {
     /// Taking and releasing a lock in this processor's cache.
     pub pair_ns: u64,

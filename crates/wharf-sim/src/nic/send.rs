@@ -8,6 +8,7 @@ use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
 use super::host_memory::{HostMemory, MemoryFault, Post, open};
 use super::ring::{Intake, NicFault, Ring};
+use serde::Deserialize;
 use std::collections::VecDeque;
 
 /// A packet, or a piece of one, as an entry describes it.
@@ -78,7 +79,7 @@ pub struct Departed {
 }
 
 /// Costs of the sending half.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct SendCosts {
     /// Starting one entry, all queues together.
     pub entry_ps: u64,

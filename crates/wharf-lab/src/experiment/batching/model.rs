@@ -4,8 +4,6 @@ use super::super::{Bench, LabError, Parameters};
 use crate::models::linux_qdisc::{self, Costs, Outcome, Queues, Setup, Traffic, far};
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_sim::engine::cpu::Tick;
-use wharf_sim::engine::lock::{LockCosts, LockKind};
 use wharf_sim::nic::simple::{self, Simple};
 use wharf_tools::fault::{Chance, FaultSpec};
 
@@ -138,13 +136,9 @@ pub(super) fn runs(bench: &mut Bench<'_>, case: &Case) -> Result<Sums, LabError>
 
 fn one(bench: &mut Bench<'_>, case: &Case, seed: u64) -> Result<Outcome, LabError> {
     let run = format!("{}, seed {seed}", case.label());
-    let nic = simple::Costs {
-        doorbell_ps: case.nic.get("serve_ps", bench.parameters)?,
-        fetch_ns: bench.parameters.get("fetch_ns")?,
-        write_back_ns: bench.parameters.get("write_back_ns")?,
-        wire_ps_per_byte: case.nic.get("wire_ps_per_byte", bench.parameters)?,
-        written_back_together: case.nic == Nic::Ipoib,
-    };
+    let settings = bench.parameters.settings().of(case.nic.name());
+    let settings = settings.with("doorbell_ps", case.nic.get("serve_ps", bench.parameters)?);
+    let nic = simple::Costs { written_back_together: case.nic == Nic::Ipoib, ..settings.read()? };
     let setup = setup(bench.parameters, case, seed)?;
     let outcome =
         linux_qdisc::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
@@ -237,28 +231,9 @@ fn far(parameters: &Parameters, nic: Nic, packets: &Packets) -> Result<far::Cost
     })
 }
 
+/// Returns the costs of this host. A stream's packets stay in order by its socket's lock, which is not
+/// modelled; the fair lock of the default stands in its place.
 fn costs(parameters: &Parameters, nic: Nic) -> Result<Costs, LabError> {
-    let get = |key: &str| parameters.get(key);
-    Ok(Costs {
-        lock: LockCosts {
-            pair_ns: get("lock_pair_ns")?,
-            transfer_ns: get("lock_transfer_ns")?,
-            per_spinner_ns: get("lock_per_spinner_ns")?,
-        },
-        // A stream's packets stay in order by its socket's lock, which is not modelled; this fair lock stands
-        // in its place.
-        lock_kind: LockKind::Ticket,
-        enqueue_ns: get("enqueue_ns")?,
-        dequeue_ns: get("dequeue_ns")?,
-        driver_ns: get("driver_ns")?,
-        doorbell_drain_ns: nic.get("post_ns", parameters)?,
-        reclaim_ns: get("reclaim_ns")?,
-        completion_ns: nic.get("completion_ns", parameters)?,
-        interrupt_ns: get("interrupt_ns")?,
-        interrupt_gap_ns: nic.get("interrupt_gap_ns", parameters)?,
-        wake_ns: get("wake_ns")?,
-        switch_ns: get("switch_ns")?,
-        idle_exit_ns: get("idle_exit_ns")?,
-        tick: Tick { every_ns: get("tick_every_ns")?, cost_ns: get("tick_cost_ns")? },
-    })
+    let settings = parameters.settings().of(nic.name());
+    settings.with("doorbell_drain_ns", nic.get("post_ns", parameters)?).read()
 }

@@ -5,6 +5,7 @@ use super::super::{Bench, LabError};
 use super::drain::Drain;
 use super::{Device, Policy};
 use crate::comparators::histogram::Histogram;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -22,6 +23,15 @@ use wharf_tools::traffic::Submit;
 pub(super) struct Rig {
     pool: PagePool,
     far_end: FarEnd,
+    pub(super) settings: Settings,
+    measure: Duration,
+}
+
+/// The parameters of all runs.
+#[derive(Deserialize)]
+pub(super) struct Settings {
+    pool_frames: u32,
+    wire_mbit: u64,
     burst: usize,
     frame_bytes: u32,
     qdisc_packets: usize,
@@ -30,8 +40,7 @@ pub(super) struct Rig {
     make_ns: u64,
     drain_ns: u64,
     pub(super) rounds: u64,
-    settle: Duration,
-    measure: Duration,
+    settle_ms: u64,
 }
 
 /// The result of a run.
@@ -73,20 +82,12 @@ impl Measurement {
 
 impl Rig {
     pub(super) fn new(bench: &Bench<'_>) -> Result<Self, LabError> {
-        let get = |key: &str| bench.parameters.get(key);
-        let ms = |key: &str| get(key).map(Duration::from_millis);
+        let settings: Settings = bench.parameters.read_into()?;
         Ok(Self {
-            pool: host::pool(PagePool::builder().frames(get("pool_frames")? as u32))?,
-            far_end: FarEnd::new(PagePool::builder(), get("wire_mbit")? * 1_000_000)?,
-            burst: get("burst")? as usize,
-            frame_bytes: get("frame_bytes")? as u32,
-            qdisc_packets: get("qdisc_packets")? as usize,
-            yields: get("yields")? > 0,
-            make_ns: get("make_ns")?,
-            drain_ns: get("drain_ns")?,
-            rounds: get("rounds")?,
-            settle: ms("settle_ms")?,
-            measure: bench.duration_ns.map_or_else(|| ms("measure_ms"), |ns| Ok(Duration::from_nanos(ns)))?,
+            pool: host::pool(PagePool::builder().frames(settings.pool_frames))?,
+            far_end: FarEnd::new(PagePool::builder(), settings.wire_mbit * 1_000_000)?,
+            settings,
+            measure: host::measure_time(bench)?,
         })
     }
 
@@ -97,12 +98,14 @@ impl Rig {
         match device {
             Device::Null => self.run_on(Box::new(Null::default()), run, threads, bench, name),
             Device::Wire => self.far_end.receiving(|near| self.run_on(near, run, threads, bench, name)),
-            Device::As2011 => self.run_on(Box::new(Drain::new(self.drain_ns)), run, threads, bench, name),
+            Device::As2011 => {
+                self.run_on(Box::new(Drain::new(self.settings.drain_ns)), run, threads, bench, name)
+            }
         }
     }
 
     fn queue(&self, device: Box<dyn device::TxDevice>, policy: Policy) -> Result<TxQueue, QueueError> {
-        let qdisc = Fifo::new(FifoLimit::Packets(self.qdisc_packets));
+        let qdisc = Fifo::new(FifoLimit::Packets(self.settings.qdisc_packets));
         let builder = TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark));
         let builder = builder.qdisc(Box::new(qdisc));
         if policy == Policy::WaitSmallQueues { builder.build() } else { builder.small_queues(None).build() }
@@ -164,7 +167,7 @@ impl Rig {
     fn look(
         &self, queue: &TxQueue, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
     ) -> Result<Window, LabError> {
-        host::wait(self.settle, stop, bench, name)?;
+        host::wait(Duration::from_millis(self.settings.settle_ms), stop, bench, name)?;
         let (began, before) = (Instant::now(), queue.counters().sent.get());
         host::wait(self.measure, stop, bench, name)?;
         let delivered = queue.counters().sent.get() - before;
@@ -176,13 +179,13 @@ impl Rig {
         &self, mut by: impl Submit, is_2011: bool, stop: &AtomicBool,
     ) -> Result<Histogram, QueueError> {
         let (waits, counters) = (Histogram::new(), by.sender().counters().clone());
-        let count = if is_2011 { 1 } else { self.burst };
+        let count = if is_2011 { 1 } else { self.settings.burst };
         let mut burst = by.sender().burst(count);
         while !stop.load(Relaxed) {
             if is_2011 {
-                host::spin(self.make_ns);
+                host::spin(self.settings.make_ns);
             }
-            match by.sender().fill(&mut burst, count, self.frame_bytes) {
+            match by.sender().fill(&mut burst, count, self.settings.frame_bytes) {
                 Err(PoolError::Exhausted { .. }) => by.sender().wait_for_memory()?,
                 filled => _ = filled?,
             }
@@ -192,7 +195,7 @@ impl Rig {
             if counters.waits.get() > waited {
                 waits.record(ExactClock.now_ns().saturating_sub(began_ns));
             }
-            if self.yields && counters.drops.get() > dropped {
+            if self.settings.yields && counters.drops.get() > dropped {
                 std::thread::yield_now();
             }
         }

@@ -14,6 +14,7 @@ use super::rounds::Rounds;
 use crate::comparators::locked_queue::{self, BusyLock, Discipline, LockedQueue, LocklessList, RootLock};
 use crate::comparators::run_log::RunLogs;
 use crate::experiment::{Bench, LabError};
+use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,15 +35,23 @@ const THREADS: [u32; 4] = [1, 2, 4, 16];
 struct Rig {
     pool: PagePool,
     far_end: FarEnd,
+    settings: Settings,
+    clock: Arc<TickClock>,
+    measure: Duration,
+}
+
+/// The parameters of all runs.
+#[derive(Deserialize)]
+struct Settings {
+    pool_frames: u32,
+    wire_mbit: u64,
     burst: usize,
     frame_bytes: u32,
     qdisc_packets: usize,
     poller: bool,
-    clock: Arc<TickClock>,
     only_default: bool,
-    rotate: Duration,
-    settle: Duration,
-    measure: Duration,
+    rotate_ms: u64,
+    settle_ms: u64,
 }
 
 /// One run.
@@ -65,8 +74,8 @@ const DISCIPLINES: [&str; 4] = [LANES, RootLock::NAME, BusyLock::NAME, LocklessL
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let rig = Rig::new(bench)?;
     let threads = if bench.threads.is_empty() { &THREADS } else { bench.threads };
-    let points = points(threads, rig.only_default);
-    let wire = format!("wire:rate={}mbit", bench.parameters.get("wire_mbit")?);
+    let points = points(threads, rig.settings.only_default);
+    let wire = format!("wire:rate={}mbit", rig.settings.wire_mbit);
     for (done, point) in points.iter().enumerate() {
         let device = if point.on_wire { &wire } else { "null" };
         let name = format!("{} of {}: {} by {device}", done + 1, points.len(), point.label());
@@ -106,27 +115,19 @@ fn points(threads: &[u32], only_default: bool) -> Vec<Point> {
 
 impl Rig {
     fn new(bench: &Bench<'_>) -> Result<Self, LabError> {
-        let get = |key: &str| bench.parameters.get(key);
+        let settings: Settings = bench.parameters.read_into()?;
         let memory = || PagePool::builder().frame_bytes(FRAME_BYTES);
-        let ns = |key: &str| get(key).map(|ms| ms * 1_000_000);
-        let measure_ns = bench.duration_ns.map_or_else(|| ns("measure_ms"), Ok)?;
         Ok(Self {
-            pool: host::pool(memory().frames(get("pool_frames")? as u32))?,
-            far_end: FarEnd::new(memory(), get("wire_mbit")? * 1_000_000)?,
-            burst: get("burst")? as usize,
-            frame_bytes: get("frame_bytes")? as u32,
-            qdisc_packets: get("qdisc_packets")? as usize,
-            poller: get("poller")? > 0,
+            pool: host::pool(memory().frames(settings.pool_frames))?,
+            far_end: FarEnd::new(memory(), settings.wire_mbit * 1_000_000)?,
+            settings,
             clock: Arc::new(TickClock::new()),
-            only_default: get("only_default")? > 0,
-            rotate: Duration::from_nanos(ns("rotate_ms")?),
-            settle: Duration::from_nanos(ns("settle_ms")?),
-            measure: Duration::from_nanos(measure_ns),
+            measure: host::measure_time(bench)?,
         })
     }
 
     fn qdisc(&self) -> Box<Fifo> {
-        Box::new(Fifo::new(FifoLimit::Packets(self.qdisc_packets)))
+        Box::new(Fifo::new(FifoLimit::Packets(self.settings.qdisc_packets)))
     }
 
     fn logs(&self, point: &Point) -> Arc<RunLogs> {
@@ -142,7 +143,7 @@ impl Rig {
                 .observe_runs(logs.clone())
                 .build();
             let queue = built.map_err(|error| fault(name, &error))?;
-            let is_polled = self.poller && point.policy != Dedicated;
+            let is_polled = self.settings.poller && point.policy != Dedicated;
             let poller = is_polled.then(|| PollerThread::start(&queue)).transpose();
             let _poller = poller.map_err(|error| fault(name, &error))?;
             self.measure(queue.clone(), &logs, point, bench, name)
@@ -199,7 +200,7 @@ impl Rig {
         let senders = made.collect::<Result<Vec<_>, String>>().map_err(|what| fault(name, &what))?;
         let seen: Vec<_> = senders.iter().map(FastSender::seen).collect();
         let tasks: Vec<_> = seen.iter().map(|_| Task::default()).collect();
-        let rounds = &Rounds::new(tasks.len(), self.rotate);
+        let rounds = &Rounds::new(tasks.len(), Duration::from_millis(self.settings.rotate_ms));
         let server_stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let start = |(number, (sender, task)): (usize, (Q::Sender, _))| {
@@ -225,14 +226,14 @@ impl Rig {
         stop: &AtomicBool,
     ) -> Result<(), String> {
         task.begin();
-        let mut burst = sender.burst(self.burst);
+        let mut burst = sender.burst(self.settings.burst);
         let mut turn = usize::MAX;
         while !stop.load(Relaxed) {
             if rounds.turn() != turn {
                 turn = rounds.turn();
                 rounds.go(number, turn);
             }
-            sender.send(&mut burst, self.burst, self.frame_bytes)?;
+            sender.send(&mut burst, self.settings.burst, self.settings.frame_bytes)?;
         }
         Ok(())
     }
@@ -242,7 +243,7 @@ impl Rig {
         &self, (seen, tasks, logs): (&[Arc<S>], &[Task], &RunLogs), stop: &AtomicBool, bench: &mut Bench<'_>,
         name: &str,
     ) -> Result<Measurement, LabError> {
-        host::wait(self.settle, stop, bench, name)?;
+        host::wait(Duration::from_millis(self.settings.settle_ms), stop, bench, name)?;
         let (began, before) = (Instant::now(), counts(seen, tasks, logs));
         host::wait(self.measure, stop, bench, name)?;
         let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen, tasks, logs));

@@ -10,14 +10,10 @@ use super::metrics::{
     DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, Jiffy, LONGEST_RUN, MPPS,
     OwnerPolicy, POLICIES, SWEEP, jain_ppm, percent_ppm,
 };
-use crate::experiment::Parameters;
-use crate::experiment::{Bench, LabError, Row, RowKind};
+use crate::experiment::{Bench, LabError, Parameters, Row, RowKind, Settings};
 use crate::models::linux_qdisc::shared::{self, Counts, Discipline};
 use crate::models::wharf_path;
 use wharf_core::engine::Batching;
-use wharf_sim::engine::cache_line::LineCosts;
-use wharf_sim::engine::cpu::Tick;
-use wharf_sim::engine::lock::{LockCosts, LockKind};
 use wharf_sim::nic::simple::{self, Simple};
 
 /// Numbers of processors: those of 2011, and more.
@@ -119,22 +115,7 @@ fn kernel(
         cpus: cpus as usize,
         qdisc_packets: get("qdisc_packets")? as usize,
         frame_bytes: get("frame_bytes")? as u32,
-        costs: shared::Costs {
-            make_ns: get("make_ns")?,
-            lock: LockCosts {
-                pair_ns: get("lock_pair_ns")?,
-                transfer_ns: get("lock_transfer_ns")?,
-                per_spinner_ns: get("lock_per_spinner_ns")?,
-            },
-            lock_kind: LockKind::Ticket,
-            list: line(bench.parameters)?,
-            enqueue_ns: get("enqueue_ns")?,
-            dequeue_ns: get("dequeue_ns")?,
-            device_ns: get("device_ns")?,
-            remote_ns: get("remote_ns")?,
-            drop_ns: get("drop_ns")?,
-            tick: tick(bench.parameters)?,
-        },
+        costs: with_line(bench.parameters)?.read()?,
         jitter_permille: get("jitter_permille")?,
         seed: bench.seed,
         settle_ns: get("settle_ns")?,
@@ -190,18 +171,7 @@ fn lanes_setup(
         batching: Batching::On,
         ring_frames: get("ring_frames")? as usize,
         pool_frames: get("pool_frames")? as u32,
-        costs: wharf_path::Costs {
-            make_ns: get("make_ns")?,
-            stage_ns: get("enqueue_ns")?,
-            word: line(parameters)?,
-            pull_ns: get("dequeue_ns")? + if cpus > 1 { get("lane_remote_ns")? } else { 0 },
-            driver_ns: get("device_ns")?,
-            doorbell_drain_ns: 0,
-            reclaim_ns: get("lane_home_ns")?,
-            again_ns: get("lane_again_ns")?,
-            look_ns: get("lane_look_ns")?,
-            tick: tick(parameters)?,
-        },
+        costs: lane_costs(parameters, cpus)?,
         jitter_permille: get("jitter_permille")?,
         seed,
         settle_ns: get("settle_ns")?,
@@ -213,13 +183,17 @@ fn fault(label: &str, source: wharf_sim::RunError) -> LabError {
     LabError::Run { run: label.into(), source }
 }
 
-fn line(parameters: &Parameters) -> Result<LineCosts, LabError> {
-    Ok(LineCosts {
-        hit_ns: parameters.get("lock_pair_ns")?,
-        transfer_ns: parameters.get("lock_transfer_ns")?,
-    })
+/// Returns settings in which a cache line costs what a lock does.
+fn with_line(parameters: &Parameters) -> Result<Settings<'_>, LabError> {
+    let [hit_ns, transfer_ns] = ["lock_pair_ns", "lock_transfer_ns"].map(|key| parameters.get(key));
+    Ok(parameters.settings().with("hit_ns", hit_ns?).with("transfer_ns", transfer_ns?))
 }
 
-fn tick(parameters: &Parameters) -> Result<Tick, LabError> {
-    Ok(Tick { every_ns: parameters.get("tick_every_ns")?, cost_ns: parameters.get("tick_cost_ns")? })
+fn lane_costs(parameters: &Parameters, cpus: u32) -> Result<wharf_path::Costs, LabError> {
+    let get = |key: &str| parameters.get(key);
+    let remote_ns = if cpus > 1 { get("lane_remote_ns")? } else { 0 };
+    let settings = with_line(parameters)?.of("lane").with("doorbell_drain_ns", 0);
+    let settings = settings.with("stage_ns", get("enqueue_ns")?).with("driver_ns", get("device_ns")?);
+    let settings = settings.with("pull_ns", get("dequeue_ns")? + remote_ns);
+    settings.with("reclaim_ns", get("lane_home_ns")?).read()
 }

@@ -7,8 +7,7 @@
 use super::super::published::figure;
 use super::super::{Bench, LabError, Parameters, Row, RowKind};
 use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL};
-use crate::models::page_pool::{self, Costs, Outcome, PolicyKind, Setup};
-use wharf_sim::engine::lock::LockCosts;
+use crate::models::page_pool::{self, Outcome, PolicyKind, Setup};
 
 /// Per processor: a channel has one, and so has an application.
 const TAKES: (&str, &str) = ("allocations", "million per second and CPU that receives");
@@ -95,36 +94,7 @@ fn ratio(a: u64, b: u64) -> i64 {
 }
 
 fn setup(parameters: &Parameters, kind: PolicyKind, seed: u64) -> Result<Setup, LabError> {
-    let get = |key: &str| parameters.get(key);
-    let (cpus, channels) = (get("cpus")? as usize, get("channels")? as usize);
-    Ok(Setup {
-        kind,
-        fifo_pages: get("fifo_pages")? as usize,
-        channels,
-        applications: cpus.saturating_sub(channels).max(1),
-        streams: get("streams")? as usize,
-        slow_streams: get("slow_streams")? as usize,
-        slow_ns: get("slow_ns")?,
-        window_packets: get("window_packets")? as u32,
-        burst_packets: get("burst_packets")? as u32,
-        costs: Costs {
-            lock: LockCosts {
-                pair_ns: get("lock_pair_ns")?,
-                transfer_ns: get("lock_transfer_ns")?,
-                per_spinner_ns: get("lock_per_spinner_ns")?,
-            },
-            receive_ns: get("receive_ns")?,
-            read_ns: get("read_ns")?,
-            page_ns: get("page_ns")?,
-            look_miss_ns: get("look_miss_ns")?,
-            look_hit_ns: get("look_hit_ns")?,
-            depot_page_ps: get("depot_page_ps")?,
-            mail_frame_ps: get("mail_frame_ps")?,
-            wake_ns: get("wake_ns")?,
-        },
-        jitter_permille: get("jitter_permille")?,
-        seed,
-        settle_ns: get("settle_ns")?,
-        measure_ns: get("measure_ns")?,
-    })
+    let applications = parameters.get("cpus")?.saturating_sub(parameters.get("channels")?).max(1);
+    let settings = parameters.settings().with("applications", applications).with("seed", seed);
+    Ok(Setup { kind, ..settings.read()? })
 }

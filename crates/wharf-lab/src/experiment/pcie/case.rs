@@ -11,7 +11,6 @@ use wharf_sim::nic::cx5::{half, striding};
 use wharf_sim::nic::machine::{CoreCosts, Job};
 use wharf_sim::nic::port::{Arrivals, PortCosts};
 use wharf_sim::nic::receive::ReceiveCosts;
-use wharf_sim::nic::send::SendCosts;
 
 /// The settings that differ from run to run; all are in the label.
 #[derive(Debug, Clone, Copy)]
@@ -241,14 +240,7 @@ fn port_costs(parameters: &Parameters, session: &str) -> Result<PortCosts, LabEr
             tags: get("tags")? as u32,
             latency_ps: get("latency_ns")? * 1000,
         },
-        send: SendCosts {
-            entry_ps: get("entry_ps")?,
-            fetch_bytes: get("fetch_bytes")? as u32,
-            fetches: get("fetches")? as usize,
-            wire_ps_per_byte: get("wire_ps_per_byte")?,
-            wire_overhead_bytes: get("wire_overhead_bytes")?,
-            ahead_ps: get("ahead_ps")?,
-        },
+        send: parameters.read_into()?,
         receive: ReceiveCosts {
             buffer_bytes: get("nic_buffer_bytes")?,
             fetch_bytes: get("fetch_bytes")? as u32,

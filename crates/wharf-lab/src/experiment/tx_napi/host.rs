@@ -43,13 +43,13 @@ const P99_OF_OFF: (&str, &str) = ("p99_of_off", "times");
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let rig = Rig::new(bench)?;
-    let mut loads = Load::all(rig.long_bytes);
+    let mut loads = Load::all(rig.settings.long_bytes);
     if let Some(only) = (bench.parameters.get("only_load")? as usize).checked_sub(1) {
         loads = loads.into_iter().skip(only).take(1).collect();
     }
     for (done, load) in loads.iter().enumerate() {
         let mut ran = MODES.map(|_| Vec::new());
-        for round in 0..rig.rounds {
+        for round in 0..rig.settings.rounds {
             for ((napi, _), ran) in MODES.into_iter().zip(&mut ran) {
                 let name = format!(
                     "{} of {}: {}/napi={napi}, round {} of {}",
@@ -57,7 +57,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
                     loads.len(),
                     load.label(),
                     round + 1,
-                    rig.rounds
+                    rig.settings.rounds
                 );
                 ran.push(rig.run(load, napi, bench, &name)?);
             }

@@ -312,32 +312,6 @@ fn setup(
 }
 
 fn costs(parameters: &Parameters, traffic: Traffic) -> Result<Costs, LabError> {
-    let get = |key: &str| parameters.get(key);
     let udp = matches!(traffic, Traffic::UdpStream { .. } | Traffic::Requests { tcp: false, .. });
-    Ok(Costs {
-        write_ns: get("write_ns")?,
-        send_ns: get("send_ns")?,
-        xmit_ns: get("xmit_ns")?,
-        free_ns: get("free_ns")?,
-        receive_ns: get("receive_ns")?,
-        ask_ns: get(if udp { "udp_ask_ns" } else { "tcp_ask_ns" })?,
-        kick_ns: get("kick_ns")?,
-        interrupt_ns: get("interrupt_ns")?,
-        carry_ns: get("carry_ns")?,
-        super_ns: get("super_ns")?,
-        signal_ns: get("signal_ns")?,
-        wake_ns: get("wake_ns")?,
-        wake_latency_ns: get("wake_latency_ns")?,
-        answer_ns: get(if udp { "udp_answer_ns" } else { "tcp_answer_ns" })?,
-        find_ns: get("find_ns")?,
-        ack_ns: get("ack_ns")?,
-        copy_ps_per_byte: get("copy_ps_per_byte")?,
-        carry_ps_per_byte: get("carry_ps_per_byte")?,
-        datagram_ps_per_byte: get("datagram_ps_per_byte")?,
-        cold_ps_per_byte: get("cold_ps_per_byte")?,
-        cache_flows: get("cache_flows")?,
-        halt_poll_ns: get("halt_poll_ns")?,
-        poll_exit_ns: get("poll_exit_ns")?,
-        halt_exit_ns: get("halt_exit_ns")?,
-    })
+    parameters.settings().of(if udp { "udp" } else { "tcp" }).read()
 }

@@ -1,6 +1,7 @@
 //! The costs and the settings of a run.
 
 use super::far;
+use serde::Deserialize;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_sim::engine::cpu::Tick;
@@ -8,11 +9,12 @@ use wharf_sim::engine::lock::{LockCosts, LockKind};
 use wharf_tools::fault::FaultSpec;
 
 /// Times of the path's steps, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Costs {
     /// Root locks and queue locks.
     pub lock: LockCosts,
     /// The order in which spinners get a lock.
+    #[serde(skip)]
     pub lock_kind: LockKind,
     /// Enqueueing a packet.
     pub enqueue_ns: u64,

@@ -15,6 +15,7 @@ mod steps;
 use super::FRAME_BYTES;
 use super::queue::List;
 use super::state::Stock;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use steps::Processor;
@@ -45,13 +46,14 @@ pub enum Discipline {
 }
 
 /// Times of the steps, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Costs {
     /// Making a packet and sending it, up to the qdisc.
     pub make_ns: u64,
     /// Every lock.
     pub lock: LockCosts,
     /// The order in which spinners get a lock.
+    #[serde(skip)]
     pub lock_kind: LockKind,
     /// The list's head.
     pub list: LineCosts,

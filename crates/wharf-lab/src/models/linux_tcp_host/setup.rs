@@ -1,18 +1,20 @@
 //! The settings and the costs of a run.
 
+use serde::Deserialize;
 use wharf_sim::flows::tcp::Rules;
 
 /// The segmenter of super-packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Offload {
     /// The NIC.
     Tso,
     /// The kernel, behind the qdisc.
+    #[default]
     Gso,
 }
 
 /// Times of the steps, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Costs {
     /// TCP's part in sending a super-packet, up to the qdisc.
     pub send_ns: u64,
@@ -33,15 +35,17 @@ pub struct Costs {
 }
 
 /// The settings of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct Setup {
     /// Streams, which always have data.
     pub streams: usize,
     /// Their settings.
+    #[serde(skip)]
     pub rules: Rules,
     /// Headers of each of their packets.
     pub header_bytes: u32,
     /// The segmenter.
+    #[serde(skip)]
     pub offload: Offload,
     /// True if a bulk may have several super-packets.
     pub bulk: bool,

@@ -4,9 +4,10 @@ use crate::comparators::page_policy::{Allocator, Halves, OnBusy, Origin, Policy,
 use wharf_core::pool::PagePool;
 
 /// A policy to be compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PolicyKind {
     /// [`Allocator`].
+    #[default]
     Allocator,
     /// [`Recycle`], [`OnBusy::Stop`].
     RecycleHead,

@@ -1,5 +1,6 @@
 //! The settings of a run, and its costs.
 
+use serde::Deserialize;
 use wharf_sim::flows::tcp::Rules;
 
 /// The time at which the driver frees used buffers, and at which sockets are told.
@@ -39,7 +40,7 @@ pub enum Traffic {
 }
 
 /// Times of the steps in nanoseconds, and of bytes in picoseconds each.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Costs {
     /// Guest: a write or a datagram, down to the socket, without copying.
     pub write_ns: u64,

@@ -1,12 +1,13 @@
 //! The settings, the costs and the result of a run.
 
+use serde::Deserialize;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_sim::engine::cache_line::LineCosts;
 use wharf_sim::engine::cpu::Tick;
 
 /// Times of the steps, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Costs {
     /// Making a packet.
     pub make_ns: u64,

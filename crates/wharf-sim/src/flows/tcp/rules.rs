@@ -1,7 +1,9 @@
 //! The settings of a connection.
 
+use serde::Deserialize;
+
 /// The charge for a piece that the host holds (`truesize`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Truesize {
     /// For each piece.
     pub piece_bytes: u32,

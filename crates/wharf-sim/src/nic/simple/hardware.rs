@@ -6,6 +6,7 @@
 use super::memory::{Descriptor, TxMemory, open};
 use super::{Departed, Hardware};
 use crate::engine::take_due;
+use serde::Deserialize;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +17,7 @@ const FRAME_BYTES_MIN: u64 = 60;
 const PS: u64 = 1000;
 
 /// The NIC's costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Costs {
     /// Serving one doorbell, picoseconds.
     pub doorbell_ps: u64,
@@ -27,6 +28,7 @@ pub struct Costs {
     /// One byte on the wire, picoseconds; 0 for no wire.
     pub wire_ps_per_byte: u64,
     /// All frames of a doorbell are written back together, when the last one is.
+    #[serde(skip)]
     pub written_back_together: bool,
 }
 

@@ -57,10 +57,11 @@ impl Load {
     /// Returns each flow's way of sending.
     pub(super) fn sends(&self, rig: &Rig) -> Sends {
         let frame_bytes = self.protocol.frame_bytes(self.payload_bytes);
-        let window = (rig.window_bytes / u64::from(frame_bytes)).clamp(1, rig.window_packets);
+        let window =
+            (rig.settings.window_bytes / u64::from(frame_bytes)).clamp(1, rig.settings.window_packets);
         let (window_packets, burst_packets) = match (self.protocol, self.work) {
-            (Protocol::Tcp, Work::Stream) => (window, rig.burst_packets),
-            (Protocol::Udp, Work::Stream) => (u64::MAX, rig.burst_packets),
+            (Protocol::Tcp, Work::Stream) => (window, rig.settings.burst_packets),
+            (Protocol::Udp, Work::Stream) => (u64::MAX, rig.settings.burst_packets),
             (_, Work::RoundTrip) => (1, 1),
         };
         Sends { frame_bytes, burst_packets, window_packets }

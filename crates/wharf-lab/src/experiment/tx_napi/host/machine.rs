@@ -136,7 +136,7 @@ impl Rig {
 
     fn cpu_of(&self, side: usize) -> Option<usize> {
         let all = processors();
-        all.get(side % all.len().max(1)).copied().filter(|_| self.pins)
+        all.get(side % all.len().max(1)).copied().filter(|_| self.settings.pin)
     }
 
     fn queue(&self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, AnyError> {
@@ -145,7 +145,7 @@ impl Rig {
 
     fn side(&self, queue: TxQueue, handler: Handler, number: usize) -> Result<Side, AnyError> {
         let receiver = RxQueue::of(&queue, handler)?;
-        let poller = PollerThread::builder().settings(self.settings).receiver(&receiver);
+        let poller = PollerThread::builder().settings(self.poller).receiver(&receiver);
         let poller = match self.cpu_of(number) {
             Some(cpu) => poller.pin(cpu).start()?,
             None => poller.start()?,
@@ -161,7 +161,7 @@ impl Rig {
         let queue = self.queue(&self.far_pool, device)?;
         let handler = load.answers(&queue, &seen)?;
         let far = self.side(queue, handler, 1)?;
-        let options = format!(",napi={napi},size={}", self.ring);
+        let options = format!(",napi={napi},size={}", self.settings.ring);
         let device = open(&socket.spec("virtio-user", &options), Direction::Send)?.device;
         let queue = self.queue(&self.guest_pool, device)?;
         let mut flows = Guest::new(&queue, load.flows, load.sends(self), &seen)?;
@@ -181,7 +181,7 @@ impl Rig {
 
     fn measure(&self, machine: &Machine, bench: &mut Bench<'_>, name: &str) -> Result<Measurement, LabError> {
         let seen = &*machine.seen;
-        host::wait(self.settle, &seen.stop, bench, name)?;
+        host::wait(Duration::from_millis(self.settings.settle_ms), &seen.stop, bench, name)?;
         *seen.times() = Latency::default();
         let before = machine.look();
         let (mut samples, mut in_flight) = (0u64, 0u64);
