@@ -10,7 +10,7 @@ pub(crate) use list::help_of_experiment;
 use crate::args::{LabArgs, LabCommand};
 use crate::output::{table, text};
 use comfy_table::CellAlignment;
-use wharf_lab::experiment::{ParameterKind, Report, Row, RowKind};
+use wharf_lab::experiment::{Mark, Report, Row, RowKind};
 
 /// Runs a `wharf lab` command.
 pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
@@ -74,7 +74,7 @@ fn cells(row: &Row) -> [String; 8] {
 
 /// Returns the fitted parameters, those set for this run, and the number of others, in words.
 fn parameters(report: &Report) -> String {
-    let named = |wanted: ParameterKind, title: &str| {
+    let named = |wanted: Mark, title: &str| {
         let found = report.parameters.iter().filter(|(_, parameter)| parameter.kind == wanted);
         let named: Vec<String> = found.map(|(key, parameter)| format!("{key}={}", parameter.value)).collect();
         if named.is_empty() { String::new() } else { format!("\n{title}: {}", named.join(", ")) }
@@ -82,8 +82,8 @@ fn parameters(report: &Report) -> String {
     let all = report.parameters.iter().count();
     format!(
         "{}{}\nAll {all} parameters with their sources: --json, or wharf lab list {}",
-        named(ParameterKind::Fitted, "fitted"),
-        named(ParameterKind::Set, "set"),
+        named(Mark::Fitted, "fitted"),
+        named(Mark::Set, "set"),
         report.experiment
     )
 }

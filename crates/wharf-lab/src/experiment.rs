@@ -24,10 +24,11 @@ mod tx_napi;
 
 pub use bench::{Bench, Experiment, World};
 pub use error::LabError;
-pub use parameters::{Allowed, Parameter, ParameterKind, Parameters};
+pub use parameters::{Allowed, Parameter, Parameters};
 pub use request::{Report, Request};
 pub use row::{Row, RowKind, Series};
 pub use settings::Settings;
+pub use wharf_plan::nics::Mark;
 
 use wharf_sim::RunError;
 

@@ -1,6 +1,6 @@
 //! Fitted parameters fit: their neighbours do no better.
 
-use wharf_lab::experiment::{ParameterKind, Report, Request, RowKind, run};
+use wharf_lab::experiment::{Mark, Report, Request, RowKind, run};
 
 /// A fitted parameter, a step larger than the difference of two seeds, and the row that it is fitted to.
 struct Fit {
@@ -48,7 +48,7 @@ fn off(report: &Report, fit: &Fit) -> (f64, RowKind) {
 fn neighbours_of_fitted_parameters_do_no_better() {
     for experiment in ["batching", "bulk", "hol", "pages", "pcie"] {
         let as_in_file = report(experiment, &[]);
-        let marked = as_in_file.parameters.iter().filter(|(_, one)| one.kind == ParameterKind::Fitted);
+        let marked = as_in_file.parameters.iter().filter(|(_, one)| one.kind == Mark::Fitted);
         let marked: Vec<&str> = marked.map(|(key, _)| key).collect();
         let fits = || FITS.iter().filter(|fit| fit.experiment == experiment);
         let mut listed: Vec<&str> = fits().map(|fit| fit.key).collect();

@@ -23,9 +23,11 @@ pub use section::FileError;
 pub use transfer::{Actor, Inline, Share, Transfer};
 
 use crate::pcie::Link;
+use serde::{Deserialize, Serialize};
 
 /// The origin of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mark {
     /// Stated by a data sheet, a driver's source, a paper or a talk.
     Published,
@@ -37,10 +39,12 @@ pub enum Mark {
     Given,
     /// Read from an interface.
     Read,
+    /// Changed for this run of an experiment.
+    Set,
 }
 
 impl Mark {
-    /// All marks, with their names in files.
+    /// The marks of a description, with their names in files.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("published", Self::Published),
         ("fitted", Self::Fitted),
@@ -51,12 +55,12 @@ impl Mark {
 
     /// Returns its name in files.
     pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize].0
+        Self::NAMES.get(self as usize).map_or("set", |name| name.0)
     }
 }
 
 /// A number with its origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Figure {
     /// Its name, with the unit last: `latency_ns`.
     pub key: String,

@@ -3,20 +3,7 @@
 use super::{LabError, RowKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The origin of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ParameterKind {
-    /// The source says it.
-    Published,
-    /// Chosen so that a figure comes out.
-    Fitted,
-    /// Neither; the source gives the reason.
-    Assumed,
-    /// Changed for this run.
-    Set,
-}
+use wharf_plan::nics::Mark;
 
 /// The allowed values of a number.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -68,7 +55,7 @@ pub struct Parameter {
     /// The number, in the unit at the end of its name.
     pub value: u64,
     /// Its origin.
-    pub kind: ParameterKind,
+    pub kind: Mark,
     /// Its allowed values.
     #[serde(skip_serializing)]
     pub allowed: Allowed,
@@ -115,10 +102,10 @@ impl Parameters {
         let allowed = &parameter.allowed;
         let wrong = || LabError::Value { key: key.into(), value: value.into(), allowed: allowed.clone() };
         let number = value.parse().ok().filter(|&number| allowed.has(number)).ok_or_else(wrong)?;
-        if parameter.kind == ParameterKind::Set {
+        if parameter.kind == Mark::Set {
             return Err(LabError::Twice(key.into()));
         }
-        (parameter.value, parameter.kind) = (number, ParameterKind::Set);
+        (parameter.value, parameter.kind) = (number, Mark::Set);
         parameter.source = "set for this run".into();
         Ok(())
     }
@@ -152,8 +139,8 @@ impl Parameters {
     /// set, since the fit holds for the file as a whole.
     pub fn fit(&self, keys: &[&str]) -> RowKind {
         let is = |key: &str, kind| self.entries.get(key).is_some_and(|entry| entry.kind == kind);
-        let any_set = self.entries.keys().any(|key| is(key, ParameterKind::Set));
-        debug_assert!(any_set || keys.iter().all(|key| is(key, ParameterKind::Fitted)), "{keys:?}");
+        let any_set = self.entries.keys().any(|key| is(key, Mark::Set));
+        debug_assert!(any_set || keys.iter().all(|key| is(key, Mark::Fitted)), "{keys:?}");
         if any_set { RowKind::Predicted } else { RowKind::Fitted }
     }
 
@@ -180,7 +167,7 @@ mod tests {
         assert_eq!(parameters.get("a_ns").unwrap(), 3);
         parameters.set("a_ns=9").unwrap();
         let (_, parameter) = parameters.iter().next().unwrap();
-        assert_eq!((parameter.value, parameter.kind), (9, ParameterKind::Set));
+        assert_eq!((parameter.value, parameter.kind), (9, Mark::Set));
         for (assignment, wanted) in [
             ("a_ns=10", "a_ns of \"10\" cannot be: want a whole number from 1 to 9"),
             ("a_ns=", "a_ns of \"\" cannot be: want a whole number from 1 to 9"),

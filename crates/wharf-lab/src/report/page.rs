@@ -2,7 +2,7 @@
 
 use super::chart::Picture;
 use super::{Machine, Section};
-use crate::experiment::{ParameterKind, Parameters, Row, RowKind};
+use crate::experiment::{Parameters, Row, RowKind};
 use std::fmt::Write as _;
 use wharf_plan::escaped;
 
@@ -186,17 +186,11 @@ fn number(value: f64) -> String {
 }
 
 fn parameters(page: &mut String, parameters: &Parameters) {
-    let kind = |kind| match kind {
-        ParameterKind::Published => "published",
-        ParameterKind::Fitted => "fitted",
-        ParameterKind::Assumed => "assumed",
-        ParameterKind::Set => "set",
-    };
     let line = |(key, parameter): (&str, &crate::experiment::Parameter)| {
         format!(
             "<tr><td class=\"l\">{key}</td><td class=\"n\" data-is=\"value\">{}</td><td>{}</td><td class=\"t\">{}</td></tr>\n",
             parameter.value,
-            kind(parameter.kind),
+            parameter.kind.name(),
             escaped(&parameter.source)
         )
     };

@@ -2,7 +2,7 @@
 
 use super::answer::bits_per_second;
 use super::{FeatureOutcome, Limit, Outcome, Plan, Question, SweepRow, Target};
-use crate::nics::{Cost, Figure, ONE, Transfer, Way};
+use crate::nics::{Cost, Figure, Mark, ONE, Transfer, Way};
 use serde::Serialize;
 
 /// The whole report.
@@ -18,16 +18,9 @@ pub struct Report {
     pub packet_bytes: f64,
     /// Processors.
     pub cores: u32,
-    /// The direction of the figures that follow: `tx`, `rx` or `both`.
-    pub direction: &'static str,
-    /// Bytes on the bus.
-    pub bus: Bus,
-    /// The limits of all parts.
-    pub limits: Vec<LimitRow>,
-    /// The part that binds.
-    pub binding: &'static str,
-    /// Millions of packets a second, each way.
-    pub mpps: f64,
+    /// The figures of the direction asked for.
+    #[serde(flatten)]
+    pub outcome: DirectionRow,
     /// Billions of bits a second on the wire, preamble and gap counted.
     pub gbps: f64,
     /// The effect of each feature alone.
@@ -43,7 +36,7 @@ pub struct Report {
     /// The share of each transfer.
     pub transfers: Vec<TransferRow>,
     /// Every other number, with its origin.
-    pub figures: Vec<FigureRow>,
+    pub figures: Vec<Figure>,
 }
 
 /// Bytes on the bus for a packet.
@@ -161,21 +154,8 @@ pub struct TransferRow {
     /// Bytes to the host.
     pub to_host_bytes: f64,
     /// The mark of its numbers.
-    pub mark: &'static str,
+    pub mark: Mark,
     /// The source of its numbers.
-    pub source: String,
-}
-
-/// A number.
-#[derive(Debug, Clone, Serialize)]
-pub struct FigureRow {
-    /// Its name.
-    pub key: String,
-    /// Its value.
-    pub value: u64,
-    /// Its mark.
-    pub mark: &'static str,
-    /// Its source.
     pub source: String,
 }
 
@@ -210,7 +190,7 @@ fn transfer_rows(way: &'static str, of: &Way, plan: &Plan, question: &Question) 
             batch: transfer.batch,
             to_nic_bytes: thousandths(cost.to_nic_bytes),
             to_host_bytes: thousandths(cost.to_host_bytes),
-            mark: transfer.mark.name(),
+            mark: transfer.mark,
             source: transfer.source.clone(),
         })
     };
@@ -229,11 +209,7 @@ impl Report {
             link_is_estimate: plan.link.generation().is_estimate(),
             packet_bytes: thousandths(question.load.packet_bytes()),
             cores: question.cores,
-            direction: outcome.direction.name(),
-            bus: Bus::new(plan, outcome),
-            limits: limit_rows(&outcome.limits),
-            binding: outcome.binding.name(),
-            mpps: mpps(outcome.pps),
+            outcome: DirectionRow::new(plan, outcome),
             gbps: bits_per_second(&plan.nic, question, outcome.pps) as f64 / 1e9,
             features: plan.features.iter().map(|feature| FeatureRow::new(feature, at)).collect(),
             together: Together {
@@ -246,7 +222,7 @@ impl Report {
             sweep: sweep.iter().map(SweepLine::new).collect(),
             transfers: [transfer_rows("tx", tx, plan, question), transfer_rows("rx", rx, plan, question)]
                 .concat(),
-            figures: plan.nic.figures().into_iter().map(FigureRow::new).collect(),
+            figures: plan.nic.figures().into_iter().cloned().collect(),
         }
     }
 }
@@ -311,12 +287,5 @@ impl SweepLine {
             binding: row.outcome.binding.name(),
             mpps_together: mpps(row.together_pps),
         }
-    }
-}
-
-impl FigureRow {
-    fn new(figure: &Figure) -> Self {
-        let Figure { key, value, mark, source } = figure.clone();
-        Self { key, value, mark: mark.name(), source }
     }
 }
