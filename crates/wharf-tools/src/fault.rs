@@ -83,7 +83,12 @@ impl<D> Fault<D> {
         Self {
             error: roll(spec.error, Kind::Error),
             short: roll(spec.short, Kind::Short),
-            stall: Stall::new(roll(spec.stall, Kind::Stall), nanoseconds(spec.stall_time), clock.clone()),
+            stall: Stall {
+                roll: roll(spec.stall, Kind::Stall),
+                time_ns: nanoseconds(spec.stall_time),
+                until_ns: None,
+                clock: clock.clone(),
+            },
             alloc: roll(spec.alloc, Kind::Alloc),
             later: Later::new(spec, clock, counts.clone()),
             spared: 0,
@@ -209,7 +214,7 @@ impl<D: Device> Device for Fault<D> {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         self.closed = true;
-        self.stall.end();
+        self.stall.until_ns = None;
         self.inner.close()
     }
 }
@@ -312,10 +317,6 @@ struct Stall {
 }
 
 impl Stall {
-    fn new(roll: Roll, time_ns: u64, clock: Arc<dyn Clock>) -> Self {
-        Self { roll, time_ns, until_ns: None, clock }
-    }
-
     /// True if the device stands still in this call: the stall goes on, or begins. The first call after a stall is spared, or with a
     /// chance of 100 % nothing would ever be sent.
     fn begins(&mut self, counts: &FaultCounts) -> bool {
@@ -341,9 +342,5 @@ impl Stall {
     fn left_ns(&self) -> Option<u64> {
         let left_ns = self.until_ns?.saturating_sub(self.clock.now_ns());
         (left_ns > 0).then_some(left_ns)
-    }
-
-    fn end(&mut self) {
-        self.until_ns = None;
     }
 }

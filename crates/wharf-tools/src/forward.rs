@@ -11,7 +11,7 @@
 //! A device that does both ways shares the pool of the other direction: arrivals lie in the memory that it sends
 //! from. Otherwise each direction has memory of its own, and neither can starve the other.
 //!
-//! Ends of several queues ([`Forward::of_queues`]): if both have as many, arrivals of one queue leave by the queue of the same number,
+//! Ends of several queues: if both have as many, arrivals of one queue leave by the queue of the same number,
 //! as if there were that many forwarders, each with memory of its own. A flow keeps the queue that its device chose. If only one end has
 //! several, they are one forwarder: the single queue's flows are spread over the others by hash ([`wharf_packet::flow_hash`]), and the
 //! others' flows meet in the single queue. Either way the frames of a flow keep their order.
@@ -36,7 +36,7 @@ use wharf_devices::host::{HostClock, PollerThread};
 
 /// Frames of memory by default: of one direction, or of both if they share it. A quarter waits for packets at each end of an AF_XDP
 /// pair. Two rings of 2048, two disciplines of 1000 and the caches come to another half. Larger disciplines get more
-/// ([`ForwardBuilder::qdisc_packets`]).
+/// ([`ForwardSettings::qdisc_packets`]).
 pub const FRAMES: u32 = 16384;
 /// Bytes of a frame by default: 1536 of data.
 pub const FRAME_BYTES: u32 = 2048;
@@ -103,29 +103,50 @@ pub enum ForwardError {
 /// Makes the discipline of one direction, for frames of a pool.
 pub type MakeQdisc = Box<dyn Fn(&PagePool) -> Box<dyn Qdisc>>;
 
-/// Settings of a forwarder: see [`Forward::builder`].
-#[derive(Debug)]
-pub struct ForwardBuilder {
-    ends: [Vec<End>; 2],
-    how: How,
+/// Settings of a forwarder.
+pub struct ForwardSettings {
+    /// Frames of memory for each queue: [`FRAMES`], or [`SUPER_FRAMES`] between ends that receive super-packets whole.
+    pub frames: Option<u32>,
+    /// Bytes of each: [`FRAME_BYTES`], or [`SUPER_FRAME_BYTES`] between such ends.
+    pub frame_bytes: Option<u32>,
+    /// Makes the discipline of each direction: a FIFO of 1000 packets.
+    pub qdisc: MakeQdisc,
+    /// Packets that a discipline holds, all bands together: 1000. A larger one gets more memory by default, or a full discipline would
+    /// leave none to receive into.
+    pub qdisc_packets: u32,
+    /// Most bytes on a wire of a super-packet that is not segmented before the discipline: what a token bucket holds, for example.
+    pub longest_bytes: Option<u64>,
+    /// True to drop frames for which the discipline has no room, in place of having them wait. A packet of high priority then never
+    /// waits behind others.
+    pub drop_tail: bool,
+    /// How pollers wait, and how much they do at a time.
+    pub poller: Settings,
+    /// Threads: one for each queue, both directions of it. Up to two for each queue are one for each direction; fewer share the queues.
+    pub pollers: Option<usize>,
+    /// Processors to pin the pollers to, in turn; none.
+    pub cpus: Vec<usize>,
 }
 
-/// Settings without the ends.
-struct How {
-    frames: Option<u32>,
-    frame_bytes: Option<u32>,
-    qdisc: MakeQdisc,
-    qdisc_packets: u32,
-    longest_bytes: Option<u64>,
-    drops_tail: bool,
-    settings: Settings,
-    pollers: Option<usize>,
-    cpus: Vec<usize>,
+impl Default for ForwardSettings {
+    fn default() -> Self {
+        Self {
+            frames: None,
+            frame_bytes: None,
+            qdisc: Box::new(|_| Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS)))),
+            qdisc_packets: FIFO_PACKETS as u32,
+            longest_bytes: None,
+            drop_tail: false,
+            poller: Settings::default(),
+            pollers: None,
+            cpus: Vec::new(),
+        }
+    }
 }
 
-impl std::fmt::Debug for How {
+impl std::fmt::Debug for ForwardSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "How({:?} frames of {:?} bytes, {:?} pollers)", self.frames, self.frame_bytes, self.pollers)
+        let Self { frames, frame_bytes, pollers, .. } = self;
+        write!(f, "ForwardSettings({frames:?} frames of {frame_bytes:?} bytes, {pollers:?} pollers)")
     }
 }
 
@@ -138,26 +159,21 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Makes a forwarder between two devices. It leaves out a direction for which one end lacks a side.
-    pub fn builder(a: End, b: End) -> ForwardBuilder {
-        Self::of_queues(vec![a], vec![b])
-    }
-
-    /// Makes a forwarder between two devices of several queues, each of which is an end: see the module. Both have as many, or one
-    /// has one.
-    pub fn of_queues(a: Vec<End>, b: Vec<End>) -> ForwardBuilder {
-        let how = How {
-            frames: None,
-            frame_bytes: None,
-            qdisc: Box::new(|_| Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS)))),
-            qdisc_packets: FIFO_PACKETS as u32,
-            longest_bytes: None,
-            drops_tail: false,
-            settings: Settings::default(),
-            pollers: None,
-            cpus: Vec::new(),
-        };
-        ForwardBuilder { ends: [a, b], how }
+    /// Starts a forwarder between two devices, each queue of which is an end: see the module. Both have as many, or one has one. It leaves
+    /// out a direction for which one end lacks a side.
+    ///
+    /// # Errors
+    /// [`ForwardError`]: above all, a device's error as it is attached to its memory.
+    pub fn start(a: Vec<End>, b: Vec<End>, settings: &ForwardSettings) -> Result<Self, ForwardError> {
+        let queues = a.len().max(b.len());
+        let ends = [a, b].map(|end| end.into_iter().map(Sides::from).collect());
+        let mut directions = [None, None];
+        for line in lines(ends)? {
+            line.start(settings, &mut directions)?;
+        }
+        let directions: Vec<Direction> = directions.into_iter().flatten().collect();
+        let pollers = settings.start_pollers(&directions, queues)?;
+        Ok(Self { pollers, directions })
     }
 
     /// Returns its directions, that of the first end's arrivals first.
@@ -188,85 +204,6 @@ impl Forward {
     }
 }
 
-impl ForwardBuilder {
-    /// Sets the frames of memory for each queue, and the bytes of each: [`FRAMES`] and [`FRAME_BYTES`] by default, [`SUPER_FRAMES`] and
-    /// [`SUPER_FRAME_BYTES`] between ends that receive super-packets whole.
-    #[must_use]
-    pub fn memory(mut self, frames: Option<u32>, frame_bytes: Option<u32>) -> Self {
-        (self.how.frames, self.how.frame_bytes) = (frames, frame_bytes);
-        self
-    }
-
-    /// Sets the discipline of each direction; a FIFO of 1000 packets by default.
-    #[must_use]
-    pub fn qdisc(mut self, make: MakeQdisc) -> Self {
-        self.how.qdisc = make;
-        self
-    }
-
-    /// Sets the number of packets that a discipline holds, all bands together; 1000 by default. A larger one gets more memory by
-    /// default, or a full discipline would leave none to receive into.
-    #[must_use]
-    pub fn qdisc_packets(mut self, packets: u32) -> Self {
-        self.how.qdisc_packets = packets;
-        self
-    }
-
-    /// Segments super-packets of more than `bytes` bytes on a wire before the discipline: more than a token bucket holds, for example.
-    #[must_use]
-    pub fn longest_bytes(mut self, bytes: u64) -> Self {
-        self.how.longest_bytes = Some(bytes);
-        self
-    }
-
-    /// Drops frames for which the discipline has no room, in place of having them wait. A packet of high priority then never waits
-    /// behind others.
-    #[must_use]
-    pub fn drop_tail(mut self, drops: bool) -> Self {
-        self.how.drops_tail = drops;
-        self
-    }
-
-    /// Sets how pollers wait, and how much they do at a time.
-    #[must_use]
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.how.settings = settings;
-        self
-    }
-
-    /// Sets the number of threads: one for each queue, both directions of it, by default. Up to two for each queue are one for each
-    /// direction; fewer share the queues.
-    #[must_use]
-    pub fn pollers(mut self, pollers: usize) -> Self {
-        self.how.pollers = Some(pollers);
-        self
-    }
-
-    /// Pins the pollers to processors, in turn; to none by default.
-    #[must_use]
-    pub fn cpus(mut self, cpus: Vec<usize>) -> Self {
-        self.how.cpus = cpus;
-        self
-    }
-
-    /// Starts forwarding.
-    ///
-    /// # Errors
-    /// [`ForwardError`]: above all, a device's error as it is attached to its memory.
-    pub fn start(self) -> Result<Forward, ForwardError> {
-        let Self { ends, how } = self;
-        let queues = ends[0].len().max(ends[1].len());
-        let ends = ends.map(|end| end.into_iter().map(Sides::from).collect());
-        let mut directions = [None, None];
-        for line in lines(ends)? {
-            line.start(&how, &mut directions)?;
-        }
-        let directions: Vec<Direction> = directions.into_iter().flatten().collect();
-        let pollers = how.start_pollers(&directions, queues)?;
-        Ok(Forward { pollers, directions })
-    }
-}
-
 /// Groups the queues that forward by themselves: queue by queue, or all of them.
 fn lines(ends: [Vec<Sides>; 2]) -> Result<Vec<Line>, ForwardError> {
     let name = |end: &[Sides]| end.first().map_or(String::new(), |side| side.name.clone());
@@ -280,7 +217,7 @@ fn lines(ends: [Vec<Sides>; 2]) -> Result<Vec<Line>, ForwardError> {
     }
 }
 
-impl How {
+impl ForwardSettings {
     /// Starts the pollers: one for each of the `queues`, or as many as were asked for. A queue whose device also receives is served by
     /// the poller that receives from it.
     fn start_pollers(
@@ -289,7 +226,7 @@ impl How {
         let receivers: usize = directions.iter().map(|direction| direction.receivers.len()).sum();
         let threads = self.pollers.unwrap_or(queues).clamp(1, receivers.max(1));
         let start = |thread: usize| {
-            let mut builder = PollerThread::builder().settings(self.settings);
+            let mut builder = PollerThread::builder().settings(self.poller);
             if let Some(&cpu) = self.cpus.get(thread % self.cpus.len().max(1)) {
                 builder = builder.pin(cpu);
             }
@@ -307,28 +244,5 @@ impl How {
             builder.start()
         };
         Ok((0..threads).map(start).collect::<Result<_, _>>()?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wharf_core::device::AnyDevice;
-    use wharf_devices::null::Null;
-
-    #[test]
-    fn queues_that_have_no_other_end_are_refused() {
-        for (a, b, refused) in [(2, 3, true), (0, 1, true), (0, 0, true), (1, 3, false), (2, 2, false)] {
-            let ends = |count: usize| (0..count).map(|_| AnyDevice::tx(Null::default()).into()).collect();
-            let started = Forward::of_queues(ends(a), ends(b)).start();
-            match started {
-                Err(ForwardError::Queues { a_queues, b_queues, .. }) => {
-                    assert!(refused && (a_queues, b_queues) == (a, b), "{a} and {b}");
-                }
-                // Both only send.
-                Err(ForwardError::Nothing { .. }) => assert!(!refused, "{a} and {b}"),
-                other => panic!("{other:?}"),
-            }
-        }
     }
 }

@@ -11,7 +11,7 @@ use wharf::{
     AnyDevice, Burst, Direction, Handler, HostClock, HostPark, PagePool, PollerThread, PoolError, Rest,
     RxQueue, Sender, TxQueue, open,
 };
-use wharf_tools::forward::Forward;
+use wharf_tools::forward::{Forward, ForwardSettings};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -27,7 +27,8 @@ fn run(packets: usize) -> Result<[u64; 2], Error> {
     let (far_a, far_b) = (fast.far_end.ok_or("two ends")?, slow.far_end.ok_or("two ends")?);
 
     // The forwarder: both directions send frames of one pool, so that no byte is copied on the way through.
-    let forwarder = Forward::builder(fast.device.into(), slow.device.into()).start()?;
+    let (fast, slow) = (vec![fast.device.into()], vec![slow.device.into()]);
+    let forwarder = Forward::start(fast, slow, &ForwardSettings::default())?;
 
     // The hosts, each with memory of its own; one poller serves both.
     let (a, b) = (queue(&self::pool(1024)?, far_a.into())?, queue(&self::pool(1024)?, far_b.into())?);

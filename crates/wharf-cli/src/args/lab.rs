@@ -1,7 +1,7 @@
 //! `wharf lab`.
 
 use super::values;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 use wharf_lab::experiment::World;
@@ -47,22 +47,6 @@ In world model the same seed and parameters give the same result, to the byte, o
   predicted  it follows from parameters chosen for other rows, or set for this run
   measured   it was measured on a real machine";
 
-/// The world to run in.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum WorldChoice {
-    Model,
-    Host,
-}
-
-impl From<WorldChoice> for World {
-    fn from(choice: WorldChoice) -> Self {
-        match choice {
-            WorldChoice::Model => World::Model,
-            WorldChoice::Host => World::Host,
-        }
-    }
-}
-
 /// `wharf lab run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -77,8 +61,8 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed)]
     pub(crate) seed: u64,
     /// In virtual time (model) or on this machine (host), if the experiment has both [default: the first in `wharf lab list`]
-    #[arg(long, value_name = "WORLD")]
-    pub(crate) world: Option<WorldChoice>,
+    #[arg(long, value_name = "WORLD", value_parser = values::world())]
+    pub(crate) world: Option<World>,
     /// World host: numbers of threads, a run for each
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::number(1..=u32::from(values::SENDERS_MAX)))]
     pub(crate) threads: Vec<u32>,
@@ -121,8 +105,8 @@ pub(crate) struct LabSweepArgs {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1", value_parser = values::seed)]
     pub(crate) seeds: Vec<u64>,
     /// In virtual time (model) or on this machine (host), if the experiment has both
-    #[arg(long, value_name = "WORLD")]
-    pub(crate) world: Option<WorldChoice>,
+    #[arg(long, value_name = "WORLD", value_parser = values::world())]
+    pub(crate) world: Option<World>,
     /// World host: numbers of threads, for each point
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::number(1..=u32::from(values::SENDERS_MAX)))]
     pub(crate) threads: Vec<u32>,

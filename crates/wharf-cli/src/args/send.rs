@@ -1,6 +1,6 @@
 //! `wharf send`.
 
-use super::values::{self, Poll, SmallQueues, Speed, WhenFull};
+use super::values::{self, Poll, SmallQueues, WhenFull};
 use super::wrap::WrapArgs;
 use clap::Args;
 use std::net::IpAddr;
@@ -53,7 +53,7 @@ pub(crate) struct SendArgs {
     pub(crate) rounds: Option<u64>,
     /// Speed of the replay: top, original (by its time stamps), or a rate such as 1mpps or 2.5gbit
     #[arg(long, value_name = "SPEED", requires = "pcap", value_parser = values::speed, help_heading = "A capture")]
-    pub(crate) speed: Option<Speed>,
+    pub(crate) speed: Option<Pace>,
 
     /// Generate frames of N bytes, check sequence not counted
     #[arg(long, value_name = "N", conflicts_with_all = ["pcap", "imix"], value_parser = values::number(60u32..=65535), help_heading = GENERATE)]

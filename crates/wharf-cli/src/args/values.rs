@@ -1,6 +1,7 @@
 //! Values as people write them. Each error says what is allowed.
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use wharf::options::OptionError;
 use wharf::poller::Mode;
 use wharf::qdisc::{self, QdiscRegistry, QdiscSetup, QdiscSpec, TBF_BURST_BYTES_MAX, TBF_RATE_MAX};
 use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
+use wharf_lab::experiment::World;
 use wharf_tools::traffic::Pace;
 
 const SECONDS_MAX: u64 = 365 * 24 * 3600;
@@ -22,9 +24,6 @@ pub(super) const QUEUES_MAX: u32 = 64;
 pub(super) const FORWARD_FRAMES_MIN: u32 = 64;
 pub(super) const FRAMES_MAX: u32 = 1 << 24;
 pub(super) const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
-
-/// Speed of a replay: a [`Pace`], of which generated packets have only a part.
-pub(crate) type Speed = Pace;
 
 /// Ethernet addresses: source, then destination.
 pub(crate) type Macs = [[u8; 6]; 2];
@@ -160,7 +159,7 @@ pub(super) fn gso(text: &str) -> Result<u32, String> {
     want(size(text).filter(|bytes| (1..=65536).contains(bytes)), "a size up to 64k, such as 16k")
 }
 
-pub(super) fn speed(text: &str) -> Result<Speed, String> {
+pub(super) fn speed(text: &str) -> Result<Pace, String> {
     let read = match text {
         "top" => Some(Pace::Top),
         "original" => Some(Pace::Original),
@@ -171,6 +170,12 @@ pub(super) fn speed(text: &str) -> Result<Speed, String> {
 
 pub(super) fn rate(text: &str) -> Result<Pace, String> {
     want(read_rate(text), "a rate with its unit, such as 1mpps or 2.5gbit")
+}
+
+/// Makes a reader of worlds.
+pub(super) fn world() -> impl TypedValueParser<Value = World> {
+    let read = |name: String| if name == "host" { World::Host } else { World::Model };
+    PossibleValuesParser::new(["model", "host"]).map(read)
 }
 
 /// Reads packets or bits per second, distinguished by the unit.

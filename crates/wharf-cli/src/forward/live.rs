@@ -30,18 +30,18 @@ impl Live {
 }
 
 fn part(direction: &Direction, before: &mut [u64; 2], seconds: f64) -> String {
-    let of = |count: fn(&QueueCounters) -> u64| sum(direction.queues(), count);
+    let of = |count: fn(&QueueCounters) -> u64| sum(&direction.queues, count);
     // Bytes are counted as the device takes them: those of failed frames are taken off.
     let sent_bytes = of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
     let now = [of(|all| all.sent.get()), sent_bytes];
     let [packets, octets] = [now[0] - before[0], now[1].saturating_sub(before[1])];
     *before = now;
     let (mpps, gbps) = (packets as f64 / seconds / 1e6, octets as f64 * 8.0 / seconds / 1e9);
-    let limit = match direction.has_bql() {
+    let limit = match direction.has_bql {
         true => format!(", limit {}", bytes(of(|all| all.bql_limit_bytes.get()))),
         false => String::new(),
     };
-    let (to, sent, dropped) = (direction.to(), grouped(now[0]), dropped(&direction.drops()));
+    let (to, sent, dropped) = (&direction.to, grouped(now[0]), dropped(&direction.drops()));
     format!("to {to} {mpps:.3} Mpps {gbps:.3} Gbit/s, sent {sent}{limit}{dropped}")
 }
 

@@ -3,7 +3,7 @@
 use super::account::{ForwardReport, outcome};
 use super::live::Live;
 use super::tell::Tells;
-use crate::args::ForwardArgs;
+use crate::args::{ForwardArgs, WhenFull};
 use crate::files::check_written;
 use crate::output;
 use crate::report::{TraceReport, device_text};
@@ -18,7 +18,7 @@ use wharf::qdisc::{Rate, Tbf};
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
 use wharf::wrap_device;
-use wharf_tools::forward::{End, Forward, ForwardError, Place};
+use wharf_tools::forward::{End, Forward, ForwardError, ForwardSettings, Place};
 use wharf_tools::trace::TraceFile;
 
 /// Time for frames inside to leave once the end was asked for.
@@ -70,30 +70,7 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
             *end = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced)).collect();
         }
     }
-    let (qdisc, when_full) = (args.qdisc.clone(), args.when_full);
-    let packets = qdisc.packets() as u32;
-    let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
-    let builder = Forward::of_queues(a, b);
-    // Super-packets longer than the bucket are segmented, as by the kernel's tbf.
-    let builder = match rate {
-        Some(rate) => builder.longest_bytes(rate.burst_bytes()),
-        None => builder,
-    };
-    let builder = builder
-        .memory(args.frames, args.frame_bytes)
-        .qdisc(Box::new(move |_| match rate {
-            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
-            None => qdisc.build(when_full.setup()),
-        }))
-        .qdisc_packets(packets)
-        .drop_tail(when_full == crate::args::WhenFull::DropTail)
-        .settings(Settings { mode: args.poll.into(), ..Settings::default() })
-        .cpus(args.cpu.clone());
-    let builder = match args.pollers {
-        Some(pollers) => builder.pollers(pollers),
-        None => builder,
-    };
-    let forward = builder.start().map_err(starting)?;
+    let forward = Forward::start(a, b, &settings(args)).map_err(starting)?;
     // Scripts wait for this line before they send.
     output::complain(&format!("forwarding {}", between(&forward)));
     let mut tells = Tells::of(&forward);
@@ -103,6 +80,26 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     Ok(outcome(finished, lost, mirrored, signals.asked(), args))
+}
+
+fn settings(args: &ForwardArgs) -> ForwardSettings {
+    let (qdisc, when_full) = (args.qdisc.clone(), args.when_full);
+    let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
+    ForwardSettings {
+        frames: args.frames,
+        frame_bytes: args.frame_bytes,
+        qdisc_packets: qdisc.packets() as u32,
+        // Super-packets longer than the bucket are segmented, as by the kernel's tbf.
+        longest_bytes: rate.map(|rate| rate.burst_bytes()),
+        qdisc: Box::new(move |_| match rate {
+            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
+            None => qdisc.build(when_full.setup()),
+        }),
+        drop_tail: when_full == WhenFull::DropTail,
+        poller: Settings { mode: args.poll.into(), ..Settings::default() },
+        pollers: args.pollers,
+        cpus: args.cpu.clone(),
+    }
 }
 
 /// Opens the ends, each with as many queues as asked for, if it can have several.
@@ -134,10 +131,10 @@ fn starting(error: ForwardError) -> anyhow::Error {
 /// Returns the directions with the modes of their devices, for people.
 fn between(forward: &Forward) -> String {
     let text = |direction: &wharf_tools::forward::Direction| {
-        let to = device_text(direction.to(), direction.queues().first().and_then(TxQueue::device_mode));
-        match direction.receivers().len().max(direction.queues().len()) {
-            1 => format!("{} to {to}", direction.from()),
-            queues => format!("{} to {to} by {queues} queues", direction.from()),
+        let to = device_text(&direction.to, direction.queues.first().and_then(TxQueue::device_mode));
+        match direction.receivers.len().max(direction.queues.len()) {
+            1 => format!("{} to {to}", direction.from),
+            queues => format!("{} to {to} by {queues} queues", direction.from),
         }
     };
     forward.directions().iter().map(text).collect::<Vec<_>>().join(", ")
@@ -152,7 +149,7 @@ fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut T
             if let Some(gone) = direction.gone() {
                 return Some(gone);
             }
-            let mut ended = direction.receivers().iter().filter(|receiver| receiver.has_ended());
+            let mut ended = direction.receivers.iter().filter(|receiver| receiver.has_ended());
             if let Some(error) = ended.find_map(RxQueue::take_error) {
                 return Some(error.to_string());
             }

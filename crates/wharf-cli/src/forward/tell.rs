@@ -19,7 +19,7 @@ pub(super) struct Tells {
 
 impl Tells {
     pub(super) fn of(forward: &Forward) -> Self {
-        let queues = forward.directions().iter().map(|direction| direction.queues().len());
+        let queues = forward.directions().iter().map(|direction| direction.queues.len());
         let sending = queues.map(|queues| (0..queues).map(|_| Told::default()).collect()).collect();
         Self { sending, lines: Lines::default() }
     }
@@ -27,11 +27,11 @@ impl Tells {
     /// Prints news of the ends that frames leave by and arrive at.
     pub(super) fn look(&mut self, forward: &Forward) {
         for (direction, told) in forward.directions().iter().zip(&mut self.sending) {
-            for (queue, told) in direction.queues().iter().zip(told) {
+            for (queue, told) in direction.queues.iter().zip(told) {
                 told.news(queue.counters()).iter().for_each(|line| self.lines.tell(line));
-                told.stall.look(direction.to(), queue);
+                told.stall.look(&direction.to, queue);
             }
-            let arriving = direction.receivers().iter().filter_map(RxQueue::take_error);
+            let arriving = direction.receivers.iter().filter_map(RxQueue::take_error);
             arriving.for_each(|error| self.lines.tell(&error.to_string()));
         }
     }

@@ -26,7 +26,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         say_time(&sections, began.elapsed());
     }
     let written = args.report.as_ref().map_or(Ok(()), |folder| {
-        let command = request(args, &args.name, args.world.map(World::from)).command();
+        let command = request(args, &args.name, args.world).command();
         pages::write(folder, &sections, &format!("{command} --report DIR"))
     });
     // Figures are shown even if the disk is full.
@@ -62,7 +62,7 @@ fn request(args: &LabRunArgs, name: &str, world: Option<World>) -> Request {
 
 /// Returns the runs.
 fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
-    let world = args.world.map(World::from);
+    let world = args.world;
     if args.name != ALL {
         return Ok(vec![request(args, &args.name, world)]);
     }

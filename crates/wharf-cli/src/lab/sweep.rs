@@ -33,7 +33,7 @@ struct Line<'a> {
 pub(super) fn sweep(args: &LabSweepArgs) -> anyhow::Result<()> {
     let base = Request {
         name: args.name.clone(),
-        world: args.world.map(World::from),
+        world: args.world,
         threads: args.threads.clone(),
         duration_ns: args.seconds.map(|seconds| seconds.as_nanos() as u64),
         ..Request::default()

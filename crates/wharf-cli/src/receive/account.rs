@@ -109,7 +109,7 @@ impl Account {
 
 impl From<Amount> for Rates {
     fn from(amount: Amount) -> Self {
-        let (packets, bytes) = (amount.packets(), amount.bytes());
+        let Amount { packets, bytes, .. } = amount;
         let seconds = amount.span_ns() as f64 / 1e9;
         let per_second =
             |amount: f64| if seconds > 0.0 { (amount / seconds * 1e6).round() / 1e6 } else { 0.0 };

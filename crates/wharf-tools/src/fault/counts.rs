@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The kinds of faults.
+/// The kinds of faults, in the order of [`NAMES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Error,
@@ -14,27 +14,12 @@ pub(super) enum Kind {
     Alloc,
 }
 
-impl Kind {
-    const ALL: [Kind; 7] =
-        [Kind::Error, Kind::Short, Kind::Stall, Kind::Lost, Kind::Late, Kind::Reorder, Kind::Alloc];
-
-    /// Returns its key in a specification.
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Error => "error",
-            Kind::Short => "short",
-            Kind::Stall => "stall",
-            Kind::Lost => "lost",
-            Kind::Late => "late",
-            Kind::Reorder => "reorder",
-            Kind::Alloc => "alloc",
-        }
-    }
-}
+/// The key of each kind in a specification.
+const NAMES: [&str; 7] = ["error", "short", "stall", "lost", "late", "reorder", "alloc"];
 
 /// Faults injected so far, by their keys in a specification. Any thread may read them at any time.
 #[derive(Debug, Default)]
-pub struct FaultCounts([AtomicU64; Kind::ALL.len()]);
+pub struct FaultCounts([AtomicU64; NAMES.len()]);
 
 impl FaultCounts {
     pub(super) fn add(&self, kind: Kind, count: u64) {
@@ -44,7 +29,7 @@ impl FaultCounts {
 
     /// Returns each key with its count, in the order of the specification.
     pub fn by_kind(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        Kind::ALL.iter().map(|&kind| (kind.name(), self.0[kind as usize].load(Relaxed)))
+        NAMES.into_iter().zip(self.0.iter().map(|count| count.load(Relaxed)))
     }
 
     /// Returns the count of `key`, or 0 for an unknown key.

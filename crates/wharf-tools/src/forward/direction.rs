@@ -16,11 +16,16 @@ use wharf_devices::GONE;
 /// One direction: the receive sides of one end, and the queues of the other.
 #[derive(Debug)]
 pub struct Direction {
-    from: String,
-    to: String,
-    pub(super) queues: Vec<TxQueue>,
-    pub(super) has_bql: bool,
-    pub(super) receivers: Vec<RxQueue>,
+    /// The end that frames come from.
+    pub from: String,
+    /// The end that they leave by.
+    pub to: String,
+    /// Its queues.
+    pub queues: Vec<TxQueue>,
+    /// True if the queues have a byte queue limit.
+    pub has_bql: bool,
+    /// Its receive sides, by queue.
+    pub receivers: Vec<RxQueue>,
     /// True if the devices of the receivers are those of the other direction's queues.
     pub(super) is_of_queue: bool,
     pub(super) activity: Arc<Activity>,
@@ -75,31 +80,6 @@ impl Direction {
             activity: Arc::default(),
             counts: Vec::new(),
         }
-    }
-
-    /// Returns the end that frames come from.
-    pub fn from(&self) -> &str {
-        &self.from
-    }
-
-    /// Returns the end that they leave by.
-    pub fn to(&self) -> &str {
-        &self.to
-    }
-
-    /// Returns its queues.
-    pub fn queues(&self) -> &[TxQueue] {
-        &self.queues
-    }
-
-    /// True if the queues have a byte queue limit.
-    pub fn has_bql(&self) -> bool {
-        self.has_bql
-    }
-
-    /// Returns its receive sides, by queue.
-    pub fn receivers(&self) -> &[RxQueue] {
-        &self.receivers
     }
 
     /// Returns the frames lost so far, by reason. It asks the devices, so it is not for every packet.

@@ -4,8 +4,8 @@ use super::direction::Direction;
 use super::end::Sides;
 use super::pass::{self, Activity, Counts};
 use super::{
-    FIFO_PACKETS, FRAME_BYTES, FRAMES, FRAMES_MAX, ForwardError, How, SUPER_FRAME_BYTES, SUPER_FRAMES,
-    SUPER_POOL_BYTES,
+    FIFO_PACKETS, FRAME_BYTES, FRAMES, FRAMES_MAX, ForwardError, ForwardSettings, SUPER_FRAME_BYTES,
+    SUPER_FRAMES, SUPER_POOL_BYTES,
 };
 use std::sync::Arc;
 use wharf_core::device::AnyDevice;
@@ -32,7 +32,7 @@ struct Source<'a> {
 impl Line {
     /// Starts its directions and adds them to `directions`, that of the first end's arrivals first.
     pub(super) fn start(
-        self, how: &How, directions: &mut [Option<Direction>; 2],
+        self, settings: &ForwardSettings, directions: &mut [Option<Direction>; 2],
     ) -> Result<(), ForwardError> {
         let Self { mut sides } = self;
         let [a, b] = sides.each_ref().map(|end| &end[0]);
@@ -45,7 +45,7 @@ impl Line {
         let large = [a, b].into_iter().filter(|side| side.receives()).all(Sides::receives_super_packets);
         let is_shared = there == [true; 2] && (a.is_one || b.is_one);
         let queues = sides[0].len().max(sides[1].len());
-        let pools = how.pools(is_shared, large, queues)?;
+        let pools = settings.pools(is_shared, large, queues)?;
         let mut leaving = [Vec::new(), Vec::new()];
         for at in (0..2).filter(|&at| there[at]) {
             if sides[at][0].receives_super_packets() {
@@ -55,13 +55,13 @@ impl Line {
             let direction = directions[at].get_or_insert_with(|| Direction::new(from, to));
             for device in sides[1 - at].iter_mut().filter_map(Sides::take_sending) {
                 direction.has_bql = device.as_tx().is_some_and(|device| device.info().has_real_completions());
-                leaving[at].push(how.queue(&pools[at], device)?);
+                leaving[at].push(settings.queue(&pools[at], device)?);
             }
         }
         for at in (0..2).filter(|&at| there[at]) {
             let Some(direction) = &mut directions[at] else { continue };
             let from = Source { sides: &mut sides[at], back: &leaving[1 - at], pool: &pools[at] };
-            how.add_receivers(direction, &leaving[at], from)?;
+            settings.add_receivers(direction, &leaving[at], from)?;
             direction.queues.extend_from_slice(&leaving[at]);
         }
         Ok(())
@@ -77,7 +77,7 @@ fn suffices(pool: &PagePool, name: &str) -> Result<(), ForwardError> {
     }
 }
 
-impl How {
+impl ForwardSettings {
     /// Makes memory for each direction of `queues` queues: the same if a device does both ways, `large` if both receive super-packets.
     fn pools(&self, shared: bool, large: bool, queues: usize) -> Result<[PagePool; 2], ForwardError> {
         // A user that sets one of number and size has the usual one for the other.
@@ -130,7 +130,7 @@ impl How {
     ) -> Result<(Handler, Arc<Counts>), ForwardError> {
         let sender = |queue: &TxQueue| queue.sender(&format!("from {name}"));
         let senders = leaving.iter().map(sender).collect::<Result<Vec<_>, _>>()?;
-        match self.drops_tail {
+        match self.drop_tail {
             true => self.spread(senders.into_iter().map(Sender::into_drop_tail).collect(), activity),
             false => self.spread(senders, activity),
         }

@@ -38,24 +38,16 @@ type Key = (Ends, u16);
 /// Frames and bytes that arrived, and the time that they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
-    packets: u64,
-    bytes: u64,
+    /// Frames.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// Nanoseconds of CLOCK_MONOTONIC, negative before the machine started. Those of a file may step back.
     first_ns: i64,
     last_ns: i64,
 }
 
 impl Amount {
-    /// Returns the frames.
-    pub fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    /// Returns their bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Returns the nanoseconds from the first to the last arrival.
     pub fn span_ns(&self) -> u64 {
         self.last_ns.abs_diff(self.first_ns)
@@ -180,75 +172,5 @@ impl Check for Arrivals {
 
     fn clocks(&self) -> Clocks {
         Clocks::Both
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::{Generator, GeneratorSpec};
-    use super::*;
-
-    fn at(monotonic_ns: u64) -> Arrival {
-        Arrival { monotonic_ns, wall_ns: 0 }
-    }
-
-    fn packet(generator: &Generator, number: u64, time_ns: u64) -> Vec<u8> {
-        let mut packet = vec![0; generator.len_of(number) as usize];
-        generator.write_packet(&mut packet, number, time_ns);
-        packet
-    }
-
-    fn generators(source: [u8; 4], senders: u16) -> Vec<Generator> {
-        let flows = u32::from(senders);
-        let spec = GeneratorSpec { source: source.into(), senders, flows, ..GeneratorSpec::default() };
-        spec.generators().unwrap()
-    }
-
-    #[test]
-    fn senders_of_all_addresses_are_told_apart() {
-        let all: Vec<Generator> = [generators([10, 0, 0, 1], 2), generators([10, 0, 0, 2], 2)].concat();
-        let mut arrivals = Arrivals::default();
-        for number in [0, 1, 4, 2] {
-            for generator in &all {
-                arrivals.check(&packet(generator, number, 1000), at(2000 + number));
-            }
-        }
-        arrivals.check(b"something else", at(1500));
-        arrivals.check(b"before the machine started", at(u64::MAX - 495));
-        assert_eq!((arrivals.all().packets(), arrivals.unstamped(), arrivals.all().span_ns()), (18, 2, 2500));
-        let stamped = Amount { packets: 16, bytes: 16 * 60, first_ns: 2000, last_ns: 2004 };
-        assert_eq!(arrivals.stamped(), stamped);
-        let each = SequenceCounts { packets: 4, lost: 1, reordered: 1, duplicated: 0 };
-        let streams: Vec<StreamReport> = arrivals.streams().collect();
-        assert!(streams.len() == 4 && streams.iter().all(|stream| stream.counts == each), "{streams:?}");
-        assert_eq!(arrivals.counts(), SequenceCounts { packets: 16, lost: 4, reordered: 4, duplicated: 0 });
-        assert_eq!(arrivals.latencies().unwrap().all().max_ns(), 1004);
-    }
-
-    #[test]
-    fn a_clock_of_another_machine_gives_no_latency() {
-        let generator = &generators([10, 0, 0, 1], 1)[0];
-        let arrived_ns = 10_000_000_000_000;
-        for (made_ns, is_known) in [
-            (arrived_ns - 5, true),
-            (arrived_ns + 5, true),
-            (1, false),
-            (arrived_ns + 2_000_000, false),
-            (u64::MAX, false),
-        ] {
-            let mut arrivals = Arrivals::default();
-            arrivals.check(&packet(generator, 0, made_ns), at(arrived_ns));
-            assert_eq!(arrivals.latencies().is_some(), is_known, "{made_ns}");
-        }
-    }
-
-    #[test]
-    fn more_senders_than_are_told_apart_cost_no_memory() {
-        let mut arrivals = Arrivals::default();
-        for host in 0..STREAMS_MAX as u32 + 10 {
-            let generator = &generators(host.to_be_bytes(), 1)[0];
-            arrivals.check(&packet(generator, 0, 5), at(6));
-        }
-        assert_eq!((arrivals.streams().count(), arrivals.unstamped()), (STREAMS_MAX, 10));
     }
 }

@@ -4,7 +4,7 @@ mod error;
 
 pub use error::GeneratorError;
 
-use super::headers::{Ends, Template};
+use super::headers::Template;
 use super::super_packet::SuperTemplate;
 use super::{Position, Source, Stamp};
 use std::net::{IpAddr, Ipv4Addr};
@@ -81,11 +81,6 @@ impl Default for GeneratorSpec {
 }
 
 impl GeneratorSpec {
-    fn ends(&self) -> Ends {
-        let Self { source, destination, source_mac, destination_mac, vlan, tos, .. } = *self;
-        Ends { source, destination, source_mac, destination_mac, vlan, tos }
-    }
-
     fn check(&self) -> Result<(), GeneratorError> {
         if self.source.is_ipv4() != self.destination.is_ipv4() {
             return Err(GeneratorError::MixedAddresses { from: self.source, to: self.destination });
@@ -110,16 +105,6 @@ impl GeneratorSpec {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Returns the bytes before the payload.
-    pub fn headers_bytes(&self) -> u32 {
-        self.ends().headers_bytes() as u32
-    }
-
-    /// Returns the bytes of the shortest frame that has room for headers and stamp.
-    pub fn shortest_bytes(&self) -> u32 {
-        self.ends().shortest_bytes()
     }
 
     /// Returns the most packets of a super-packet, which the kernel segments within the longest packet of IP; 1 for mixed lengths.
@@ -168,7 +153,7 @@ struct Mix {
 
 impl Mix {
     fn new(spec: &GeneratorSpec) -> Self {
-        let (ends, shortest) = (spec.ends(), spec.shortest_bytes());
+        let shortest = spec.shortest_bytes();
         let lens: Vec<u32> = match spec.sizes {
             Sizes::Fixed(len_bytes) => vec![len_bytes],
             Sizes::Imix => IMIX.map(|len_bytes| len_bytes.max(shortest)).into(),
@@ -184,8 +169,8 @@ impl Mix {
         });
         let bytes_before = std::iter::once(0).chain(sums).collect();
         Self {
-            templates: different.iter().map(|&len| Template::new(&ends, len)).collect(),
-            whole: (spec.super_packets > 1).then(|| SuperTemplate::new(&ends, lens[0], spec.super_packets)),
+            templates: different.iter().map(|&len| Template::new(spec, len)).collect(),
+            whole: (spec.super_packets > 1).then(|| SuperTemplate::new(spec, lens[0])),
             turns,
             bytes_before,
         }
@@ -364,7 +349,3 @@ impl Source for Generator {
         self.mix.whole.as_ref().map(SuperTemplate::requests)
     }
 }
-
-#[cfg(test)]
-#[path = "generate/tests.rs"]
-mod tests;

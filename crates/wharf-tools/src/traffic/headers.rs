@@ -2,26 +2,15 @@
 //!
 //! RFC 768 (UDP), 791 (IPv4), 1071 (the checksum), 8200 (IPv6; the UDP checksum is not optional there).
 
+use super::GeneratorSpec;
 use super::stamp::{MAGIC, STAMP_BYTES};
-use std::net::IpAddr;
 use wharf_packet::checksum::{self, UDP_OFFSET, fold, from_sum};
 use wharf_packet::{EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader};
 
 /// The discard protocol (RFC 863).
 pub(super) const PORT_DISCARD: u16 = 9;
 
-/// Fields that all packets of a generator share.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ends {
-    pub(super) source: IpAddr,
-    pub(super) destination: IpAddr,
-    pub(super) source_mac: [u8; 6],
-    pub(super) destination_mac: [u8; 6],
-    pub(super) vlan: Option<u16>,
-    pub(super) tos: u8,
-}
-
-impl Ends {
+impl GeneratorSpec {
     fn ethernet(&self) -> EthernetHeader {
         let (destination, source) = (self.destination_mac, self.source_mac);
         EthernetHeader { destination, source, vlan: self.vlan, ethertype: self.ip().ethertype() }
@@ -49,7 +38,8 @@ impl Ends {
 
     /// Returns all headers before the payload of a datagram of `udp_len` bytes, without source port and UDP checksum.
     pub(super) fn headers(&self, udp_len: u16) -> Vec<u8> {
-        let (mut bytes, ip_at, udp_at) = (vec![0; self.headers_bytes()], self.ip_at(), self.udp_at());
+        let (mut bytes, ip_at, udp_at) =
+            (vec![0; self.headers_bytes() as usize], self.ip_at(), self.udp_at());
         let udp = UdpHeader { source: 0, destination: PORT_DISCARD };
         let written = [
             self.ethernet().write(&mut bytes),
@@ -61,13 +51,13 @@ impl Ends {
     }
 
     /// Returns the bytes before the payload.
-    pub(super) fn headers_bytes(&self) -> usize {
-        self.udp_at() + UDP_BYTES
+    pub fn headers_bytes(&self) -> u32 {
+        (self.udp_at() + UDP_BYTES) as u32
     }
 
     /// Returns the bytes of the shortest frame that has room for a stamp; Ethernet's least is 60.
-    pub(super) fn shortest_bytes(&self) -> u32 {
-        (self.headers_bytes() + STAMP_BYTES).max(60) as u32
+    pub fn shortest_bytes(&self) -> u32 {
+        (self.headers_bytes() + STAMP_BYTES as u32).max(60)
     }
 }
 
@@ -81,17 +71,17 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Makes that of frames of `len_bytes`, from [`Ends::shortest_bytes`] to below 64 KiB.
-    pub(super) fn new(ends: &Ends, len_bytes: u32) -> Self {
-        let udp_at = ends.udp_at();
+    /// Makes that of frames of `len_bytes`, from [`GeneratorSpec::shortest_bytes`] to below 64 KiB.
+    pub(super) fn new(spec: &GeneratorSpec, len_bytes: u32) -> Self {
+        let udp_at = spec.udp_at();
         let udp_len = len_bytes as u16 - udp_at as u16;
-        let mut bytes = ends.headers(udp_len);
+        let mut bytes = spec.headers(udp_len);
         bytes.reserve_exact(len_bytes as usize - bytes.len());
         bytes.extend(MAGIC);
         bytes.extend([0; STAMP_BYTES - MAGIC.len()]);
         let filler = (0..len_bytes as usize - bytes.len()).map(|at| at as u8);
         bytes.extend(filler);
-        let sum = ends.pseudo_sum(udp_len) + checksum::sum(&bytes[udp_at..]);
+        let sum = spec.pseudo_sum(udp_len) + checksum::sum(&bytes[udp_at..]);
         Self { bytes: bytes.into(), udp_at, sum: u64::from(fold(sum)) }
     }
 

@@ -1,6 +1,8 @@
 //! Tools around devices and paths: one binary, since each links anew.
 
 mod fault;
+mod forward;
 mod gso;
 mod pacing;
+mod traffic;
 mod virtio_echo;

@@ -4,3 +4,4 @@ mod by_hand;
 mod flow;
 mod path;
 mod rig;
+mod spec;

@@ -1,7 +1,8 @@
-use super::super::stamp_of;
-use super::*;
+//! Generated packets: checksums, stamps, flows, lengths, and specifications that cannot be.
+
 use std::collections::HashSet;
 use wharf_packet::checksum::{fold, sum};
+use wharf_tools::traffic::{GeneratorError, GeneratorSpec, Position, Sizes, Source, stamp_of};
 
 fn ipv6() -> GeneratorSpec {
     let [source, destination] = ["2001:db8::1", "2001:db8::2"].map(|address| address.parse().unwrap());
