@@ -1,7 +1,7 @@
 //! Experiments: each has a file of parameters, and makes rows beside published ones.
 //!
-//! To add one: a file here that implements [`Experiment`], its parameters in `parameters/NAME.toml`, and a
-//! line in [`all`].
+//! To add one: a file here with an [`Experiment`], its parameters in `parameters/NAME.toml`, and a line in
+//! [`all`].
 
 mod batching;
 mod bench;
@@ -22,7 +22,7 @@ mod settings;
 pub mod sweep;
 mod tx_napi;
 
-pub use bench::{Bench, Experiment, World};
+pub use bench::{Bench, Experiment, Run, World};
 pub use error::LabError;
 pub use parameters::{Allowed, Parameter, Parameters};
 pub use request::{Report, Request};
@@ -33,17 +33,17 @@ pub use wharf_plan::nics::Mark;
 use wharf_sim::RunError;
 
 /// Returns all experiments.
-pub fn all() -> &'static [&'static dyn Experiment] {
+pub fn all() -> &'static [Experiment] {
     &[
-        &batching::BatchingApi,
-        &bql::Limit,
-        &bulk::Bulk,
-        &drops::Drops,
-        &fairness::Fairness,
-        &hol::Hol,
-        &pages::Pages,
-        &pcie::Pcie,
-        &tx_napi::TxNapi,
+        batching::EXPERIMENT,
+        bql::EXPERIMENT,
+        bulk::EXPERIMENT,
+        drops::EXPERIMENT,
+        fairness::EXPERIMENT,
+        hol::EXPERIMENT,
+        pages::EXPERIMENT,
+        pcie::EXPERIMENT,
+        tx_napi::EXPERIMENT,
     ]
 }
 
@@ -51,18 +51,27 @@ pub fn all() -> &'static [&'static dyn Experiment] {
 ///
 /// # Errors
 /// [`LabError::Experiment`]: there is none.
-pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {
-    let there = || all().iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ");
-    let found = all().iter().find(|experiment| experiment.name() == name);
-    found.copied().ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })
+pub fn named(name: &str) -> Result<&'static Experiment, LabError> {
+    let there = || all().iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ");
+    let found = all().iter().find(|experiment| experiment.name == name);
+    found.ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })
 }
 
 /// Returns the parameters of `experiment` in `world`, as in its file.
 ///
 /// # Errors
-/// [`LabError::File`].
-pub fn parameters_of(experiment: &dyn Experiment, world: World) -> Result<Parameters, LabError> {
-    Parameters::read(experiment.name(), experiment.parameters(world))
+/// [`LabError::World`], [`LabError::File`].
+pub fn parameters_of(experiment: &Experiment, world: World) -> Result<Parameters, LabError> {
+    Parameters::read(experiment.name, in_world(experiment, world)?.0)
+}
+
+/// Returns the file of parameters and the run of `experiment` in `world`.
+fn in_world(experiment: &Experiment, world: World) -> Result<(&'static str, Run), LabError> {
+    let found = experiment.worlds.iter().find(|part| part.0 == world).map(|part| (part.1, part.2));
+    found.ok_or_else(|| {
+        let there = experiment.worlds().iter().map(World::to_string).collect::<Vec<_>>().join(", ");
+        LabError::World { experiment: experiment.name, world, there }
+    })
 }
 
 /// Runs the experiment asked for. Tells `say` the current run several times a second; `say` returns false to
@@ -88,29 +97,25 @@ pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repor
         series: Vec::new(),
         say,
     };
-    let interrupted = match experiment.run(&mut bench) {
+    let interrupted = match in_world(experiment, world)?.1(&mut bench) {
         Err(LabError::Run { source: RunError::Interrupted, .. } | LabError::Interrupted) => true,
         done => done.map(|()| false)?,
     };
     let Bench { packets, rows, series, .. } = bench;
-    let experiment = experiment.name();
+    let experiment = experiment.name;
     Ok(Report { experiment, world, seed, parameters, rows, series, interrupted, packets })
 }
 
 /// Returns the world in which `experiment` is to run.
-fn world_of(experiment: &dyn Experiment, request: &Request) -> Result<World, LabError> {
-    let worlds = experiment.worlds();
-    let world = request.world.or(worlds.first().copied()).unwrap_or(World::Model);
-    if !worlds.contains(&world) {
-        let there = worlds.iter().map(World::to_string).collect::<Vec<_>>().join(", ");
-        return Err(LabError::World { experiment: experiment.name(), world, there });
-    }
+fn world_of(experiment: &Experiment, request: &Request) -> Result<World, LabError> {
+    let world = request.world.unwrap_or(experiment.worlds[0].0);
+    in_world(experiment, world)?;
     let is_host = !request.threads.is_empty() || request.duration_ns.is_some();
     if is_host && world == World::Model {
         return Err(LabError::NotHost);
     }
-    if !request.threads.is_empty() && !experiment.has_threads() {
-        return Err(LabError::Threads(experiment.name()));
+    if !request.threads.is_empty() && !experiment.has_threads {
+        return Err(LabError::Threads(experiment.name));
     }
     Ok(world)
 }

@@ -13,7 +13,7 @@ use wharf_lab::experiment::{self, Experiment, LabError, Parameter, Parameters, W
 struct Entry {
     name: &'static str,
     what: &'static str,
-    worlds: &'static [World],
+    worlds: Vec<World>,
     /// The parameters, by world and by name.
     parameters: BTreeMap<String, BTreeMap<String, Shown>>,
 }
@@ -29,10 +29,10 @@ struct Shown {
 pub(super) fn list(args: &LabListArgs) -> anyhow::Result<()> {
     let experiments = match &args.name {
         Some(name) => vec![experiment::named(name).map_err(usage)?],
-        None => experiment::all().to_vec(),
+        None => experiment::all().iter().collect(),
     };
     if args.json {
-        let entries = experiments.iter().map(|one| entry(*one)).collect::<Result<Vec<_>, _>>()?;
+        let entries = experiments.iter().map(|one| entry(one)).collect::<Result<Vec<_>, _>>()?;
         return print_json(&json!({ "experiments": entries }));
     }
     let listed = listed(&experiments);
@@ -42,7 +42,7 @@ pub(super) fn list(args: &LabListArgs) -> anyhow::Result<()> {
     }
 }
 
-fn entry(experiment: &'static dyn Experiment) -> Result<Entry, LabError> {
+fn entry(experiment: &'static Experiment) -> Result<Entry, LabError> {
     let shown = |(key, parameter): (&str, &Parameter)| {
         let allowed = parameter.allowed.to_string();
         (key.to_string(), Shown { parameter: parameter.clone(), allowed })
@@ -52,15 +52,15 @@ fn entry(experiment: &'static dyn Experiment) -> Result<Entry, LabError> {
         Ok((world.to_string(), parameters.iter().map(shown).collect()))
     };
     let parameters = experiment.worlds().iter().map(of).collect::<Result<_, LabError>>()?;
-    let (name, what, worlds) = (experiment.name(), experiment.what(), experiment.worlds());
+    let (name, what, worlds) = (experiment.name, experiment.what, experiment.worlds());
     Ok(Entry { name, what, worlds, parameters })
 }
 
-fn listed(experiments: &[&'static dyn Experiment]) -> String {
+fn listed(experiments: &[&'static Experiment]) -> String {
     let mut lines = left_aligned(&["experiment", "worlds", "what it shows"]);
     experiments.iter().for_each(|experiment| {
         let worlds = experiment.worlds().iter().map(World::to_string).collect::<Vec<_>>().join(", ");
-        lines.add_row([experiment.name(), &worlds, experiment.what()]);
+        lines.add_row([experiment.name, &worlds, experiment.what]);
     });
     text(&lines)
 }
@@ -72,13 +72,11 @@ fn left_aligned(heads: &[&str]) -> comfy_table::Table {
 }
 
 /// Returns the parameters that `--set` can change, a table for each world.
-fn parameters(experiment: &dyn Experiment) -> Result<String, LabError> {
+fn parameters(experiment: &Experiment) -> Result<String, LabError> {
     let of = |&world: &World| {
         let parameters = experiment::parameters_of(experiment, world)?;
-        let title = format!(
-            "Parameters of {} in world {world}, to be changed by --set KEY=VALUE:",
-            experiment.name()
-        );
+        let title =
+            format!("Parameters of {} in world {world}, to be changed by --set KEY=VALUE:", experiment.name);
         Ok(format!("{title}\n\n{}", parameters_table(&parameters)))
     };
     Ok(experiment.worlds().iter().map(of).collect::<Result<Vec<_>, LabError>>()?.join("\n\n"))

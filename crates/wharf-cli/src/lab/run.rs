@@ -71,9 +71,9 @@ fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
     }
     let world = world.unwrap_or(World::Model);
     let there = experiment::all().iter().filter(|experiment| experiment.worlds().contains(&world));
-    let one = |experiment: &&dyn experiment::Experiment| {
-        let mut request = request(args, experiment.name(), Some(world));
-        if !experiment.has_threads() {
+    let one = |experiment: &experiment::Experiment| {
+        let mut request = request(args, experiment.name, Some(world));
+        if !experiment.has_threads {
             request.threads.clear();
         }
         request
@@ -112,7 +112,7 @@ fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Sect
     for (request, result) in requests.iter().zip(results) {
         let Some(result) = result else { continue };
         let report = result.map_err(|error| if error.is_usage() { usage(error) } else { error.into() })?;
-        let what = experiment::named(&request.name).map_or("", |experiment| experiment.what());
+        let what = experiment::named(&request.name).map_or("", |experiment| experiment.what);
         let command = Request { world: Some(report.world), ..request.clone() }.command();
         sections.push(Section { report, what, command });
     }

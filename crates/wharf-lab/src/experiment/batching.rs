@@ -40,26 +40,12 @@
 mod model;
 mod rows;
 
-use super::{Bench, Experiment, LabError, World};
+use super::{Experiment, World};
 
 /// The experiment.
-#[derive(Debug)]
-pub(super) struct BatchingApi;
-
-impl Experiment for BatchingApi {
-    fn name(&self) -> &'static str {
-        "batching"
-    }
-
-    fn what(&self) -> &'static str {
-        "several packets in one call of the driver, 1 to 64 processes: bandwidth, processor time per byte (2007)"
-    }
-
-    fn parameters(&self, _: World) -> &'static str {
-        include_str!("../../parameters/batching.toml")
-    }
-
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        rows::run(bench)
-    }
-}
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "batching",
+    what: "several packets in one call of the driver, 1 to 64 processes: bandwidth, processor time per byte (2007)",
+    has_threads: true,
+    worlds: &[(World::Model, include_str!("../../parameters/batching.toml"), rows::run)],
+};

@@ -22,37 +22,32 @@ impl std::fmt::Display for World {
     }
 }
 
+/// A run of an experiment, row by row.
+pub type Run = fn(&mut Bench<'_>) -> Result<(), LabError>;
+
 /// An experiment of the lab.
-pub trait Experiment: Sync {
-    /// Returns its name on the command line.
-    fn name(&self) -> &'static str;
-
-    /// Returns its one-line description.
-    fn what(&self) -> &'static str;
-
-    /// Returns the worlds in which it can run, the default first.
-    fn worlds(&self) -> &'static [World] {
-        &[World::Model]
-    }
-
+#[derive(Debug)]
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its one-line description.
+    pub what: &'static str,
     /// True if the number of threads in world host can be chosen.
-    fn has_threads(&self) -> bool {
-        true
+    pub has_threads: bool,
+    /// The worlds in which it can run, the default first, each with its file of parameters and its run.
+    pub worlds: &'static [(World, &'static str, Run)],
+}
+
+impl Experiment {
+    /// Returns the worlds in which it can run, the default first.
+    pub fn worlds(&self) -> Vec<World> {
+        self.worlds.iter().map(|&(world, ..)| world).collect()
     }
-
-    /// Returns its file of parameters in `world`.
-    fn parameters(&self, world: World) -> &'static str;
-
-    /// Runs it, row by row.
-    ///
-    /// # Errors
-    /// [`LabError`].
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError>;
 }
 
 /// The settings of a run, and its reports so far.
 pub struct Bench<'a> {
-    /// The world: one of [`Experiment::worlds`].
+    /// The world: one of the experiment's.
     pub world: World,
     /// The parameters.
     pub parameters: &'a Parameters,

@@ -7,10 +7,6 @@
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
 use crate::models::bql_wire::{self, Outcome, Phase, Setup};
 
-/// The experiment.
-#[derive(Debug)]
-pub(super) struct Limit;
-
 const LIMIT_END: (&str, &str) = ("limit_at_end", "bytes");
 const INSIDE: (&str, &str) = ("in_nic_mean", "bytes");
 const P50: (&str, &str) = ("delay_p50", "ms");
@@ -22,35 +18,29 @@ const CHANGES: (&str, &str) = ("time_to_half_limit", "ms");
 /// Most points of a line in a picture.
 const POINTS_MAX: usize = 400;
 
-impl Experiment for Limit {
-    fn name(&self) -> &'static str {
-        "bql"
-    }
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "bql",
+    what: "the byte limit on a wire that changes its speed: limit over time, delay in the NIC with and without",
+    has_threads: true,
+    worlds: &[(World::Model, include_str!("../../parameters/bql.toml"), run)],
+};
 
-    fn what(&self) -> &'static str {
-        "the byte limit on a wire that changes its speed: limit over time, delay in the NIC with and without"
-    }
-
-    fn parameters(&self, _: World) -> &'static str {
-        include_str!("../../parameters/bql.toml")
-    }
-
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        for limited in [true, false] {
-            let name = if limited { "bql=on" } else { "bql=off" };
-            let setup = setup(bench.parameters, limited, bench.seed)?;
-            let phases = setup.phases.clone();
-            let outcome = bql_wire::run(setup, &mut || bench.goes_on(name));
-            let outcome = outcome.map_err(|source| LabError::Run { run: name.into(), source })?;
-            bench.packets += outcome.packets_in_all;
-            for (at, (phase, &(wire_ps, _))) in outcome.phases.iter().zip(&phases).enumerate() {
-                let label = format!("{name}/{}:{}", at + 1, speed(wire_ps));
-                bench.rows.extend(rows(&label, phase, limited));
-            }
-            bench.series.extend(series(name, &outcome, limited));
+fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    for limited in [true, false] {
+        let name = if limited { "bql=on" } else { "bql=off" };
+        let setup = setup(bench.parameters, limited, bench.seed)?;
+        let phases = setup.phases.clone();
+        let outcome = bql_wire::run(setup, &mut || bench.goes_on(name));
+        let outcome = outcome.map_err(|source| LabError::Run { run: name.into(), source })?;
+        bench.packets += outcome.packets_in_all;
+        for (at, (phase, &(wire_ps, _))) in outcome.phases.iter().zip(&phases).enumerate() {
+            let label = format!("{name}/{}:{}", at + 1, speed(wire_ps));
+            bench.rows.extend(rows(&label, phase, limited));
         }
-        Ok(())
+        bench.series.extend(series(name, &outcome, limited));
     }
+    Ok(())
 }
 
 /// Returns a speed in words.

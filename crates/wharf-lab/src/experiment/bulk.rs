@@ -12,10 +12,6 @@ use wharf_core::owner::Policy;
 use wharf_sim::engine::lock::LockKind;
 use wharf_sim::nic::simple::{self, Simple};
 
-/// The experiment.
-#[derive(Debug)]
-pub(super) struct Bulk;
-
 const MPPS: (&str, &str) = ("mpps", "Mpps");
 const PER_DOORBELL: (&str, &str) = ("packets_per_doorbell", "packets");
 const LOCK_SHARE: (&str, &str) = ("spinlock_share", "percent of busy time");
@@ -24,29 +20,23 @@ const SYSTEM: (&str, &str) = ("sys", "percent of all time");
 const SOFT: (&str, &str) = ("soft", "percent of all time");
 const IDLE: (&str, &str) = ("idle", "percent of all time");
 
-impl Experiment for Bulk {
-    fn name(&self) -> &'static str {
-        "bulk"
-    }
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "bulk",
+    what: "bulk dequeue on 10 Gbit/s in 2014: doorbells, spin locks, processor time, without and with",
+    has_threads: true,
+    worlds: &[(World::Model, include_str!("../../parameters/bulk.toml"), run)],
+};
 
-    fn what(&self) -> &'static str {
-        "bulk dequeue on 10 Gbit/s in 2014: doorbells, spin locks, processor time, without and with"
-    }
-
-    fn parameters(&self, _: World) -> &'static str {
-        include_str!("../../parameters/bulk.toml")
-    }
-
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        // Each stream of a queue needs room for at least one packet.
-        let (cpus, streams) = (bench.parameters.get("cpus")?, bench.parameters.get("streams")?);
-        bench.parameters.at_least("qdisc_packets", streams.div_ceil(cpus))?;
-        trafgen(bench)?;
-        capacity(bench)?;
-        stream(bench, Senders::Tcp, "tcp_stream_spinlock_cpu_saved_percent")?;
-        stream(bench, Senders::Udps, "udp_stream_spinlock_cpu_saved_percent")?;
-        processor_time(bench)
-    }
+fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    // Each stream of a queue needs room for at least one packet.
+    let (cpus, streams) = (bench.parameters.get("cpus")?, bench.parameters.get("streams")?);
+    bench.parameters.at_least("qdisc_packets", streams.div_ceil(cpus))?;
+    trafgen(bench)?;
+    capacity(bench)?;
+    stream(bench, Senders::Tcp, "tcp_stream_spinlock_cpu_saved_percent")?;
+    stream(bench, Senders::Udps, "udp_stream_spinlock_cpu_saved_percent")?;
+    processor_time(bench)
 }
 
 /// The senders.

@@ -19,37 +19,23 @@ use super::{Bench, Experiment, LabError, Row, RowKind, World};
 use run::{Measurement, Rig};
 
 /// The experiment.
-#[derive(Debug)]
-pub(super) struct Drops;
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "drops",
+    what: "a full queue: drops at the tail, or senders that wait in turn; throughput, waits, order of service (2011)",
+    has_threads: true,
+    worlds: &[(World::Host, include_str!("../../parameters/drops.toml"), run)],
+};
 
-impl Experiment for Drops {
-    fn name(&self) -> &'static str {
-        "drops"
-    }
-
-    fn what(&self) -> &'static str {
-        "a full queue: drops at the tail, or senders that wait in turn; throughput, waits, order of service (2011)"
-    }
-
-    fn worlds(&self) -> &'static [World] {
-        &[World::Host]
-    }
-
-    fn parameters(&self, _: World) -> &'static str {
-        include_str!("../../parameters/drops.toml")
-    }
-
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        let rig = Rig::new(bench)?;
-        let threads = if bench.threads.is_empty() { &[4] } else { bench.threads };
-        for device in [Device::Wire, Device::Null, Device::As2011] {
-            for &threads in threads {
-                let runs = rounds(&rig, device, threads, bench)?;
-                bench.rows.extend(rows(device, threads, &runs)?);
-            }
+fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    let rig = Rig::new(bench)?;
+    let threads = if bench.threads.is_empty() { &[4] } else { bench.threads };
+    for device in [Device::Wire, Device::Null, Device::As2011] {
+        for &threads in threads {
+            let runs = rounds(&rig, device, threads, bench)?;
+            bench.rows.extend(rows(device, threads, &runs)?);
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The devices.

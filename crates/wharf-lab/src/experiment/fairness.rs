@@ -14,36 +14,15 @@ mod paths;
 mod processor;
 mod rounds;
 
-use super::{Bench, Experiment, LabError, World};
+use super::{Experiment, World};
 
 /// The experiment.
-#[derive(Debug)]
-pub(super) struct Fairness;
-
-impl Experiment for Fairness {
-    fn name(&self) -> &'static str {
-        "fairness"
-    }
-
-    fn what(&self) -> &'static str {
-        "many senders, one queue: enqueue disciplines and owner policies, who sends and who drains (2011)"
-    }
-
-    fn worlds(&self) -> &'static [World] {
-        &[World::Model, World::Host]
-    }
-
-    fn parameters(&self, world: World) -> &'static str {
-        match world {
-            World::Model => include_str!("../../parameters/fairness.toml"),
-            World::Host => include_str!("../../parameters/fairness-host.toml"),
-        }
-    }
-
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        match bench.world {
-            World::Model => model::run(bench),
-            World::Host => host::run(bench),
-        }
-    }
-}
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fairness",
+    what: "many senders, one queue: enqueue disciplines and owner policies, who sends and who drains (2011)",
+    has_threads: true,
+    worlds: &[
+        (World::Model, include_str!("../../parameters/fairness.toml"), model::run),
+        (World::Host, include_str!("../../parameters/fairness-host.toml"), host::run),
+    ],
+};

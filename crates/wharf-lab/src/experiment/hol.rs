@@ -43,10 +43,6 @@ use crate::models::linux_tcp_host::{self, Offload, Outcome, Setup};
 use std::cmp::Ordering;
 use wharf_sim::flows::tcp::{Rules, Truesize};
 
-/// The experiment.
-#[derive(Debug)]
-pub(super) struct Hol;
-
 const LEAST: (&str, &str) = ("delay_least", "ms");
 const MOST: (&str, &str) = ("delay_most", "ms");
 const MEAN: (&str, &str) = ("delay_mean", "ms");
@@ -56,37 +52,30 @@ const KPPS: (&str, &str) = ("rate", "kpps");
 const LIMIT: (&str, &str) = ("byte_limit_mean", "bytes");
 const PER_BULK: (&str, &str) = ("super_packets_per_bulk", "super-packets");
 
-impl Experiment for Hol {
-    fn name(&self) -> &'static str {
-        "hol"
-    }
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "hol",
+    what: "a priority packet behind super-packets in bulks: its delay on 10 Gbit/s and 100 Mbit/s, requeues (2014)",
+    has_threads: true,
+    worlds: &[(World::Model, include_str!("../../parameters/hol.toml"), run)],
+};
 
-    fn what(&self) -> &'static str {
-        "a priority packet behind super-packets in bulks: its delay on 10 Gbit/s and 100 Mbit/s, requeues (2014)"
+fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    for wire in [Wire::Fast, Wire::Slow] {
+        let on = Case { wire, offload: Offload::Gso, ..TSO };
+        let off = one(bench, Case { bulk: false, ..on })?;
+        let on = one(bench, on)?;
+        rows(bench, wire, &off, &on)?;
     }
-
-    fn parameters(&self, _: World) -> &'static str {
-        include_str!("../../parameters/hol.toml")
-    }
-
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        for wire in [Wire::Fast, Wire::Slow] {
-            let on = Case { wire, offload: Offload::Gso, ..TSO };
-            let off = one(bench, Case { bulk: false, ..on })?;
-            let on = one(bench, on)?;
-            rows(bench, wire, &off, &on)?;
-        }
-        let tso = one(bench, TSO)?;
-        let published = figure("bulk_gso.tso_requeues_per_s")?;
-        let row = tso.row(REQUEUES, tso.requeues()).beside(published);
-        let row =
-            within_3(row, published).saying("the window keeps the qdisc filled, which hangs on its size");
-        bench.rows.extend([row, tso.row(PER_BULK, tso.per_bulk())]);
-        let short = one(bench, Case { window: "peer_window_short_bytes", ..TSO })?;
-        let says = "as above, with a window that does not quite fill the qdisc";
-        bench.rows.push(short.row(REQUEUES, short.requeues()).saying(says));
-        Ok(())
-    }
+    let tso = one(bench, TSO)?;
+    let published = figure("bulk_gso.tso_requeues_per_s")?;
+    let row = tso.row(REQUEUES, tso.requeues()).beside(published);
+    let row = within_3(row, published).saying("the window keeps the qdisc filled, which hangs on its size");
+    bench.rows.extend([row, tso.row(PER_BULK, tso.per_bulk())]);
+    let short = one(bench, Case { window: "peer_window_short_bytes", ..TSO })?;
+    let says = "as above, with a window that does not quite fill the qdisc";
+    bench.rows.push(short.row(REQUEUES, short.requeues()).saying(says));
+    Ok(())
 }
 
 /// The wire.

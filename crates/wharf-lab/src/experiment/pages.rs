@@ -6,11 +6,7 @@ mod host;
 mod model;
 mod workload;
 
-use super::{Bench, Experiment, LabError, World};
-
-/// The experiment.
-#[derive(Debug)]
-pub(super) struct Pages;
+use super::{Experiment, World};
 
 const MPPS: (&str, &str) = ("mpps", "Mpps");
 const OF_ALLOCATOR: (&str, &str) = ("mpps_of_allocator", "times");
@@ -22,30 +18,13 @@ const LOCKS: (&str, &str) = ("locks", "per thousand allocations");
 const RETURNS: (&str, &str) = ("remote_returns", "percent of frees");
 const BLOCKED: (&str, &str) = ("head_blocked", "percent of allocations");
 
-impl Experiment for Pages {
-    fn name(&self) -> &'static str {
-        "pages"
-    }
-
-    fn what(&self) -> &'static str {
-        "pages taken on one processor and freed on another: pool policies, spinning, packets per second"
-    }
-
-    fn worlds(&self) -> &'static [World] {
-        &[World::Model, World::Host]
-    }
-
-    fn parameters(&self, world: World) -> &'static str {
-        match world {
-            World::Model => include_str!("../../parameters/pages.toml"),
-            World::Host => include_str!("../../parameters/pages-host.toml"),
-        }
-    }
-
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        match bench.world {
-            World::Model => model::run(bench),
-            World::Host => host::run(bench),
-        }
-    }
-}
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "pages",
+    what: "pages taken on one processor and freed on another: pool policies, spinning, packets per second",
+    has_threads: true,
+    worlds: &[
+        (World::Model, include_str!("../../parameters/pages.toml"), model::run),
+        (World::Host, include_str!("../../parameters/pages-host.toml"), host::run),
+    ],
+};

@@ -17,10 +17,6 @@ use super::{Bench, Experiment, LabError, Row, World};
 use case::{Case, Descriptors, Inline, Work};
 use measurement::Measurement;
 
-/// The experiment.
-#[derive(Debug)]
-pub(super) struct Pcie;
-
 const MPPS: (&str, &str) = ("mpps", "Mpps");
 const GBPS: (&str, &str) = ("gbps", "Gbit/s of frames");
 const TO_NIC: (&str, &str) = ("to_nic", "bytes on the bus per packet");
@@ -30,26 +26,20 @@ const BUSIER: (&str, &str) = ("busier_way", "percent of the bus");
 const TO_NIC_SHARE: (&str, &str) = ("to_nic_share", "percent of the bus");
 const TO_NIC_SHARE_SAVED: (&str, &str) = ("to_nic_share_saved", "percent of it");
 
-impl Experiment for Pcie {
-    fn name(&self) -> &'static str {
-        "pcie"
-    }
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "pcie",
+    what: "small packets on PCI Express, ConnectX-5: compressed completions, multi-packet entries, inlining",
+    has_threads: true,
+    worlds: &[(World::Model, include_str!("../../parameters/pcie.toml"), run)],
+};
 
-    fn what(&self) -> &'static str {
-        "small packets on PCI Express, ConnectX-5: compressed completions, multi-packet entries, inlining"
+fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    for part in [drop, send_back, redirect, sessions, mixed, sockets, stack] {
+        let rows = part(bench)?;
+        bench.rows.extend(rows);
     }
-
-    fn parameters(&self, _: World) -> &'static str {
-        include_str!("../../parameters/pcie.toml")
-    }
-
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        for part in [drop, send_back, redirect, sessions, mixed, sockets, stack] {
-            let rows = part(bench)?;
-            bench.rows.extend(rows);
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 const SESSIONS: &str = "hangs on when sessions end, which is assumed: wharf plan has its best case of 64";

@@ -3,7 +3,7 @@
 //! In world model each point is a pure function of its parameters, so points can be run on any machine, in
 //! any order, and again.
 
-use super::{LabError, Parameters, Report, Request, World, named, run, world_of};
+use super::{LabError, Parameters, Report, Request, World, named, parameters_of, run, world_of};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -117,7 +117,7 @@ impl Point {
     pub fn identity(&self) -> Result<Identity, LabError> {
         let experiment = named(&self.request.name)?;
         let world = world_of(experiment, &self.request)?;
-        let mut parameters = Parameters::read(experiment.name(), experiment.parameters(world))?;
+        let mut parameters = parameters_of(experiment, world)?;
         let mut set = BTreeMap::new();
         for assignment in &self.request.set {
             parameters.set(assignment)?;
@@ -125,13 +125,7 @@ impl Point {
             set.insert(key.to_string(), parameters.get(key)?);
         }
         let fingerprint = fingerprint(&parameters, &self.request);
-        Ok(Identity {
-            experiment: experiment.name().into(),
-            world,
-            seed: self.request.seed,
-            set,
-            fingerprint,
-        })
+        Ok(Identity { experiment: experiment.name.into(), world, seed: self.request.seed, set, fingerprint })
     }
 }
 

@@ -8,40 +8,15 @@
 mod host;
 mod model;
 
-use super::{Bench, Experiment, LabError, World};
+use super::{Experiment, World};
 
 /// The experiment.
-#[derive(Debug)]
-pub(super) struct TxNapi;
-
-impl Experiment for TxNapi {
-    fn name(&self) -> &'static str {
-        "tx-napi"
-    }
-
-    fn what(&self) -> &'static str {
-        "a virtual machine's transmit completions: freed at the next transmit, by a timer, or by NAPI (2017)"
-    }
-
-    fn worlds(&self) -> &'static [World] {
-        &[World::Model, World::Host]
-    }
-
-    fn has_threads(&self) -> bool {
-        false
-    }
-
-    fn parameters(&self, world: World) -> &'static str {
-        match world {
-            World::Model => include_str!("../../parameters/tx-napi.toml"),
-            World::Host => include_str!("../../parameters/tx-napi-host.toml"),
-        }
-    }
-
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        match bench.world {
-            World::Model => model::run(bench),
-            World::Host => host::run(bench),
-        }
-    }
-}
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tx-napi",
+    what: "a virtual machine's transmit completions: freed at the next transmit, by a timer, or by NAPI (2017)",
+    has_threads: false,
+    worlds: &[
+        (World::Model, include_str!("../../parameters/tx-napi.toml"), model::run),
+        (World::Host, include_str!("../../parameters/tx-napi-host.toml"), host::run),
+    ],
+};

@@ -16,8 +16,7 @@ mod message;
 mod rig;
 
 use super::super::published::figure;
-use super::{Bench, LabError};
-use crate::experiment::{Row, RowKind};
+use crate::experiment::{Bench, LabError, Row, RowKind};
 use load::{FLOWS, Load, Work};
 use machine::Measurement;
 use rig::Rig;
