@@ -6,7 +6,7 @@
 //!
 //! [`fabric`] is the bus with its transfers in flight, and [`ring`] a queue that a driver fills. [`send`] and
 //! [`receive`] are the halves of the hardware, generic over the layout of descriptors. [`port`] joins them.
-//! [`cx5`] is a ConnectX-5. [`queue_pair`] is a driver for rings whose descriptors name a buffer each.
+//! [`cx5`] is a ConnectX-5.
 //! [`simple`] is a transmit-only NIC without a bus.
 
 pub mod buffers;
@@ -15,7 +15,6 @@ pub mod fabric;
 pub mod host_memory;
 pub mod machine;
 pub mod port;
-pub mod queue_pair;
 pub mod receive;
 pub mod ring;
 pub mod send;

@@ -15,11 +15,6 @@ pub(super) struct TestBed {
 }
 
 impl TestBed {
-    /// Creates a test bed with `frames`, one packet each.
-    pub(super) fn new(frames: u32, frame_bytes: u32) -> Result<Self, PoolError> {
-        Self::with_granule(frames, frame_bytes, frame_bytes)
-    }
-
     /// Creates a test bed with `frames`, in which packets may begin every `granule_bytes`.
     pub(super) fn with_granule(frames: u32, frame_bytes: u32, granule_bytes: u32) -> Result<Self, PoolError> {
         let clock = Arc::new(VirtualClock::default());

@@ -13,11 +13,10 @@ use wharf_sim::nic::cx5::compress::{CompletionWriter, Compress};
 use wharf_sim::nic::cx5::driver::{Driver, Spec};
 use wharf_sim::nic::cx5::formats::{Descriptors, Entries};
 use wharf_sim::nic::cx5::half::{self, Single};
-use wharf_sim::nic::cx5::slim::{self, Slim, SlimEntries};
+use wharf_sim::nic::cx5::slim::{Slim, SlimEntries};
 use wharf_sim::nic::cx5::striding::{self, STRIDE_BYTES, Strides, Striding};
 use wharf_sim::nic::host_memory::{Doorbell, HostMemory, SharedMemory, open};
 use wharf_sim::nic::port::{Arrivals, Port, PortCosts};
-use wharf_sim::nic::queue_pair::Pair;
 use wharf_sim::nic::receive::{ReceiveCosts, ReceiveFormat};
 use wharf_sim::nic::send::{SendCosts, SendFormat};
 
@@ -218,7 +217,7 @@ fn single(script: Script<'_>, multi: bool) -> Seen {
     let received = CompletionWriter::new(queues.receive.completions, compress);
     let receives = Descriptors::new(received, 0, queues.receive.record);
     let sends = Entries::new(CompletionWriter::new(queues.sent, None), 0);
-    Rig::new(at, driver, (queues.send_ring(), sends), (queues.receive.ring, receives)).go(script)
+    Rig::new(at, driver, (queues.send, sends), (queues.receive.ring, receives)).go(script)
 }
 
 fn strides(script: Script<'_>) -> Seen {
@@ -229,14 +228,13 @@ fn strides(script: Script<'_>) -> Seen {
     let received = CompletionWriter::new(queues.receive.completions, compress);
     let receives = Strides::new(received, 0, queues.receive.record);
     let sends = Entries::new(CompletionWriter::new(queues.sent, None), 0);
-    Rig::new(at, driver, (queues.send_ring(), sends), (queues.receive.ring, receives)).go(script)
+    Rig::new(at, driver, (queues.send, sends), (queues.receive.ring, receives)).go(script)
 }
 
 fn slim(script: Script<'_>) -> Seen {
     let at = place(2048, 2048);
-    let queues = slim::Queues::allocate(6, &mut open(&at.1));
-    let rings = Slim::new(queues, &mut open(&at.1)).unwrap();
-    let driver = Pair::new("slim", 0, rings, &at.1, at.2, 1522);
+    let driver = Driver::<Single<16>, Slim>::new(0, &cx5_spec(false), &at.1, at.2).unwrap();
+    let queues = *driver.queues();
     let received = CompletionWriter::new(queues.receive.completions, None);
     let receives = Descriptors::new(received, 0, queues.receive.record);
     let sends = SlimEntries::new(CompletionWriter::new(queues.sent, None), 0);

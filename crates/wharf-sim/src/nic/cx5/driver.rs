@@ -1,11 +1,12 @@
-//! The driver: one send queue and one receive queue, with their completion queues.
+//! The driver: one send queue and one receive queue, with their completion queues. [`SendHalf`] and
+//! [`ReceiveHalf`] write and read the descriptors.
 
 use super::completion::Opcode;
 use super::compress::CompletionRing;
 use super::expand::CompletionReader;
 use super::half::{self, ReceiveError, ReceiveHalf, ReceiveQueues, Surroundings};
 use super::segment::{BLOCK_BYTES, Ethernet, Pointer};
-use super::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
+use super::write::{EntryWriter, Mode, NotOutstanding, Outgoing, SendRing, WriteError};
 use crate::nic::buffers::{Buffers, number_of};
 use crate::nic::host_memory::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
 use crate::nic::ring::Ring;
@@ -20,8 +21,6 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// A doorbell: the control segment's first eight bytes (`mlx5_write64`).
 const DOORBELL_BYTES: u64 = 8;
-/// Buffers posted at a time.
-pub(super) const POST: usize = 32;
 /// The key of all memory.
 pub(super) const KEY: u32 = 0x1000;
 
@@ -44,22 +43,85 @@ pub struct Spec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queues {
     /// Send queue.
-    pub send: SendRing,
+    pub send: Ring,
     /// Its completions.
     pub sent: CompletionRing,
     /// Receive queue.
     pub receive: ReceiveQueues,
 }
 
+/// A sending half: the writer of a send queue.
+pub trait SendHalf: Send + std::fmt::Debug + Sized {
+    /// The device's name.
+    const NAME: &'static str;
+
+    /// Creates queue `number` in `memory`. Returns its location, too.
+    fn new(number: u32, spec: &Spec, memory: &mut HostMemory) -> (Self, Ring);
+
+    /// True if a packet in one piece fits.
+    fn has_room(&self) -> bool;
+
+    /// Writes one packet. The NIC sees it only after [`SendHalf::ring`].
+    ///
+    /// # Errors
+    /// [`WriteError`]; the packet is not written.
+    fn push(&mut self, packet: &Outgoing<'_>, memory: &mut HostMemory) -> Result<(), WriteError>;
+
+    /// Asks for a completion. Returns the doorbell's value, or `None` if there is nothing new.
+    ///
+    /// # Errors
+    /// The ring is not in memory.
+    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<u32>, MemoryFault>;
+
+    /// Notes that all entries up to `index` were sent. Returns the number of their packets.
+    ///
+    /// # Errors
+    /// [`NotOutstanding`]; nothing is taken as sent.
+    fn completed(&mut self, index: u16) -> Result<usize, NotOutstanding>;
+}
+
+impl SendHalf for EntryWriter {
+    const NAME: &'static str = "cx5";
+
+    fn new(queue: u32, spec: &Spec, memory: &mut HostMemory) -> (Self, Ring) {
+        let log_blocks = spec.log_send_blocks;
+        let ring = SendRing { address: memory.allocate(BLOCK_BYTES << log_blocks), log_blocks, queue };
+        let mode = Mode {
+            multi: spec.xdp_tx_mpwqe,
+            inline_from: spec.inline_from,
+            completion_each: spec.completion_each,
+        };
+        let (unit_bytes, units) = (BLOCK_BYTES as u32, ring.blocks());
+        let at = Ring { address: ring.address, unit_bytes, read_bytes: unit_bytes, units };
+        (EntryWriter::new(ring, mode), at)
+    }
+
+    fn has_room(&self) -> bool {
+        self.has_room()
+    }
+
+    fn push(&mut self, packet: &Outgoing<'_>, memory: &mut HostMemory) -> Result<(), WriteError> {
+        self.push(packet, memory)
+    }
+
+    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<u32>, MemoryFault> {
+        Ok(self.ring(memory)?.map(u32::from))
+    }
+
+    fn completed(&mut self, index: u16) -> Result<usize, NotOutstanding> {
+        self.completed(index)
+    }
+}
+
 /// The driver of one queue pair.
 #[derive(Debug)]
-pub struct Driver<R> {
+pub struct Driver<R, S = EntryWriter> {
     number: usize,
     memory: SharedMemory,
     buffers: Buffers,
     region: Option<Arc<Region>>,
     queues: Queues,
-    writer: EntryWriter,
+    writer: S,
     sent: CompletionReader,
     held: VecDeque<Frame>,
     /// Number of held packets that were sent and not returned yet.
@@ -68,7 +130,7 @@ pub struct Driver<R> {
     closed: bool,
 }
 
-impl<R: ReceiveHalf> Driver<R> {
+impl<R: ReceiveHalf, S: SendHalf> Driver<R, S> {
     /// Creates queue pair `number` in `memory`, for the frames in `buffers`.
     ///
     /// # Errors
@@ -78,27 +140,24 @@ impl<R: ReceiveHalf> Driver<R> {
     ) -> Result<Self, DeviceError> {
         if !(5..=15).contains(&spec.log_send_blocks) || !(6..=15).contains(&spec.log_receive) {
             let what = "rings are of 2^5 to 2^15 blocks and 2^6 to 2^15 buffers".into();
-            return Err(DeviceError::Unsupported { device: "cx5".into(), what });
+            return Err(DeviceError::Unsupported { device: S::NAME.into(), what });
         }
         let lacking =
-            |fault: MemoryFault| DeviceError::Unsupported { device: "cx5".into(), what: fault.to_string() };
+            |fault: MemoryFault| DeviceError::Unsupported { device: S::NAME.into(), what: fault.to_string() };
         let mut there = open(memory);
         let half = R::new(spec.log_receive, &mut there).map_err(lacking)?;
-        let queues = Queues::allocate(number as u32, spec, half.queues(), &mut there);
+        let (writer, send) = S::new(number as u32, spec, &mut there);
+        let sent = CompletionRing::allocate(spec.log_send_blocks, &mut there);
+        let queues = Queues { send, sent, receive: half.queues() };
         let sent = CompletionReader::new(queues.sent, half::SELECTED, &mut there).map_err(lacking)?;
         drop(there);
-        let mode = Mode {
-            multi: spec.xdp_tx_mpwqe,
-            inline_from: spec.inline_from,
-            completion_each: spec.completion_each,
-        };
         Ok(Self {
             number,
             memory: memory.clone(),
             buffers,
             region: None,
             queues,
-            writer: EntryWriter::new(queues.send, mode),
+            writer,
             sent,
             held: VecDeque::new(),
             done: 0,
@@ -144,30 +203,11 @@ impl<R: ReceiveHalf> Driver<R> {
     }
 }
 
-impl Queues {
-    fn allocate(number: u32, spec: &Spec, receive: ReceiveQueues, memory: &mut HostMemory) -> Self {
-        let log = spec.log_send_blocks;
-        let address = memory.allocate(BLOCK_BYTES << log);
-        let send = SendRing { address, log_blocks: log, queue: number };
-        Self { send, sent: CompletionRing::allocate(log, memory), receive }
-    }
+impl<R: ReceiveHalf, S: SendHalf> Notify for Driver<R, S> {}
 
-    /// Returns the send queue's ring.
-    pub fn send_ring(&self) -> Ring {
-        Ring {
-            address: self.send.address,
-            unit_bytes: BLOCK_BYTES as u32,
-            read_bytes: BLOCK_BYTES as u32,
-            units: self.send.blocks(),
-        }
-    }
-}
-
-impl<R: ReceiveHalf> Notify for Driver<R> {}
-
-impl<R: ReceiveHalf> Device for Driver<R> {
+impl<R: ReceiveHalf, S: SendHalf> Device for Driver<R, S> {
     fn name(&self) -> String {
-        format!("cx5:{}", self.number)
+        format!("{}:{}", S::NAME, self.number)
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
@@ -186,9 +226,9 @@ impl<R: ReceiveHalf> Device for Driver<R> {
     }
 }
 
-impl<R: ReceiveHalf> TxDevice for Driver<R> {
+impl<R: ReceiveHalf, S: SendHalf> TxDevice for Driver<R, S> {
     fn info(&self) -> TxInfo {
-        let ring_frames = Some(self.queues.send.blocks());
+        let ring_frames = Some(self.queues.send.units);
         TxInfo { ring_frames, completions: CompletionMode::Real, segments_max: 1, ..TxInfo::default() }
     }
 
@@ -215,8 +255,7 @@ impl<R: ReceiveHalf> TxDevice for Driver<R> {
 
     fn flush(&mut self) -> bool {
         let mut memory = open(&self.memory);
-        let Ok(Some(tail)) = self.writer.ring(&mut memory) else { return false };
-        let value = tail.into();
+        let Ok(Some(value)) = self.writer.ring(&mut memory) else { return false };
         let doorbell = Doorbell { queue: self.number, receive: false, value, len_bytes: DOORBELL_BYTES };
         memory.doorbells.push_back(doorbell);
         true
@@ -242,7 +281,7 @@ impl<R: ReceiveHalf> TxDevice for Driver<R> {
     }
 }
 
-impl<R: ReceiveHalf> RxDevice for Driver<R> {
+impl<R: ReceiveHalf, S: SendHalf> RxDevice for Driver<R, S> {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let result = fill(to, budget, || match self.with_half(cache, |half, around| half.take(around)) {
             Some(Ok(frame)) => Ok(frame),
@@ -259,7 +298,7 @@ impl<R: ReceiveHalf> RxDevice for Driver<R> {
     }
 }
 
-impl<R: ReceiveHalf> NicDriver for Driver<R> {
+impl<R: ReceiveHalf, S: SendHalf> NicDriver for Driver<R, S> {
     fn post(&mut self, cache: &mut Cache) {
         self.with_half(cache, |half, around| half.post(around));
     }

@@ -2,7 +2,7 @@
 
 use super::completion::{Completion, Opcode, Selected};
 use super::compress::CompletionRing;
-use super::driver::{KEY, POST};
+use super::driver::KEY;
 use super::expand::CompletionReader;
 use super::segment::{Pointer, SEGMENT_BYTES};
 use crate::nic::buffers::{Buffers, put_number};
@@ -123,9 +123,9 @@ pub(super) fn finish(
     )))
 }
 
-/// A half with a buffer for each packet.
+/// A half with a buffer for each packet, which posts `POST` of them at a time.
 #[derive(Debug)]
-pub struct Single {
+pub struct Single<const POST: usize = 32> {
     queues: ReceiveQueues,
     reader: CompletionReader,
     posted: Vec<Option<Frame>>,
@@ -137,7 +137,7 @@ pub struct Single {
 /// The field in mini completions for [`Single`], as the driver sets its queues up (`MLX5_CQE_FORMAT_CSUM`).
 pub const SELECTED: Selected = Selected::Checksum;
 
-impl ReceiveHalf for Single {
+impl<const POST: usize> ReceiveHalf for Single<POST> {
     fn new(log: u32, memory: &mut HostMemory) -> Result<Self, MemoryFault> {
         let queues = ReceiveQueues::allocate(log, SEGMENT_BYTES, log, memory);
         let units = queues.ring.units as usize;

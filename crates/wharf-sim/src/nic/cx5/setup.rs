@@ -1,17 +1,16 @@
 //! A machine with a `cx5`.
 
 use super::compress::{CompletionWriter, Compress};
-use super::driver::{Driver, Spec};
+use super::driver::{Driver, SendHalf, Spec};
 use super::formats::{Descriptors, Entries};
 use super::half::{ReceiveHalf, Single};
-use super::slim::{Queues, Slim, SlimEntries};
+use super::slim::{Slim, SlimEntries};
 use super::striding::{STRIDE_BYTES, Strides, Striding};
 use crate::RunError;
-use crate::nic::host_memory::open;
 use crate::nic::machine::{CoreCosts, Job, Machine};
 use crate::nic::port::{Arrivals, Port, PortCosts};
-use crate::nic::queue_pair::Pair;
 use crate::nic::receive::ReceiveFormat;
+use crate::nic::send::SendFormat;
 use crate::nic::test_bed::TestBed;
 use wharf_core::device::DeviceError;
 
@@ -21,6 +20,9 @@ const FRAME_BYTES: u32 = 2048;
 const STRIDING_FRAME_BYTES: u32 = 16384;
 /// Most frames that one processor holds.
 const SPARE_FRAMES: u32 = 512;
+
+/// Receive buffers that the driver of a NIC with entries of 16 bytes posts at a time.
+const SLIM_POST: usize = 16;
 
 /// The machine to build.
 #[derive(Debug, Clone)]
@@ -48,7 +50,7 @@ pub type Cx5Machine = Machine<Driver<Single>, Entries, Descriptors>;
 pub type StridingMachine = Machine<Driver<Striding>, Entries, Strides>;
 
 /// The machine of a NIC with entries of 16 bytes.
-pub type SlimMachine = Machine<Pair<Slim>, SlimEntries, Descriptors>;
+pub type SlimMachine = Machine<Driver<Single<SLIM_POST>, Slim>, SlimEntries, Descriptors>;
 
 /// Builds a [`SlimMachine`] with rings of 2^[`Spec::log_receive`] both ways. The switches for multi-packet
 /// entries do not apply.
@@ -61,24 +63,8 @@ pub fn build_slim(setup: Setup) -> Result<SlimMachine, RunError> {
         let what = "rings are of 2^6 to 2^15 entries".into();
         return Err(DeviceError::Unsupported { device: "cx5-slim".into(), what }.into());
     }
-    let frames = ((2 << log) + SPARE_FRAMES) * setup.queues as u32;
-    let TestBed { clock, pool, memory, buffers } = TestBed::new(frames, FRAME_BYTES)?;
-    let buffer_bytes = pool.region().data_bytes_max();
-    let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..setup.queues {
-        let mut there = open(&memory);
-        let queues = Queues::allocate(log, &mut there);
-        let rings = Slim::new(queues, &mut there)?;
-        drop(there);
-        drivers.push(Pair::new("cx5-slim", number, rings, &memory, buffers, buffer_bytes));
-        let sent = CompletionWriter::new(queues.sent, None);
-        send.push((queues.send, SlimEntries::new(sent, number as u32)));
-        let at = queues.receive;
-        let received = CompletionWriter::new(at.completions, setup.rx_cqe_compress);
-        receive.push((at.ring, Descriptors::new(received, number as u32, at.record)));
-    }
-    let port = Port::new(&setup.port, memory, buffers, send, receive, setup.arrivals);
-    Machine::new(port, drivers, pool, clock, setup.job, setup.cores)
+    let setup = Setup { spec: Spec { log_send_blocks: log, ..setup.spec }, ..setup };
+    build_with(setup, 2 << log, (FRAME_BYTES, FRAME_BYTES), SlimEntries::new, Descriptors::new)
 }
 
 /// Builds a [`Cx5Machine`].
@@ -86,7 +72,8 @@ pub fn build_slim(setup: Setup) -> Result<SlimMachine, RunError> {
 /// # Errors
 /// [`RunError`]: too little memory, or rings of an invalid size.
 pub fn build(setup: Setup) -> Result<Cx5Machine, RunError> {
-    build_with(setup, FRAME_BYTES, FRAME_BYTES, Descriptors::new)
+    let frames = frames_per_queue(&setup.spec);
+    build_with(setup, frames, (FRAME_BYTES, FRAME_BYTES), Entries::new, Descriptors::new)
 }
 
 /// Builds a [`StridingMachine`]: frames of many strides, 2^[`Spec::log_receive`] completions.
@@ -94,25 +81,32 @@ pub fn build(setup: Setup) -> Result<Cx5Machine, RunError> {
 /// # Errors
 /// [`RunError`]: too little memory, or rings of an invalid size.
 pub fn build_striding(setup: Setup) -> Result<StridingMachine, RunError> {
-    build_with(setup, STRIDING_FRAME_BYTES, STRIDE_BYTES, Strides::new)
+    let frames = frames_per_queue(&setup.spec);
+    build_with(setup, frames, (STRIDING_FRAME_BYTES, STRIDE_BYTES), Entries::new, Strides::new)
 }
 
-fn build_with<H: ReceiveHalf, R: ReceiveFormat>(
-    setup: Setup, frame_bytes: u32, granule_bytes: u32, format: fn(CompletionWriter, u32, u64) -> R,
-) -> Result<Machine<Driver<H>, Entries, R>, RunError> {
-    let per_queue =
-        (1u32 << setup.spec.log_receive) + 4 * (1u32 << setup.spec.log_send_blocks) + SPARE_FRAMES;
-    let frames = per_queue * setup.queues as u32;
+/// Returns the frames of a queue pair, without the spare ones: an entry of a block sends up to four packets.
+fn frames_per_queue(spec: &Spec) -> u32 {
+    (1 << spec.log_receive) + 4 * (1 << spec.log_send_blocks)
+}
+
+/// Builds a machine with `frames` for each queue, each of `frame_bytes`, in which packets may begin every
+/// `granule_bytes`.
+fn build_with<H: ReceiveHalf, W: SendHalf, S: SendFormat, R: ReceiveFormat>(
+    setup: Setup, frames: u32, (frame_bytes, granule_bytes): (u32, u32),
+    sends: fn(CompletionWriter, u32) -> S, receives: fn(CompletionWriter, u32, u64) -> R,
+) -> Result<Machine<Driver<H, W>, S, R>, RunError> {
+    let frames = (frames + SPARE_FRAMES) * setup.queues as u32;
     let TestBed { clock, pool, memory, buffers } = TestBed::with_granule(frames, frame_bytes, granule_bytes)?;
     let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..setup.queues {
         let driver = Driver::new(number, &setup.spec, &memory, buffers)?;
         let queues = *driver.queues();
         let sent = CompletionWriter::new(queues.sent, None);
-        send.push((queues.send_ring(), Entries::new(sent, number as u32)));
+        send.push((queues.send, sends(sent, number as u32)));
         let at = queues.receive;
         let received = CompletionWriter::new(at.completions, setup.rx_cqe_compress);
-        receive.push((at.ring, format(received, number as u32, at.record)));
+        receive.push((at.ring, receives(received, number as u32, at.record)));
         drivers.push(driver);
     }
     let port = Port::new(&setup.port, memory, buffers, send, receive, setup.arrivals);

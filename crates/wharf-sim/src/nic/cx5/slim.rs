@@ -6,19 +6,16 @@
 //! of its key; the first byte says whether a completion is wanted.
 
 use super::completion::{Completion, Opcode};
-use super::compress::{CompletionRing, CompletionWriter};
-use super::expand::CompletionReader;
-use super::half::{ReceiveQueues, SELECTED};
+use super::compress::CompletionWriter;
+use super::driver::{KEY, SendHalf, Spec};
 use super::segment::{Pointer, SEGMENT_BYTES};
+use super::write::{NotOutstanding, Outgoing, WriteError};
 use crate::nic::host_memory::{HostMemory, MemoryFault, Post};
-use crate::nic::queue_pair::{Contradiction, RegisterWrite, RingBytes};
 use crate::nic::ring::Ring;
 use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 
 /// Bytes of metadata before each packet.
 pub const METADATA_BYTES: u32 = 16;
-const DOORBELL_BYTES: u64 = 8;
-const KEY: u32 = 0x1000;
 const KEY_MASK: u32 = 0xff_ffff;
 const COMPLETION: u32 = 1 << 24;
 
@@ -27,146 +24,61 @@ fn entry(address: u64, len_bytes: u32, completion: bool) -> Pointer {
     Pointer { address: address - u64::from(METADATA_BYTES), len_bytes: len_bytes + METADATA_BYTES, key }
 }
 
-/// The locations of a pair's queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queues {
-    /// Send entries.
-    pub send: Ring,
-    /// Their completions.
-    pub sent: CompletionRing,
-    /// Receive buffers.
-    pub receive: ReceiveQueues,
-}
-
-impl Queues {
-    /// Allocates rings of 2^`log` entries each.
-    pub fn allocate(log: u32, memory: &mut HostMemory) -> Self {
-        let bytes = SEGMENT_BYTES as u32;
-        let address = memory.allocate(SEGMENT_BYTES << log);
-        let send = Ring { address, unit_bytes: bytes, read_bytes: bytes, units: 1 << log };
-        let sent = CompletionRing::allocate(log, memory);
-        Self { send, sent, receive: ReceiveQueues::allocate(log, SEGMENT_BYTES, log, memory) }
-    }
-}
-
-/// The driver's side.
+/// The driver's side of sending. Indices run free.
 #[derive(Debug)]
 pub struct Slim {
-    queues: Queues,
-    sent: CompletionReader,
-    received: CompletionReader,
-    /// To send: next to write, last doorbell, oldest outstanding, completed up to here.
+    ring: Ring,
+    /// Next entry to write, entries shown to the NIC, entries completed.
     next: u32,
     told: u32,
-    oldest: u32,
     done: u32,
     last: (u64, u32),
-    posted: u32,
-    taken: u32,
 }
 
-impl Slim {
-    /// Creates the driver's side of `queues`.
-    ///
-    /// # Errors
-    /// They are not in memory.
-    pub fn new(queues: Queues, memory: &mut HostMemory) -> Result<Self, MemoryFault> {
-        Ok(Self {
-            sent: CompletionReader::new(queues.sent, SELECTED, memory)?,
-            received: CompletionReader::new(queues.receive.completions, SELECTED, memory)?,
-            queues,
-            next: 0,
-            told: 0,
-            oldest: 0,
-            done: 0,
-            last: (0, 0),
-            posted: 0,
-            taken: 0,
-        })
-    }
+impl SendHalf for Slim {
+    const NAME: &'static str = "cx5-slim";
 
-    fn place(&self, index: u32) -> usize {
-        (index & (self.queues.send.units - 1)) as usize
-    }
-}
-
-impl RingBytes for Slim {
-    fn places(&self) -> usize {
-        self.queues.send.units as usize
+    fn new(_number: u32, spec: &Spec, memory: &mut HostMemory) -> (Self, Ring) {
+        let (log, bytes) = (spec.log_send_blocks, SEGMENT_BYTES as u32);
+        let address = memory.allocate(SEGMENT_BYTES << log);
+        let ring = Ring { address, unit_bytes: bytes, read_bytes: bytes, units: 1 << log };
+        (Self { ring, next: 0, told: 0, done: 0, last: (0, 0) }, ring)
     }
 
     fn has_room(&self) -> bool {
-        self.next.wrapping_sub(self.oldest) < self.queues.send.units
+        self.next.wrapping_sub(self.done) < self.ring.units
     }
 
-    fn send(&mut self, address: u64, len_bytes: u32, memory: &mut HostMemory) -> Result<usize, MemoryFault> {
-        let index = self.next;
-        memory.write(self.queues.send.at(index), &entry(address, len_bytes, false).to_segment())?;
+    fn push(&mut self, packet: &Outgoing<'_>, memory: &mut HostMemory) -> Result<(), WriteError> {
+        let [Pointer { address, len_bytes, .. }] = *packet.pieces else {
+            return Err(WriteError::Pieces { pieces: packet.pieces.len(), most: 1 });
+        };
+        memory.write(self.ring.at(self.next), &entry(address, len_bytes, false).to_segment())?;
         self.last = (address, len_bytes);
-        self.next = index.wrapping_add(1);
-        Ok(self.place(index))
+        self.next = self.next.wrapping_add(1);
+        Ok(())
     }
 
     /// The last entry before a doorbell asks for the completion of all.
-    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<RegisterWrite>, MemoryFault> {
+    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<u32>, MemoryFault> {
         if self.told == self.next {
             return Ok(None);
         }
         let (address, len_bytes) = self.last;
-        let at = self.queues.send.at(self.next.wrapping_sub(1));
+        let at = self.ring.at(self.next.wrapping_sub(1));
         memory.write(at, &entry(address, len_bytes, true).to_segment())?;
         self.told = self.next;
-        Ok(Some((self.told, DOORBELL_BYTES)))
+        Ok(Some(self.told))
     }
 
-    fn next_sent(&mut self, memory: &mut HostMemory) -> Result<Option<usize>, Contradiction> {
-        if self.oldest == self.done {
-            let next = self.sent.next(memory).map_err(|error| Contradiction(error.to_string()))?;
-            let Some(completion) = next else { return Ok(None) };
-            let ahead = completion.counter.wrapping_sub(self.done as u16);
-            if completion.opcode != Opcode::Sent || u32::from(ahead) >= self.told.wrapping_sub(self.done) {
-                return Err(Contradiction(format!(
-                    "completion of entry {}, which is not outstanding",
-                    completion.counter
-                )));
-            }
-            self.done = self.done.wrapping_add(u32::from(ahead) + 1);
+    fn completed(&mut self, index: u16) -> Result<usize, NotOutstanding> {
+        let packets = u32::from(index.wrapping_sub(self.done as u16)) + 1;
+        let outstanding = self.told.wrapping_sub(self.done);
+        if packets > outstanding {
+            return Err(NotOutstanding { index, outstanding: outstanding as usize });
         }
-        let place = self.place(self.oldest);
-        self.oldest = self.oldest.wrapping_add(1);
-        Ok(Some(place))
-    }
-
-    fn post(
-        &mut self, address: u64, len_bytes: u32, memory: &mut HostMemory,
-    ) -> Result<Option<usize>, MemoryFault> {
-        if self.posted.wrapping_sub(self.taken) >= self.queues.receive.ring.units {
-            return Ok(None);
-        }
-        let index = self.posted;
-        let pointer = Pointer { address, len_bytes, key: KEY };
-        memory.write(self.queues.receive.ring.at(index), &pointer.to_segment())?;
-        self.posted = index.wrapping_add(1);
-        Ok(Some(self.place(index)))
-    }
-
-    fn ring_posted(&mut self, memory: &mut HostMemory) -> Result<Option<RegisterWrite>, MemoryFault> {
-        self.queues.receive.show(self.posted, memory);
-        Ok(None)
-    }
-
-    fn next_received(&mut self, memory: &mut HostMemory) -> Result<Option<(usize, u32)>, Contradiction> {
-        let next = self.received.next(memory).map_err(|error| Contradiction(error.to_string()))?;
-        let Some(completion) = next else { return Ok(None) };
-        if completion.opcode != Opcode::Received || completion.counter != self.taken as u16 {
-            return Err(Contradiction(format!(
-                "completion of buffer {}, where {} is next",
-                completion.counter, self.taken
-            )));
-        }
-        let place = self.place(self.taken);
-        self.taken = self.taken.wrapping_add(1);
-        Ok(Some((place, completion.byte_count)))
+        self.done = self.done.wrapping_add(packets);
+        Ok(packets as usize)
     }
 }
 
