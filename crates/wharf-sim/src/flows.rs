@@ -3,10 +3,8 @@
 //! `smoltcp`, the tests' second opinion on goodput, has neither segmentation offload nor small queues. So
 //! [`tcp`] is our own. It models the decisions of a kernel's TCP (the amount that leaves, in pieces of which
 //! size, and when it holds back), not the contents of packets. A source is a state machine that is told of
-//! events and their times. It owns no packets, reads no clock and makes no events. [`path`] carries one
-//! connection from end to end over a wire.
+//! events and their times. It owns no packets, reads no clock and makes no events.
 
-pub mod path;
 mod ranges;
 mod round_trip;
 pub mod tcp;

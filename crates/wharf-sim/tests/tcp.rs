@@ -1,10 +1,11 @@
 //! The TCP source end to end: it fills the wire, loses nothing, and keeps to small queues; smoltcp's goodput
 //! on the same wire is a second opinion.
 
+mod path;
 mod second_opinion;
 
+use path::{Way, transfer};
 use proptest::prelude::*;
-use wharf_sim::flows::path::{Way, transfer};
 use wharf_sim::flows::tcp::Rules;
 
 const WAY: Way = Way {

@@ -1,12 +1,12 @@
 //! smoltcp over a wire in virtual time: two interfaces, a rate, a delay, nothing lost.
 
+use crate::path::Way;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 use std::collections::VecDeque;
-use wharf_sim::flows::path::Way;
 
 /// Ethernet's header and the bytes around a frame.
 const AROUND_BYTES: u64 = 14 + 24;

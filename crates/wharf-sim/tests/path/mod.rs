@@ -3,10 +3,10 @@
 //!
 //! It serves to compare the source with others; experiments put the source above a whole host.
 
-use super::tcp::{Ack, Piece, Receiver, Rules, Source};
-use crate::engine::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use wharf_sim::engine::Random;
+use wharf_sim::flows::tcp::{Ack, Piece, Receiver, Rules, Source};
 
 /// Headers and time stamps of a packet, with Ethernet's overhead.
 const HEADER_BYTES: u64 = 66 + 24;
