@@ -15,7 +15,6 @@ mod tests;
 
 pub use file::{TraceCounts, TraceFile};
 
-use std::path::Path;
 use std::sync::Arc;
 use wharf_core::delegate;
 use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice};
@@ -64,14 +63,6 @@ impl TraceFile {
 }
 
 impl<D: Device> Trace<D> {
-    /// Wraps `inner` and traces it into a file of its own: see [`TraceFile::create`].
-    ///
-    /// # Errors
-    /// Those of [`TraceFile::create`].
-    pub fn new(inner: D, path: &Path) -> Result<Self, DeviceError> {
-        Ok(TraceFile::create(path)?.around(inner))
-    }
-
     /// Traces sent frames alone: no received ones, and of the frames that the device takes those that it returns as sent, when it does.
     #[must_use]
     pub fn sent_only(mut self) -> Self {

@@ -1,7 +1,6 @@
 //! One end of a forwarder: a device, or one for each direction.
 
 use wharf_core::device::{AnyDevice, DeviceError, RxDevice};
-use wharf_devices::registry::Registry;
 use wharf_devices::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
 
 /// One end.
@@ -29,15 +28,6 @@ impl std::fmt::Debug for End {
 }
 
 impl End {
-    /// Opens the device that `spec` describes, of one of the kinds of `wharf-devices`, as one end.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`] for a specification that cannot be, and those of [`End::open_queues`].
-    pub fn open(spec: &str, place: Place) -> Result<Self, DeviceError> {
-        let one = Self::open_queues(&Registry::default().parse(spec)?, place, Queues::default())?.pop();
-        one.ok_or_else(|| DeviceError::Unsupported { device: spec.into(), what: "no queue".into() })
-    }
-
     /// Opens queues of the device that `spec` describes, each device as an end: see [`DeviceSpec::open`].
     ///
     /// # Errors

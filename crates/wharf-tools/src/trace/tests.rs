@@ -173,7 +173,7 @@ impl TxDevice for Holding {
 #[test]
 fn a_trace_of_sent_frames_lacks_failed_ones() {
     let file = std::env::temp_dir().join(format!("wharf-trace-sent-{}.pcap", std::process::id()));
-    let mut trace = Trace::new(Box::new(Holding::default()), &file).unwrap().sent_only();
+    let mut trace = TraceFile::create(&file).unwrap().around(Box::new(Holding::default())).sent_only();
     let counts = trace.counts();
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     trace.attach(pool.region().clone()).unwrap();

@@ -162,11 +162,6 @@ impl<C: Check> Receiver<C> {
         self.device.drops(see);
     }
 
-    /// Returns the check.
-    pub fn check(&self) -> &C {
-        &self.check
-    }
-
     /// Closes the device, and takes back the memory posted for arrivals.
     ///
     /// # Errors

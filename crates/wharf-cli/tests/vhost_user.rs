@@ -1,0 +1,110 @@
+//! `wharf receive --from vhost-user:`, whose peer shares memory that cannot be sealed: the command asks for the SIGBUS handler.
+
+mod common;
+
+use common::{Folder, command, finish, signal, text};
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+
+/// Address of the shared memory for the driver.
+const USER: u64 = 0x7000_0000;
+const MEMORY_BYTES: u64 = 1 << 20;
+/// VIRTIO_F_VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES.
+const FEATURES: u64 = 1 << 32 | 1 << 30;
+/// VHOST_USER_PROTOCOL_F_REPLY_ACK.
+const REPLY_ACK: u64 = 1 << 3;
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn state(index: u32, number: u32) -> Vec<u8> {
+    [index.to_ne_bytes(), number.to_ne_bytes()].concat()
+}
+
+/// A driver's side of the messages.
+struct Peer(UnixStream);
+
+impl Peer {
+    fn connect(path: &Path) -> Self {
+        let began = Instant::now();
+        loop {
+            match UnixStream::connect(path) {
+                Ok(stream) => {
+                    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+                    return Self(stream);
+                }
+                Err(error) => assert!(began.elapsed() < Duration::from_secs(60), "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn send(&self, request: u32, flags: u32, body: &[u8], fds: &[RawFd]) {
+        let header = [request, 1 | flags, body.len() as u32].map(u32::to_ne_bytes).concat();
+        self.0.send_with_fds(&[&[&header, body].concat()[..]], fds).unwrap();
+    }
+
+    fn reply(&mut self) -> Vec<u8> {
+        let mut header = [0; 12];
+        self.0.read_exact(&mut header).unwrap();
+        let mut body = vec![0; u32::from_ne_bytes(header[8..].try_into().unwrap()) as usize];
+        self.0.read_exact(&mut body).unwrap();
+        body
+    }
+
+    fn ask(&mut self, request: u32) {
+        self.send(request, 0, &[], &[]);
+        self.reply();
+    }
+
+    /// Sends it, and waits until it was understood.
+    fn tell(&mut self, request: u32, body: &[u8], fds: &[RawFd]) {
+        self.send(request, 8, body, fds);
+        assert_eq!(self.reply(), words(&[0]), "message {request}");
+    }
+}
+
+#[test]
+fn memory_that_shrinks_ends_its_connection_and_not_the_command() {
+    let folder = Folder::new();
+    let socket = folder.path("vm.sock");
+    let from = format!("vhost-user:{}", text(&socket));
+    let child = command(&["receive", "--from", &from, "--poll", "busy", "--json"]).spawn().unwrap();
+    let mut peer = Peer::connect(&socket);
+    let mut file =
+        std::fs::File::options().read(true).write(true).create_new(true).open(folder.path("memory")).unwrap();
+    file.write_all(&[0; MEMORY_BYTES as usize]).unwrap();
+
+    peer.send(3, 0, &[], &[]);
+    peer.ask(1);
+    peer.ask(15);
+    peer.send(16, 0, &words(&[REPLY_ACK]), &[]);
+    peer.tell(2, &words(&[FEATURES]), &[]);
+    // SET_MEM_TABLE: a file of a file system cannot be sealed, and is taken all the same.
+    let table = [state(1, 0), words(&[0, MEMORY_BYTES, USER, 0])].concat();
+    peer.tell(5, &table, &[file.as_raw_fd()]);
+
+    // The virtqueue that the driver sends by: 16 descriptors, then the available ring, then the used one, all zero.
+    let events = [EventFd::new(0).unwrap(), EventFd::new(0).unwrap()];
+    peer.tell(8, &state(1, 16), &[]);
+    peer.tell(10, &state(1, 0), &[]);
+    peer.tell(9, &[state(1, 0), words(&[USER, USER + 1024, USER + 512, 0])].concat(), &[]);
+    peer.tell(13, &words(&[1]), &[events[0].as_raw_fd()]);
+    peer.tell(12, &words(&[1]), &[events[1].as_raw_fd()]);
+    peer.tell(18, &state(1, 1), &[]);
+
+    file.set_len(0).unwrap();
+    // The connection ends once the command has met the fault.
+    assert!(matches!(peer.0.read(&mut [0]), Ok(0) | Err(_)));
+    signal(&child, "INT");
+    let done = finish(child);
+    assert!(done.code.is_some(), "ended by a signal: {done:?}");
+    assert!(done.stderr.contains("made its shared memory shorter"), "{done:?}");
+    assert_eq!(done.json()["pool"]["out"], 0);
+}
