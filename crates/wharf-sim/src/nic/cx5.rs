@@ -18,6 +18,3 @@ pub mod setup;
 pub mod slim;
 pub mod striding;
 pub mod write;
-
-#[cfg(test)]
-mod tests;

@@ -3,4 +3,5 @@
 mod completions;
 mod driver;
 mod entries;
+mod hardware;
 mod traffic;

@@ -19,7 +19,7 @@ pub struct CompletionRing {
 
 impl CompletionRing {
     /// Allocates 2^`log_slots` slots.
-    pub(super) fn allocate(log_slots: u32, memory: &mut HostMemory) -> Self {
+    pub fn allocate(log_slots: u32, memory: &mut HostMemory) -> Self {
         Self { address: memory.allocate(COMPLETION_BYTES << log_slots), log_slots }
     }
 

@@ -52,9 +52,7 @@ pub struct ReceiveQueues {
 
 impl ReceiveQueues {
     /// Allocates 2^`log_units` units of `unit_bytes`, 2^`log_slots` completions, and the record.
-    pub(super) fn allocate(
-        log_units: u32, unit_bytes: usize, log_slots: u32, memory: &mut HostMemory,
-    ) -> Self {
+    pub fn allocate(log_units: u32, unit_bytes: usize, log_slots: u32, memory: &mut HostMemory) -> Self {
         let address = memory.allocate(unit_bytes << log_units);
         let (units, unit_bytes) = (1 << log_units, unit_bytes as u32);
         let ring = Ring { address, unit_bytes, read_bytes: unit_bytes, units };
@@ -63,7 +61,7 @@ impl ReceiveQueues {
     }
 
     /// Writes the number of buffers ever posted to the record.
-    pub(super) fn show(&self, posted: u32, memory: &mut HostMemory) {
+    pub fn show(&self, posted: u32, memory: &mut HostMemory) {
         let written = memory.write(self.record, &posted.to_be_bytes());
         debug_assert_eq!(written, Ok(()), "it was allocated");
     }

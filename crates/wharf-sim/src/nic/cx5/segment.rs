@@ -28,7 +28,7 @@ const COMPLETION: u8 = 2 << 2;
 const INSERT_VLAN: u16 = 1 << 15;
 
 /// One segment.
-pub(super) type Segment = [u8; SEGMENT_BYTES];
+pub type Segment = [u8; SEGMENT_BYTES];
 
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,8 @@ fn word(segment: &Segment, at: usize) -> u32 {
 }
 
 impl Control {
-    pub(super) fn to_segment(self) -> Segment {
+    /// Returns the bytes of the segment.
+    pub fn to_segment(self) -> Segment {
         let mut segment = [0; SEGMENT_BYTES];
         let first = u32::from(self.index) << 8 | u32::from(self.kind.to_bits());
         segment[0..4].copy_from_slice(&first.to_be_bytes());
@@ -153,7 +154,7 @@ pub struct Pointer {
 
 impl Pointer {
     /// Returns the bytes of the segment.
-    pub(crate) fn to_segment(self) -> Segment {
+    pub fn to_segment(self) -> Segment {
         let mut segment = [0; SEGMENT_BYTES];
         segment[0..4].copy_from_slice(&(self.len_bytes & !INLINE).to_be_bytes());
         segment[4..8].copy_from_slice(&self.key.to_be_bytes());

@@ -1,21 +1,21 @@
 //! The hardware alone, with a driver that writes wrong tails, or asks for a completion of nothing.
 
-use crate::engine::Random;
-use crate::nic::buffers::Buffers;
-use crate::nic::cx5::completion::{Completion, Opcode};
-use crate::nic::cx5::compress::{CompletionRing, CompletionWriter};
-use crate::nic::cx5::expand::CompletionReader;
-use crate::nic::cx5::formats::{Descriptors, Entries};
-use crate::nic::cx5::half::{ReceiveQueues, SELECTED};
-use crate::nic::cx5::segment::{BLOCK_BYTES, Control, Kind, Pointer, SEGMENT_BYTES};
-use crate::nic::cx5::slim::SlimEntries;
-use crate::nic::host_memory::{Doorbell, HostMemory, SharedMemory, open};
-use crate::nic::port::{Arrivals, Port, PortCosts};
-use crate::nic::receive::ReceiveCosts;
-use crate::nic::ring::Ring;
-use crate::nic::send::{SendCosts, SendFormat};
 use wharf_core::pool::PagePool;
 use wharf_plan::pcie::BusSpec;
+use wharf_sim::engine::Random;
+use wharf_sim::nic::buffers::Buffers;
+use wharf_sim::nic::cx5::completion::{Completion, Opcode};
+use wharf_sim::nic::cx5::compress::{CompletionRing, CompletionWriter};
+use wharf_sim::nic::cx5::expand::CompletionReader;
+use wharf_sim::nic::cx5::formats::{Descriptors, Entries};
+use wharf_sim::nic::cx5::half::{ReceiveQueues, SELECTED};
+use wharf_sim::nic::cx5::segment::{BLOCK_BYTES, Control, Kind, Pointer, SEGMENT_BYTES};
+use wharf_sim::nic::cx5::slim::SlimEntries;
+use wharf_sim::nic::host_memory::{Doorbell, HostMemory, SharedMemory, open};
+use wharf_sim::nic::port::{Arrivals, Port, PortCosts};
+use wharf_sim::nic::receive::ReceiveCosts;
+use wharf_sim::nic::ring::Ring;
+use wharf_sim::nic::send::{SendCosts, SendFormat};
 
 /// Bus address of the packets.
 const PACKETS: u64 = 1 << 40;
