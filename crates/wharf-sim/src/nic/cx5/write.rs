@@ -34,11 +34,6 @@ impl SendRing {
         1 << self.log_blocks
     }
 
-    /// Returns their bytes.
-    pub fn len_bytes(&self) -> usize {
-        self.blocks() as usize * BLOCK_BYTES
-    }
-
     /// Returns the ring's place of a free-running index.
     pub fn place(&self, index: u16) -> u32 {
         u32::from(index) & (self.blocks() - 1)
