@@ -146,42 +146,34 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    const fn u16_at(self, bytes: &[u8], at: usize) -> u16 {
-        let field = [bytes[at], bytes[at + 1]];
-        match self {
-            Self::Little => u16::from_le_bytes(field),
-            Self::Big => u16::from_be_bytes(field),
+    /// Turns bytes of this order into little-endian ones, and back.
+    fn turned<const N: usize>(self, bytes: &[u8], at: usize) -> [u8; N] {
+        let mut field = [0; N];
+        field.copy_from_slice(&bytes[at..at + N]);
+        if self == Self::Big {
+            field.reverse();
         }
+        field
     }
 
-    const fn u32_at(self, bytes: &[u8], at: usize) -> u32 {
-        let field = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-        match self {
-            Self::Little => u32::from_le_bytes(field),
-            Self::Big => u32::from_be_bytes(field),
-        }
+    fn u16_at(self, bytes: &[u8], at: usize) -> u16 {
+        u16::from_le_bytes(self.turned(bytes, at))
     }
 
-    const fn u64_at(self, bytes: &[u8], at: usize) -> u64 {
-        let (first, second) = (self.u32_at(bytes, at) as u64, self.u32_at(bytes, at + 4) as u64);
-        match self {
-            Self::Little => second << 32 | first,
-            Self::Big => first << 32 | second,
-        }
+    fn u32_at(self, bytes: &[u8], at: usize) -> u32 {
+        u32::from_le_bytes(self.turned(bytes, at))
     }
 
-    const fn of_u16(self, value: u16) -> [u8; 2] {
-        match self {
-            Self::Little => value.to_le_bytes(),
-            Self::Big => value.to_be_bytes(),
-        }
+    fn u64_at(self, bytes: &[u8], at: usize) -> u64 {
+        u64::from_le_bytes(self.turned(bytes, at))
     }
 
-    const fn of_u32(self, value: u32) -> [u8; 4] {
-        match self {
-            Self::Little => value.to_le_bytes(),
-            Self::Big => value.to_be_bytes(),
-        }
+    fn of_u16(self, value: u16) -> [u8; 2] {
+        self.turned(&value.to_le_bytes(), 0)
+    }
+
+    fn of_u32(self, value: u32) -> [u8; 4] {
+        self.turned(&value.to_le_bytes(), 0)
     }
 }
 

@@ -13,9 +13,6 @@ use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut
 use wharf_sys::event::EventFd;
 use wharf_sys::shared::{Area, seal};
 
-/// Regions of shared memory at a time: as many as a message can bring.
-const REGIONS_MAX: usize = 32;
-
 /// Features offered to a driver.
 const FEATURES: u64 = feature::CSUM
     | feature::GUEST_CSUM
@@ -32,18 +29,11 @@ const FEATURES: u64 = feature::CSUM
     | feature::PACKED
     | feature::IN_ORDER;
 
-/// A region of shared memory, as it was announced.
-struct Region {
-    announced: VhostUserMemoryRegion,
-    region: MemoryRegion,
-}
-
 pub(super) struct Session {
     link: Arc<Link>,
     offered: u64,
     agreed: Agreed,
     protocol: VhostUserProtocolFeatures,
-    regions: Vec<Region>,
     memory: Arc<Memory>,
     /// The error of the last message, in words.
     fault: Option<String>,
@@ -55,15 +45,7 @@ impl Session {
         let several = if link.pairs() > 1 { feature::MQ } else { 0 };
         let offered = (FEATURES | several) & !withheld;
         let (agreed, memory) = (Agreed(0), Arc::default());
-        Self {
-            link,
-            offered,
-            agreed,
-            protocol: VhostUserProtocolFeatures::empty(),
-            regions: Vec::new(),
-            memory,
-            fault: None,
-        }
+        Self { link, offered, agreed, protocol: VhostUserProtocolFeatures::empty(), memory, fault: None }
     }
 
     /// Returns the error in words, if it is known.
@@ -107,24 +89,8 @@ impl Session {
         self.start(index as usize)
     }
 
-    /// Updates the memory: rings go on in the new regions if they are in them.
-    fn set_regions(&mut self, regions: Vec<Region>) -> Result<()> {
-        let memory = match Memory::new(regions.iter().map(|region| region.region.clone()).collect()) {
-            Ok(memory) => Arc::new(memory),
-            Err(error) => return self.refuse(error),
-        };
-        for mut vring in self.link.vrings() {
-            vring.stop();
-        }
-        (self.regions, self.memory) = (regions, memory);
-        for index in 0..2 * self.link.pairs() {
-            self.start(index)?;
-        }
-        Ok(())
-    }
-
     /// Maps a region.
-    fn map(&mut self, announced: &VhostUserMemoryRegion, file: &File) -> Result<Region> {
+    fn map(&mut self, announced: &VhostUserMemoryRegion, file: &File) -> Result<MemoryRegion> {
         let VhostUserMemoryRegion { guest_phys_addr, memory_size, user_addr, mmap_offset } = *announced;
         let Some(end) = mmap_offset.checked_add(memory_size) else {
             return self.refuse(format!("a region of {memory_size} bytes at {mmap_offset:#x} of its file"));
@@ -136,7 +102,7 @@ impl Session {
             Err(error) => return self.refuse(format!("a region of shared memory: {error}")),
         };
         match MemoryRegion::new(guest_phys_addr, user_addr, &area, mmap_offset, memory_size) {
-            Some(region) => Ok(Region { announced: *announced, region }),
+            Some(region) => Ok(region),
             None => self.refuse(format!(
                 "a region of {memory_size} bytes at {guest_phys_addr:#x} goes beyond all addresses"
             )),
@@ -154,6 +120,20 @@ impl Session {
         }
     }
 }
+
+/// Messages of what the device does not offer, and the words for that.
+macro_rules! refused {
+    ($($name:ident($($any:tt: $of:ty),*) -> $what:ty: $words:expr;)*) => {
+        $(fn $name(&mut self, $($any: $of),*) -> Result<$what> {
+            self.refuse($words)
+        })*
+    };
+}
+
+const AT_ONCE: &str = "nothing is ever under way: buffers are used at once";
+const SLOTS: &str = "regions of memory come all at once";
+const STATELESS: &str = "a device without state to be moved";
+const LOG: &str = "migration with a log of pages is not supported";
 
 impl VhostUserBackendReqHandlerMut for Session {
     fn set_owner(&mut self) -> Result<()> {
@@ -200,9 +180,20 @@ impl VhostUserBackendReqHandlerMut for Session {
         if announced.len() != files.len() {
             return self.refuse(format!("{} regions and {} files", announced.len(), files.len()));
         }
-        let regions: Result<Vec<Region>> =
+        let regions: Result<Vec<MemoryRegion>> =
             announced.iter().zip(&files).map(|(announced, file)| self.map(announced, file)).collect();
-        self.set_regions(regions?)?;
+        let memory = match Memory::new(regions?) {
+            Ok(memory) => Arc::new(memory),
+            Err(error) => return self.refuse(error),
+        };
+        for mut vring in self.link.vrings() {
+            vring.stop();
+        }
+        self.memory = memory;
+        // Rings go on in the new regions if they are in them.
+        for index in 0..2 * self.link.pairs() {
+            self.start(index)?;
+        }
         Ok(None)
     }
 
@@ -218,7 +209,7 @@ impl VhostUserBackendReqHandlerMut for Session {
         _log: u64,
     ) -> Result<()> {
         if flags.contains(VhostUserVringAddrFlags::VHOST_VRING_F_LOG) {
-            return self.refuse(format!("virtqueue {index}: migration with a log of pages is not supported"));
+            return self.refuse(format!("virtqueue {index}: {LOG}"));
         }
         self.change(index, |vring| vring.addresses = Some([descriptors, available, used]))
     }
@@ -299,78 +290,21 @@ impl VhostUserBackendReqHandlerMut for Session {
         self.start(index as usize)
     }
 
-    fn get_max_mem_slots(&mut self) -> Result<u64> {
-        Ok(REGIONS_MAX as u64)
-    }
-
-    fn add_mem_region(
-        &mut self, announced: &VhostUserSingleMemoryRegion, file: File, _postcopy: Option<bool>,
-    ) -> Result<Option<VhostUserMemoryRegionBase>> {
-        if self.regions.len() == REGIONS_MAX {
-            return self.refuse(format!("more than {REGIONS_MAX} regions of shared memory"));
-        }
-        let added = self.map(announced, &file)?;
-        let mut regions: Vec<Region> = self.regions.drain(..).collect();
-        regions.push(added);
-        self.set_regions(regions)?;
-        Ok(None)
-    }
-
-    fn remove_mem_region(&mut self, announced: &VhostUserSingleMemoryRegion) -> Result<()> {
-        let is_it = |region: &Region| {
-            let (a, b) = (region.announced, **announced);
-            let key = |region: VhostUserMemoryRegion| {
-                (region.guest_phys_addr, region.user_addr, region.memory_size)
-            };
-            key(a) == key(b)
-        };
-        let Some(at) = self.regions.iter().position(is_it) else {
-            return self.refuse("a region to be removed that was not there");
-        };
-        let mut regions: Vec<Region> = self.regions.drain(..).collect();
-        regions.remove(at);
-        self.set_regions(regions)
-    }
-
-    fn get_config(&mut self, _offset: u32, _size: u32, _flags: VhostUserConfigFlags) -> Result<Vec<u8>> {
-        self.refuse("a device without configuration")
-    }
-
-    fn set_config(&mut self, _offset: u32, _bytes: &[u8], _flags: VhostUserConfigFlags) -> Result<()> {
-        self.refuse("a device without configuration")
-    }
-
-    fn set_gpu_socket(&mut self, _socket: GpuBackend) -> Result<()> {
-        self.refuse("no graphics device")
-    }
-
-    fn get_shared_object(&mut self, _id: VhostUserSharedMsg) -> Result<File> {
-        self.refuse("no shared objects")
-    }
-
-    fn get_inflight_fd(&mut self, _inflight: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
-        self.refuse("nothing is ever under way: buffers are used at once")
-    }
-
-    fn set_inflight_fd(&mut self, _inflight: &VhostUserInflight, _file: File) -> Result<()> {
-        self.refuse("nothing is ever under way: buffers are used at once")
-    }
-
-    fn set_device_state_fd(
-        &mut self, _direction: VhostTransferStateDirection, _phase: VhostTransferStatePhase, _file: File,
-    ) -> Result<Option<File>> {
-        self.refuse("a device without state to be moved")
-    }
-
-    fn check_device_state(&mut self) -> Result<()> {
-        self.refuse("a device without state to be moved")
-    }
-
-    fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
-        self.refuse("a device without memory of its own")
-    }
-
-    fn set_log_base(&mut self, _log: &VhostUserLog, _file: File) -> Result<()> {
-        self.refuse("migration with a log of pages is not supported")
+    refused! {
+        get_config(_: u32, _: u32, _: VhostUserConfigFlags) -> Vec<u8>: "a device without configuration";
+        set_config(_: u32, _: &[u8], _: VhostUserConfigFlags) -> (): "a device without configuration";
+        set_gpu_socket(_: GpuBackend) -> (): "no graphics device";
+        get_shared_object(_: VhostUserSharedMsg) -> File: "no shared objects";
+        get_inflight_fd(_: &VhostUserInflight) -> (VhostUserInflight, File): AT_ONCE;
+        set_inflight_fd(_: &VhostUserInflight, _: File) -> (): AT_ONCE;
+        get_max_mem_slots() -> u64: SLOTS;
+        add_mem_region(_: &VhostUserSingleMemoryRegion, _: File, _: Option<bool>)
+            -> Option<VhostUserMemoryRegionBase>: SLOTS;
+        remove_mem_region(_: &VhostUserSingleMemoryRegion) -> (): SLOTS;
+        set_device_state_fd(_: VhostTransferStateDirection, _: VhostTransferStatePhase, _: File)
+            -> Option<File>: STATELESS;
+        check_device_state() -> (): STATELESS;
+        get_shmem_config() -> VhostUserShMemConfig: "a device without memory of its own";
+        set_log_base(_: &VhostUserLog, _: File) -> (): LOG;
     }
 }

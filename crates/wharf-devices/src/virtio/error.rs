@@ -5,57 +5,26 @@ use super::Layout;
 /// An impossible virtqueue, or a violation of its rules by the peer: the queue is not to be used any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant says what its fields are")]
 pub enum RingError {
     /// Invalid size: split rings have a power of two, packed ones any number, from 1 to 32768.
     #[error("a {layout} ring cannot have {size} descriptors: {}", Layout::sizes(*layout))]
-    Size {
-        /// Layout of the ring.
-        layout: Layout,
-        /// The size.
-        size: u32,
-    },
+    Size { layout: Layout, size: u32 },
     /// An area of the ring is outside the memory, or not aligned.
     #[error("its {area} does not lie within the shared memory, aligned to {align_bytes} bytes")]
-    Place {
-        /// The area: descriptor, driver, device.
-        area: &'static str,
-        /// The required alignment.
-        align_bytes: usize,
-    },
+    Place { area: &'static str, align_bytes: usize },
     /// Position that a resumed ring does not have.
     #[error("it cannot be resumed at {base:#x}: it has {size} descriptors")]
-    Base {
-        /// The position.
-        base: u32,
-        /// Descriptors of the ring.
-        size: u16,
-    },
-    /// An index that moved by more than the ring has.
+    Base { base: u32, size: u16 },
+    /// An index that moved by more than `size` from `last`, its earlier value or the bound below.
     #[error("{area} index {index} is {} beyond the last one seen, of a ring of {size}", index.wrapping_sub(*last))]
-    IndexJump {
-        /// Name of the index.
-        area: &'static str,
-        /// Its value.
-        index: u16,
-        /// Its earlier value, or the bound below.
-        last: u16,
-        /// Most that it may move.
-        size: u16,
-    },
+    IndexJump { area: &'static str, index: u16, last: u16, size: u16 },
     /// A descriptor that the ring does not have.
     #[error("descriptor {index} of a table of {size}")]
-    NoDescriptor {
-        /// The descriptor.
-        index: u16,
-        /// Number of descriptors.
-        size: u16,
-    },
+    NoDescriptor { index: u16, size: u16 },
     /// A chain longer than the ring: it loops, or claims foreign descriptors.
     #[error("a chain of more than {max} descriptors")]
-    Loop {
-        /// Most descriptors of a chain.
-        max: u16,
-    },
+    Loop { max: u16 },
     /// An indirect table inside an indirect table.
     #[error("an indirect table inside an indirect table")]
     NestedIndirect,
@@ -67,18 +36,10 @@ pub enum RingError {
     NoIndirect,
     /// An indirect table with a fraction of a descriptor, none, or too many.
     #[error("an indirect table of {len_bytes} bytes: 1 to {} descriptors of 16 bytes", super::INDIRECT_MAX)]
-    IndirectLength {
-        /// Its length.
-        len_bytes: u32,
-    },
+    IndirectLength { len_bytes: u32 },
     /// Bytes outside the shared memory.
     #[error("{len_bytes} bytes at {address:#x} do not lie within the shared memory")]
-    Outside {
-        /// Their address.
-        address: u64,
-        /// Their number.
-        len_bytes: u32,
-    },
+    Outside { address: u64, len_bytes: u32 },
     /// A chain of 4 GiB or more.
     #[error("a chain of 4 GiB or more")]
     TooLong,
@@ -87,20 +48,8 @@ pub enum RingError {
     Order,
     /// A used buffer that was not given, or was used before.
     #[error("buffer {id} was used, which is not with the device (ring of {size})")]
-    NotHeld {
-        /// The id in the ring.
-        id: u32,
-        /// Number of ids.
-        size: u16,
-    },
+    NotHeld { id: u32, size: u16 },
     /// More bytes written into a buffer than it has.
     #[error("{written_bytes} bytes written into buffer {id}, which has {room_bytes}")]
-    Overwritten {
-        /// The buffer.
-        id: u16,
-        /// The length in the ring.
-        written_bytes: u32,
-        /// The room in the buffer.
-        room_bytes: u32,
-    },
+    Overwritten { id: u16, written_bytes: u32, room_bytes: u32 },
 }

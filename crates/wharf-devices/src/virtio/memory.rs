@@ -198,18 +198,14 @@ impl Memory {
     /// memory.
     #[inline]
     pub fn copy_out(&self, part: &Part, skip: u32, to: &mut [u8]) -> bool {
-        let region = self.regions.get(part.region as usize);
-        reaches(part, skip, to.len())
-            && region.is_some_and(|region| region.view.copy_out(part.at + skip as usize, to))
+        self.window(part).is_some_and(|window| window.copy_out(skip as usize, to))
     }
 
     /// Copies `from` to the bytes of `part` from `skip` on. Returns false if it is too short, or not of this
     /// memory.
     #[inline]
     pub fn copy_in(&self, part: &Part, skip: u32, from: &[u8]) -> bool {
-        let region = self.regions.get(part.region as usize);
-        reaches(part, skip, from.len())
-            && region.is_some_and(|region| region.view.copy_in(part.at + skip as usize, from))
+        self.window(part).is_some_and(|window| window.copy_in(skip as usize, from))
     }
 
     /// Copies the bytes at a guest address to `to`, from several regions if need be.
@@ -231,11 +227,6 @@ impl Memory {
         }
         Ok(())
     }
-}
-
-#[inline(always)]
-fn reaches(part: &Part, skip: u32, len: usize) -> bool {
-    part.len_bytes.checked_sub(skip).is_some_and(|left| left as usize >= len)
 }
 
 /// Returns the offset of an address from the start `start` of a region, if it lies in it.

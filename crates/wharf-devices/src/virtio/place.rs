@@ -92,15 +92,7 @@ impl Place {
         layout: Layout, size: u32, memory: &Memory, descriptors: u64, driver: u64, device: u64,
     ) -> Result<Self, RingError> {
         let size = layout.check_size(size)?;
-        let [first, second, third] = layout.parts(size);
-        let find = |part: Part, at| {
-            let view = memory.view_of_user(at, part.len_bytes);
-            let fault = RingError::Place { area: part.name, align_bytes: part.align_bytes };
-            view.filter(|view| view.is_aligned(part.align_bytes)).ok_or(fault)
-        };
-        let (descriptors, driver, device) =
-            (find(first, descriptors)?, find(second, driver)?, find(third, device)?);
-        Self::of_areas(layout, size, [descriptors, driver, device])
+        Self::of_areas(layout, size, [descriptors, driver, device], |at, len| memory.view_of_user(at, len))
     }
 
     /// Makes a ring of `size` in own memory, from byte `at` on.
@@ -109,18 +101,21 @@ impl Place {
     /// The errors of [`Place::find`].
     pub fn within(area: &Arc<Area>, at: usize, layout: Layout, size: u32) -> Result<Self, RingError> {
         let size = layout.check_size(size)?;
-        let [first, second, third] = layout.parts(size);
-        let view = |part: Part, at| {
-            let fault = RingError::Place { area: part.name, align_bytes: APART_BYTES };
-            View::new(area, at, part.len_bytes).filter(|view| view.is_aligned(part.align_bytes)).ok_or(fault)
-        };
-        let [descriptors, driver, device] = Self::offsets(layout, size, at);
-        let (descriptors, driver) = (view(first, descriptors)?, view(second, driver)?);
-        Self::of_areas(layout, size, [descriptors, driver, view(third, device)?])
+        let starts = Self::offsets(layout, size, at);
+        Self::of_areas(layout, size, starts, |at, len| View::new(area, at, len))
     }
 
-    fn of_areas(layout: Layout, size: u16, areas: [View; 3]) -> Result<Self, RingError> {
-        let [descriptors, driver, device] = areas;
+    /// Makes a ring whose areas begin at `starts`, each as `view` gives it.
+    fn of_areas<A: Copy>(
+        layout: Layout, size: u16, starts: [A; 3], view: impl Fn(A, usize) -> Option<View>,
+    ) -> Result<Self, RingError> {
+        let parts = layout.parts(size);
+        let find = |n: usize| {
+            let Part { name, len_bytes, align_bytes } = parts[n];
+            let found = view(starts[n], len_bytes).filter(|view| view.is_aligned(align_bytes));
+            found.ok_or(RingError::Place { area: name, align_bytes })
+        };
+        let (descriptors, driver, device) = (find(0)?, find(1)?, find(2)?);
         let fault = RingError::Place { area: "descriptor area", align_bytes: Record::BYTES };
         let descriptors = Table::new(descriptors).ok_or(fault)?;
         Ok(Self { layout, size, descriptors, driver, device })

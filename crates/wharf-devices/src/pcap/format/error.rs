@@ -12,255 +12,118 @@ use super::{FILE_HEADER_LEN, LINK_TYPE_ETHERNET, RECORD_HEADER_LEN, SNAP_LEN_MAX
 /// second time through [`std::error::Error::source`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant says what its fields are")]
 pub enum PcapError {
     /// The file could not be opened or created.
     #[error("{file}: cannot open: {cause}")]
-    Open {
-        /// The file's name.
-        file: String,
-        /// The operating system's reason.
-        cause: io::Error,
-    },
+    Open { file: String, cause: io::Error },
     /// The path names something that is not read or not written.
     #[error("{file}: is a {kind}; wharf {verb} regular files")]
-    NotRegular {
-        /// The file's name.
-        file: String,
-        /// The kind of file: a directory, a fifo and so on.
-        kind: &'static str,
-        /// The wanted use: "reads" or "writes".
-        verb: &'static str,
-    },
+    NotRegular { file: String, kind: &'static str, verb: &'static str },
     /// The operating system failed to read.
     #[error("{file}: byte {offset_bytes}: cannot read: {cause}")]
-    Read {
-        /// The file's name.
-        file: String,
-        /// Offset in the file.
-        offset_bytes: u64,
-        /// The operating system's reason.
-        cause: io::Error,
-    },
+    Read { file: String, offset_bytes: u64, cause: io::Error },
     /// The operating system failed to write, for instance on a full disk.
     #[error("{file}: byte {offset_bytes}: cannot write: {cause}")]
-    Write {
-        /// The file's name.
-        file: String,
-        /// Bytes written before.
-        offset_bytes: u64,
-        /// The operating system's reason.
-        cause: io::Error,
-    },
-    /// The file's content, or the packet to be written, is no valid capture.
+    Write { file: String, offset_bytes: u64, cause: io::Error },
+    /// The file's content, or the packet to be written, is no valid capture. The offset is that of the record, or of
+    /// the file header's field, that is at fault.
     #[error("{file}: byte {offset_bytes}: {fault}")]
-    Malformed {
-        /// The file's name.
-        file: String,
-        /// Start of the record, or of the file header's field, that is at fault.
-        offset_bytes: u64,
-        /// The fault.
-        fault: Fault,
-    },
+    Malformed { file: String, offset_bytes: u64, fault: Fault },
 }
 
 /// Violation of the format in a header or a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant says what its fields are")]
 pub enum Fault {
     /// The file holds nothing.
     #[error("the file is empty; a pcap file starts with a {FILE_HEADER_LEN}-byte header")]
     Empty,
     /// The file ends within its header.
     #[error("file header cut short ({present} of {FILE_HEADER_LEN} bytes)")]
-    HeaderCutShort {
-        /// Bytes that are there.
-        present: usize,
-    },
+    HeaderCutShort { present: usize },
     /// The first four bytes are none of pcap's.
     #[error("not a pcap file: it starts with {}{}", hex(*found), hint(*found))]
-    Magic {
-        /// The first four bytes, in the file's order.
-        found: [u8; 4],
-    },
+    Magic { found: [u8; 4] },
     /// A version of the format other than 2.4.
     #[error("pcap version {major}.{minor} is not supported, only 2.4")]
-    Version {
-        /// The number before the point.
-        major: u16,
-        /// The number after the point.
-        minor: u16,
-    },
+    Version { major: u16, minor: u16 },
     /// The packets are not Ethernet frames.
     #[error(
         "link type {link_type}{} is not supported, only Ethernet ({LINK_TYPE_ETHERNET})",
         link_name(*link_type)
     )]
-    LinkType {
-        /// The link type's number.
-        link_type: u32,
-    },
+    LinkType { link_type: u32 },
     /// Every frame ends with its check sequence, which a device would add again.
     #[error("frames that end with a {len}-byte check sequence are not supported")]
-    CheckSequence {
-        /// The check sequence's length in bytes.
-        len: u32,
-    },
+    CheckSequence { len: u32 },
     /// The file ends within a record's header.
     #[error("record header cut short ({present} of {RECORD_HEADER_LEN} bytes)")]
-    RecordHeaderCutShort {
-        /// Bytes that are there.
-        present: usize,
-    },
+    RecordHeaderCutShort { present: usize },
     /// The file ends within a record's packet.
     #[error("record cut short ({present} of {captured} captured bytes)")]
-    RecordCutShort {
-        /// Bytes that are there.
-        present: usize,
-        /// Bytes that the record's header states.
-        captured: u32,
-    },
+    RecordCutShort { present: usize, captured: u32 },
     /// A record without a packet.
     #[error("record of length 0")]
     RecordEmpty,
     /// A record longer than any that is read or written.
     #[error("record of {captured} bytes is longer than the limit of {SNAP_LEN_MAX}")]
-    RecordTooLong {
-        /// The record's length in bytes.
-        captured: u32,
-    },
+    RecordTooLong { captured: u32 },
     /// A record longer than the file says records are.
     #[error("record of {captured} bytes is longer than the file's snap length of {snap}")]
-    RecordOverSnap {
-        /// The record's length in bytes.
-        captured: u32,
-        /// The file's snap length in bytes.
-        snap: u32,
-    },
+    RecordOverSnap { captured: u32, snap: u32 },
     /// A record longer than the packet it was taken from.
     #[error("record of {captured} bytes is longer than its packet of {wire}")]
-    RecordOverWire {
-        /// The record's length in bytes.
-        captured: u32,
-        /// The packet's length in bytes.
-        wire: u32,
-    },
+    RecordOverWire { captured: u32, wire: u32 },
     /// A time stamp's fraction is a second or more.
     #[error("time stamp's fraction {fraction} is not below {limit}")]
-    Fraction {
-        /// The fraction, in the file's unit.
-        fraction: u32,
-        /// Units per second.
-        limit: u32,
-    },
+    Fraction { fraction: u32, limit: u32 },
     /// A pcapng file ends within the first fields of a block.
     #[error("block header cut short ({present} bytes)")]
-    BlockHeadCutShort {
-        /// Bytes that are there.
-        present: usize,
-    },
+    BlockHeadCutShort { present: usize },
     /// A pcapng file ends within a block.
     #[error("block cut short ({present} of {len} bytes)")]
-    BlockCutShort {
-        /// Bytes that are there.
-        present: u64,
-        /// Bytes that the block states.
-        len: u32,
-    },
+    BlockCutShort { present: u64, len: u32 },
     /// A block's length is no multiple of 4.
     #[error("block of {len} bytes: the length must be a multiple of 4")]
-    BlockUneven {
-        /// The length.
-        len: u32,
-    },
+    BlockUneven { len: u32 },
     /// A block without room for the fields of its kind.
     #[error("{name} of {len} bytes is shorter than the least of {least}")]
-    BlockTooShort {
-        /// The kind of block.
-        name: &'static str,
-        /// Its length in bytes.
-        len: u32,
-        /// The least length of its kind.
-        least: u32,
-    },
+    BlockTooShort { name: &'static str, len: u32, least: u32 },
     /// A block that ends with another length than it began with.
     #[error("block begins with a length of {first} and ends with one of {last}")]
-    BlockLengths {
-        /// In front.
-        first: u32,
-        /// At the end.
-        last: u32,
-    },
+    BlockLengths { first: u32, last: u32 },
     /// A section whose byte-order magic is wrong in both byte orders.
     #[error("section without a byte order: {} in its place", hex(*found))]
-    ByteOrderMagic {
-        /// The bytes in its place.
-        found: [u8; 4],
-    },
+    ByteOrderMagic { found: [u8; 4] },
     /// A version of pcapng that is not known.
     #[error("pcapng version {major}.{minor} is not supported, only 1.0 and 1.2")]
-    NgVersion {
-        /// The number before the point.
-        major: u16,
-        /// The number after the point.
-        minor: u16,
-    },
+    NgVersion { major: u16, minor: u16 },
     /// A packet of an interface that the section has not described.
     #[error("packet of interface {interface}, but {described} were described")]
-    NoInterface {
-        /// The interface's number, from 0.
-        interface: u32,
-        /// Number of interfaces described.
-        described: usize,
-    },
+    NoInterface { interface: u32, described: usize },
     /// A section with more interfaces than any machine has.
     #[error("more than {} interfaces in a section", super::INTERFACES_MAX)]
     InterfacesTooMany,
     /// A packet that does not fit its block.
     #[error("packet of {captured} bytes in a block with room for {room}")]
-    PacketOverBlock {
-        /// The packet's length in bytes.
-        captured: u32,
-        /// Bytes that the block has for it.
-        room: u32,
-    },
+    PacketOverBlock { captured: u32, room: u32 },
     /// An option that does not fit its block.
     #[error("option {code} of {len} bytes in a block with room for {room}")]
-    OptionOverBlock {
-        /// The option's code.
-        code: u16,
-        /// Its length in bytes.
-        len: u16,
-        /// Bytes that the block has left.
-        room: u32,
-    },
+    OptionOverBlock { code: u16, len: u16, room: u32 },
     /// An option of another length than its kind has.
     #[error("option {code} of {len} bytes, which has {expected}")]
-    OptionLength {
-        /// The option's code.
-        code: u16,
-        /// Its length in bytes.
-        len: u16,
-        /// The right length in bytes.
-        expected: u16,
-    },
+    OptionLength { code: u16, len: u16, expected: u16 },
     /// An interface that counts time in units that 64 bits cannot count a second of.
     #[error("interface with a time resolution of 0x{stated:02x}, finer than 64 bits can count")]
-    ResolutionTooFine {
-        /// The option's byte.
-        stated: u8,
-    },
+    ResolutionTooFine { stated: u8 },
     /// A time stamp that is before 1970, or after 2554.
     #[error("time stamp of {units} units is before 1970 or after 2554")]
-    TimeOutOfRange {
-        /// The time stamp, in its interface's units.
-        units: u64,
-    },
+    TimeOutOfRange { units: u64 },
     /// A time stamp after the year 2106.
     #[error("time stamp of {ts_ns} ns does not fit the format's 32 bits of seconds")]
-    TimeTooLate {
-        /// The time stamp, since 1970.
-        ts_ns: u64,
-    },
+    TimeTooLate { ts_ns: u64 },
 }
 
 /// A file's name as it stands in messages: control characters and separators of
