@@ -78,7 +78,7 @@ pub use wharf_core::sender::Canceller;
 #[doc(inline)]
 pub use wharf_core::pool::{Audit, Burst, Cache, Packet, PagePool, PoolBuilder, PoolError};
 #[doc(inline)]
-pub use wharf_mem::{Batch, Frame, MemError, Meta, Region};
+pub use wharf_mem::{Batch, Frame, Meta, Region};
 
 // A transmit queue and its senders.
 #[doc(inline)]
@@ -92,7 +92,7 @@ pub use wharf_core::engine::Batching;
 #[doc(inline)]
 pub use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
 #[doc(inline)]
-pub use wharf_core::sender::{AsyncSender, DropTail, Sender, Spread, Watch};
+pub use wharf_core::sender::{AsyncSender, DropTail, Sender, Spread};
 
 // Receiving, and threads that serve queues.
 #[doc(inline)]
@@ -114,6 +114,8 @@ pub use wharf_core::qdisc::{
 pub use wharf_core::options::{Key, OptionError, Options, Values};
 #[doc(inline)]
 pub use wharf_devices::registry::{Registry, open};
+#[doc(inline)]
+pub use wharf_devices::requirements::{Capability, Requirement};
 #[doc(inline)]
 pub use wharf_devices::spec::{
     Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout, Queues,
@@ -137,6 +139,12 @@ pub use wharf_devices::vhost_user::install_sigbus_handler;
 pub use wharf_core::host::{Clock, Park, Wake};
 #[doc(inline)]
 pub use wharf_devices::host::{HostClock, HostPark, WakeFd};
+
+// Held or matched by few programs: a guard without methods, and an error inside those of pools and devices.
+#[doc(hidden)]
+pub use wharf_core::sender::Watch;
+#[doc(hidden)]
+pub use wharf_mem::MemError;
 
 // What a path does by itself, for programs that put one together by hand.
 #[doc(hidden)]
