@@ -6,8 +6,8 @@ mod dots;
 mod page;
 mod section;
 
-pub use chart::ChartError;
 pub use section::{Machine, Section};
+pub use wharf_plan::picture::ChartError;
 
 /// A file of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]

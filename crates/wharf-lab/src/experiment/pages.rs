@@ -6,6 +6,7 @@ mod host;
 mod model;
 mod workload;
 
+use super::row::scaled;
 use super::{Experiment, World};
 
 const MPPS: (&str, &str) = ("mpps", "Mpps");
@@ -17,6 +18,11 @@ const SLOW: (&str, &str) = ("slow_paths", "per thousand allocations");
 const LOCKS: (&str, &str) = ("locks", "per thousand allocations");
 const RETURNS: (&str, &str) = ("remote_returns", "percent of frees");
 const BLOCKED: (&str, &str) = ("head_blocked", "percent of allocations");
+
+/// Returns millionths of `a` over `b`.
+fn ratio(a: u64, b: u64) -> i64 {
+    scaled(a, 1_000_000, b)
+}
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {

@@ -21,22 +21,3 @@ pub fn figure(path: &str) -> Result<f64, LabError> {
     let number = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
     number.ok_or_else(|| fault(format!("{path} is no number")))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_found_by_their_path() {
-        assert_eq!(figure("bulk_dequeue.trafgen_12cpu_bulk_mpps").unwrap(), 14.8);
-        assert_eq!(figure("bulk_dequeue.tcp24_bulk.soft_percent").unwrap(), 7.66);
-        assert_eq!(figure("pcie.xdp_drop_mpps.after").unwrap(), 130.0);
-        assert_eq!(figure("pcie.xdp_tx_readings_mpps.1.0").unwrap(), 70.0);
-        assert!(
-            figure("pcie.xdp_tx_readings_mpps.3.0").is_err()
-                && figure("pcie.xdp_tx_readings_mpps.x").is_err()
-        );
-        assert!(figure("bulk_dequeue.source").unwrap_err().to_string().contains("no number"));
-        assert!(figure("nothing.there").unwrap_err().to_string().contains("there is no nothing.there"));
-    }
-}

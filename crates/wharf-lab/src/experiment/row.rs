@@ -124,6 +124,11 @@ impl Row {
     }
 }
 
+/// Returns `part` x `scale` / `whole`; a whole of 0 counts as 1.
+pub(super) fn scaled(part: u64, scale: u64, whole: u64) -> i64 {
+    (u128::from(part) * u128::from(scale) / u128::from(whole.max(1))) as i64
+}
+
 /// Returns the residual of `value` to `published`.
 fn percent_off(value: f64, published: f64) -> String {
     if published == 0.0 {

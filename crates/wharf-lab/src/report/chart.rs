@@ -2,9 +2,9 @@
 
 use super::dots;
 use crate::experiment::{Report, Row, Series};
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use wharf_plan::escaped;
+use wharf_plan::picture::{self, Area, ChartError, Drawn};
 
 /// Pixels: narrow enough for a small screen.
 pub(super) const WIDTH: u32 = 480;
@@ -35,11 +35,6 @@ pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(178, 143, 0),
 ];
 
-/// An error of the drawing library.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot draw: {0}")]
-pub struct ChartError(String);
-
 /// One picture.
 #[derive(Debug, Clone)]
 pub(super) struct Picture {
@@ -47,9 +42,6 @@ pub(super) struct Picture {
     pub(super) title: String,
     pub(super) svg: String,
 }
-
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// Returns all pictures of a report.
 pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
@@ -84,11 +76,7 @@ pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
 
 /// Returns a picture with a title, for readers who do not see it.
 fn drawn(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, ChartError> {
-    let mut text = String::new();
-    let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-    let done = area.fill(&WHITE).map_err(Into::into).and_then(|()| draw(&area));
-    done.and_then(|()| area.present().map_err(Into::into)).map_err(|error| ChartError(error.to_string()))?;
-    drop(area);
+    let text = picture::svg(size, draw)?;
     let titled = format!("\n<title>{}</title>\n", escaped(title));
     Ok(text.replacen("<svg ", "<svg role=\"img\" ", 1).replacen('\n', &titled, 1))
 }

@@ -1,9 +1,10 @@
 //! Figures beside published ones, a dot for each: as multiples, or for differences both in percent.
 
-use super::chart::{Area, COLOURS, Drawn};
+use super::chart::COLOURS;
 use crate::experiment::{Row, RowKind};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use wharf_plan::picture::{Area, Drawn};
 
 /// Pixels. A row's label is above its dots, so that both fit a small screen.
 const ACROSS: (i32, i32) = (20, 460);

@@ -2,6 +2,7 @@
 
 use super::{Outcome, Part, Plan, Question, SweepRow};
 use crate::escaped;
+use crate::picture::{self, Area, ChartError, Drawn};
 use plotters::prelude::*;
 use std::fmt::Write as _;
 
@@ -25,11 +26,6 @@ const fn colour(part: Part) -> RGBColor {
     }
 }
 
-/// An error of the drawing library.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot draw: {0}")]
-pub struct ChartError(String);
-
 /// A line of a chart.
 struct Line {
     name: &'static str,
@@ -52,12 +48,10 @@ pub fn svg(plan: &Plan, question: &Question, rows: &[SweepRow]) -> Result<String
     let most =
         rows.iter().map(|row| gbps(row.size, row.outcome.pps.max(row.together_pps))).fold(0.1, f64::max);
     let lines = lines(rows, &gbps);
-    let mut text = String::new();
     let way = question.direction.name();
     let title = format!("{} on {}, {} cores, {way}", plan.nic.name, plan.link, question.cores);
     let sizes = f64::from(first.size)..f64::from(last.size.max(first.size + 1));
-    draw(&mut text, &title, sizes, most * 1.4, &lines).map_err(|error| ChartError(error.to_string()))?;
-    Ok(text)
+    picture::svg(SIZE, |area| draw(area, &title, sizes, most * 1.4, &lines))
 }
 
 fn lines(rows: &[SweepRow], gbps: &dyn Fn(u32, u64) -> f64) -> Vec<Line> {
@@ -86,12 +80,8 @@ fn lines(rows: &[SweepRow], gbps: &dyn Fn(u32, u64) -> f64) -> Vec<Line> {
     lines
 }
 
-fn draw(
-    text: &mut String, title: &str, sizes: std::ops::Range<f64>, top: f64, lines: &[Line],
-) -> Result<(), Box<dyn std::error::Error>> {
-    let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
+fn draw(area: &Area<'_>, title: &str, sizes: std::ops::Range<f64>, top: f64, lines: &[Line]) -> Drawn {
+    let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
         .margin(14)
         .x_label_area_size(42)
@@ -121,7 +111,6 @@ fn draw(
         .background_style(WHITE)
         .border_style(RGBColor(200, 200, 200))
         .draw()?;
-    area.present()?;
     Ok(())
 }
 

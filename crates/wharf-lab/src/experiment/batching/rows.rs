@@ -1,6 +1,7 @@
 //! All cases, and their rows.
 
 use super::super::published::figure;
+use super::super::row::scaled;
 use super::super::{Bench, LabError, Row, RowKind, Series};
 use super::model::{Case, Nic, Protocol, Sums, Switch, runs};
 
@@ -72,12 +73,12 @@ fn bandwidths(bench: &mut Bench<'_>, case: Case) -> Result<Option<i64>, LabError
 
 /// Returns the payload that left, in bits per second.
 fn rate(sums: &Sums) -> u64 {
-    (u128::from(sums.payload_bytes) * 8_000_000_000 / u128::from(sums.measured_ns.max(1))) as u64
+    scaled(sums.payload_bytes, 8_000_000_000, sums.measured_ns) as u64
 }
 
 /// Returns the processor time per byte, in femtoseconds.
 fn demand(sums: &Sums) -> u64 {
-    (u128::from(sums.busy_ns) * 1_000_000 / u128::from(sums.payload_bytes.max(1))) as u64
+    scaled(sums.busy_ns, 1_000_000, sums.payload_bytes) as u64
 }
 
 /// Returns the change from `before` to `now` in millionths of a percent, or `None` if `before` is 0.
@@ -125,8 +126,7 @@ fn requests(bench: &mut Bench<'_>, nic: Nic, processes: usize) -> Result<(), Lab
     let case =
         Case { nic, protocol, processes, message_bytes: REQUEST_BYTES, switch: Switch::Off, errors_ppm: 0 };
     let [off, on] = [Switch::Off, Switch::On].map(|switch| runs(bench, &Case { switch, ..case }));
-    let per_s =
-        |sums: &Sums| (u128::from(sums.packets) * 1_000_000_000 / u128::from(sums.measured_ns.max(1))) as u64;
+    let per_s = |sums: &Sums| scaled(sums.packets, 1_000_000_000, sums.measured_ns) as u64;
     let (off, on) = (per_s(&off?), per_s(&on?));
     let row = |what, millionths| Row::new(&case.label(), what, millionths, RowKind::Predicted);
     let (rate, change) = (row(RATE, off as i64 * 1_000_000), change(on, off));

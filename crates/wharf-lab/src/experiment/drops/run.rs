@@ -1,6 +1,7 @@
 //! One run: threads send for a while, by one policy, into one device.
 
 use super::super::host::{self, DRAIN_NS, FarEnd, StopGuard, fault};
+use super::super::row::scaled;
 use super::super::{Bench, LabError};
 use super::drain::Drain;
 use super::{Device, Policy};
@@ -65,7 +66,7 @@ struct Window {
 impl Measurement {
     /// Returns packets per second.
     pub(super) fn per_second(&self) -> i64 {
-        (u128::from(self.window.delivered) * 1_000_000_000 / u128::from(self.window.ns.max(1))) as i64
+        scaled(self.window.delivered, 1_000_000_000, self.window.ns)
     }
 
     /// Returns packets per second that were delivered or dropped.
@@ -76,7 +77,7 @@ impl Measurement {
 
     /// Returns the share of offered packets that were dropped, in millionths of a percent.
     pub(super) fn drop_ppm(&self) -> i64 {
-        (u128::from(self.dropped) * 100_000_000 / u128::from(self.offered.max(1))) as i64
+        scaled(self.dropped, 100_000_000, self.offered)
     }
 }
 

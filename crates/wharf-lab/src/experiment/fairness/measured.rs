@@ -10,6 +10,7 @@ use super::paths::SenderCounts;
 use super::processor::Task;
 use crate::comparators::histogram::Histogram;
 use crate::comparators::run_log::{RunLog, RunLogs};
+use crate::experiment::row::scaled;
 use crate::experiment::{Row, RowKind};
 use std::sync::Arc;
 
@@ -95,7 +96,7 @@ impl Measurement {
         let label = point.label();
         let sum = |what: fn(&Counts) -> u64| self.threads.iter().map(what).sum::<u64>();
         let (sent, dropped) = (sum(|thread| thread.sent), sum(|thread| thread.dropped));
-        let per_s = (u128::from(sent) * 1_000_000_000 / u128::from(self.ns.max(1))) as i64;
+        let per_s = scaled(sent, 1_000_000_000, self.ns);
         let row = |what, millionths| Row::new(&label, what, millionths, RowKind::Measured).by_device(device);
         let whole = |what, count: u64| row(what, (count as i64).saturating_mul(1_000_000));
         let packets = |what, of: fn(&Counts) -> u64| {

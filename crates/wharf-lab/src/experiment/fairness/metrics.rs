@@ -1,5 +1,6 @@
 //! The metrics and the owner policies of `fairness`.
 
+use crate::experiment::row::scaled;
 use wharf_core::owner::Policy;
 
 pub(super) const MPPS: (&str, &str) = ("mpps", "Mpps");
@@ -82,7 +83,7 @@ pub(super) fn jain_ppm(shares: impl Iterator<Item = u64>) -> i64 {
 
 /// Returns `part` of `whole` in millionths of a percent.
 pub(super) fn percent_ppm(part: u64, whole: u64) -> i64 {
-    (u128::from(part) * 100_000_000 / u128::from(whole.max(1))) as i64
+    scaled(part, 100_000_000, whole)
 }
 
 #[cfg(test)]

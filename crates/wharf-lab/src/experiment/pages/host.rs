@@ -1,8 +1,10 @@
 //! `pages` on this machine: the policies take turns, and each figure is a median.
 
+use super::super::host::fault;
+use super::super::row::scaled;
 use super::super::{Bench, LabError, Row, RowKind};
 use super::workload::{self, Load, Measurement};
-use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL};
+use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL, ratio};
 use crate::comparators::page_policy::{PageCache, Policy, Wanted};
 use crate::models::page_pool::{PolicyKind, UsePolicy};
 use std::sync::Arc;
@@ -58,7 +60,7 @@ fn alone(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let ran = in_turns(bench, "uncontended", |kind, time| {
         let pool = pool(parameters)?;
         let picoseconds = kind.with(&pool, parameters.get("fifo_pages")? as usize, Alone(time));
-        picoseconds.map_err(|error| fault("uncontended", error))
+        picoseconds.map_err(|error| fault("uncontended", &error))
     })?;
     let medians: Vec<u64> = ran.into_iter().map(median).collect();
     let origin = median_of(&medians, PolicyKind::Origin);
@@ -88,10 +90,11 @@ fn together(bench: &mut Bench<'_>, threads: usize) -> Result<(), LabError> {
     let ran = in_turns(bench, &what, |kind, duration| {
         let pool = pool(parameters)?;
         let work = Together(Load { duration, ..load });
-        let ran = kind.with(&pool, get("fifo_pages")? as usize, work).map_err(|error| fault(&what, error))?;
+        let ran =
+            kind.with(&pool, get("fifo_pages")? as usize, work).map_err(|error| fault(&what, &error))?;
         let out = pool.audit();
         if out.out() > 0 || pool.free() != pool.frames() as usize {
-            return Err(fault(&what, format!("{}: {out}", kind.name())));
+            return Err(fault(&what, &format!("{}: {out}", kind.name())));
         }
         Ok(ran)
     })?;
@@ -171,20 +174,11 @@ fn pool(parameters: &super::super::Parameters) -> Result<PagePool, LabError> {
         .frame_bytes(parameters.get("frame_bytes")? as u32)
         .clock(Arc::new(ExactClock))
         .build();
-    pool.map_err(|error| fault("pool", error))
-}
-
-fn fault(run: &str, what: impl std::fmt::Display) -> LabError {
-    LabError::Host { run: run.into(), what: what.to_string() }
+    pool.map_err(|error| fault("pool", &error))
 }
 
 fn rate(ran: &Measurement) -> u64 {
-    (u128::from(ran.packets) * 1_000_000_000 / u128::from(ran.elapsed_ns.max(1))) as u64
-}
-
-/// Returns millionths of `a` over `b`.
-fn ratio(a: u64, b: u64) -> i64 {
-    (u128::from(a) * 1_000_000 / u128::from(b.max(1))) as i64
+    scaled(ran.packets, 1_000_000_000, ran.elapsed_ns) as u64
 }
 
 fn median(mut values: Vec<u64>) -> u64 {

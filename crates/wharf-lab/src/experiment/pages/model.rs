@@ -6,7 +6,7 @@
 
 use super::super::published::figure;
 use super::super::{Bench, LabError, Parameters, Row, RowKind};
-use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL};
+use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL, ratio};
 use crate::models::page_pool::{self, Outcome, PolicyKind, Setup};
 
 /// Per processor: a channel has one, and so has an application.
@@ -86,11 +86,6 @@ fn details(outcome: &Outcome) -> [((&'static str, &'static str), i64); 5] {
         (RETURNS, ratio(outcome.remote_returns, frees) * 100),
         (BLOCKED, ratio(outcome.head_blocked, takes) * 100),
     ]
-}
-
-/// Returns millionths of `a` over `b`.
-fn ratio(a: u64, b: u64) -> i64 {
-    (u128::from(a) * 1_000_000 / u128::from(b.max(1))) as i64
 }
 
 fn setup(parameters: &Parameters, kind: PolicyKind, seed: u64) -> Result<Setup, LabError> {
