@@ -119,6 +119,9 @@ impl Endpoint {
     }
 }
 
+/// The memory of frames, and the receive and the transmit queue of each pair.
+pub(super) type Started<R> = (Buffers, Vec<[Queue<R>; QUEUES]>);
+
 pub(super) struct Session {
     name: String,
     frontend: Frontend,
@@ -289,11 +292,10 @@ impl Session {
         if self.features & feature::PACKED != 0 { Layout::Packed } else { Layout::Split }
     }
 
-    /// Gives the back end the memory of frames and that of the rings, and starts it. Returns the former, and
-    /// the receive and the transmit queue of each pair.
+    /// Gives the back end the memory of frames and that of the rings, and starts it.
     pub(super) fn start<R: DriverRing>(
         &self, region: &Arc<Region>, options: &VirtioUserOptions,
-    ) -> Result<(Buffers, Vec<[Queue<R>; QUEUES]>), DeviceError> {
+    ) -> Result<Started<R>, DeviceError> {
         let size = options.size;
         let buffers = Buffers::new(region, options.copy)
             .map_err(io_fault(&self.name, "no memory for its copies of frames".into()))?;
