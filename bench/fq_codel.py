@@ -31,4 +31,28 @@ def table():
         print(f"| {kind} | {qdisc} | {' | '.join(f'{value:.3g}' if value < 100 else f'{value:.0f}' for value in medians)} |")
 
 
-table() if sys.argv[1] == "table" else row(*sys.argv[1:])
+def guest():
+    """The receiver's reports on a guest's console, between lines `=begin BY` and `=end BY`."""
+    runs = collections.defaultdict(list)
+    by, lines = None, []
+    for line in sys.stdin:
+        if line.startswith("=begin "):
+            by, lines = line.split()[1], []
+        elif line.startswith("=end ") and by:
+            got = json.loads("".join(lines))
+            latency = {one["band"]: one["latency_ns"] for one in got["latency_by_dscp"]}[0]
+            runs[by].append([latency["p50"] / 1e6, latency["p99"] / 1e6, got["gbps"] * 1000])
+            by = None
+        else:
+            lines.append(line)
+    print("| bottleneck | sparse p50, ms | sparse p99, ms | Mbit/s | p99 by round |\n|---|---|---|---|---|")
+    for by, rows in runs.items():
+        medians = [statistics.median(row[at] for row in rows) for at in range(3)]
+        print(f"| {by} | {' | '.join(f'{value:.2f}' for value in medians)} | {', '.join(f'{row[1]:.2f}' for row in rows)} |")
+    for at, name in enumerate(("p50", "p99")):
+        ratios = [wharf[at] / kernel[at] for wharf, kernel in zip(runs["wharf"], runs["kernel"])]
+        print(f"wharf over kernel, {name}: {statistics.median(ratios):.2f} (by round: {', '.join(f'{one:.2f}' for one in ratios)})")
+
+
+modes = {"table": table, "guest": guest}
+modes[sys.argv[1]]() if sys.argv[1] in modes else row(*sys.argv[1:])
