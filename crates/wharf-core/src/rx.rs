@@ -17,7 +17,7 @@ use crate::pool::{Burst, Cache, PagePool, WaitPlace, lock};
 use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::{Call, Callers};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, TryLockError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 
@@ -51,6 +51,8 @@ pub(crate) struct RxShared {
     received: AtomicU64,
     ended: AtomicBool,
     error: Mutex<Option<DeviceError>>,
+    /// Wakes a [`Receiver`] when there is news: packets, an error, the end.
+    waiting: Mutex<Option<Arc<dyn Wake>>>,
 }
 
 struct RxState {
@@ -119,6 +121,7 @@ impl RxQueue {
             received: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             error: Mutex::new(None),
+            waiting: Mutex::new(None),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -130,7 +133,7 @@ impl RxQueue {
 
     /// True if no frame will be received any more.
     pub fn has_ended(&self) -> bool {
-        self.shared.ended.load(Relaxed)
+        self.shared.ended.load(Acquire)
     }
 
     /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. Shows
@@ -158,13 +161,15 @@ impl RxQueue {
         lock(&self.shared.error).take()
     }
 
-    /// Closes a device that belongs to no transmit queue, and frees the frames that the handler had left. Waits for
-    /// the end of a poll.
+    /// Ends receiving: frees the frames that the handler had left, ends the wait of a [`Receiver`], closes a device that
+    /// belongs to no transmit queue. Waits for the end of a poll.
     ///
     /// # Errors
     /// The device's error.
     pub fn close(&self) -> Result<(), DeviceError> {
-        self.shared.ended.store(true, Relaxed);
+        self.shared.end();
+        // A thread that polls in its own calls may wait in one.
+        self.resume();
         let mut state = lock(&self.shared.state);
         state.free();
         state.wait_for_memory_in_turn(false);
@@ -263,6 +268,26 @@ impl RxShared {
         found
     }
 
+    /// Notes that no frame will be received any more, and wakes the receiver.
+    fn end(&self) {
+        self.ended.store(true, Release);
+        self.tell();
+    }
+
+    /// Wakes the receiver, if one waits.
+    fn tell(&self) {
+        let waiting = lock(&self.waiting).take();
+        waiting.map(crate::host::wake);
+    }
+
+    /// Notes a panic of the handler or the device: nothing is received any more.
+    fn end_of_panic(&self) {
+        let source = std::io::Error::other("its handler or its device panicked");
+        let what = "receiving has ended".into();
+        *lock(&self.error) = Some(DeviceError::Io { device: self.name.clone(), what, source });
+        self.end();
+    }
+
     /// Leaves the wait list: no poller may come back for the memory. Another poller joins it again.
     fn step_aside(&self) {
         if let Ok(mut state) = self.state.try_lock() {
@@ -280,8 +305,49 @@ impl RxShared {
         seen.due_ns = device.next_arrival_ns();
         if received == 0 && device.ended() {
             seen.receives = false;
-            self.ended.store(true, Relaxed);
+            self.ended.store(true, Release);
         }
+    }
+
+    /// Polls, with the state in hand. Returns the outcome, and true if there is news for a receiver.
+    fn poll_state(
+        &self, state: &mut RxState, irq: IrqChange, away: bool, budget_packets: u32,
+    ) -> (PollOutcome, bool) {
+        if self.ended.load(Relaxed) && state.device.is_none() && self.of.is_none() {
+            // It was closed.
+            return (PollOutcome { over: true, ..PollOutcome::default() }, true);
+        }
+        if state.has_memory() {
+            self.completions.iter().for_each(TxQueue::poll);
+        } else {
+            // Memory may lie in a device that delays completions.
+            self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
+            state.cache.pool().peers().reap(self.of.as_ref().map(|queue| &*queue.shared));
+        }
+        let budget = if state.hand_over() { budget_packets as usize } else { 0 };
+        let mut found = self.receive(state, irq, away, budget_packets, budget);
+        let is_through = state.hand_over();
+        let starved = found.received == 0 && found.receives && !state.has_memory();
+        if starved || state.pool_place.is_some() {
+            state.wait_for_memory_in_turn(starved);
+        }
+        found.waiting |= !is_through || starved;
+        if found.over {
+            // The queue is dead.
+            self.ended.store(true, Release);
+        }
+        found.over |= self.of.is_none() && !found.receives && is_through;
+        let news = found.received > 0 || found.over || !found.receives || lock(&self.error).is_some();
+        (found, news)
+    }
+}
+
+/// Ends a receive queue whose handler or device panics; forgotten otherwise.
+struct EndOnPanic<'a>(&'a RxShared);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.end_of_panic();
     }
 }
 
@@ -296,26 +362,17 @@ impl PollTarget for RxShared {
             Err(TryLockError::Poisoned(poisoned)) => {
                 // Other caches wait for the buffers that it would gather.
                 poisoned.into_inner().wait_for_memory_in_turn(false);
-                self.ended.store(true, Relaxed);
+                self.end();
                 return PollOutcome { over: true, ..PollOutcome::default() };
             }
         };
-        if state.has_memory() {
-            self.completions.iter().for_each(TxQueue::poll);
-        } else {
-            // Memory may lie in a device that delays completions.
-            self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
-            state.cache.pool().peers().reap(self.of.as_ref().map(|queue| &*queue.shared));
+        let panicked = EndOnPanic(self);
+        let (found, has_news) = self.poll_state(&mut state, irq, away, budget_packets);
+        std::mem::forget(panicked);
+        drop(state);
+        if has_news {
+            self.tell();
         }
-        let budget = if state.hand_over() { budget_packets as usize } else { 0 };
-        let mut found = self.receive(&mut state, irq, away, budget_packets, budget);
-        let is_through = state.hand_over();
-        let starved = found.received == 0 && found.receives && !state.has_memory();
-        if starved || state.pool_place.is_some() {
-            state.wait_for_memory_in_turn(starved);
-        }
-        found.waiting |= !is_through || starved;
-        found.over |= self.of.is_none() && !found.receives && is_through;
         found
     }
 
@@ -342,7 +399,12 @@ pub(crate) struct PulledTarget(pub(crate) Arc<RxShared>);
 
 impl PollTarget for PulledTarget {
     fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome {
-        self.0.poll(irq, away, budget_packets)
+        let found = self.0.poll(irq, away, budget_packets);
+        if found.more {
+            // The run ended by its quota, and senders know of no poller that would go on with it.
+            self.0.of.iter().for_each(TxQueue::poll);
+        }
+        found
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
@@ -356,6 +418,7 @@ impl PollTarget for PulledTarget {
     fn leave(&self, call: &Arc<Call>) {
         self.0.step_aside();
         self.0.callers.remove(call);
+        self.0.of.iter().for_each(TxQueue::poll);
     }
 }
 

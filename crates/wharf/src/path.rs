@@ -16,13 +16,13 @@ use wharf_core::pool::{Audit, Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::{Handler, Receiver, RxQueue};
 use wharf_core::sender::Sender;
-use wharf_devices::host::{HostClock, HostPark, HostWait, PollerThread};
+use wharf_devices::host::{HostClock, HostPark, HostWait, PollerBuilder, PollerThread};
 use wharf_devices::spec::Direction;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
 ///
-/// A clone is another handle to the same path. The last handle that is dropped ends its thread; senders and receivers
-/// hold what they need, and may outlive it.
+/// A clone is another handle to the same path, and so is a receiver. The last handle that is dropped ends its thread;
+/// senders may outlive it, and then run the queue themselves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -72,12 +72,30 @@ struct Inner {
 struct State {
     source: Source,
     far_end: Option<Box<dyn Duplex>>,
-    /// Queues that the poller's thread receives from.
-    handled: Vec<RxQueue>,
+    /// The receive side in use.
+    receiving: Option<Receiving>,
     /// The poller's thread, unless a receiver polls for it.
     poller: Option<PollerThread>,
     /// The thread of an owner that is not a sender.
     owner: Option<OwnerThread>,
+}
+
+/// A receive side in use.
+struct Receiving {
+    queue: RxQueue,
+    /// The poller's thread polls it.
+    is_served: bool,
+    /// It belongs to the transmit queue's device.
+    is_of_queue: bool,
+}
+
+/// What a receiver keeps: it gives the receive side back when it goes.
+struct Lease(Path);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.take_back();
+    }
 }
 
 /// The receive side of a path.
@@ -108,7 +126,7 @@ impl Path {
         PathBuilder::new(spec, direction)
     }
 
-    /// Returns the path's name: its specification.
+    /// Returns the path's name: its device's, with the port that `udp:HOST:0` was given.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -142,20 +160,18 @@ impl Path {
 
     /// Makes the receiver that polls on its caller's thread, only in its own calls.
     ///
-    /// Where one device sends and receives, the path has no other poller from then on: senders that wait run the queue
-    /// themselves.
+    /// Where one device sends and receives, the path has no other poller until the receiver is dropped: senders that wait
+    /// run the queue themselves.
     ///
     /// # Errors
     /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Pool`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
         let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
-        let mut state = self.state();
-        if matches!(state.source, Source::OfQueue) {
-            state.poller = None;
-        }
-        let source = state.take_source(self)?;
-        Receiver::on_caller(&self.inner.pool, Box::new(wait), self.inner.settings, |handler| {
-            self.rx_queue(source, handler)
+        let (pool, settings) = (&self.inner.pool, self.inner.settings);
+        self.receive(false, |open| {
+            let mut receiver = Receiver::on_caller(pool, Box::new(wait), settings, open)?;
+            receiver.keep(Lease(self.clone()));
+            Ok((receiver.queue().clone(), receiver))
         })
     }
 
@@ -164,27 +180,21 @@ impl Path {
     /// # Errors
     /// The errors of [`Path::receiver`].
     pub fn served_receiver(&self) -> Result<Receiver, QueueError> {
-        let mut state = self.state();
-        let source = state.take_source(self)?;
         let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
-        let receiver =
-            Receiver::behind_poller(&self.inner.pool, clock, park, |handler| self.rx_queue(source, handler))?;
-        state.handled.push(receiver.queue().clone());
-        self.start_poller(&mut state)?;
-        Ok(receiver)
+        self.receive(true, |open| {
+            let mut receiver = Receiver::behind_poller(&self.inner.pool, clock, park, open)?;
+            receiver.keep(Lease(self.clone()));
+            Ok((receiver.queue().clone(), receiver))
+        })
     }
 
-    /// Has the path's poller thread call `handler` with the packets that arrive.
+    /// Has the path's poller thread call `handler` with the packets that arrive, until the path is closed or its last
+    /// handle is dropped.
     ///
     /// # Errors
     /// The errors of [`Path::receiver`].
     pub fn on_receive(&self, handler: Handler) -> Result<RxQueue, QueueError> {
-        let mut state = self.state();
-        let source = state.take_source(self)?;
-        let queue = self.rx_queue(source, handler)?;
-        state.handled.push(queue.clone());
-        self.start_poller(&mut state)?;
-        Ok(queue)
+        self.receive(true, |open| open(handler).map(|queue| (queue.clone(), queue)))
     }
 
     /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of its own.
@@ -205,40 +215,96 @@ impl Path {
     /// Closes the path: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the others return to
     /// the pool. Returns the holders of the pool's frames.
     pub fn close(&self, time: Duration) -> Audit {
-        let audit = self.inner.queue.as_ref().map(|queue| queue.shutdown(after(time)));
+        if let Some(queue) = &self.inner.queue {
+            queue.shutdown(after(time));
+        }
         let mut state = self.state();
-        state.handled.iter().for_each(|queue| _ = queue.close());
-        (state.poller, state.owner) = (None, None);
-        audit.unwrap_or_else(|| self.inner.pool.audit())
+        state.source = Source::Gone("it is closed");
+        let (receiving, threads) = (state.receiving.take(), (state.poller.take(), state.owner.take()));
+        drop(state);
+        if let Some(Receiving { queue, .. }) = receiving {
+            // The device's error, at its end, changes nothing for the caller.
+            let _ = queue.close();
+        }
+        drop(threads);
+        self.inner.pool.audit()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rx_queue(&self, source: Source, handler: Handler) -> Result<RxQueue, QueueError> {
+    /// Puts the receive side to use, by the poller's thread if `is_served`. `make` opens its queue with a handler.
+    fn receive<T>(
+        &self, is_served: bool,
+        make: impl FnOnce(
+            &mut dyn FnMut(Handler) -> Result<RxQueue, QueueError>,
+        ) -> Result<(RxQueue, T), QueueError>,
+    ) -> Result<T, QueueError> {
+        let mut state = self.state();
+        let source = state.take_source(self)?;
+        let is_of_queue = matches!(source, Source::OfQueue);
+        let mut source = Some(source);
+        let made = make(&mut |handler| self.rx_queue(source.take(), handler));
+        let (queue, made) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                if is_of_queue {
+                    state.source = Source::OfQueue;
+                }
+                return Err(error);
+            }
+        };
+        state.receiving = Some(Receiving { queue, is_served, is_of_queue });
+        let before = self.restart_poller(&mut state);
+        drop(state);
+        // Joins the thread, whose handler may use the path.
+        drop(before?);
+        Ok(made)
+    }
+
+    fn rx_queue(&self, source: Option<Source>, handler: Handler) -> Result<RxQueue, QueueError> {
         match (source, &self.inner.queue) {
-            (Source::OfQueue, Some(queue)) => RxQueue::of(queue, handler),
-            (Source::Apart(device), queue) => {
+            (Some(Source::OfQueue), Some(queue)) => RxQueue::of(queue, handler),
+            (Some(Source::Apart(device)), queue) => {
                 RxQueue::new(device, &self.inner.pool, queue.as_slice(), handler)
             }
-            (Source::OfQueue, None) | (Source::Gone(_), _) => Err(self.fault("it only sends")),
+            _ => Err(self.fault("it only sends")),
         }
     }
 
-    /// Starts the poller's thread anew, for the queues that it now has.
-    fn start_poller(&self, state: &mut State) -> Result<(), QueueError> {
-        state.poller = None;
-        let mut poller = PollerThread::builder().settings(self.inner.settings);
-        if let Some(queue) = &self.inner.queue {
-            poller = poller.queue(queue);
+    /// Takes the receive side back from a receiver that goes.
+    fn take_back(&self) {
+        let mut state = self.state();
+        // There is none if the path is closed.
+        let Some(Receiving { is_of_queue, queue, .. }) = state.receiving.take() else { return };
+        state.source = match is_of_queue {
+            true => Source::OfQueue,
+            false => Source::Gone("its receive side was closed with its receiver"),
+        };
+        // Without a thread, senders run the queue themselves.
+        let before = self.restart_poller(&mut state);
+        drop(state);
+        drop(before);
+        // A device that fails to close has no user any more.
+        let _ = queue.close();
+    }
+
+    /// Starts the poller's thread anew, for the queues that it now has. Returns the thread before.
+    fn restart_poller(&self, state: &mut State) -> Result<Option<PollerThread>, QueueError> {
+        let served = state.receiving.as_ref().filter(|receiving| receiving.is_served);
+        let is_received_from = state.receiving.as_ref().is_some_and(|receiving| receiving.is_of_queue);
+        // A device has one place in a poller: its receive queue runs its transmit queue, too.
+        let queue = self.inner.queue.as_ref().filter(|_| !is_received_from);
+        let mut started = None;
+        if queue.is_some() || served.is_some() {
+            let mut poller = PollerThread::builder().settings(self.inner.settings);
+            poller = queue.into_iter().fold(poller, PollerBuilder::queue);
+            poller = served.into_iter().fold(poller, |poller, served| poller.receiver(&served.queue));
+            started =
+                Some(poller.start().map_err(|error| self.fault(format!("no thread to poll it: {error}")))?);
         }
-        for receiver in &state.handled {
-            poller = poller.receiver(receiver);
-        }
-        let started = poller.start().map_err(|error| self.fault(format!("no thread to poll it: {error}")))?;
-        state.poller = Some(started);
-        Ok(())
+        Ok(std::mem::replace(&mut state.poller, started))
     }
 
     fn fault(&self, what: impl Into<String>) -> QueueError {

@@ -6,6 +6,7 @@ use crate::poller::{ActivePoller, Poller, Settings};
 use crate::pool::{Burst, PagePool, lock};
 use crate::tx::queue::QueueError;
 use crate::wakeup::TaskWake;
+use std::any::Any;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -14,8 +15,6 @@ use wharf_mem::batch::BATCH_FRAMES_MAX;
 
 /// Steps of a call that does not wait: unmasked notifications are looked at, then the device is polled.
 const STEPS_MAX: u32 = 4;
-/// Time between two looks whether the device has ended, for a receiver that another thread polls for.
-const LOOK_NS: u64 = 50_000_000;
 
 /// Receives packets in bursts, in order.
 ///
@@ -26,6 +25,18 @@ pub struct Receiver {
     queue: RxQueue,
     inbox: Arc<Mutex<Inbox>>,
     way: Way,
+    /// Dropped after all else: see [`Receiver::keep`].
+    kept: Kept,
+}
+
+/// A value that a receiver keeps alive.
+#[derive(Default)]
+struct Kept(Option<Box<dyn Any + Send>>);
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kept({})", self.0.is_some())
+    }
 }
 
 /// The thread that polls the device.
@@ -41,8 +52,6 @@ enum Way {
 #[derive(Debug)]
 struct Inbox {
     burst: Burst,
-    /// Wakes the receiver.
-    wake: Option<Arc<dyn Wake>>,
     /// The poller holds packets for which there was no room.
     is_full: bool,
     /// The receiver is gone: packets that come are freed.
@@ -52,27 +61,20 @@ struct Inbox {
 impl Inbox {
     /// Makes an inbox, and the handler that fills it.
     fn new(pool: &PagePool) -> (Arc<Mutex<Self>>, Handler) {
-        let inbox =
-            Self { burst: pool.burst(BATCH_FRAMES_MAX), wake: None, is_full: false, is_closed: false };
+        let inbox = Self { burst: pool.burst(BATCH_FRAMES_MAX), is_full: false, is_closed: false };
         let inbox = Arc::new(Mutex::new(inbox));
         let mine = inbox.clone();
-        let handler = Box::new(move |burst: &mut Burst| {
-            let (rest, wake) = lock(&mine).put(burst);
-            wake.map(crate::host::wake);
-            rest
-        });
-        (inbox, handler)
+        (inbox, Box::new(move |burst: &mut Burst| lock(&mine).put(burst)))
     }
 
-    /// Takes the packets that there is room for. Returns the treatment of the others, and the wake-up of a receiver
-    /// that waits.
-    fn put(&mut self, burst: &mut Burst) -> (Rest, Option<Arc<dyn Wake>>) {
+    /// Takes the packets that there is room for. Returns the treatment of the others.
+    fn put(&mut self, burst: &mut Burst) -> Rest {
         if self.is_closed {
-            return (Rest::Free, None);
+            return Rest::Free;
         }
         self.burst.batch_mut().append(burst.batch_mut(), usize::MAX);
         self.is_full = !burst.is_empty();
-        (if self.is_full { Rest::Again } else { Rest::Free }, self.wake.take())
+        if self.is_full { Rest::Again } else { Rest::Free }
     }
 }
 
@@ -90,7 +92,7 @@ impl Receiver {
         let queue = open(handler)?;
         let mut poller = Poller::new(wait, settings);
         poller.add_pulled(&queue);
-        Ok(Self { queue, inbox, way: Way::Caller(Box::new(poller.begin())) })
+        Ok(Self { queue, inbox, way: Way::Caller(Box::new(poller.begin())), kept: Kept::default() })
     }
 
     /// Makes a receiver whose queue, made by `open`, is to be given to a poller; its calls wait by `park`.
@@ -102,7 +104,13 @@ impl Receiver {
         open: impl FnOnce(Handler) -> Result<RxQueue, QueueError>,
     ) -> Result<Self, QueueError> {
         let (inbox, handler) = Inbox::new(pool);
-        Ok(Self { queue: open(handler)?, inbox, way: Way::Poller { park, clock } })
+        Ok(Self { queue: open(handler)?, inbox, way: Way::Poller { park, clock }, kept: Kept::default() })
+    }
+
+    /// Keeps `value` alive until the receiver and its poller are gone: the path that it belongs to.
+    #[doc(hidden)]
+    pub fn keep(&mut self, value: impl Any + Send) {
+        self.kept.0 = Some(Box::new(value));
     }
 
     /// The queue that it receives from: counters, drops.
@@ -117,6 +125,8 @@ impl Receiver {
     /// [`QueueError::Device`], once for each error of the device; [`QueueError::Closed`] if no packet will come any more;
     /// [`QueueError::ForeignPool`] for a burst of another pool.
     pub fn recv(&mut self, into: &mut Burst) -> Result<usize, QueueError> {
+        // In this order: packets that came before the end are taken first.
+        let mut has_ended = self.queue.has_ended();
         let mut count = self.take(into)?;
         if let Way::Caller(poller) = &mut self.way
             && count == 0
@@ -126,9 +136,10 @@ impl Receiver {
                     break;
                 }
             }
+            has_ended = self.queue.has_ended();
             count = self.take(into)?;
         }
-        if count == 0 { self.check() } else { Ok(count) }
+        if count == 0 { self.check(has_ended) } else { Ok(count) }
     }
 
     /// Works like [`Receiver::recv`], and waits up to `time` for a packet. Returns 0 if none has come by then.
@@ -144,11 +155,12 @@ impl Receiver {
         while left_ns > 0 {
             let started_ns = self.now_ns();
             self.wait(left_ns);
+            let has_ended = self.queue.has_ended();
             let count = self.take(into)?;
             if count > 0 {
                 return Ok(count);
             }
-            self.check()?;
+            self.check(has_ended)?;
             left_ns = left_ns.saturating_sub(self.now_ns().saturating_sub(started_ns).max(1));
         }
         Ok(0)
@@ -194,17 +206,18 @@ impl Receiver {
     }
 
     /// Returns 0, or the error that explains why there is no packet.
-    fn check(&self) -> Result<usize, QueueError> {
+    fn check(&self, has_ended: bool) -> Result<usize, QueueError> {
         match self.queue.take_error() {
             Some(error) => Err(error.into()),
-            None if self.queue.has_ended() => Err(QueueError::Closed),
+            None if has_ended => Err(QueueError::Closed),
             None => Ok(0),
         }
     }
 
-    /// Has `wake` called when packets come.
+    /// Has `wake` called when there is news.
     fn announce(&self, wake: Arc<dyn Wake>) {
-        lock(&self.inbox).wake = Some(wake);
+        // The one before is dropped outside the lock.
+        let _before = lock(&self.queue.shared.waiting).replace(wake);
     }
 
     /// Waits for a packet, for at most `left_ns`; may return early.
@@ -214,8 +227,8 @@ impl Receiver {
             Way::Poller { park, .. } => {
                 let park = park.clone();
                 self.announce(park.waker());
-                if lock(&self.inbox).burst.is_empty() {
-                    park.park(left_ns.min(LOOK_NS));
+                if lock(&self.inbox).burst.is_empty() && !self.queue.has_ended() {
+                    park.park(left_ns);
                 }
             }
         }
@@ -234,8 +247,9 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         let mut inbox = lock(&self.inbox);
         inbox.burst.clear();
-        (inbox.wake, inbox.is_closed) = (None, true);
+        inbox.is_closed = true;
         drop(inbox);
+        let _waker = lock(&self.queue.shared.waiting).take();
         self.queue.resume();
     }
 }

@@ -231,7 +231,9 @@ impl PollerBuilder {
 impl Drop for PollerThread {
     fn drop(&mut self) {
         self.stop.stop();
-        if let Some(thread) = self.thread.take() {
+        // A handler may hold the last handle to its own thread, which then ends by itself.
+        let joined = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
+        if let Some(thread) = self.thread.take().filter(joined) {
             // A device that panicked has marked its queue dead already.
             let _ = thread.join();
         }

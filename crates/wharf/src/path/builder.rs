@@ -118,18 +118,18 @@ impl PathBuilder {
         }
         let opened = spec.open(self.direction, Queues::default())?.pop();
         let opened = opened.ok_or_else(|| fault(&self.spec, "no queue"))?;
-        self.build_over(opened)
+        let name = opened.device.name();
+        self.build_over(name, opened)
     }
 
     /// Opens a path over the other end of the device of the path called `name`.
     pub(super) fn of_far_end(name: &str, far_end: Box<dyn Duplex>) -> Result<Path, QueueError> {
-        let builder = Self::new(&format!("far end of {name}"), Direction::Both);
-        builder.build_over(Opened::new(AnyDevice::Duplex(far_end)))
+        let name = format!("far end of {name}");
+        Self::new(&name, Direction::Both).build_over(name, Opened::new(AnyDevice::Duplex(far_end)))
     }
 
-    fn build_over(self, opened: Opened) -> Result<Path, QueueError> {
-        let Self { spec, direction, owners, poller, .. } = &self;
-        let (name, direction, owners, settings) = (spec.clone(), *direction, *owners, *poller);
+    fn build_over(self, name: String, opened: Opened) -> Result<Path, QueueError> {
+        let Self { direction, owners, poller: settings, .. } = self;
         if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(fault(&name, format!("no processor {cpu} for this process")));
         }
@@ -149,12 +149,10 @@ impl PathBuilder {
             }
             None => None,
         };
-        let state = State { source, far_end, handled: Vec::new(), poller: None, owner };
+        let state = State { source, far_end, receiving: None, poller: None, owner };
         let path =
             Path { inner: Arc::new(Inner { name, pool, queue, settings, owners, state: Mutex::new(state) }) };
-        if path.inner.queue.is_some() {
-            path.start_poller(&mut path.state())?;
-        }
+        path.restart_poller(&mut path.state())?;
         Ok(path)
     }
 

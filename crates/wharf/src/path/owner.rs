@@ -1,7 +1,7 @@
 //! `Owners`: the threads that run a path's transmit queue.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use wharf_core::queue::TxQueue;
 
@@ -53,20 +53,24 @@ impl OwnerThread {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (queue, stopped) = (queue.clone(), stop.clone());
+        let (begun, begins) = mpsc::channel();
         let thread = thread::Builder::new().name("wharf-owner".into()).spawn(move || {
             if let Some(cpu) = owners.cpu() {
                 // The builder has checked that there is such a processor; without it, the thread runs on any other.
                 let _ = wharf_devices::host::pin(cpu);
             }
-            run(&queue, owners, &stopped);
+            run(&queue, owners, &stopped, begun);
         })?;
+        // Senders that come before would own the queue. The channel also ends with the thread.
+        let _ = begins.recv();
         Ok(Some(Self { stop, thread: Some(thread) }))
     }
 }
 
-fn run(queue: &TxQueue, owners: Owners, stopped: &AtomicBool) {
+fn run(queue: &TxQueue, owners: Owners, stopped: &AtomicBool, begun: mpsc::Sender<()>) {
     // A queue that is dead tells its senders so.
     let Ok(mut owner) = queue.dedicate() else { return };
+    drop(begun);
     while !stopped.load(Relaxed) {
         match owners {
             Owners::Busy { .. } => owner.poll(),

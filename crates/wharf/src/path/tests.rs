@@ -158,3 +158,96 @@ fn errors_say_what_the_path_is() {
     let error = Path::builder("null", Direction::Send).owners(nowhere).build().unwrap_err();
     assert_eq!(error.to_string(), "null: no processor 4095 for this process");
 }
+
+#[test]
+fn a_device_that_sends_and_receives_is_never_deaf() {
+    // Its socket is one descriptor: the poller's thread watches it in one place.
+    let path = Path::open("udp:127.0.0.1:0,dest=frame", Direction::Both).unwrap();
+    let address = path.name().strip_prefix("udp:").unwrap().to_owned();
+    let mut receiver = path.served_receiver().unwrap();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut received = path.burst(8);
+    for _ in 0..50 {
+        socket.send_to(b"datagram", &address).unwrap();
+        assert_eq!(receiver.recv_within(&mut received, SECOND).unwrap(), 1);
+        received.clear();
+    }
+}
+
+#[test]
+fn close_ends_every_wait() {
+    for served in [false, true] {
+        let (_path, far_end) = wire("wire");
+        let mut receiver = if served { far_end.served_receiver() } else { far_end.receiver() }.unwrap();
+        let mut received = far_end.burst(8);
+        let waiting = thread::spawn(move || receiver.recv_within(&mut received, 60 * SECOND));
+        thread::sleep(Duration::from_millis(20));
+        assert_eq!(far_end.close(SECOND).out(), 0);
+        let ended = waiting.join().unwrap();
+        assert!(matches!(ended, Err(QueueError::Closed)), "served {served}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_task_learns_of_the_end() {
+    let (_path, far_end) = wire("wire");
+    let mut receiver = far_end.served_receiver().unwrap();
+    let mut received = far_end.burst(8);
+    let woken = Arc::new(Unparks(thread::current()));
+    let waker = std::task::Waker::from(woken);
+    let mut receiving = std::pin::pin!(receiver.recv_async(&mut received));
+    let mut poll = || receiving.as_mut().poll(&mut std::task::Context::from_waker(&waker));
+    assert!(poll().is_pending());
+    let closing = thread::spawn({
+        let far_end = far_end.clone();
+        move || far_end.close(SECOND)
+    });
+    let ended = loop {
+        thread::park();
+        if let std::task::Poll::Ready(ended) = poll() {
+            break ended;
+        }
+    };
+    assert!(matches!(ended, Err(QueueError::Closed)), "{ended:?}");
+    closing.join().unwrap();
+}
+
+struct Unparks(thread::Thread);
+
+impl std::task::Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn a_panic_of_a_handler_is_told() {
+    let (path, far_end) = wire("wire");
+    let queue = far_end.on_receive(Box::new(|_| panic!("as the test wants"))).unwrap();
+    send(&mut path.sender("test").unwrap(), 1);
+    while !queue.has_ended() {
+        thread::yield_now();
+    }
+    let told = queue.take_error().unwrap().to_string();
+    assert!(told.contains("panicked"), "{told}");
+}
+
+#[test]
+fn the_receive_side_comes_back_from_a_receiver_that_goes() {
+    let (path, far_end) = wire("wire");
+    let mut sender = path.sender("test").unwrap();
+    for served in [true, false, true, false] {
+        let mut receiver = if served { far_end.served_receiver() } else { far_end.receiver() }.unwrap();
+        assert!(far_end.receiver().is_err(), "its receive side is in use");
+        send(&mut sender, 8);
+        let (mut received, mut packets) = (far_end.burst(64), 0);
+        while packets < 8 {
+            packets += receiver.recv_within(&mut received, SECOND).unwrap();
+            received.clear();
+        }
+    }
+    drop(sender);
+    close(&path, 32);
+    assert_eq!(far_end.close(SECOND).out(), 0);
+    assert!(far_end.receiver().unwrap_err().to_string().ends_with("it is closed"));
+}

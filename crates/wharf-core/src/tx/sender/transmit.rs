@@ -43,10 +43,7 @@ impl Sender {
     /// all if the sender was served. Gives up cached buffers while a cache waits for memory.
     #[cold]
     fn transmit_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {
-        let count = match self.turn_left() {
-            0 => before_full(batch, full),
-            left => left,
-        };
+        let count = before_full(batch, full).max(self.turn_left());
         let within_credit = self.within_credit(batch);
         let sent = self.put(batch, count.min(within_credit));
         if full & MEMORY_WANTED != 0 {

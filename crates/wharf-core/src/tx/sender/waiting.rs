@@ -74,7 +74,9 @@ impl Sender {
     pub(super) fn register(&mut self, need: Need, wake: Arc<dyn Wake>) -> Watch {
         self.counters.waits.add(1);
         self.biased.release(&self.shared.cell);
-        self.turn_end = 0;
+        if matches!(need, Need::Space { .. }) {
+            self.turn_end = 0;
+        }
         if self.cache.pool().is_waited_for() {
             // This thread is about to sleep.
             self.cache.release_cached();
@@ -107,7 +109,8 @@ impl Sender {
         }
         let is_served = seen.is_ok() && matches!(watch.need, Need::Space { .. });
         if is_served {
-            self.turn_end = self.counters.packets.get() + watch.need.frames() as u64;
+            let frames = watch.need.frames().max(self.lane.capacity());
+            self.turn_end = self.counters.packets.get().saturating_add(frames as u64);
         }
         self.counters.overtakes.add(u64::from(before > 0 && is_served));
         Some(seen)
@@ -225,8 +228,11 @@ impl Sender {
     }
 
     /// Gives an owner at work the time to meet `need`. Returns true if it has. The next spin may take twice as long as
-    /// one that succeeded, and half as long as one that failed.
+    /// one that succeeded, and half as long as one that failed. Full bands, which only waiting opens, teach nothing.
     fn spin(&mut self, need: Need) -> bool {
+        if self.full_bands() != 0 {
+            return false;
+        }
         let (looks, is_met) = self.spin_for(need, self.looks_max);
         let looks_max = if is_met { 2 * looks } else { self.looks_max / 2 };
         self.looks_max = looks_max.clamp(LOOKS_MIN, LOOKS_MAX);
