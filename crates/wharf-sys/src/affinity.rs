@@ -44,18 +44,3 @@ pub fn allowed() -> Vec<usize> {
         (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn an_allowed_processor_is_pinned_and_others_are_refused() {
-        let first = super::allowed()[0];
-        std::thread::spawn(move || {
-            super::pin(first).unwrap();
-            assert_eq!(super::allowed(), [first]);
-            assert!(super::pin(1 << 20).is_err());
-        })
-        .join()
-        .unwrap();
-    }
-}

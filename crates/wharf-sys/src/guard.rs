@@ -213,7 +213,3 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
         }
     }
 }
-
-#[cfg(test)]
-#[path = "guard/tests.rs"]
-mod tests;

@@ -94,33 +94,6 @@ fn dropped(answer: &[u8]) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::InterfaceSocket;
-    use std::os::fd::AsFd;
-
-    /// Reads the same counter from sysfs: another way through the kernel to it.
-    fn drops_by_sysfs(name: &str) -> u64 {
-        let path = format!("/sys/class/net/{name}/statistics/tx_dropped");
-        std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
-    }
-
-    #[test]
-    fn drops_are_those_of_sysfs_for_each_interface() {
-        let (netlink, asker) = (Netlink::open().unwrap(), InterfaceSocket::open().unwrap());
-        for entry in std::fs::read_dir("/sys/class/net").unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            let Ok(interface) = Interface::find(asker.as_fd(), &name) else { continue };
-            let before = drops_by_sysfs(&name);
-            let drops = netlink.transmit_drops(&interface).unwrap();
-            assert!((before..=drops_by_sysfs(&name)).contains(&drops), "{name}: {drops}, sysfs {before}");
-        }
-    }
-
-    #[test]
-    fn an_interface_that_is_gone_is_an_error() {
-        let gone = Interface { index: i32::MAX, is_ethernet: true };
-        let error = Netlink::open().unwrap().transmit_drops(&gone).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
-    }
 
     #[test]
     fn any_answer_is_an_error_or_a_number() {

@@ -375,7 +375,3 @@ unsafe fn step<W: Copy, const OUT: bool>(from: NonNull<u8>, to: NonNull<u8>, at:
         }
     }
 }
-
-#[cfg(test)]
-#[path = "shared/tests.rs"]
-mod tests;

@@ -195,19 +195,3 @@ fn number(file: &File, what: libc::Ioctl, value: libc::c_ulong) -> io::Result<()
 fn done(returned: libc::c_int) -> io::Result<()> {
     if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_that_no_interface_may_have_is_refused() {
-        for name in ["a", "tap0", "wharf-tap.1_2", "fifteen-bytes-x"] {
-            assert!(Tap::is_name(name), "{name}");
-        }
-        for name in ["", ".", "..", "sixteen-bytes-xx", "a/b", "a b", "a\tb", "a:b", "tap%d", "a\0b", "\n"] {
-            assert!(!Tap::is_name(name), "{name:?}");
-            assert_eq!(Tap::open(name, false).unwrap_err().raw_os_error(), Some(libc::EINVAL), "{name:?}");
-        }
-    }
-}

@@ -267,5 +267,22 @@ impl<T: Entry> Consumer<T> {
 }
 
 #[cfg(test)]
-#[path = "ring/tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_beyond_its_memory_is_an_error() {
+        let offsets = RingOffsets { producer: 0, consumer: 64, flags: 128, entries: 192 };
+        let fault = |len_bytes, offsets, entries| {
+            let made = Shared::<Descriptor>::new(Area::own(len_bytes).unwrap(), &offsets, entries);
+            made.unwrap_err().raw_os_error()
+        };
+        assert!(Shared::<Descriptor>::new(Area::own(192 + 64).unwrap(), &offsets, 4).is_ok());
+        assert_eq!(fault(192 + 63, offsets, 4), Some(libc::EINVAL));
+        assert_eq!(fault(4096, offsets, 3), Some(libc::EINVAL));
+        assert_eq!(fault(4096, offsets, 0), Some(libc::EINVAL));
+        assert_eq!(fault(4096, RingOffsets { flags: 4093, ..offsets }, 4), Some(libc::EINVAL));
+        assert_eq!(fault(4096, RingOffsets { entries: 196, ..offsets }, 4), Some(libc::EINVAL));
+        assert_eq!(fault(4096, RingOffsets { consumer: u64::MAX - 3, ..offsets }, 4), Some(libc::EINVAL));
+    }
+}

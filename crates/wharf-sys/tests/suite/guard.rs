@@ -1,11 +1,16 @@
 //! Files that shrink under a guard, and faults that are another handler's.
 
-use super::*;
-use crate::mapping::{Mapping, PAGE_BYTES};
-use crate::shared::Area;
+use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use wharf_sys::guard::{GUARDS_MAX, Guard, install, is_installed};
+use wharf_sys::mapping::{Mapping, PAGE_BYTES};
+use wharf_sys::shared::Area;
 
 /// Makes a memfd that can be truncated, and maps it.
 fn file(pages: usize) -> (OwnedFd, Range<usize>) {
@@ -49,7 +54,7 @@ fn in_a_process(name: &str) -> Option<Output> {
         return None;
     }
     let mut again = Command::new(std::env::current_exe().unwrap());
-    again.args(["--exact", &format!("guard::tests::{name}")]);
+    again.args(["--exact", &format!("guard::{name}")]);
     Some(again.env(WORD, "1").output().unwrap())
 }
 

@@ -1,10 +1,16 @@
-//! Words, copies and bounds of views; a peer's file.
+//! Words, copies and bounds of views; records; a peer's file.
 
-use super::*;
+use std::io;
+use std::sync::Arc;
+use wharf_sys::mapping::Mapping;
+use wharf_sys::shared::{Area, Pair, Record, Short, Table, View, is_sealed, seal, snapshot};
+
+fn area(len_bytes: usize) -> Arc<Area> {
+    Arc::new(Area::new(Mapping::shared_small_pages(len_bytes).unwrap()))
+}
 
 fn view(len_bytes: usize) -> View {
-    let area = Arc::new(Area::new(Mapping::shared_small_pages(len_bytes).unwrap()));
-    View::new(&area, 0, len_bytes).unwrap()
+    View::new(&area(len_bytes), 0, len_bytes).unwrap()
 }
 
 #[test]
@@ -79,8 +85,46 @@ fn a_peers_file_is_mapped_up_to_its_length() {
 fn a_snapshot_is_a_copy_of_the_bytes() {
     let view = view(64);
     assert!(view.copy_in(5, &[1, 2, 3, 4]));
+    let start = view.area().mapping().unwrap().start();
     // SAFETY: inside the view.
-    let copied = unsafe { super::snapshot::<3>(view.start.add(5)) };
+    let copied = unsafe { snapshot::<3>(start.add(5)) };
     view.store_u16(6, 0);
     assert_eq!(copied, [1, 2, 3]);
+}
+
+#[test]
+fn a_record_that_is_written_is_read_through_the_view() {
+    let view = View::new(&area(4096), 32, 40).unwrap();
+    let table = Table::<Record>::new(view.clone()).unwrap();
+    let [first, second] = table.all() else { panic!("half a record is none") };
+    second.store_first(0x0102);
+    second.store_second_release(u64::MAX);
+    assert_eq!((view.load_u64(16), view.load_u64(24)), (0x0102, u64::MAX));
+    second.store_second(7);
+    assert_eq!(second.load(), [0x0102, 7]);
+    assert_eq!((second.load_first(), second.load_second_acquire()), (0x0102, 7));
+    assert_eq!(first.load(), [0, 0]);
+    first.prefetch();
+    second.prefetch_to_write();
+}
+
+#[test]
+fn a_pair_or_short_that_is_written_is_read_through_the_view() {
+    let view = View::new(&area(4096), 4, 19).unwrap();
+    let pairs = Table::<Pair>::new(view.clone()).unwrap();
+    assert_eq!(pairs.all().len(), 2);
+    pairs.clone().all()[1].store([1, u32::MAX]);
+    assert_eq!((pairs.all()[1].load(), view.load_u32(8), view.load_u32(12)), ([1, u32::MAX], 1, u32::MAX));
+    let shorts = Table::<Short>::new(view.part(6, 5).unwrap()).unwrap();
+    assert_eq!(shorts.all().len(), 2);
+    shorts.all()[0].store(0x1234);
+    assert_eq!((shorts.all()[0].load(), view.load_u16(6), shorts.view().len_bytes()), (0x1234, 0x1234, 5));
+}
+
+#[test]
+fn an_unaligned_view_is_refused() {
+    let at = |at| View::new(&area(4096), at, 64).unwrap();
+    assert!(Table::<Record>::new(at(8)).is_none() && Table::<Record>::new(at(16)).is_some());
+    assert!(Table::<Pair>::new(at(2)).is_none() && Table::<Pair>::new(at(4)).is_some());
+    assert!(Table::<Short>::new(at(1)).is_none() && Table::<Short>::new(at(2)).is_some());
 }

@@ -1,0 +1,13 @@
+//! Calls, mappings and shared memory by their public interface: one binary, since each links anew.
+
+mod clock;
+mod epoll;
+mod event;
+mod guard;
+mod interface;
+mod mapping;
+mod shared;
+mod stream;
+mod thread;
+mod udp;
+mod xdp_ring;
