@@ -1,7 +1,8 @@
 //! `epoll(7)`, edge-triggered: a set of file descriptors to wait for, each of which can be masked.
 
+use crate::call::{check, descriptor};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// Events fetched in one call.
 const EVENTS: usize = 32;
@@ -16,13 +17,8 @@ impl Epoll {
     /// # Errors
     /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: epoll_create1 takes a number only.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        // SAFETY: epoll_create1 takes a number only; the descriptor is new.
+        unsafe { descriptor(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.map(Self)
     }
 
     /// Adds `fd` under `number`, masked or `unmasked`. Each event of an unmasked descriptor is reported once;
@@ -57,8 +53,7 @@ impl Epoll {
         let mut event = libc::epoll_event { events: (libc::EPOLLET | wanted) as u32, u64: number };
         // SAFETY: one event, which the kernel reads during the call. It refuses a number that is no
         // descriptor.
-        let done = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd, &raw mut event) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd, &raw mut event) }).map(drop)
     }
 
     /// Waits for an event, at most `timeout_ns` nanoseconds; `u64::MAX` waits without bound. A signal ends

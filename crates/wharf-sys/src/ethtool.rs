@@ -1,6 +1,7 @@
 //! Driver, rings, channels and private flags of a network interface: `SIOCETHTOOL`.
 
-use crate::ifreq::{self, EthtoolAnswer, Request};
+use crate::call;
+use crate::ifreq::{EthtoolAnswer, Request};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -131,7 +132,7 @@ impl Ethtool {
     /// # Errors
     /// Those of `socket(2)`.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { socket: ifreq::socket(libc::AF_INET)? })
+        Ok(Self { socket: call::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)? })
     }
 
     fn ask<T: EthtoolAnswer>(&self, interface: &str, answer: &mut T) -> io::Result<()> {

@@ -1,7 +1,8 @@
 //! An event counter behind a file descriptor: poll loops wait for it, and other threads signal it.
 
+use crate::call::{check, descriptor};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// An `eventfd(2)`: non-blocking, closed on exec.
 #[derive(Debug)]
@@ -17,13 +18,9 @@ impl EventFd {
     /// # Errors
     /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: eventfd takes numbers only.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, is_shared: false })
+        // SAFETY: eventfd takes numbers only; the descriptor is new.
+        let fd = unsafe { descriptor(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)) }?;
+        Ok(Self { fd, is_shared: false })
     }
 
     /// Takes a peer's counter, and makes it non-blocking: a counter that the peer has filled must not stop a
@@ -38,11 +35,11 @@ impl EventFd {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         // SAFETY: plain calls on a descriptor that is owned here.
-        let done = unsafe {
-            let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
-            flags != -1 && libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) != -1
-        };
-        if done { Ok(Self { fd, is_shared: true }) } else { Err(io::Error::last_os_error()) }
+        unsafe {
+            let flags = check(libc::fcntl(fd.as_raw_fd(), libc::F_GETFL))? as libc::c_int;
+            check(libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+        }
+        Ok(Self { fd, is_shared: true })
     }
 
     /// Makes the counter readable.
@@ -60,7 +57,7 @@ impl EventFd {
     pub fn wait(&self) -> io::Result<()> {
         let mut fds = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry, which lives as long as the call.
-        if unsafe { libc::poll(&raw mut fds, 1, -1) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        check(unsafe { libc::poll(&raw mut fds, 1, -1) }).map(drop)
     }
 
     /// Makes the counter unreadable, and returns true if it was readable.

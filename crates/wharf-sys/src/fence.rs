@@ -15,13 +15,12 @@
 //!    symmetric for good.
 
 use crate::affinity;
+use libc::{
+    MEMBARRIER_CMD_GLOBAL, MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
+};
+use std::io;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 use std::time::Duration;
-
-// linux/membarrier.h; not in libc 0.2.
-const MEMBARRIER_CMD_GLOBAL: libc::c_long = 1;
-const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_long = 1 << 3;
-const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_long = 1 << 4;
 
 /// Symmetric, and not registered yet.
 const UNREGISTERED: u8 = 0;
@@ -36,7 +35,7 @@ const DRAIN_TIME: Duration = Duration::from_millis(20);
 /// The process's mode, and the system calls that it rests on: tests replace them.
 struct Fence {
     mode: AtomicU8,
-    membarrier: fn(libc::c_long) -> bool,
+    membarrier: fn(libc::c_int) -> bool,
     visit_processors: fn() -> bool,
 }
 
@@ -111,29 +110,45 @@ impl Fence {
     }
 }
 
-fn membarrier(command: libc::c_long) -> bool {
+fn membarrier(command: libc::c_int) -> bool {
     // SAFETY: membarrier takes numbers only. Miri does not know it.
     !cfg!(miri)
-        && unsafe { libc::syscall(libc::SYS_membarrier, command, 0 as libc::c_long, 0 as libc::c_long) == 0 }
+        && unsafe {
+            libc::syscall(
+                libc::SYS_membarrier,
+                libc::c_long::from(command),
+                0 as libc::c_long,
+                0 as libc::c_long,
+            ) == 0
+        }
 }
 
-/// Runs the calling thread on each processor of its cpuset in turn, and returns true if it ran on all of them. The
-/// scheduler executes a full barrier when it switches threads (`smp_mb__after_spinlock` in `__schedule`). All
-/// threads of the process are taken to be in one cpuset.
+/// Runs a thread on each processor of its cpuset in turn, and returns true if it ran on all of them. The scheduler executes
+/// a full barrier when it switches threads (`smp_mb__after_spinlock` in `__schedule`). All threads of the process are
+/// taken to be in one cpuset.
+///
+/// The thread is a new one, so the caller keeps its affinity whatever fails. A processor that goes offline meanwhile hands
+/// its threads to others, and one that comes online gets its threads from others: both pass the scheduler.
 fn visit_processors() -> bool {
-    // SAFETY: takes a number.
-    let processors = usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(0);
-    let allowed = affinity::allowed();
+    // The kernel refuses to list more processors than a set has room for; those beyond could not be visited.
+    let visit = || affinity::known().is_ok() && can_visit(affinity::pin);
+    let visitor = std::thread::Builder::new().name("wharf-fence".into()).spawn(visit);
+    visitor.is_ok_and(|thread| thread.join().unwrap_or(false))
+}
+
+/// Moves the calling thread by `pin` to each processor that there is, and returns true if none refused it. Numbers may
+/// have gaps, so their count says nothing about the highest.
+fn can_visit(pin: impl Fn(usize) -> io::Result<()>) -> bool {
     let mut visited = 0;
-    let mut may_move = true;
-    for processor in 0..processors {
-        match affinity::pin(processor) {
+    for processor in 0..affinity::PROCESSORS_MAX {
+        match pin(processor) {
             Ok(()) => visited += 1,
-            // Offline, or outside the cpuset: no thread of the process runs there.
-            Err(error) => may_move &= error.raw_os_error() == Some(libc::EINVAL),
+            // No such processor, or offline, or outside the cpuset: no thread of the process runs there.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(_) => return false,
         }
     }
-    affinity::pin_to(&allowed).is_ok() && may_move && visited > 0
+    visited > 0
 }
 
 #[cfg(test)]
@@ -181,7 +196,7 @@ mod tests {
         misses
     }
 
-    fn fence_with(membarrier: fn(libc::c_long) -> bool, visit_processors: fn() -> bool) -> Fence {
+    fn fence_with(membarrier: fn(libc::c_int) -> bool, visit_processors: fn() -> bool) -> Fence {
         Fence { mode: AtomicU8::new(UNREGISTERED), membarrier, visit_processors }
     }
 
@@ -204,11 +219,11 @@ mod tests {
         // Registration and some fences work; then, as under a new seccomp filter, no command does.
         let fails_later = |command| CALLS.fetch_add(1, Ordering::Relaxed) < ROUNDS / 2 && membarrier(command);
         let fence = fence_with(fails_later, visit_processors);
-        let before = affinity::allowed();
+        let before = affinity::known().unwrap();
         let registered = fence.register();
         assert_eq!(rounds_that_miss(&fence), 0);
         assert_eq!((fence.mode.load(Ordering::Relaxed), fence.register()), (SYMMETRIC, false));
-        assert_eq!(affinity::allowed(), before);
+        assert_eq!(affinity::known().unwrap(), before);
         assert!(!registered || CALLS.load(Ordering::Relaxed) > ROUNDS / 2);
     }
 
@@ -219,5 +234,30 @@ mod tests {
         let begin = std::time::Instant::now();
         fence.heavy();
         assert!(begin.elapsed() >= DRAIN_TIME && fence.mode.load(Ordering::Relaxed) == SYMMETRIC);
+    }
+
+    #[test]
+    fn processors_with_gaps_are_all_visited_and_a_refusal_midway_is_seen() {
+        let refused = |errno| Err(io::Error::from_raw_os_error(errno));
+        let last = std::cell::Cell::new(0);
+        assert!(can_visit(|processor| {
+            last.set(processor);
+            if processor % 7 == 0 { Ok(()) } else { refused(libc::EINVAL) }
+        }));
+        assert_eq!(last.get(), affinity::PROCESSORS_MAX - 1);
+        assert!(!can_visit(|processor| if processor < 7 { Ok(()) } else { refused(libc::EPERM) }));
+        assert!(!can_visit(|_| refused(libc::EINVAL)), "none was visited");
+    }
+
+    #[test]
+    fn a_visit_leaves_the_callers_processors_alone() {
+        let first = affinity::known().unwrap()[0];
+        std::thread::spawn(move || {
+            affinity::pin(first).unwrap();
+            assert!(visit_processors());
+            assert_eq!((affinity::known().unwrap(), affinity::current()), (vec![first], Some(first)));
+        })
+        .join()
+        .unwrap();
     }
 }

@@ -14,6 +14,7 @@
 //! the row's version odd while it writes the row. The row of the faulting mapping is not being written, since a
 //! mapping lives as long as its accesses; the handler skips a row that is being written.
 
+use crate::call::check;
 use std::io;
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -138,15 +139,10 @@ pub fn install() -> io::Result<()> {
     // SAFETY: both actions live as long as the calls. `on_fault` calls only what a handler may call. `BEFORE` is set before
     // the handler can run.
     unsafe {
-        if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        check(libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before))?;
         let _ = BEFORE.set(before);
-        if libc::sigaction(libc::SIGBUS, &raw const action, null_mut()) != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        check(libc::sigaction(libc::SIGBUS, &raw const action, null_mut())).map(drop)
     }
-    Ok(())
 }
 
 /// The handler: see the module's text.

@@ -1,7 +1,8 @@
 //! `struct ifreq`: a request about one network interface (`netdevice(7)`), by name.
 
+use crate::call::check;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 const _: () = assert!(size_of::<libc::ifreq>() == 40);
 
@@ -68,7 +69,7 @@ impl Request {
     /// Hands the request to the kernel, which writes its answer into it.
     pub(crate) fn ask(&mut self, fd: BorrowedFd<'_>, operation: Operation) -> io::Result<()> {
         // SAFETY: each `Operation` reads and writes one `ifreq`, whose size is asserted above.
-        done(unsafe { libc::ioctl(fd.as_raw_fd(), operation.0 as _, &raw mut self.0) })
+        check(unsafe { libc::ioctl(fd.as_raw_fd(), operation.0 as _, &raw mut self.0) }).map(drop)
     }
 
     /// Hands `answer`, which begins with a command, to the kernel by `SIOCETHTOOL`.
@@ -78,7 +79,7 @@ impl Request {
         self.0.ifr_ifru.ifru_data = std::ptr::from_mut(answer).cast();
         // SAFETY: the request and the structure that it points to live through the call; the structure is as large as
         // its command wants (`EthtoolAnswer`).
-        done(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut self.0) })
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut self.0) }).map(drop)
     }
 
     pub(crate) fn name(&self) -> String {
@@ -124,19 +125,6 @@ impl Request {
     pub(crate) fn set_flags(&mut self, flags: libc::c_int) {
         self.0.ifr_ifru.ifru_flags = flags as libc::c_short;
     }
-}
-
-/// Opens a datagram socket that is used for questions only; needs no privilege.
-pub(crate) fn socket(family: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: plain numbers; a descriptor that comes back is new and owned by nothing else.
-    unsafe {
-        let fd = libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
-    }
-}
-
-fn done(returned: libc::c_int) -> io::Result<()> {
-    if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

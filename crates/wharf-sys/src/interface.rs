@@ -1,8 +1,9 @@
 //! State and settings of a network interface: `netdevice(7)`. Almost any socket can be asked (one of `AF_XDP`
 //! cannot). It knows the interfaces of the network namespace that it was opened in.
 
+use crate::call;
 use crate::ethtool;
-use crate::ifreq::{self, Operation, Request};
+use crate::ifreq::{Operation, Request};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -36,7 +37,7 @@ impl InterfaceSocket {
     /// # Errors
     /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn open() -> io::Result<Self> {
-        ifreq::socket(libc::AF_UNIX).map(Self)
+        call::socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0).map(Self)
     }
 }
 

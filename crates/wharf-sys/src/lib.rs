@@ -8,6 +8,7 @@ compile_error!("Wharf runs on Linux only");
 
 pub mod affinity;
 pub mod cache_line;
+mod call;
 pub mod clock;
 pub mod epoll;
 pub mod errno;

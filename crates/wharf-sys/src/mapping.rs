@@ -1,8 +1,8 @@
 //! `Mapping`: a shared, sealed memory mapping, which holds a pool's region.
 
-use crate::option::check;
+use crate::call::{Pages, check, descriptor};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 /// Bytes of a huge page (`MFD_HUGE_2MB`).
@@ -16,17 +16,10 @@ pub const PAGE_BYTES: usize = 4096;
 /// A peer that could truncate the file would turn an access here into `SIGBUS`; the seal prevents that.
 #[derive(Debug)]
 pub struct Mapping {
-    start: NonNull<u8>,
-    len_bytes: usize,
+    pages: Pages,
     page_bytes: usize,
     fd: OwnedFd,
 }
-
-// SAFETY: `Mapping` owns its address range and file. It hands out only a raw pointer: moving or sharing it
-// touches no memory.
-unsafe impl Send for Mapping {}
-// SAFETY: as above: every method takes `&self` and reads plain fields.
-unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len_bytes`, rounded up to whole pages: 2 MiB huge pages if enough are free, otherwise 4 KiB
@@ -57,20 +50,24 @@ impl Mapping {
             .filter(|&len| i64::try_from(len).is_ok())
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
         let fd = sealed_memfd(flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING, len_bytes)?;
-        let start = map(&fd, len_bytes)?;
-        Ok(Self { start, len_bytes, page_bytes, fd })
+        // Miri knows private, anonymous mappings only: under it, memory is not shared.
+        let (shared, file) = match cfg!(miri) {
+            true => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, None),
+            false => (libc::MAP_SHARED, Some(fd.as_fd())),
+        };
+        Ok(Self { pages: Pages::map(file, 0, len_bytes, shared)?, page_bytes, fd })
     }
 
     /// Returns the first byte's address. [`Mapping::len_bytes`] bytes from there on are valid while `self`
     /// lives.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
-        self.start
+        self.pages.start()
     }
 
     /// Returns the number of bytes mapped: whole pages.
     pub fn len_bytes(&self) -> usize {
-        self.len_bytes
+        self.pages.len_bytes()
     }
 
     /// Returns the bytes of one page: [`HUGE_PAGE_BYTES`] or [`PAGE_BYTES`].
@@ -85,43 +82,17 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: this range was mapped by `with_pages` and belongs to `self` alone. A user of its bytes keeps `self` alive
-        // (the region is in an `Arc`).
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
-    }
-}
-
-fn map(fd: &OwnedFd, len_bytes: usize) -> io::Result<NonNull<u8>> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // Miri knows private, anonymous mappings only: under it, memory is not shared.
-    let (flags, fd) = if cfg!(miri) {
-        (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
-    } else {
-        (libc::MAP_SHARED, fd.as_raw_fd())
-    };
-    // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), len_bytes, protection, flags, fd, 0) };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)
-}
-
 fn sealed_memfd(flags: libc::c_uint, len_bytes: usize) -> io::Result<OwnedFd> {
     // Miri has no memfd.
     if cfg!(miri) {
         return Ok(std::fs::File::open("/dev/null")?.into());
     }
-    // SAFETY: the name is a C string literal. A descriptor that comes back is new and owned by nothing else; the other calls
-    // take numbers.
+    // SAFETY: the name is a C string literal; the descriptor is new; the other calls take numbers.
     unsafe {
-        let fd = check(libc::memfd_create(c"wharf-region".as_ptr(), flags) as isize)?;
-        let fd = OwnedFd::from_raw_fd(fd as libc::c_int);
-        check(libc::ftruncate(fd.as_raw_fd(), len_bytes as libc::off_t) as isize)?;
+        let fd = descriptor(libc::memfd_create(c"wharf-region".as_ptr(), flags))?;
+        check(libc::ftruncate(fd.as_raw_fd(), len_bytes as libc::off_t))?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-        check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) as isize)?;
+        check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
         Ok(fd)
     }
 }

@@ -1,5 +1,6 @@
 //! Network namespaces: `network_namespaces(7)`.
 
+use crate::call::check;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
@@ -11,8 +12,7 @@ use std::thread;
 /// `EPERM` without `CAP_SYS_ADMIN`.
 pub fn enter_new_network() -> io::Result<()> {
     // SAFETY: takes a number. It changes only which network the calling thread sees.
-    let returned = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-    if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// Calls `work` in the network namespace `space`, on a thread of its own: the calling thread stays in its
@@ -23,10 +23,7 @@ pub fn enter_new_network() -> io::Result<()> {
 pub fn within<T: Send>(space: OwnedFd, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let there = move || {
         // SAFETY: takes numbers. It changes only which network this thread sees.
-        if unsafe { libc::setns(space.as_raw_fd(), libc::CLONE_NEWNET) } == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(work())
+        check(unsafe { libc::setns(space.as_raw_fd(), libc::CLONE_NEWNET) }).map(|_| work())
     };
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("wharf-namespace".into()).spawn_scoped(scope, there)?;

@@ -1,9 +1,9 @@
 //! One question to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit.
 
+use crate::call::{check, socket};
 use crate::interface::Interface;
-use crate::option::check;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 // linux/if_link.h; not in libc 0.2.
 const RTM_GETSTATS: u16 = 94;
@@ -35,12 +35,7 @@ impl Netlink {
     /// # Errors
     /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: plain numbers; a descriptor that comes back is new and owned by nothing else.
-        unsafe {
-            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-            let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE);
-            if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(Self(OwnedFd::from_raw_fd(fd))) }
-        }
+        socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE).map(Self)
     }
 
     /// Returns the number of frames that an interface has dropped on transmit since it was made: of a TAP,

@@ -1,5 +1,6 @@
-//! Socket options, and results of libc calls.
+//! Socket options.
 
+use crate::call::check;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -19,7 +20,7 @@ pub(crate) fn set<T: Copy>(
 ) -> io::Result<()> {
     let (value, len) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
     // SAFETY: the value has that many bytes, which the kernel reads.
-    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value, len) } as isize).map(drop)
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value, len) }).map(drop)
 }
 
 /// Reads an option into `value`, and returns the number of bytes written.
@@ -28,9 +29,8 @@ pub(crate) fn get<T: Plain>(
 ) -> io::Result<usize> {
     let mut len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the value has room for that many bytes, and any bits are valid (`Plain`).
-    let returned =
-        unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, (&raw mut *value).cast(), &raw mut len) };
-    check(returned as isize).map(|_| len as usize)
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, (&raw mut *value).cast(), &raw mut len) })?;
+    Ok(len as usize)
 }
 
 /// Sets the size of a buffer by the first option, which needs `CAP_NET_ADMIN`, or else by the second, up to the system's
@@ -41,10 +41,4 @@ pub(crate) fn set_buffer(fd: BorrowedFd<'_>, forced: libc::c_int, bounded: libc:
         // Cannot fail: the kernel cuts down what is too much.
         let _ = set(fd, libc::SOL_SOCKET, bounded, &bytes);
     }
-}
-
-/// Turns the return of a libc call into a result: -1 becomes the error in `errno`.
-#[inline]
-pub(crate) fn check(returned: isize) -> io::Result<usize> {
-    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
 }

@@ -5,7 +5,6 @@
 //! status words are atomics; all else is accessed only between two of them. Kernel structures are `libc`'s;
 //! their sizes are asserted where they are used.
 
-mod mapped;
 mod receive;
 mod socket;
 mod transmit;

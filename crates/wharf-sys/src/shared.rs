@@ -9,6 +9,7 @@ mod table;
 pub use table::{Pair, Record, Short, Table, Words};
 
 use crate::cache_line::prefetch;
+use crate::call::{Pages, check};
 use crate::guard::Guard;
 use crate::mapping::Mapping;
 use std::io;
@@ -23,29 +24,20 @@ const UNSEALED: &str = "its owner may truncate the file: that takes a seal (F_SE
 
 /// A mapping that a peer has, too.
 #[derive(Debug)]
-pub struct Area {
-    start: NonNull<u8>,
-    len_bytes: usize,
-    owner: Owner,
-}
+pub struct Area(Owner);
 
-/// The owner of the address range, which unmaps it.
+/// The mapping. All accesses to it, in [`View`], are atomic or volatile.
 #[derive(Debug)]
 enum Owner {
-    Mapping(Mapping),
-    /// The area itself. A peer may truncate its file: then the mapping is guarded.
-    Area(Option<Guard>),
+    Own(Mapping),
+    /// A peer may truncate its file: then the mapping is guarded, and the guard is dropped first.
+    Peer(Option<Guard>, Pages),
 }
-
-// SAFETY: `Area` owns its address range. All accesses to it, in `View`, are atomic or volatile.
-unsafe impl Send for Area {}
-// SAFETY: as above.
-unsafe impl Sync for Area {}
 
 impl Area {
     /// Takes memory of this process, to be given to a peer.
     pub fn new(mapping: Mapping) -> Self {
-        Self { start: mapping.start(), len_bytes: mapping.len_bytes(), owner: Owner::Mapping(mapping) }
+        Self(Owner::Own(mapping))
     }
 
     /// Maps the first `len_bytes` of a peer's file, rounded up to its block size (a huge page, perhaps).
@@ -62,58 +54,45 @@ impl Area {
         let len_bytes =
             usize::try_from(len_bytes).ok().and_then(|len| len.checked_next_multiple_of(block_bytes));
         let len_bytes = len_bytes.ok_or_else(|| bad("too long to be mapped".into()))?;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), len_bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
-        let mut area = Self { start, len_bytes, owner: Owner::Area(None) };
-        // SAFETY: `area` owns the mapping, and unmaps it after the guard is dropped. There are no references
-        // to its contents.
-        match unsafe { Guard::new(area.addresses()) } {
-            Ok(guard) => area.owner = Owner::Area(Some(guard)),
+        let pages = Pages::map(Some(fd), 0, len_bytes, libc::MAP_SHARED)?;
+        let start = pages.start().as_ptr() as usize;
+        // SAFETY: whole pages, which are unmapped after the guard is dropped: see `Owner`. There are no references to
+        // their contents.
+        let guard = match unsafe { Guard::new(start..start + len_bytes) } {
+            Ok(guard) => Some(guard),
             Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
-            Err(_) if is_sealed(fd) => {}
+            Err(_) if is_sealed(fd) => None,
             Err(error) => return Err(io::Error::new(error.kind(), UNSEALED)),
-        }
-        Ok(area)
+        };
+        Ok(Self(Owner::Peer(guard, pages)))
     }
 
     /// Returns the number of bytes mapped.
     pub fn len_bytes(&self) -> usize {
-        self.len_bytes
+        match &self.0 {
+            Owner::Own(mapping) => mapping.len_bytes(),
+            Owner::Peer(_, pages) => pages.len_bytes(),
+        }
     }
 
     /// Returns the mapping, if it is this process's own.
     pub fn mapping(&self) -> Option<&Mapping> {
-        match &self.owner {
-            Owner::Mapping(mapping) => Some(mapping),
-            Owner::Area(_) => None,
+        match &self.0 {
+            Owner::Own(mapping) => Some(mapping),
+            Owner::Peer(..) => None,
         }
     }
 
     /// True if the peer has truncated its file: from then on this is zeroed private memory.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        matches!(&self.owner, Owner::Area(Some(guard)) if guard.is_broken())
+        matches!(&self.0, Owner::Peer(Some(guard), _) if guard.is_broken())
     }
 
-    fn addresses(&self) -> std::ops::Range<usize> {
-        let start = self.start.as_ptr() as usize;
-        start..start + self.len_bytes
-    }
-}
-
-impl Drop for Area {
-    fn drop(&mut self) {
-        if let Owner::Area(guard) = &mut self.owner {
-            drop(guard.take());
-            // SAFETY: mapped by `of_peer`, and owned by `self` alone. Views hold an `Arc` of it.
-            unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
+    fn start(&self) -> NonNull<u8> {
+        match &self.0 {
+            Owner::Own(mapping) => mapping.start(),
+            Owner::Peer(_, pages) => pages.start(),
         }
     }
 }
@@ -137,9 +116,7 @@ pub fn seal(fd: BorrowedFd<'_>) -> bool {
 fn size_of_file(fd: BorrowedFd<'_>) -> io::Result<(u64, usize)> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: `stat` has room for what the call writes.
-    if unsafe { libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    check(unsafe { libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) })?;
     // SAFETY: zeroed, then written: plain numbers throughout.
     let stat = unsafe { stat.assume_init() };
     let block_bytes = usize::try_from(stat.st_blksize).unwrap_or(0).max(crate::mapping::PAGE_BYTES);
@@ -234,16 +211,14 @@ impl Atomic for AtomicU64 {}
 impl View {
     /// Returns `len_bytes` of `area` from byte `at` on; `None` if they are not inside it.
     pub fn new(area: &Arc<Area>, at: usize, len_bytes: usize) -> Option<Self> {
-        at.checked_add(len_bytes).filter(|&end| end <= area.len_bytes)?;
-        // SAFETY: inside the mapping, or just behind it.
-        let start = unsafe { area.start.add(at) };
-        Some(Self { area: area.clone(), start, len_bytes })
+        let whole = Self { area: area.clone(), start: area.start(), len_bytes: area.len_bytes() };
+        whole.part(at, len_bytes)
     }
 
     /// Returns `len_bytes` of this view from byte `at` on; `None` if they are not inside it.
     pub fn part(&self, at: usize, len_bytes: usize) -> Option<Self> {
         at.checked_add(len_bytes).filter(|&end| end <= self.len_bytes)?;
-        // SAFETY: as above.
+        // SAFETY: inside the mapping, or just behind it.
         let start = unsafe { self.start.add(at) };
         Some(Self { area: self.area.clone(), start, len_bytes })
     }

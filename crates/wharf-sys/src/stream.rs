@@ -1,5 +1,6 @@
 //! Bytes of a stream socket, before they are read.
 
+use crate::call::check;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -25,12 +26,9 @@ pub fn peek(socket: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<usize>> 
     message.msg_controllen = control.0.len() as _;
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     // SAFETY: places for bytes and control messages, of the lengths given, which live as long as the call.
-    let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
-    let Ok(count) = usize::try_from(count) else {
-        return match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            error => Err(error),
-        };
+    let count = match check(unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) }) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+        count => count?,
     };
     // SAFETY: recvmsg has just filled `message` in.
     let came = unsafe { close_all(&message) };
@@ -78,8 +76,8 @@ unsafe fn close_all(message: &libc::msghdr) -> usize {
 pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     let mut count: libc::c_int = 0;
     // SAFETY: FIONREAD writes an int.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut count) };
-    if done == 0 { Ok(usize::try_from(count).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut count) })?;
+    Ok(usize::try_from(count).unwrap_or(0))
 }
 
 /// True if the other end will send nothing more: all that is left is what came before.

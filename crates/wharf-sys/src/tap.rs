@@ -2,12 +2,13 @@
 //! (Documentation/networking/tuntap.rst, `drivers/net/tun.c`). A virtio net header is in front of each frame,
 //! both ways.
 
+use crate::call::{check, descriptor};
 use crate::ifreq::{Operation, Request};
 use crate::interface::InterfaceSocket;
 use crate::namespace;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 /// The file that makes interfaces.
@@ -141,15 +142,9 @@ impl Tap {
     /// `EBADFD` if it is gone, `EPERM` without `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`, `ENOTTY` before Linux
     /// 5.3.
     pub fn interface_socket(&self) -> io::Result<InterfaceSocket> {
-        // SAFETY: takes no argument; a descriptor that comes back is new and owned by nothing else.
-        let space = unsafe {
-            let fd = libc::ioctl(self.file.as_raw_fd(), libc::TUNGETDEVNETNS as _);
-            if fd == -1 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
-        namespace::within(space, InterfaceSocket::open)?
+        // SAFETY: takes no argument; the descriptor is new.
+        let space = unsafe { descriptor(libc::ioctl(self.file.as_raw_fd(), libc::TUNGETDEVNETNS as _)) };
+        namespace::within(space?, InterfaceSocket::open)?
     }
 
     /// Reads a frame with its header into the `pieces`, in order. Returns the number of bytes read: what the
@@ -174,7 +169,7 @@ impl Tap {
 
     fn set(&self, what: libc::Ioctl, value: libc::c_int) -> io::Result<()> {
         // SAFETY: private, and called only for those that read an `int`.
-        done(unsafe { libc::ioctl(self.file.as_raw_fd(), what as _, &raw const value) })
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), what as _, &raw const value) }).map(drop)
     }
 }
 
@@ -189,9 +184,5 @@ fn attach(file: &File, name: &str, multi_queue: bool) -> io::Result<()> {
 /// Does an `ioctl(2)` of this file that takes a number.
 fn number(file: &File, what: libc::Ioctl, value: libc::c_ulong) -> io::Result<()> {
     // SAFETY: private, and called only for those that take a number in place of an address.
-    done(unsafe { libc::ioctl(file.as_raw_fd(), what as _, value) })
-}
-
-fn done(returned: libc::c_int) -> io::Result<()> {
-    if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    check(unsafe { libc::ioctl(file.as_raw_fd(), what as _, value) }).map(drop)
 }

@@ -8,13 +8,11 @@
 //! addresses into rings owns those buffers until then: a device keeps their frames in a table.
 
 mod abi;
-mod area;
 mod program;
 mod ring;
 mod socket;
 
 pub use abi::{Descriptor, PACKET_CONTINUES, PACKET_HEADROOM_BYTES, Statistics};
-pub use area::Area;
 pub use program::{Attached, Hook, Redirect};
 pub use ring::{Consumer, Entry, Producer, Shared};
 pub use socket::{Bind, UmemShape, XdpSocket};

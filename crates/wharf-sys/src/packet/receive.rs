@@ -4,8 +4,8 @@
 //! does not write it meanwhile. The kernel hands over a block when it is full, or a fixed time after its
 //! first frame.
 
-use super::mapped::Mapped;
 use super::{PacketSocket, VNET_HEADER_BYTES};
+use crate::call::Pages;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -34,7 +34,8 @@ pub struct ReceiveShape {
 /// A receive ring.
 #[derive(Debug)]
 pub struct BlockRing {
-    mapped: Mapped,
+    pages: Pages,
+    socket: PacketSocket,
     shape: ReceiveShape,
     /// The current block, or the next one to look at.
     block: u32,
@@ -81,13 +82,13 @@ impl BlockRing {
             tp_feature_req_word: 0,
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        let mapped = Mapped::new(socket, shape.block_bytes as usize * shape.blocks as usize)?;
-        Ok(Self { mapped, shape, block: 0, is_ours: false, left: 0, frame_at: 0 })
+        let pages = socket.map_ring(shape.block_bytes as usize * shape.blocks as usize)?;
+        Ok(Self { pages, socket, shape, block: 0, is_ours: false, left: 0, frame_at: 0 })
     }
 
     /// Returns the socket.
     pub fn socket(&self) -> &PacketSocket {
-        self.mapped.socket()
+        &self.socket
     }
 
     fn block_start(&self) -> usize {
@@ -107,16 +108,16 @@ impl BlockRing {
         let start = self.block_start();
         if self.is_ours {
             // Release: all reads of the block are done before the kernel may write it again.
-            self.mapped.word(start + STATUS_AT).store(libc::TP_STATUS_KERNEL, Release);
+            self.pages.word(start + STATUS_AT).store(libc::TP_STATUS_KERNEL, Release);
             self.block = (self.block + 1) % self.shape.blocks;
             self.is_ours = false;
             return true;
         }
         // Acquire pairs with the kernel's barrier before it hands the block over.
-        self.is_ours = self.mapped.word(start + STATUS_AT).load(Acquire) & libc::TP_STATUS_USER != 0;
+        self.is_ours = self.pages.word(start + STATUS_AT).load(Acquire) & libc::TP_STATUS_USER != 0;
         if self.is_ours {
-            self.left = self.mapped.word(start + FRAMES_AT).load(Acquire);
-            self.frame_at = self.mapped.word(start + FIRST_AT).load(Acquire) as usize;
+            self.left = self.pages.word(start + FRAMES_AT).load(Acquire);
+            self.frame_at = self.pages.word(start + FIRST_AT).load(Acquire) as usize;
         }
         self.is_ours
     }
@@ -129,7 +130,7 @@ impl BlockRing {
         if self.left == 0 || !fits || !self.frame_at.is_multiple_of(4) {
             return None;
         }
-        let place = self.mapped.place(self.block_start() + self.frame_at, room);
+        let place = self.pages.place(self.block_start() + self.frame_at, room);
         // SAFETY: inside the mapping and aligned, as just checked. This process owns the block: nothing
         // writes it. Volatile, once: what is checked is what is used.
         Some(unsafe { place.cast::<libc::tpacket3_hdr>().as_ptr().read_volatile() })
@@ -148,8 +149,8 @@ impl BlockRing {
         }
         let start = self.block_start() + self.frame_at;
         let (data, vnet) =
-            (self.mapped.place(start + mac_at, len), self.mapped.place(start + vnet_at, VNET_HEADER_BYTES));
-        let kind = self.mapped.place(start + KIND_AT, 1);
+            (self.pages.place(start + mac_at, len), self.pages.place(start + vnet_at, VNET_HEADER_BYTES));
+        let kind = self.pages.place(start + KIND_AT, 1);
         // SAFETY: all inside the block, which this process owns until `next_block` gives it back. That wants
         // `&mut self`, and these borrow `&self`: until then the kernel does not write it. Any bits are a
         // valid byte.

@@ -1,16 +1,14 @@
 //! The packet socket and its options.
 
+use crate::call::{self, Pages, check};
 use crate::interface::{Interface, InterfaceState};
-use crate::option::{check, get, set, set_buffer};
+use crate::option::{get, set, set_buffer};
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 const _: () = assert!(size_of::<libc::sockaddr_ll>() == 20);
 const _: () = assert!(size_of::<libc::packet_mreq>() == 16);
 const _: () = assert!(size_of::<libc::tpacket_stats_v3>() == 12);
-
-/// linux/if_packet.h (Linux 4.12): the kernel chooses a number that no group has.
-const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
 
 /// A raw AF_PACKET socket. Until it is bound for receiving, the kernel copies no frame for it.
 #[derive(Debug)]
@@ -33,11 +31,7 @@ impl PacketSocket {
     /// # Errors
     /// `EPERM` without `CAP_NET_RAW`.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: plain numbers; a descriptor that comes back is new and owned by nothing else.
-        unsafe {
-            let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
-            if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(Self { fd: OwnedFd::from_raw_fd(fd) }) }
-        }
+        call::socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map(|fd| Self { fd })
     }
 
     /// Returns the socket's descriptor.
@@ -83,10 +77,7 @@ impl PacketSocket {
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = protocol.to_be();
         address.sll_ifindex = index;
-        let len = size_of_val(&address) as libc::socklen_t;
-        // SAFETY: an address of that length.
-        let returned = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) };
-        check(returned as isize).map(drop)
+        call::bind(self.fd(), &address)
     }
 
     /// Puts a header of [`super::VNET_HEADER_BYTES`] in front of each frame, both ways (`PACKET_VNET_HDR`).
@@ -108,7 +99,8 @@ impl PacketSocket {
     /// `EINVAL` if the socket is not bound, its interface is down, or the group is of another interface;
     /// `ENOSPC` if the group is full.
     pub fn join_fanout(&self, group: Option<u16>) -> io::Result<u16> {
-        let kind = libc::PACKET_FANOUT_HASH | if group.is_none() { PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+        let kind =
+            libc::PACKET_FANOUT_HASH | if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
         let request = u32::from(group.unwrap_or(0)) | kind << 16;
         self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &request)?;
         let mut joined = [0u32];
@@ -170,6 +162,11 @@ impl PacketSocket {
         set(self.fd(), level, name, value)
     }
 
+    /// Maps the ring of `len_bytes` that was made with this socket.
+    pub(super) fn map_ring(&self, len_bytes: usize) -> io::Result<Pages> {
+        Pages::map(Some(self.fd()), 0, len_bytes, libc::MAP_SHARED | libc::MAP_POPULATE)
+    }
+
     /// Reads the counters since the last call; for sockets with a [`super::BlockRing`].
     ///
     /// # Errors
@@ -199,8 +196,8 @@ impl PacketSocket {
     pub fn unsent_bytes(&self) -> io::Result<usize> {
         let mut bytes: libc::c_int = 0;
         // SAFETY: TIOCOUTQ, libc's name for it, writes one `int`.
-        let returned = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TIOCOUTQ as _, &raw mut bytes) };
-        check(returned as isize).map(|_| usize::try_from(bytes).unwrap_or(0))
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TIOCOUTQ as _, &raw mut bytes) })?;
+        Ok(usize::try_from(bytes).unwrap_or(0))
     }
 
     /// Sends one frame, the `chunks` in order, without waiting.

@@ -4,8 +4,8 @@
 //! looks at it only inside [`SlotRing::ring_doorbell`], in order, and gives it back when the frame has left:
 //! that is a real completion. A slot that a doorbell did not take stays requested.
 
-use super::mapped::{BLOCK_BYTES, Mapped};
 use super::{PacketSocket, VNET_HEADER_BYTES};
+use crate::call::{Pages, kick};
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -17,6 +17,8 @@ const DATA_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
 const STATUS_AT: usize = std::mem::offset_of!(libc::tpacket2_hdr, tp_status);
 const LEN_AT: usize = std::mem::offset_of!(libc::tpacket2_hdr, tp_len);
 const LINE_BYTES: usize = 64;
+/// Bytes of a ring's block, a multiple of any page: a ring of ordinary frames needs few blocks.
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// The owner of a slot, and its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +36,8 @@ pub enum SlotState {
 /// A transmit ring. Each frame in it is a header of [`VNET_HEADER_BYTES`], then its bytes.
 #[derive(Debug)]
 pub struct SlotRing {
-    mapped: Mapped,
+    pages: Pages,
+    socket: PacketSocket,
     /// Offset of each slot.
     starts: Box<[u32]>,
     slot_bytes: usize,
@@ -62,16 +65,16 @@ impl SlotRing {
             tp_frame_nr: blocks * per_block,
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_TX_RING, &request)?;
-        let mapped = Mapped::new(socket, blocks as usize * BLOCK_BYTES)?;
+        let pages = socket.map_ring(blocks as usize * BLOCK_BYTES)?;
         let start =
             |slot: u32| (slot / per_block) * BLOCK_BYTES as u32 + (slot % per_block) * slot_bytes as u32;
         let starts = (0..blocks * per_block).map(start).collect();
-        Ok(Self { mapped, starts, slot_bytes })
+        Ok(Self { pages, socket, starts, slot_bytes })
     }
 
     /// Returns the socket.
     pub fn socket(&self) -> &PacketSocket {
-        self.mapped.socket()
+        &self.socket
     }
 
     /// Returns the number of slots: at least as many as asked for, in whole blocks. The kernel goes round all
@@ -95,7 +98,7 @@ impl SlotRing {
     #[inline]
     pub fn state(&self, slot: u32) -> SlotState {
         // Acquire pairs with the kernel's barrier before it gives a slot back: (A) in `room`.
-        let status = self.mapped.word(self.start(slot) + STATUS_AT).load(Acquire);
+        let status = self.pages.word(self.start(slot) + STATUS_AT).load(Acquire);
         if status & libc::TP_STATUS_WRONG_FORMAT != 0 {
             SlotState::Refused
         } else if status & libc::TP_STATUS_SENDING != 0 {
@@ -114,7 +117,7 @@ impl SlotRing {
             return None;
         }
         let len = self.slot_bytes - DATA_AT;
-        let place = self.mapped.place(self.start(slot) + DATA_AT, len);
+        let place = self.pages.place(self.start(slot) + DATA_AT, len);
         // SAFETY: (A) the slot is available: the kernel reads it only after `request`, and not before the
         // doorbell. Both borrow the ring mutably, as this slice does. Any bits are a valid byte.
         Some(unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), len) })
@@ -125,15 +128,15 @@ impl SlotRing {
     #[inline]
     pub fn request(&mut self, slot: u32, len: usize) {
         let start = self.start(slot);
-        self.mapped.word(start + LEN_AT).store(len.min(self.slot_bytes - DATA_AT) as u32, Relaxed);
-        self.mapped.word(start + STATUS_AT).store(libc::TP_STATUS_SEND_REQUEST, Release);
+        self.pages.word(start + LEN_AT).store(len.min(self.slot_bytes - DATA_AT) as u32, Relaxed);
+        self.pages.word(start + STATUS_AT).store(libc::TP_STATUS_SEND_REQUEST, Release);
     }
 
     /// Takes back slot `slot`, if the kernel has not taken it, and returns true if so.
     pub fn withdraw(&mut self, slot: u32) -> bool {
         let is_ours = matches!(self.state(slot), SlotState::Requested | SlotState::Refused);
         if is_ours {
-            self.mapped.word(self.start(slot) + STATUS_AT).store(libc::TP_STATUS_AVAILABLE, Release);
+            self.pages.word(self.start(slot) + STATUS_AT).store(libc::TP_STATUS_AVAILABLE, Release);
         }
         is_ours
     }
@@ -141,13 +144,13 @@ impl SlotRing {
     /// Moves the frame of slot `from`, if the kernel has not taken it, into the available slot `to`, as a
     /// request; `from` is available then. Returns true if so.
     pub fn shift(&mut self, from: u32, to: u32) -> bool {
-        let len = self.mapped.word(self.start(from) + LEN_AT).load(Relaxed) as usize;
+        let len = self.pages.word(self.start(from) + LEN_AT).load(Relaxed) as usize;
         if self.state(to) != SlotState::Available || !self.withdraw(from) {
             return false;
         }
         let (source, target) = (self.start(from) + DATA_AT, self.start(to) + DATA_AT);
         let room = self.slot_bytes - DATA_AT;
-        let (source, target) = (self.mapped.place(source, room), self.mapped.place(target, room));
+        let (source, target) = (self.pages.place(source, room), self.pages.place(target, room));
         // SAFETY: this process owns both slots, as just checked. They are inside the mapping, and do not
         // overlap.
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target.as_ptr(), len.min(room)) };
@@ -162,7 +165,7 @@ impl SlotRing {
     /// and the like for a refused slot. Slots before the failing one were taken.
     #[inline]
     pub fn ring_doorbell(&mut self) -> io::Result<()> {
-        self.mapped.kick().map(drop)
+        kick(self.socket.fd())
     }
 }
 

@@ -96,7 +96,7 @@ impl Incoming {
         // say. All are in vectors of `self`, which is borrowed mutably: there are no references to their elements.
         let received =
             unsafe { libc::recvmmsg(fd, headers, count, libc::MSG_DONTWAIT as _, std::ptr::null_mut()) };
-        self.messages = crate::option::check(received as isize)?.min(self.headers.len());
+        self.messages = crate::call::check(received)?.min(self.headers.len());
         Ok(self.messages)
     }
 

@@ -206,6 +206,6 @@ impl<'b> Writer<'_, 'b> {
         // SAFETY: so many headers were written by `message`. They point to addresses and control messages of
         // this borrow, and to pieces of bytes that are borrowed as long as this writer lives.
         let sent = unsafe { libc::sendmmsg(fd, headers, count, libc::MSG_DONTWAIT as _) };
-        crate::option::check(sent as isize)
+        crate::call::check(sent)
     }
 }

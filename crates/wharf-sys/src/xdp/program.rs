@@ -3,9 +3,9 @@
 //! Layouts and numbers: include/uapi/linux/bpf.h.
 
 use super::XdpSocket;
-use crate::option::check;
+use crate::call::{self, check};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
@@ -193,16 +193,16 @@ fn load(instructions: &[Instruction], flags: u32) -> io::Result<OwnedFd> {
 }
 
 fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    let fd = bpf(command, attributes)? as i32;
-    // SAFETY: these commands return a descriptor that is new and owned by nothing else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let fd = bpf(command, attributes)? as libc::c_int;
+    // SAFETY: these commands return a new descriptor.
+    unsafe { call::descriptor(fd) }
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<usize> {
     let (at, len) = ((&raw const *attributes), size_of::<T>() as libc::c_ulong);
     // SAFETY: attributes of that length, which the kernel reads. What they point to lives as long as the
     // call.
-    check(unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_long, at, len) } as isize)
+    check(unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_long, at, len) })
 }
 
 #[cfg(test)]

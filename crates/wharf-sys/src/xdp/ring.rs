@@ -8,8 +8,9 @@
 //!
 //! The other side is the kernel; in tests, it is the other one of these two types over the same [`Shared`].
 
-use super::abi::{Descriptor, RingOffsets, XDP_RING_NEED_WAKEUP};
-use super::area::Area;
+use super::abi::Descriptor;
+use crate::call::Pages;
+use libc::XDP_RING_NEED_WAKEUP;
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -31,7 +32,8 @@ impl Entry for Descriptor {}
 /// A ring, before it becomes a producer or a consumer.
 #[derive(Debug)]
 pub struct Shared<T> {
-    area: Arc<Area>,
+    /// Its words are accessed as atomics, its entries read and written whole: the other end may write at any time.
+    pages: Arc<Pages>,
     producer_at: usize,
     consumer_at: usize,
     flags_at: usize,
@@ -42,27 +44,29 @@ pub struct Shared<T> {
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
-        Self { area: self.area.clone(), of: PhantomData, ..*self }
+        Self { pages: self.pages.clone(), of: PhantomData, ..*self }
     }
 }
 
-const LINE_BYTES: usize = 64;
+/// In own memory: a cache line for each word.
+const OWN_OFFSETS: libc::xdp_ring_offset =
+    libc::xdp_ring_offset { producer: 0, consumer: 64, flags: 128, desc: 192 };
 
 impl<T: Entry> Shared<T> {
-    /// Makes a ring of `entries` entries, a power of two, that are in `area` at `offsets`.
-    pub(super) fn new(area: Area, offsets: &RingOffsets, entries: u32) -> io::Result<Self> {
+    /// Makes a ring of `entries` entries, a power of two, that are in `pages` at `offsets`.
+    pub(super) fn new(pages: Pages, offsets: &libc::xdp_ring_offset, entries: u32) -> io::Result<Self> {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         let shared = Self {
-            area: Arc::new(area),
+            pages: Arc::new(pages),
             producer_at: place(offsets.producer),
             consumer_at: place(offsets.consumer),
             flags_at: place(offsets.flags),
-            entries_at: place(offsets.entries),
+            entries_at: place(offsets.desc),
             entries,
             of: PhantomData,
         };
         let fits = |at: usize, len: usize, align: usize| {
-            at.is_multiple_of(align) && at.checked_add(len).is_some_and(|end| end <= shared.area.len_bytes())
+            at.is_multiple_of(align) && at.checked_add(len).is_some_and(|end| end <= shared.pages.len_bytes())
         };
         let words = [shared.producer_at, shared.consumer_at, shared.flags_at];
         let all_fit = entries.is_power_of_two()
@@ -77,29 +81,44 @@ impl<T: Entry> Shared<T> {
     /// # Errors
     /// `EINVAL` unless `entries` is a power of two; those of `mmap(2)`.
     pub fn own(entries: u32, start: u32) -> io::Result<Self> {
-        let offsets = RingOffsets {
-            producer: 0,
-            consumer: LINE_BYTES as u64,
-            flags: 2 * LINE_BYTES as u64,
-            entries: 3 * LINE_BYTES as u64,
-        };
-        let area = Area::own(3 * LINE_BYTES + entries as usize * size_of::<T>())?;
-        let shared = Self::new(area, &offsets, entries)?;
-        shared.area.word(shared.producer_at).store(start, Relaxed);
-        shared.area.word(shared.consumer_at).store(start, Relaxed);
+        let pages = own_pages(OWN_OFFSETS.desc as usize + entries as usize * size_of::<T>())?;
+        let shared = Self::new(pages, &OWN_OFFSETS, entries)?;
+        shared.pages.word(shared.producer_at).store(start, Relaxed);
+        shared.pages.word(shared.consumer_at).store(start, Relaxed);
         Ok(shared)
     }
 
     /// Sets the kernel's flag `XDP_RING_NEED_WAKEUP`, in its place.
     pub fn set_needs_wakeup(&self, needs: bool) {
         let flags = if needs { XDP_RING_NEED_WAKEUP } else { 0 };
-        self.area.word(self.flags_at).store(flags, Relaxed);
+        self.pages.word(self.flags_at).store(flags, Relaxed);
     }
 
     #[inline(always)]
     fn place(&self, index: u32) -> usize {
         self.entries_at + (index & (self.entries - 1)) as usize * size_of::<T>()
     }
+
+    /// Reads the entry of index `index`, once: what is checked is what is used, whatever the other end writes.
+    #[inline(always)]
+    fn read(&self, index: u32) -> T {
+        let place = self.pages.place(self.place(index), size_of::<T>()).cast::<T>();
+        // SAFETY: inside the mapping, and aligned: `new` has checked where the entries begin. Entries are plain numbers, for
+        // which any bits are valid.
+        unsafe { place.as_ptr().read_volatile() }
+    }
+
+    #[inline(always)]
+    fn write(&self, index: u32, entry: T) {
+        let place = self.pages.place(self.place(index), size_of::<T>()).cast::<T>();
+        // SAFETY: as in `read`. There are no references to entries.
+        unsafe { place.as_ptr().write_volatile(entry) }
+    }
+}
+
+/// Maps zeroed memory of this process.
+fn own_pages(len_bytes: usize) -> io::Result<Pages> {
+    Pages::map(None, 0, len_bytes, libc::MAP_SHARED | libc::MAP_ANONYMOUS)
 }
 
 /// The side that writes entries.
@@ -115,8 +134,8 @@ pub struct Producer<T> {
 impl<T: Entry> Producer<T> {
     /// Goes on where the ring stands.
     pub fn new(ring: Shared<T>) -> Self {
-        let next = ring.area.word(ring.producer_at).load(Relaxed);
-        let taken = ring.area.word(ring.consumer_at).load(Acquire);
+        let next = ring.pages.word(ring.producer_at).load(Relaxed);
+        let taken = ring.pages.word(ring.consumer_at).load(Acquire);
         Self { ring, next, taken }
     }
 
@@ -146,7 +165,7 @@ impl<T: Entry> Producer<T> {
         if self.room_at_hand() == 0 && self.room() == 0 {
             return false;
         }
-        self.ring.area.write(self.ring.place(self.next), entry);
+        self.ring.write(self.next, entry);
         self.next = self.next.wrapping_add(1);
         true
     }
@@ -158,7 +177,7 @@ impl<T: Entry> Producer<T> {
         // A local copy: for all that the compiler knows, a write to an entry may change the index.
         let mut next = self.next;
         for entry in entries.take(room) {
-            self.ring.area.write(self.ring.place(next), entry);
+            self.ring.write(next, entry);
             next = next.wrapping_add(1);
         }
         self.next = next;
@@ -168,7 +187,7 @@ impl<T: Entry> Producer<T> {
     #[inline]
     pub fn publish(&self) {
         // (A)
-        self.ring.area.word(self.ring.producer_at).store(self.next, Release);
+        self.ring.pages.word(self.ring.producer_at).store(self.next, Release);
     }
 
     /// Returns the index of the next entry.
@@ -181,7 +200,7 @@ impl<T: Entry> Producer<T> {
     #[inline]
     pub fn taken(&self) -> u32 {
         // (D)
-        self.ring.area.word(self.ring.consumer_at).load(Acquire)
+        self.ring.pages.word(self.ring.consumer_at).load(Acquire)
     }
 
     /// Returns the number of entries that the consumer has not taken.
@@ -192,13 +211,13 @@ impl<T: Entry> Producer<T> {
 
     /// Returns the entry of index `index`, as it was put, unless it was overwritten since.
     pub fn entry(&self, index: u32) -> T {
-        self.ring.area.read(self.ring.place(index))
+        self.ring.read(index)
     }
 
     /// True if the kernel looks at the ring only when it is called.
     #[inline]
     pub fn needs_wakeup(&self) -> bool {
-        self.ring.area.word(self.ring.flags_at).load(Relaxed) & XDP_RING_NEED_WAKEUP != 0
+        self.ring.pages.word(self.ring.flags_at).load(Relaxed) & XDP_RING_NEED_WAKEUP != 0
     }
 }
 
@@ -215,7 +234,7 @@ pub struct Consumer<T> {
 impl<T: Entry> Consumer<T> {
     /// Goes on where the ring stands.
     pub fn new(ring: Shared<T>) -> Self {
-        let next = ring.area.word(ring.consumer_at).load(Relaxed);
+        let next = ring.pages.word(ring.consumer_at).load(Relaxed);
         Self { ring, next, published: next }
     }
 
@@ -224,7 +243,7 @@ impl<T: Entry> Consumer<T> {
     #[inline]
     pub fn ready(&mut self) -> u32 {
         // (B)
-        self.published = self.ring.area.word(self.ring.producer_at).load(Acquire);
+        self.published = self.ring.pages.word(self.ring.producer_at).load(Acquire);
         self.at_hand()
     }
 
@@ -239,7 +258,7 @@ impl<T: Entry> Consumer<T> {
         if self.at_hand() == 0 && self.ready() == 0 {
             return None;
         }
-        let entry = self.ring.area.read(self.ring.place(self.next));
+        let entry = self.ring.read(self.next);
         self.next = self.next.wrapping_add(1);
         Some(entry)
     }
@@ -251,7 +270,7 @@ impl<T: Entry> Consumer<T> {
         while goes_on && self.ready() > 0 {
             let (mut next, end) = (self.next, self.next.wrapping_add(self.at_hand()));
             while goes_on && next != end {
-                goes_on = each(self.ring.area.read(self.ring.place(next)));
+                goes_on = each(self.ring.read(next));
                 next = next.wrapping_add(1);
             }
             self.next = next;
@@ -262,7 +281,7 @@ impl<T: Entry> Consumer<T> {
     #[inline]
     pub fn release(&self) {
         // (C)
-        self.ring.area.word(self.ring.consumer_at).store(self.next, Release);
+        self.ring.pages.word(self.ring.consumer_at).store(self.next, Release);
     }
 }
 
@@ -272,17 +291,20 @@ mod tests {
 
     #[test]
     fn a_ring_beyond_its_memory_is_an_error() {
-        let offsets = RingOffsets { producer: 0, consumer: 64, flags: 128, entries: 192 };
+        let offsets = OWN_OFFSETS;
         let fault = |len_bytes, offsets, entries| {
-            let made = Shared::<Descriptor>::new(Area::own(len_bytes).unwrap(), &offsets, entries);
+            let made = Shared::<Descriptor>::new(own_pages(len_bytes).unwrap(), &offsets, entries);
             made.unwrap_err().raw_os_error()
         };
-        assert!(Shared::<Descriptor>::new(Area::own(192 + 64).unwrap(), &offsets, 4).is_ok());
+        assert!(Shared::<Descriptor>::new(own_pages(192 + 64).unwrap(), &offsets, 4).is_ok());
         assert_eq!(fault(192 + 63, offsets, 4), Some(libc::EINVAL));
         assert_eq!(fault(4096, offsets, 3), Some(libc::EINVAL));
         assert_eq!(fault(4096, offsets, 0), Some(libc::EINVAL));
-        assert_eq!(fault(4096, RingOffsets { flags: 4093, ..offsets }, 4), Some(libc::EINVAL));
-        assert_eq!(fault(4096, RingOffsets { entries: 196, ..offsets }, 4), Some(libc::EINVAL));
-        assert_eq!(fault(4096, RingOffsets { consumer: u64::MAX - 3, ..offsets }, 4), Some(libc::EINVAL));
+        assert_eq!(fault(4096, libc::xdp_ring_offset { flags: 4093, ..offsets }, 4), Some(libc::EINVAL));
+        assert_eq!(fault(4096, libc::xdp_ring_offset { desc: 196, ..offsets }, 4), Some(libc::EINVAL));
+        assert_eq!(
+            fault(4096, libc::xdp_ring_offset { consumer: u64::MAX - 3, ..offsets }, 4),
+            Some(libc::EINVAL)
+        );
     }
 }

@@ -2,19 +2,14 @@
 //!
 //! The order of calls: open, register the memory, make all rings, set the transmit budget, bind.
 
-use super::abi::{
-    AF_XDP, Address, Descriptor, Offsets, RingOffsets, SOL_XDP, Statistics, UmemRegistration, XDP_COPY,
-    XDP_MAX_TX_SKB_BUDGET, XDP_MMAP_OFFSETS, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_RX_RING,
-    XDP_STATISTICS, XDP_TX_RING, XDP_UMEM_COMPLETION_RING, XDP_UMEM_FILL_RING,
-    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XDP_UMEM_REG, XDP_UMEM_UNALIGNED_CHUNK_FLAG,
-    XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY,
-};
-use super::area::Area;
+use super::abi::{Descriptor, Statistics, XDP_MAX_TX_SKB_BUDGET};
 use super::ring::{Consumer, Entry, Producer, Shared};
+use crate::call::{self, Pages, check};
 use crate::mapping::Mapping;
-use crate::option::{check, get, set, set_buffer};
+use crate::option::{get, set, set_buffer};
+use libc::{SOL_XDP, off_t, xdp_mmap_offsets, xdp_ring_offset};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// An AF_XDP socket. When it and all its rings are dropped, the kernel frees its queue some time later.
 #[derive(Debug)]
@@ -48,11 +43,7 @@ impl XdpSocket {
     /// # Errors
     /// `EPERM` without `CAP_NET_RAW`, `EAFNOSUPPORT` if the kernel has no AF_XDP.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: plain numbers; a descriptor that comes back is new and owned by nothing else.
-        unsafe {
-            let fd = libc::socket(AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
-            if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(Self { fd: OwnedFd::from_raw_fd(fd) }) }
-        }
+        call::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map(|fd| Self { fd })
     }
 
     /// Returns the socket's descriptor.
@@ -66,15 +57,15 @@ impl XdpSocket {
     /// `ENOBUFS` if `RLIMIT_MEMLOCK` is too low, `EINVAL` for an impossible shape, `EBUSY` if memory was
     /// registered before.
     pub fn register(&self, memory: &Mapping, shape: &UmemShape) -> io::Result<()> {
-        let registration = UmemRegistration {
+        let registration = libc::xdp_umem_reg {
             addr: memory.start().as_ptr() as u64,
             len: memory.len_bytes() as u64,
-            chunk_bytes: shape.chunk_bytes,
-            headroom_bytes: shape.headroom_bytes,
-            flags: if shape.is_unaligned { XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },
-            transmit_metadata_bytes: 0,
+            chunk_size: shape.chunk_bytes,
+            headroom: shape.headroom_bytes,
+            flags: if shape.is_unaligned { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },
+            tx_metadata_len: 0,
         };
-        set(self.fd(), SOL_XDP, XDP_UMEM_REG, &registration)
+        set(self.fd(), SOL_XDP, libc::XDP_UMEM_REG, &registration)
     }
 
     /// Makes the transmit ring, of `entries`, a power of two.
@@ -82,7 +73,7 @@ impl XdpSocket {
     /// # Errors
     /// `EINVAL` for another number, `ENOMEM`.
     pub fn transmit_ring(&self, entries: u32) -> io::Result<Producer<Descriptor>> {
-        self.ring(XDP_TX_RING, XDP_PGOFF_TX_RING, entries, |all| all.transmit).map(Producer::new)
+        self.ring(libc::XDP_TX_RING, libc::XDP_PGOFF_TX_RING, entries, |all| all.tx).map(Producer::new)
     }
 
     /// Makes the completion ring, of `entries`, a power of two.
@@ -90,9 +81,8 @@ impl XdpSocket {
     /// # Errors
     /// Those of [`XdpSocket::transmit_ring`].
     pub fn completion_ring(&self, entries: u32) -> io::Result<Consumer<u64>> {
-        let ring = self
-            .ring(XDP_UMEM_COMPLETION_RING, XDP_UMEM_PGOFF_COMPLETION_RING, entries, |all| all.completion);
-        ring.map(Consumer::new)
+        let from = libc::XDP_UMEM_PGOFF_COMPLETION_RING as off_t;
+        self.ring(libc::XDP_UMEM_COMPLETION_RING, from, entries, |all| all.cr).map(Consumer::new)
     }
 
     /// Makes the fill ring, of `entries`, a power of two.
@@ -100,7 +90,8 @@ impl XdpSocket {
     /// # Errors
     /// Those of [`XdpSocket::transmit_ring`].
     pub fn fill_ring(&self, entries: u32) -> io::Result<Producer<u64>> {
-        self.ring(XDP_UMEM_FILL_RING, XDP_UMEM_PGOFF_FILL_RING, entries, |all| all.fill).map(Producer::new)
+        let from = libc::XDP_UMEM_PGOFF_FILL_RING as off_t;
+        self.ring(libc::XDP_UMEM_FILL_RING, from, entries, |all| all.fr).map(Producer::new)
     }
 
     /// Makes the receive ring, of `entries`, a power of two.
@@ -108,25 +99,27 @@ impl XdpSocket {
     /// # Errors
     /// Those of [`XdpSocket::transmit_ring`].
     pub fn receive_ring(&self, entries: u32) -> io::Result<Consumer<Descriptor>> {
-        self.ring(XDP_RX_RING, XDP_PGOFF_RX_RING, entries, |all| all.receive).map(Consumer::new)
+        self.ring(libc::XDP_RX_RING, libc::XDP_PGOFF_RX_RING, entries, |all| all.rx).map(Consumer::new)
     }
 
     fn ring<T: Entry>(
-        &self, option: libc::c_int, from: u64, entries: u32, which: impl Fn(Offsets) -> RingOffsets,
+        &self, option: libc::c_int, from: off_t, entries: u32,
+        which: impl Fn(xdp_mmap_offsets) -> xdp_ring_offset,
     ) -> io::Result<Shared<T>> {
-        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         set(self.fd(), SOL_XDP, option, &entries)?;
-        let mut offsets = Offsets::default();
+        // SAFETY: plain numbers, for which zero is valid.
+        let mut offsets: xdp_mmap_offsets = unsafe { std::mem::zeroed() };
         // Linux before 5.4 knows no flags, and returns less.
-        if get(self.fd(), SOL_XDP, XDP_MMAP_OFFSETS, &mut offsets)? != size_of::<Offsets>() {
+        if get(self.fd(), SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut offsets)? != size_of::<xdp_mmap_offsets>() {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
         }
         let offsets = which(offsets);
-        let len_bytes = usize::try_from(offsets.entries)
+        let len_bytes = usize::try_from(offsets.desc)
             .ok()
             .and_then(|at| at.checked_add(entries as usize * size_of::<T>()))
-            .ok_or_else(invalid)?;
-        Shared::new(Area::of_socket(self.fd(), from, len_bytes)?, &offsets, entries)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        Shared::new(Pages::map(Some(self.fd()), from, len_bytes, flags)?, &offsets, entries)
     }
 
     /// Lets the kernel take up to `frames` in one call: 32 to the number of entries of the transmit ring,
@@ -147,18 +140,16 @@ impl XdpSocket {
     /// `EBUSY` if the queue has a socket, or had one a moment ago; `EOPNOTSUPP` if the driver cannot bind
     /// that way; `EINVAL` if there is no such queue; `ENETDOWN`, `ENODEV`.
     pub fn bind(&self, index: i32, queue: u32, how: Bind) -> io::Result<()> {
-        let copying = if how.zero_copy { XDP_ZEROCOPY } else { XDP_COPY };
-        let gathering = if how.multi_buffer { XDP_USE_SG } else { 0 };
-        let address = Address {
-            family: AF_XDP as u16,
-            flags: XDP_USE_NEED_WAKEUP | copying | gathering,
-            interface: index as u32,
-            queue,
-            shared_umem_fd: 0,
+        let copying = if how.zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
+        let gathering = if how.multi_buffer { libc::XDP_USE_SG } else { 0 };
+        let address = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags: libc::XDP_USE_NEED_WAKEUP | copying | gathering,
+            sxdp_ifindex: index as u32,
+            sxdp_queue_id: queue,
+            sxdp_shared_umem_fd: 0,
         };
-        let len = size_of::<Address>() as libc::socklen_t;
-        // SAFETY: an address of that length.
-        check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) } as isize).map(drop)
+        call::bind(self.fd(), &address)
     }
 
     /// Makes the kernel look at the transmit ring: `sendto(2)` without data or waiting.
@@ -168,10 +159,7 @@ impl XdpSocket {
     /// nothing behind it was looked at; `ENETDOWN`; `ENXIO` if the socket is bound no more.
     #[inline]
     pub fn kick(&self) -> io::Result<()> {
-        let fd = self.fd.as_raw_fd();
-        // SAFETY: no data and no address: null is what the kernel expects of this socket.
-        let sent = unsafe { libc::sendto(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
-        check(sent).map(drop)
+        call::kick(self.fd())
     }
 
     /// Makes the adapter look at the fill ring: `recvfrom(2)` without data or waiting.
@@ -180,7 +168,7 @@ impl XdpSocket {
     /// `ENETDOWN`, `ENXIO`.
     pub fn wake_fill(&self) -> io::Result<()> {
         let (fd, none) = (self.fd.as_raw_fd(), std::ptr::null_mut());
-        // SAFETY: as in `kick`.
+        // SAFETY: no data and no address: null is what the kernel expects of this socket.
         let received = unsafe { libc::recvfrom(fd, none, 0, libc::MSG_DONTWAIT, none.cast(), none.cast()) };
         check(received).map(drop)
     }
@@ -191,7 +179,7 @@ impl XdpSocket {
     /// Those of `getsockopt(2)`.
     pub fn statistics(&self) -> io::Result<Statistics> {
         let mut statistics = Statistics::default();
-        get(self.fd(), SOL_XDP, XDP_STATISTICS, &mut statistics)?;
+        get(self.fd(), SOL_XDP, libc::XDP_STATISTICS, &mut statistics)?;
         Ok(statistics)
     }
 }

@@ -1,0 +1,115 @@
+//! Results of libc calls: errors, descriptors, mappings.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+
+/// Turns the return of a libc call into a result: -1 becomes the error in `errno`.
+#[inline]
+pub(crate) fn check(returned: impl TryInto<usize>) -> io::Result<usize> {
+    returned.try_into().map_err(|_| io::Error::last_os_error())
+}
+
+/// Takes the descriptor that a libc call has returned, or the error in `errno`.
+///
+/// # Safety
+/// A descriptor that comes back is new, and nothing else owns it.
+pub(crate) unsafe fn descriptor(returned: libc::c_int) -> io::Result<OwnedFd> {
+    check(returned)?;
+    // SAFETY: the caller's.
+    Ok(unsafe { OwnedFd::from_raw_fd(returned) })
+}
+
+/// Opens a socket, closed on exec. A datagram socket needs no privilege.
+pub(crate) fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: plain numbers; the descriptor is new.
+    unsafe { descriptor(libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol)) }
+}
+
+/// Binds the socket `fd` to `address`, a socket address of plain numbers.
+pub(crate) fn bind<T: Copy>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> {
+    let (address, len) = ((&raw const *address).cast(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: so many bytes, which the kernel reads.
+    check(unsafe { libc::bind(fd.as_raw_fd(), address, len) }).map(drop)
+}
+
+/// Makes the kernel look at the transmit ring of socket `fd`: `sendto(2)` without data or waiting.
+#[inline]
+pub(crate) fn kick(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let (fd, none) = (fd.as_raw_fd(), std::ptr::null());
+    // SAFETY: no data and no address: null is what the kernel expects of a ring's socket.
+    check(unsafe { libc::sendto(fd, none, 0, libc::MSG_DONTWAIT, none.cast(), 0) }).map(drop)
+}
+
+/// Pages that are mapped to be read and written, unmapped when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    start: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: it owns its address range, and hands out only pointers: moving or sharing it touches no memory.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Maps `len_bytes` of the file `fd`, from byte `from` on, or memory of this process alone.
+    ///
+    /// # Errors
+    /// Those of `mmap(2)`.
+    pub(crate) fn map(
+        fd: Option<BorrowedFd<'_>>, from: libc::off_t, len_bytes: usize, flags: libc::c_int,
+    ) -> io::Result<Self> {
+        let (protection, fd) = (libc::PROT_READ | libc::PROT_WRITE, fd.map_or(-1, |fd| fd.as_raw_fd()));
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len_bytes, protection, flags, fd, from) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { start, len_bytes })
+    }
+
+    /// Returns the first byte's address. So many bytes from there on are valid while `self` lives.
+    #[inline(always)]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    #[inline(always)]
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// Returns the address of byte `at`, with `len` bytes behind it.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    #[inline(always)]
+    pub(crate) fn place(&self, at: usize, len: usize) -> NonNull<u8> {
+        assert!(at.checked_add(len).is_some_and(|end| end <= self.len_bytes), "byte {at} of a mapping");
+        // SAFETY: inside the mapping, as just checked.
+        unsafe { self.start.add(at) }
+    }
+
+    /// Returns the word at byte `at`, a multiple of 4, which both sides access as a whole.
+    ///
+    /// # Panics
+    /// If it is not inside.
+    #[inline(always)]
+    pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
+        let place = self.place(at, size_of::<u32>()).cast::<u32>();
+        assert!(place.is_aligned());
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`.
+        unsafe { AtomicU32::from_ptr(place.as_ptr()) }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and owned by `self` alone, whose users keep it while they use its bytes.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
+    }
+}
