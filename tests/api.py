@@ -32,7 +32,7 @@ def listing(docs):
 
 
 def main():
-    subprocess.run(["cargo", "doc", "--quiet", "-p", "wharf", "--no-deps"], cwd=TOP, check=True)
+    subprocess.run(["cargo", "doc", "--quiet", "-p", "wharf", "--no-deps", "--features", "vhost"], cwd=TOP, check=True)
     now = listing(TOP / "target/doc/wharf")
     if "--write" in sys.argv[1:]:
         GOLDEN.write_text("\n".join(now) + "\n")

@@ -4,6 +4,18 @@
 //! [`Registry`](registry::Registry) lists the kinds, and takes others. `packet`, `xdp` and `tap` need a
 //! privilege, the others none. `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
+// A build without some kinds leaves parts unused that the kinds share.
+#![cfg_attr(
+    not(all(
+        feature = "packet",
+        feature = "pcap",
+        feature = "tap",
+        feature = "udp",
+        feature = "vhost",
+        feature = "xdp"
+    )),
+    allow(dead_code, unused_imports)
+)]
 
 #[doc(hidden)]
 pub mod host;
@@ -14,31 +26,47 @@ pub mod open {
     pub use crate::registry::{open, open_queues};
     pub use crate::spec::{Direction, Opened, Queues};
 }
+#[cfg(feature = "packet")]
 pub mod packet;
+#[cfg(feature = "pcap")]
 pub mod pcap;
 pub mod registry;
 pub mod requirements;
 pub mod spec;
+#[cfg(feature = "tap")]
 pub mod tap;
+#[cfg(feature = "udp")]
 pub mod udp;
+#[cfg(feature = "vhost")]
 mod unix_socket;
+#[cfg(feature = "vhost")]
 pub mod vhost_user;
+#[cfg(feature = "vhost")]
 pub mod virtio;
+#[cfg(feature = "vhost")]
 pub mod virtio_user;
 pub mod vnet;
 pub mod wire;
+#[cfg(feature = "xdp")]
 pub mod xdp;
 
 /// The kinds of this crate, in the order in which they are listed.
 static BUILT_IN: &[&spec::Kind] = &[
     &null::KIND,
     &wire::KIND,
+    #[cfg(feature = "pcap")]
     &pcap::KIND,
+    #[cfg(feature = "packet")]
     &packet::KIND,
+    #[cfg(feature = "xdp")]
     &xdp::KIND,
+    #[cfg(feature = "tap")]
     &tap::KIND,
+    #[cfg(feature = "udp")]
     &udp::KIND,
+    #[cfg(feature = "vhost")]
     &vhost_user::KIND,
+    #[cfg(feature = "vhost")]
     &virtio_user::KIND,
 ];
 

@@ -59,6 +59,12 @@
 //! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |
 //! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
 //!
+//! # Features
+//!
+//! One for each kind of device: `packet`, `pcap`, `tap`, `udp` and `xdp` are on by default, `vhost` (vhost-user and virtio-user) is
+//! not, since it brings twelve crates. `null` and `wire` are always there. With `default-features = false` and `xdp`, `packet` and
+//! `udp`, a first build compiles 14 crates.
+//!
 //! The items on this page are the public interface. The hidden modules hold the parts that the workspace's other crates use; they
 //! change without notice. Packet headers, checksums and flow hashes are a crate of their own, `wharf-packet`; generators, checking
 //! receivers, the forwarder, fault injection and traces are `wharf-tools`. The command line has the same devices and disciplines:
@@ -131,6 +137,7 @@ pub use wharf_core::device::{
 pub use wharf_core::{delegate, wrap_device};
 #[doc(inline)]
 pub use wharf_devices::null::Null;
+#[cfg(feature = "vhost")]
 #[doc(inline)]
 pub use wharf_devices::vhost_user::install_sigbus_handler;
 
