@@ -8,8 +8,6 @@
 
 mod pci;
 mod recorded;
-#[cfg(test)]
-mod tests;
 
 pub use pci::PcieLink;
 pub use wharf_sys::ethtool::{Channels, Rings};

@@ -25,6 +25,7 @@ mod recycle;
 mod sender_cache;
 
 pub use allocator::{Allocator, AllocatorCache};
+pub use exchange_slots::ExchangeSlots;
 pub use halves::{Halves, HalvesCache};
 pub use origin::{Origin, OriginCache};
 pub use recycle::{OnBusy, Recycle, RecycleCache};

@@ -46,16 +46,3 @@ impl CacheLine {
         self.transfers
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn transfers_queue_up() {
-        let mut line = CacheLine::new(LineCosts { hit_ns: 2, transfer_ns: 50 });
-        assert_eq!([line.write(0, 0), line.write(0, 60), line.write(1, 60)], [50, 62, 112]);
-        assert_eq!([line.write(2, 61), line.write(1, 70), line.write(1, 300)], [162, 212, 302]);
-        assert_eq!(line.transfers(), 4);
-    }
-}

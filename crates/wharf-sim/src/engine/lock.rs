@@ -125,38 +125,3 @@ pub struct HandedOver {
     /// The time at which it continues, with the lock.
     pub at_ns: u64,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const COSTS: LockCosts = LockCosts { pair_ns: 16, transfer_ns: 60, per_spinner_ns: 10 };
-
-    #[test]
-    fn tickets_are_served_in_order_and_the_price_grows_with_the_spinners() {
-        let (mut lock, mut random) = (SpinLock::new(LockKind::Ticket, COSTS), Random::new(1));
-        assert_eq!(lock.acquire(0, 0), Some(76), "the line comes from memory");
-        assert_eq!((lock.acquire(1, 10), lock.acquire(2, 20), lock.acquire(3, 30)), (None, None, None));
-        let handed = |cpu, since_ns, at_ns| Some(HandedOver { cpu, since_ns, at_ns });
-        assert_eq!(lock.release(100, &mut random), handed(1, 10, 100 + 76 + 20));
-        assert_eq!(lock.release(300, &mut random), handed(2, 20, 300 + 76 + 10));
-        assert_eq!(lock.release(500, &mut random), handed(3, 30, 500 + 76));
-        assert_eq!(lock.release(600, &mut random), None);
-        assert_eq!(lock.acquire(3, 700), Some(16), "still in its cache");
-        let wanted =
-            LockCounters { taken: 5, contended: 3, taking_ns: 76 + 186 + 366 + 546 + 16, spinning_ns: 840 };
-        assert_eq!(lock.counters(), wanted);
-    }
-
-    #[test]
-    fn unfair_lock_serves_each_spinner_once() {
-        let (mut lock, mut random) = (SpinLock::new(LockKind::Unfair, COSTS), Random::new(3));
-        lock.acquire(9, 0);
-        (0..8).for_each(|cpu| assert_eq!(lock.acquire(cpu, 0), None));
-        let order: Vec<usize> = (1..=8).map(|n| lock.release(n * 1000, &mut random).unwrap().cpu).collect();
-        let mut sorted = order.clone();
-        sorted.sort_unstable();
-        assert_eq!((sorted, lock.spinning().count()), ((0..8).collect(), 0));
-        assert_ne!(order, (0..8).collect::<Vec<_>>(), "seed 3 does not happen to serve in order");
-    }
-}

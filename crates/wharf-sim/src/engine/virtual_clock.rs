@@ -59,20 +59,3 @@ impl Park for VirtualPark {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_moves_the_clock_unless_woken_before() {
-        let clock = Arc::new(VirtualClock::default());
-        let park = VirtualPark::new(clock.clone());
-        park.park(500);
-        park.waker().wake();
-        park.park(500);
-        assert_eq!(clock.now_ns(), 500);
-        park.park(u64::MAX);
-        assert_eq!(clock.now_ns(), u64::MAX);
-    }
-}

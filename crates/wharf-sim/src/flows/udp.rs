@@ -45,18 +45,3 @@ impl UdpSource {
         self.inside_bytes / self.packet_bytes.max(1)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sleeps_when_the_buffer_is_full_and_wakes_at_half() {
-        let mut blast = UdpSource::new(1000, 4500);
-        assert_eq!([(); 6].map(|()| blast.send()), [true, true, true, true, false, false]);
-        assert_eq!([blast.completed(1), blast.completed(1), blast.completed(1)], [false, true, false]);
-        assert_eq!((blast.inside(), blast.send()), (1, true));
-        let mut large = UdpSource::new(9000, 4500);
-        assert_eq!([large.send(), large.send(), large.completed(1), large.send()], [true, false, true, true]);
-    }
-}

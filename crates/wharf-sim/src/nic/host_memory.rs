@@ -114,28 +114,3 @@ impl Post for HostMemory {
         self.write(address, bytes)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn access_beyond_allocations_is_an_error() {
-        let mut memory = HostMemory::default();
-        let (first, second) = (memory.allocate(100), memory.allocate(64));
-        assert_eq!((first, second), (0x1000, 0x2000));
-        memory.write(second, &[1; 64]).unwrap();
-        assert_eq!(memory.read::<2>(second + 62).unwrap(), [1, 1]);
-        for (address, len_bytes) in
-            [(0, 1), (first - 1, 2), (second + 60, 5), (u64::MAX, 1), (second + 64, 1)]
-        {
-            assert!(memory.bytes(address, len_bytes).is_err(), "{address:#x}");
-            assert!(memory.write(address, &vec![2; len_bytes]).is_err(), "{address:#x}");
-        }
-        assert!(memory.bytes(second, usize::MAX).is_err());
-        assert_eq!(
-            memory.read::<1>(0).unwrap_err().to_string(),
-            "no host memory at 0x0, 1 bytes: there are 4160 from 0x1000"
-        );
-    }
-}

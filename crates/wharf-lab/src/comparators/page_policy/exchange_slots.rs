@@ -35,18 +35,18 @@ impl Slot {
 
 /// Slots for free buffers, shared between threads.
 #[derive(Debug)]
-pub(super) struct ExchangeSlots(Box<[Slot]>);
+pub struct ExchangeSlots(Box<[Slot]>);
 
 impl ExchangeSlots {
     /// Makes `places` slots, all open, or all closed.
-    pub(super) fn new(places: usize, open: bool) -> Self {
+    pub fn new(places: usize, open: bool) -> Self {
         let state = if open { OPEN } else { CLOSED };
         Self((0..places).map(|_| Slot { state: AtomicU8::new(state), free: Mutex::new(None) }).collect())
     }
 
     /// Opens slot `at`, if it is closed.
     #[inline]
-    pub(super) fn open(&self, at: usize) {
+    pub fn open(&self, at: usize) {
         if let Some(_locked) = self.0[at].lock_in(CLOSED) {
             self.0[at].state.store(OPEN, Relaxed);
         }
@@ -57,7 +57,7 @@ impl ExchangeSlots {
     /// # Errors
     /// The buffer, if the slot is full or closed, or there is none.
     #[inline]
-    pub(super) fn lay(&self, at: usize, free: FreeFrame) -> Result<(), FreeFrame> {
+    pub fn lay(&self, at: usize, free: FreeFrame) -> Result<(), FreeFrame> {
         let Some(slot) = self.0.get(at) else { return Err(free) };
         let Some(mut locked) = slot.lock_in(OPEN) else { return Err(free) };
         *locked = Some(free);
@@ -67,13 +67,13 @@ impl ExchangeSlots {
 
     /// Takes the buffer from slot `at`, which is open then; `None` if it has none.
     #[inline]
-    pub(super) fn pick(&self, at: usize) -> Option<FreeFrame> {
+    pub fn pick(&self, at: usize) -> Option<FreeFrame> {
         self.take(at, OPEN)
     }
 
     /// Takes the buffer from slot `at`, which is closed then; `None`, and no change, if it has none.
     #[inline]
-    pub(super) fn collect(&self, at: usize) -> Option<FreeFrame> {
+    pub fn collect(&self, at: usize) -> Option<FreeFrame> {
         self.take(at, CLOSED)
     }
 
@@ -87,63 +87,16 @@ impl ExchangeSlots {
 
     /// Closes slot `at`, and returns the buffer that was there.
     #[inline]
-    pub(super) fn close(&self, at: usize) -> Option<FreeFrame> {
+    pub fn close(&self, at: usize) -> Option<FreeFrame> {
         let mut locked = self.0[at].free.lock().unwrap_or_else(PoisonError::into_inner);
         self.0[at].state.store(CLOSED, Relaxed);
         locked.take()
     }
 
     /// Returns the buffers of all slots; none is shared any longer.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = FreeFrame> {
+    pub fn drain(&mut self) -> impl Iterator<Item = FreeFrame> {
         self.0
             .iter_mut()
             .filter_map(|slot| slot.free.get_mut().unwrap_or_else(PoisonError::into_inner).take())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wharf_mem::{Region, RegionSpec};
-
-    const SPEC: RegionSpec = RegionSpec { frames: 2, frame_bytes: 128, headroom_bytes: 0, huge_pages: false };
-
-    #[test]
-    fn a_slot_holds_one_buffer_while_a_thread_waits_for_it() {
-        let (region, mut free) = Region::new(SPEC).unwrap();
-        let (mut second, first) = (free.pop().unwrap(), free.pop().unwrap());
-        let slots = ExchangeSlots::new(1, false);
-        let first = slots.lay(0, first).unwrap_err();
-        slots.open(0);
-        assert_eq!(slots.pick(0), None);
-        slots.lay(0, first).unwrap();
-        slots.open(0);
-        second = slots.lay(0, second).unwrap_err();
-        let first = slots.pick(0).unwrap();
-        slots.lay(0, first).unwrap();
-        let first = slots.collect(0).unwrap();
-        let first = slots.lay(0, first).unwrap_err();
-        slots.open(0);
-        slots.lay(0, first).unwrap();
-        let first = slots.close(0).unwrap();
-        assert_eq!((slots.close(0), slots.pick(0)), (None, None));
-        let first = slots.lay(1, first).unwrap_err();
-        assert!(region.retire(vec![first, second]));
-    }
-
-    #[test]
-    fn one_of_two_threads_takes_the_buffer() {
-        let (region, mut free) = Region::new(RegionSpec { frames: 1, ..SPEC }).unwrap();
-        let slots = ExchangeSlots::new(1, true);
-        for _ in 0..1000 {
-            slots.lay(0, free.pop().unwrap()).unwrap();
-            let taken: Vec<_> = std::thread::scope(|scope| {
-                let threads = [(); 2].map(|()| scope.spawn(|| slots.pick(0)));
-                threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
-            });
-            assert_eq!(taken.len(), 1);
-            free.extend(taken);
-        }
-        assert!(region.retire(free));
     }
 }

@@ -36,7 +36,7 @@ struct Reader {
 
 /// The host.
 #[derive(Debug)]
-pub(super) struct FarHost {
+pub struct FarHost {
     costs: Costs,
     /// The end of the softirq's work, and of the work of each processor's processes.
     softirq_ends_ns: u64,
@@ -47,7 +47,7 @@ pub(super) struct FarHost {
 impl FarHost {
     /// Creates a host with a process for each stream, that of stream n on the n-th processor behind the
     /// first.
-    pub(super) fn new(costs: Costs, cpus: usize, streams: usize) -> Self {
+    pub fn new(costs: Costs, cpus: usize, streams: usize) -> Self {
         let reader = |number: usize| Reader { cpu: (number + 1) % cpus, ..Reader::default() };
         let readers = (0..streams).map(reader).collect();
         Self { costs, softirq_ends_ns: 0, cpus_end_ns: vec![0; cpus], readers }
@@ -55,7 +55,7 @@ impl FarHost {
 
     /// Receives `packets` of `stream` at `now_ns`; calls come in order of time. Returns the time at which
     /// their acknowledgement leaves.
-    pub(super) fn receives(&mut self, stream: usize, packets: u32, now_ns: u64) -> u64 {
+    pub fn receives(&mut self, stream: usize, packets: u32, now_ns: u64) -> u64 {
         let Self { costs, readers, cpus_end_ns, .. } = self;
         let packets = u64::from(packets);
         let reader = &mut readers[stream];
@@ -77,38 +77,5 @@ impl FarHost {
         reader.ends_ns += packets * costs.packet_ns;
         *cpu_ends_ns += packets * costs.packet_ns;
         reader.ends_ns
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const COSTS: Costs = Costs {
-        interrupt_ns: 2000,
-        receive_ns: 1000,
-        wake_ns: 500,
-        switch_ns: 1500,
-        read_ns: 600,
-        packet_ns: 100,
-    };
-
-    #[test]
-    fn sleeping_process_is_woken_and_waiting_read_takes_more() {
-        let mut far = FarHost::new(COSTS, 2, 2);
-        // Interrupt, two packets, waking; the switch, a call, two packets.
-        assert_eq!(far.receives(0, 2, 1000), 1000 + 4500 + 1500 + 600 + 200);
-        // Before that process has begun: no call, no interrupt, since the softirq still runs.
-        assert_eq!(far.receives(0, 1, 5000), 7900);
-        // It reads: another call, without waking.
-        assert_eq!(far.receives(0, 1, 6500), 7900 + 600 + 100);
-    }
-
-    #[test]
-    fn softirqs_take_the_first_processor_from_its_process() {
-        let mut far = FarHost::new(COSTS, 2, 2);
-        assert_eq!(far.receives(1, 1, 1000), 1000 + 3500 + 1500 + 600 + 100);
-        far.receives(0, 4, 10_000);
-        assert_eq!(far.receives(1, 1, 10_000), 16_500 + 1500 + 1500 + 700, "behind the other's packets");
     }
 }

@@ -209,18 +209,3 @@ impl TxDevice for Driver {
         self.held.len()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_descriptor_is_laid_out_as_the_data_sheet_says() {
-        let written = Descriptor::data(0x1122_3344_5566_7788, 1514);
-        let wanted =
-            [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0xea, 0x05, 0x30, 0x2b, 0, 0x80, 0x7a, 0x01];
-        assert_eq!(written.0, wanted);
-        assert_eq!((written.address(), written.len_bytes()), (0x1122_3344_5566_7788, 1514));
-        assert!(!written.is_done() && Descriptor::done().is_done());
-    }
-}

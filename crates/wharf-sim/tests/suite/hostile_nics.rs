@@ -1,7 +1,7 @@
 //! Drivers and NICs with a hostile script between them: see `hostile`. The fuzz target `nic_pairs` plays the
 //! same.
 
-mod hostile;
+use crate::hostile;
 
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Golden tables: the same seed and parameters give the same JSON to the byte, in debug and release, on any
 //! machine. A file of tests for each subject.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --profile tested -p wharf-lab --test golden -- --include-ignored` writes the
+//! `UPDATE_GOLDEN=1 cargo test --profile tested -p wharf-lab --test suite golden -- --include-ignored` writes the
 //! tables anew; check the differences.
 
 mod batching;

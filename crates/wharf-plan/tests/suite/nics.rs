@@ -116,7 +116,7 @@ fn built_in_numbers_have_an_origin() {
 
 /// Returns a description with one thing changed.
 fn changed(from: &str, to: &str) -> String {
-    let text = include_str!("../nics/ixgbe.toml");
+    let text = include_str!("../../nics/ixgbe.toml");
     assert!(text.contains(from), "{from}");
     text.replacen(from, to, 1)
 }
@@ -307,7 +307,7 @@ fn found_features_give_way_to_those_asked_for() {
 /// The allowed values are told for texts, too; a description has a bounded length.
 #[test]
 fn errors_list_the_allowed_values() {
-    let ixgbe = include_str!("../nics/ixgbe.toml");
+    let ixgbe = include_str!("../../nics/ixgbe.toml");
     let lanes = "link.lanes: {} cannot be: one of 1, 2, 4, 8, 12, 16, 32";
     for value in ["0", "-8", "\"8\"", "8.5", "4294967304"] {
         let text = ixgbe.replacen("lanes = 8", &format!("lanes = {value}"), 1);

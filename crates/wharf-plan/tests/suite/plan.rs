@@ -215,7 +215,7 @@ fn absurd_sizes_saturate() {
     };
     let within = |name: &str| absurd(name, "65536") + "within = \"doorbell\"\n";
     let own: String = ["index", "ring", "mini_completion", "interrupt", "completion"].map(within).concat();
-    let text = include_str!("../nics/cx5.toml");
+    let text = include_str!("../../nics/cx5.toml");
     let (start, rest) = text.split_once("[tx.doorbell]").unwrap();
     let (_, rx) = rest.split_once("[rx.cpu_cycles]").unwrap();
     let (rx, _) = rx.split_once("[features.xmit_more]").unwrap();

@@ -1,10 +1,7 @@
 //! The TCP source end to end: it fills the wire, loses nothing, and keeps to small queues; smoltcp's goodput
 //! on the same wire is a second opinion.
 
-mod path;
-mod second_opinion;
-
-use path::{Way, transfer};
+use crate::path::{Way, transfer};
 use proptest::prelude::*;
 use wharf_sim::flows::tcp::Rules;
 
@@ -98,7 +95,7 @@ fn smoltcp_agrees_on_goodput() {
         let way = Way { host_bits_per_s: bits_per_s, bits_per_s, queue_bytes: 1 << 20, delay_ns, ..WAY };
         let rules = Rules { peer_window_bytes, mss_bytes: 1460, super_bytes_max: 1460, ..Rules::default() };
         let ours = transfer(rules, way, 20 << 20).bits_per_s();
-        let theirs = second_opinion::goodput(way, peer_window_bytes as usize, 20 << 20);
+        let theirs = crate::second_opinion::goodput(way, peer_window_bytes as usize, 20 << 20);
         let apart = ours.abs_diff(theirs) * 100 / theirs;
         assert!(apart <= 12, "{ours} and {theirs} bit/s: {way:?}, {peer_window_bytes}");
     }

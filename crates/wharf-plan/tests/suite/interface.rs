@@ -1,5 +1,9 @@
-use super::*;
+//! Interfaces of this machine, as sysfs and ethtool describe them: recorded trees, and the loopback live.
+
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use wharf_plan::interface::{Channels, Interface, PcieLink, Rings, SYSFS, read};
 
 /// A tree that is deleted with the test.
 struct Tree(PathBuf);
@@ -32,7 +36,7 @@ fn whats(interface: &Interface) -> Vec<&str> {
 fn full() -> Tree {
     let tree = Tree::new();
     tree.write("speed", "100000\n")
-        .write("device/config", pci::tests::config())
+        .write("device/config", config())
         .write("device/uevent", "DRIVER=mlx5_core\nPCI_CLASS=20000\n")
         .write("device/current_link_speed", "8.0 GT/s PCIe\n")
         .write("device/current_link_width", "16\n")
@@ -97,15 +101,13 @@ fn missing_keys_are_reported() {
     assert_eq!(whats(&interface), all);
     // An ordinary user's view: 64 bytes of configuration, the link from attributes.
     let tree = full();
-    tree.write("device/config", &pci::tests::config()[..64])
-        .write("speed", "fast")
-        .write("ethtool/rings", "?");
+    tree.write("device/config", &config()[..64]).write("speed", "fast").write("ethtool/rings", "?");
     let interface = read(&tree.0, "eth0").unwrap();
     assert_eq!(whats(&interface), ["MPS, MRRS, RCB, tags", "wire speed", "rings"]);
     let pcie = interface.pcie.unwrap();
     assert_eq!((pcie.generation, pcie.lanes, pcie.mps_bytes), (3, 16, None));
     // Old kernels: no attributes, all from the capability.
-    tree.write("device/config", pci::tests::config()).write("device/current_link_speed", "Unknown");
+    tree.write("device/config", config()).write("device/current_link_speed", "Unknown");
     let pcie = read(&tree.0, "eth0").unwrap().pcie.unwrap();
     assert_eq!((pcie.generation, pcie.lanes), (3, 16));
 }
@@ -126,7 +128,7 @@ fn garbage_is_missing_and_never_shown() {
     assert!(told("speed", &[0; 100_000], "wire speed").len() < 200);
     assert_eq!(told(limit, b"-5\n", "byte limits (BQL)"), "tx-1, limit: -5 cannot be");
     assert_eq!(told(limit, b"\x1b[31m\n", "byte limits (BQL)"), "tx-1, limit: \"\\u{1b}[31m\" is no number");
-    let mut config = pci::tests::config();
+    let mut config = config();
     config[0x68] |= 7 << 5;
     assert_eq!(told("device/config", &config, "MPS"), "the configuration space has a reserved value");
     let tree = full();
@@ -150,4 +152,88 @@ fn loopback_is_read_live() {
     let interface = read(Path::new(SYSFS), "lo").unwrap();
     assert_eq!(interface.pcie, None);
     assert!(whats(&interface).contains(&"PCIe link"), "{:?}", interface.missing);
+}
+
+/// Returns a configuration space of 256 bytes with a power management capability and then PCI Express:
+/// generation 3, 16 lanes, MPS 256, MRRS 512, extended tags.
+fn config() -> Vec<u8> {
+    let mut config = vec![0; 256];
+    (config[0x06], config[0x34]) = (0x10, 0x40);
+    config[0x40..0x42].copy_from_slice(&[0x01, 0x60]);
+    config[0x60..0x64].copy_from_slice(&[0x10, 0, 0x02, 0]);
+    let control: u16 = 2 << 12 | 1 << 8 | 1 << 5;
+    config[0x68..0x6a].copy_from_slice(&control.to_le_bytes());
+    let status: u16 = 16 << 4 | 3;
+    config[0x72..0x74].copy_from_slice(&status.to_le_bytes());
+    config
+}
+
+/// Reads a tree that has the configuration space alone. Returns the link, or why there is none.
+fn link_of(config: &[u8]) -> Result<PcieLink, String> {
+    let tree = Tree::new();
+    tree.write("device/config", config);
+    let interface = read(&tree.0, "eth0").unwrap();
+    let why = || interface.missing.iter().find(|missing| missing.what == "PCIe link").unwrap().why.clone();
+    interface.pcie.ok_or_else(why)
+}
+
+#[test]
+fn the_capability_is_found_and_read() {
+    let expected = PcieLink {
+        generation: 3,
+        lanes: 16,
+        generation_max: None,
+        lanes_max: None,
+        mps_bytes: Some(256),
+        mrrs_bytes: Some(512),
+        rcb_bytes: Some(64),
+        tags: Some(256),
+    };
+    assert_eq!(link_of(&config()), Ok(expected));
+    let mut other = config();
+    other[0x70] = 1 << 3;
+    other[0x69] = 0;
+    let link = link_of(&other).unwrap();
+    assert_eq!((link.rcb_bytes, link.tags, link.mrrs_bytes), (Some(128), Some(32), Some(128)));
+    other[0x89] = 1 << 4;
+    assert_eq!(link_of(&other).unwrap().tags, Some(768));
+}
+
+#[test]
+fn broken_configuration_spaces_are_told_apart() {
+    let told = |config: &[u8]| {
+        let why = link_of(config).unwrap_err();
+        why.strip_prefix("sysfs does not say, and ").unwrap().to_string()
+    };
+    assert_eq!(told(&[]), "the configuration space cannot be read");
+    assert_eq!(told(&config()[..64]), "only root may read the configuration space beyond its first 64 bytes");
+    assert_eq!(told(&config()[..0x65]), "the configuration space is cut off");
+    assert_eq!(told(&[0; 256]), "the configuration space lists no capabilities");
+    let mut looped = config();
+    looped[0x41] = 0x40;
+    assert_eq!(told(&looped), "the device has no PCI Express capability");
+    assert_eq!(told(&[0xff; 256]), "the device has no PCI Express capability");
+    for length in 0..=256 {
+        let _ = link_of(&config()[..length]);
+        let _ = link_of(&vec![0x10; length]);
+    }
+}
+
+#[test]
+fn attributes_are_read_as_kernels_write_them() {
+    let link = |speed: &str, width: &str| {
+        let tree = Tree::new();
+        tree.write("device/current_link_speed", speed).write("device/current_link_width", width);
+        read(&tree.0, "eth0").unwrap().pcie.map(|link| (link.generation, link.lanes))
+    };
+    let speeds = ["2.5 GT/s PCIe", "5.0 GT/s", "8 GT/s", "16.0 GT/s PCIe\n", "32.0 GT/s PCIe"];
+    for (generation, speed) in (1..).zip(speeds) {
+        assert_eq!(link(speed, "16\n"), Some((generation, 16)), "{speed}");
+    }
+    for speed in ["Unknown", "", "80"] {
+        assert_eq!(link(speed, "16\n"), None, "{speed}");
+    }
+    for width in ["0", "255", "x"] {
+        assert_eq!(link("8 GT/s", width), None, "{width}");
+    }
 }

@@ -1,0 +1,19 @@
+//! Models, comparators and experiments: one binary, since each links anew.
+
+mod drops;
+mod exchange_slots;
+mod fairness;
+mod far_host;
+mod fitted;
+mod golden;
+mod linux_qdisc;
+mod linux_qdisc_one_queue;
+mod linux_qdisc_shared;
+mod locked_queue;
+mod page_policy;
+mod page_pool;
+mod parameters;
+mod sweep;
+mod tx_napi;
+mod virtio_guest;
+mod wharf_path;
