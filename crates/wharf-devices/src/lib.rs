@@ -19,6 +19,7 @@
 
 #[doc(hidden)]
 pub mod host;
+mod iface;
 mod link;
 pub mod null;
 /// Opens devices by specification.

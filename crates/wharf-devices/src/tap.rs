@@ -151,7 +151,7 @@ impl Device for Tap {
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.sending.visit(see);
+        self.sending.book.visit(see);
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
@@ -183,12 +183,12 @@ impl TxDevice for Tap {
 
     #[inline]
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        self.sending.reap(budget, into);
+        self.sending.book.reap(budget, into);
         self.end.health.take_error()
     }
 
     fn outstanding(&self) -> usize {
-        self.sending.held()
+        self.sending.book.len()
     }
 }
 
@@ -206,6 +206,6 @@ impl RxDevice for Tap {
         if let Some(drops) = self.end.kernel_drops() {
             see("kernel", drops);
         }
-        self.receiving.drops().for_each(|(reason, count)| see(reason, count));
+        self.receiving.drops.show(see);
     }
 }

@@ -26,6 +26,7 @@ mod send_errors;
 mod sending;
 mod spec;
 
+use crate::iface::KernelDrops;
 use crate::link::{EADDRINUSE, EINVAL, EPERM};
 use addressing::{Addressing, ByFrame};
 use receiving::Receiving;
@@ -71,35 +72,11 @@ pub struct Udp {
     socket: Option<UdpSocket>,
     sending: Sending,
     receiving: Receiving,
-    drops: Drops,
+    drops: KernelDrops,
 }
 
 /// The error that the kernel maps to EINVAL here (`net/ipv6/datagram.c`, `af_inet6.c`).
 const NO_SCOPE: &str = "a link-local address wants its interface: udp:[fe80::1%eth0]:53";
-/// Calls to receive between two reads of the kernel's drop count, which wraps.
-const LOOK_EVERY: u32 = 1 << 16;
-
-/// The kernel's drop count, in more than 32 bits.
-#[derive(Debug, Clone, Copy)]
-struct Drops {
-    total: u64,
-    last: u32,
-    /// Calls until the next read.
-    look_due: u32,
-}
-
-impl Default for Drops {
-    fn default() -> Self {
-        Self { total: 0, last: 0, look_due: LOOK_EVERY }
-    }
-}
-
-impl Drops {
-    fn add(&mut self, drops: u32) {
-        self.total += u64::from(drops.wrapping_sub(self.last));
-        (self.last, self.look_due) = (drops, LOOK_EVERY);
-    }
-}
 
 impl Udp {
     /// Sends to the first of `peers` that has a route, and receives from it alone. `name` is for messages.
@@ -157,7 +134,7 @@ impl Udp {
             sending: Sending::new(name, addressing, joins),
             receiving: Receiving::new(),
             socket: Some(socket),
-            drops: Drops::default(),
+            drops: KernelDrops::default(),
         }
     }
 
@@ -173,7 +150,7 @@ impl Udp {
 
     fn count_drops(&mut self) {
         if let Some(Ok(drops)) = self.socket.as_ref().map(UdpSocket::drops) {
-            self.drops.add(drops);
+            self.drops.count_to(drops);
         }
     }
 }
@@ -214,7 +191,7 @@ impl Device for Udp {
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.sending.visit(see);
+        self.sending.book.visit(see);
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
@@ -257,18 +234,17 @@ impl TxDevice for Udp {
     }
 
     fn outstanding(&self) -> usize {
-        self.sending.outstanding()
+        self.sending.book.len()
     }
 }
 
 impl RxDevice for Udp {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        let Self { name, socket: Some(socket), sending, receiving, drops } = self else { return Ok(0) };
-        drops.look_due -= 1;
-        if drops.look_due == 0 {
-            drops.add(socket.drops().unwrap_or(drops.last));
+        if self.drops.is_due() {
+            self.count_drops();
         }
+        let Self { name, socket: Some(socket), sending, receiving, .. } = self else { return Ok(0) };
         let told = &mut |error| sending.errors.note_earlier(error);
         receiving.receive(socket, cache, to, budget.min(to.room()), name, told)
     }
@@ -279,7 +255,7 @@ impl RxDevice for Udp {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_drops();
-        see("kernel", self.drops.total);
-        self.receiving.show_drops(see);
+        self.drops.show(see);
+        self.receiving.drops.show(see);
     }
 }

@@ -195,6 +195,3 @@ impl VnetHeader {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -27,6 +27,7 @@ mod sending;
 mod spec;
 
 use crate::host::ExactClock;
+use crate::iface::pool_fault;
 use link::Link;
 use rate::Line;
 use receiving::Receiving;
@@ -38,7 +39,7 @@ use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::host::Clock;
-use wharf_core::pool::{Cache, PoolError};
+use wharf_core::pool::Cache;
 use wharf_mem::lane::lane;
 use wharf_mem::{Batch, Frame, Region};
 
@@ -166,15 +167,6 @@ impl Wire {
     pub fn is_far_end_gone(&self) -> bool {
         self.sending.is_far_end_gone()
     }
-
-    #[cold]
-    fn no_memory(&self, error: PoolError) -> DeviceError {
-        let device = self.name();
-        match error {
-            PoolError::Memory(source) => DeviceError::Memory { device, source },
-            error => DeviceError::Unsupported { device, what: error.to_string() },
-        }
-    }
 }
 
 impl Notify for Wire {}
@@ -244,7 +236,7 @@ impl RxDevice for Wire {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.sending.release();
-        self.receiving.receive(cache, to, budget).map_err(|error| self.no_memory(error))
+        self.receiving.receive(cache, to, budget).map_err(|error| pool_fault(self.name, error))
     }
 
     /// Returns true once a call to receive has found that nothing is left and nothing can come.

@@ -44,6 +44,15 @@ const WRONG_OF_INTERFACES: &[(&str, &str)] = &[
     ("tap:x,sndbuf=3g", "tap:x: sndbuf: 3221225472 cannot be: 1 to 2147483647"),
     ("tap:x,persist=yes", r#"tap:x: persist: "yes" is none of off, on"#),
     ("tap:x y", "tap:x y: no name of an interface: 1 to 15 bytes without spaces, /, : and %"),
+    ("udp", "udp: which address? udp:HOST:PORT, with an IPv6 address in brackets: udp:[::1]:53"),
+    ("udp::9", "udp::9: which address? udp:HOST:PORT, with an IPv6 address in brackets: udp:[::1]:53"),
+    ("udp:127.0.0.1:x", r#"udp:127.0.0.1:x: "x" is no port: 0 to 65535"#),
+    ("udp:127.0.0.1:65536", r#"udp:127.0.0.1:65536: "65536" is no port: 0 to 65535"#),
+    ("udp:127.0.0.1:0", "udp:127.0.0.1:0: port 0 is reserved"),
+    ("udp:::1:53", "udp:::1:53: an IPv6 address stands in brackets: udp:[::1]:53"),
+    ("udp:[::1]:53,dest=x", r#"udp:[::1]:53: dest: "x" is none of socket, frame"#),
+    ("udp:[::1]:53,buffer=2g", "udp:[::1]:53: buffer: 2147483648 cannot be: 4k to 1g bytes"),
+    ("udp:[::1]:53,ring=2", r#"udp:[::1]:53: unknown key "ring"; its keys are dest, gso, gro, buffer"#),
     ("virtio-user", "virtio-user: which socket? virtio-user:SOCKET"),
     (
         "virtio-user:x,size=3",
@@ -91,6 +100,10 @@ fn wrong_specification_gives_one_line_with_the_right_form() {
     assert_eq!(
         fault("packet:x,speed=1", Direction::Receive),
         r#"packet:x: unknown key "speed"; its keys are gso, buffer, promisc"#
+    );
+    assert_eq!(
+        fault("udp:127.0.0.1:0,dest=socket", Direction::Receive),
+        r#"udp:127.0.0.1:0: dest: "socket" is none of frame"#
     );
     assert_eq!(
         fault("pcap:a,order=le", Direction::Receive),

@@ -1,13 +1,12 @@
 //! `PacketReceiver`: the receive side of a packet socket.
 
-mod drops;
 mod pieces;
 mod work;
 
 use super::Opened;
 use crate::host::ExactClock;
-use crate::link::{EAGAIN, ENETDOWN, ENODEV, Link, down};
-use drops::Drops;
+use crate::iface::{Drops, KernelDrops, LookTimer, pool_fault};
+use crate::link::{ENETDOWN, Link};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -16,7 +15,6 @@ use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::{Batch, Frame, Meta, Region};
-use wharf_sys::interface::Interface;
 use wharf_sys::packet::{BlockRing, PacketSocket, ReceiveShape};
 use work::{Work, is_plain};
 
@@ -26,8 +24,6 @@ const BLOCK_BYTES: u64 = 128 << 10;
 const RETIRE_MS: u32 = 1;
 /// Time that frames may take out of the ring once the interface has gone.
 const LAST_FRAMES_NS: u64 = 10_000_000;
-/// Empty polls between two looks at the socket's error.
-const LOOK_EVERY: u32 = 64;
 
 /// Treatment of super-packets, which senders on this host send whole, and network adapters join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,17 +71,16 @@ fn is_final(error: &DeviceError) -> bool {
 /// An interface that is switched off is reported once; receiving goes on when it is up again.
 #[derive(Debug)]
 pub struct PacketReceiver {
-    name: String,
-    interface_name: String,
-    interface: Interface,
+    link: Link,
     /// `None` once closed.
     ring: Option<BlockRing>,
     super_packets: SuperPackets,
     placer: SgWriter,
     work: Work,
+    kernel_drops: KernelDrops,
     drops: Drops,
-    /// Empty polls until the next look at the socket's error.
-    look_due: u32,
+    /// The next look at the socket's error, after empty polls.
+    look: LookTimer,
     /// Error of the interface to be reported, and its time on the exact clock.
     ending: Option<(DeviceError, u64)>,
     ended: bool,
@@ -144,7 +139,7 @@ impl PacketReceiver {
     ) -> Result<Self, DeviceError> {
         let Opened { socket, link } = Opened::new(interface)?;
         let fault = link.fault("cannot set up a receive ring");
-        let Link { name, interface_name, interface, .. } = link;
+        let index = link.interface.index;
         socket.enable_vnet_header().map_err(&fault)?;
         // Linux before 4.20 lacks the option; frames are distinguished by their kind, too.
         let _ = socket.ignore_outgoing();
@@ -152,22 +147,21 @@ impl PacketReceiver {
         let shape = ReceiveShape { block_bytes: BLOCK_BYTES as u32, blocks, retire_ms: RETIRE_MS };
         let ring = BlockRing::new(socket, shape).map_err(&fault)?;
         if options.promiscuous {
-            ring.socket().make_promiscuous(interface.index).map_err(&fault)?;
+            ring.socket().make_promiscuous(index).map_err(&fault)?;
         }
         match group {
-            None => ring.socket().bind_to_receive(interface.index).map_err(&fault)?,
-            Some(group) => group.bind(ring.socket(), interface.index).map_err(&fault)?,
+            None => ring.socket().bind_to_receive(index).map_err(&fault)?,
+            Some(group) => group.bind(ring.socket(), index).map_err(&fault)?,
         }
         Ok(Self {
-            name,
-            interface_name,
-            interface,
+            link,
             ring: Some(ring),
             super_packets: options.super_packets,
             placer: SgWriter::default(),
             work: Work::default(),
+            kernel_drops: KernelDrops::default(),
             drops: Drops::default(),
-            look_due: LOOK_EVERY,
+            look: LookTimer::new(LookTimer::EVERY),
             ending: None,
             ended: false,
         })
@@ -184,8 +178,7 @@ impl PacketReceiver {
         }
         let Some(frame) = ring.frame() else {
             ring.advance();
-            self.drops.malformed += 1;
-            return Ok(Step::Dropped);
+            return Ok(self.drop_one("malformed"));
         };
         if frame.is_outgoing {
             ring.advance();
@@ -205,14 +198,8 @@ impl PacketReceiver {
         ring.advance();
         match loaded {
             Ok(()) => self.place_work(cache, to),
-            Err(work::RxReject::Truncated) => {
-                self.drops.truncated += 1;
-                Ok(Step::Dropped)
-            }
-            Err(work::RxReject::Malformed) => {
-                self.drops.malformed += 1;
-                Ok(Step::Dropped)
-            }
+            Err(work::RxReject::Truncated) => Ok(self.drop_one("truncated")),
+            Err(work::RxReject::Malformed) => Ok(self.drop_one("malformed")),
         }
     }
 
@@ -227,29 +214,31 @@ impl PacketReceiver {
     }
 
     fn placed(&mut self, placed: Result<Placement, PoolError>) -> Result<Step, DeviceError> {
-        let device = || self.name.clone();
         match placed {
             Ok(Placement::Done) => Ok(Step::Received),
             Ok(Placement::NoMemory) => Ok(Step::Waits),
-            Ok(Placement::TooLong) => {
-                self.drops.too_long += 1;
-                Ok(Step::Dropped)
-            }
-            Err(PoolError::Memory(source)) => Err(DeviceError::Memory { device: device(), source }),
-            Err(error) => Err(DeviceError::Unsupported { device: device(), what: error.to_string() }),
+            Ok(Placement::TooLong) => Ok(self.drop_one("too-long")),
+            Err(error) => Err(pool_fault(&self.link.name, error)),
         }
+    }
+
+    #[cold]
+    fn drop_one(&mut self, reason: &'static str) -> Step {
+        self.drops.add(reason);
+        Step::Dropped
     }
 
     /// Nothing has arrived: looks whether anything still can.
     #[cold]
     fn look(&mut self) -> Result<(), DeviceError> {
-        self.look_due = LOOK_EVERY;
+        self.look.restart(LookTimer::EVERY);
         if self.ending.is_none()
             && let Some(ring) = &self.ring
             && ring.socket().take_error().is_some()
         {
             let ends_ns = ExactClock.now_ns() + LAST_FRAMES_NS;
-            self.ending = self.fault_of_interface().map(|error| (error, ends_ns));
+            let state = ring.socket().interface_state(&self.link.interface);
+            self.ending = self.link.arrival_fault(state).map(|error| (error, ends_ns));
         }
         match self.ending.take() {
             Some((error, ends_ns)) if ExactClock.now_ns() >= ends_ns => {
@@ -258,7 +247,7 @@ impl PacketReceiver {
             }
             ending => {
                 if ending.is_some() {
-                    self.look_due = 1;
+                    self.look.restart(1);
                 }
                 self.ending = ending;
                 Ok(())
@@ -266,23 +255,9 @@ impl PacketReceiver {
         }
     }
 
-    /// Returns the reason that nothing arrives: for good, or until the interface is up again.
-    fn fault_of_interface(&self) -> Option<DeviceError> {
-        let ring = self.ring.as_ref()?;
-        let (what, source) = match ring.socket().interface_state(&self.interface) {
-            Ok(state) if state.is_up => return None,
-            Ok(_) => (down(&self.interface_name), io::Error::from_raw_os_error(ENETDOWN)),
-            // The interface is being renamed.
-            Err(error) if error.raw_os_error() == Some(EAGAIN) => return None,
-            Err(error) if error.raw_os_error() == Some(ENODEV) => ("the interface is gone".into(), error),
-            Err(error) => ("cannot look at the interface".into(), error),
-        };
-        Some(DeviceError::Lost { device: self.name.clone(), what, source })
-    }
-
     fn count_kernel_drops(&mut self) {
         if let Some(Ok(statistics)) = self.ring.as_ref().map(|ring| ring.socket().take_statistics()) {
-            self.drops.add_kernel(statistics.drops);
+            self.kernel_drops.add(statistics.drops);
         }
     }
 }
@@ -290,7 +265,7 @@ impl PacketReceiver {
 impl Notify for PacketReceiver {
     /// Makes the next empty poll look whether anything can still arrive: the interface may be gone.
     fn arm(&mut self) -> bool {
-        self.look_due = 1;
+        self.look.restart(1);
         true
     }
 
@@ -301,7 +276,7 @@ impl Notify for PacketReceiver {
 
 impl Device for PacketReceiver {
     fn name(&self) -> String {
-        self.name.clone()
+        self.link.name.clone()
     }
 
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
@@ -320,7 +295,7 @@ impl Device for PacketReceiver {
 
 impl RxDevice for PacketReceiver {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        if self.drops.is_due() {
+        if self.kernel_drops.is_due() {
             self.count_kernel_drops();
         }
         let before = to.len();
@@ -332,11 +307,8 @@ impl RxDevice for PacketReceiver {
                 Step::Empty => break,
             }
         }
-        if to.len() == before && budget > 0 {
-            self.look_due -= 1;
-            if self.look_due == 0 {
-                self.look()?;
-            }
+        if to.len() == before && budget > 0 && self.look.is_due() {
+            self.look()?;
         }
         Ok(to.len() - before)
     }
@@ -347,6 +319,7 @@ impl RxDevice for PacketReceiver {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_kernel_drops();
+        self.kernel_drops.show(see);
         self.drops.show(see);
     }
 

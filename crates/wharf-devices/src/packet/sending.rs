@@ -5,10 +5,10 @@ mod slots;
 mod whole;
 
 use super::Opened;
+use crate::iface::{LookTimer, StuckTimer, TxBook};
 use crate::link::{
     EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, ETHERNET_BYTES, GONE, Health, State, VLAN_BYTES,
 };
-use doorbell::LOOK_EVERY;
 use slots::Slots;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -65,15 +65,9 @@ pub struct PacketSender {
     owes_doorbell: bool,
     /// True if the kernel had no room for requested frames: request them again.
     refused: bool,
-    /// Frames that had left when that began, and the time on the exact clock.
-    stuck: Option<(u64, u64)>,
-    /// Doorbells until the next look at the interface, and the time at which it is due on the host's clock,
-    /// if there are fewer.
-    look_due: u32,
-    look_at_ns: u64,
-    /// Frames that had left when the device was closed.
-    left: Vec<Frame>,
-    failed: Vec<(Frame, &'static str)>,
+    stuck: StuckTimer,
+    look: LookTimer,
+    book: TxBook,
 }
 
 impl PacketSender {
@@ -107,18 +101,16 @@ impl PacketSender {
             ring_frames,
             owes_doorbell: false,
             refused: false,
-            stuck: None,
-            look_due: LOOK_EVERY,
-            look_at_ns: 0,
-            left: Vec::new(),
-            failed: Vec::with_capacity(ring_frames as usize),
+            stuck: StuckTimer::default(),
+            look: LookTimer::new(LookTimer::EVERY),
+            book: TxBook::new(ring_frames as usize),
         })
     }
 
     #[inline]
     fn held(&self) -> usize {
         let in_slots = self.slots.as_ref().map_or(0, |slots| slots.held() as usize);
-        in_slots + self.whole.held() + self.left.len() + self.failed.len()
+        in_slots + self.whole.held() + self.book.len()
     }
 
     #[inline]
@@ -158,7 +150,7 @@ impl PacketSender {
         let posted = self.slots.as_ref().map_or(0, Slots::posted);
         if let Some(frame) = batch.pop() {
             match sent {
-                Err(reason) => self.failed.push((frame, reason)),
+                Err(reason) => self.book.fail([frame], reason),
                 Ok(charge_bytes) => self.whole.hold(frame, posted, charge_bytes),
             }
         }
@@ -182,7 +174,7 @@ impl PacketSender {
         }
         let error = match self.whole.send(frame, &region) {
             Ok(charge_bytes) => {
-                self.stuck = None;
+                self.stuck.clear();
                 return Ok(Some(charge_bytes));
             }
             Err(TxReject::Failed(reason)) => return Err(reason),
@@ -215,11 +207,11 @@ impl PacketSender {
     #[inline]
     fn post(&mut self, frame: Frame) {
         let (Some(slots), Some(region)) = (&mut self.slots, &self.region) else {
-            return self.failed.push((frame, "not-attached"));
+            return self.book.fail([frame], "not-attached");
         };
         match slots.post(frame, region) {
             Ok(()) => self.owes_doorbell = true,
-            Err((reason, frame)) => self.failed.push((frame, reason)),
+            Err((reason, frame)) => self.book.fail([frame], reason),
         }
     }
 
@@ -244,7 +236,7 @@ impl PacketSender {
     /// Returns the next frame that has left, in the order in which they were taken.
     #[inline]
     fn next_sent(&mut self) -> Option<Frame> {
-        let Some(slots) = &mut self.slots else { return self.left.pop() };
+        let slots = self.slots.as_mut()?;
         if self.whole.held() > 0
             && let Some(frame) = self.whole.next_sent(slots.left())
         {
@@ -276,19 +268,18 @@ impl Device for PacketSender {
             slots.visit(see);
         }
         self.whole.visit(see);
-        self.left.iter().for_each(&mut *see);
-        self.failed.iter().for_each(|(frame, _)| see(frame));
+        self.book.visit(see);
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
-        if self.slots.is_some() {
-            let sent: Vec<Frame> = std::iter::from_fn(|| self.next_sent()).collect();
-            self.left.extend(sent);
-            self.left.extend(std::iter::from_fn(|| self.whole.take_oldest()));
-            self.left.reverse();
+        while let Some(frame) = self.next_sent() {
+            self.book.sent(frame);
+        }
+        while let Some(frame) = self.whole.take_oldest() {
+            self.book.sent(frame);
         }
         if let Some(slots) = self.slots.take() {
-            self.failed.extend(slots.into_held().map(|frame| (frame, "closed")));
+            self.book.fail(slots.into_held(), "closed");
         }
         Ok(())
     }
@@ -351,8 +342,7 @@ impl TxDevice for PacketSender {
             }
             room -= 1;
         }
-        let count = self.failed.len().min(room);
-        into.failed.extend(self.failed.drain(..count));
+        self.book.reap(room, into);
         self.health.take_error()
     }
 

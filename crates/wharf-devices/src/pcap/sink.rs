@@ -3,6 +3,7 @@
 use super::format::{Fault, PcapError, PcapOptions, PcapWriter};
 use super::{device_error, device_name};
 use crate::host::WallClock;
+use crate::iface::TxBook;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -28,8 +29,7 @@ pub struct PcapSink<W: Write = File> {
     clock: Arc<dyn Clock>,
     region: Option<Arc<Region>>,
     owes_doorbell: bool,
-    written: Batch,
-    failed: Vec<(Frame, &'static str)>,
+    book: TxBook,
     error: ErrorOnce,
 }
 
@@ -44,7 +44,7 @@ enum ErrorOnce {
 
 impl<W: Write> std::fmt::Debug for PcapSink<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PcapSink({}, {} frames held)", self.name, self.held())
+        write!(f, "PcapSink({}, {} frames held)", self.name, self.book.len())
     }
 }
 
@@ -78,8 +78,7 @@ impl<W: Write> PcapSink<W> {
             clock: Arc::new(WallClock),
             region: None,
             owes_doorbell: false,
-            written: Batch::new(RING_FRAMES),
-            failed: Vec::new(),
+            book: TxBook::new(0),
             error: ErrorOnce::None,
         }
     }
@@ -91,12 +90,8 @@ impl<W: Write> PcapSink<W> {
         self
     }
 
-    fn held(&self) -> usize {
-        self.written.len() + self.failed.len()
-    }
-
     fn room(&self) -> usize {
-        if self.writer.is_none() { 0 } else { RING_FRAMES - self.held() }
+        if self.writer.is_none() { 0 } else { RING_FRAMES - self.book.len() }
     }
 
     /// Writes a frame that came at `now_ns`. Returns the reason if it cannot.
@@ -146,8 +141,7 @@ impl<W: Write + Send> Device for PcapSink<W> {
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.written.frames().iter().for_each(&mut *see);
-        self.failed.iter().for_each(|(frame, _)| see(frame));
+        self.book.visit(see);
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
@@ -179,11 +173,8 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
             let Some(frame) = batch.pop() else { break };
             self.owes_doorbell = true;
             match self.write(&frame, now_ns) {
-                Ok(()) => {
-                    let pushed = self.written.push(frame);
-                    debug_assert!(pushed.is_ok(), "at most the ring's frames are held");
-                }
-                Err(reason) => self.failed.push((frame, reason)),
+                Ok(()) => self.book.sent(frame),
+                Err(reason) => self.book.fail([frame], reason),
             }
         }
         let stopped = self.room() == 0;
@@ -195,9 +186,7 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
     }
 
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        let sent = into.sent.append(&mut self.written, budget);
-        let count = self.failed.len().min(budget - sent);
-        into.failed.extend(self.failed.drain(..count));
+        self.book.reap(budget, into);
         match std::mem::replace(&mut self.error, ErrorOnce::Reported) {
             ErrorOnce::Due(error) => Err(error),
             other => {
@@ -208,6 +197,6 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
     }
 
     fn outstanding(&self) -> usize {
-        self.held()
+        self.book.len()
     }
 }

@@ -2,10 +2,11 @@
 
 use super::format::{PcapReader, Record};
 use super::{device_error, device_name};
+use crate::iface::pool_fault;
 use std::path::Path;
 use std::sync::Arc;
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
-use wharf_core::pool::{Cache, PoolError};
+use wharf_core::pool::Cache;
 use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::{Batch, Frame, Meta, Region};
 
@@ -98,7 +99,7 @@ impl PcapSource {
         let Some((record, len_bytes)) = self.load()? else { return Ok(false) };
         let meta = Meta { time_ns: record.ts_ns, ..Meta::default() };
         let placed = self.placer.place(cache, to, [&self.bytes[..]].into_iter(), len_bytes, &meta);
-        match placed.map_err(|error| self.memory(error))? {
+        match placed.map_err(|error| pool_fault(&self.name, error))? {
             Placement::Done => {
                 self.record = None;
                 Ok(true)
@@ -111,14 +112,6 @@ impl PcapSource {
                     format!("packet of {len_bytes} bytes does not fit a pool of {frames} frames of {bytes}");
                 Err(self.unsupported(&what))
             }
-        }
-    }
-
-    fn memory(&self, error: PoolError) -> DeviceError {
-        let device = self.name.clone();
-        match error {
-            PoolError::Memory(source) => DeviceError::Memory { device, source },
-            error => DeviceError::Unsupported { device, what: error.to_string() },
         }
     }
 }

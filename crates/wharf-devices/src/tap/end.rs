@@ -2,6 +2,7 @@
 
 use super::TapOptions;
 use crate::host::HostClock;
+use crate::iface::LookTimer;
 use crate::link::{
     EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOTTY, EPERM, Health, Link, State, down,
 };
@@ -129,7 +130,7 @@ impl End {
     /// Returns the number of calls until the next look without a cause; in another namespace a look takes a
     /// thread.
     pub(super) fn look_every(&self) -> u32 {
-        if self.is_elsewhere { 4096 } else { 64 }
+        if self.is_elsewhere { 4096 } else { LookTimer::EVERY }
     }
 
     /// Returns the state of the interface after an error of the file other than lack of room.

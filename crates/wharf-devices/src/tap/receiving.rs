@@ -7,6 +7,7 @@
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
+use crate::iface::{Drops, pool_fault};
 use crate::link::{EAGAIN, ETHERNET_BYTES};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::array;
@@ -32,7 +33,7 @@ pub(super) struct Receiving {
     placer: SgWriter,
     /// Short packets until a single frame is kept ready.
     long_for: u32,
-    drops: Vec<(&'static str, u64)>,
+    pub(super) drops: Drops,
 }
 
 /// Outcome of a read.
@@ -52,17 +53,12 @@ impl Default for Receiving {
             waiting: None,
             placer: SgWriter::default(),
             long_for: 0,
-            drops: Vec::new(),
+            drops: Drops::default(),
         }
     }
 }
 
 impl Receiving {
-    /// Returns each drop reason and its count.
-    pub(super) fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.drops.iter().copied()
-    }
-
     pub(super) fn receive(
         &mut self, end: &mut End, cache: &mut Cache, to: &mut Batch, budget: usize,
     ) -> Result<usize, DeviceError> {
@@ -249,19 +245,12 @@ impl Receiving {
 
     #[cold]
     fn drop_one(&mut self, reason: &'static str) -> Step {
-        match self.drops.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => self.drops.push((reason, 1)),
-        }
+        self.drops.add(reason);
         Step::Dropped
     }
 }
 
 #[cold]
 fn fault(end: &End, error: PoolError) -> DeviceError {
-    let device = end.health.device().to_string();
-    match error {
-        PoolError::Memory(source) => DeviceError::Memory { device, source },
-        error => DeviceError::Unsupported { device, what: error.to_string() },
-    }
+    pool_fault(end.health.device(), error)
 }

@@ -2,33 +2,25 @@
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
-use crate::host::{ExactClock, HostClock};
+use crate::iface::{LookTimer, StuckTimer, TxBook};
 use crate::link::{EAGAIN, EINTR, ENOBUFS, ENOMEM, ETHERNET_BYTES, GONE, State};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::io::{self, IoSlice};
-use wharf_core::device::{Completions, Transmitted};
-use wharf_core::host::Clock;
+use wharf_core::device::Transmitted;
 use wharf_mem::{Batch, Frame, Meta, Region};
 
 /// Frames that may wait here to be reaped.
 pub(super) const HELD_FRAMES_MAX: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
 /// Pieces that are written in place; longer chains are gathered first.
 const CHUNKS_MAX: usize = 63;
-/// Time between two looks, at most, while frames are sent.
-const LOOK_NS: u64 = 20_000_000;
 /// Time that the kernel may have no room for the first frame.
 const STUCK_NS: u64 = 5_000_000_000;
 
 #[derive(Debug)]
 pub(super) struct Sending {
-    sent: Batch,
-    failed: Vec<(Frame, &'static str)>,
-    /// Calls until the next look, and the time at which it is due on the host's clock, if there are fewer
-    /// calls.
-    look_due: u32,
-    look_at_ns: u64,
-    /// Start of the time without room in the kernel, on the exact clock.
-    stuck_since_ns: Option<u64>,
+    pub(super) book: TxBook,
+    look: LookTimer,
+    stuck: StuckTimer,
     /// Buffer for long chains; empty until there is one.
     joined: Vec<u8>,
 }
@@ -43,77 +35,51 @@ enum TxReject {
 impl Default for Sending {
     fn default() -> Self {
         Self {
-            sent: Batch::new(HELD_FRAMES_MAX),
-            failed: Vec::with_capacity(HELD_FRAMES_MAX),
-            look_due: 1,
-            look_at_ns: 0,
-            stuck_since_ns: None,
+            book: TxBook::new(HELD_FRAMES_MAX),
+            look: LookTimer::new(1),
+            stuck: StuckTimer::default(),
             joined: Vec::new(),
         }
     }
 }
 
 impl Sending {
-    #[inline]
-    pub(super) fn held(&self) -> usize {
-        self.sent.len() + self.failed.len()
-    }
-
     pub(super) fn transmit(
         &mut self, end: &mut End, region: Option<&Region>, batch: &mut Batch,
     ) -> Transmitted {
         self.look_after_a_while(end, batch);
         let (mut taken, mut no_room) = (false, false);
-        while self.held() < HELD_FRAMES_MAX && !no_room {
+        while self.book.len() < HELD_FRAMES_MAX && !no_room {
             let Some(frame) = batch.frames().first() else { break };
             match self.send(end, region, frame) {
                 Ok(()) => {
-                    // There is room: fewer frames are held than the ring has.
-                    batch.pop().into_iter().for_each(|frame| drop(self.sent.push(frame)));
+                    batch.pop().into_iter().for_each(|frame| self.book.sent(frame));
                     taken = true;
                 }
                 Err(TxReject::Failed(reason)) => {
-                    self.failed.extend(batch.pop().map(|frame| (frame, reason)));
+                    self.book.fail(batch.pop(), reason);
                     taken = true;
                 }
                 Err(TxReject::Full) => no_room = true,
             }
         }
         self.look_now_and_then(end, taken);
-        Transmitted { doorbell: taken, stopped: no_room || self.held() >= HELD_FRAMES_MAX }
-    }
-
-    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) {
-        let budget = budget.min(into.sent.room());
-        let sent = into.sent.append(&mut self.sent, budget);
-        let count = self.failed.len().min(budget - sent);
-        into.failed.extend(self.failed.drain(..count));
-    }
-
-    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.sent.frames().iter().for_each(&mut *see);
-        self.failed.iter().for_each(|(frame, _)| see(frame));
+        Transmitted { doorbell: taken, stopped: no_room || self.book.len() >= HELD_FRAMES_MAX }
     }
 
     /// Looks at the interface before a few frames: the MTU may have changed.
     #[inline]
     fn look_after_a_while(&mut self, end: &mut End, batch: &Batch) {
-        if batch.is_empty() || end.is_elsewhere() {
-            return;
-        }
-        let now_ns = HostClock.now_ns();
-        if now_ns >= self.look_at_ns {
-            self.look_at_ns = now_ns + LOOK_NS;
+        if !batch.is_empty() && !end.is_elsewhere() && self.look.is_late() {
             end.look();
         }
     }
 
     #[inline]
     fn look_now_and_then(&mut self, end: &mut End, taken: bool) {
-        self.look_due = self.look_due.saturating_sub(u32::from(taken));
-        if self.look_due == 0 {
+        if taken && self.look.is_due() {
             // The MTU may have changed.
-            self.look_due = end.look_every();
+            self.look.restart(end.look_every());
             end.look();
         }
     }
@@ -194,7 +160,7 @@ impl Sending {
         let Some(tap) = end.tap() else { return Err(TxReject::Failed("closed")) };
         match tap.write(pieces) {
             Ok(_) => {
-                self.stuck_since_ns = None;
+                self.stuck.clear();
                 Ok(())
             }
             Err(error) => self.refused(end, pieces, error),
@@ -225,12 +191,10 @@ impl Sending {
 
     /// Keeps the frame, unless the kernel has had no room for too long.
     fn no_room(&mut self, end: &mut End, error: io::Error) -> TxReject {
-        let now_ns = ExactClock.now_ns();
-        let since_ns = *self.stuck_since_ns.get_or_insert(now_ns);
-        if now_ns.saturating_sub(since_ns) < STUCK_NS {
+        if !self.stuck.is_stuck(0, STUCK_NS) {
             return TxReject::Full;
         }
-        self.stuck_since_ns = None;
+        self.stuck.clear();
         end.health.lose("the kernel has had no room for a frame for 5 s", error);
         TxReject::Failed("refused")
     }

@@ -2,6 +2,7 @@
 //! in buffers of the device first. They are then copied into frames, each behind headers of its own.
 
 use super::headers::{HEADERS_BYTES_MAX, Headers};
+use crate::iface::{Drops, pool_fault};
 use std::net::SocketAddr;
 use std::{io, iter};
 use wharf_core::device::DeviceError;
@@ -28,8 +29,7 @@ pub(super) struct Receiving {
     identification: u16,
     placer: SgWriter,
     taken: Batch,
-    malformed: u64,
-    too_long: u64,
+    pub(super) drops: Drops,
 }
 
 impl Receiving {
@@ -44,8 +44,7 @@ impl Receiving {
             identification: 0,
             placer: SgWriter::default(),
             taken: Batch::new(BATCH_FRAMES_MAX),
-            malformed: 0,
-            too_long: 0,
+            drops: Drops::default(),
         }
     }
 
@@ -64,12 +63,7 @@ impl Receiving {
                 Ok(true) => {}
                 // Waits for memory.
                 Ok(false) => break,
-                Err(PoolError::Memory(source)) => {
-                    return Err(DeviceError::Memory { device: name.into(), source });
-                }
-                Err(error) => {
-                    return Err(DeviceError::Unsupported { device: name.into(), what: error.to_string() });
-                }
+                Err(error) => return Err(pool_fault(name, error)),
             }
         }
         Ok(to.len() - before)
@@ -117,7 +111,7 @@ impl Receiving {
             self.headers = headers(&message, socket.local(), bytes);
         }
         let Some(headers) = self.headers else {
-            self.malformed += 1;
+            self.drops.add("malformed");
             self.next_message();
             return Ok(true);
         };
@@ -158,7 +152,7 @@ impl Receiving {
         match self.placer.place(cache, to, chunks, len_bytes, &Meta::default())? {
             Placement::Done => self.identification = identification,
             Placement::NoMemory => return Ok(false),
-            Placement::TooLong => self.too_long += 1,
+            Placement::TooLong => self.drops.add("too-long"),
         }
         self.advance(bytes, message_bytes);
         Ok(true)
@@ -174,12 +168,6 @@ impl Receiving {
 
     fn next_message(&mut self) {
         (self.at, self.done_bytes, self.headers) = (self.at + 1, 0, None);
-    }
-
-    /// Shows the frames dropped here.
-    pub(super) fn show_drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        let all = [("malformed", self.malformed), ("too-long", self.too_long)];
-        all.into_iter().filter(|(_, count)| *count > 0).for_each(|(reason, count)| see(reason, count));
     }
 }
 

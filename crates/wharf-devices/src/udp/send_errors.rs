@@ -4,13 +4,12 @@
 //! hand was not looked at (udp(7)). So everything is tried twice: only an error that repeats is about the
 //! datagram at hand.
 
-use crate::host::ExactClock;
+use crate::iface::StuckTimer;
 use crate::link::{
     EAGAIN, ECONNREFUSED, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS, ENOMEM, EOPNOTSUPP, EPERM,
 };
 use std::io;
 use wharf_core::device::DeviceError;
-use wharf_core::host::Clock;
 pub(super) use wharf_sys::errno::{EACCES, EADDRNOTAVAIL, EHOSTUNREACH};
 use wharf_sys::errno::{EHOSTDOWN, ENETUNREACH};
 
@@ -39,8 +38,7 @@ pub(super) struct SendErrors {
     /// The last error since something was sent.
     last: Option<i32>,
     in_a_row: u32,
-    /// Start of the time without memory.
-    stuck_since_ns: Option<u64>,
+    stuck: StuckTimer,
     /// Datagrams that ICMP reported as port unreachable.
     refusals: u64,
     told: Vec<i32>,
@@ -50,23 +48,17 @@ pub(super) struct SendErrors {
 
 impl SendErrors {
     pub(super) fn new(device: &str) -> Self {
-        let (last, in_a_row, stuck_since_ns, refusals) = (None, 0, None, 0);
-        Self {
-            device: device.into(),
-            last,
-            in_a_row,
-            stuck_since_ns,
-            refusals,
-            told: Vec::new(),
-            error: None,
-        }
+        let (device, last, stuck, told, error) =
+            (device.into(), None, StuckTimer::default(), Vec::new(), None);
+        Self { device, last, in_a_row: 0, stuck, refusals: 0, told, error }
     }
 
     /// Notes that something was sent.
     #[inline]
     pub(super) fn over(&mut self) {
-        if self.last.is_some() || self.stuck_since_ns.is_some() {
-            (self.last, self.in_a_row, self.stuck_since_ns) = (None, 0, None);
+        if self.last.is_some() {
+            (self.last, self.in_a_row) = (None, 0);
+            self.stuck.clear();
         }
     }
 
@@ -82,7 +74,7 @@ impl SendErrors {
                 self.in_a_row = 0;
                 Action::Wait
             }
-            ENOBUFS | ENOMEM if !self.is_stuck() => Action::Wait,
+            ENOBUFS | ENOMEM if !self.stuck.is_stuck(0, STUCK_NS) => Action::Wait,
             ECONNREFUSED => self.refused(error),
             EIO | EINVAL | EMSGSIZE | EOPNOTSUPP if is_joined => Action::Apart,
             _ if is_first => Action::Again,
@@ -137,11 +129,6 @@ impl SendErrors {
             self.told.push(errno);
             self.error = Some(DeviceError::Io { device: self.device.clone(), what: what.into(), source });
         }
-    }
-
-    fn is_stuck(&mut self) -> bool {
-        let now_ns = ExactClock.now_ns();
-        now_ns.saturating_sub(*self.stuck_since_ns.get_or_insert(now_ns)) >= STUCK_NS
     }
 
     /// Returns the error to be reported, once.
@@ -220,7 +207,7 @@ mod tests {
         for errno in [EAGAIN, ENOBUFS, ENOMEM, EAGAIN] {
             assert_eq!(errors.action(error(errno), true), Action::Wait);
         }
-        errors.stuck_since_ns = Some(0);
+        errors.stuck = StuckTimer::long_ago();
         assert_eq!(errors.action(error(ENOBUFS), false), Action::Again);
         assert_eq!(errors.action(error(ENOBUFS), false), Action::Fail("refused"));
     }

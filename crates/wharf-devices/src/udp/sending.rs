@@ -12,12 +12,13 @@ use super::joining::Joining;
 use super::plan::{FRAMES_MAX, JOINED_BYTES, PIECES_MAX, Plan, Position};
 use super::send_errors::EADDRNOTAVAIL;
 use super::send_errors::{Action, SendErrors};
+use crate::iface::TxBook;
 use crate::link::EINVAL;
 use std::io;
 use std::sync::Arc;
 use wharf_core::device::{Completions, DeviceError, Transmitted};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Region};
 use wharf_sys::udp::{Message, Outgoing, UdpSocket, Writer};
 
 /// Frames held between two reaps.
@@ -48,8 +49,7 @@ pub(super) struct Sending {
     apart: usize,
     /// Payload bytes of the first frame that have been sent, if it is a super-packet.
     begun_bytes: usize,
-    sent: Batch,
-    failed: Vec<(Frame, &'static str)>,
+    pub(super) book: TxBook,
 }
 
 impl Sending {
@@ -63,8 +63,7 @@ impl Sending {
             errors: SendErrors::new(device),
             apart: 0,
             begun_bytes: 0,
-            sent: Batch::new(RING_FRAMES),
-            failed: Vec::with_capacity(RING_FRAMES),
+            book: TxBook::new(RING_FRAMES),
         }
     }
 
@@ -72,14 +71,10 @@ impl Sending {
         self.region = Some(region);
     }
 
-    pub(super) fn outstanding(&self) -> usize {
-        self.sent.len() + self.failed.len()
-    }
-
     /// Returns the number of frames that it can still take.
     #[inline]
     fn room(&self) -> usize {
-        RING_FRAMES.saturating_sub(self.outstanding())
+        RING_FRAMES.saturating_sub(self.book.len())
     }
 
     /// Sends frames from the front of `batch` while there is room. The call is the doorbell, so none is left
@@ -158,35 +153,26 @@ impl Sending {
         self.begun_bytes = until.bytes;
         self.apart = self.apart.saturating_sub(count);
         self.joining.sent(count);
-        let Self { plan, sent, failed, .. } = self;
+        let Self { plan, book, .. } = self;
         let mut taken = 0;
         for &(at, reason) in plan.unfit_of_first(count) {
-            sent.append(batch, at - taken);
-            failed.extend(batch.pop().map(|frame| (frame, reason)));
+            book.sent_first(batch, at - taken);
+            book.fail(batch.pop(), reason);
             taken = at + 1;
         }
-        sent.append(batch, count - taken);
+        book.sent_first(batch, count - taken);
     }
 
     #[cold]
     fn fail_first(&mut self, batch: &mut Batch, count: usize, reason: &'static str) {
         (self.apart, self.begun_bytes) = (self.apart.saturating_sub(count), 0);
-        self.failed.extend((0..count).map_while(|_| batch.pop()).map(|frame| (frame, reason)));
+        self.book.fail((0..count).map_while(|_| batch.pop()), reason);
     }
 
     #[inline]
     pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        let sent = into.sent.append(&mut self.sent, budget);
-        if !self.failed.is_empty() {
-            let count = self.failed.len().min(budget - sent);
-            into.failed.extend(self.failed.drain(..count));
-        }
+        self.book.reap(budget, into);
         self.errors.take_error()
-    }
-
-    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.sent.frames().iter().for_each(&mut *see);
-        self.failed.iter().for_each(|(frame, _)| see(frame));
     }
 
     /// Works like [`Sending::transmit`], once closed.

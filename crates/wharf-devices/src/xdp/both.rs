@@ -3,10 +3,9 @@
 use super::XdpReceiver;
 use super::receiving::ReceiveOptions;
 use super::sending::{Made, Sending, Socket, info};
-use std::os::fd::RawFd;
 use std::sync::Arc;
+use wharf_core::delegate;
 use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo};
-use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
 /// Sends and receives by one AF_XDP socket, as [`XdpSender`](super::XdpSender) and [`XdpReceiver`] do, on one
@@ -47,25 +46,14 @@ impl XdpBoth {
     }
 }
 
+/// The kernel notifies of arrivals, and of frames that it releases.
+#[deny(clippy::missing_trait_methods)]
 impl Notify for XdpBoth {
-    fn arm(&mut self) -> bool {
-        self.receiver.arm()
-    }
-
-    /// The kernel notifies of arrivals, and of frames that it releases.
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.receiver.wait_fd()
-    }
+    delegate!(receiver: arm, disarm, wait_fd, signals);
 }
 
 impl Device for XdpBoth {
-    fn name(&self) -> String {
-        self.receiver.name()
-    }
-
-    fn mode(&self) -> Option<&'static str> {
-        self.receiver.mode()
-    }
+    delegate!(receiver: name, mode);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         let (made, socket, how) = self.receiver.attach_with(&region, Made::new)?;
@@ -116,25 +104,7 @@ impl TxDevice for XdpBoth {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl RxDevice for XdpBoth {
-    #[inline]
-    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        self.receiver.receive(cache, to, budget)
-    }
-
-    fn ended(&self) -> bool {
-        self.receiver.ended()
-    }
-
-    fn reclaim(&mut self, to: &mut Batch) -> usize {
-        self.receiver.reclaim(to)
-    }
-
-    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.receiver.drops(see);
-    }
-
-    fn next_arrival_ns(&self) -> Option<u64> {
-        self.receiver.next_arrival_ns()
-    }
+    delegate!(receiver: receive, ended, reclaim, drops, next_arrival_ns);
 }

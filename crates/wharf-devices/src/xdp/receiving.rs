@@ -1,12 +1,11 @@
 //! `XdpReceiver`: the receive side of an AF_XDP socket.
 
-mod drops;
 mod program;
 mod rings;
 
 use super::{Refusal, Step, ZERO_COPY, await_release, bind, fault, find, memory, registered};
-use crate::link::{EAGAIN, EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, Link, down};
-use drops::Drops;
+use crate::iface::{Drops, LookTimer};
+use crate::link::{EINVAL, ENODEV, EOPNOTSUPP, Link};
 use program::{Program, Programs};
 use rings::Rings;
 use std::io;
@@ -18,13 +17,11 @@ use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::ethtool::Ethtool;
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::mapping::PAGE_BYTES;
-use wharf_sys::xdp::{Bind, Hook, XdpSocket};
+use wharf_sys::xdp::{Bind, Hook, Statistics, XdpSocket};
 
 /// Entries of the fill and receive rings.
 const ENTRIES: u32 = 8192;
 const COMPLETION_ENTRIES: u32 = 64;
-/// Empty polls between two looks at the interface.
-const LOOK_EVERY: u32 = 64;
 /// Time between two looks while nothing arrives: a poller that waits for the socket is not notified that its
 /// interface is gone (`net/xdp/xsk.c`: `xsk_notifier` sets an error that `xsk_poll` does not show).
 const LOOK_NS: u64 = 100_000_000;
@@ -62,14 +59,16 @@ pub struct XdpReceiver {
     programs: Programs,
     mode: Option<&'static str>,
     open: Option<Open>,
-    /// Empty polls until the next look at the interface.
-    look_due: u32,
+    /// The next look at the interface, after empty polls.
+    look: LookTimer,
     /// True from `arm` to `disarm`.
     is_armed: bool,
     told_down: bool,
     ended: bool,
     /// Memory that was posted for packets when the device was closed.
     reclaimed: Vec<Frame>,
+    /// The kernel's counts of drops as last read, and the drops found in the rings.
+    kernel_drops: Statistics,
     drops: Drops,
     /// Quarters of the pool that are posted for packets, at most.
     quarters: u32,
@@ -119,11 +118,12 @@ impl XdpReceiver {
             programs,
             mode: None,
             open: None,
-            look_due: LOOK_EVERY,
+            look: LookTimer::new(LookTimer::EVERY),
             is_armed: false,
             told_down: false,
             ended: false,
             reclaimed: Vec::new(),
+            kernel_drops: Statistics::default(),
             drops: Drops::default(),
             quarters: ALONE_QUARTERS,
         })
@@ -213,34 +213,26 @@ impl XdpReceiver {
     /// Nothing has arrived: looks whether anything still can.
     #[cold]
     fn look(&mut self) -> Result<(), DeviceError> {
-        self.look_due = LOOK_EVERY;
+        self.look.restart(LookTimer::EVERY);
         let Some(open) = self.open.as_ref().filter(|_| !self.ended) else { return Ok(()) };
-        let lost = |what: String, source| DeviceError::Lost { device: self.link.name.clone(), what, source };
-        let error = match self.link.interface.state(open.asker.as_fd()) {
-            Ok(state) if state.is_up => {
-                self.told_down = false;
-                return Ok(());
-            }
+        let state = self.link.interface.state(open.asker.as_fd());
+        match &state {
+            Ok(state) if state.is_up => self.told_down = false,
             Ok(_) if self.told_down => return Ok(()),
-            // The interface is being renamed.
-            Err(error) if error.raw_os_error() == Some(EAGAIN) => return Ok(()),
-            Ok(_) => lost(down(&self.link.interface_name), io::Error::from_raw_os_error(ENETDOWN)),
-            Err(error) if error.raw_os_error() == Some(ENODEV) => {
-                self.ended = true;
-                lost("the interface is gone".into(), error)
-            }
-            Err(error) => lost("cannot look at the interface".into(), error),
-        };
-        self.told_down = true;
-        Err(error)
+            Ok(_) => {}
+            Err(error) => self.ended = error.raw_os_error() == Some(ENODEV),
+        }
+        let fault = self.link.arrival_fault(state);
+        self.told_down |= fault.is_some();
+        fault.map_or(Ok(()), Err)
     }
 
     fn count_drops(&mut self) {
         if let Some(Ok(statistics)) = self.open.as_ref().map(|open| open.socket.statistics()) {
-            self.drops.kernel = statistics;
+            self.kernel_drops = statistics;
         }
         if let Some(open) = &self.open {
-            self.drops.own = open.rings.drops();
+            self.drops.clone_from(open.rings.drops());
         }
     }
 }
@@ -266,7 +258,8 @@ fn may_try_on(step: Step, error: &io::Error) -> bool {
 impl Notify for XdpReceiver {
     /// Makes the next empty poll look at the interface: the kernel does not notify that it is switched off.
     fn arm(&mut self) -> bool {
-        (self.look_due, self.is_armed) = (1, true);
+        self.look.restart(1);
+        self.is_armed = true;
         self.open.as_mut().is_none_or(|open| open.rings.is_empty())
     }
 
@@ -329,11 +322,8 @@ impl RxDevice for XdpReceiver {
         }
         if received > 0 {
             self.told_down = false;
-        } else if budget > 0 {
-            self.look_due -= 1;
-            if self.look_due == 0 {
-                self.look()?;
-            }
+        } else if budget > 0 && self.look.is_due() {
+            self.look()?;
         }
         Ok(received)
     }
@@ -350,6 +340,12 @@ impl RxDevice for XdpReceiver {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_drops();
+        // The kernel drops a frame once and counts it twice if the fill ring is empty or the frame is longer
+        // than it.
+        see("kernel", self.kernel_drops.received_dropped);
+        if self.kernel_drops.receive_ring_full > 0 {
+            see("ring-full", self.kernel_drops.receive_ring_full);
+        }
         self.drops.show(see);
     }
 

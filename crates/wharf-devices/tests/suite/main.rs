@@ -2,6 +2,7 @@
 //!
 //! `packet`, `tap` and `xdp` want root; `./test interfaces` runs them.
 
+mod host_wait;
 mod packet;
 mod pcap;
 mod tap;
@@ -9,6 +10,7 @@ mod udp;
 mod vhost_user;
 mod virtio;
 mod virtio_user;
+mod vnet;
 mod wire;
 mod wire_path;
 mod xdp;

@@ -2,16 +2,10 @@
 
 use super::PacketSender;
 use super::slots::Slots;
-use crate::host::{ExactClock, HostClock};
+use crate::iface::LookTimer;
 use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE, State};
 use std::io;
-use wharf_core::host::Clock;
 
-/// Doorbells between two looks at the interface: it may have lost its carrier, or changed its MTU, without an
-/// error.
-pub(super) const LOOK_EVERY: u32 = 64;
-/// Time between two looks, at most, while frames are sent.
-const LOOK_NS: u64 = 20_000_000;
 /// Time that the kernel may have no room for the first frame. A queueing discipline that lets less than a
 /// frame go in that time is broken, and a frame that the other end of a veth drops for its MTU never goes.
 const STUCK_NS: u64 = 5_000_000_000;
@@ -30,10 +24,9 @@ impl PacketSender {
         if self.refused && self.is_stuck() {
             self.withdraw("refused");
         } else if !self.refused {
-            self.stuck = None;
+            self.stuck.clear();
         }
-        self.look_due = self.look_due.saturating_sub(1);
-        if self.look_due == 0 {
+        if self.look.is_due() {
             self.look_again();
         }
     }
@@ -42,15 +35,10 @@ impl PacketSender {
     /// for now. Returns true then.
     #[cold]
     pub(super) fn is_stuck(&mut self) -> bool {
-        let (left, now_ns) = (self.slots.as_ref().map_or(0, Slots::left), ExactClock.now_ns());
-        let since_ns = match self.stuck {
-            Some((then, since_ns)) if then == left => since_ns,
-            _ => now_ns,
-        };
-        self.stuck = Some((left, since_ns));
-        let is_stuck = now_ns.saturating_sub(since_ns) >= STUCK_NS;
+        let left = self.slots.as_ref().map_or(0, Slots::left);
+        let is_stuck = self.stuck.is_stuck(left, STUCK_NS);
         if is_stuck {
-            self.stuck = None;
+            self.stuck.clear();
             self.health.lose(
                 "the kernel has dropped the same frame for 5 s: is the MTU of the interface's other end too small?",
                 io::Error::from_raw_os_error(ENOBUFS),
@@ -62,9 +50,7 @@ impl PacketSender {
     /// Looks at the interface before a doorbell, if doorbells are rare.
     #[inline]
     pub(super) fn look_after_a_while(&mut self) {
-        let now_ns = HostClock.now_ns();
-        if now_ns >= self.look_at_ns {
-            self.look_at_ns = now_ns + LOOK_NS;
+        if self.look.is_late() {
             self.look_again();
         }
     }
@@ -72,7 +58,7 @@ impl PacketSender {
     /// Looks at the interface: a link without carrier drops frames silently.
     #[cold]
     pub(super) fn look_again(&mut self) {
-        self.look_due = LOOK_EVERY;
+        self.look.restart(LookTimer::EVERY);
         if let Some(slots) = &self.slots {
             self.health.look(slots.socket().fd());
         }
@@ -117,7 +103,7 @@ impl PacketSender {
                 self.health.note("the kernel refuses a frame", error);
                 match slots.take_refused() {
                     Some(frame) => {
-                        self.failed.push((frame, "refused"));
+                        self.book.fail([frame], "refused");
                         true
                     }
                     None => {
@@ -141,7 +127,7 @@ impl PacketSender {
 
     fn withdraw(&mut self, reason: &'static str) {
         let Some(slots) = &mut self.slots else { return };
-        self.failed.extend(std::iter::from_fn(|| slots.withdraw_last()).map(|frame| (frame, reason)));
+        self.book.fail(std::iter::from_fn(|| slots.withdraw_last()), reason);
         (self.refused, self.owes_doorbell) = (false, false);
     }
 }

@@ -53,7 +53,7 @@ fn frame_without_datagram_fails_in_its_turn() {
     rig.offer_bytes(&[0; 5]);
     rig.model.script.push_back((0, EAGAIN));
     assert_eq!(rig.transmit(), Transmitted { doorbell: false, stopped: true });
-    assert_eq!((rig.batch.len(), rig.sending.outstanding()), (4, 0), "a frame waits for the frames in front");
+    assert_eq!((rig.batch.len(), rig.sending.book.len()), (4, 0), "a frame waits for the frames in front");
     rig.send_all();
     assert_eq!((rig.payloads(), rig.reasons()), (vec![vec![1; 9], vec![2; 9]], vec!["not-udp"; 2]));
     assert_eq!(rig.model.messages, 1, "joined past it");
@@ -118,7 +118,7 @@ fn a_super_packet_goes_on_where_the_kernel_stopped() {
             rig.model.script.push_back((0, EAGAIN));
         }
         assert!(rig.transmit().stopped);
-        assert_eq!((rig.batch.len(), rig.sending.outstanding(), rig.model.got.len()), (2, 0, sent));
+        assert_eq!((rig.batch.len(), rig.sending.book.len(), rig.model.got.len()), (2, 0, sent));
     }
     // Refused from there on, it goes datagram by datagram.
     rig.model.never_joined = Some(EIO);

@@ -3,7 +3,7 @@
 use super::super::checksum;
 use super::super::memory::Window;
 use super::super::table::Table;
-use super::drops::Own;
+use crate::iface::{Drops, pool_fault};
 use std::sync::Arc;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
@@ -37,7 +37,7 @@ pub(super) struct Rings {
     aside: Vec<Frame>,
     /// On their way from and to a cache.
     passing: Batch,
-    drops: Own,
+    drops: Drops,
 }
 
 impl Rings {
@@ -48,7 +48,7 @@ impl Rings {
         let wanted = wanted(&fill, &region, 3, 1);
         let table = Table::new(&region);
         let passing = Batch::new(BATCH_FRAMES_MAX);
-        let (head, discards, aside, drops) = (None, false, Vec::new(), Own::default());
+        let (head, discards, aside, drops) = (None, false, Vec::new(), Drops::default());
         Self {
             fill,
             receive,
@@ -73,8 +73,8 @@ impl Rings {
         self
     }
 
-    pub(super) fn drops(&self) -> Own {
-        self.drops
+    pub(super) fn drops(&self) -> &Drops {
+        &self.drops
     }
 
     /// True if nothing has arrived.
@@ -114,10 +114,7 @@ impl Rings {
             checksum::finish_all(&self.region, to, before);
         }
         if self.table.held() + FILL_BULK.min(self.wanted / 4) <= self.wanted {
-            self.refill(cache).map_err(|error| match error {
-                PoolError::Memory(source) => DeviceError::Memory { device: device(), source },
-                error => DeviceError::Unsupported { device: device(), what: error.to_string() },
-            })?;
+            self.refill(cache).map_err(|error| pool_fault(device(), error))?;
         }
         fault.map_or(Ok(to.len() - before), Err)
     }
@@ -162,7 +159,7 @@ impl Rings {
     #[cold]
     fn arrive_in_part(&mut self, frame: Frame, is_last: bool, is_placed: bool) -> Option<Frame> {
         if !self.discards && !is_placed {
-            self.drops.misplaced += 1;
+            self.drops.add("misplaced");
             self.discards = true;
         }
         if self.discards {
@@ -172,7 +169,7 @@ impl Rings {
                 None => self.head = Some(frame),
                 Some(head) => {
                     if let Err((_, frame)) = self.region.link(head, frame) {
-                        self.drops.too_long += 1;
+                        self.drops.add("too-long");
                         self.discards = true;
                         self.aside_for_now(frame);
                     }

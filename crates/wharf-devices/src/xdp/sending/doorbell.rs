@@ -1,7 +1,8 @@
 //! The doorbell, and the kernel's answers to it.
 
 use super::super::table::TxStatus;
-use super::tx::{Kernel, LOOK_EVERY, Sending};
+use super::tx::{Kernel, Sending};
+use crate::iface::LookTimer;
 use crate::link::{EAGAIN, EBUSY, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE, State};
 use std::io;
 
@@ -17,15 +18,14 @@ impl<K: Kernel> Sending<K> {
             }
             Err(error) => self.ring_again(&error),
         }
-        self.look_due -= 1;
-        if self.look_due == 0 || self.health.state() != State::Up {
+        if self.look.is_due() || self.health.state() != State::Up {
             self.look_again();
         }
     }
 
     #[cold]
     fn look_again(&mut self) {
-        self.look_due = LOOK_EVERY;
+        self.look.restart(LookTimer::EVERY);
         if let Some((kernel, _)) = &self.open {
             kernel.look(&mut self.health);
         }

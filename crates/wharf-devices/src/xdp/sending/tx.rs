@@ -3,15 +3,13 @@
 use super::super::memory::PIECE_BYTES;
 use super::super::table::TxStatus;
 use super::rings::{Rings, TxReject};
+use crate::iface::{LookTimer, TxBook};
 use crate::link::{ETHERNET_BYTES, Health, State};
 use std::io;
 use std::sync::Arc;
 use wharf_core::device::{Completions, DeviceError, Transmitted};
 use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
-
-/// Doorbells between two looks at the interface: its MTU may have changed without an error.
-pub(super) const LOOK_EVERY: u32 = 64;
 
 /// The calls to the kernel.
 pub(in super::super) trait Kernel {
@@ -32,13 +30,10 @@ pub(in super::super) struct Sending<K> {
     owes_doorbell: bool,
     /// True if the kernel has not taken all that was posted: ask again.
     pub(super) refused: bool,
-    /// Doorbells until the next look at the interface.
-    pub(super) look_due: u32,
+    pub(super) look: LookTimer,
     /// True once dropped frames have been reported.
     pub(super) told_of_drops: bool,
-    /// Frames that had come back when the device was closed.
-    left: Vec<Frame>,
-    failed: Vec<(Frame, &'static str)>,
+    book: TxBook,
 }
 
 impl<K: Kernel> Sending<K> {
@@ -49,16 +44,15 @@ impl<K: Kernel> Sending<K> {
             region,
             owes_doorbell: false,
             refused: false,
-            look_due: LOOK_EVERY,
+            look: LookTimer::new(LookTimer::EVERY),
             told_of_drops: false,
-            left: Vec::new(),
-            failed: Vec::new(),
+            book: TxBook::new(0),
         }
     }
 
     pub(in super::super) fn held(&self) -> usize {
         let in_rings = self.open.as_ref().map_or(0, |(_, rings)| rings.held() as usize);
-        in_rings + self.left.len() + self.failed.len()
+        in_rings + self.book.len()
     }
 
     /// Returns true if a frame may have several buffers.
@@ -99,7 +93,7 @@ impl<K: Kernel> Sending<K> {
         let Some(first) = batch.frames().first() else { return true };
         let fault = self.fault_of(first);
         let Some((_, rings)) = &mut self.open else {
-            self.failed.extend(batch.pop().map(|frame| (frame, fault.unwrap_or("closed"))));
+            self.book.fail(batch.pop(), fault.unwrap_or("closed"));
             return false;
         };
         let fits = fault.map_or_else(|| rings.descriptors(first), Err).map(|needed| needed <= rings.room());
@@ -113,9 +107,9 @@ impl<K: Kernel> Sending<K> {
         };
         match posted {
             Ok(()) => self.owes_doorbell = true,
-            Err((TxReject::Failed(reason), frame)) => self.failed.push((frame, reason)),
+            Err((TxReject::Failed(reason), frame)) => self.book.fail([frame], reason),
             // There was room a moment ago: the kernel went backwards.
-            Err((TxReject::Full, frame)) => self.failed.push((frame, "no-room")),
+            Err((TxReject::Full, frame)) => self.book.fail([frame], "no-room"),
         }
         self.is_full()
     }
@@ -167,10 +161,7 @@ impl<K: Kernel> Sending<K> {
                 result = Err(DeviceError::NotHeld { device, slot: not_held.0, ring_frames });
             }
         }
-        let left = self.left.len().min(room);
-        self.left.drain(..left).for_each(|frame| put(into, frame));
-        let failed = self.failed.len().min(room - left);
-        into.failed.extend(self.failed.drain(..failed));
+        self.book.reap(room, into);
         result.and_then(|()| self.health.take_error())
     }
 
@@ -178,8 +169,7 @@ impl<K: Kernel> Sending<K> {
         if let Some((_, rings)) = &self.open {
             rings.visit(see);
         }
-        self.left.iter().for_each(&mut *see);
-        self.failed.iter().for_each(|(frame, _)| see(frame));
+        self.book.visit(see);
     }
 
     /// Closes the socket: frames that have left are sent, all others failed.
@@ -191,15 +181,15 @@ impl<K: Kernel> Sending<K> {
     pub(super) fn let_go(&mut self, reason: &'static str) {
         let Some((kernel, mut rings)) = self.open.take() else { return };
         // After a completion of a frame that is not held, the rings are not read any more.
-        let (left, failed) = (&mut self.left, &mut self.failed);
+        let book = &mut self.book;
         let _ = rings.take_done(&mut { usize::MAX }, |frame, status| match status.reason() {
-            None => left.push(frame),
-            Some(reason) => failed.push((frame, reason)),
+            None => book.sent(frame),
+            Some(reason) => book.fail([frame], reason),
         });
         // The queue is released before its frames may be used.
         let held = rings.into_held();
         drop(kernel);
-        self.failed.extend(held.map(|frame| (frame, reason)));
+        self.book.fail(held, reason);
         (self.refused, self.owes_doorbell) = (false, false);
     }
 }

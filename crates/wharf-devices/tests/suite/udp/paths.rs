@@ -124,3 +124,14 @@ fn addresses_that_cannot_be_say_so_in_one_line() {
         assert!(told.contains(says) && told.starts_with("udp:") && !told.contains('\n'), "{spec}: {told}");
     }
 }
+
+#[test]
+fn port_0_becomes_a_port_shown_in_the_name() {
+    for direction in [Direction::Receive, Direction::Both] {
+        for host in ["127.0.0.1", "localhost"] {
+            let name = open(&format!("udp:{host}:0,dest=frame"), direction).unwrap().device.name();
+            let port = name.strip_prefix(&format!("udp:{host}:")).and_then(|port| port.parse::<u16>().ok());
+            assert!(port > Some(0), "{name}");
+        }
+    }
+}

@@ -136,13 +136,13 @@ impl Rig {
     /// Transmits until all frames are gone; fails if that has no end.
     pub(super) fn send_all(&mut self) {
         for _ in 0..10_000 {
-            if self.batch.is_empty() && self.sending.outstanding() == 0 {
+            if self.batch.is_empty() && self.sending.book.len() == 0 {
                 break;
             }
             self.transmit();
             self.reap();
         }
-        assert_eq!((self.batch.len(), self.sending.outstanding()), (0, 0), "stuck");
+        assert_eq!((self.batch.len(), self.sending.book.len()), (0, 0), "stuck");
         assert_eq!(self.pool.audit().out(), 0);
     }
 

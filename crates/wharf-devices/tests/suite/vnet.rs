@@ -1,5 +1,13 @@
-use super::*;
+//! `VnetHeader`: headers as written and read, right ones and wrong ones.
+
 use proptest::prelude::*;
+use wharf_devices::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
+use wharf_mem::Meta;
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoPlan};
+use wharf_packet::{TCP_FLAGS_AT, TCP_LENGTH_AT};
+
+/// TCP's CWR flag.
+const CWR: u8 = 0x80;
 
 /// A TCP super-packet over IPv4, as the kernel hands them over, and its header. The header says nothing true
 /// of its length.

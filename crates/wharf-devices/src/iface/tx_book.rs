@@ -1,0 +1,72 @@
+//! `TxBook`: the frames that a transmit side has done with, until they are reaped.
+
+use std::collections::VecDeque;
+use wharf_core::device::Completions;
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, Frame};
+
+#[derive(Debug)]
+pub(crate) struct TxBook {
+    sent: Batch,
+    /// Sent frames that the batch has no room for: a ring may leave more when it is closed.
+    beyond: VecDeque<Frame>,
+    failed: Vec<(Frame, &'static str)>,
+}
+
+impl TxBook {
+    /// Makes an empty book. It allocates nothing until more than `failed` frames have failed.
+    pub(crate) fn new(failed: usize) -> Self {
+        let sent = Batch::new(BATCH_FRAMES_MAX);
+        Self { sent, beyond: VecDeque::new(), failed: Vec::with_capacity(failed) }
+    }
+
+    /// Returns the number of frames inside.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.sent.len() + self.beyond.len() + self.failed.len()
+    }
+
+    /// Adds a frame that was sent.
+    #[inline]
+    pub(crate) fn sent(&mut self, frame: Frame) {
+        if let Err(frame) = self.sent.push(frame) {
+            self.beyond.push_back(frame);
+        }
+    }
+
+    /// Moves the first `count` frames of `batch`, which were sent; the book holds at most
+    /// [`BATCH_FRAMES_MAX`] frames then.
+    #[inline]
+    pub(crate) fn sent_first(&mut self, batch: &mut Batch, count: usize) {
+        self.sent.append(batch, count);
+    }
+
+    /// Adds frames that failed for `reason`.
+    #[inline]
+    pub(crate) fn fail(&mut self, frames: impl IntoIterator<Item = Frame>, reason: &'static str) {
+        self.failed.extend(frames.into_iter().map(|frame| (frame, reason)));
+    }
+
+    /// Gives back up to `budget` frames: sent ones first, each kind in order.
+    #[inline]
+    pub(crate) fn reap(&mut self, budget: usize, into: &mut Completions) {
+        if self.len() > 0 {
+            let room = budget - into.sent.append(&mut self.sent, budget);
+            self.reap_rest(room, into);
+        }
+    }
+
+    #[inline]
+    fn reap_rest(&mut self, mut room: usize, into: &mut Completions) {
+        let count = self.beyond.len().min(room).min(into.sent.room());
+        room -= count;
+        self.beyond.drain(..count).for_each(|frame| drop(into.sent.push(frame)));
+        let count = self.failed.len().min(room);
+        into.failed.extend(self.failed.drain(..count));
+    }
+
+    pub(crate) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.sent.frames().iter().chain(&self.beyond).for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+}
