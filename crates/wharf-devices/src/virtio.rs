@@ -20,6 +20,7 @@
 //! the two sides sees the other's write.
 
 mod chain;
+mod descriptor;
 mod error;
 mod ids;
 mod memory;

@@ -4,6 +4,7 @@ use super::link::Link;
 use super::session::Session;
 use super::{RETRY_NS, lock};
 use crate::unix_socket;
+use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -145,9 +146,8 @@ pub(super) fn run(link: &Arc<Link>, mut source: Source, set: Epoll, withheld: u6
 }
 
 fn connection(link: &Arc<Link>, stream: &UnixStream, withheld: u64) -> Result<(), String> {
-    let said = |error: io::Error| format!("the connection is closed: {error}");
-    link.set_stream(Some(stream.try_clone().map_err(said)?));
-    let waits = Waits::new(link, stream).map_err(said)?;
+    link.set_stream(Some(stream.try_clone().map_err(closed)?));
+    let waits = Waits::new(link, stream).map_err(closed)?;
     serve(link, stream, withheld, || waits.wait(u64::MAX))
 }
 
@@ -156,9 +156,8 @@ fn connection(link: &Arc<Link>, stream: &UnixStream, withheld: u64) -> Result<()
 pub(super) fn serve(
     link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(),
 ) -> Result<(), String> {
-    let said = |error: io::Error| format!("the connection is closed: {error}");
     let session = Arc::new(Mutex::new(Session::new(link.clone(), withheld)));
-    let mut handler = BackendReqHandler::from_stream(stream.try_clone().map_err(said)?, session.clone());
+    let mut handler = BackendReqHandler::from_stream(stream.try_clone().map_err(closed)?, session.clone());
     while !link.closes() && !link.hangs_up() {
         let request = match await_message(link, stream)? {
             Message::Whole(request) => request,
@@ -179,18 +178,20 @@ pub(super) fn serve(
             Err(error) => {
                 let fault = lock(&session).take_fault();
                 return Err(match (fault, error) {
-                    (Some(fault), _) => format!("the connection is closed: {fault}"),
+                    (Some(fault), _) => closed(fault),
                     (None, Error::Disconnected) => return Ok(()),
                     // The other side left before it was answered.
                     (None, Error::SocketBroken(error)) if is_gone(&error) => return Ok(()),
-                    (None, error) => {
-                        format!("the connection is closed: message of request {request}: {error}")
-                    }
+                    (None, error) => closed(format_args!("message of request {request}: {error}")),
                 });
             }
         }
     }
     Ok(())
+}
+
+fn closed(why: impl Display) -> String {
+    format!("the connection is closed: {why}")
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -234,7 +235,6 @@ enum Message {
 
 /// Looks for a message, and waits for the rest of one that has begun: its reader would wait for ever.
 fn await_message(link: &Link, stream: &UnixStream) -> Result<Message, String> {
-    let said = |error: io::Error| format!("the connection is closed: {error}");
     let mut header = [0; HEADER_BYTES];
     let mut until = None;
     loop {
@@ -244,19 +244,19 @@ fn await_message(link: &Link, stream: &UnixStream) -> Result<Message, String> {
             Ok(Some(0)) => return Ok(Message::Ended),
             Ok(Some(came)) => came,
             Err(error) if is_gone(&error) => return Ok(Message::Ended),
-            Err(error) => return Err(said(error)),
+            Err(error) => return Err(closed(error)),
         };
         let word =
             |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let (request, body_bytes) = (word(0), word(8) as usize);
-        let unread = unread_bytes(stream.as_fd()).map_err(said)?;
+        let unread = unread_bytes(stream.as_fd()).map_err(closed)?;
         // The reader rejects a message that is too long, by its header.
         if came == HEADER_BYTES && (body_bytes > BODY_BYTES_MAX || unread >= HEADER_BYTES + body_bytes) {
             return Ok(Message::Whole(request));
         }
         let until = *until.get_or_insert_with(|| Instant::now() + MESSAGE_WITHIN);
         if is_all || Instant::now() >= until || link.closes() {
-            return Err(format!("the connection is closed: a message was cut short, after {unread} bytes"));
+            return Err(closed(format_args!("a message was cut short, after {unread} bytes")));
         }
         std::thread::sleep(LOOK_AFTER);
     }

@@ -3,7 +3,7 @@
 //! Each virtqueue has a lock of its own: the thread that moves frames takes it once per batch, the message
 //! thread for a change. So a ring that was stopped is not in use, whenever its frames were moved last.
 
-use super::vring::{Agreed, NoStart, Vring};
+use super::vring::{Agreed, NoStart, Ring, Vring};
 use crate::virtio::{Memory, RingError};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -79,6 +79,13 @@ impl Link {
     #[inline]
     pub(super) fn vring(&self, index: usize) -> Option<MutexGuard<'_, Vring>> {
         self.vrings.get(index).map(lock)
+    }
+
+    /// Calls `each` with every running ring of one direction; `first` is the number of its first virtqueue.
+    pub(super) fn each_running(&self, first: usize, mut each: impl FnMut(&mut Ring)) {
+        for mut vring in self.vrings.iter().skip(first).step_by(2).map(lock) {
+            vring.running().into_iter().for_each(|running| each(&mut running.ring));
+        }
     }
 
     pub(super) fn vrings(&self) -> impl Iterator<Item = MutexGuard<'_, Vring>> {

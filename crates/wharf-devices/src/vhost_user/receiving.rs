@@ -113,22 +113,12 @@ impl Receiving {
     /// Asks for notifications of frames. Returns false if there are some already.
     pub(super) fn arm(&self, link: &Link) -> bool {
         let mut nothing_came = true;
-        for pair in 0..link.pairs() {
-            let Some(mut vring) = link.vring(2 * pair + 1) else { continue };
-            if let Some(Running { ring, .. }) = vring.running() {
-                nothing_came &= with_ring!(ring, ring => ring.enable_notification());
-            }
-        }
+        link.each_running(1, |ring| nothing_came &= with_ring!(ring, ring => ring.enable_notification()));
         nothing_came
     }
 
     pub(super) fn disarm(&self, link: &Link) {
-        for pair in 0..link.pairs() {
-            let Some(mut vring) = link.vring(2 * pair + 1) else { continue };
-            if let Some(Running { ring, .. }) = vring.running() {
-                with_ring!(ring, ring => ring.disable_notification());
-            }
-        }
+        link.each_running(1, |ring| with_ring!(ring, ring => ring.disable_notification()));
     }
 }
 

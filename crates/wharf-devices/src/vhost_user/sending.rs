@@ -168,12 +168,7 @@ impl Sending {
     }
 
     pub(super) fn disarm(&self, link: &Link) {
-        for pair in 0..self.lanes.len() {
-            let Some(mut vring) = link.vring(2 * pair) else { continue };
-            if let Some((running, _)) = vring.open() {
-                with_ring!(&mut running.ring, ring => ring.disable_notification());
-            }
-        }
+        link.each_running(0, |ring| with_ring!(ring, ring => ring.disable_notification()));
     }
 
     /// Fails the frames that wait.

@@ -1,6 +1,8 @@
 //! `Chain`: one buffer as the device sees it, with all addresses looked up.
 
+use super::descriptor::{Descriptor, WRITE};
 use super::{Memory, Part, RingError, Window};
+use std::ops::Range;
 
 /// The token by which a buffer is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,9 +76,9 @@ impl Chain {
     }
 
     /// Adds a descriptor.
-    pub(super) fn push(
-        &mut self, memory: &Memory, address: u64, len_bytes: u32, is_writable: bool,
-    ) -> Result<(), RingError> {
+    pub(super) fn push(&mut self, memory: &Memory, descriptor: &Descriptor) -> Result<(), RingError> {
+        let Descriptor { address, len_bytes, flags, .. } = *descriptor;
+        let is_writable = flags & WRITE != 0;
         match is_writable {
             true => {
                 self.writable_bytes = self.writable_bytes.checked_add(len_bytes).ok_or(RingError::TooLong)?
@@ -185,44 +187,40 @@ impl Chain {
     /// are no more.
     #[inline]
     pub fn copy_out(&self, memory: &Memory, skip: u32, to: &mut [u8]) -> usize {
-        let mut done = 0;
-        each(self.readable(), skip, to.len(), |part, skip, count| {
-            let copied = memory.copy_out(part, skip, &mut to[done..done + count]);
-            done += if copied { count } else { 0 };
-            copied
-        });
-        done
+        let len = to.len();
+        let copy = |window: Window<'_>, skip, range| window.copy_out(skip, &mut to[range]);
+        each(memory, self.readable(), skip, len, copy)
     }
 
     /// Copies `from` to the bytes that may be written, from byte `skip` of them on. Returns their number:
     /// fewer without room.
     #[inline]
     pub fn copy_in(&self, memory: &Memory, skip: u32, from: &[u8]) -> usize {
-        let mut done = 0;
-        each(self.writable(), skip, from.len(), |part, skip, count| {
-            let copied = memory.copy_in(part, skip, &from[done..done + count]);
-            done += if copied { count } else { 0 };
-            copied
-        });
-        done
+        let copy = |window: Window<'_>, skip, range| window.copy_in(skip, &from[range]);
+        each(memory, self.writable(), skip, from.len(), copy)
     }
 }
 
-/// Calls `see` with each part, the start in it and the number of bytes, for `len` bytes from byte `skip` on,
-/// until it returns false.
-fn each(parts: &[Part], mut skip: u32, mut len: usize, mut see: impl FnMut(&Part, u32, usize) -> bool) {
+/// Calls `copy` with each part, the start in it and the range of bytes, for `len` bytes from byte `skip` on, until it
+/// returns false. Returns the number of bytes copied.
+fn each(
+    memory: &Memory, parts: &[Part], mut skip: u32, len: usize,
+    mut copy: impl FnMut(Window<'_>, usize, Range<usize>) -> bool,
+) -> usize {
+    let mut done = 0;
     for part in parts {
-        if len == 0 {
-            return;
+        if done == len {
+            break;
         }
         let Some(left) = part.len_bytes.checked_sub(skip).filter(|&left| left > 0) else {
             skip -= part.len_bytes;
             continue;
         };
-        let count = len.min(left as usize);
-        if !see(part, skip, count) {
-            return;
+        let end = len.min(done + left as usize);
+        if !memory.window(part).is_some_and(|window| copy(window, skip as usize, done..end)) {
+            break;
         }
-        (skip, len) = (0, len - count);
+        (skip, done) = (0, end);
     }
+    done
 }

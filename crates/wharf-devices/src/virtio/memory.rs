@@ -194,20 +194,6 @@ impl Memory {
         Some(Window { view, at: part.at, len_bytes: part.len_bytes as usize })
     }
 
-    /// Copies the bytes of `part` from `skip` on to `to`. Returns false if it is too short, or not of this
-    /// memory.
-    #[inline]
-    pub fn copy_out(&self, part: &Part, skip: u32, to: &mut [u8]) -> bool {
-        self.window(part).is_some_and(|window| window.copy_out(skip as usize, to))
-    }
-
-    /// Copies `from` to the bytes of `part` from `skip` on. Returns false if it is too short, or not of this
-    /// memory.
-    #[inline]
-    pub fn copy_in(&self, part: &Part, skip: u32, from: &[u8]) -> bool {
-        self.window(part).is_some_and(|window| window.copy_in(skip as usize, from))
-    }
-
     /// Copies the bytes at a guest address to `to`, from several regions if need be.
     ///
     /// # Errors
@@ -220,7 +206,7 @@ impl Memory {
             let from = address.checked_add(done as u64).ok_or(fault)?;
             let part = self.find(from, left, hint).ok_or(fault)?;
             let next = done + part.len_bytes as usize;
-            if !self.copy_out(&part, 0, &mut to[done..next]) {
+            if !self.window(&part).is_some_and(|window| window.copy_out(0, &mut to[done..next])) {
                 return Err(fault);
             }
             done = next;

@@ -10,28 +10,7 @@ pub use device::PackedDevice;
 pub use driver::PackedDriver;
 
 use super::notify::needs_event;
-use wharf_sys::shared::{Record, View};
-
-/// Section 2.8.13.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-struct Descriptor {
-    address: u64,
-    len_bytes: u32,
-    id: u16,
-    flags: u16,
-}
-
-const _: () = assert!(size_of::<Descriptor>() == Record::BYTES && align_of::<Descriptor>() == 8);
-const _: () = assert!(std::mem::offset_of!(Descriptor, len_bytes) == 8);
-const _: () = assert!(std::mem::offset_of!(Descriptor, id) == 12);
-const _: () = assert!(std::mem::offset_of!(Descriptor, flags) == 14);
-
-/// Length, number and flags in one word, the second one of a descriptor, in the machine's byte order.
-#[inline(always)]
-fn rest(len_bytes: u32, id: u16, flags: u16) -> u64 {
-    (u64::from(len_bytes) | u64::from(id) << 32 | u64::from(flags) << 48).to_le()
-}
+use wharf_sys::shared::View;
 
 /// Flags, besides those of split rings.
 const AVAILABLE: u16 = 1 << 7;
@@ -107,8 +86,6 @@ const RING_EVENT_FLAGS_DISABLE: u16 = 1;
 const TELL_AT: u16 = 2;
 
 impl Event {
-    const LEN_BYTES: usize = 4;
-
     /// Asks for every notification.
     fn ask(&self) {
         self.0.store_u16(2, TELL.to_le());
@@ -138,5 +115,3 @@ impl Event {
         }
     }
 }
-
-const _: () = assert!(Event::LEN_BYTES == 4);

@@ -135,6 +135,22 @@ impl Place {
         (last + layout.parts(size)[2].len_bytes).next_multiple_of(APART_BYTES)
     }
 
+    /// Returns the place if it has this layout.
+    ///
+    /// # Errors
+    /// [`RingError::Size`] if it has the other one.
+    pub(super) fn of_layout(self, layout: Layout) -> Result<Self, RingError> {
+        let size = self.size.into();
+        if self.layout == layout { Ok(self) } else { Err(RingError::Size { layout, size }) }
+    }
+
+    /// Writes zeros to all areas.
+    pub(super) fn clear(&self) {
+        for area in self.areas() {
+            (0..area.len_bytes() / 2).for_each(|at| area.store_u16(2 * at, 0));
+        }
+    }
+
     /// Returns the layout.
     pub fn layout(&self) -> Layout {
         self.layout

@@ -1,6 +1,6 @@
 //! The common part of split and packed rings, for either side.
 
-use super::{Chain, Layout, Memory, Place, RingError, Token, feature};
+use super::{Chain, Memory, Place, RingError, Token, feature};
 
 /// Agreed features, as far as they change a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,9 +39,6 @@ impl Options {
 pub trait DeviceRing: Send + std::fmt::Debug {
     /// Returns the number of descriptors.
     fn size(&self) -> u16;
-
-    /// Returns the layout.
-    fn layout(&self) -> Layout;
 
     /// Takes the next buffer that the driver has made available, in order. Returns true if there was one.
     /// `chain` is overwritten.
@@ -117,7 +114,7 @@ pub trait DriverRing: Send + std::fmt::Debug {
     ///
     /// # Errors
     /// [`RingError::Size`] for a place of another layout.
-    fn begin(place: Place, options: Options) -> Result<Self, RingError>
+    fn new(place: Place, options: Options) -> Result<Self, RingError>
     where
         Self: Sized;
 

@@ -7,30 +7,9 @@ mod driver;
 pub use device::SplitDevice;
 pub use driver::SplitDriver;
 
-use super::{INDIRECT_MAX, Place, RingError};
+use super::descriptor::{Descriptor, rest};
+use super::{Place, RingError};
 use wharf_sys::shared::{Pair, Record, Short, Table, View};
-
-/// Section 2.7.5.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct Descriptor {
-    pub(super) address: u64,
-    pub(super) len_bytes: u32,
-    pub(super) flags: u16,
-    pub(super) next: u16,
-}
-
-const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES && align_of::<Descriptor>() == 8);
-const _: () =
-    assert!(std::mem::offset_of!(Descriptor, flags) == 12 && std::mem::offset_of!(Descriptor, next) == 14);
-
-pub(super) const DESCRIPTOR_BYTES: usize = 16;
-/// The descriptor has a next one.
-pub(super) const NEXT: u16 = 1;
-/// The device writes it.
-pub(super) const WRITE: u16 = 2;
-/// It is a table of descriptors.
-pub(super) const INDIRECT: u16 = 4;
 
 /// Offsets of flags, index and entries in the available ring (section 2.7.6) and the used ring (section
 /// 2.7.8).
@@ -47,40 +26,13 @@ impl Descriptor {
     #[inline(always)]
     fn read(record: &Record) -> Self {
         let [address, rest] = record.load();
-        Self::of_words(u64::from_le(address), u64::from_le(rest))
-    }
-
-    pub(super) fn of_bytes(bytes: &[u8; DESCRIPTOR_BYTES]) -> Self {
-        let [address, rest] = bytes.as_chunks::<8>().0 else { return Self::of_words(0, 0) };
-        Self::of_words(u64::from_le_bytes(*address), u64::from_le_bytes(*rest))
-    }
-
-    #[inline(always)]
-    fn of_words(address: u64, rest: u64) -> Self {
-        Self { address, len_bytes: rest as u32, flags: (rest >> 32) as u16, next: (rest >> 48) as u16 }
-    }
-
-    #[inline(always)]
-    pub(super) fn words(&self) -> [u64; 2] {
-        let rest = u64::from(self.len_bytes) | u64::from(self.flags) << 32 | u64::from(self.next) << 48;
-        [self.address, rest]
+        Self::of_split(u64::from_le(address), u64::from_le(rest))
     }
 
     #[inline(always)]
     fn write(&self, record: &Record) {
-        let [address, rest] = self.words();
-        record.store_first(address.to_le());
-        record.store_second(rest.to_le());
-    }
-}
-
-/// Returns the number of descriptors in a table of `bytes`.
-pub(super) fn table_size(len_bytes: u32) -> Result<u16, RingError> {
-    let whole = len_bytes.is_multiple_of(DESCRIPTOR_BYTES as u32);
-    let size = u16::try_from(len_bytes / DESCRIPTOR_BYTES as u32).unwrap_or(u16::MAX);
-    match whole && (1..=INDIRECT_MAX).contains(&size) {
-        true => Ok(size),
-        false => Err(RingError::IndirectLength { len_bytes }),
+        record.store_first(self.address.to_le());
+        record.store_second(rest(self.len_bytes, self.flags, self.next_or_id));
     }
 }
 

@@ -335,7 +335,7 @@ impl Session {
             what: error.to_string(),
         };
         let place = Place::within(area, at, layout, size.into()).map_err(ring_fault)?;
-        let ring = R::begin(place, Options::of(self.features)).map_err(ring_fault)?;
+        let ring = R::new(place, Options::of(self.features)).map_err(ring_fault)?;
         let [descriptors, driver, device] = Place::offsets(layout, size, at).map(|at| RINGS_AT + at as u64);
         let addresses = VringConfigData {
             queue_max_size: size,

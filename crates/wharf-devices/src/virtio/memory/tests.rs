@@ -60,8 +60,9 @@ fn a_part_of_another_memory_is_not_touched() {
     let memory = Memory::new(vec![region(0, 0, 4096), region(0x10000, 0x10000, 8192)]).unwrap();
     let part = memory.find(0x10000, 8192, &mut 0).unwrap();
     let other = Memory::new(vec![region(0, 0, 4096)]).unwrap();
-    assert!(!other.copy_in(&part, 0, &[1]) && !other.copy_out(&part, 0, &mut [1]));
+    assert!(other.window(&part).is_none());
     let smaller = Memory::new(vec![region(0, 0, 4096), region(0x10000, 0x10000, 4096)]).unwrap();
-    assert!(smaller.copy_in(&part, 4095, &[1]) && !smaller.copy_in(&part, 4096, &[1]));
-    assert!(!memory.copy_in(&part, 8192, &[1]) && !memory.copy_in(&part, u32::MAX, &[1]));
+    let (whole, cut) = (memory.window(&part).unwrap(), smaller.window(&part).unwrap());
+    assert!(cut.copy_in(4095, &[1]) && !cut.copy_in(4096, &[1]) && !cut.copy_out(4096, &mut [1]));
+    assert!(!whole.copy_in(8192, &[1]) && !whole.copy_in(usize::MAX, &[1]));
 }

@@ -1,11 +1,10 @@
 //! The device's side of a packed ring.
 
-use super::super::split::{INDIRECT, NEXT, WRITE, table_size};
+use super::super::descriptor::{Descriptor, IndirectTable, WRITE, rest, walk};
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
-use super::plain::{Line, made_available, plain, pop_run, prefetch_first, put_run};
-use super::{Cursor, Descriptor, Event, available, rest, used};
+use super::plain::{Line, descriptor, made_available, plain, pop_run, prefetch_first, put_run};
+use super::{Cursor, Event, available, used};
 use std::sync::atomic::{Ordering, fence};
-use wharf_sys::shared::Record;
 
 /// The device's side of a packed ring.
 #[derive(Debug)]
@@ -40,11 +39,8 @@ impl PackedDevice {
     /// # Errors
     /// [`RingError::Size`] for a place of another layout, [`RingError::Base`].
     pub fn new(place: Place, options: Options, base: u32) -> Result<Self, RingError> {
-        let size = place.size;
-        if place.layout != Layout::Packed {
-            return Err(RingError::Size { layout: Layout::Packed, size: size.into() });
-        }
-        let next = Cursor::of_bits(base as u16);
+        let place = place.of_layout(Layout::Packed)?;
+        let (size, next) = (place.size, Cursor::of_bits(base as u16));
         let used = if base >> 16 == 0 { next } else { Cursor::of_bits((base >> 16) as u16) };
         if next.index >= size || used.index >= size {
             return Err(RingError::Base { base, size });
@@ -148,54 +144,21 @@ impl PackedDevice {
     /// Follows a chain whose first descriptor has a next one (sections 2.8.6 and 2.8.7).
     #[inline(never)]
     fn walk(&self, first: Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
-        let (mut descriptor, mut cursor, mut count) = (first, self.next, 1);
-        loop {
-            if descriptor.flags & INDIRECT != 0 {
-                self.walk_table(&descriptor, memory, chain)?;
-                break;
-            }
-            chain.push(memory, descriptor.address, descriptor.len_bytes, descriptor.flags & WRITE != 0)?;
-            if descriptor.flags & NEXT == 0 {
-                break;
-            }
-            if count == self.place.size {
-                return Err(RingError::Loop { max: count });
-            }
-            count += 1;
+        let mut cursor = self.next;
+        let next = |_: &Descriptor| {
             cursor = cursor.advanced(1, self.place.size);
             let record = &self.place.descriptors.all()[cursor.at()];
-            let [_, rest] = record.load();
-            descriptor = Descriptor::of(record, u64::from_le(rest));
-        }
+            Ok(descriptor(record, u64::from_le(record.load_second())))
+        };
+        // An indirect table's descriptors are consecutive: their flag for a next one means nothing.
+        let table = |named: &Descriptor, chain: &mut Chain| {
+            let table = IndirectTable::new(named, self.options)?;
+            let mut push = |index| table.push(index, memory, chain, Descriptor::of_packed).map(drop);
+            (0..table.size).try_for_each(&mut push)
+        };
+        let (last, count) = walk(first, self.place.size, memory, chain, next, table)?;
         // The last descriptor has the buffer's id (section 2.8.6).
-        chain.name(Token { id: descriptor.id, descriptors: count });
-        Ok(())
-    }
-
-    /// Follows an indirect table (section 2.8.7): its descriptors are consecutive, and only one of their
-    /// flags counts.
-    fn walk_table(&self, table: &Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
-        if !self.options.indirect {
-            return Err(RingError::NoIndirect);
-        }
-        if table.flags & NEXT != 0 {
-            return Err(RingError::IndirectNext);
-        }
-        let size = table_size(table.len_bytes)?;
-        for index in 0..u64::from(size) {
-            let fault = RingError::Outside { address: table.address, len_bytes: table.len_bytes };
-            let at = table.address.checked_add(index * Record::BYTES as u64).ok_or(fault)?;
-            let (mut bytes, mut hint) = ([0; Record::BYTES], chain.hint);
-            memory.read(at, &mut bytes, &mut hint)?;
-            chain.hint = hint;
-            let [address, rest] = bytes.as_chunks::<8>().0 else { return Err(fault) };
-            let (address, rest) = (u64::from_le_bytes(*address), u64::from_le_bytes(*rest));
-            let flags = (rest >> 48) as u16;
-            if flags & INDIRECT != 0 {
-                return Err(RingError::NestedIndirect);
-            }
-            chain.push(memory, address, rest as u32, flags & WRITE != 0)?;
-        }
+        chain.name(Token { id: last.next_or_id, descriptors: count });
         Ok(())
     }
 }
@@ -213,10 +176,6 @@ impl DeviceRing for PackedDevice {
         self.place.size
     }
 
-    fn layout(&self) -> Layout {
-        Layout::Packed
-    }
-
     #[inline]
     fn pop(&mut self, memory: &Memory, chain: &mut Chain) -> Result<bool, RingError> {
         if self.pop_plain(memory, std::slice::from_mut(chain)) == 1 {
@@ -224,8 +183,8 @@ impl DeviceRing for PackedDevice {
         }
         let record = &self.place.descriptors.all()[self.next.at()];
         let Some(rest) = made_available(record, available(self.next.wrap)) else { return Ok(false) };
-        let first = Descriptor::of(record, rest);
-        chain.start(Token { id: first.id, descriptors: 1 });
+        let first = descriptor(record, rest);
+        chain.start(Token { id: first.next_or_id, descriptors: 1 });
         self.walk(first, memory, chain)?;
         let (descriptors, size) = (chain.token().descriptors, self.place.size);
         self.inside = self

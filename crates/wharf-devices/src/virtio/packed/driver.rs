@@ -1,10 +1,10 @@
 //! The driver's side of a packed ring.
 
+use super::super::descriptor::{NEXT, WRITE, rest};
 use super::super::ids::Ids;
 use super::super::notify::delayed;
-use super::super::split::{NEXT, WRITE};
 use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
-use super::{Cursor, Event, available, rest, turn, used};
+use super::{Cursor, Event, available, turn, used};
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::Record;
 
@@ -46,36 +46,6 @@ pub struct PackedDriver {
 }
 
 impl PackedDriver {
-    /// Clears the areas, and begins.
-    ///
-    /// # Errors
-    /// [`RingError::Size`] for a place of another layout.
-    pub fn new(place: Place, options: Options) -> Result<Self, RingError> {
-        let size = place.size;
-        if place.layout != Layout::Packed {
-            return Err(RingError::Size { layout: Layout::Packed, size: size.into() });
-        }
-        for area in place.areas() {
-            (0..area.len_bytes() / 2).for_each(|at| area.store_u16(2 * at, 0));
-        }
-        Ok(Self {
-            ids: Ids::new(size),
-            held: vec![Held::default(); size.into()].into(),
-            outstanding: 0,
-            order: vec![0; size.into()].into(),
-            room: size,
-            next: Cursor::START,
-            used: Cursor::START,
-            held_back: None,
-            untold: 0,
-            batch: None,
-            driver_event: Event(place.driver.clone()),
-            device_event: Event(place.device.clone()),
-            place,
-            options,
-        })
-    }
-
     /// Writes a descriptor, which `flags` make available once the batch is published.
     #[inline(always)]
     fn write(&mut self, part: &Extent, id: u16, flags: u16) {
@@ -165,8 +135,26 @@ impl PackedDriver {
 }
 
 impl DriverRing for PackedDriver {
-    fn begin(place: Place, options: Options) -> Result<Self, RingError> {
-        Self::new(place, options)
+    fn new(place: Place, options: Options) -> Result<Self, RingError> {
+        let place = place.of_layout(Layout::Packed)?;
+        place.clear();
+        let size = place.size;
+        Ok(Self {
+            ids: Ids::new(size),
+            held: vec![Held::default(); size.into()].into(),
+            outstanding: 0,
+            order: vec![0; size.into()].into(),
+            room: size,
+            next: Cursor::START,
+            used: Cursor::START,
+            held_back: None,
+            untold: 0,
+            batch: None,
+            driver_event: Event(place.driver.clone()),
+            device_event: Event(place.device.clone()),
+            place,
+            options,
+        })
     }
 
     fn size(&self) -> u16 {

@@ -1,9 +1,9 @@
 //! Loops of a packed ring's device for plain buffers, of one descriptor each, many at a time.
 
+use super::super::descriptor::{Descriptor, INDIRECT, NEXT, WRITE, rest};
 use super::super::memory::Hand;
-use super::super::split::{INDIRECT, NEXT, WRITE};
 use super::super::{Chain, Token};
-use super::{AVAILABLE, Cursor, Descriptor, USED, available, rest, turn};
+use super::{AVAILABLE, Cursor, USED, available, turn};
 use wharf_sys::shared::Record;
 
 /// Descriptors of a line.
@@ -11,13 +11,10 @@ const LINE: usize = 4;
 /// Prefetch distance in descriptors.
 const COMING_SOON: usize = 16;
 
-impl Descriptor {
-    /// A descriptor, of which `rest` was read.
-    #[inline(always)]
-    pub(super) fn of(record: &Record, rest: u64) -> Self {
-        let address = u64::from_le(record.load_first());
-        Self { address, len_bytes: rest as u32, id: (rest >> 32) as u16, flags: (rest >> 48) as u16 }
-    }
+/// Returns a descriptor, of which `rest` was read.
+#[inline(always)]
+pub(super) fn descriptor(record: &Record, rest: u64) -> Descriptor {
+    Descriptor::of_packed(u64::from_le(record.load_first()), rest)
 }
 
 /// Returns the descriptor without its address, if its flags are `available`.
@@ -42,7 +39,7 @@ pub(super) fn pop_run(
             prefetch_ahead(descriptors, first.at() + at, COMING_SOON, line);
         }
         let Some(part) = hand.find(only.address, only.len_bytes) else { return at };
-        chain.set_only(Token { id: only.id, descriptors: 1 }, part, only.flags & WRITE != 0);
+        chain.set_only(Token { id: only.next_or_id, descriptors: 1 }, part, only.flags & WRITE != 0);
     }
     run.len()
 }
@@ -53,7 +50,7 @@ pub(super) fn plain(record: &Record, available: u16) -> Option<Descriptor> {
     const LOOKED_AT: u16 = AVAILABLE | USED | NEXT | INDIRECT;
     // (B)
     let rest = u64::from_le(record.load_second_acquire());
-    ((rest >> 48) as u16 & LOOKED_AT == available).then(|| Descriptor::of(record, rest))
+    ((rest >> 48) as u16 & LOOKED_AT == available).then(|| descriptor(record, rest))
 }
 
 /// Marks buffers of one descriptor each, the first of `chains`, as used with these flags. Returns their

@@ -1,11 +1,12 @@
 //! The device's side of a split ring.
 
+use super::super::descriptor::{Descriptor, INDIRECT, IndirectTable, NEXT, WRITE, walk};
 use super::super::memory::Hand;
 use super::super::notify::needs_event;
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
 use super::{
-    DESCRIPTOR_BYTES, Descriptor, FLAGS_AT, INDEX_AT, INDIRECT, NEXT, VRING_AVAIL_F_NO_INTERRUPT, WRITE,
-    available_entries, available_event_at, load, store, table_size, used_entries, used_event_at,
+    FLAGS_AT, INDEX_AT, VRING_AVAIL_F_NO_INTERRUPT, available_entries, available_event_at, load, store,
+    used_entries, used_event_at,
 };
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::{Pair, Record, Short, Table};
@@ -41,9 +42,7 @@ impl SplitDevice {
     /// # Errors
     /// [`RingError::Size`] for a place of another layout, [`RingError::Base`].
     pub fn new(place: Place, options: Options, base: u32) -> Result<Self, RingError> {
-        if place.layout != Layout::Split {
-            return Err(RingError::Size { layout: Layout::Split, size: place.size.into() });
-        }
+        let place = place.of_layout(Layout::Split)?;
         let next = u16::try_from(base).map_err(|_| RingError::Base { base, size: place.size })?;
         let (mask, used) = (place.size - 1, load(&place.device, INDEX_AT));
         let (available, entries) = (available_entries(&place)?, used_entries(&place)?);
@@ -100,52 +99,24 @@ impl SplitDevice {
     /// Follows a chain whose first descriptor, `first`, has a next one.
     #[inline(never)]
     fn walk(&self, first: Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
-        let (mut descriptor, mut count) = (first, 1);
-        loop {
-            if descriptor.flags & INDIRECT != 0 {
-                return self.walk_table(&descriptor, memory, chain);
-            }
-            chain.push(memory, descriptor.address, descriptor.len_bytes, descriptor.flags & WRITE != 0)?;
-            if descriptor.flags & NEXT == 0 {
-                return Ok(());
-            }
-            if count == self.place.size {
-                return Err(RingError::Loop { max: count });
-            }
-            count += 1;
-            descriptor = self.descriptor(descriptor.next)?;
-        }
+        let next = |before: &Descriptor| self.descriptor(before.next_or_id);
+        let table = |named: &Descriptor, chain: &mut Chain| self.walk_table(named, memory, chain);
+        walk(first, self.place.size, memory, chain, next, table).map(drop)
     }
 
-    /// Follows an indirect table (section 2.7.5.3), in the driver's memory.
-    fn walk_table(&self, table: &Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
-        if !self.options.indirect {
-            return Err(RingError::NoIndirect);
-        }
-        if table.flags & NEXT != 0 {
-            return Err(RingError::IndirectNext);
-        }
-        let size = table_size(table.len_bytes)?;
-        let (mut index, mut count) = (0, 0);
+    /// Follows an indirect table.
+    fn walk_table(&self, named: &Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
+        let table = IndirectTable::new(named, self.options)?;
+        let (mut index, mut count, size) = (0, 0, table.size);
         loop {
-            let fault = RingError::Outside { address: table.address, len_bytes: table.len_bytes };
-            let at = table.address.checked_add(u64::from(index) * DESCRIPTOR_BYTES as u64).ok_or(fault)?;
-            let (mut bytes, mut hint) = ([0; DESCRIPTOR_BYTES], chain.hint);
-            memory.read(at, &mut bytes, &mut hint)?;
-            chain.hint = hint;
-            let descriptor = Descriptor::of_bytes(&bytes);
-            if descriptor.flags & INDIRECT != 0 {
-                return Err(RingError::NestedIndirect);
-            }
-            chain.push(memory, descriptor.address, descriptor.len_bytes, descriptor.flags & WRITE != 0)?;
+            let descriptor = table.push(index, memory, chain, Descriptor::of_split)?;
+            let next = descriptor.next_or_id;
             count += 1;
             match descriptor.flags & NEXT {
                 0 => return Ok(()),
                 _ if count == size => return Err(RingError::Loop { max: size }),
-                _ if descriptor.next >= size => {
-                    return Err(RingError::NoDescriptor { index: descriptor.next, size });
-                }
-                _ => index = descriptor.next,
+                _ if next >= size => return Err(RingError::NoDescriptor { index: next, size }),
+                _ => index = next,
             }
         }
     }
@@ -197,10 +168,6 @@ fn write_used(entries: &[Pair], slot: u16, token: Token, written_bytes: u32) {
 impl DeviceRing for SplitDevice {
     fn size(&self) -> u16 {
         self.place.size
-    }
-
-    fn layout(&self) -> Layout {
-        Layout::Split
     }
 
     #[inline]

@@ -1,11 +1,12 @@
 //! The driver's side of a split ring.
 
+use super::super::descriptor::{Descriptor, NEXT, WRITE};
 use super::super::ids::Ids;
 use super::super::notify::{delayed, needs_event};
 use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
 use super::{
-    Descriptor, FLAGS_AT, INDEX_AT, NEXT, VRING_AVAIL_F_NO_INTERRUPT, WRITE, available_entries,
-    available_event_at, load, store, used_entries, used_event_at,
+    FLAGS_AT, INDEX_AT, VRING_AVAIL_F_NO_INTERRUPT, available_entries, available_event_at, load, store,
+    used_entries, used_event_at,
 };
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::{Pair, Record, Short, Table};
@@ -55,26 +56,14 @@ pub struct SplitDriver {
 }
 
 impl SplitDriver {
-    /// Clears the areas, and begins.
+    /// Works like [`DriverRing::new`], with both indices at `index`: for tests of where they wrap.
     ///
     /// # Errors
-    /// [`RingError::Size`] for a place of another layout.
-    pub fn new(place: Place, options: Options) -> Result<Self, RingError> {
-        Self::beginning_at(place, options, 0)
-    }
-
-    /// Works like [`SplitDriver::new`], with both indices at `index`: for tests of where they wrap.
-    ///
-    /// # Errors
-    /// The errors of [`SplitDriver::new`].
+    /// The errors of [`DriverRing::new`].
     pub fn beginning_at(place: Place, options: Options, index: u16) -> Result<Self, RingError> {
+        let place = place.of_layout(Layout::Split)?;
+        place.clear();
         let size = place.size;
-        if place.layout != Layout::Split {
-            return Err(RingError::Size { layout: Layout::Split, size: size.into() });
-        }
-        for area in place.areas() {
-            (0..area.len_bytes() / 2).for_each(|at| area.store_u16(2 * at, 0));
-        }
         store(&place.driver, INDEX_AT, index);
         store(&place.device, INDEX_AT, index);
         Ok(Self {
@@ -107,9 +96,10 @@ impl SplitDriver {
         }
     }
 
-    /// Writes a descriptor. Each id of `free` is one of the ring's own.
+    /// Writes descriptor `index`. Each id of `free` is one of the ring's own.
     #[inline(always)]
-    fn write(&self, descriptor: &Descriptor, index: u16) {
+    fn write(&self, part: &Extent, flags: u16, next_or_id: u16, index: u16) {
+        let descriptor = Descriptor { address: part.address, len_bytes: part.len_bytes, flags, next_or_id };
         if let Some(record) = self.place.descriptors.all().get(usize::from(index)) {
             descriptor.write(record);
         }
@@ -125,8 +115,7 @@ impl SplitDriver {
             let more = at + 1 < usize::from(count);
             let next = if more { self.free.take()? } else { 0 };
             let flags = if more { flags | NEXT } else { flags };
-            let descriptor = Descriptor { address: part.address, len_bytes: part.len_bytes, flags, next };
-            self.write(&descriptor, index);
+            self.write(part, flags, next, index);
             self.held[usize::from(index)].next = next;
             index = next;
         }
@@ -218,8 +207,8 @@ impl SplitDriver {
 }
 
 impl DriverRing for SplitDriver {
-    fn begin(place: Place, options: Options) -> Result<Self, RingError> {
-        Self::new(place, options)
+    fn new(place: Place, options: Options) -> Result<Self, RingError> {
+        Self::beginning_at(place, options, 0)
     }
 
     fn size(&self) -> u16 {
@@ -240,8 +229,7 @@ impl DriverRing for SplitDriver {
         let id = if let ([part], []) | ([], [part]) = (readable, writable) {
             let (id, flags) = (self.free.take()?, if writable.is_empty() { 0 } else { WRITE });
             self.prefetch(id);
-            let descriptor = Descriptor { address: part.address, len_bytes: part.len_bytes, flags, next: 0 };
-            self.write(&descriptor, id);
+            self.write(part, flags, 0, id);
             id
         } else {
             self.add_chain(readable, writable, count)?
