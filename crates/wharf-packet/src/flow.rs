@@ -142,6 +142,3 @@ impl Hash {
         mixed ^ mixed >> 33
     }
 }
-
-#[cfg(test)]
-mod tests;

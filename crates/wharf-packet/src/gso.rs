@@ -289,6 +289,3 @@ pub fn wire_bytes(start: &[u8], len_bytes: usize, request: &GsoRequest, transpor
     let segments = payload_bytes.div_ceil(segment_bytes);
     Some((payload_bytes + segments.max(1) * header_bytes) as u64)
 }
-
-#[cfg(test)]
-mod tests;

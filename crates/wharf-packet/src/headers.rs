@@ -286,6 +286,3 @@ impl Headers {
 fn address_sum<const BYTES: usize>(frame: &[u8], at: usize) -> Option<u64> {
     Some(sum(frame.get(at..)?.first_chunk::<BYTES>()?))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,9 +1,10 @@
 //! The parser beside etherparse.
 
-use super::*;
-use crate::checksum::fold;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
+use std::net::IpAddr;
+use wharf_packet::checksum::{fold, sum};
+use wharf_packet::{HeaderError, Headers};
 
 /// Frames that are often IP with a chain of extension headers.
 fn frames() -> impl Strategy<Value = Vec<u8>> {

@@ -1,9 +1,10 @@
 //! Segments as etherparse reads them.
 
-use super::*;
-use crate::{TCP, UDP};
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
+use wharf_packet::checksum::{TCP_OFFSET, UDP_OFFSET, fold, sum};
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError, GsoPlan, GsoRequest, wire_bytes};
+use wharf_packet::{Headers, TCP, TCP_FLAGS_AT, UDP};
 
 /// A super-packet.
 #[derive(Debug, Clone)]
@@ -185,7 +186,7 @@ fn checksum_comes_to_0_then_tcp_has_0_and_udp_ones() {
             plan.write(&packet, 0, &mut segment);
             check_segment(case, &segment, 0, 1);
             let offset = if kind == GSO_UDP { UDP_OFFSET } else { TCP_OFFSET };
-            let at = plan.headers.transport_at + offset;
+            let at = Headers::parse(&packet).unwrap().transport_at + offset;
             [segment[at], segment[at + 1]]
         };
         // The old value of the checksum is part of the sum.

@@ -1,6 +1,6 @@
 //! Frames by hand.
 
-use super::*;
+use wharf_packet::{QueueMap, TCP, UDP, flow_hash, flow_hash_seeded};
 
 fn ipv4(protocol: u8, fragment: u16, ports: [u8; 4], tagged: bool) -> Vec<u8> {
     let mut frame = vec![2; 12];

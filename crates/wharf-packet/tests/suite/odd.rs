@@ -1,6 +1,5 @@
 //! Packets that seven parsers disagreed about, and the one answer for each.
 
-#[path = "odd/packets.rs"]
 mod packets;
 
 use packets::{Odd, odd_packets, udp};

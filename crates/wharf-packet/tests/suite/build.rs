@@ -1,0 +1,58 @@
+//! Headers beside those that etherparse writes.
+
+use proptest::prelude::*;
+use std::net::IpAddr;
+use wharf_packet::checksum::{UDP_OFFSET, from_sum, sum};
+use wharf_packet::{EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader};
+
+proptest! {
+    #[test]
+    fn headers_written_then_they_are_etherparses(
+        is_ipv6: bool, addresses: ([u8; 16], [u8; 16]), ports: (u16, u16), class: u8, vlan in prop::option::of(0u16..4096),
+        payload in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let short = |bytes: [u8; 16]| [bytes[0], bytes[1], bytes[2], bytes[3]];
+        let (from, to) = addresses;
+        let builder = etherparse::PacketBuilder::ethernet2([4; 6], [2; 6]);
+        let mut theirs = Vec::new();
+        let address = |bytes: [u8; 16]| -> IpAddr { if is_ipv6 { bytes.into() } else { short(bytes).into() } };
+        let mut ip = IpHeader::new(address(from), address(to), UDP);
+        (ip.traffic_class, ip.dont_fragment) = (class, true);
+        let header = if is_ipv6 {
+            let mut header = etherparse::Ipv6Header { source: from, destination: to, hop_limit: 64, ..Default::default() };
+            header.traffic_class = class;
+            etherparse::IpHeaders::Ipv6(header, Default::default())
+        } else {
+            let mut header = etherparse::Ipv4Header::new(0, 64, etherparse::ip_number::UDP, short(from), short(to)).unwrap();
+            (header.dscp, header.ecn) = ((class >> 2).try_into().unwrap(), (class & 3).try_into().unwrap());
+            etherparse::IpHeaders::Ipv4(header, Default::default())
+        };
+        match vlan {
+            Some(vlan) => builder.single_vlan(vlan.try_into().unwrap()).ip(header).udp(ports.0, ports.1).write(&mut theirs, &payload).unwrap(),
+            None => builder.ip(header).udp(ports.0, ports.1).write(&mut theirs, &payload).unwrap(),
+        }
+        let ethernet = EthernetHeader { destination: [2; 6], source: [4; 6], vlan, ethertype: ip.ethertype() };
+        let mut ours = vec![0xee; theirs.len()];
+        let mut at = ethernet.write(&mut ours).unwrap();
+        at += ip.write(&mut ours[at..], UDP_BYTES + payload.len()).unwrap();
+        let udp = UdpHeader { source: ports.0, destination: ports.1 };
+        udp.write(&mut ours[at..], payload.len()).unwrap();
+        ours[at + UDP_BYTES..].copy_from_slice(&payload);
+        let checksum = from_sum(ip.pseudo_sum(UDP_BYTES + payload.len()) + sum(&ours[at..]), UDP_OFFSET);
+        ours[at + UDP_OFFSET..at + UDP_BYTES].copy_from_slice(&checksum.to_be_bytes());
+        prop_assert_eq!(ours, theirs);
+    }
+}
+
+#[test]
+fn no_room_or_too_long_then_none() {
+    let ip = IpHeader::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), UDP);
+    assert_eq!([65_515, 65_516].map(|bytes| ip.write(&mut [0; 20], bytes)), [Some(20), None]);
+    assert_eq!(ip.write(&mut [0; 19], 0), None);
+    assert_eq!(IpHeader { source: [1; 16].into(), ..ip }.write(&mut [0; 40], 0), None);
+    let udp = UdpHeader { source: 1, destination: 2 };
+    assert_eq!([65_527, 65_528].map(|bytes| udp.write(&mut [0; 8], bytes)), [Some(8), None]);
+    assert_eq!(udp.write(&mut [0; 7], 0), None);
+    let ethernet = EthernetHeader { destination: [0; 6], source: [0; 6], vlan: Some(5), ethertype: 9 };
+    assert_eq!((ethernet.write(&mut [0; 17]), ethernet.len_bytes()), (None, 18));
+}

@@ -1,0 +1,10 @@
+//! Packets, by hand and beside etherparse: one binary, since each links anew.
+
+mod build;
+mod checksum;
+mod ecn;
+mod flow;
+mod gso;
+mod headers;
+mod odd;
+mod tunnel;
