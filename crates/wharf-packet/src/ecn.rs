@@ -2,12 +2,8 @@
 
 use crate::checksum;
 use crate::ether::by_ethertype;
-use crate::{IpPacket, ip_packet};
+use crate::{IPV4_BYTES, IPV4_CHECKSUM_AT, IPV6_BYTES, IpPacket, ip_packet};
 
-/// Offset of the checksum in an IPv4 header, and the least bytes of such a header.
-const IPV4_CHECKSUM_AT: usize = 10;
-const IPV4_BYTES: usize = 20;
-const IPV6_BYTES: usize = 40;
 const CE: u8 = 3;
 
 /// The ECN codepoint of an IP packet (RFC 3168, section 5).
