@@ -1,4 +1,4 @@
-//! Doubles and rigs for the tests of every crate, by name.
+//! Doubles and rigs for the tests of several crates, by name. Those of one crate stand in its `tests/`.
 //!
 //! A test crate under `tests/` sees the types that this crate sees. Unit tests inside `src/` of `wharf-mem`,
 //! `wharf-packet` and `wharf-core` do not: cargo builds those crates a second time for them.
@@ -6,10 +6,6 @@
 //! | device | is for |
 //! |---|---|
 //! | [`Gate`](gate::Gate) | a ring that completes frames when the test allows it, and fails, lies or panics on request |
-//! | [`Plain`](plain::Plain) | a device without offloads that records the bytes it is given |
-//! | [`Source`](source::Source) | a receiver of numbered packets that counts concurrent calls |
-//! | [`Liar`](liars::Liar) | completes wrong lengths, or frames of another pool |
-//! | [`Faulty`](liars::Faulty) | takes parts, stops, completes late, falsely or not at all, at random rates |
 //! | [`Watched`](wrappers::Watched) | a wrapper that counts calls which break the doorbell rule |
 //! | [`Recorder`](wrappers::Recorder) | a wrapper that records the headers of the frames taken |
 //! | [`Interrupted`](wrappers::Interrupted) | a wrapper that runs a callback within a reap |
@@ -25,21 +21,14 @@
 //!
 //! | rig | is for |
 //! |---|---|
-//! | [`Starved`](starved::Starved) | senders that wait for memory, a step at a time |
 //! | `ends::Ends` | both ends of a wire, call by call |
-//! | `net` | a network namespace with a pair of interfaces; `net::Tcpdump` |
 //! | `end::End` | a device with memory, driven by hand |
-//! | `polling::Polling` | a poller in a thread, with its processor time |
 //! | `packets::Shape` | super-packets of every shape |
 //! | [`Scratch`] | a directory of a test's own |
 
 pub mod content;
 pub mod gate;
-pub mod liars;
 pub mod packets;
-pub mod plain;
-pub mod source;
-pub mod starved;
 pub mod threads;
 pub mod wrappers;
 
@@ -47,12 +36,6 @@ pub mod wrappers;
 pub mod end;
 #[cfg(feature = "devices")]
 pub mod ends;
-#[cfg(feature = "devices")]
-pub mod net;
-#[cfg(feature = "devices")]
-pub mod polling;
-#[cfg(feature = "devices")]
-pub mod supers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

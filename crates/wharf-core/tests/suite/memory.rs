@@ -1,10 +1,10 @@
 //! Senders that wait for memory are served in order of arrival, as many as there are frames for, and none hoards
 //! frames.
 
+use crate::starved::Starved;
 use proptest::prelude::*;
 use std::sync::atomic::Ordering::SeqCst;
 use wharf_testkit::numbered;
-use wharf_testkit::starved::Starved;
 
 #[test]
 fn freed_frames_serve_as_many_waiters_in_order_of_arrival() {

@@ -1,9 +1,9 @@
 //! Memory held by stopped senders while others wait for it: idle senders, queues without an owner, unused wake-ups.
 
+use crate::starved::Starved;
 use std::sync::atomic::Ordering::SeqCst;
 use wharf_core::queue::TxQueue;
 use wharf_testkit::gate::Gate;
-use wharf_testkit::starved::Starved;
 use wharf_testkit::{builder, numbered};
 
 /// Time to fetch handed frames, ns.

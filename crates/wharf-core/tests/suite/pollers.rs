@@ -1,5 +1,6 @@
 //! Pollers with several devices, and devices with several pollers. Sleeps are unbounded: a lost wake-up hangs.
 
+use crate::source::{Arrivals, Source};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +11,6 @@ use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_testkit::gate::{Control, Gate};
-use wharf_testkit::source::{Arrivals, Source};
 use wharf_testkit::threads::{Sleepers, within_a_minute};
 use wharf_testkit::{assert_conserved, numbered, pool};
 

@@ -3,8 +3,11 @@
 //! `packet`, `tap` and `xdp` want root; `./test interfaces` runs them.
 
 mod host_wait;
+mod net;
 mod packet;
 mod pcap;
+mod polling;
+mod supers;
 mod tap;
 mod udp;
 mod vhost_user;

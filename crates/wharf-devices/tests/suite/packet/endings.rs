@@ -1,10 +1,10 @@
 //! Interfaces that are not there, or go away.
 
+use crate::net::{frame, ip, wait_until, with_pair};
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::end::End;
-use wharf_testkit::net::{frame, ip, wait_until, with_pair};
 
 fn fault(spec: &str, direction: Direction) -> String {
     let message = open(spec, direction).map(|opened| opened.device.name()).unwrap_err().to_string();

@@ -1,5 +1,7 @@
 //! Checksums and segmentation offloaded by senders: by the kernel to us, and by us to the kernel.
 
+use crate::net::{with_pair, with_two};
+use crate::supers::{offer_chain, opened, super_packet};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc;
@@ -7,9 +9,7 @@ use wharf_devices::open::Direction;
 use wharf_mem::Meta;
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_testkit::end::End;
-use wharf_testkit::net::{with_pair, with_two};
 use wharf_testkit::packets::{NEAR, cut, data};
-use wharf_testkit::supers::{offer_chain, opened, super_packet};
 
 #[test]
 #[ignore = "wants root"]
@@ -130,7 +130,7 @@ fn sends_super_packets(kind: u8, payload: usize) {
         let (mut from, mut cuts) = (End::sender("packet:va"), End::receiver("packet:vb"));
         let mut keeps = End::new("packet:vb,gso=keep", Direction::Receive, 1984);
         let (packet, meta) = super_packet(kind, payload);
-        let plain = |number| wharf_testkit::net::frame(number, 100);
+        let plain = |number| crate::net::frame(number, 100);
         from.offer(&plain(0));
         offer_chain(&mut from, &packet, &meta);
         from.offer(&plain(1));
@@ -178,7 +178,7 @@ fn frame_rejected_by_the_kernel_fails_alone() {
         let (packet, meta) = super_packet(GSO_UDP, 500);
         let beyond = Meta { gso_bytes: 0, gso_kind: 0, checksum_start: 60_000, ..meta };
         let unknown = Meta { gso_kind: 7, ..meta };
-        let frame = |number| wharf_testkit::net::frame(number, 64);
+        let frame = |number| crate::net::frame(number, 64);
         for (number, meta) in [(0, &beyond), (1, &beyond), (2, &unknown)] {
             from.offer(&frame(number));
             offer_chain(&mut from, &packet, meta);

@@ -1,5 +1,7 @@
 //! One poller for a sending and a receiving socket: it sleeps while nothing happens, and wakes for arrivals and completions.
 
+use crate::net::{frame, with_pair};
+use crate::polling::Polling;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -11,8 +13,6 @@ use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
-use wharf_testkit::net::{frame, with_pair};
-use wharf_testkit::polling::Polling;
 use wharf_testkit::pool;
 
 /// A queue over `va`, and the arrivals at `vb`.

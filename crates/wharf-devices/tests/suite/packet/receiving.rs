@@ -1,10 +1,10 @@
 //! Reception of frames that a plain socket sent.
 
+use crate::net::{frame, send_raw, with_pair};
 use std::time::Duration;
 use wharf_core::device::AnyDevice;
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
-use wharf_testkit::net::{frame, send_raw, with_pair};
 
 fn kernel_drops(device: &mut AnyDevice) -> u64 {
     let mut drops = 0;

@@ -1,9 +1,9 @@
 //! Super-packets cut by the kernel, on an interface that has no offloads, and by us: the same frames.
 
+use crate::net::with_pair;
 use std::process::Command;
 use wharf_devices::open::Direction;
 use wharf_testkit::end::End;
-use wharf_testkit::net::with_pair;
 use wharf_testkit::packets::{Shape, cut};
 
 /// One of each thing that headers can have, and several at once.

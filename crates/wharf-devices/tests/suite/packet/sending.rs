@@ -1,5 +1,6 @@
 //! Sent frames, as tcpdump sees them at the other end.
 
+use crate::net::{Tcpdump, frame, ip, with_pair, with_two};
 use std::ops::Range;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
@@ -9,7 +10,6 @@ use wharf_devices::host::{HostClock, HostPark, PollerThread, pin, processors};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
-use wharf_testkit::net::{Tcpdump, frame, ip, with_pair, with_two};
 use wharf_testkit::{assert_conserved, pool};
 
 fn sends(spec: &'static str, count: u32, name: &'static str) {

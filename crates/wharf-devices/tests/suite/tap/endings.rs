@@ -1,10 +1,10 @@
 //! Interfaces that go down, away, or elsewhere under traffic.
 
+use crate::net::{apart, frame, ip, with_net};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 use wharf_testkit::end::End;
-use wharf_testkit::net::{apart, frame, ip, with_net};
 
 #[test]
 #[ignore = "wants root"]

@@ -1,12 +1,12 @@
 //! Requests that do not fit their frame: each fails with its reason, alone.
 
+use crate::net::{frame, with_net};
+use crate::supers::{offer_chain, opened, super_packet};
 use wharf_devices::open::Direction;
 use wharf_mem::Meta;
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_testkit::end::End;
-use wharf_testkit::net::{frame, with_net};
 use wharf_testkit::packets::{cut, data};
-use wharf_testkit::supers::{offer_chain, opened, super_packet};
 
 #[test]
 #[ignore = "wants root"]

@@ -1,9 +1,9 @@
 //! Interfaces that are made, taken over, kept, shared, or refused.
 
+use crate::net::{frame, ip, with_net};
 use std::process::Command;
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::end::End;
-use wharf_testkit::net::{frame, ip, with_net};
 
 fn fault(spec: &str) -> String {
     let message = open(spec, Direction::Send).map(|opened| opened.device.name()).unwrap_err().to_string();

@@ -1,5 +1,7 @@
 //! One device both ways under a poller: it sleeps while nothing happens, and wakes for arrivals and completions.
 
+use crate::net::{frame, ip, with_net};
+use crate::polling::Polling;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -11,8 +13,6 @@ use wharf_core::rx::{Rest, RxQueue};
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::end::End;
-use wharf_testkit::net::{frame, ip, with_net};
-use wharf_testkit::polling::Polling;
 use wharf_testkit::{assert_conserved, pool};
 
 fn queue(spec: &str) -> TxQueue {

@@ -1,5 +1,7 @@
 //! TCP of the kernel's through two TAPs, one of them moved to another network, joined by hand.
 
+use crate::net::{apart, enter};
+use crate::supers::opened;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,10 +12,8 @@ use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::open::{Direction, open};
 use wharf_mem::{Batch, Meta};
 use wharf_packet::gso::{GSO_TCPV4, GSO_UDP};
-use wharf_testkit::net::{apart, enter};
 use wharf_testkit::packets::{cut, data};
 use wharf_testkit::pool_of;
-use wharf_testkit::supers::opened;
 use wharf_testkit::threads::within_a_minute;
 
 /// Packets that are looked at closely: it takes long.

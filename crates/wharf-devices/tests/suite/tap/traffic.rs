@@ -1,11 +1,11 @@
 //! Frames both ways, byte for byte, against a packet socket on the same interface.
 
+use crate::net::{frame, with_net};
 use wharf_core::pool::Cache;
 use wharf_devices::open::{Direction, open};
 use wharf_mem::Batch;
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
-use wharf_testkit::net::{frame, with_net};
 use wharf_testkit::pool_of;
 
 /// A TAP, and the kernel's end of it.

@@ -1,6 +1,7 @@
 //! A device that misbehaves, over a wire: what it gets wrong is an error, and nothing is lost, doubled or
 //! overtaken for it.
 
+use super::liars::{Faulty, Rates};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::thread;
@@ -11,7 +12,6 @@ use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::Batch;
 use wharf_testkit::content::{len_of, read, write};
-use wharf_testkit::liars::{Faulty, Rates};
 use wharf_testkit::threads::{UnreadClock, within_a_minute};
 use wharf_testkit::{assert_conserved, pool};
 

@@ -2,5 +2,6 @@
 //! of hanging.
 
 mod faults;
+mod liars;
 mod owed;
 mod traffic;

@@ -1,5 +1,6 @@
 //! Guarantees of the path for any behaviour of a device or another thread.
 
+use super::liars::Liar;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -10,7 +11,6 @@ use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::null::Null;
 use wharf_devices::wire::{WireSpec, wire};
 use wharf_mem::Batch;
-use wharf_testkit::liars::Liar;
 use wharf_testkit::threads::{UnreadClock, within_a_minute};
 use wharf_testkit::{assert_conserved, pool};
 

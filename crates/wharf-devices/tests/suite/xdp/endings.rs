@@ -1,9 +1,9 @@
 //! Interfaces that are not there, or go away, and queues that are free again.
 
+use crate::net::{frame, ip, send_raw, wait_until, with_pair};
 use std::time::{Duration, Instant};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::end::End;
-use wharf_testkit::net::{frame, ip, send_raw, wait_until, with_pair};
 
 fn fault(spec: &str) -> String {
     let message = open(spec, Direction::Send).map(|opened| opened.device.name()).unwrap_err().to_string();

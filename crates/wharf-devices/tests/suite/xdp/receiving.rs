@@ -1,5 +1,6 @@
 //! Reception of frames that a plain socket or the kernel sent.
 
+use crate::net::{frame, ip, send_raw, with_pair, with_two};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use std::net::UdpSocket;
 use std::sync::mpsc;
@@ -9,7 +10,6 @@ use wharf_devices::open::{Direction, open};
 use wharf_mem::Batch;
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
-use wharf_testkit::net::{frame, ip, send_raw, with_pair, with_two};
 
 fn drops(device: &mut AnyDevice) -> Vec<(&'static str, u64)> {
     let mut drops = Vec::new();
@@ -89,7 +89,7 @@ fn too_short_buffers_give_their_error() {
 #[ignore = "wants root"]
 fn driver_without_native_xdp_falls_back_to_generic() {
     wharf_testkit::threads::within_a_minute(|| {
-        wharf_testkit::net::enter_with("va type veth peer name vb");
+        crate::net::enter_with("va type veth peer name vb");
         // A bridge has no XDP of its own; the veth into it does.
         for command in [
             "link add name bridge0 type bridge",

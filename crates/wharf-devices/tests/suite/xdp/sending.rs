@@ -1,5 +1,6 @@
 //! Sent frames, as tcpdump sees them at the other end.
 
+use crate::net::{Tcpdump, enter_with, frame, ip, with_pair};
 use std::sync::Arc;
 use wharf_core::host::Clock;
 use wharf_core::queue::TxQueue;
@@ -7,7 +8,6 @@ use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
-use wharf_testkit::net::{Tcpdump, enter_with, frame, ip, with_pair};
 use wharf_testkit::packets::{Shape, cut, packet_of};
 use wharf_testkit::threads::within_a_minute;
 use wharf_testkit::{assert_conserved, pool};

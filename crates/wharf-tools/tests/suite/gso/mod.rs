@@ -3,3 +3,4 @@
 mod kinds;
 mod model;
 mod path;
+mod plain;

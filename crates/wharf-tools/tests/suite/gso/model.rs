@@ -2,6 +2,7 @@
 //! back once, however little of each call the device takes, and however little memory there is.
 
 use super::kinds::{BUFFER_BYTES, Kind, Leaves, kinds};
+use super::plain::{Plain, Seen};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,6 @@ use wharf_core::gso::Segmenter;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_mem::{Batch, Frame, Meta};
 use wharf_testkit::packets::{Shape, cut, frame_of};
-use wharf_testkit::plain::{Plain, Seen};
 use wharf_testkit::pool_of;
 use wharf_testkit::threads::TestClock;
 use wharf_tools::fault::{Chance, Fault, FaultCounts, FaultSpec, INJECTED};

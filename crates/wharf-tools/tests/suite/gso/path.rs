@@ -1,5 +1,6 @@
 //! Super-packets through the whole path, over a device that has to be helped: one packet each until they are cut.
 
+use super::plain::{Plain, Seen};
 use std::sync::{Arc, Mutex};
 use wharf_core::gso::{SegmentJob, SoftwareGso};
 use wharf_core::pool::{Packet, PagePool};
@@ -8,7 +9,6 @@ use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_mem::{Batch, Meta};
 use wharf_testkit::packets::{Shape, cut, frame_of, packet_of};
-use wharf_testkit::plain::{Plain, Seen};
 use wharf_testkit::threads::within_a_minute;
 use wharf_testkit::{assert_conserved, pool};
 

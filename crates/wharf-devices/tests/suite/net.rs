@@ -1,14 +1,14 @@
 //! A network namespace with a pair of interfaces. Wants root and `ip`, and fails without: its tests are
 //! `#[ignore = "wants root"]`, and `./test interfaces` runs them.
 
-use crate::content::content;
-use crate::threads::within_a_minute;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wharf_devices::pcap::format::PcapReader;
 use wharf_sys::packet::PacketSocket;
+use wharf_testkit::content::content;
+use wharf_testkit::threads::within_a_minute;
 
 /// Runs `body` in a network with the interfaces `va` and `vb`, connected and up, in a thread of its own.
 pub fn with_pair(body: impl FnOnce() + Send + 'static) {

@@ -1,10 +1,10 @@
 //! Super-packets, made and looked at.
 
-use crate::end::End;
-use crate::packets::Shape;
 use etherparse::{SlicedPacket, TransportSlice};
 use wharf_mem::Meta;
 use wharf_packet::gso::{GSO_TCPV6, GSO_UDP};
+use wharf_testkit::end::End;
+use wharf_testkit::packets::Shape;
 
 /// Source address and TCP or UDP payload with its sequence number, of a frame whose checksums are all good.
 pub fn opened(frame: &[u8]) -> Option<([u8; 4], u32, Vec<u8>)> {

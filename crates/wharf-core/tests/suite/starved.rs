@@ -1,13 +1,13 @@
 //! Senders of one queue that wait for memory, a step at a time.
 
-use crate::gate::{Control, Gate};
-use crate::threads::{Log, Logs, TestClock};
-use crate::{assert_conserved, builder, numbered};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::{Sender, Watch};
+use wharf_testkit::gate::{Control, Gate};
+use wharf_testkit::threads::{Log, Logs, TestClock};
+use wharf_testkit::{assert_conserved, builder, numbered};
 
 /// Senders of one queue before a device that completes on demand.
 pub struct Starved {
