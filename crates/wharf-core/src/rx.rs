@@ -41,6 +41,7 @@ pub struct RxQueue {
 
 pub(crate) struct RxShared {
     name: String,
+    mode: Option<&'static str>,
     wait_fd: Option<RawFd>,
     /// The transmit queue that the device belongs to, if any.
     of: Option<TxQueue>,
@@ -89,9 +90,9 @@ impl RxQueue {
         mut device: Box<dyn RxDevice>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
     ) -> Result<Self, QueueError> {
         device.attach(pool.region().clone())?;
-        let (name, wait_fd) = (device.name(), device.wait_fd());
+        let (name, mode, wait_fd) = (device.name(), device.mode(), device.wait_fd());
         let state = RxState::new(Some(device), pool, &name, handler)?;
-        Ok(Self::of_parts(name, wait_fd, None, completions, state))
+        Ok(Self::of_parts((name, mode, wait_fd), None, completions, state))
     }
 
     /// Receives from the device of `queue`, into memory of its pool. Its poller also runs the queue. While a
@@ -105,14 +106,17 @@ impl RxQueue {
             return Err(DeviceError::Unsupported { device: name, what: "it only sends".into() }.into());
         }
         let state = RxState::new(None, queue.pool(), &name, handler)?;
-        Ok(Self::of_parts(name, queue.shared.wait_fd, Some(queue.clone()), &[], state))
+        let device = (name, queue.device_mode(), queue.shared.wait_fd);
+        Ok(Self::of_parts(device, Some(queue.clone()), &[], state))
     }
 
     fn of_parts(
-        name: String, wait_fd: Option<RawFd>, of: Option<TxQueue>, completions: &[TxQueue], state: RxState,
+        (name, mode, wait_fd): (String, Option<&'static str>, Option<RawFd>), of: Option<TxQueue>,
+        completions: &[TxQueue], state: RxState,
     ) -> Self {
         let shared = RxShared {
             name,
+            mode,
             wait_fd,
             of,
             completions: completions.to_vec(),
@@ -124,6 +128,11 @@ impl RxQueue {
             waiting: Mutex::new(None),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Returns how the device works on this machine: see [`Device::mode`](crate::device::Device::mode).
+    pub fn device_mode(&self) -> Option<&'static str> {
+        self.shared.mode
     }
 
     /// Returns the number of frames received.

@@ -31,7 +31,7 @@ pub use echo::Echo;
 pub use generate::{Generator, GeneratorError, GeneratorSpec, SUPER_PACKETS_MAX, Sizes};
 pub use latency::{Latencies, Latency};
 pub use pace::{Pace, Position};
-pub use receive::{ReceiveError, Receiver, Until};
+pub use receive::{Receiver, Until};
 pub use record::Recorder;
 pub use replay::{Replay, Split};
 pub use stamp::{Stamp, stamp_of};

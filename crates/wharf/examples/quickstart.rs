@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use wharf::{Direction, HostClock, HostPark, PagePool, PollerThread, TxQueue, open};
+use wharf::{Direction, HostClock, HostPark, Mode, PagePool, PollerThread, TxQueue, open};
 use wharf_tools::traffic::{Drive, Findings, GeneratorSpec, Receiver, StampCheck};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -36,7 +36,8 @@ fn send(packets: u64) -> Result<(TxQueue, Findings), Error> {
         GeneratorSpec { senders: SENDERS, flows: 30, ..GeneratorSpec::default() }.generators()?;
     let check = Box::new(StampCheck::new(generators.clone()));
     let far_end = wire.far_end.ok_or("a wire has two ends")?;
-    let receiver = Receiver::new(far_end, &PagePool::builder().frames(1024).build()?, check)?;
+    let receiver =
+        Receiver::new(far_end, &PagePool::builder().frames(1024).build()?, Mode::default(), check)?;
     let receiving = thread::spawn(move || receiver.run(&AtomicBool::new(false)));
 
     let stop = AtomicBool::new(false);

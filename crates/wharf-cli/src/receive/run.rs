@@ -17,7 +17,8 @@ use std::time::Duration;
 use wharf::devices::host::HostClock;
 use wharf::devices::spec::{Direction, Queues};
 use wharf::pool::PagePool;
-use wharf_tools::traffic::{Arrivals, ReceiveError, Receiver, Recorder, Until};
+use wharf::queue::QueueError;
+use wharf_tools::traffic::{Arrivals, Receiver, Recorder, Until};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
 const GRACE: Duration = Duration::from_millis(500);
@@ -50,16 +51,16 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
     let device = opened.device.name();
     let recorder = Recorder::new(Arrivals::default(), args.pcap.as_deref())?;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
-    let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, recorder)?.waiting(args.poll.into());
+    let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
     // Scripts wait for this line before they send.
-    let mode = receiver.mode();
+    let mode = receiver.queue().device_mode();
     output::complain(&format!("listening on {}", device_text(&device, mode)));
-    let (mut receiver, ended) = receive(args, receiver, signals)?;
+    let (receiver, ended) = receive(args, receiver, signals)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
     account.fault(ended.err().map(|error| with_causes(&error.into())));
-    receiver.drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
-    account.fault(receiver.close().err().map(|error| error.to_string()));
+    receiver.queue().drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
+    account.fault(receiver.queue().close().err().map(|error| error.to_string()));
     let (arrivals, unwritten) = receiver.into_check().finish();
     account.fault(unwritten.map(|error| error.to_string()));
     Ok(account.close(&arrivals, &pool.audit(), signals.asked()))
@@ -68,7 +69,7 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
 /// Receives in a thread of its own, and watches over it.
 fn receive(
     args: &ReceiveArgs, mut receiver: Receiving, signals: &Signals,
-) -> anyhow::Result<(Receiving, Result<(), ReceiveError>)> {
+) -> anyhow::Result<(Receiving, Result<(), QueueError>)> {
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
     let (count, seen) = (args.count.unwrap_or(u64::MAX), shared.clone());

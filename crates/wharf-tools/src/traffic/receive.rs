@@ -1,19 +1,21 @@
 //! A receiver that checks every frame.
 
-mod idle;
-
 use super::{Arrival, Check, Clocks, Findings, Verify};
-use idle::Idle;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::device::{Device, DeviceError, RxDevice, close_receiver};
-use wharf_core::poller::Mode;
-use wharf_core::pool::{Cache, PagePool, PoolError};
-use wharf_mem::{Batch, Frame, Region};
+use wharf_core::device::{DeviceError, RxDevice};
+use wharf_core::poller::{Mode, Settings};
+use wharf_core::pool::{Burst, PagePool, PoolError};
+use wharf_core::queue::QueueError;
+use wharf_core::rx::{self, RxQueue};
+use wharf_devices::host::HostWait;
+use wharf_mem::{Frame, Region};
 use wharf_sys::clock::{monotonic_ns, realtime_ns};
 
 /// Most frames taken from the device at a time.
 const BUDGET: usize = 64;
+/// Time between two looks at the requests to end.
+const LOOK: Duration = Duration::from_millis(20);
 /// Time for arrivals to show after a request to stop. The kernel hands over a block of a packet socket's ring once it is full, or after
 /// some milliseconds.
 const QUIET: Duration = Duration::from_millis(20);
@@ -22,27 +24,14 @@ const ENDING_NAP: Duration = Duration::from_micros(20);
 /// Longest time between two readings of one clock without an interruption between them.
 const PAIR_NS_MAX: u64 = 2_000;
 
-/// The reason why receiving failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReceiveError {
-    /// See [`PoolError`].
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    /// See [`DeviceError`].
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-}
-
-/// The receive side of a device, memory for it, and the check of its frames.
+/// A receive queue that its caller polls, and the check of its frames.
+#[derive(Debug)]
 pub struct Receiver<C = Box<dyn Verify>> {
-    device: Box<dyn RxDevice>,
-    cache: Cache,
-    batch: Batch,
+    inner: rx::Receiver,
+    burst: Burst,
     /// The chunks of a super-packet, joined.
     joined: Vec<u8>,
     batches: u64,
-    waits: Mode,
     check: C,
 }
 
@@ -59,115 +48,71 @@ pub struct Until<'a> {
     pub received: &'a AtomicU64,
 }
 
-impl<C> std::fmt::Debug for Receiver<C> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Receiver({})", self.device.name())
-    }
-}
-
 impl<C: Check> Receiver<C> {
-    /// Makes one of `device`, which has no memory attached yet, with frames of `pool`.
+    /// Makes one of `device`, which has no memory attached yet, with frames of `pool`. It waits for arrivals by `mode`.
     ///
     /// # Errors
-    /// [`ReceiveError`].
-    pub fn new(mut device: Box<dyn RxDevice>, pool: &PagePool, check: C) -> Result<Self, ReceiveError> {
-        device.attach(pool.region().clone())?;
-        let cache = pool.cache("receiver")?;
-        Ok(Self {
-            device,
-            cache,
-            batch: Batch::new(BUDGET),
-            joined: Vec::new(),
-            batches: 0,
-            waits: Mode::Adaptive,
-            check,
-        })
-    }
-
-    /// Sets the waiting mode of [`Receiver::run_until`]; adaptive by default.
-    #[must_use]
-    pub fn waiting(mut self, mode: Mode) -> Self {
-        self.waits = mode;
-        self
-    }
-
-    /// Receives and checks up to a batch of arrivals. Returns their number.
-    ///
-    /// # Errors
-    /// [`ReceiveError`].
-    pub fn poll(&mut self) -> Result<usize, ReceiveError> {
-        self.poll_up_to(BUDGET)
-    }
-
-    #[inline]
-    fn poll_up_to(&mut self, budget: usize) -> Result<usize, ReceiveError> {
-        let received = self.device.receive(&mut self.cache, &mut self.batch, budget)?;
-        if received > 0 {
-            self.batches += 1;
-            let now = self.check.clocks().read();
-            let region = self.cache.pool().region();
-            for frame in self.batch.frames() {
-                let at = if frame.has_meta() { arrival(region, frame, now)? } else { now };
-                self.check.check(whole(region, frame, &mut self.joined)?, at);
-            }
-            self.cache.give(&mut self.batch)?;
-        }
-        Ok(received)
+    /// [`QueueError::Device`], [`QueueError::Pool`].
+    pub fn new(device: Box<dyn RxDevice>, pool: &PagePool, mode: Mode, check: C) -> Result<Self, QueueError> {
+        let wait = HostWait::new().map_err(|source| {
+            let (device, what) = (device.name(), "cannot wait for its notifications".into());
+            DeviceError::Io { device, what, source }
+        })?;
+        let settings = Settings { mode, budget_packets: BUDGET as u32, ..Settings::default() };
+        let inner = rx::Receiver::on_caller(pool, Box::new(wait), settings, |handler| {
+            RxQueue::new(device, pool, &[], handler)
+        })?;
+        Ok(Self { inner, burst: pool.burst(BUDGET), joined: Vec::new(), batches: 0, check })
     }
 
     /// Receives until the device has ended, the check is done, or `until`.
     ///
     /// # Errors
-    /// [`ReceiveError`]. Packets received before that have been checked.
-    pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), ReceiveError> {
+    /// [`QueueError::Device`]. Packets received before that have been checked.
+    pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), QueueError> {
         let (mut left, mut last) = (until.count, None);
-        let mut idle = Idle::new(self.waits, &*self.device);
         while left > 0 && !self.check.is_done() && !until.end.load(Acquire) {
-            // Read before polling: frames sent before the end was announced are there now.
-            let ended = self.device.ended();
-            let budget = BUDGET.min(usize::try_from(left).unwrap_or(BUDGET));
-            let received = self.poll_up_to(budget)?;
-            left -= received as u64;
+            let stops = until.stop.load(Acquire);
+            let received =
+                match self.inner.recv_within(&mut self.burst, if stops { ENDING_NAP } else { LOOK }) {
+                    Ok(received) => received,
+                    Err(QueueError::Closed) => break,
+                    Err(error) => return Err(error),
+                };
             if received > 0 {
+                left -= self.check_burst(left)?;
                 until.received.store(until.count - left, Relaxed);
-            } else if ended {
-                break;
             }
-            if until.stop.load(Acquire) {
-                if is_quiet(&mut last, received > 0) {
-                    break;
-                }
-                if received == 0 {
-                    std::thread::sleep(ENDING_NAP);
-                }
-            } else if left > 0 {
-                idle.after(&mut *self.device, received, budget);
+            if stops && is_quiet(&mut last, received > 0) {
+                break;
             }
         }
         Ok(())
     }
 
-    /// Returns how the device works on this machine: see [`Device::mode`].
-    pub fn mode(&self) -> Option<&'static str> {
-        self.device.mode()
+    /// Checks the first `most` frames of the burst, and frees all. Returns the number checked.
+    #[inline]
+    fn check_burst(&mut self, most: u64) -> Result<u64, PoolError> {
+        self.batches += 1;
+        let now = self.check.clocks().read();
+        let count = usize::try_from(most).map_or(self.burst.len(), |most| self.burst.len().min(most));
+        let region = self.burst.pool().region();
+        for frame in &self.burst.frames()[..count] {
+            let at = if frame.has_meta() { arrival(region, frame, now)? } else { now };
+            self.check.check(whole(region, frame, &mut self.joined)?, at);
+        }
+        self.burst.clear();
+        Ok(count as u64)
+    }
+
+    /// Returns the receive queue: its device's mode, counts and drops.
+    pub fn queue(&self) -> &RxQueue {
+        self.inner.queue()
     }
 
     /// Returns the calls to the device that gave frames.
     pub fn batches(&self) -> u64 {
         self.batches
-    }
-
-    /// Shows drops before reception, by reason.
-    pub fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.device.drops(see);
-    }
-
-    /// Closes the device, and takes back the memory posted for arrivals.
-    ///
-    /// # Errors
-    /// Work that the device could not complete.
-    pub fn close(&mut self) -> Result<(), DeviceError> {
-        close_receiver(&mut *self.device, &mut self.cache)
     }
 
     /// Drops the device and returns the check.
@@ -180,8 +125,8 @@ impl<C: Verify> Receiver<C> {
     /// Receives until the device has ended, or `stop` is set and nothing is left.
     ///
     /// # Errors
-    /// [`ReceiveError`].
-    pub fn run(mut self, stop: &AtomicBool) -> Result<Findings, ReceiveError> {
+    /// Those of [`Receiver::run_until`].
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Findings, QueueError> {
         let (end, received) = (AtomicBool::new(false), AtomicU64::new(0));
         self.run_until(&Until { stop, end: &end, count: u64::MAX, received: &received })?;
         Ok(self.check.findings().clone())

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wharf::device::Duplex;
-use wharf_tools::traffic::{Findings, ReceiveError, Receiver, Until};
+use wharf::poller::Mode;
+use wharf::queue::QueueError;
+use wharf_tools::traffic::{Findings, Receiver, Until};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(1);
@@ -24,7 +26,7 @@ const SILENT: Duration = Duration::from_millis(100);
 
 /// The receiving thread.
 pub(super) struct Receiving {
-    thread: JoinHandle<Result<Findings, ReceiveError>>,
+    thread: JoinHandle<Result<Findings, QueueError>>,
     /// Asks for the end at once.
     end: Arc<AtomicBool>,
     /// Time that a frame takes on the wire.
@@ -44,6 +46,7 @@ impl Receiving {
         let receiver = Receiver::new(
             far_end,
             &pool(plan, RECEIVER_FRAMES)?,
+            Mode::default(),
             plan.traffic.check(plan.args.qdisc.kind().order),
         )?;
         let end = Arc::new(AtomicBool::new(false));
