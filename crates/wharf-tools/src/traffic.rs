@@ -11,7 +11,6 @@ mod capture;
 mod check;
 mod drive;
 mod echo;
-mod flow;
 mod generate;
 mod headers;
 mod latency;

@@ -56,20 +56,3 @@ fn time_ns(amount: u64, rate: u64) -> u64 {
             .unwrap_or(u64::MAX),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_are_due_at_their_rate() {
-        let position = Position { packets: 3_000_000, bytes: 125_000_000, time_ns: 77 };
-        assert_eq!(Pace::Top.due_ns(&position), 0);
-        assert_eq!(Pace::Original.due_ns(&position), 77);
-        assert_eq!(Pace::Packets(1_000_000).due_ns(&position), 3_000_000_000);
-        assert_eq!(Pace::Bits(1_000_000_000).due_ns(&position), 1_000_000_000);
-        let later = Position { packets: 1 << 40, ..position };
-        assert_eq!(Pace::Packets(1_000).due_ns(&later), (1 << 40) * 1_000_000);
-        assert_eq!(Pace::Bits(0).due_ns(&Position { bytes: u64::MAX, ..position }), u64::MAX);
-    }
-}

@@ -1,7 +1,6 @@
 //! Replays of a capture by one or more senders.
 
 use super::check::ReplayCheck;
-use super::flow::sender_of;
 use super::{Capture, Position, Source};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -73,6 +72,11 @@ fn key_of(frame: &[u8], senders: usize, order: Order) -> (usize, u64) {
     (sender_of(frame, senders), kept)
 }
 
+/// Returns the sender, of `senders`, that a frame of a shared capture goes by.
+fn sender_of(frame: &[u8], senders: usize) -> usize {
+    if senders == 1 { 0 } else { (flow_hash(frame) % senders as u64) as usize }
+}
+
 /// One sender's part of a capture, repeated.
 #[derive(Debug, Clone)]
 pub struct Replay {
@@ -138,68 +142,5 @@ impl Source for Replay {
         if self.at == self.places.len() {
             self.at = 0;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(host: u8) -> Vec<u8> {
-        let mut frame = vec![host; 12];
-        frame.extend([0x08, 0x06]);
-        frame
-    }
-
-    fn all(mut replay: Replay) -> Vec<(Vec<u8>, u64)> {
-        let mut frames = Vec::new();
-        while replay.remaining() > 0 {
-            let time_ns = replay.position(0).time_ns;
-            let mut bytes = vec![0; replay.len_bytes() as usize];
-            replay.write(&mut bytes, 0);
-            frames.push((bytes, time_ns));
-        }
-        frames
-    }
-
-    #[test]
-    fn one_sender_goes_through_it_again_and_again() {
-        let capture = Arc::new(Capture::of(&[(b"one", 100), (b"three", 110)]));
-        let replay = Split::new(capture, 1, Order::All).replays(2).remove(0);
-        let position = replay.position(3);
-        assert_eq!(position, Position { packets: 3, bytes: 11, time_ns: 30 });
-        let frames = all(replay);
-        let times: Vec<u64> = frames.iter().map(|frame| frame.1).collect();
-        assert_eq!((frames.len(), &frames[2].0[..], times), (4, &b"one"[..], vec![0, 10, 20, 30]));
-    }
-
-    #[test]
-    fn senders_share_by_flow_and_keep_the_order() {
-        let frames: Vec<Vec<u8>> = (0..60).map(|n| [frame(n % 10), vec![n]].concat()).collect();
-        let places: Vec<(&[u8], u64)> = frames.iter().map(|frame| (&frame[..], 0)).collect();
-        let split = Split::new(Arc::new(Capture::of(&places)), 3, Order::Band);
-        let mut total = 0;
-        for replay in split.replays(1) {
-            let frames = all(replay);
-            total += frames.len();
-            assert!(frames.is_sorted_by_key(|frame| frame.0[14]));
-            for host in 0..10 {
-                let count = frames.iter().filter(|frame| frame.0[0] == host).count();
-                assert!(count == 0 || count == 6, "flow {host} is split: {count}");
-            }
-        }
-        assert_eq!(total, 60);
-    }
-
-    #[test]
-    fn a_sender_without_a_flow_has_nothing_to_do() {
-        let capture = Arc::new(Capture::of(&[(b"one flow only", 0)]));
-        let ends: Vec<u64> = Split::new(capture, 8, Order::All)
-            .replays(u64::MAX)
-            .iter()
-            .map(Source::remaining)
-            .filter(|&n| n > 0)
-            .collect();
-        assert_eq!(ends, [u64::MAX]);
     }
 }

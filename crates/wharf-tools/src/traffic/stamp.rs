@@ -53,19 +53,3 @@ pub fn stamp_of(payload: &[u8]) -> Option<Stamp> {
         time_ns: number_at(TIME),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_written_stamp_is_read_back() {
-        let stamp = Stamp { sender: 4095, number: 1 << 47, time_ns: u64::MAX };
-        let mut bytes = [0; STAMP_BYTES];
-        assert_eq!(stamp_of(&bytes), None);
-        bytes[..2].copy_from_slice(&MAGIC);
-        stamp.write(&mut bytes);
-        assert_eq!(stamp_of(&bytes), Some(stamp));
-        assert_eq!(stamp_of(&bytes[..17]), None);
-    }
-}

@@ -4,5 +4,6 @@ mod fault;
 mod forward;
 mod gso;
 mod pacing;
+mod trace;
 mod traffic;
 mod virtio_echo;

@@ -10,7 +10,7 @@ use wharf_core::queue::TxQueue;
 use wharf_devices::host::{ExactClock, HostClock, HostPark};
 use wharf_devices::pcap::PcapSink;
 use wharf_devices::pcap::format::{PcapOptions, PcapReader};
-use wharf_tools::traffic::{Drive, GeneratorSpec, Latency, Pace, Schedule, Sizes, Timed};
+use wharf_tools::traffic::{Drive, GeneratorSpec, Latency, Pace, Position, Schedule, Sizes, Timed};
 
 /// A capture in memory that outlives its writer.
 #[derive(Clone, Default)]
@@ -88,4 +88,16 @@ fn a_super_packet_is_noted_once_wherever_it_is_segmented() {
 #[test]
 fn at_top_speed_nothing_is_due() {
     assert_eq!(sent(Pace::Top, 100, true).1.packets(), 0);
+}
+
+#[test]
+fn frames_are_due_at_their_rate() {
+    let position = Position { packets: 3_000_000, bytes: 125_000_000, time_ns: 77 };
+    assert_eq!(Pace::Top.due_ns(&position), 0);
+    assert_eq!(Pace::Original.due_ns(&position), 77);
+    assert_eq!(Pace::Packets(1_000_000).due_ns(&position), 3_000_000_000);
+    assert_eq!(Pace::Bits(1_000_000_000).due_ns(&position), 1_000_000_000);
+    let later = Position { packets: 1 << 40, ..position };
+    assert_eq!(Pace::Packets(1_000).due_ns(&later), (1 << 40) * 1_000_000);
+    assert_eq!(Pace::Bits(0).due_ns(&Position { bytes: u64::MAX, ..position }), u64::MAX);
 }

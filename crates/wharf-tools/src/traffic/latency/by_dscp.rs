@@ -51,20 +51,3 @@ impl Latencies {
         self.classes.iter().map(|(dscp, latency)| (*dscp, latency))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_are_told_apart_and_add_up() {
-        let mut latencies = Latencies::default();
-        for (tos, latency_ns) in [(0, 1000), (0x10, 50), (0, 3000), (0xb8, 7), (0x11, 60)] {
-            latencies.record(tos, latency_ns);
-        }
-        let found: Vec<_> =
-            latencies.by_dscp().map(|(dscp, latency)| (dscp, latency.packets(), latency.max_ns())).collect();
-        assert_eq!(found, [(0, 2, 3000), (4, 2, 60), (46, 1, 7)]);
-        assert_eq!((latencies.packets(), latencies.all().packets(), latencies.all().max_ns()), (5, 5, 3000));
-    }
-}

@@ -2,6 +2,10 @@
 
 mod arrivals;
 mod generate;
+mod latency;
+mod replay;
+mod sequence;
 mod stamp_check;
+mod stamps;
 mod super_packet;
 mod timing;
