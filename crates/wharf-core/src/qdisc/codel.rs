@@ -11,7 +11,9 @@ use super::slab::{FrameList, Slab, Timed};
 /// The reason of frames that `CoDel` drops.
 pub const CODEL: &str = "codel";
 
-/// A queue that holds no more bytes than this, an Ethernet frame's most, is left alone (`maxpacket_`).
+/// A discipline that holds no more bytes than this, an Ethernet frame's most, drops and marks nothing
+/// (`maxpacket_`). The packets of all queues count, as in the kernel's `fq_codel`: one packet in each of many queues
+/// can be more than a slow link sends within the target.
 const MAX_PACKET_BYTES: u64 = 1514;
 /// The drop rate of a last time counts for so many intervals.
 const MEMORY_INTERVALS: u64 = 16;
@@ -89,7 +91,7 @@ impl CoDel {
         let packet = call.slab.pop(call.list);
         let CoDelOptions { target_ns, interval_ns, .. } = call.options;
         let is_above = packet.as_ref().is_some_and(|packet| {
-            now_ns.saturating_sub(packet.enqueued_ns) >= target_ns && call.list.bytes() > MAX_PACKET_BYTES
+            now_ns.saturating_sub(packet.enqueued_ns) >= target_ns && call.slab.bytes() > MAX_PACKET_BYTES
         });
         let ok_to_drop = is_above && self.first_above_ns != 0 && now_ns >= self.first_above_ns;
         self.first_above_ns = match (is_above, self.first_above_ns) {
