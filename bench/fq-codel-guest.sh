@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # `--qdisc fq_codel` beside the kernel's own, in a guest whose kernel has it (Debian's cloud kernel under QEMU without hardware
-# acceleration): eight bulk flows of 1.5 times the rate and a sparse one enter a bottleneck of 4 Mbit/s, which is a bridge with
-# tbf and fq_codel, or `wharf forward --rate 4mbit --qdisc fq_codel`, alternating. Prints the sparse flow's delay by round, and
-# medians with their ratio. Needs root, qemu-system-x86, busybox-static, cpio, iproute2. Usage: bench/fq-codel-guest.sh [ROUNDS] [SECONDS]
+# acceleration): eight bulk flows of 1.5 times the rate and a sparse one enter a bottleneck of 4 Mbit/s by a TAP. It is a bridge
+# with tbf and fq_codel, or `wharf forward --rate 4mbit --qdisc fq_codel` from `xdp:` or from `packet:`, alternating. Prints
+# medians, and the ratios by round. Needs root, qemu-system-x86, busybox-static, cpio, iproute2.
+#
+# The guest's clock counts instructions (`-icount`, 2 ns each) and skips idle time, so that delays are those of one processor of
+# 500 million instructions a second, however slow the emulator and however busy the host.
+# Usage: bench/fq-codel-guest.sh [ROUNDS] [SECONDS]
 set -eu
 cd "$(dirname "$0")/.."
 . tests/rig.sh
-rounds=${1:-3} seconds=${2:-10}
+rounds=${1:-3} seconds=${2:-15}
 cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}
 tests/guest/image.sh "$cache" || die "no kernel for the guest"
 root=$out/root
@@ -34,41 +38,44 @@ for i in /proc/sys/net/ipv6/conf/all /proc/sys/net/ipv6/conf/default; do echo 1 
 mkdir -p /dev/net && [ -e /dev/net/tun ] || mknod /dev/net/tun c 10 200
 ip tuntap add t0 mode tap && ip link add vc type veth peer name vd
 for i in t0 vc vd; do ip link set \$i arp off promisc on up; done
-bottleneck() { # kernel|wharf
+ready() { # FILE TEXT PID: waits until the process has written it
+  until grep -q "\$2" \$1; do
+    kill -0 \$3 2>/dev/null || { cat \$1; echo "=failed"; poweroff -f; }
+    sleep 0.1
+  done
+}
+bottleneck() { # kernel|xdp|packet
   if [ \$1 = kernel ]; then
     ip link add br0 type bridge && ip link set br0 arp off up && ip link set t0 master br0 && ip link set vc master br0
     tc qdisc add dev vc root handle 1: tbf rate 4mbit burst 4k limit 10m && tc qdisc add dev vc parent 1: handle 2: fq_codel
   else
-    /tools/wharf forward packet:t0 packet:vc --rate 4mbit --qdisc fq_codel --json >/tmp/forward.json 2>/tmp/forward.err &
+    /tools/wharf forward \$1:t0 packet:vc --rate 4mbit --burst 4k --qdisc fq_codel >/dev/null 2>/tmp/forward.err &
     forward=\$!
-    while ! grep -q forwarding /tmp/forward.err; do sleep 0.1; done
+    ready /tmp/forward.err forwarding \$forward
   fi
 }
 for round in $(seq -s ' ' "$rounds"); do
-  for by in kernel wharf; do
-    /tools/wharf receive --from packet:vd --json >/tmp/got.json 2>/tmp/got.err &
-    receiver=\$!
-    while ! grep -q listening /tmp/got.err; do sleep 0.1; done
+  for by in kernel xdp packet; do
     # The TAP has a carrier only while the sender has it open: the bottleneck comes after.
-    /tools/wharf send --to tap:t0 --size 1514 --senders 8 --rate 6mbit --priority-rate 50pps --seconds $seconds --json >/tmp/sent.json 2>/tmp/sent.err &
+    : >/tmp/sent.err >/tmp/forward.err
+    /tools/wharf send --to tap:t0 --size 1514 --senders 8 --rate 6mbit --priority-rate 31pps --seconds $((seconds + 60)) --json >/dev/null 2>/tmp/sent.err &
     sender=\$!
     sleep 1
     bottleneck \$by
-    wait \$sender
-    sleep 1
-    kill -INT \$receiver
-    wait \$receiver
+    # What has waited for the bottleneck to begin is gone by then.
+    sleep 2
+    /tools/wharf receive --from packet:vd --seconds $seconds --json >/tmp/got.json 2>/tmp/got.err
     echo "=begin \$by"
     cat /tmp/got.json
     echo "=end \$by"
-    cat /tmp/sent.err /tmp/got.err | sed 's/^/# /'
+    kill -INT \$sender
+    wait \$sender
     if [ \$by = kernel ]; then
-      tc -s qdisc show dev vc | sed 's/^/# /'
       tc qdisc del dev vc root; ip link del br0
     else
       kill -INT \$forward; wait \$forward
-      sed 's/^/# /' /tmp/forward.err
     fi
+    cat /tmp/sent.err /tmp/got.err /tmp/forward.err | sed 's/^/# /'
   done
 done
 echo =over
@@ -76,9 +83,9 @@ poweroff -f
 I
 chmod +x "$root/init"
 (cd "$root" && find . | cpio --quiet -o -H newc | gzip -1) >"$out/initrd.gz"
-within 900 qemu-system-x86_64 -machine q35,accel=tcg -cpu max -m 768 -smp 2 -nodefaults -display none -no-reboot \
+within 900 qemu-system-x86_64 -machine q35,accel=tcg -cpu max -m 768 -smp 1 -icount shift=1,sleep=off -nodefaults -display none -no-reboot \
   -serial "file:$out/console" -kernel "$cache/vmlinuz" -initrd "$out/initrd.gz" \
-  -append "console=ttyS0 quiet panic=-1 rounds=$rounds seconds=$seconds" 2>"$out/qemu.err" || die "the guest did not end"
+  -append "console=ttyS0 quiet panic=-1" 2>"$out/qemu.err" || die "the guest did not end"
 grep -q '^=over' "$out/console" || { tail -20 "$out/console" && die "the guest did not get to its end"; }
 grep '^#' "$out/console" >&2
 python3 bench/fq_codel.py guest < <(tr -d '\r' <"$out/console")

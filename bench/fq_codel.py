@@ -1,10 +1,14 @@
-"""Reads one run of fq-codel.sh: KIND QDISC SENT GOT prints its figures; `table` makes a table of medians of such rows."""
+"""Reads one run of fq-codel.sh: KIND QDISC SENT GOT prints its figures; `table` makes a table of medians of such rows.
+`guest` reads the console of fq-codel-guest.sh."""
 import collections
 import json
 import statistics
 import sys
 
 COLUMNS = ["Mbit/s", "sparse p50, ms", "sparse p99, ms", "Jain, bulk", "limit, KiB", "dropped", "marked"]
+GUEST_COLUMNS = ["sparse p50, ms", "sparse p99, ms", "bulk p50, ms", "bulk p99, ms", "Mbit/s", "Jain, bulk"]
+# The generator's first senders; the next one sends the sparse flow.
+BULK_FLOWS = 8
 
 
 def row(kind, qdisc, sent, got):
@@ -39,19 +43,27 @@ def guest():
         if line.startswith("=begin "):
             by, lines = line.split()[1], []
         elif line.startswith("=end ") and by:
-            got = json.loads("".join(lines))
-            latency = {one["band"]: one["latency_ns"] for one in got["latency_by_dscp"]}[0]
-            runs[by].append([latency["p50"] / 1e6, latency["p99"] / 1e6, got["gbps"] * 1000])
+            runs[by].append(guest_row(json.loads("".join(lines))))
             by = None
         else:
             lines.append(line)
-    print("| bottleneck | sparse p50, ms | sparse p99, ms | Mbit/s | p99 by round |\n|---|---|---|---|---|")
+    print(f"| bottleneck | {' | '.join(GUEST_COLUMNS)} |\n|{'---|' * (len(GUEST_COLUMNS) + 1)}")
     for by, rows in runs.items():
-        medians = [statistics.median(row[at] for row in rows) for at in range(3)]
-        print(f"| {by} | {' | '.join(f'{value:.2f}' for value in medians)} | {', '.join(f'{row[1]:.2f}' for row in rows)} |")
-    for at, name in enumerate(("p50", "p99")):
-        ratios = [wharf[at] / kernel[at] for wharf, kernel in zip(runs["wharf"], runs["kernel"])]
-        print(f"wharf over kernel, {name}: {statistics.median(ratios):.2f} (by round: {', '.join(f'{one:.2f}' for one in ratios)})")
+        medians = [statistics.median(row[at] for row in rows) for at in range(len(GUEST_COLUMNS))]
+        print(f"| {by} | {' | '.join(f'{value:.3g}' for value in medians)} |")
+    for by in runs.keys() - {"kernel"}:
+        for at, name in enumerate(GUEST_COLUMNS[:4]):
+            ratios = [wharf[at] / kernel[at] for wharf, kernel in zip(runs[by], runs["kernel"])]
+            by_round = ", ".join(f"{one:.2f}" for one in ratios)
+            print(f"{by} over kernel, {name}: {statistics.median(ratios):.2f} (by round: {by_round})")
+
+
+def guest_row(got):
+    sparse, bulk = ({one["band"]: one["latency_ns"] for one in got["latency_by_dscp"]}[band] for band in (0, 1))
+    counts = [one["packets"] for one in got["streams"] if one["sender"] < BULK_FLOWS]
+    assert len(counts) == BULK_FLOWS
+    delays = [one[share] / 1e6 for one in (sparse, bulk) for share in ("p50", "p99")]
+    return delays + [got["gbps"] * 1000, sum(counts) ** 2 / len(counts) / sum(count**2 for count in counts)]
 
 
 modes = {"table": table, "guest": guest}
