@@ -139,8 +139,14 @@ pub struct SenderCounters {
     pub waits: Counter,
     /// Waits that ended while a sender waited that had come earlier for the same.
     pub overtakes: Counter,
-    /// Frames that it dropped, as a [`DropTail`](crate::sender::DropTail).
+    /// Frames that it dropped in place of waiting: those for which the path was full, and those past their deadline.
     pub drops: Counter,
+    /// Frames dropped because the path was full: a part of `drops`.
+    pub full_drops: Counter,
+    /// Frames dropped because their deadline passed before there was room: a part of `drops`.
+    pub deadline_drops: Counter,
+    /// Packets that [`fill_or_drop`](crate::sender::Sender::fill_or_drop) did not make, without free memory.
+    pub memory_drops: Counter,
     /// Frames that it handed to the device as owner, for itself and others.
     pub drained_packets: Counter,
     /// Its present small-queue limit, bytes; 0 until it is first computed.
@@ -154,6 +160,9 @@ impl SenderCounters {
         self.waits.add(other.waits.get());
         self.overtakes.add(other.overtakes.get());
         self.drops.add(other.drops.get());
+        self.full_drops.add(other.full_drops.get());
+        self.deadline_drops.add(other.deadline_drops.get());
+        self.memory_drops.add(other.memory_drops.get());
         self.drained_packets.add(other.drained_packets.get());
     }
 }

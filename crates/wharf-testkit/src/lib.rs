@@ -91,8 +91,7 @@ pub fn assert_conserved(queue: &TxQueue) {
     assert_eq!(counters.accepted.get(), sent + failed + returned, "conservation");
     let by_reason: u64 = counters.failures().iter().map(|(_, count)| count).sum();
     assert_eq!(failed, by_reason, "every failure has a reason");
-    let by_senders: u64 = queue.senders().iter().map(|sender| sender.packets.get()).sum();
-    let by_senders = by_senders + queue.past_senders().packets.get();
+    let by_senders = queue.sender_totals().packets.get();
     assert_eq!(counters.accepted.get(), by_senders, "frames from senders were accepted");
     let audit = queue.audit();
     assert_eq!(audit.out(), 0, "{audit}");

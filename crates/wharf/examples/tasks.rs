@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 use wharf::{
-    AsyncSender, Batch, Device, Direction, Duplex, Fifo, FifoLimit, HostClock, HostPark, PagePool,
-    PollerThread, QueueError, RxDevice, TxQueue, open,
+    Batch, Device, Direction, Duplex, Fifo, FifoLimit, HostClock, HostPark, PagePool, PollerThread,
+    QueueError, RxDevice, Sender, TxQueue, open,
 };
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -37,7 +37,7 @@ fn run(packets: usize) -> Result<(TxQueue, u64), Error> {
     runtime.block_on(async {
         let mut tasks = tokio::task::JoinSet::new();
         for task in 0..TASKS {
-            let sender = queue.sender(&format!("task {task}"))?.into_async();
+            let sender = queue.sender(&format!("task {task}"))?;
             tasks.spawn(send(sender, packets / TASKS));
         }
         while let Some(sent) = tasks.join_next().await {
@@ -53,13 +53,13 @@ fn run(packets: usize) -> Result<(TxQueue, u64), Error> {
     if audit.out() > 0 { Err(audit.to_string().into()) } else { Ok((queue, arrived)) }
 }
 
-async fn send(mut sender: AsyncSender, packets: usize) -> Result<(), QueueError> {
+async fn send(mut sender: Sender, packets: usize) -> Result<(), QueueError> {
     let mut burst = sender.burst(32);
     let mut left = packets;
     while left > 0 {
-        left -= sender.fill(&mut burst, left.min(32), 1000).await?;
+        left -= sender.fill_async(&mut burst, left.min(32), 1000).await?;
         burst.iter_mut().for_each(|packet| packet.fill(0));
-        sender.send(&mut burst).await?;
+        sender.send_async(&mut burst).await?;
     }
     Ok(())
 }

@@ -51,7 +51,7 @@
 //! | all that follows, opened by one specification | [`Path`], [`PathBuilder`], [`Owners`] |
 //! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`Burst`], [`Cache`], [`Audit`] |
 //! | a transmit queue | [`TxQueue`], [`QueueBuilder`], [`Batching`], [`Bounds`], [`QueueCounters`] |
-//! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Canceller`], [`AsyncSender`], [`DropTail`], [`Spread`] |
+//! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Permit`], [`Canceller`], [`Spread`] |
 //! | one sender that owns its path: no lane, no other thread | [`Direct`] |
 //! | receiving: by calls, as a task, by a handler | [`Receiver`], [`RxQueue`], [`Handler`], [`Rest`] |
 //! | a thread that completes, receives and transmits for others | [`PollerThread`] |
@@ -98,7 +98,7 @@ pub use wharf_core::engine::Batching;
 #[doc(inline)]
 pub use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
 #[doc(inline)]
-pub use wharf_core::sender::{AsyncSender, DropTail, Sender, Spread};
+pub use wharf_core::sender::{Permit, Sender, Spread};
 
 // Receiving, and threads that serve queues.
 #[doc(inline)]

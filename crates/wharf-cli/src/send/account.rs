@@ -124,8 +124,7 @@ fn drops(queues: &[TxQueue]) -> Drops {
     let mut add = |reason: &str, count| *by_reason.entry(reason.to_string()).or_default() += count;
     for queue in queues {
         queue.counters().failures().into_iter().for_each(|(reason, count)| add(reason, count));
-        let at_senders = queue.senders().iter().map(|sender| sender.drops.get()).sum::<u64>();
-        match at_senders + queue.past_senders().drops.get() {
+        match queue.sender_totals().drops.get() {
             0 => {}
             at_senders => add(DROP_TAIL, at_senders),
         }

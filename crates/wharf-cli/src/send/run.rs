@@ -199,8 +199,10 @@ fn send(
             // The receiver is gone only if another thread could not be started.
             let _ = results.send(match (sender, when_full) {
                 (By::Many(spread), _) => part.drive(&drive, spread, memory),
-                (By::One(sender), WhenFull::DropTail) => part.drive(&drive, sender.into_drop_tail(), memory),
-                (By::One(sender), _) => part.drive(&drive, *sender, memory),
+                (By::One(mut sender), when_full) => {
+                    sender.set_drop_tail(when_full == WhenFull::DropTail);
+                    part.drive(&drive, *sender, memory)
+                }
             });
         };
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);

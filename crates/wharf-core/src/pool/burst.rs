@@ -115,6 +115,16 @@ impl Burst {
     }
 }
 
+/// A burst of one packet, for calls that take bursts.
+impl From<Packet> for Burst {
+    fn from(packet: Packet) -> Self {
+        let mut burst = Self::new(packet.pool(), 1);
+        let pushed = burst.push(packet);
+        debug_assert!(pushed.is_ok(), "an empty burst of the packet's own pool takes it");
+        burst
+    }
+}
+
 impl Drop for Burst {
     fn drop(&mut self) {
         if !self.batch.is_empty() {

@@ -234,8 +234,14 @@ impl Cache {
     /// [`PoolError::Memory`] when one is another pool's; it and those behind it stay in the batch.
     #[inline]
     pub fn give(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        self.give_first(from, from.len())
+    }
+
+    /// Works like [`Cache::give`], for the first `count` frames.
+    #[inline]
+    pub(crate) fn give_first(&mut self, from: &mut Batch, count: usize) -> Result<(), PoolError> {
         let old = self.stash.len();
-        let given = self.pool.shared.region.give(from, &mut self.stash, from.len());
+        let given = self.pool.shared.region.give(from, &mut self.stash, count);
         self.sort_stash(old);
         self.settle_stash();
         Ok(given?)

@@ -9,7 +9,7 @@ const ALL: u32 = (1 << BANDS) - 1;
 pub const DROP_HEAD: &str = "drop-head";
 
 /// Effect of a discipline's limit when it is reached. A sender that drops its own packets in place of waiting
-/// is [`crate::sender::DropTail`].
+/// is [`crate::sender::Sender::send_or_drop`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenFull {
     /// Senders wait.

@@ -89,9 +89,9 @@ impl TxQueue {
         lock(&self.shared.senders).counters().to_vec()
     }
 
-    /// The summed counters of senders that [`TxQueue::senders`] no longer lists.
-    pub fn past_senders(&self) -> SenderCounters {
-        lock(&self.shared.senders).past()
+    /// Returns the summed counters of all senders that there are and were.
+    pub fn sender_totals(&self) -> SenderCounters {
+        lock(&self.shared.senders).totals()
     }
 
     /// The pool of the queue's frames.

@@ -1,36 +1,40 @@
 //! `Sender`: one producer's end of a queue. It owns a lane and a cache of frames; it can move to another thread, but
 //! not be shared.
 //!
-//! Every send publishes before it returns. By default a sender waits on a full path; `try_send` sends the packets that fit, and
-//! [`DropTail`] drops the rest. Read this file first, then `sender/transmit.rs` (how frames go in) and
-//! `sender/waiting.rs` (how a sender waits).
+//! Every send publishes before it returns. On a full path `send` waits, `send_within` waits for a time, `send_async` waits as a
+//! task, `try_send` leaves the rest in the burst, and `send_or_drop` drops it. Read this file first, then `sender/transmit.rs`
+//! (how frames go in) and `sender/waiting.rs` (how a sender waits).
 
 mod balance;
 mod biased_owner;
 mod cancel;
-mod drop_tail;
+mod drops;
+mod permit;
 mod spread;
-mod task;
 mod transmit;
+mod wait;
 mod waiting;
 mod watch;
 
 pub use cancel::Canceller;
-pub use drop_tail::{DROP_TAIL, DropTail};
+pub use drops::DROP_TAIL;
+pub use permit::Permit;
 pub use spread::Spread;
-pub use task::AsyncSender;
 pub use watch::Watch;
 
 use self::balance::Balance;
+use self::wait::{Deadline, Fill, TaskWait};
 use crate::counters::SenderCounters;
 use crate::pool::{Burst, Cache, Packet, PagePool, PoolError, RETURN_RING_FRAMES};
 use crate::qdisc::classify;
 use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
 use crate::tx::queue::lanes::{Lane, LaneReturnRing};
+use crate::tx::queue::waiters::Need;
 use crate::tx::queue::{ControlMessage, QueueError, Shared};
 use crate::tx::sender::biased_owner::BiasedOwner;
 use crate::tx::small_queue::Credit;
+use std::slice::from_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -59,6 +63,10 @@ pub struct Sender {
     cancel: Option<Canceller>,
     /// Sum of packets up to which this sender may send past a band that is marked full: its turn after a wait.
     turn_end: u64,
+    /// The wait that [`Sender::poll_ready`] began.
+    ready_wait: Option<TaskWait>,
+    /// See [`Sender::set_drop_tail`].
+    is_drop_tail: bool,
     counters: Arc<SenderCounters>,
 }
 
@@ -94,6 +102,8 @@ impl Sender {
             looks_max,
             cancel: None,
             turn_end,
+            ready_wait: None,
+            is_drop_tail: false,
             counters,
         };
         Ok((sender, theirs))
@@ -114,6 +124,43 @@ impl Sender {
         self.cache.fill(burst, count, len_bytes)
     }
 
+    /// Works like [`Sender::fill`], but waits up to `time` for memory. Returns the number of packets: 0 only if the burst
+    /// is full.
+    ///
+    /// # Errors
+    /// A length too long ([`QueueError::Pool`]), and the errors of [`Sender::wait_for_memory_within`].
+    pub fn fill_within(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, time: Duration,
+    ) -> Result<usize, QueueError> {
+        wait::fill_by(from_mut(self), burst, Fill { first: 0, count, len_bytes }, Deadline::Within(time))
+    }
+
+    /// Works like [`Sender::fill`], but waits for memory as a task. The future may be dropped at any time.
+    ///
+    /// # Errors
+    /// A length too long ([`QueueError::Pool`]), [`QueueError::Closed`], [`QueueError::Dead`].
+    pub async fn fill_async(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
+    ) -> Result<usize, QueueError> {
+        wait::fill_async(from_mut(self), burst, Fill { first: 0, count, len_bytes }).await
+    }
+
+    /// Waits until there is a free frame.
+    ///
+    /// # Errors
+    /// [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`].
+    pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
+        wait::wait(from_mut(self), Need::Memory, Deadline::Never)
+    }
+
+    /// Works like [`Sender::wait_for_memory`], for at most `time`.
+    ///
+    /// # Errors
+    /// [`QueueError::TimedOut`] besides.
+    pub fn wait_for_memory_within(&mut self, time: Duration) -> Result<(), QueueError> {
+        wait::wait(from_mut(self), Need::Memory, Deadline::Within(time))
+    }
+
     /// Takes one packet of `len_bytes`.
     ///
     /// # Errors
@@ -129,10 +176,7 @@ impl Sender {
     /// packets are still in the burst.
     #[inline]
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.admit(burst)?;
-        let batch = burst.batch_mut();
-        self.transmit(batch)?;
-        if batch.is_empty() { Ok(()) } else { self.send_rest(batch, None) }
+        self.send_by(burst, Deadline::Never)
     }
 
     /// Works like [`Sender::send`], and waits for at most `time` in all. Reads no clock unless it has to wait.
@@ -141,10 +185,29 @@ impl Sender {
     /// [`QueueError::TimedOut`] besides: packets sent by then have left the burst, the others are still in it.
     #[inline]
     pub fn send_within(&mut self, burst: &mut Burst, time: Duration) -> Result<(), QueueError> {
+        self.send_by(burst, Deadline::Within(time))
+    }
+
+    /// Works like [`Sender::send`], but waits as a task. The future may be dropped at any time: packets not sent stay in the
+    /// burst, and the place among the waiters goes to the next one.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::send`].
+    pub async fn send_async(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.try_send(burst)?;
+        while let Some(need) = self.need(burst.batch_mut()) {
+            wait::wait_async(from_mut(self), need).await?;
+            self.transmit_served(burst.batch_mut())?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn send_by(&mut self, burst: &mut Burst, deadline: Deadline) -> Result<(), QueueError> {
         self.admit(burst)?;
         let batch = burst.batch_mut();
         self.transmit(batch)?;
-        if batch.is_empty() { Ok(()) } else { self.send_rest(batch, Some(time)) }
+        if batch.is_empty() { Ok(()) } else { self.send_rest(batch, deadline) }
     }
 
     /// Sends the packets that fit now. Returns the number of packets sent; the others stay in the burst. If none fits and the
@@ -174,27 +237,12 @@ impl Sender {
         Ok(self.bit)
     }
 
-    /// Sends one packet; waits for space if there is none.
+    /// Sends one packet; waits for space if there is none. `&mut Burst::from(packet)` sends it by any other call.
     ///
     /// # Errors
     /// The errors of [`Sender::send`]; the packet then goes back to its pool.
     pub fn send_packet(&mut self, packet: Packet) -> Result<(), QueueError> {
-        let mut burst = Burst::new(packet.pool(), 1);
-        let pushed = burst.push(packet);
-        debug_assert!(pushed.is_ok(), "an empty burst of the packet's own pool takes it");
-        self.send(&mut burst)
-    }
-
-    /// Makes a sender that drops packets that do not fit, in place of waiting.
-    #[must_use]
-    pub fn into_drop_tail(self) -> DropTail {
-        DropTail::new(self)
-    }
-
-    /// Makes a sender that waits as a task.
-    #[must_use]
-    pub fn into_async(self) -> AsyncSender {
-        AsyncSender::new(self)
+        self.send(&mut packet.into())
     }
 
     /// The sender's counters.
@@ -249,9 +297,9 @@ impl Sender {
     }
 }
 
-/// A sender that never waits: a [`Sender`] leaves the rest in the burst, a [`DropTail`] drops it.
+/// A sender, or several, for code that never waits.
 pub trait SendNow: Memory {
-    /// Sends the packets that fit now.
+    /// Sends the packets that fit now. The others stay in the burst, or are dropped if that is the sender's policy.
     ///
     /// # Errors
     /// The errors of [`Sender::send`]; unsent packets are still in the burst.
@@ -260,7 +308,7 @@ pub trait SendNow: Memory {
 
 impl SendNow for Sender {
     fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.try_send(burst).map(drop)
+        if self.is_drop_tail { self.send_or_drop(burst).map(drop) } else { self.try_send(burst).map(drop) }
     }
 }
 
@@ -293,6 +341,7 @@ pub(crate) fn foreign_pool(ours: u8, theirs: u8, batch: &Batch) -> QueueError {
 
 impl Drop for Sender {
     fn drop(&mut self) {
+        self.ready_wait = None;
         self.biased.retire(&self.shared.cell);
         self.lane.abandon();
         if let Some(ring) = self.cache.take_return_ring() {

@@ -38,6 +38,8 @@ const FIRST_BYTES: u32 = 212_992;
 pub const SMALL_QUEUE_BYTES: u32 = 1 << 20;
 /// The range of the highest limit: bytes in flight are compared as signed 32-bit numbers.
 pub const SMALL_QUEUE_BOUNDS: RangeInclusive<u32> = FLOOR_BYTES..=1 << 30;
+/// Bytes beyond the limit after which an account is renewed although its limit is waived: sums wrap at 2^32.
+const WAIVED_BYTES_MAX: i64 = 1 << 30;
 /// The shortest window, ns.
 const WINDOW_NS: u64 = 1_000_000;
 
@@ -73,6 +75,8 @@ pub(crate) struct Credit {
     window_taken_bytes: u64,
     /// Bytes inside at the window's start.
     window_inside_bytes: i64,
+    /// The limit holds nothing back: see [`Credit::waive`].
+    is_waived: bool,
     /// The sender waits for bytes to leave.
     is_held: bool,
     /// The sender has waited so in this window.
@@ -99,6 +103,7 @@ impl Credit {
             window_returned_bytes: start,
             window_taken_bytes: 0,
             window_inside_bytes: 0,
+            is_waived: false,
             is_held: false,
             was_held: false,
             was_starved: false,
@@ -118,6 +123,17 @@ impl Credit {
     #[inline(always)]
     pub(crate) fn admits(&self, bytes: u64) -> bool {
         bytes as i64 <= self.room_bytes
+    }
+
+    /// Waives the limit, or puts it in force again. Meanwhile the account goes on.
+    #[inline(always)]
+    pub(crate) fn waive(&mut self, is_waived: bool) {
+        self.is_waived = is_waived;
+    }
+
+    /// True if the limit is waived, and the account need not be renewed.
+    pub(crate) fn is_waived(&self) -> bool {
+        self.is_waived && self.room_bytes > -WAIVED_BYTES_MAX
     }
 
     /// Charges `bytes` that went in.
@@ -150,7 +166,7 @@ impl Credit {
         let fits = |frame: &&Frame| {
             let bytes = i64::from(frame.len_bytes());
             in_flight_bytes += bytes;
-            in_flight_bytes <= self.most_inside(bytes) || is_urgent(frame)
+            self.is_waived || in_flight_bytes <= self.most_inside(bytes) || is_urgent(frame)
         };
         let count = batch.frames().iter().take_while(fits).count();
         self.wanted_bytes = batch.frames().get(count).map_or(1, Frame::len_bytes);

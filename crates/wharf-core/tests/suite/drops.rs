@@ -26,15 +26,15 @@ fn fifo(packets: usize) -> Fifo {
 fn drop_tail_counts_packets_that_do_not_fit_at_the_sender() {
     let pool = pool(64);
     let (queue, control) = stuck(&pool, fifo(10));
-    let mut sender = queue.sender("drops").unwrap().into_drop_tail();
+    let mut sender = queue.sender("drops").unwrap();
     let mut dropped = 0;
     // More than the pool has frames: dropped ones are free at once.
     for round in 0..50 {
-        let mut burst = numbered(sender.sender(), round * 8, 8, 64);
-        dropped += sender.send(&mut burst).unwrap() as u64;
+        let mut burst = numbered(&mut sender, round * 8, 8, 64);
+        dropped += sender.send_or_drop(&mut burst).unwrap() as u64;
         assert!(burst.is_empty());
     }
-    let counters = sender.sender().counters().clone();
+    let counters = sender.counters().clone();
     assert_eq!((counters.packets.get() + dropped, counters.drops.get()), (400, dropped));
     assert_eq!(counters.waits.get(), 0);
     assert!(dropped > 300, "{dropped}");
@@ -52,12 +52,13 @@ fn drop_tail_counts_packets_that_do_not_fit_at_the_sender() {
 fn drop_tail_without_a_poller_goes_on() {
     let pool = pool(256);
     let (queue, control) = stuck(&pool, fifo(4));
-    let mut sender = queue.sender("drops").unwrap().into_drop_tail();
-    let mut full = numbered(sender.sender(), 0, 32, 64);
-    assert!(sender.send(&mut full).unwrap() > 0);
+    let mut sender = queue.sender("drops").unwrap();
+    let mut full = numbered(&mut sender, 0, 32, 64);
+    assert!(sender.send_or_drop(&mut full).unwrap() > 0);
     open(&control);
-    let packet = sender.sender().packet(64).unwrap();
-    assert!(sender.send_packet(packet).unwrap(), "the device is ready again, and only a sender can find out");
+    let packet = sender.packet(64).unwrap();
+    let dropped = sender.send_or_drop(&mut packet.into()).unwrap();
+    assert_eq!(dropped, 0, "the device is ready again, and only a sender can find out");
     drop(sender);
     assert_conserved(&queue);
 }
@@ -172,11 +173,11 @@ fn many_senders_account_for_every_packet() {
             scope.spawn(move || poller.run());
             let senders: Vec<_> = (0..4u64)
                 .map(|who| {
-                    let mut sender = queue.sender("sends").unwrap().into_drop_tail();
+                    let mut sender = queue.sender("sends").unwrap();
                     scope.spawn(move || {
                         for round in 0..500 {
-                            let mut burst = numbered(sender.sender(), (who << 32) + round * 8, 8, 64);
-                            sender.send(&mut burst).unwrap();
+                            let mut burst = numbered(&mut sender, (who << 32) + round * 8, 8, 64);
+                            sender.send_or_drop(&mut burst).unwrap();
                         }
                     })
                 })

@@ -166,23 +166,21 @@ fn future_dropped_while_held_leaves_the_account_even() {
     let (queue, control) = queue();
     let mut sender = queue.sender("gives up").unwrap();
     let mut burst = numbered(&mut sender, 0, 64, 100);
-    let mut sender = sender.into_async();
     let mut context = Context::from_waker(Waker::noop());
     for leave in [0, WITHIN] {
         {
-            let mut sending = pin!(sender.send(&mut burst));
+            let mut sending = pin!(sender.send_async(&mut burst));
             assert!(sending.as_mut().poll(&mut context).is_pending());
             control.allowed.store(leave, SeqCst);
             queue.poll();
         }
         assert_eq!(burst.len(), 64 - WITHIN);
     }
-    let mut sending = Box::pin(sender.send(&mut burst));
+    let mut sending = Box::pin(sender.send_async(&mut burst));
     assert_eq!(sending.as_mut().poll(&mut context).map(Result::unwrap), Poll::Ready(()));
     drop(sending);
     open(&control);
     assert!(queue.drain(u64::MAX));
-    let mut sender = sender.into_sender();
     assert_even(&queue, &mut sender, &control);
     drop((burst, sender));
     assert_conserved(&queue);

@@ -120,9 +120,9 @@ fn panicking_task_waker_harms_only_its_task() {
             let polls = scope.spawn(move || poller.run());
             let panics = Arc::new(PanicsLater::default());
             let waker = Waker::from(panics.clone());
-            let mut sender = queue.sender("task").unwrap().into_async();
-            let mut burst = numbered(sender.sender(), 100, 4, 64);
-            let mut send = Box::pin(sender.send(&mut burst));
+            let mut sender = queue.sender("task").unwrap();
+            let mut burst = numbered(&mut sender, 100, 4, 64);
+            let mut send = Box::pin(sender.send_async(&mut burst));
             while queue.senders().last().is_none_or(|task| task.waits.get() == 0) {
                 let _ = send.as_mut().poll(&mut Context::from_waker(&waker));
             }

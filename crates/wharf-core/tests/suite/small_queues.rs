@@ -1,6 +1,7 @@
 //! Small queues: the bytes that one sender may have inside.
 
 use proptest::prelude::*;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -131,18 +132,17 @@ fn dedicated_owner_wakes_held_sender() {
 
 #[test]
 fn held_task_is_ready_once_half_has_left() {
-    let (queue, sender, control) = held(|queue| queue);
-    let mut sender = sender.into_async();
+    let (queue, mut sender, control) = held(|queue| queue);
     let mut context = Context::from_waker(Waker::noop());
     {
-        let mut ready = pin!(sender.ready());
+        let mut ready = pin!(poll_fn(|context| sender.poll_ready(context)));
         assert!(ready.as_mut().poll(&mut context).is_pending());
         control.allowed.store(WITHIN / 2 - 1, SeqCst);
         assert!(ready.as_mut().poll(&mut context).is_pending(), "not at the first packet");
         control.allowed.store(1, SeqCst);
         assert_eq!(ready.as_mut().poll(&mut context).map(Result::unwrap), Poll::Ready(()));
     }
-    end(&queue, sender.into_sender(), &control);
+    end(&queue, sender, &control);
 }
 
 #[test]
@@ -165,10 +165,9 @@ fn held_sender_does_not_overtake_waiters_for_space() {
     let queue = builder.build().unwrap();
     let mut sender = queue.sender("held").unwrap();
     let mut burst = numbered(&mut sender, 0, 60, 100);
-    let mut sender = sender.into_async();
-    let counters = sender.sender().counters().clone();
+    let counters = sender.counters().clone();
     let mut context = Context::from_waker(Waker::noop());
-    let mut sending = Box::pin(sender.send(&mut burst));
+    let mut sending = Box::pin(sender.send_async(&mut burst));
     assert!(sending.as_mut().poll(&mut context).is_pending());
     assert_eq!(counters.packets.get(), WITHIN as u64);
 
@@ -188,7 +187,7 @@ fn held_sender_does_not_overtake_waiters_for_space() {
     assert!(first.look(&mut watch).unwrap().is_ok());
     assert_eq!(sending.as_mut().poll(&mut context).map(Result::unwrap), Poll::Ready(()));
     drop((watch, first, filler, sending));
-    end(&queue, sender.into_sender(), &control);
+    end(&queue, sender, &control);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Senders that wait as tasks and in poll loops, on a runtime of a few lines.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use wharf_core::host::{self, Park};
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::sender::AsyncSender;
+use wharf_core::sender::Sender;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::threads::{TestPark, within_a_minute};
 use wharf_testkit::wrappers::{InReap, Interrupted};
@@ -49,16 +49,16 @@ fn poll_once<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
 }
 
-async fn send_numbered(mut sender: AsyncSender, who: u64, count: u64) {
+async fn send_numbered(mut sender: Sender, who: u64, count: u64) {
     let (mut burst, mut next) = (sender.burst(16), 0);
     while next < count {
         let want = (next % 16 + 1).min(count - next) as usize;
-        sender.fill(&mut burst, want, 64).await.unwrap();
+        sender.fill_async(&mut burst, want, 64).await.unwrap();
         for bytes in burst.iter_mut() {
             bytes[..8].copy_from_slice(&(who << 32 | next).to_be_bytes());
             next += 1;
         }
-        sender.send(&mut burst).await.unwrap();
+        sender.send_async(&mut burst).await.unwrap();
         assert!(burst.is_empty());
     }
 }
@@ -74,7 +74,7 @@ fn many_tasks(with_poller: bool) {
             polls.map(|poller| scope.spawn(move || poller.run()));
             let senders: Vec<_> = (0..4)
                 .map(|who| {
-                    let sender = queue.sender(&format!("task {who}")).unwrap().into_async();
+                    let sender = queue.sender(&format!("task {who}")).unwrap();
                     scope.spawn(move || block_on(send_numbered(sender, who, 3000)))
                 })
                 .collect();
@@ -103,14 +103,14 @@ fn many_tasks_without_a_poller_lose_nothing() {
 }
 
 /// A full queue of two behind a device of one that completes nothing, with a spare sender.
-fn full(senders: usize) -> (TxQueue, Arc<wharf_testkit::gate::Control>, Vec<AsyncSender>) {
+fn full(senders: usize) -> (TxQueue, Arc<wharf_testkit::gate::Control>, Vec<Sender>) {
     let (gate, control) = Gate::new(1);
     let pool = pool(256);
     let queue = builder(&pool, gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(2)))).build().unwrap();
     let mut first = queue.sender("fills").unwrap();
     let mut burst = numbered(&mut first, 0, 8, 64);
     while first.try_send(&mut burst).unwrap() > 0 {}
-    let senders = (0..senders).map(|who| queue.sender(&format!("waits {who}")).unwrap().into_async());
+    let senders = (0..senders).map(|who| queue.sender(&format!("waits {who}")).unwrap());
     (queue.clone(), control, senders.collect())
 }
 
@@ -118,11 +118,10 @@ fn full(senders: usize) -> (TxQueue, Arc<wharf_testkit::gate::Control>, Vec<Asyn
 fn dropped_future_passes_its_turn_on() {
     let (queue, control, mut senders) = full(2);
     let [one, two] = &mut senders[..] else { unreachable!() };
-    let (mut burst_one, mut burst_two) =
-        (numbered(one.sender(), 100, 1, 64), numbered(two.sender(), 200, 1, 64));
+    let (mut burst_one, mut burst_two) = (numbered(one, 100, 1, 64), numbered(two, 200, 1, 64));
     let ((woken_one, waker_one), (woken_two, waker_two)) = (counting(), counting());
-    let mut first = Box::pin(one.send(&mut burst_one));
-    let mut second = Box::pin(two.send(&mut burst_two));
+    let mut first = Box::pin(one.send_async(&mut burst_one));
+    let mut second = Box::pin(two.send_async(&mut burst_two));
     assert!(poll_once(first.as_mut(), &waker_one).is_pending());
     assert!(poll_once(second.as_mut(), &waker_two).is_pending());
     let (before_one, before_two) = (woken_one.wakes.load(SeqCst), woken_two.wakes.load(SeqCst));
@@ -152,9 +151,9 @@ fn filling_a_full_burst_adds_nothing_and_does_not_wait() {
     let (queue, _control, mut senders) = full(1);
     let sender = &mut senders[0];
     let mut burst = sender.burst(2);
-    assert_eq!(sender.sender().fill(&mut burst, 2, 64).unwrap(), 2);
-    assert_eq!(sender.sender().fill(&mut burst, 1, 64).unwrap(), 0, "no error: the pool has frames");
-    assert_eq!(block_on(sender.fill(&mut burst, 4, 64)).unwrap(), 0);
+    assert_eq!(sender.fill(&mut burst, 2, 64).unwrap(), 2);
+    assert_eq!(sender.fill(&mut burst, 1, 64).unwrap(), 0, "no error: the pool has frames");
+    assert_eq!(block_on(sender.fill_async(&mut burst, 4, 64)).unwrap(), 0);
     assert_eq!((burst.len(), queue.pool().audit().out() > 0), (2, true));
 }
 
@@ -164,13 +163,13 @@ fn ready_sender_takes_a_packet() {
     let sender = &mut senders[0];
     let (_, waker) = counting();
     {
-        let mut ready = Box::pin(sender.ready());
+        let mut ready = Box::pin(poll_fn(|context| sender.poll_ready(context)));
         assert!(poll_once(ready.as_mut(), &waker).is_pending());
         control.allowed.store(usize::MAX / 2, SeqCst);
         block_on(ready).unwrap();
     }
-    let mut burst = numbered(sender.sender(), 7, 1, 64);
-    assert_eq!(sender.sender().try_send(&mut burst).unwrap(), 1);
+    let mut burst = numbered(sender, 7, 1, 64);
+    assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
     drop(burst);
     drop(senders);
     assert_eq!(queue.shutdown(u64::MAX).out(), 0);
@@ -183,22 +182,22 @@ fn unused_turn_ends_with_the_next_packet() {
     let [one, two] = &mut senders[..] else { unreachable!() };
     let (_, waker) = counting();
     {
-        let mut ready = Box::pin(one.ready());
+        let mut ready = Box::pin(poll_fn(|context| one.poll_ready(context)));
         assert!(poll_once(ready.as_mut(), &waker).is_pending());
         control.allowed.store(usize::MAX / 2, SeqCst);
         block_on(ready).unwrap();
     }
-    let mut burst = numbered(one.sender(), 7, 1, 64);
-    assert_eq!(one.sender().try_send(&mut burst).unwrap(), 1);
+    let mut burst = numbered(one, 7, 1, 64);
+    assert_eq!(one.try_send(&mut burst).unwrap(), 1);
     // The other task fills the queue again, and then waits.
     control.allowed.store(0, SeqCst);
-    let (mut rest, mut last) = (numbered(two.sender(), 100, 1, 64), numbered(one.sender(), 8, 1, 64));
-    while two.sender().try_send(&mut rest).unwrap() > 0 {
-        rest = numbered(two.sender(), 100, 1, 64);
+    let (mut rest, mut last) = (numbered(two, 100, 1, 64), numbered(one, 8, 1, 64));
+    while two.try_send(&mut rest).unwrap() > 0 {
+        rest = numbered(two, 100, 1, 64);
     }
-    let mut waits = Box::pin(two.send(&mut rest));
+    let mut waits = Box::pin(two.send_async(&mut rest));
     assert!(poll_once(waits.as_mut(), &waker).is_pending());
-    assert_eq!(one.sender().try_send(&mut last).unwrap(), 0, "it overtook");
+    assert_eq!(one.try_send(&mut last).unwrap(), 0, "it overtook");
     drop(waits);
     control.allowed.store(usize::MAX / 2, SeqCst);
     drop((last, rest, senders));
@@ -209,10 +208,10 @@ fn unused_turn_ends_with_the_next_packet() {
 fn closed_queue_ends_every_wait() {
     let (queue, _, mut senders) = full(1);
     let sender = &mut senders[0];
-    let mut burst = numbered(sender.sender(), 7, 1, 64);
+    let mut burst = numbered(sender, 7, 1, 64);
     let (_, waker) = counting();
     {
-        let mut send = Box::pin(sender.send(&mut burst));
+        let mut send = Box::pin(sender.send_async(&mut burst));
         assert!(poll_once(send.as_mut(), &waker).is_pending());
         queue.shutdown(0);
         assert!(matches!(block_on(send), Err(QueueError::Closed)));
@@ -224,7 +223,7 @@ fn closed_queue_ends_every_wait() {
 #[test]
 fn watch_wakes_and_gives_up_its_place_when_dropped() {
     let (queue, control, mut senders) = full(1);
-    let sender = senders[0].sender();
+    let sender = &mut senders[0];
     let wake: Arc<dyn host::Wake> = TestPark.waker();
     let mut watch = sender.watch(0, 1, wake.clone());
     assert!(sender.look(&mut watch).is_none());

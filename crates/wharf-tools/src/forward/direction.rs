@@ -213,9 +213,5 @@ fn add(drops: &mut BTreeMap<String, u64>, reason: &str, count: u64) {
 }
 
 fn at_senders(queues: &[TxQueue]) -> u64 {
-    let of_queue = |queue: &TxQueue| {
-        let live: u64 = queue.senders().iter().map(|sender| sender.drops.get()).sum();
-        live + queue.past_senders().drops.get()
-    };
-    queues.iter().map(of_queue).sum()
+    queues.iter().map(|queue| queue.sender_totals().drops.get()).sum()
 }

@@ -13,7 +13,7 @@ use wharf_core::gso::GsoLimiter;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Handler, RxQueue};
-use wharf_core::sender::{SendNow, Sender, Spread};
+use wharf_core::sender::Spread;
 use wharf_devices::host::{HostClock, HostPark};
 
 /// The queues of each end, at least one. At most one of the ends has more.
@@ -129,19 +129,10 @@ impl ForwardSettings {
         &self, leaving: &[TxQueue], name: &str, activity: &Arc<Activity>,
     ) -> Result<(Handler, Arc<Counts>), ForwardError> {
         let sender = |queue: &TxQueue| queue.sender(&format!("from {name}"));
-        let senders = leaving.iter().map(sender).collect::<Result<Vec<_>, _>>()?;
-        match self.drop_tail {
-            true => self.spread(senders.into_iter().map(Sender::into_drop_tail).collect(), activity),
-            false => self.spread(senders, activity),
-        }
-    }
-
-    /// Sends by the only sender, or by the one of each frame's flow.
-    fn spread<S: SendNow + Send + 'static>(
-        &self, mut senders: Vec<S>, activity: &Arc<Activity>,
-    ) -> Result<(Handler, Arc<Counts>), ForwardError> {
-        let limiter = |by: &S| self.longest_bytes.map(|bytes| GsoLimiter::new(by.pool(), bytes));
-        let limiter = senders.first().and_then(limiter);
+        let mut senders = leaving.iter().map(sender).collect::<Result<Vec<_>, _>>()?;
+        senders.iter_mut().for_each(|sender| sender.set_drop_tail(self.drop_tail));
+        let limiter = self.longest_bytes.zip(leaving.first());
+        let limiter = limiter.map(|(bytes, queue)| GsoLimiter::new(queue.pool(), bytes));
         let activity = activity.clone();
         Ok(match senders.pop() {
             Some(only) if senders.is_empty() => pass::handler(only, limiter, activity),

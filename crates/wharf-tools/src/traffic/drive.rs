@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use wharf_core::pool::{Burst, PoolError};
 use wharf_core::queue::QueueError;
-use wharf_core::sender::{DropTail, Sender, Spread};
+use wharf_core::sender::{Sender, Spread};
 use wharf_mem::Region;
 use wharf_sys::clock::monotonic_ns;
 use wharf_sys::timer::precise_sleeps;
@@ -93,7 +93,7 @@ impl Submit for Spread {
     }
 }
 
-/// Waits when the path is full.
+/// Waits when the path is full, or drops packets that do not fit.
 impl Submit for Sender {
     fn sender(&mut self) -> &mut Sender {
         self
@@ -101,19 +101,7 @@ impl Submit for Sender {
 
     #[inline]
     fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.send(burst)
-    }
-}
-
-/// Drops packets that do not fit.
-impl Submit for DropTail {
-    fn sender(&mut self) -> &mut Sender {
-        DropTail::sender(self)
-    }
-
-    #[inline]
-    fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.send(burst).map(drop)
+        Self::submit(self, burst)
     }
 }
 

@@ -211,11 +211,8 @@ impl Round {
         wrong(watched.fault.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default())?;
         let queue = &crowd.queue;
         let audit = catch_unwind(AssertUnwindSafe(|| queue.shutdown(HostClock.now_ns())));
-        let (counters, past) = (queue.counters(), queue.past_senders());
-        let of = |count: fn(&wharf::counters::SenderCounters) -> u64| {
-            queue.senders().iter().map(|sender| count(sender)).sum::<u64>() + count(&past)
-        };
-        let taken = of(|sender| sender.packets.get());
+        let (counters, senders) = (queue.counters(), queue.sender_totals());
+        let taken = senders.packets.get();
         let (sent, failed, returned) = (counters.sent.get(), counters.failed.get(), counters.returned.get());
         if !self.dies {
             if taken != sent + failed + returned {
@@ -232,8 +229,8 @@ impl Round {
         Ok(Totals {
             packets: sent,
             failed,
-            dropped: of(|sender| sender.drops.get()),
-            waits: of(|sender| sender.waits.get()),
+            dropped: senders.drops.get(),
+            waits: senders.waits.get(),
             senders: crowd.names.load(SeqCst),
             died: crowd.died.load(SeqCst),
             given_up: crowd.given_up.load(SeqCst),

@@ -151,8 +151,9 @@ impl Life<'_> {
                     resume_unwind(Box::new(Wanted));
                 }
             }
-            1..4 => sender = drops(sender, &mut burst)?,
-            4..8 => sender = self.as_a_task(sender, &mut burst, random)?,
+            1..3 => _ = sender.send_or_drop(&mut burst)?,
+            3 => _ = sender.send_or_drop_within(&mut burst, Duration::from_micros(random.below(2000)))?,
+            4..8 => self.as_a_task(&mut sender, &mut burst, random)?,
             8 => {
                 // It cancels its place in the wait list, served or not.
                 let mut watch = sender.watch(1, burst.len(), HostPark.waker());
@@ -187,35 +188,25 @@ impl Life<'_> {
 
     /// Sends as a task whose future may be dropped early.
     fn as_a_task(
-        &self, sender: Sender, burst: &mut Burst, random: &mut Random,
-    ) -> Result<Sender, QueueError> {
+        &self, sender: &mut Sender, burst: &mut Burst, random: &mut Random,
+    ) -> Result<(), QueueError> {
         let task = TaskWaker { thread: std::thread::current(), panics: false };
         let bad = TaskWaker { panics: random.once_in(16), ..task };
         // Without a poller a waiting task wakes itself, and the panic would be in its own thread.
         let waker = Waker::from(Arc::new(bad));
         let patience = random.one_of(&[1, 2, 4, u64::MAX]);
-        let mut sender = sender.into_async();
-        {
-            let mut send = pin!(sender.send(burst));
-            let mut polls = 0;
-            loop {
-                match send.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    Poll::Ready(sent) => break sent?,
-                    Poll::Pending if polls >= patience => {
-                        self.crowd.given_up.fetch_add(1, SeqCst);
-                        break;
-                    }
-                    Poll::Pending => std::thread::park_timeout(Duration::from_micros(500)),
+        let mut send = pin!(sender.send_async(burst));
+        let mut polls = 0;
+        loop {
+            match send.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(sent) => return sent,
+                Poll::Pending if polls >= patience => {
+                    self.crowd.given_up.fetch_add(1, SeqCst);
+                    return Ok(());
                 }
-                polls += 1;
+                Poll::Pending => std::thread::park_timeout(Duration::from_micros(500)),
             }
+            polls += 1;
         }
-        Ok(sender.into_sender())
     }
-}
-
-fn drops(sender: Sender, burst: &mut Burst) -> Result<Sender, QueueError> {
-    let mut sender = sender.into_drop_tail();
-    sender.send(burst)?;
-    Ok(sender.into_sender())
 }

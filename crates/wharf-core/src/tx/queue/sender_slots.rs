@@ -54,11 +54,12 @@ impl SenderSlots {
         &self.counters
     }
 
-    /// Returns the sum of the counters that are no longer kept one by one.
-    pub(super) fn past(&self) -> SenderCounters {
-        let past = SenderCounters::default();
-        past.add(&self.past);
-        past
+    /// Returns the sum of the counters of all senders that there are and were.
+    pub(super) fn totals(&self) -> SenderCounters {
+        let totals = SenderCounters::default();
+        totals.add(&self.past);
+        self.counters.iter().for_each(|one| totals.add(one));
+        totals
     }
 
     /// Adds up the counters of senders that are gone, so that a queue used for years stays bounded.

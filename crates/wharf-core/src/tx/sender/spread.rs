@@ -1,17 +1,20 @@
 //! `Spread`: one producer's end of a device with several transmit queues. Each flow keeps to one queue, in order.
 
+use super::wait::{self, Deadline, Fill};
 use super::{SendNow, Sender};
 use crate::pool::{Burst, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::queue::QueueError;
+use crate::tx::queue::waiters::Need;
+use std::task::{Context, Poll};
+use std::time::Duration;
 use wharf_mem::{Batch, Frame};
 use wharf_packet::QueueMap;
 
-/// A sender for each queue, and the map of flows to queues. All queues send frames of one pool. Over senders that
-/// never wait ([`super::DropTail`]), it sends by [`SendNow`] alone.
+/// A sender for each queue, and the map of flows to queues. All queues send frames of one pool.
 #[derive(Debug)]
-pub struct Spread<S = Sender> {
-    senders: Vec<S>,
+pub struct Spread {
+    senders: Vec<Sender>,
     map: QueueMap,
     /// The next burst of each queue; empty between two calls.
     staged: Vec<Burst>,
@@ -20,16 +23,38 @@ pub struct Spread<S = Sender> {
     next: usize,
 }
 
-impl<S: SendNow> Spread<S> {
+/// A burst's packets, sorted by queue. Those that are not sent go back to the burst, each flow in order.
+struct Sorted<'a> {
+    spread: &'a mut Spread,
+    burst: &'a mut Burst,
+}
+
+impl Sorted<'_> {
+    /// The senders that have packets, with these.
+    fn queues(&mut self) -> impl Iterator<Item = (&mut Sender, &mut Burst)> {
+        let Spread { senders, staged, .. } = &mut *self.spread;
+        senders.iter_mut().zip(staged).filter(|(_, packets)| !packets.is_empty())
+    }
+}
+
+impl Drop for Sorted<'_> {
+    fn drop(&mut self) {
+        for packets in self.spread.staged.iter_mut().filter(|packets| !packets.is_empty()) {
+            self.burst.batch_mut().append(packets.batch_mut(), usize::MAX);
+        }
+    }
+}
+
+impl Spread {
     /// Spreads over the queues of `senders`. The same order gives the same map.
     ///
     /// # Errors
     /// [`QueueError::Setting`] without a sender; [`QueueError::ForeignPool`] when they are of several pools.
-    pub fn new(senders: Vec<S>) -> Result<Self, QueueError> {
+    pub fn new(senders: Vec<Sender>) -> Result<Self, QueueError> {
         let Some(first) = senders.first() else {
             return Err(QueueError::Setting { setting: "queues", value: 0, why: "at least 1" });
         };
-        let number = |sender: &S| sender.pool().region().number();
+        let number = |sender: &Sender| sender.pool().region().number();
         let ours = number(first);
         if let Some(other) = senders.iter().find(|sender| number(sender) != ours) {
             return Err(QueueError::ForeignPool { ours, theirs: number(other) });
@@ -40,31 +65,6 @@ impl<S: SendNow> Spread<S> {
         Ok(Self { senders, map, staged, next: 0 })
     }
 
-    /// Sorts the packets by queue, in order within each.
-    fn stage(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        let pool = self.senders[0].pool();
-        let (ours, theirs) = (pool.region().number(), burst.number());
-        if ours != theirs {
-            return Err(QueueError::ForeignPool { ours, theirs });
-        }
-        let batch = burst.batch_mut();
-        while let Some(frame) = batch.pop() {
-            // A frame without bytes here is another pool's: the sender reports it.
-            let at = pool.region().bytes(&frame).map_or(0, |bytes| self.map.queue_of(bytes));
-            let pushed = self.staged[at].batch_mut().push(frame);
-            debug_assert!(pushed.is_ok(), "there is room for a whole burst");
-        }
-        Ok(())
-    }
-
-    fn unstage(&mut self, burst: &mut Burst) {
-        for staged in self.staged.iter_mut().filter(|staged| !staged.is_empty()) {
-            burst.batch_mut().append(staged.batch_mut(), usize::MAX);
-        }
-    }
-}
-
-impl Spread {
     /// The senders, in order of queues.
     pub fn senders(&self) -> &[Sender] {
         &self.senders
@@ -80,43 +80,116 @@ impl Spread {
     /// # Errors
     /// The errors of [`Sender::fill`].
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
-        let queues = self.senders.len();
-        self.next = (self.next + 1) % queues;
-        let mut filled = self.senders[self.next].fill(burst, count, len_bytes);
-        for ahead in 1..queues {
-            if !matches!(filled, Err(PoolError::Exhausted { .. })) {
-                break;
-            }
-            filled = self.senders[(self.next + ahead) % queues].fill(burst, count, len_bytes);
-        }
-        filled
+        let what = self.what(count, len_bytes);
+        wait::fill(&mut self.senders, burst, what)
     }
 
-    /// Sends all packets of `burst`, each by the queue of its flow; waits for space if there is none.
+    /// Works like [`Spread::fill`], but waits up to `time` for memory.
     ///
     /// # Errors
-    /// The errors of [`Sender::send`]; unsent packets are still in the burst.
-    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.stage(burst)?;
-        let queues = self.staged.iter_mut().zip(&mut self.senders);
-        let sent =
-            queues.filter(|(staged, _)| !staged.is_empty()).try_for_each(|(staged, by)| by.send(staged));
-        self.unstage(burst);
-        sent
+    /// The errors of [`Sender::fill_within`].
+    pub fn fill_within(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, time: Duration,
+    ) -> Result<usize, QueueError> {
+        let what = self.what(count, len_bytes);
+        wait::fill_by(&mut self.senders, burst, what, Deadline::Within(time))
     }
 
-    /// Sends the packets that fit now. Returns the number of packets sent; the others stay in the burst, each flow in order.
+    /// Works like [`Spread::fill`], but waits for memory as a task.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::fill_async`].
+    pub async fn fill_async(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
+    ) -> Result<usize, QueueError> {
+        let what = self.what(count, len_bytes);
+        wait::fill_async(&mut self.senders, burst, what).await
+    }
+
+    /// Works like [`Sender::fill_or_drop`], from all queues; one of the senders counts.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::fill_or_drop`].
+    pub fn fill_or_drop(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
+    ) -> Result<usize, PoolError> {
+        let what = self.what(count, len_bytes);
+        wait::fill_or_drop(&mut self.senders, burst, what)
+    }
+
+    /// Sends the packets that fit now, each by the queue of its flow. Returns the number of packets sent; the others stay in
+    /// the burst, each flow in order.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
     pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
-        self.stage(burst)?;
-        let queues = self.staged.iter_mut().zip(&mut self.senders);
-        let sent = queues
-            .filter(|(staged, _)| !staged.is_empty())
-            .try_fold(0, |sent, (staged, by)| Ok(sent + by.try_send(staged)?));
-        self.unstage(burst);
-        sent
+        self.each(burst, Sender::try_send)
+    }
+
+    /// Sends all packets of `burst`; waits for space if there is none.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::send`]; unsent packets are still in the burst.
+    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.each(burst, |by, packets| by.send(packets).map(|()| 0)).map(drop)
+    }
+
+    /// Works like [`Spread::send`], and waits for at most `time` in all.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::send_within`]; unsent packets are still in the burst.
+    pub fn send_within(&mut self, burst: &mut Burst, time: Duration) -> Result<(), QueueError> {
+        let deadline = self.started(Deadline::Within(time));
+        self.each(burst, |by, packets| by.send_by(packets, deadline).map(|()| 0)).map(drop)
+    }
+
+    /// Works like [`Spread::send`], but waits for space as a task. The future may be dropped at any time.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::send`]; unsent packets are still in the burst.
+    pub async fn send_async(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        let mut sorted = self.sort(burst)?;
+        for (by, packets) in sorted.queues() {
+            by.send_async(packets).await?;
+        }
+        Ok(())
+    }
+
+    /// Works like [`Sender::send_or_drop`], each packet by the queue of its flow.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::send_or_drop`].
+    pub fn send_or_drop(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+        self.each(burst, Sender::send_or_drop)
+    }
+
+    /// Works like [`Sender::send_or_drop_within`], for at most `time` in all.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::send_or_drop_within`].
+    pub fn send_or_drop_within(&mut self, burst: &mut Burst, time: Duration) -> Result<usize, QueueError> {
+        let deadline = self.started(Deadline::Within(time));
+        self.each(burst, |by, packets| by.send_or_drop_by(packets, deadline))
+    }
+
+    /// True if every queue is ready: see [`Sender::is_ready`].
+    pub fn is_ready(&mut self) -> bool {
+        self.senders.iter_mut().all(Sender::is_ready)
+    }
+
+    /// Asks whether every queue is ready: see [`Sender::poll_ready`].
+    ///
+    /// # Errors
+    /// The errors of [`Sender::poll_ready`].
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), QueueError>> {
+        self.senders.iter_mut().map(|sender| sender.poll_ready(context)).fold(
+            Poll::Ready(Ok(())),
+            |all, one| match (all, one) {
+                (error @ Poll::Ready(Err(_)), _) | (_, error @ Poll::Ready(Err(_))) => error,
+                (Poll::Ready(_), Poll::Ready(_)) => Poll::Ready(Ok(())),
+                _ => Poll::Pending,
+            },
+        )
     }
 
     /// Waits until there is a free frame, from any queue.
@@ -124,43 +197,58 @@ impl Spread {
     /// # Errors
     /// The errors of [`Sender::wait_for_memory`].
     pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
-        if let [only] = &mut self.senders[..] {
-            return only.wait_for_memory();
-        }
-        let park = self.senders[0].shared.park.clone();
-        let mut watches: Vec<_> =
-            self.senders.iter_mut().map(|sender| sender.watch_memory(park.waker())).collect();
-        loop {
-            for (sender, watch) in self.senders.iter_mut().zip(&mut watches) {
-                if let Some(seen) = sender.look(watch) {
-                    return seen;
-                }
-            }
-            let naps_ns = self.senders.iter().zip(&watches).map(|(sender, watch)| sender.nap_ns(watch));
-            park.park(naps_ns.min().unwrap_or(0));
-        }
+        wait::wait(&mut self.senders, Need::Memory, Deadline::Never)
     }
 
     /// Returns the number of packets sent by all queues.
     pub fn packets(&self) -> u64 {
         self.senders.iter().map(|sender| sender.counters().packets.get()).sum()
     }
+
+    /// Takes memory from the next queue's sender first.
+    fn what(&mut self, count: usize, len_bytes: u32) -> Fill {
+        self.next = (self.next + 1) % self.senders.len();
+        Fill { first: self.next, count, len_bytes }
+    }
+
+    fn started(&self, deadline: Deadline) -> Deadline {
+        deadline.started(&*self.senders[0].shared.clock)
+    }
+
+    /// Sorts the packets by queue, in order within each.
+    fn sort<'a>(&'a mut self, burst: &'a mut Burst) -> Result<Sorted<'a>, QueueError> {
+        let pool = self.senders[0].pool();
+        let (ours, theirs) = (pool.region().number(), burst.number());
+        if ours != theirs {
+            return Err(QueueError::ForeignPool { ours, theirs });
+        }
+        let batch = burst.batch_mut();
+        while let Some(frame) = batch.pop() {
+            // A frame without bytes here is another pool's: the sender reports it.
+            let at = pool.region().bytes(&frame).map_or(0, |bytes| self.map.queue_of(bytes));
+            let pushed = self.staged[at].batch_mut().push(frame);
+            debug_assert!(pushed.is_ok(), "there is room for a whole burst");
+        }
+        Ok(Sorted { spread: self, burst })
+    }
+
+    /// Sends the packets of each queue by `send`, and adds up what it returns.
+    fn each(
+        &mut self, burst: &mut Burst,
+        mut send: impl FnMut(&mut Sender, &mut Burst) -> Result<usize, QueueError>,
+    ) -> Result<usize, QueueError> {
+        self.sort(burst)?.queues().try_fold(0, |sum, (by, packets)| Ok(sum + send(by, packets)?))
+    }
 }
 
-/// Packets that do not fit stay in the burst, each flow in order.
-impl<S: SendNow> SendNow for Spread<S> {
+impl SendNow for Spread {
     fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.stage(burst)?;
-        let queues = self.staged.iter_mut().zip(&mut self.senders);
-        let sent =
-            queues.filter(|(staged, _)| !staged.is_empty()).try_for_each(|(staged, by)| by.send_now(staged));
-        self.unstage(burst);
-        sent
+        self.each(burst, |by, packets| by.send_now(packets).map(|()| 0)).map(drop)
     }
 }
 
 /// The memory of the first queue's sender.
-impl<S: SendNow> Memory for Spread<S> {
+impl Memory for Spread {
     fn pool(&self) -> &PagePool {
         self.senders[0].pool()
     }

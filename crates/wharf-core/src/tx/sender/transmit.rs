@@ -172,7 +172,7 @@ impl Sender {
     }
 
     /// Runs the queue, unless another thread owns it. Returns true if it ran.
-    fn drive(&mut self) -> bool {
+    pub(super) fn drive(&mut self) -> bool {
         self.biased.release(&self.shared.cell);
         let Published::Owner(owned) = self.shared.cell.claim(0) else { return false };
         self.counters.drained_packets.add(QdiscRun::new(&self.shared, owned, self.bit).finish());

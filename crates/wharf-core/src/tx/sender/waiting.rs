@@ -5,15 +5,16 @@
 //! the next.
 
 use super::cancel::Canceller;
-use super::{Burst, PoolError, Sender, Watch};
-use crate::host::{Clock, Wake};
+use super::wait::{self, Deadline};
+use super::{Sender, Watch};
+use crate::host::Wake;
 use crate::qdisc::classify;
 use crate::tx::queue::waiters::{Need, has_reached};
 use crate::tx::queue::{QdiscRun, QueueError};
 use crate::tx::small_queue::{Credit, QueueProgress};
+use std::slice::from_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use wharf_mem::word::{RUNNING, WAIT};
 use wharf_mem::{Batch, Published};
 
@@ -28,29 +29,6 @@ pub(super) const LOOKS_MAX: u32 = 32 * SPINS;
 /// waits before it, and grows in proportion beyond [`DOUBLINGS_MAX`]: one sender that looks for all is enough.
 const SELF_DRIVEN_NAP_NS: u64 = 20_000;
 const DOUBLINGS_MAX: usize = 6;
-
-/// The end of a wait, in ns of the queue's clock.
-#[derive(Debug, Clone, Copy)]
-struct Deadline {
-    at_ns: u64,
-}
-
-impl Deadline {
-    const NEVER: Self = Self { at_ns: u64::MAX };
-
-    fn within(time: Duration, clock: &dyn Clock) -> Self {
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Self { at_ns: clock.exact_ns().saturating_add(time_ns) }
-    }
-
-    /// Returns the time left; `u64::MAX` without an end.
-    fn left_ns(self, clock: &dyn Clock) -> u64 {
-        match self.at_ns {
-            u64::MAX => u64::MAX,
-            at_ns => at_ns.saturating_sub(clock.exact_ns()),
-        }
-    }
-}
 
 impl Sender {
     /// Returns a handle that ends a wait of this sender from another thread. A wait then looks at one more lock: a
@@ -150,41 +128,6 @@ impl Sender {
         self.shared.has_poller.load(Ordering::Relaxed)
     }
 
-    /// Waits until there is a free frame.
-    ///
-    /// # Errors
-    /// [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`].
-    pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
-        self.wait(Need::Memory, Deadline::NEVER)
-    }
-
-    /// Works like [`Sender::wait_for_memory`], for at most `time`.
-    ///
-    /// # Errors
-    /// [`QueueError::TimedOut`] besides.
-    pub fn wait_for_memory_within(&mut self, time: Duration) -> Result<(), QueueError> {
-        self.wait(Need::Memory, Deadline::within(time, &*self.shared.clock))
-    }
-
-    /// Works like [`Sender::fill`], but waits up to `time` for memory. Returns the number of packets: 0 only if the burst
-    /// is full.
-    ///
-    /// # Errors
-    /// A length too long ([`QueueError::Pool`]), and the errors of [`Sender::wait_for_memory_within`].
-    pub fn fill_within(
-        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, time: Duration,
-    ) -> Result<usize, QueueError> {
-        let mut deadline = None;
-        loop {
-            match self.fill(burst, count, len_bytes) {
-                Err(PoolError::Exhausted { .. }) => {}
-                filled => return Ok(filled?),
-            }
-            let deadline = *deadline.get_or_insert_with(|| Deadline::within(time, &*self.shared.clock));
-            self.wait(Need::Memory, deadline)?;
-        }
-    }
-
     /// True if the need is met, in turn or not: room in the own lane is no other sender's.
     fn has_come(&mut self, need: Need) -> bool {
         match need {
@@ -199,13 +142,13 @@ impl Sender {
 
     /// The slow part of `send`: waits in turn, then sends what there is room for.
     #[cold]
-    pub(super) fn send_rest(&mut self, batch: &mut Batch, time: Option<Duration>) -> Result<(), QueueError> {
-        let deadline = time.map_or(Deadline::NEVER, |time| Deadline::within(time, &*self.shared.clock));
+    pub(super) fn send_rest(&mut self, batch: &mut Batch, deadline: Deadline) -> Result<(), QueueError> {
+        let deadline = deadline.started(&*self.shared.clock);
         while let Some(need) = self.need(batch) {
             if self.spin(need) && self.transmit(batch)? > 0 {
                 continue;
             }
-            self.wait(need, deadline)?;
+            wait::wait(from_mut(self), need, deadline)?;
             self.transmit_served(batch)?;
         }
         Ok(())
@@ -229,7 +172,7 @@ impl Sender {
 
     /// Gives an owner at work the time to meet `need`. Returns true if it has. The next spin may take twice as long as
     /// one that succeeded, and half as long as one that failed. Full bands, which only waiting opens, teach nothing.
-    fn spin(&mut self, need: Need) -> bool {
+    pub(super) fn spin(&mut self, need: Need) -> bool {
         if self.full_bands() != 0 {
             return false;
         }
@@ -265,28 +208,6 @@ impl Sender {
         (SELF_DRIVEN_NAP_NS << before.min(DOUBLINGS_MAX)) * (before / DOUBLINGS_MAX).max(1) as u64
     }
 
-    /// Registers, and sleeps as a thread until served, cancelled, or past the deadline.
-    #[cold]
-    fn wait(&mut self, need: Need, deadline: Deadline) -> Result<(), QueueError> {
-        let park = self.shared.park.clone();
-        let wake = park.waker();
-        let waiting = self.cancel.as_ref().map(|cancel| cancel.enter(&wake));
-        let mut watch = self.register(need, wake);
-        loop {
-            if let Some(seen) = self.look(&mut watch) {
-                return seen;
-            }
-            if waiting.as_ref().is_some_and(|waiting| waiting.is_cancelled()) {
-                return Err(QueueError::Cancelled);
-            }
-            let left_ns = deadline.left_ns(&*self.shared.clock);
-            if left_ns == 0 {
-                return Err(QueueError::TimedOut);
-            }
-            park.park(self.nap_ns(&watch).min(left_ns));
-        }
-    }
-
     /// Returns the need of the frames of `batch`; `None` if it is empty.
     pub(super) fn need(&mut self, batch: &Batch) -> Option<Need> {
         let band = classify::band_of(batch.frames().first()?);
@@ -296,7 +217,12 @@ impl Sender {
 
     /// Returns the need of a sender that has as many bytes inside as it may; else `None`.
     pub(super) fn held(&mut self) -> Option<Need> {
-        (self.credit.is_short() && self.renewed_credit().is_short()).then(|| self.credit_need())
+        self.is_held().then(|| self.credit_need())
+    }
+
+    /// True if the sender has as many bytes inside as it may.
+    pub(super) fn is_held(&mut self) -> bool {
+        self.credit.is_short() && self.renewed_credit().is_short()
     }
 
     fn credit_need(&mut self) -> Need {
@@ -311,6 +237,9 @@ impl Sender {
 
     #[cold]
     fn within_renewed_credit(&mut self, batch: &Batch) -> usize {
+        if self.credit.is_waived() {
+            return batch.len();
+        }
         let has_bands = self.shared.uses_bands;
         self.renewed_credit().admitted(batch, |frame| has_bands && classify::band_of(frame) == 0)
     }

@@ -31,7 +31,7 @@ impl Drop for Watch {
         }
         self.shared.waiters.leave(self.ticket, self.place, self.need);
         // A panic may end this wait: one of the device on top of it would end the process.
-        host::outlive(|| self.pass_on());
+        host::outlive(|| pass_on(&self.shared));
     }
 }
 
@@ -64,15 +64,15 @@ impl Watch {
         self.ticket = self.shared.waiters.register(self.place, self.need, place.wake());
         true
     }
+}
 
-    /// Lets the owner serve the next sender.
-    fn pass_on(&self) {
-        match self.shared.cell.claim(WAIT) {
-            Published::Owner(owned) => {
-                QdiscRun::new(&self.shared, owned, WAIT).finish();
-            }
-            Published::WakeOwner => self.shared.wake_poller(),
-            Published::Seen | Published::Dead => {}
+/// Lets the owner serve the next sender.
+pub(super) fn pass_on(shared: &Arc<Shared>) {
+    match shared.cell.claim(WAIT) {
+        Published::Owner(owned) => {
+            QdiscRun::new(shared, owned, WAIT).finish();
         }
+        Published::WakeOwner => shared.wake_poller(),
+        Published::Seen | Published::Dead => {}
     }
 }

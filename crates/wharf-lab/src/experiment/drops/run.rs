@@ -123,17 +123,15 @@ impl Rig {
         let drained = queue.drain(HostClock.now_ns() + DRAIN_NS);
         drop(poller);
         let audit = queue.shutdown(0);
-        let of = |count: fn(&wharf_core::counters::SenderCounters) -> u64| -> u64 {
-            queue.senders().iter().map(|sender| count(sender)).sum()
-        };
-        let (taken, dropped) = (of(|sender| sender.packets.get()), of(|sender| sender.drops.get()));
+        let senders = queue.sender_totals();
+        let (taken, dropped) = (senders.packets.get(), senders.drops.get());
         let counters = queue.counters();
         if !drained || taken != counters.sent.get() || counters.failed.get() > 0 || audit.out() > 0 {
             let (sent, failed) = (counters.sent.get(), counters.failed.get());
             let what = format!("of {taken} packets taken {sent} were sent, and {failed} failed; {audit}");
             return Err(fault(name, &what));
         }
-        let overtakes = of(|sender| sender.overtakes.get());
+        let overtakes = senders.overtakes.get();
         Ok(Measurement { window, offered: taken + dropped, dropped, waits, overtakes })
     }
 
@@ -146,11 +144,9 @@ impl Rig {
         let senders = made.collect::<Result<Vec<_>, _>>().map_err(|error| fault(name, &error))?;
         let (stop, is_2011) = (AtomicBool::new(false), device == Device::As2011);
         std::thread::scope(|scope| {
-            let begin = |sender: Sender| match policy {
-                Policy::DropTail => scope.spawn(|| self.send_on(sender.into_drop_tail(), is_2011, &stop)),
-                Policy::Wait | Policy::WaitSmallQueues => {
-                    scope.spawn(|| self.send_on(sender, is_2011, &stop))
-                }
+            let begin = |mut sender: Sender| {
+                sender.set_drop_tail(policy == Policy::DropTail);
+                scope.spawn(|| self.send_on(sender, is_2011, &stop))
             };
             let running: Vec<_> = senders.into_iter().map(begin).collect();
             let stopping = StopGuard(&stop);

@@ -1,0 +1,129 @@
+//! Readiness: whether a sender may send now, and room kept for it. A sender asks without joining the waiters while there is
+//! room.
+//!
+//! Only this sender puts frames into its lane. So room in the lane, with the right to send past a band that fills up
+//! meanwhile (the turn of a sender that was served), is room that no other sender takes.
+
+use super::wait::{TaskWait, poll_wait};
+use super::{Burst, PoolError, QueueError, Sender, watch};
+use crate::tx::queue::waiters::Need;
+use std::future::poll_fn;
+use std::slice::from_mut;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+/// The right of a sender to send some packets without waiting, whatever other senders do meanwhile. Dropping it gives the
+/// rest up.
+#[derive(Debug)]
+#[must_use = "dropping it gives the room up"]
+pub struct Permit<'a> {
+    sender: &'a mut Sender,
+}
+
+impl Permit<'_> {
+    /// Returns the number of packets that it still permits.
+    pub fn left(&self) -> usize {
+        self.sender.turn_left()
+    }
+
+    /// Fills a burst, as [`Sender::fill`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::fill`].
+    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.sender.fill(burst, count, len_bytes)
+    }
+
+    /// Sends the packets of `burst` without waiting: all that it still permits, and others only if there is room. Returns
+    /// their number; the others stay in the burst.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::send`].
+    pub fn send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+        self.sender.past_share(|sender| sender.try_send(burst))
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.sender.give_turn_up();
+    }
+}
+
+impl Sender {
+    /// True if [`Sender::try_send`] would send a packet of any band now, or fail for another reason than room. Never waits;
+    /// runs a queue without a poller, if that is what it takes.
+    pub fn is_ready(&mut self) -> bool {
+        let is_closed = |sender: &Self| sender.shared.closed.load(Ordering::Relaxed);
+        self.has_room(1) || is_closed(self) || (!self.is_driven() && self.drive() && self.has_room(1))
+    }
+
+    /// Asks whether the sender is ready: the next [`Sender::try_send`] then sends at least one packet. Joins the waiters
+    /// only if there is no room; the task is then woken. A later call goes on with the same place, and dropping the sender
+    /// gives it up.
+    ///
+    /// # Errors
+    /// [`QueueError::Closed`], [`QueueError::Dead`].
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), QueueError>> {
+        let mut wait = self.ready_wait.take();
+        let polled = self.poll_room(context, 1, &mut wait);
+        self.ready_wait = wait;
+        polled
+    }
+
+    /// Waits as a task until there is room for `count` packets, or half a lane of them (128 by default) if these are fewer,
+    /// and keeps it. Joins the waiters only if there is none. The future may be dropped at any time.
+    ///
+    /// # Errors
+    /// [`QueueError::Closed`], [`QueueError::Dead`].
+    pub async fn reserve(&mut self, count: usize) -> Result<Permit<'_>, QueueError> {
+        // A sender is served once half of its lane is free.
+        let count = count.clamp(1, (self.lane.capacity() / 2).max(1));
+        let mut wait = None;
+        poll_fn(|context| self.poll_room(context, count, &mut wait)).await?;
+        self.turn_end = self.counters.packets.get() + count as u64;
+        Ok(Permit { sender: self })
+    }
+
+    /// Gives the sender a turn of `count` packets once there is room for them.
+    fn poll_room(
+        &mut self, context: &mut Context<'_>, count: usize, wait: &mut Option<TaskWait>,
+    ) -> Poll<Result<(), QueueError>> {
+        loop {
+            if wait.is_none() && self.shared.closed.load(Ordering::Relaxed) {
+                return Poll::Ready(Err(self.closed()));
+            }
+            if wait.is_none() && self.has_room(count) {
+                self.turn_end = self.turn_end.max(self.counters.packets.get() + count as u64);
+                return Poll::Ready(Ok(()));
+            }
+            let need = match wait {
+                Some(wait) => wait.need,
+                None => self.room_need(count),
+            };
+            ready!(poll_wait(from_mut(self), context, need, wait))?;
+            if self.turn_left() >= count {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    /// True if the lane takes `count` packets, and neither full bands nor the sender's limit hold them back.
+    fn has_room(&mut self, count: usize) -> bool {
+        let is_open = self.full_bands() == 0 && !self.is_held();
+        self.lane.room() >= count && (is_open || self.turn_left() >= count)
+    }
+
+    fn room_need(&mut self, frames: usize) -> Need {
+        self.held().unwrap_or_else(|| Need::Space { band: self.full_band().unwrap_or(0), frames })
+    }
+
+    /// Ends the turn, and lets the owner serve a sender that waits for the room.
+    fn give_turn_up(&mut self) {
+        if self.turn_left() > 0 && self.full_bands() != 0 {
+            self.biased.release(&self.shared.cell);
+            watch::pass_on(&self.shared);
+        }
+        self.turn_end = 0;
+    }
+}
