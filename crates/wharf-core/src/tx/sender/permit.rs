@@ -81,7 +81,6 @@ impl Sender {
         let count = count.clamp(1, (self.lane.capacity() / 2).max(1));
         let mut wait = None;
         poll_fn(|context| self.poll_room(context, count, &mut wait)).await?;
-        self.turn_end = self.counters.packets.get() + count as u64;
         Ok(Permit { sender: self })
     }
 
@@ -89,23 +88,18 @@ impl Sender {
     fn poll_room(
         &mut self, context: &mut Context<'_>, count: usize, wait: &mut Option<TaskWait>,
     ) -> Poll<Result<(), QueueError>> {
-        loop {
-            if wait.is_none() && self.shared.closed.load(Ordering::Relaxed) {
-                return Poll::Ready(Err(self.closed()));
-            }
-            if wait.is_none() && self.has_room(count) {
-                self.turn_end = self.turn_end.max(self.counters.packets.get() + count as u64);
-                return Poll::Ready(Ok(()));
-            }
+        while wait.is_some() || !self.has_room(count) {
             let need = match wait {
                 Some(wait) => wait.need,
                 None => self.room_need(count),
             };
             ready!(poll_wait(from_mut(self), context, need, wait))?;
-            if self.turn_left() >= count {
-                return Poll::Ready(Ok(()));
-            }
         }
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(self.closed()));
+        }
+        self.turn_end = self.counters.packets.get() + count as u64;
+        Poll::Ready(Ok(()))
     }
 
     /// True if the lane takes `count` packets, and neither full bands nor the sender's limit hold them back.
