@@ -23,12 +23,6 @@ impl Operation {
     pub(crate) const GET_TUN: Self = Self(libc::TUNGETIFF as _);
 }
 
-/// A structure that a command of `SIOCETHTOOL` fills.
-///
-/// # Safety
-/// The type is plain bytes, begins with the command, and has room for all that the kernel writes for that command.
-pub(crate) unsafe trait EthtoolAnswer {}
-
 /// An `ifreq`: all of its bytes are initialised.
 pub(crate) struct Request(libc::ifreq);
 
@@ -72,13 +66,14 @@ impl Request {
         check(unsafe { libc::ioctl(fd.as_raw_fd(), operation.0 as _, &raw mut self.0) }).map(drop)
     }
 
-    /// Hands `answer`, which begins with a command, to the kernel by `SIOCETHTOOL`.
-    pub(crate) fn ask_ethtool<T: EthtoolAnswer>(
-        &mut self, socket: BorrowedFd<'_>, answer: &mut T,
-    ) -> io::Result<()> {
-        self.0.ifr_ifru.ifru_data = std::ptr::from_mut(answer).cast();
-        // SAFETY: the request and the structure that it points to live through the call; the structure is as large as
-        // its command wants (`EthtoolAnswer`).
+    /// Hands `words`, which begin with a command, to the kernel by `SIOCETHTOOL`.
+    ///
+    /// # Safety
+    /// They have room for all that the kernel writes for that command.
+    pub(crate) unsafe fn ask_ethtool(&mut self, socket: BorrowedFd<'_>, words: &mut [u32]) -> io::Result<()> {
+        self.0.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        // SAFETY: the request and the words that it points to live through the call. The words are as many as the
+        // command wants: the caller's.
         check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut self.0) }).map(drop)
     }
 

@@ -59,15 +59,7 @@ const fn redirect(map: i32) -> [Instruction; 6] {
     ]
 }
 
-/// The first members of `union bpf_attr`, for each command. The kernel takes the others as 0.
-#[repr(C)]
-struct MapCreate {
-    map_type: u32,
-    key_bytes: u32,
-    value_bytes: u32,
-    entries: u32,
-}
-
+/// The first members of `union bpf_attr`, for a command; for others they are words. The kernel takes the rest as 0.
 #[repr(C)]
 struct MapUpdate {
     map: u32,
@@ -93,16 +85,7 @@ struct ProgramLoad {
     expected_attach_type: u32,
 }
 
-#[repr(C)]
-struct LinkCreate {
-    program: u32,
-    interface: u32,
-    attach_type: u32,
-    flags: u32,
-}
-
-const _: () = assert!(size_of::<MapCreate>() == 16 && size_of::<MapUpdate>() == 32);
-const _: () = assert!(size_of::<ProgramLoad>() == 72 && size_of::<LinkCreate>() == 16);
+const _: () = assert!(size_of::<MapUpdate>() == 32 && size_of::<ProgramLoad>() == 72);
 
 /// The place where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,8 +116,8 @@ impl Redirect {
     /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN` in the first user namespace.
     pub fn load(queue_max: u32) -> io::Result<Self> {
         let entries = queue_max.saturating_add(1);
-        let create = MapCreate { map_type: BPF_MAP_TYPE_XSKMAP, key_bytes: 4, value_bytes: 4, entries };
-        let map = descriptor(BPF_MAP_CREATE, &create)?;
+        // The kind of map, the bytes of a key and of a value, and the number of entries.
+        let map = descriptor(BPF_MAP_CREATE, &[BPF_MAP_TYPE_XSKMAP, 4, 4, entries])?;
         let instructions = redirect(map.as_raw_fd());
         // Linux before 5.18 refuses the flag.
         let program = load(&instructions, BPF_F_XDP_HAS_FRAGS).or_else(|_| load(&instructions, 0))?;
@@ -151,8 +134,8 @@ impl Redirect {
             Hook::Generic => XDP_FLAGS_SKB_MODE,
         };
         let (program, interface) = (self.program.as_raw_fd() as u32, index as u32);
-        let link = LinkCreate { program, interface, attach_type: BPF_XDP, flags };
-        Ok(Attached { _link: descriptor(BPF_LINK_CREATE, &link)? })
+        let link = descriptor(BPF_LINK_CREATE, &[program, interface, BPF_XDP, flags])?;
+        Ok(Attached { _link: link })
     }
 
     /// Directs the frames of queue `queue` to `socket`, which is bound.
