@@ -68,8 +68,8 @@ pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Duplex>, 
     let session = Session::open(&endpoint, endpoint.connect_soon()?, None)?;
     Ok(match options.napi {
         Napi::On { anywhere } => cleaned(endpoint, session, cleaning::Napi::new(anywhere)),
-        Napi::Off => cleaned(endpoint, session, cleaning::AtTransmit::default()),
-        Napi::Timer => cleaned(endpoint, session, cleaning::Ticking::new(HostClock)),
+        Napi::Off => cleaned(endpoint, session, cleaning::AtTransmit::<()>::default()),
+        Napi::Timer => cleaned(endpoint, session, cleaning::AtTransmit::ticking(HostClock)),
     })
 }
 

@@ -19,14 +19,6 @@ pub(super) struct Receiving {
     first: usize,
 }
 
-/// Outcome of a turn at one virtqueue.
-enum Ended {
-    /// The virtqueue is empty, or the budget is used up.
-    Empty,
-    /// There is no memory.
-    NoMemory,
-}
-
 impl Receiving {
     pub(super) fn receive(
         &mut self, link: &Link, cache: &mut Cache, to: &mut Batch, budget: usize,
@@ -39,7 +31,7 @@ impl Receiving {
                 break;
             }
             let pair = (self.first + turn) % pairs;
-            if let Ended::NoMemory = self.turn(link, pair, cache, to, left)? {
+            if !self.turn(link, pair, cache, to, left)? {
                 break;
             }
         }
@@ -47,16 +39,16 @@ impl Receiving {
         Ok(to.len() - before)
     }
 
-    /// Receives up to `budget` frames of one pair.
+    /// Receives up to `budget` frames of one pair. Returns false without memory.
     fn turn(
         &mut self, link: &Link, pair: usize, cache: &mut Cache, to: &mut Batch, budget: usize,
-    ) -> Result<Ended, PoolError> {
+    ) -> Result<bool, PoolError> {
         let index = 2 * pair + 1;
-        let Some(mut vring) = link.vring(index) else { return Ok(Ended::Empty) };
+        let Some(mut vring) = link.vring(index) else { return Ok(true) };
         let is_on = vring.is_enabled;
-        let Some(Running { ring, memory, agreed, chains }) = vring.running() else { return Ok(Ended::Empty) };
+        let Some(Running { ring, memory, agreed, chains }) = vring.running() else { return Ok(true) };
         let agreed = is_on.then_some(*agreed);
-        let (ended, broken) =
+        let (has_memory, broken) =
             with_ring!(ring, ring => self.walk(ring, memory, agreed, chains, cache, to, budget));
         self.reader.settle(cache)?;
         let used = with_ring!(ring, ring => ring.publish() && ring.needs_notification());
@@ -71,16 +63,16 @@ impl Receiving {
             drop(vring);
             link.broken(index, &error);
         }
-        ended
+        has_memory
     }
 
-    /// Reads up to `budget` frames, or discards them if nothing was `agreed` upon. Returns the error of the
-    /// ring, if there is one.
+    /// Reads up to `budget` frames, or discards them if nothing was `agreed` upon. Returns false without memory, and the
+    /// error of the ring, if there is one.
     #[allow(clippy::too_many_arguments)]
     fn walk(
         &mut self, ring: &mut impl DeviceRing, memory: &Memory, agreed: Option<Agreed>, chains: &mut [Chain],
         cache: &mut Cache, to: &mut Batch, budget: usize,
-    ) -> (Result<Ended, PoolError>, Option<RingError>) {
+    ) -> (Result<bool, PoolError>, Option<RingError>) {
         let mut left = if agreed.is_some() { budget } else { DISCARDED_AT_A_TIME };
         let mut broken = None;
         while left > 0 && broken.is_none() {
@@ -100,10 +92,10 @@ impl Receiving {
             ring.put_all_used(&chains[..read]);
             if read < count {
                 chains[read..count].iter().rev().for_each(|chain| ring.undo_pop(chain.token()));
-                return (result.map(|()| Ended::NoMemory), broken);
+                return (result.map(|()| false), broken);
             }
         }
-        (Ok(Ended::Empty), broken)
+        (Ok(true), broken)
     }
 
     pub(super) fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {

@@ -23,13 +23,8 @@ impl fmt::Display for Layout {
     }
 }
 
-/// Size and alignment of one area.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    name: &'static str,
-    len_bytes: usize,
-    align_bytes: usize,
-}
+/// Names of the areas.
+const AREAS: [&str; 3] = ["descriptor area", "driver area", "device area"];
 
 impl Layout {
     pub(super) fn sizes(self) -> &'static str {
@@ -49,20 +44,13 @@ impl Layout {
         u16::try_from(size).ok().filter(|_| fits).ok_or(RingError::Size { layout: self, size })
     }
 
-    /// Returns the areas: section 2.7 has those of a split ring; sections 2.8.10 and 2.8.14 those of a packed
-    /// one.
-    fn parts(self, size: u16) -> [Part; 3] {
+    /// Returns the bytes and the alignment of each area: section 2.7 has those of a split ring; sections 2.8.10 and
+    /// 2.8.14 those of a packed one.
+    fn areas(self, size: u16) -> [(usize, usize); 3] {
         let size = usize::from(size);
-        let part = |name, len_bytes, align_bytes| Part { name, len_bytes, align_bytes };
         match self {
-            Layout::Split => [
-                part("descriptor area", 16 * size, 16),
-                part("driver area", 6 + 2 * size, 2),
-                part("device area", 6 + 8 * size, 4),
-            ],
-            Layout::Packed => {
-                [part("descriptor area", 16 * size, 16), part("driver area", 4, 4), part("device area", 4, 4)]
-            }
+            Layout::Split => [(16 * size, 16), (6 + 2 * size, 2), (6 + 8 * size, 4)],
+            Layout::Packed => [(16 * size, 16), (4, 4), (4, 4)],
         }
     }
 }
@@ -109,30 +97,30 @@ impl Place {
     fn of_areas<A: Copy>(
         layout: Layout, size: u16, starts: [A; 3], view: impl Fn(A, usize) -> Option<View>,
     ) -> Result<Self, RingError> {
-        let parts = layout.parts(size);
+        let areas = layout.areas(size);
         let find = |n: usize| {
-            let Part { name, len_bytes, align_bytes } = parts[n];
+            let (len_bytes, align_bytes) = areas[n];
             let found = view(starts[n], len_bytes).filter(|view| view.is_aligned(align_bytes));
-            found.ok_or(RingError::Place { area: name, align_bytes })
+            found.ok_or(RingError::Place { area: AREAS[n], align_bytes })
         };
         let (descriptors, driver, device) = (find(0)?, find(1)?, find(2)?);
-        let fault = RingError::Place { area: "descriptor area", align_bytes: Record::BYTES };
+        let fault = RingError::Place { area: AREAS[0], align_bytes: Record::BYTES };
         let descriptors = Table::new(descriptors).ok_or(fault)?;
         Ok(Self { layout, size, descriptors, driver, device })
     }
 
     /// Returns the starts of the areas of such a ring: descriptors, driver, device.
     pub fn offsets(layout: Layout, size: u16, at: usize) -> [usize; 3] {
-        let [first, second, _] = layout.parts(size);
+        let [(first_bytes, _), (second_bytes, _), _] = layout.areas(size);
         let at = at.next_multiple_of(APART_BYTES);
-        let driver = (at + first.len_bytes).next_multiple_of(APART_BYTES);
-        [at, driver, (driver + second.len_bytes).next_multiple_of(APART_BYTES)]
+        let driver = (at + first_bytes).next_multiple_of(APART_BYTES);
+        [at, driver, (driver + second_bytes).next_multiple_of(APART_BYTES)]
     }
 
     /// Returns the bytes of such a ring, from a multiple of 128 on.
     pub fn len_bytes(layout: Layout, size: u16) -> usize {
         let [.., last] = Self::offsets(layout, size, 0);
-        (last + layout.parts(size)[2].len_bytes).next_multiple_of(APART_BYTES)
+        (last + layout.areas(size)[2].0).next_multiple_of(APART_BYTES)
     }
 
     /// Returns the place if it has this layout.

@@ -4,7 +4,7 @@
 //! | | reaps | asks for notifications | senders are charged |
 //! |---|---|---|---|
 //! | [`AtTransmit`], `napi=off` | after the next transmit | while the queue is stopped, or a thread waits | until the queue has the frame |
-//! | [`Ticking`], `napi=timer`, until 2013 | likewise, and ten times a second | likewise | likewise |
+//! | [`AtTransmit`] with [`Ticks`], `napi=timer`, until 2013 | likewise, and ten times a second | likewise | likewise |
 //! | [`Napi`], `napi=on`, since 2017 | any poller on the processor that transmits | when three quarters of the frames inside have left | until the frame has left |
 //!
 //! Asking is delayed: the device notifies once three quarters of the frames inside have left
@@ -95,14 +95,54 @@ impl Cleaning for Napi {
     }
 }
 
-/// Reaps once after each transmit: frames that left later wait for the next.
+/// Reaps once after each transmit: frames that left later wait for the next, or for the timer `T`, if there is one.
 #[derive(Debug, Default)]
-pub(super) struct AtTransmit {
+pub(super) struct AtTransmit<T = ()> {
     has_transmitted: bool,
     is_waited_for: bool,
+    timer: T,
 }
 
-impl Cleaning for AtTransmit {
+/// A timer by which a queue is reaped; `()` is none.
+pub(super) trait Timer: Debug + Send + 'static {
+    /// Begins a new period.
+    fn restart(&mut self) {}
+
+    /// Returns the nanoseconds left of the period.
+    fn left_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Timer for () {}
+
+/// A timer that rings ten times a second.
+#[derive(Debug)]
+pub(super) struct Ticks<C> {
+    clock: C,
+    next_ns: u64,
+}
+
+const TICK_NS: u64 = 100_000_000;
+
+impl<C: Clock + 'static> Timer for Ticks<C> {
+    fn restart(&mut self) {
+        self.next_ns = self.clock.now_ns() + TICK_NS;
+    }
+
+    fn left_ns(&self) -> Option<u64> {
+        Some(self.next_ns.saturating_sub(self.clock.now_ns()))
+    }
+}
+
+impl<C: Clock + 'static> AtTransmit<Ticks<C>> {
+    pub(super) fn ticking(clock: C) -> Self {
+        let timer = Ticks { next_ns: clock.now_ns() + TICK_NS, clock };
+        Self { has_transmitted: false, is_waited_for: false, timer }
+    }
+}
+
+impl<T: Timer> Cleaning for AtTransmit<T> {
     const COMPLETIONS: CompletionMode = CompletionMode::Late;
 
     #[inline]
@@ -116,12 +156,13 @@ impl Cleaning for AtTransmit {
 
     #[inline]
     fn is_due(&mut self, is_full: bool) -> bool {
-        is_full || self.has_transmitted || self.is_waited_for
+        is_full || self.has_transmitted || self.is_waited_for || self.timer.left_ns() == Some(0)
     }
 
     #[inline]
     fn cleaned(&mut self) {
-        *self = Self::default();
+        (self.has_transmitted, self.is_waited_for) = (false, false);
+        self.timer.restart();
     }
 
     fn asks(&self, is_full: bool) -> bool {
@@ -129,57 +170,9 @@ impl Cleaning for AtTransmit {
     }
 
     fn told(&mut self) {}
-}
-
-/// Cleaning like [`AtTransmit`], and by a timer as well.
-#[derive(Debug)]
-pub(super) struct Ticking<C> {
-    otherwise: AtTransmit,
-    clock: C,
-    next_ns: u64,
-}
-
-/// Ten times a second.
-const TICK_NS: u64 = 100_000_000;
-
-impl<C: Clock> Ticking<C> {
-    pub(super) fn new(clock: C) -> Self {
-        let next_ns = clock.now_ns() + TICK_NS;
-        Self { otherwise: AtTransmit::default(), clock, next_ns }
-    }
-}
-
-impl<C: Clock + 'static> Cleaning for Ticking<C> {
-    const COMPLETIONS: CompletionMode = CompletionMode::Late;
-
-    #[inline]
-    fn transmitted(&mut self) {
-        self.otherwise.transmitted();
-    }
-
-    fn force_completion(&mut self) {
-        self.otherwise.force_completion();
-    }
-
-    #[inline]
-    fn is_due(&mut self, is_full: bool) -> bool {
-        self.otherwise.is_due(is_full) || self.clock.now_ns() >= self.next_ns
-    }
-
-    #[inline]
-    fn cleaned(&mut self) {
-        self.otherwise.cleaned();
-        self.next_ns = self.clock.now_ns() + TICK_NS;
-    }
-
-    fn asks(&self, is_full: bool) -> bool {
-        self.otherwise.asks(is_full)
-    }
-
-    fn told(&mut self) {}
 
     fn next_ns(&self) -> Option<u64> {
-        Some(self.next_ns.saturating_sub(self.clock.now_ns()))
+        self.timer.left_ns()
     }
 }
 
@@ -206,7 +199,7 @@ mod tests {
 
     #[test]
     fn off_cleans_once_after_each_transmit_and_asks_only_if_a_sender_would_be_stuck() {
-        let mut off = AtTransmit::default();
+        let mut off = AtTransmit::<()>::default();
         assert!(!off.is_due(false) && !off.asks(false));
         assert!(off.is_due(true) && off.asks(true), "it is stopped");
         off.told();
@@ -233,7 +226,7 @@ mod tests {
     #[test]
     fn the_timer_cleans_ten_times_a_second_as_well() {
         let hand = Hand::default();
-        let mut timer = Ticking::new(hand.clone());
+        let mut timer = AtTransmit::ticking(hand.clone());
         assert!(!timer.is_due(false));
         for round in 1..4 {
             hand.0.store(round * TICK_NS - 1, Relaxed);

@@ -65,11 +65,6 @@ impl PackedDevice {
         })
     }
 
-    /// Returns the position in a ring that an earlier device of this type left: see `resume.rs`.
-    pub fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {
-        super::resume::resume(place, base, options)
-    }
-
     /// Uses all of `chains` by one entry, which names the last (section 2.8.8): the lines of the others stay
     /// with the driver.
     #[inline(always)]

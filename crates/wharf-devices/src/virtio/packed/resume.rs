@@ -4,7 +4,7 @@
 //! left; the driver's memory was 0 to begin with (virtio 1.2, section 4.1.5.1.3). Goal: the right position,
 //! or none.
 
-use super::{Cursor, Event, TELL_AT, USED, turn, used};
+use super::{Cursor, Event, PackedDevice, TELL_AT, USED, turn, used};
 use crate::virtio::{Options, Place, SIZE_MAX};
 
 /// A position outside every ring but the longest.
@@ -37,15 +37,16 @@ impl Event {
     }
 }
 
-/// Returns the device's position for the announced `base`, which is believed unless it is the beginning: some
-/// drivers announce that after their device has gone and come back (QEMU 7.2). `None` if the ring does not
-/// show it.
-pub(super) fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {
-    if Cursor::of_bits(base as u16) != Cursor::START {
-        return Some(base);
+impl PackedDevice {
+    /// Returns the position for the announced `base`, which is believed unless it is the beginning: some drivers
+    /// announce that after their device has gone and come back (QEMU 7.2). `None` if the ring does not show it.
+    pub fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {
+        if Cursor::of_bits(base as u16) != Cursor::START {
+            return Some(base);
+        }
+        let cursor = if options.in_order { from_note(place) } else { from_flags(place) }?;
+        Some(u32::from(cursor.bits()) | u32::from(cursor.bits()) << 16)
     }
-    let cursor = if options.in_order { from_note(place) } else { from_flags(place) }?;
-    Some(u32::from(cursor.bits()) | u32::from(cursor.bits()) << 16)
 }
 
 /// The side that had a descriptor when that was written last.

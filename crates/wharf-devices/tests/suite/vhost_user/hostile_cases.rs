@@ -22,14 +22,11 @@ fn share(peer: &mut Peer, regions: &[[u64; 4]]) {
     peer.send(SET_MEM_TABLE, &table(regions), &fds);
 }
 
-/// Shares memory and sets up virtqueue 0 with this size and these places.
-fn queue(peer: &mut Peer, features: u64, size: u32, places: [u64; 3]) {
-    peer.negotiate(features);
-    assert!(peer.share());
+/// Sets up virtqueue 0 with this size and these places.
+pub fn set_up(peer: &mut Peer, size: u32, places: [u64; 3]) {
     peer.send(SET_VRING_NUM, &state(0, size), &[]);
     peer.send(SET_VRING_ADDR, &addresses(0, places[0], places[1], places[2]), &[]);
-    let kick = wharf_sys::event::EventFd::new().unwrap();
-    peer.send(SET_VRING_KICK, &words(&[0]), &[kick.as_fd().as_raw_fd()]);
+    peer.send(SET_VRING_KICK, &words(&[0]), &[event().as_fd().as_raw_fd()]);
 }
 
 pub const GOOD: [u64; 3] = [USER, USER + 0x2000, USER + 0x1000];
@@ -53,49 +50,53 @@ pub fn messages() -> Vec<Case> {
             header[8..].copy_from_slice(&u32::MAX.to_ne_bytes());
             peer.raw(&header, &[]);
         }),
-        ("a request that there is not", "message of request ", |peer| peer.send(999, &[], &[])),
-        ("request 0", "message of request ", |peer| peer.send(0, &[], &[])),
         ("another version", "message of request ", |peer| peer.raw(&message(GET_FEATURES, 3, &[]), &[])),
         ("a reply to nothing", "message of request ", |peer| {
             peer.raw(&message(SET_FEATURES, 5, &[0; 8]), &[])
-        }),
-        ("a body where there is none", "message of request ", |peer| peer.send(GET_FEATURES, &[0; 8], &[])),
-        ("no body where there is one", "message of request ", |peer| peer.send(SET_FEATURES, &[], &[])),
-        ("features that were not offered", "features 0x8000000000000000, which were not offered", |peer| {
-            peer.send(SET_FEATURES, &words(&[1 << 63]), &[]);
-        }),
-        (
-            "protocol features that were not offered",
-            "protocol features 0x200, which were not offered",
-            |peer| {
-                peer.send(SET_PROTOCOL_FEATURES, &words(&[1 << 9]), &[]);
-            },
-        ),
-        ("to enable what there is not before all else", "virtqueue 5: there are 2", |peer| {
-            peer.send(SET_VRING_ENABLE, &state(5, 1), &[]);
-        }),
-        ("to enable, and no word of what", "message of request 18: invalid message", |peer| {
-            peer.send(SET_VRING_ENABLE, &[], &[]);
-        }),
-        ("to enable, and half of it", "message of request 18: invalid message", |peer| {
-            peer.send(SET_VRING_ENABLE, &[0; 4], &[]);
-        }),
-        ("to enable, and more than that", "message of request 18: invalid message", |peer| {
-            peer.send(SET_VRING_ENABLE, &[0; 64], &[]);
-        }),
-        ("to half enable before anything else", "message of request 18", |peer| {
-            peer.send(SET_OWNER, &[], &[]);
-            peer.send(SET_PROTOCOL_FEATURES, &words(&[0]), &[]);
-            peer.send(SET_VRING_ENABLE, &state(0, 2), &[]);
-        }),
-        ("to enable too early what there is not", "virtqueue 7: there are 2", |peer| {
-            peer.send(SET_PROTOCOL_FEATURES, &words(&[0]), &[]);
-            peer.send(SET_VRING_ENABLE, &state(7, 1), &[]);
         }),
         ("to half enable", "message of request ", |peer| {
             peer.negotiate(0);
             peer.send(SET_VRING_ENABLE, &state(0, 2), &[]);
         }),
+    ]
+}
+
+/// A case of requests without files: its name, the words of the device's error, and the requests with their bodies.
+pub type RequestCase = (&'static str, &'static str, Vec<(u32, Vec<u8>)>);
+
+pub fn requests() -> Vec<RequestCase> {
+    let protocol = || (SET_PROTOCOL_FEATURES, words(&[0]));
+    let enable = |body: Vec<u8>| vec![(SET_VRING_ENABLE, body)];
+    let invalid = "message of request 18: invalid message";
+    vec![
+        ("a request that there is not", "message of request ", vec![(999, vec![])]),
+        ("request 0", "message of request ", vec![(0, vec![])]),
+        ("a body where there is none", "message of request ", vec![(GET_FEATURES, vec![0; 8])]),
+        ("no body where there is one", "message of request ", vec![(SET_FEATURES, vec![])]),
+        (
+            "features that were not offered",
+            "features 0x8000000000000000, which were not offered",
+            vec![(SET_FEATURES, words(&[1 << 63]))],
+        ),
+        (
+            "protocol features that were not offered",
+            "protocol features 0x200, which were not offered",
+            vec![(SET_PROTOCOL_FEATURES, words(&[1 << 9]))],
+        ),
+        ("to enable what there is not before all else", "virtqueue 5: there are 2", enable(state(5, 1))),
+        ("to enable, and no word of what", invalid, enable(vec![])),
+        ("to enable, and half of it", invalid, enable(vec![0; 4])),
+        ("to enable, and more than that", invalid, enable(vec![0; 64])),
+        (
+            "to half enable before anything else",
+            "message of request 18",
+            vec![(SET_OWNER, vec![]), protocol(), (SET_VRING_ENABLE, state(0, 2))],
+        ),
+        (
+            "to enable too early what there is not",
+            "virtqueue 7: there are 2",
+            vec![protocol(), (SET_VRING_ENABLE, state(7, 1))],
+        ),
     ]
 }
 
@@ -181,13 +182,51 @@ pub fn regions_of_memory() -> Vec<Case> {
     ]
 }
 
-pub fn queues() -> Vec<Case> {
+/// A case of a virtqueue that cannot be: its name, the words of the device's error, features, size and places.
+pub type QueueCase = (&'static str, &'static str, u64, u32, [u64; 3]);
+
+pub const QUEUES: [QueueCase; 9] = [
+    ("a size of 0", "virtqueue 0: it cannot have 0 descriptors", 0, 0, GOOD),
+    ("a size of 65536", "virtqueue 0: it cannot have 65536 descriptors", 0, 65536, GOOD),
+    ("a split ring of 100", "a split ring cannot have 100 descriptors", 0, 100, GOOD),
+    (
+        "descriptors outside",
+        "its descriptor area does not lie within",
+        0,
+        256,
+        [USER + MEMORY - 4080, GOOD[1], GOOD[2]],
+    ),
+    (
+        "an available ring outside",
+        "its driver area does not lie within",
+        0,
+        256,
+        [GOOD[0], GOOD[1], USER + MEMORY - 516],
+    ),
+    ("a used ring outside", "its device area does not lie within", 0, 256, [GOOD[0], USER - 4, GOOD[2]]),
+    ("descriptors not aligned", "message of request ", 0, 256, [USER + 8, GOOD[1], GOOD[2]]),
+    (
+        "rings at the end of all addresses",
+        "does not lie within",
+        0,
+        256,
+        [u64::MAX - 15, u64::MAX - 3, u64::MAX - 1],
+    ),
+    (
+        "a packed ring outside",
+        "its descriptor area does not lie within",
+        feature::PACKED,
+        32768,
+        [USER + MEMORY - 4096, GOOD[1], GOOD[2]],
+    ),
+];
+
+fn event() -> wharf_sys::event::EventFd {
+    wharf_sys::event::EventFd::new().unwrap()
+}
+
+pub fn messages_of_queues() -> Vec<Case> {
     vec![
-        ("a size of 0", "virtqueue 0: it cannot have 0 descriptors", |peer| queue(peer, 0, 0, GOOD)),
-        ("a size of 65536", "virtqueue 0: it cannot have 65536 descriptors", |peer| {
-            queue(peer, 0, 65536, GOOD)
-        }),
-        ("a split ring of 100", "a split ring cannot have 100 descriptors", |peer| queue(peer, 0, 100, GOOD)),
         ("a virtqueue that there is not", "virtqueue 2: there are 2", |peer| {
             peer.send(SET_VRING_NUM, &state(2, 16), &[]);
         }),
@@ -198,8 +237,7 @@ pub fn queues() -> Vec<Case> {
             peer.send(GET_VRING_BASE, &state(9, 0), &[]);
         }),
         ("a kick for a virtqueue that there is not", "virtqueue 255: there are 2", |peer| {
-            let kick = wharf_sys::event::EventFd::new().unwrap();
-            peer.send(SET_VRING_KICK, &words(&[255]), &[kick.as_fd().as_raw_fd()]);
+            peer.send(SET_VRING_KICK, &words(&[255]), &[event().as_fd().as_raw_fd()]);
         }),
         ("a kick that is a file", "virtqueue 0: kick: /dev/null is no eventfd", |peer| {
             let file = File::open("/dev/null").unwrap();
@@ -214,24 +252,6 @@ pub fn queues() -> Vec<Case> {
             let fd = peer.fd();
             peer.send(SET_VRING_KICK, &words(&[0]), &[fd, fd]);
         }),
-        ("descriptors outside", "its descriptor area does not lie within", |peer| {
-            queue(peer, 0, 256, [USER + MEMORY - 4080, GOOD[1], GOOD[2]]);
-        }),
-        ("an available ring outside", "its driver area does not lie within", |peer| {
-            queue(peer, 0, 256, [GOOD[0], GOOD[1], USER + MEMORY - 516]);
-        }),
-        ("a used ring outside", "its device area does not lie within", |peer| {
-            queue(peer, 0, 256, [GOOD[0], USER - 4, GOOD[2]]);
-        }),
-        ("descriptors not aligned", "message of request ", |peer| {
-            queue(peer, 0, 256, [USER + 8, GOOD[1], GOOD[2]])
-        }),
-        ("rings at the end of all addresses", "does not lie within", |peer| {
-            queue(peer, 0, 256, [u64::MAX - 15, u64::MAX - 3, u64::MAX - 1]);
-        }),
-        ("a packed ring outside", "its descriptor area does not lie within", |peer| {
-            queue(peer, feature::PACKED, 32768, [USER + MEMORY - 4096, GOOD[1], GOOD[2]]);
-        }),
         ("a log of pages", "migration with a log of pages is not supported", |peer| {
             let mut body = addresses(0, GOOD[0], GOOD[1], GOOD[2]);
             body[4] = 1;
@@ -241,10 +261,7 @@ pub fn queues() -> Vec<Case> {
             peer.negotiate(feature::PACKED);
             assert!(peer.share());
             peer.send(SET_VRING_BASE, &state(0, 0x8105), &[]);
-            peer.send(SET_VRING_NUM, &state(0, 256), &[]);
-            peer.send(SET_VRING_ADDR, &addresses(0, GOOD[0], GOOD[1], GOOD[2]), &[]);
-            let kick = wharf_sys::event::EventFd::new().unwrap();
-            peer.send(SET_VRING_KICK, &words(&[0]), &[kick.as_fd().as_raw_fd()]);
+            set_up(peer, 256, GOOD);
         }),
     ]
 }

@@ -8,3 +8,4 @@ mod hostile;
 mod hostile_cases;
 mod peer;
 mod rig;
+mod socket;

@@ -3,6 +3,7 @@
 
 mod hostile;
 mod in_order;
+mod memory;
 mod oracle;
 mod pair;
 mod pairs;
