@@ -11,6 +11,8 @@ mod receiving;
 mod sending;
 mod spec;
 
+#[doc(hidden)]
+pub use receiving::work;
 pub use receiving::{PacketReceiver, ReceiveOptions, SuperPackets};
 pub use sending::{PacketSender, SendOptions};
 

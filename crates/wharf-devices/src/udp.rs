@@ -16,14 +16,18 @@
 //! limit. A full socket buffer stops the device until the kernel reports that it is writable. The kernel does
 //! not report drops of a full qdisc.
 
-mod addressing;
-mod datagram;
-mod headers;
+#[doc(hidden)]
+pub mod addressing;
+#[doc(hidden)]
+pub mod datagram;
+#[doc(hidden)]
+pub mod headers;
 mod joining;
 mod plan;
 mod receiving;
 mod send_errors;
-mod sending;
+#[doc(hidden)]
+pub mod sending;
 mod spec;
 
 use crate::iface::KernelDrops;
@@ -234,7 +238,7 @@ impl TxDevice for Udp {
     }
 
     fn outstanding(&self) -> usize {
-        self.sending.book.len()
+        self.sending.outstanding()
     }
 }
 

@@ -10,7 +10,8 @@
 //! The interface is looked up in the network namespace of the thread that opens it.
 
 mod both;
-mod checksum;
+#[doc(hidden)]
+pub mod checksum;
 mod memory;
 mod receiving;
 mod sending;

@@ -1,7 +1,8 @@
 //! `PacketReceiver`: the receive side of a packet socket.
 
 mod pieces;
-mod work;
+#[doc(hidden)]
+pub mod work;
 
 use super::Opened;
 use crate::host::ExactClock;

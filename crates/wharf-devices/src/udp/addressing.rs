@@ -13,7 +13,7 @@ pub(super) type Place = (Option<SocketAddr>, Option<IpAddr>);
 
 /// The rule by which datagrams get their destination.
 #[derive(Debug)]
-pub(super) enum Addressing {
+pub enum Addressing {
     /// To the peer that the socket is connected to.
     Connected,
     /// To the frame's destination.
@@ -40,7 +40,7 @@ impl Addressing {
 
 /// Addressing by the frame's own headers.
 #[derive(Debug)]
-pub(super) struct ByFrame {
+pub struct ByFrame {
     is_ipv6: bool,
     /// Set if the socket has no address of its own: the frame's source counts, if it is one of this
     /// machine's.
@@ -51,7 +51,7 @@ pub(super) struct ByFrame {
 
 impl ByFrame {
     /// Makes the addressing for a socket bound to `local`.
-    pub(super) fn new(local: SocketAddr) -> Self {
+    pub fn new(local: SocketAddr) -> Self {
         let sources = Vec::with_capacity(SOURCES);
         Self { is_ipv6: local.is_ipv6(), is_wildcard: local.ip().is_unspecified(), sources, next: 0 }
     }

@@ -25,7 +25,7 @@ use wharf_sys::udp::{Message, Outgoing, UdpSocket, Writer};
 pub(super) const RING_FRAMES: usize = BATCH_FRAMES_MAX;
 
 /// The kernel, or a model of it.
-pub(super) trait Kernel {
+pub trait Kernel {
     /// Sends the messages. Returns the number taken, or the error at the first one.
     fn send(&mut self, messages: &mut Writer<'_, '_>) -> io::Result<usize>;
 }
@@ -38,7 +38,7 @@ impl Kernel for UdpSocket {
 }
 
 #[derive(Debug)]
-pub(super) struct Sending {
+pub struct Sending {
     region: Option<Arc<Region>>,
     outgoing: Outgoing,
     plan: Plan,
@@ -53,7 +53,7 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    pub(super) fn new(device: &str, addressing: Addressing, joins: bool) -> Self {
+    pub fn new(device: &str, addressing: Addressing, joins: bool) -> Self {
         Self {
             region: None,
             outgoing: Outgoing::new(FRAMES_MAX, PIECES_MAX, JOINED_BYTES),
@@ -67,20 +67,24 @@ impl Sending {
         }
     }
 
-    pub(super) fn attach(&mut self, region: Arc<Region>) {
+    pub fn attach(&mut self, region: Arc<Region>) {
         self.region = Some(region);
+    }
+
+    pub fn outstanding(&self) -> usize {
+        self.book.len()
     }
 
     /// Returns the number of frames that it can still take.
     #[inline]
     fn room(&self) -> usize {
-        RING_FRAMES.saturating_sub(self.book.len())
+        RING_FRAMES.saturating_sub(self.outstanding())
     }
 
     /// Sends frames from the front of `batch` while there is room. The call is the doorbell, so none is left
     /// out.
     #[inline]
-    pub(super) fn transmit(&mut self, kernel: &mut impl Kernel, batch: &mut Batch) -> Transmitted {
+    pub fn transmit(&mut self, kernel: &mut impl Kernel, batch: &mut Batch) -> Transmitted {
         let mut doorbell = false;
         loop {
             let count = batch.len().min(self.room());
@@ -170,13 +174,13 @@ impl Sending {
     }
 
     #[inline]
-    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    pub fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
         self.book.reap(budget, into);
         self.errors.take_error()
     }
 
     /// Works like [`Sending::transmit`], once closed.
-    pub(super) fn refuse(&mut self, batch: &mut Batch) -> Transmitted {
+    pub fn refuse(&mut self, batch: &mut Batch) -> Transmitted {
         self.fail_first(batch, usize::MAX, "closed");
         Transmitted::default()
     }
@@ -184,6 +188,3 @@ impl Sending {
 
 /// Marker: there is no room now.
 struct Wait;
-
-#[cfg(test)]
-mod tests;

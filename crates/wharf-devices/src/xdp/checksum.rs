@@ -53,7 +53,7 @@ fn sum_of(region: &Region, frame: &Frame, start: usize, len: usize) -> Option<u6
 
 /// Finishes the unfinished checksums of the frames of `batch` from number `from` on.
 #[inline]
-pub(super) fn finish_all(region: &Region, batch: &mut Batch, from: usize) {
+pub fn finish_all(region: &Region, batch: &mut Batch, from: usize) {
     let frames = batch.frames().get(from..).unwrap_or_default();
     // The first lines of the frames lie in the cache of the processor that received them. All are fetched at
     // once, since none of these loads waits for another.
@@ -121,6 +121,3 @@ fn finish_sctp(region: &Region, frame: &mut Frame, segment: &Segment) {
         checksum::complete_sctp(whole, segment.start, SCTP_OFFSET);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,7 +10,7 @@ use wharf_sys::packet::Received;
 
 /// Reason that a frame cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RxReject {
+pub enum RxReject {
     /// The frame was longer than its part in the ring.
     Truncated,
     /// The header before the frame does not fit it.
@@ -19,7 +19,7 @@ pub(super) enum RxReject {
 
 /// Returns true if a frame arrives as it lies in the ring.
 #[inline]
-pub(super) fn is_plain(frame: &Received<'_>) -> bool {
+pub fn is_plain(frame: &Received<'_>) -> bool {
     let header = VnetHeader::read(&frame.vnet_header);
     let is_whole = frame.wire_bytes as usize <= frame.bytes.len();
     is_whole && frame.vlan.is_none() && !header.needs_checksum && header.gso_kind == 0
@@ -27,7 +27,7 @@ pub(super) fn is_plain(frame: &Received<'_>) -> bool {
 
 /// The current frame, whole, and its treatment.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub struct Work {
     /// The frame with its VLAN tag back in place.
     packet: Vec<u8>,
     meta: Meta,
@@ -38,12 +38,12 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn is_pending(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         self.is_pending
     }
 
     /// Copies a frame and prepares it.
-    pub(super) fn load(&mut self, frame: &Received<'_>, super_packets: SuperPackets) -> Result<(), RxReject> {
+    pub fn load(&mut self, frame: &Received<'_>, super_packets: SuperPackets) -> Result<(), RxReject> {
         if frame.wire_bytes as usize > frame.bytes.len() {
             return Err(RxReject::Truncated);
         }
@@ -113,12 +113,12 @@ impl Work {
     }
 
     /// Returns the next frame to arrive.
-    pub(super) fn next(&self) -> (&[u8], Meta) {
+    pub fn next(&self) -> (&[u8], Meta) {
         (if self.cut.is_some() { &self.segment } else { &self.packet }, self.meta)
     }
 
     /// Moves on to the next segment.
-    pub(super) fn done(&mut self) {
+    pub fn done(&mut self) {
         match &mut self.cut {
             Some((pieces, at)) if *at + 1 < pieces.count() => {
                 *at += 1;
@@ -128,7 +128,3 @@ impl Work {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "work/tests.rs"]
-mod tests;

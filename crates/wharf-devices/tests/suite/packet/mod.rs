@@ -6,3 +6,4 @@ mod polling;
 mod receiving;
 mod segments;
 mod sending;
+mod work;

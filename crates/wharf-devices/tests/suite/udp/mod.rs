@@ -1,5 +1,7 @@
 //! `udp:HOST:PORT` against plain sockets, over loopback.
 
+mod datagrams;
+mod kernel;
 mod paths;
 mod receiving;
 mod rig;

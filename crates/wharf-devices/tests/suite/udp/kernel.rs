@@ -1,15 +1,14 @@
 //! Sending, with a kernel that refuses at any place.
 
-mod rig;
+mod model;
 
-use super::super::addressing::ByFrame;
-use super::super::headers::Headers;
-use super::super::send_errors::{EACCES, EHOSTUNREACH};
-use super::*;
-use crate::link::{EAGAIN, ECONNREFUSED, EIO, EMSGSIZE, ENOBUFS, EPERM};
+use model::{Model, Rig};
 use proptest::prelude::*;
-use rig::{Model, Rig};
+use wharf_core::device::Transmitted;
+use wharf_devices::udp::addressing::{Addressing, ByFrame};
+use wharf_devices::udp::headers::Headers;
 use wharf_packet::gso::GSO_UDP;
+use wharf_sys::errno::{EACCES, EAGAIN, ECONNREFUSED, EHOSTUNREACH, EINVAL, EIO, EMSGSIZE, ENOBUFS, EPERM};
 
 #[test]
 fn a_batch_of_one_length_is_one_message_and_one_call() {
@@ -53,7 +52,7 @@ fn frame_without_datagram_fails_in_its_turn() {
     rig.offer_bytes(&[0; 5]);
     rig.model.script.push_back((0, EAGAIN));
     assert_eq!(rig.transmit(), Transmitted { doorbell: false, stopped: true });
-    assert_eq!((rig.batch.len(), rig.sending.book.len()), (4, 0), "a frame waits for the frames in front");
+    assert_eq!((rig.batch.len(), rig.sending.outstanding()), (4, 0), "a frame waits for the frames in front");
     rig.send_all();
     assert_eq!((rig.payloads(), rig.reasons()), (vec![vec![1; 9], vec![2; 9]], vec!["not-udp"; 2]));
     assert_eq!(rig.model.messages, 1, "joined past it");
@@ -118,7 +117,7 @@ fn a_super_packet_goes_on_where_the_kernel_stopped() {
             rig.model.script.push_back((0, EAGAIN));
         }
         assert!(rig.transmit().stopped);
-        assert_eq!((rig.batch.len(), rig.sending.book.len(), rig.model.got.len()), (2, 0, sent));
+        assert_eq!((rig.batch.len(), rig.sending.outstanding(), rig.model.got.len()), (2, 0, sent));
     }
     // Refused from there on, it goes datagram by datagram.
     rig.model.never_joined = Some(EIO);
@@ -202,8 +201,7 @@ fn an_answer_that_stays_fails_the_frame_with_its_reason() {
 
 #[test]
 fn without_memory_or_closed_frames_fail() {
-    let mut rig = Rig::connected();
-    rig.sending.region = None;
+    let mut rig = Rig::unattached();
     rig.offer(&[1; 9]);
     rig.send_all();
     rig.offer(&[1; 9]);

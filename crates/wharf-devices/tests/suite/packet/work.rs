@@ -1,9 +1,13 @@
 //! Frames as the kernel might hand them over, and as it never should.
 
-use super::*;
 use proptest::prelude::*;
-use wharf_packet::checksum::{fold, sum};
+use wharf_devices::packet::SuperPackets;
+use wharf_devices::packet::work::{RxReject, Work, is_plain};
+use wharf_devices::vnet::VnetHeader;
+use wharf_mem::Meta;
+use wharf_packet::checksum::{self, fold, sum};
 use wharf_packet::gso::{GSO_TCPV4, GSO_UDP};
+use wharf_sys::packet::Received;
 
 fn received(bytes: &[u8], header: VnetHeader, vlan: Option<(u16, u16)>) -> Received<'_> {
     let (wire_bytes, vnet_header) = (bytes.len() as u32, header.bytes());

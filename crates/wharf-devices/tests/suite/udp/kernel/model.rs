@@ -1,9 +1,14 @@
 //! A modelled kernel that refuses at any place, and a device that sends to it.
 
-use super::super::super::headers::Headers;
-use super::super::*;
 use std::collections::VecDeque;
+use std::io;
+use wharf_core::device::{Completions, Transmitted};
 use wharf_core::pool::{Cache, PagePool};
+use wharf_devices::udp::addressing::Addressing;
+use wharf_devices::udp::headers::Headers;
+use wharf_devices::udp::sending::{Kernel, Sending};
+use wharf_mem::Batch;
+use wharf_sys::udp::{Message, Writer};
 
 /// A kernel that takes messages by a script, and segments joined ones.
 #[derive(Debug, Default)]
@@ -68,10 +73,19 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new(addressing: Addressing) -> Self {
+        let mut rig = Self::with(addressing);
+        rig.sending.attach(rig.pool.region().clone());
+        rig
+    }
+
+    pub(super) fn unattached() -> Self {
+        Self::with(Addressing::Connected)
+    }
+
+    fn with(addressing: Addressing) -> Self {
         let pool = PagePool::builder().frames(512).huge_pages(false).build().unwrap();
         let cache = pool.cache("test").unwrap();
-        let mut sending = Sending::new("udp:test:1", addressing, true);
-        sending.attach(pool.region().clone());
+        let sending = Sending::new("udp:test:1", addressing, true);
         let (batch, done) = (Batch::new(256), Completions::new(256));
         Self { pool, cache, sending, model: Model::default(), batch, done, failed: Vec::new(), completed: 0 }
     }
@@ -136,13 +150,13 @@ impl Rig {
     /// Transmits until all frames are gone; fails if that has no end.
     pub(super) fn send_all(&mut self) {
         for _ in 0..10_000 {
-            if self.batch.is_empty() && self.sending.book.len() == 0 {
+            if self.batch.is_empty() && self.sending.outstanding() == 0 {
                 break;
             }
             self.transmit();
             self.reap();
         }
-        assert_eq!((self.batch.len(), self.sending.book.len()), (0, 0), "stuck");
+        assert_eq!((self.batch.len(), self.sending.outstanding()), (0, 0), "stuck");
         assert_eq!(self.pool.audit().out(), 0);
     }
 
