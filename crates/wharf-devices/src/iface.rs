@@ -4,7 +4,8 @@ mod drops;
 mod timers;
 mod tx_book;
 
-pub(crate) use drops::{Drops, KernelDrops};
+pub use drops::Drops;
+pub(crate) use drops::KernelDrops;
 pub(crate) use timers::{LookTimer, StuckTimer};
 pub(crate) use tx_book::TxBook;
 

@@ -19,8 +19,10 @@
 
 #[doc(hidden)]
 pub mod host;
-mod iface;
-mod link;
+#[doc(hidden)]
+pub mod iface;
+#[doc(hidden)]
+pub mod link;
 pub mod null;
 /// Opens devices by specification.
 pub mod open {

@@ -2,7 +2,7 @@
 
 mod health;
 
-pub(crate) use health::{Health, State};
+pub use health::{Health, State};
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -32,13 +32,13 @@ pub(crate) const ETHERTYPE_AT: usize = 12;
 
 /// A usable interface.
 #[derive(Debug, Clone)]
-pub(crate) struct Link {
+pub struct Link {
     /// The device's name, for messages.
-    pub(crate) name: String,
-    pub(crate) interface_name: String,
-    pub(crate) interface: Interface,
+    pub name: String,
+    pub interface_name: String,
+    pub interface: Interface,
     /// Its state when it was looked up.
-    pub(crate) state: InterfaceState,
+    pub state: InterfaceState,
 }
 
 impl Link {

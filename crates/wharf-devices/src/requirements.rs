@@ -61,7 +61,12 @@ impl Machine {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let program =
             std::env::current_exe().map_or_else(|_| "wharf".into(), |path| path.display().to_string());
-        Self { capabilities: effective(&status), has_file: |path| Path::new(path).exists(), program }
+        Self::of(&status, |path| Path::new(path).exists(), program)
+    }
+
+    /// Makes one of the text of a process's `/proc/PID/status`, its files, and the path of its program.
+    pub fn of(status: &str, has_file: fn(&str) -> bool, program: String) -> Self {
+        Self { capabilities: effective(status), has_file, program }
     }
 
     /// Returns the requirements that `kind` lacks, as far as that shows without opening one.
@@ -107,61 +112,4 @@ impl Requirement {
 fn effective(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(line.trim(), 16).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::registry::Registry;
-
-    fn machine(capabilities: u64, has_tun: bool) -> Machine {
-        Machine {
-            capabilities: Some(capabilities),
-            has_file: if has_tun { |_| true } else { |_| false },
-            program: "/bin/wharf".into(),
-        }
-    }
-
-    fn lacking(name: &str, machine: &Machine) -> Vec<(String, String)> {
-        let registry = Registry::default();
-        let kind = registry.kinds().iter().find(|kind| kind.name == name).unwrap();
-        machine.lacking(kind).into_iter().map(|lack| (lack.what, lack.mend)).collect()
-    }
-
-    #[test]
-    fn a_lacking_requirement_is_named_with_its_remedy() {
-        let bare = machine(0, false);
-        let pair = |what: &str, mend: &str| (what.to_string(), mend.to_string());
-        assert_eq!(lacking("null", &bare), []);
-        assert_eq!(
-            lacking("packet", &bare),
-            [pair("no CAP_NET_RAW", "sudo setcap cap_net_raw+ep /bin/wharf")]
-        );
-        assert_eq!(
-            lacking("tap", &bare),
-            [
-                pair("no CAP_NET_ADMIN", "sudo setcap cap_net_admin+ep /bin/wharf"),
-                pair("no /dev/net/tun", "sudo modprobe tun")
-            ]
-        );
-        assert_eq!(
-            lacking("xdp", &machine(1 << 13, true)),
-            [pair(
-                "no CAP_NET_ADMIN, CAP_BPF",
-                "sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep /bin/wharf"
-            )]
-        );
-        assert_eq!(lacking("xdp", &machine(1 << 12 | 1 << 13 | 1 << 21, true)), []);
-        assert_eq!(lacking("tap", &machine(u64::MAX, true)), []);
-    }
-
-    #[test]
-    fn capabilities_are_read_from_the_status() {
-        assert_eq!(effective("Name:\tx\nCapEff:\t000001ffffffffff\nCapBnd:\t0\n"), Some(0x1ff_ffff_ffff));
-        for text in ["", "CapEff:\tzz", "CapPrm:\t1"] {
-            assert_eq!(effective(text), None);
-        }
-        let unknown = Machine { capabilities: None, has_file: |_| true, program: String::new() };
-        assert_eq!(lacking("packet", &unknown), [], "unknown requirements do not count as lacking");
-    }
 }

@@ -21,7 +21,8 @@
 //! receiver's whole pool would not hold it), `foreign-pool`, `not-attached`.
 
 mod link;
-mod rate;
+#[doc(hidden)]
+pub mod rate;
 mod receiving;
 mod sending;
 mod spec;

@@ -12,9 +12,12 @@
 mod both;
 #[doc(hidden)]
 pub mod checksum;
-mod memory;
-mod receiving;
-mod sending;
+#[doc(hidden)]
+pub mod memory;
+#[doc(hidden)]
+pub mod receiving;
+#[doc(hidden)]
+pub mod sending;
 mod spec;
 mod table;
 

@@ -2,7 +2,7 @@
 
 /// Drops that the device has counted, by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Drops(Vec<(&'static str, u64)>);
+pub struct Drops(Vec<(&'static str, u64)>);
 
 impl Drops {
     /// Counts one.
@@ -15,7 +15,7 @@ impl Drops {
     }
 
     /// Shows each reason and its count.
-    pub(crate) fn show(&self, see: &mut dyn FnMut(&'static str, u64)) {
+    pub fn show(&self, see: &mut dyn FnMut(&'static str, u64)) {
         self.0.iter().for_each(|&(reason, count)| see(reason, count));
     }
 }

@@ -7,7 +7,7 @@ use wharf_core::device::DeviceError;
 use wharf_sys::interface::Interface;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     Up,
     /// Switched off, or without carrier: frames fail until it is back.
     Down,
@@ -16,7 +16,7 @@ pub(crate) enum State {
 }
 
 #[derive(Debug)]
-pub(crate) struct Health {
+pub struct Health {
     device: String,
     interface_name: String,
     interface: Interface,
@@ -30,7 +30,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    pub(crate) fn new(link: Link) -> Self {
+    pub fn new(link: Link) -> Self {
         let (state, told_too_long, error, longest_bytes) = (State::Up, false, None, link.longest_bytes());
         let Link { name: device, interface_name, interface, .. } = link;
         Self { device, interface_name, interface, state, longest_bytes, told_too_long, error }
@@ -84,11 +84,11 @@ impl Health {
         (self.interface, self.interface_name) = (interface, name.into());
     }
 
-    pub(crate) fn come_back(&mut self) {
+    pub fn come_back(&mut self) {
         self.state = State::Up;
     }
 
-    pub(crate) fn change(&mut self, to: State, what: &str, source: io::Error) {
+    pub fn change(&mut self, to: State, what: &str, source: io::Error) {
         if self.state != to && self.state != State::Gone {
             self.state = to;
             self.error = Some(DeviceError::Lost { device: self.device.clone(), what: what.into(), source });

@@ -1,15 +1,14 @@
 //! `XdpBoth`: both sides of one queue, by one socket and one registration of the pool's memory.
 
-use super::XdpReceiver;
 use super::receiving::ReceiveOptions;
-use super::sending::{Made, Sending, Socket, info};
+use super::sending::Made;
+use super::{XdpReceiver, XdpSender};
 use std::sync::Arc;
 use wharf_core::delegate;
-use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo};
-use wharf_mem::{Batch, Frame, Region};
+use wharf_core::device::{Device, DeviceError, Notify, RxDevice, TxDevice};
+use wharf_mem::{Frame, Region};
 
-/// Sends and receives by one AF_XDP socket, as [`XdpSender`](super::XdpSender) and [`XdpReceiver`] do, on one
-/// queue.
+/// Sends and receives by one AF_XDP socket, as [`XdpSender`] and [`XdpReceiver`] do, on one queue.
 ///
 /// Received frames may be sent at once, by this device or by another one on the same pool: they stay where
 /// the kernel put them, and nothing is copied on the way. A quarter of the pool, 8192 frames at most, is
@@ -17,8 +16,7 @@ use wharf_mem::{Batch, Frame, Region};
 #[derive(Debug)]
 pub struct XdpBoth {
     receiver: XdpReceiver,
-    /// `None` until there is memory.
-    sending: Option<Sending<Socket>>,
+    sender: XdpSender,
 }
 
 impl XdpBoth {
@@ -27,7 +25,7 @@ impl XdpBoth {
     /// # Errors
     /// The errors of [`XdpReceiver::open`], and [`DeviceError::Io`] without carrier.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        XdpReceiver::open(interface, options).and_then(Self::new)
+        Self::new(XdpReceiver::open(interface, options)?, options)
     }
 
     /// Opens `count` queues of interface `interface`, from the one that `options` say on.
@@ -37,12 +35,13 @@ impl XdpBoth {
     pub fn open_queues(
         interface: &str, options: ReceiveOptions, count: u32,
     ) -> Result<Vec<Self>, DeviceError> {
-        XdpReceiver::open_queues(interface, options, count)?.into_iter().map(Self::new).collect()
+        let receivers = XdpReceiver::open_queues(interface, options, count)?.into_iter();
+        receivers.map(|receiver| Self::new(receiver, options)).collect()
     }
 
-    fn new(receiver: XdpReceiver) -> Result<Self, DeviceError> {
-        receiver.link().check_carrier()?;
-        Ok(Self { receiver: receiver.that_sends(), sending: None })
+    fn new(receiver: XdpReceiver, options: ReceiveOptions) -> Result<Self, DeviceError> {
+        let sender = XdpSender::over(receiver.link().clone(), options.common)?;
+        Ok(Self { receiver: receiver.that_sends(), sender })
     }
 }
 
@@ -57,51 +56,27 @@ impl Device for XdpBoth {
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         let (made, socket, how) = self.receiver.attach_with(&region, Made::new)?;
-        self.sending = Some(made.sending(socket, how, self.receiver.link(), region));
+        self.sender.sending = Some(made.sending(socket, how, self.receiver.link(), region));
         Ok(())
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        if let Some(sending) = &self.sending {
-            sending.visit(see);
-        }
+        self.sender.visit(see);
         self.receiver.visit(see);
     }
 
     /// Releases the queue before any frame is given back: neither half gives back a frame before the other is
     /// closed.
     fn close(&mut self) -> Result<(), DeviceError> {
-        if let Some(sending) = &mut self.sending {
-            sending.close();
-        }
+        self.sender.close()?;
         self.receiver.close()
     }
 }
 
+/// Memory posted for packets is not outstanding.
+#[deny(clippy::missing_trait_methods)]
 impl TxDevice for XdpBoth {
-    fn info(&self) -> TxInfo {
-        info(self.sending.as_ref().is_none_or(Sending::gathers))
-    }
-
-    #[inline]
-    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        self.sending.as_mut().map_or_else(Transmitted::default, |sending| sending.transmit(batch, more))
-    }
-
-    #[inline]
-    fn flush(&mut self) -> bool {
-        self.sending.as_mut().is_some_and(Sending::flush)
-    }
-
-    #[inline]
-    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        self.sending.as_mut().map_or(Ok(()), |sending| sending.reap(budget, into))
-    }
-
-    /// Returns the number of frames being sent, without the memory posted for packets.
-    fn outstanding(&self) -> usize {
-        self.sending.as_ref().map_or(0, Sending::held)
-    }
+    delegate!(sender: info, transmit, flush, reap, outstanding, next_completion_ns);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -29,8 +29,8 @@ pub(super) fn smallest() -> UmemShape {
 /// in the unused end of the buffer before. So a packet arrives where the frame's data should be, and a buffer
 /// ends where the frame ends, at the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) shape: UmemShape,
+pub struct Window {
+    pub shape: UmemShape,
     /// Bytes from the start of a buffer to its data.
     before: usize,
 }
@@ -38,10 +38,10 @@ pub(super) struct Window {
 /// Bytes of the smallest chunk that the kernel takes, and of the least room for a packet in one. Linux keeps
 /// 320 of them free if packets lie in several buffers, and wants 128 besides.
 const CHUNK_BYTES_MIN: u32 = 2048;
-pub(super) const ROOM_BYTES_MIN: u32 = 448;
+pub const ROOM_BYTES_MIN: u32 = 448;
 
 /// Makes the UMEM that [`Window`] describes; the region's frames have room for [`ROOM_BYTES_MIN`].
-pub(super) fn to_receive(region: &Region) -> Window {
+pub fn to_receive(region: &Region) -> Window {
     let room = region.data_bytes_max().min(PIECE_BYTES as u32 - PACKET_HEADROOM_BYTES);
     let chunk_bytes = (room + PACKET_HEADROOM_BYTES).max(CHUNK_BYTES_MIN);
     let before = chunk_bytes - room;
@@ -53,7 +53,7 @@ impl Window {
     /// Returns the start of the buffer for a frame whose data begin at `data`; `None` if that is before the
     /// region's first byte, or if the buffer would cross the end of a page that it must keep to.
     #[inline]
-    pub(super) fn begins_at(&self, data: usize, page_bytes: Option<usize>) -> Option<usize> {
+    pub fn begins_at(&self, data: usize, page_bytes: Option<usize>) -> Option<usize> {
         let at = data.checked_sub(self.before)?;
         let end = at + self.shape.chunk_bytes as usize - 1;
         page_bytes.is_none_or(|page| at / page == end / page).then_some(at)

@@ -1,7 +1,7 @@
 //! `XdpReceiver`: the receive side of an AF_XDP socket.
 
 mod program;
-mod rings;
+pub mod rings;
 
 use super::{Refusal, Step, ZERO_COPY, await_release, bind, fault, find, memory, registered};
 use crate::iface::{Drops, LookTimer};

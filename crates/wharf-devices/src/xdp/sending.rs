@@ -1,8 +1,8 @@
 //! `XdpSender`: the transmit side of an AF_XDP socket.
 
 mod doorbell;
-mod rings;
-mod tx;
+pub mod rings;
+pub mod tx;
 
 pub(super) use self::tx::Sending;
 
@@ -46,7 +46,7 @@ pub struct XdpSender {
     options: XdpOptions,
     mode: Option<&'static str>,
     /// `None` until there is memory.
-    sending: Option<Sending<Socket>>,
+    pub(super) sending: Option<Sending<Socket>>,
 }
 
 /// The socket, a second one to query its interface, and the mode.
@@ -88,17 +88,6 @@ impl Made {
     }
 }
 
-/// Returns the properties of a transmit side that gathers the buffers of a frame, or does not.
-pub(super) fn info(gathers: bool) -> TxInfo {
-    TxInfo {
-        ring_frames: Some(ENTRIES),
-        completions: CompletionMode::Real,
-        segments_max: if gathers { DESCRIPTORS_MAX as u16 } else { 1 },
-        segmentation: false,
-        checksum: true,
-    }
-}
-
 impl Kernel for Socket {
     fn kick(&self) -> io::Result<()> {
         self.socket.kick()
@@ -121,6 +110,11 @@ impl XdpSender {
     /// lacking; [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: XdpOptions) -> Result<Self, DeviceError> {
         let link = find(interface)?;
+        Self::over(link, options)
+    }
+
+    /// Makes the transmit side of `link`, which has a carrier.
+    pub(super) fn over(link: Link, options: XdpOptions) -> Result<Self, DeviceError> {
         link.check_carrier()?;
         Ok(Self { link, options, mode: None, sending: None })
     }
@@ -177,7 +171,14 @@ impl Device for XdpSender {
 
 impl TxDevice for XdpSender {
     fn info(&self) -> TxInfo {
-        info(self.sending.as_ref().is_none_or(Sending::gathers))
+        let gathers = self.sending.as_ref().is_none_or(Sending::gathers);
+        TxInfo {
+            ring_frames: Some(ENTRIES),
+            completions: CompletionMode::Real,
+            segments_max: if gathers { DESCRIPTORS_MAX as u16 } else { 1 },
+            segmentation: false,
+            checksum: true,
+        }
     }
 
     #[inline]
@@ -199,6 +200,3 @@ impl TxDevice for XdpSender {
         self.sending.as_ref().map_or(0, Sending::held)
     }
 }
-
-#[cfg(test)]
-mod tests;

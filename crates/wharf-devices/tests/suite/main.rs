@@ -7,6 +7,7 @@ mod net;
 mod packet;
 mod pcap;
 mod polling;
+mod requirements;
 mod supers;
 mod tap;
 mod udp;

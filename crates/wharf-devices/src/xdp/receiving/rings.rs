@@ -18,7 +18,7 @@ const ADDRESS_BITS: u32 = 48;
 const FILL_BULK: u32 = 64;
 
 #[derive(Debug)]
-pub(super) struct Rings {
+pub struct Rings {
     fill: Producer<u64>,
     receive: Consumer<Descriptor>,
     table: Table,
@@ -41,7 +41,7 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    pub(super) fn new(
+    pub fn new(
         fill: Producer<u64>, receive: Consumer<Descriptor>, region: Arc<Region>, window: Window,
         page_bytes: Option<usize>, fills_checksums: bool,
     ) -> Self {
@@ -73,7 +73,12 @@ impl Rings {
         self
     }
 
-    pub(super) fn drops(&self) -> &Drops {
+    /// Returns the number of frames posted for packets, and of those that the kernel can do nothing with.
+    pub fn held(&self) -> (u32, usize) {
+        (self.table.held(), self.aside.len())
+    }
+
+    pub fn drops(&self) -> &Drops {
         &self.drops
     }
 
@@ -89,7 +94,7 @@ impl Rings {
 
     /// Takes up to `budget` packets, for which `to` has room, and gives the kernel new memory.
     #[inline]
-    pub(super) fn receive(
+    pub fn receive(
         &mut self, cache: &mut Cache, to: &mut Batch, budget: usize, device: impl Fn() -> String,
     ) -> Result<usize, DeviceError> {
         let (before, mut fault) = (to.len(), None);
@@ -231,7 +236,7 @@ impl Rings {
     }
 
     /// Lets go of the rings; all frames inside.
-    pub(super) fn close(mut self) -> Vec<Frame> {
+    pub fn close(mut self) -> Vec<Frame> {
         let mut held = std::mem::take(&mut self.aside);
         held.extend(self.head.take());
         held.extend(std::iter::from_fn(|| self.passing.pop()));
@@ -243,7 +248,3 @@ impl Rings {
 fn wanted(fill: &Producer<u64>, region: &Region, quarters: u32, shared_by: u32) -> u32 {
     fill.entries().min(region.spec().frames / 4 * quarters / shared_by.max(1)).max(1)
 }
-
-#[cfg(test)]
-#[path = "rings/tests.rs"]
-mod tests;

@@ -12,7 +12,7 @@ use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer};
 pub(in super::super) const DESCRIPTORS_MAX: usize = 17;
 
 #[derive(Debug)]
-pub(super) struct Rings {
+pub struct Rings {
     transmit: Producer<Descriptor>,
     completion: Consumer<u64>,
     table: Table,
@@ -35,7 +35,7 @@ pub(super) enum TxReject {
 }
 
 impl Rings {
-    pub(super) fn new(
+    pub fn new(
         transmit: Producer<Descriptor>, completion: Consumer<u64>, region: Arc<Region>, multi_buffer: bool,
         completions: u32,
     ) -> Self {

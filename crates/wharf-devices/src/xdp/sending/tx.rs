@@ -12,7 +12,7 @@ use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
 
 /// The calls to the kernel.
-pub(in super::super) trait Kernel {
+pub trait Kernel {
     /// Lets the kernel look at the transmit ring.
     fn kick(&self) -> io::Result<()>;
     /// Looks at the state of the interface.
@@ -22,7 +22,7 @@ pub(in super::super) trait Kernel {
 }
 
 #[derive(Debug)]
-pub(in super::super) struct Sending<K> {
+pub struct Sending<K> {
     /// `None` once closed, or when the interface is gone.
     pub(super) open: Option<(K, Rings)>,
     pub(super) health: Health,
@@ -37,7 +37,7 @@ pub(in super::super) struct Sending<K> {
 }
 
 impl<K: Kernel> Sending<K> {
-    pub(super) fn new(kernel: K, rings: Rings, health: Health, region: Arc<Region>) -> Self {
+    pub fn new(kernel: K, rings: Rings, health: Health, region: Arc<Region>) -> Self {
         Self {
             open: Some((kernel, rings)),
             health,
@@ -50,13 +50,13 @@ impl<K: Kernel> Sending<K> {
         }
     }
 
-    pub(in super::super) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         let in_rings = self.open.as_ref().map_or(0, |(_, rings)| rings.held() as usize);
         in_rings + self.book.len()
     }
 
     /// Returns true if a frame may have several buffers.
-    pub(in super::super) fn gathers(&self) -> bool {
+    pub fn gathers(&self) -> bool {
         self.open.as_ref().is_none_or(|(_, rings)| rings.gathers())
     }
 
@@ -65,7 +65,7 @@ impl<K: Kernel> Sending<K> {
     }
 
     #[inline]
-    pub(in super::super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+    pub fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         self.post_usual(batch);
         let mut is_full = self.is_full();
         while !is_full && !batch.is_empty() {
@@ -127,7 +127,7 @@ impl<K: Kernel> Sending<K> {
     }
 
     #[inline]
-    pub(in super::super) fn flush(&mut self) -> bool {
+    pub fn flush(&mut self) -> bool {
         if !std::mem::take(&mut self.owes_doorbell) {
             return false;
         }
@@ -141,9 +141,7 @@ impl<K: Kernel> Sending<K> {
     }
 
     #[inline]
-    pub(in super::super) fn reap(
-        &mut self, budget: usize, into: &mut Completions,
-    ) -> Result<(), DeviceError> {
+    pub fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
         if let Some((kernel, rings)) = &self.open
             && (self.refused || (!kernel.takes_at_once() && rings.waiting() > 0 && rings.needs_wakeup()))
         {
@@ -165,7 +163,7 @@ impl<K: Kernel> Sending<K> {
         result.and_then(|()| self.health.take_error())
     }
 
-    pub(in super::super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+    pub fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         if let Some((_, rings)) = &self.open {
             rings.visit(see);
         }
@@ -173,7 +171,7 @@ impl<K: Kernel> Sending<K> {
     }
 
     /// Closes the socket: frames that have left are sent, all others failed.
-    pub(in super::super) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.let_go("closed");
     }
 

@@ -3,5 +3,6 @@
 mod ends;
 mod line;
 mod model;
+mod rate;
 mod rings;
 mod shapes;

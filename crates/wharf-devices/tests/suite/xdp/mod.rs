@@ -3,4 +3,5 @@
 mod checksum;
 mod endings;
 mod receiving;
+mod rings;
 mod sending;

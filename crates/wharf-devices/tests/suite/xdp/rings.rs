@@ -1,24 +1,24 @@
 //! The transmit side over rings in memory of our own, with a stand-in for the kernel at their other end.
 
 mod answers;
+mod arrivals;
 mod chains;
 mod kernel;
 
-use super::rings::Rings;
-use super::tx::Sending;
-use crate::link::{Health, Link};
 use kernel::Mock;
-use std::sync::Arc;
 use wharf_core::device::{Completions, DeviceError};
 use wharf_core::pool::{Cache, PagePool};
+use wharf_devices::link::{Health, Link};
+use wharf_devices::xdp::sending::rings::Rings;
+use wharf_devices::xdp::sending::tx::Sending;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::{Interface, InterfaceState};
 use wharf_sys::xdp::{Consumer, Descriptor, Producer, Shared};
 
 /// A device, its memory, and the frames that came back.
 struct Bench {
-    sending: Sending<Arc<Mock>>,
-    mock: Arc<Mock>,
+    sending: Sending<Mock>,
+    mock: Mock,
     pool: PagePool,
     cache: Cache,
     batch: Batch,
@@ -50,7 +50,7 @@ impl Bench {
         transmit.set_needs_wakeup(true);
         let pool = PagePool::builder().frames(256).frame_bytes(8192).huge_pages(false).build().unwrap();
         let region = pool.region().clone();
-        let mock = Arc::new(Mock::new(&transmit, &completion));
+        let mock = Mock::new(&transmit, &completion);
         let (producer, consumer) = (Producer::new(transmit), Consumer::new(completion));
         let rings = Rings::new(producer, consumer, region.clone(), true, completions);
         let sending = Sending::new(mock.clone(), rings, Health::new(link()), region);

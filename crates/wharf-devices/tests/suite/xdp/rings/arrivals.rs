@@ -1,9 +1,12 @@
 //! The receive side over rings in memory of our own; the test plays the kernel.
 
-use super::super::super::memory;
-use super::*;
-use wharf_core::pool::PagePool;
-use wharf_sys::xdp::Shared;
+use wharf_core::device::DeviceError;
+use wharf_core::pool::{Cache, PagePool};
+use wharf_devices::iface::Drops;
+use wharf_devices::xdp::memory::{self, Window};
+use wharf_devices::xdp::receiving::rings::Rings;
+use wharf_mem::Batch;
+use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer, Shared};
 
 struct Bench {
     rings: Rings,
@@ -178,7 +181,7 @@ fn an_empty_pool_waits_and_a_small_one_keeps_a_quarter() {
     let mut bench = Bench::new(16, 2048, 0);
     bench.receive().unwrap();
     // One frame's window would begin before the region.
-    assert_eq!((bench.rings.table.held(), bench.rings.aside.len()), (12, 1));
+    assert_eq!(bench.rings.held(), (12, 1));
     let mut out = Batch::new(16);
     while bench.cache.take(&mut out, 16, 60).is_ok_and(|count| count > 0) {}
     for round in 0..12 {
@@ -186,9 +189,9 @@ fn an_empty_pool_waits_and_a_small_one_keeps_a_quarter() {
         bench.arrive(address, 60 + round, 0);
         bench.rings.receive(&mut bench.cache, &mut out, 1, || "xdp:x".into()).unwrap();
     }
-    assert_eq!((bench.rings.table.held(), bench.next_filled()), (0, None));
+    assert_eq!((bench.rings.held().0, bench.next_filled()), (0, None));
     bench.cache.give(&mut out).unwrap();
     bench.receive().unwrap();
-    assert_eq!(bench.rings.table.held(), 12);
+    assert_eq!(bench.rings.held().0, 12);
     bench.assert_conserved();
 }

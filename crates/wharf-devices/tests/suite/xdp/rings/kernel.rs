@@ -2,11 +2,12 @@
 //!
 //! Above all: it says how far it is only when it has sent a frame, or when it looks for more.
 
-use super::super::tx::Kernel;
-use crate::link::{EAGAIN, EBUSY, Health, State};
 use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use wharf_devices::link::{Health, State};
+use wharf_devices::xdp::sending::tx::Kernel;
+use wharf_sys::errno::{EAGAIN, EBUSY, ENETDOWN, ENXIO};
 use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer, Shared};
 
 /// The fate of the next frame.
@@ -39,13 +40,13 @@ pub struct Inside {
     pub dropped: Vec<u64>,
 }
 
-#[derive(Debug)]
-pub struct Mock(Mutex<Inside>);
+#[derive(Debug, Clone)]
+pub struct Mock(Arc<Mutex<Inside>>);
 
 impl Mock {
     pub fn new(transmit: &Shared<Descriptor>, completion: &Shared<u64>) -> Self {
         let (transmit, completion) = (Consumer::new(transmit.clone()), Producer::new(completion.clone()));
-        Self(Mutex::new(Inside {
+        Self(Arc::new(Mutex::new(Inside {
             transmit,
             completion,
             cached: 0,
@@ -56,7 +57,7 @@ impl Mock {
             under_way: Vec::new(),
             taken: Vec::new(),
             dropped: Vec::new(),
-        }))
+        })))
     }
 
     pub fn with<R>(&self, change: impl FnOnce(&mut Inside) -> R) -> R {
@@ -140,14 +141,14 @@ impl Inside {
     }
 }
 
-impl Kernel for Arc<Mock> {
+impl Kernel for Mock {
     fn kick(&self) -> io::Result<()> {
         self.with(|inside| {
             inside.kicks += 1;
             match inside.state {
-                State::Gone => return Err(io::Error::from_raw_os_error(crate::link::ENXIO)),
+                State::Gone => return Err(io::Error::from_raw_os_error(ENXIO)),
                 State::Down if inside.events.is_empty() => {
-                    return Err(io::Error::from_raw_os_error(crate::link::ENETDOWN));
+                    return Err(io::Error::from_raw_os_error(ENETDOWN));
                 }
                 _ => {}
             }
@@ -164,7 +165,7 @@ impl Kernel for Arc<Mock> {
         let state = self.with(|inside| inside.state);
         match state {
             State::Up => health.come_back(),
-            _ => health.change(state, "as told", io::Error::from_raw_os_error(crate::link::ENETDOWN)),
+            _ => health.change(state, "as told", io::Error::from_raw_os_error(ENETDOWN)),
         }
     }
 
