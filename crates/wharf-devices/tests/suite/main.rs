@@ -2,6 +2,7 @@
 //!
 //! `packet`, `tap` and `xdp` want root; `./test interfaces` runs them.
 
+mod disciplines;
 mod host_wait;
 mod net;
 mod packet;

@@ -1,7 +1,9 @@
 //! `fq_codel`: the contract, RFC 8289 to the nanosecond, flows beside each other, limits.
 
+mod allocations;
 mod rfc8289;
 
+use allocations::counted;
 use proptest::prelude::*;
 use rfc8289::Rfc8289;
 use std::sync::Arc;
@@ -112,6 +114,8 @@ struct Ours {
     /// The flow of each packet.
     flow: fn(u64) -> u16,
     reasons: Vec<(&'static str, u64)>,
+    /// Allocations made in its calls.
+    allocations: u64,
 }
 
 impl Ours {
@@ -119,7 +123,9 @@ impl Ours {
         let pool = PagePool::builder().frames(8192).build().unwrap();
         let clock = Arc::new(ManualClock::default());
         let root = RootQdisc::new(Box::new(FqCodel::new(options)), pool.region(), clock.clone());
-        Self { root, clock, cache: pool.cache("test").unwrap(), flow, reasons: Vec::new() }
+        // A reason for each packet that is dropped.
+        let reasons = Vec::with_capacity(20_000);
+        Self { root, clock, cache: pool.cache("test").unwrap(), flow, reasons, allocations: 0 }
     }
 
     fn at(&mut self, now_ns: u64) {
@@ -146,21 +152,25 @@ impl Queue for Ours {
         let bytes = region.bytes_mut(&mut one.frames_mut()[0]).unwrap();
         write_packet(bytes, (self.flow)(number), arrival.ecn, number);
         one.refresh();
-        self.root.enqueue(&mut one);
-        if self.root.backpressure().full_bands() != 0 {
-            self.root.trim();
-        }
+        counted(&mut self.allocations, || {
+            self.root.enqueue(&mut one);
+            if self.root.backpressure().full_bands() != 0 {
+                self.root.trim();
+            }
+        });
         assert!(one.is_empty());
     }
 
     fn dequeue(&mut self, now_ns: u64, events: &mut Vec<Event>) -> Option<u64> {
         self.at(now_ns);
         let mut to = Batch::new(1);
-        self.root.dequeue(&mut to, Limit::packets(1));
+        counted(&mut self.allocations, || self.root.dequeue(&mut to, Limit::packets(1)));
         let mut dropped = Batch::new(64);
         loop {
-            let reasons = &mut self.reasons;
-            if self.root.take_dropped(&mut dropped, |reason| reasons.push(reason)) == 0 {
+            let Self { root, reasons, allocations, .. } = self;
+            let taken =
+                counted(allocations, || root.take_dropped(&mut dropped, |reason| reasons.push(reason)));
+            if taken == 0 {
                 break;
             }
             events.extend(dropped.frames().iter().map(|frame| Event::Dropped(now_ns, self.number(frame).0)));
@@ -192,6 +202,20 @@ fn drops_and_marks_of_a_recorded_sequence_are_rfc_8289s() {
         let mut stats = Vec::new();
         ours.root.qdisc().stats(&mut |name, value| stats.push((name, value)));
         assert!(stats.contains(&("marked", marks)) && stats.contains(&("codel_drops", drops)), "{stats:?}");
+    }
+}
+
+#[test]
+fn nothing_is_allocated_after_the_start() {
+    let arrivals = recorded();
+    let limits = [(WhenFull::Wait, 10_240), (WhenFull::DropHead, 50)];
+    for (when_full, limit_packets) in limits {
+        let options = FqCodelOptions { when_full, limit_packets, ..FqCodelOptions::default() };
+        let mut ours = Ours::new(options, |number| (number % 20) as u16);
+        // As many packets come at a time as a lane holds, at most.
+        ours.root.reserve(64);
+        assert_eq!(run(&mut ours, &arrivals, 10_000_000).len(), arrivals.len());
+        assert!(ours.reasons.len() > 30 && ours.allocations == 0, "{} allocations", ours.allocations);
     }
 }
 

@@ -1,0 +1,66 @@
+//! `fq_codel` behind a rate over interfaces of the kernel's: every packet is sent or dropped by reason.
+
+use crate::net::{with_net, with_pair};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use wharf_core::qdisc::contract::write_packet;
+use wharf_core::qdisc::{CODEL, FqCodel, FqCodelOptions, Rate, Tbf};
+use wharf_core::queue::TxQueue;
+use wharf_devices::host::{HostClock, HostPark};
+use wharf_devices::open::{Direction, open};
+use wharf_testkit::pool;
+
+/// Sends four flows for half a second, as fast as the discipline takes them.
+fn packets_are_sent_or_dropped_by_codel(spec: &str) {
+    let memory = pool(2048);
+    let device = open(spec, Direction::Send).unwrap().device;
+    let options = FqCodelOptions {
+        target_ns: 1_000_000,
+        interval_ns: 10_000_000,
+        limit_packets: 500,
+        ..FqCodelOptions::default()
+    };
+    let qdisc = Tbf::new(FqCodel::new(options), Rate::new(50_000_000));
+    let builder = TxQueue::builder_of(&memory, device, Arc::new(HostClock), Arc::new(HostPark)).unwrap();
+    let queue = builder.qdisc(Box::new(qdisc)).small_queues(None).build().unwrap();
+    let mut sender = queue.sender("test").unwrap();
+    let (poller, stop) = queue.poller();
+    let polling = thread::spawn(|| poller.run());
+    let (until, mut offered) = (Instant::now() + Duration::from_millis(500), 0);
+    while Instant::now() < until {
+        let mut packet = sender.packet(1514).unwrap();
+        write_packet(packet.bytes_mut(), offered as u16 % 4, 0, offered);
+        sender.send_packet(packet).unwrap();
+        offered += 1;
+    }
+    assert!(queue.drain(u64::MAX));
+    stop.stop();
+    polling.join().unwrap();
+    drop(sender);
+    let counters = queue.counters();
+    let [accepted, sent, failed] =
+        [&counters.accepted, &counters.sent, &counters.failed].map(|counter| counter.get());
+    assert_eq!((accepted, sent + failed), (offered, offered), "{spec}");
+    assert!(sent > 500 && failed > 10, "{spec}: {sent} sent, {failed} dropped");
+    assert_eq!(counters.failures(), [(CODEL, failed)], "{spec}");
+    assert_eq!(queue.shutdown(u64::MAX).out(), 0, "{spec}");
+}
+
+#[test]
+#[ignore = "wants root"]
+fn fq_codel_over_packet_accounts_for_each_packet() {
+    with_pair(|| packets_are_sent_or_dropped_by_codel("packet:va"));
+}
+
+#[test]
+#[ignore = "wants root"]
+fn fq_codel_over_xdp_accounts_for_each_packet() {
+    with_pair(|| packets_are_sent_or_dropped_by_codel("xdp:va"));
+}
+
+#[test]
+#[ignore = "wants root"]
+fn fq_codel_over_tap_accounts_for_each_packet() {
+    with_net(|| packets_are_sent_or_dropped_by_codel("tap:t0"));
+}
