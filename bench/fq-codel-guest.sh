@@ -10,7 +10,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . tests/rig.sh
-rounds=${1:-3} seconds=${2:-15}
+rounds=${1:-3} seconds=${2:-10}
 cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}
 tests/guest/image.sh "$cache" || die "no kernel for the guest"
 root=$out/root

@@ -22,7 +22,7 @@ use work::{Work, is_plain};
 /// Bytes of a block: room for the longest super-packet, and for a thousand short frames.
 const BLOCK_BYTES: u64 = 128 << 10;
 /// Time after which the kernel delivers a block that is not full: the shortest that it knows. Linux before 6.18
-/// counts it in ticks, so that a frame waits for up to 4 ms at 250 Hz.
+/// counts it in ticks, so that a frame waits for up to 8 ms at 250 Hz.
 const RETIRE_MS: u32 = 1;
 /// Time that frames may take out of the ring once the interface has gone.
 const LAST_FRAMES_NS: u64 = 10_000_000;
