@@ -9,7 +9,8 @@ use wharf_core::owner::Policy;
 use wharf_lab::models::linux_qdisc::{Costs, Queues, Setup, Traffic, run};
 use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
-use wharf_sim::nic::simple::{self, Simple};
+use wharf_sim::harness::Timing;
+use wharf_sim::nic::simple;
 
 const CPUS: usize = 64;
 const SECOND: Duration = Duration::from_secs(1);
@@ -51,10 +52,12 @@ fn setup() -> Setup {
         qdisc_packets: 1000,
         hold_ns: 1_000_000_000,
         costs: costs(),
-        jitter_permille: 100,
-        seed: 1,
-        settle_ns: 10_000_000,
-        measure_ns: SECOND.as_nanos() as u64,
+        time: Timing {
+            seed: 1,
+            jitter_permille: 100,
+            settle_ns: 10_000_000,
+            measure_ns: SECOND.as_nanos() as u64,
+        },
     }
 }
 
@@ -68,8 +71,7 @@ fn main() -> Result<(), wharf_sim::RunError> {
         written_back_together: false,
     };
     let began = Instant::now();
-    let outcome =
-        run(setup(), |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || true)?;
+    let outcome = run(setup(), nic, &mut || true)?;
     let (bits, took) = (outcome.bytes as f64 * 8.0, began.elapsed());
     println!(
         "{CPUS} processors, {:.1} Gbit/s of frames, {} packets and {} events in {:.1} s",

@@ -4,10 +4,28 @@
 mod chart;
 mod dots;
 mod page;
-mod section;
 
-pub use section::{Machine, Section};
 pub use wharf_plan::picture::ChartError;
+
+use crate::experiment::Report;
+
+/// A report, and its request.
+#[derive(Debug, Clone)]
+pub struct Section {
+    /// The report.
+    pub report: Report,
+    /// The experiment's one-line description.
+    pub what: &'static str,
+    /// The command line that makes it again.
+    pub command: String,
+}
+
+/// The machine that ran it.
+#[derive(Debug, Clone, Default)]
+pub struct Machine {
+    /// Names and values, in the order in which they are shown.
+    pub facts: Vec<(String, String)>,
+}
 
 /// A file of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use crate::RunError;
 use crate::nic::simple::Departed;
 
 /// The packets inside a model, by buffer, and the numbers of those that have left, by stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ConservationChecker {
     /// Stream and number of the packet in each buffer.
     inside: Vec<Option<(u32, u32)>>,
@@ -30,12 +30,9 @@ impl ConservationChecker {
             inside: vec![None; frames as usize],
             next_in: vec![0; streams],
             next_out: vec![0; streams],
-            wrong: None,
-            passed: 0,
             from_ns,
             to_ns,
-            packets_within: 0,
-            bytes_within: 0,
+            ..Self::default()
         }
     }
 

@@ -1,22 +1,42 @@
 //! The course of a simulation: it settles, is measured, and drains; then frames and packets are counted.
 
 use crate::RunError;
-use crate::engine::{self, Agenda, DRAIN_NS, VirtualClock, World};
+use crate::engine::{self, Agenda, DRAIN_NS, Random, VirtualClock, World};
+use serde::Deserialize;
 use std::sync::Arc;
 use wharf_core::pool::PagePool;
 
-/// A world that is measured.
-pub trait Model: World {
-    /// Sums of all that has happened up to some time.
-    type Totals;
-    /// Modelled time between two questions whether to go on.
-    const SLICE_NS: u64 = 20_000_000;
+/// Modelled time between two questions whether to go on.
+const SLICE_NS: u64 = 1_000_000;
 
-    /// Returns the sums up to `now_ns`.
-    fn totals(&self, now_ns: u64) -> Self::Totals;
+/// The chance and the times of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Timing {
+    /// Seed of the generator.
+    pub seed: u64,
+    /// Thousandths by which times of work vary, either way.
+    pub jitter_permille: u64,
+    /// Time before measuring.
+    pub settle_ns: u64,
+    /// Time measured.
+    pub measure_ns: u64,
+}
 
-    /// Sends nothing new from now on, so that the world drains.
-    fn end(&mut self);
+impl Timing {
+    /// Creates the generator of a run.
+    pub fn random(&self) -> Random {
+        Random::new(self.seed)
+    }
+
+    /// Returns the beginning and the end of the measured time.
+    pub fn window(&self) -> (u64, u64) {
+        (self.settle_ns, self.settle_ns + self.measure_ns)
+    }
+
+    /// True once the measured time is over: sources send nothing new, so that the world drains.
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        now_ns >= self.window().1
+    }
 }
 
 /// The result of [`settle_measure_drain`].
@@ -30,28 +50,27 @@ pub struct Course<T> {
     pub events: u64,
 }
 
-/// Runs `model` for `settle_ns`, measures it for `measure_ns`, and drains it. Asks `goes_on` after each
-/// slice.
+/// Runs `model` until `from_ns`, measures it until `to_ns`, and drains it; from `to_ns` on it sends nothing
+/// new. `totals` returns the sums up to a time. Asks `goes_on` after each slice.
 ///
 /// # Errors
 /// [`RunError::Interrupted`]: `goes_on` returned false.
-pub fn settle_measure_drain<M: Model>(
-    model: &mut M, agenda: &mut Agenda, clock: &VirtualClock, (settle_ns, measure_ns): (u64, u64),
-    goes_on: &mut dyn FnMut() -> bool,
-) -> Result<Course<M::Totals>, RunError> {
-    let (mut events, to_ns) = (0, settle_ns + measure_ns);
+pub fn settle_measure_drain<M: World, T>(
+    model: &mut M, agenda: &mut Agenda, clock: &VirtualClock, (from_ns, to_ns): (u64, u64),
+    totals: impl Fn(&M, u64) -> T, goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Course<T>, RunError> {
+    let mut events = 0;
     let mut advance = |model: &mut M, from_ns: u64, to_ns: u64| {
-        for slice_ns in (from_ns..to_ns).step_by(M::SLICE_NS as usize).skip(1).chain([to_ns]) {
+        for slice_ns in (from_ns..to_ns).step_by(SLICE_NS as usize).skip(1).chain([to_ns]) {
             events += engine::run(model, agenda, clock, slice_ns);
             if !goes_on() {
                 return Err(RunError::Interrupted);
             }
         }
-        Ok(model.totals(to_ns))
+        Ok(totals(model, to_ns))
     };
-    let before = advance(model, 0, settle_ns)?;
-    let after = advance(model, settle_ns, to_ns)?;
-    model.end();
+    let before = advance(model, 0, from_ns)?;
+    let after = advance(model, from_ns, to_ns)?;
     events += engine::run(model, agenda, clock, to_ns + DRAIN_NS);
     Ok(Course { before, after, events })
 }

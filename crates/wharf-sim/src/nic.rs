@@ -19,7 +19,6 @@ pub mod receive;
 pub mod ring;
 pub mod send;
 pub mod simple;
-mod test_bed;
 
 use wharf_core::device::{DeviceError, RxDevice, TxDevice};
 use wharf_core::pool::Cache;

@@ -21,11 +21,9 @@
 
 mod discipline;
 mod queue;
-mod return_rings;
 mod runner;
 mod sender;
 mod shared;
-mod spin;
 
 pub use discipline::{BusyLock, Discipline, LocklessList, RootLock};
 pub use queue::{LockedQueue, Setup};

@@ -2,6 +2,7 @@
 
 use super::{LabError, Parameters, Row, Series};
 use serde::Serialize;
+use wharf_sim::RunError;
 
 /// The world in which an experiment runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -70,6 +71,32 @@ impl Bench<'_> {
     /// Reports the current run. False if it must end. To be called several times a second.
     pub fn goes_on(&mut self, run: &str) -> bool {
         (self.say)(run)
+    }
+
+    /// Runs a model; `run` names it.
+    ///
+    /// # Errors
+    /// [`LabError::Run`]: the model found a rule broken, or the run must end.
+    pub(super) fn model<T>(
+        &mut self, run: &str, model: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, RunError>,
+    ) -> Result<T, LabError> {
+        model(&mut || self.goes_on(run)).map_err(|source| LabError::Run { run: run.into(), source })
+    }
+
+    /// Runs a model as often as the parameter `runs` says, with a setup for the seed of each run.
+    ///
+    /// # Errors
+    /// As of `setup` and of [`Bench::model`].
+    pub(super) fn runs<S, T>(
+        &mut self, label: &str, setup: impl Fn(u64) -> Result<S, LabError>,
+        model: impl Fn(S, &mut dyn FnMut() -> bool) -> Result<T, RunError>,
+    ) -> Result<Vec<T>, LabError> {
+        let runs = self.parameters.get("runs")?;
+        let one = |number: u64| {
+            let setup = setup(self.seed.wrapping_mul(1000).wrapping_add(number))?;
+            self.model(&format!("{label}, run {} of {runs}", number + 1), |goes_on| model(setup, goes_on))
+        };
+        (0..runs).map(one).collect()
     }
 }
 

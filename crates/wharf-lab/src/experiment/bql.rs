@@ -7,14 +7,6 @@
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
 use crate::models::bql_wire::{self, Outcome, Phase, Setup};
 
-const LIMIT_END: (&str, &str) = ("limit_at_end", "bytes");
-const INSIDE: (&str, &str) = ("in_nic_mean", "bytes");
-const P50: (&str, &str) = ("delay_p50", "ms");
-const P99: (&str, &str) = ("delay_p99", "ms");
-const MOST: (&str, &str) = ("delay_most", "ms");
-const USED: (&str, &str) = ("wire_used", "percent");
-const CHANGES: (&str, &str) = ("time_to_half_limit", "ms");
-
 /// Most points of a line in a picture.
 const POINTS_MAX: usize = 400;
 
@@ -31,8 +23,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
         let name = if limited { "bql=on" } else { "bql=off" };
         let setup = setup(bench.parameters, limited, bench.seed)?;
         let phases = setup.phases.clone();
-        let outcome = bql_wire::run(setup, &mut || bench.goes_on(name));
-        let outcome = outcome.map_err(|source| LabError::Run { run: name.into(), source })?;
+        let outcome = bench.model(name, |goes_on| bql_wire::run(setup, goes_on))?;
         bench.packets += outcome.packets_in_all;
         for (at, (phase, &(wire_ps, _))) in outcome.phases.iter().zip(&phases).enumerate() {
             let label = format!("{name}/{}:{}", at + 1, speed(wire_ps));
@@ -61,16 +52,16 @@ fn rows(label: &str, phase: &Phase, limited: bool) -> Vec<Row> {
     let samples = phase.samples.len().max(1) as u64;
     let inside = phase.samples.iter().map(|&(_, _, bytes)| bytes).sum::<u64>();
     let mut rows = vec![
-        row(INSIDE, inside * 1_000_000 / samples),
-        row(P50, at(500)),
-        row(P99, at(990)),
-        row(MOST, at(1000)),
-        row(USED, phase.used_ppm * 100),
+        row(("in_nic_mean", "bytes"), inside * 1_000_000 / samples),
+        row(("delay_p50", "ms"), at(500)),
+        row(("delay_p99", "ms"), at(990)),
+        row(("delay_most", "ms"), at(1000)),
+        row(("wire_used", "percent"), phase.used_ppm * 100),
     ];
     if limited {
         let end = phase.samples.last().map_or(0, |&(_, limit, _)| u64::from(limit));
-        rows.insert(0, row(LIMIT_END, end * 1_000_000));
-        rows.extend(time_to_half(phase, end).map(|ns| row(CHANGES, ns)));
+        rows.insert(0, row(("limit_at_end", "bytes"), end * 1_000_000));
+        rows.extend(time_to_half(phase, end).map(|ns| row(("time_to_half_limit", "ms"), ns)));
     }
     rows
 }

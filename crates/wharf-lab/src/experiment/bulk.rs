@@ -10,15 +10,9 @@ use crate::models::linux_qdisc::{self, Costs, Outcome, Queues, Setup, Traffic};
 use wharf_core::engine::{BULK_PACKETS_MAX, Batching};
 use wharf_core::owner::Policy;
 use wharf_sim::engine::lock::LockKind;
-use wharf_sim::nic::simple::{self, Simple};
+use wharf_sim::nic::simple;
 
-const MPPS: (&str, &str) = ("mpps", "Mpps");
-const PER_DOORBELL: (&str, &str) = ("packets_per_doorbell", "packets");
 const LOCK_SHARE: (&str, &str) = ("spinlock_share", "percent of busy time");
-const LOCK_SAVED: (&str, &str) = ("spinlock_share_saved", "percent of busy time");
-const SYSTEM: (&str, &str) = ("sys", "percent of all time");
-const SOFT: (&str, &str) = ("soft", "percent of all time");
-const IDLE: (&str, &str) = ("idle", "percent of all time");
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -121,12 +115,12 @@ fn capacity(bench: &mut Bench<'_>) -> Result<(), LabError> {
 }
 
 fn rate(label: &str, outcome: &Outcome, kind: RowKind) -> Row {
-    Row::new(label, MPPS, outcome.packets_per_s() as i64, kind)
+    Row::new(label, ("mpps", "Mpps"), outcome.packets_per_s() as i64, kind)
 }
 
 fn per_doorbell(label: &str, outcome: &Outcome) -> Row {
     let millionths = outcome.packets_per_doorbell_permille() as i64 * 1000;
-    Row::new(label, PER_DOORBELL, millionths, RowKind::Predicted)
+    Row::new(label, ("packets_per_doorbell", "packets"), millionths, RowKind::Predicted)
 }
 
 /// Runs full frames at wire rate. Adds the share of busy time in locks.
@@ -140,7 +134,8 @@ fn stream(bench: &mut Bench<'_>, senders: Senders, saved: &str) -> Result<(), La
     bench.rows.extend([
         row(&format!("{label}/bulk=off"), LOCK_SHARE, share(&off)),
         row(&format!("{label}/bulk=on"), LOCK_SHARE, share(&on)),
-        row(&label, LOCK_SAVED, share(&off) - share(&on)).beside(figure(&format!("bulk_dequeue.{saved}"))?),
+        row(&label, ("spinlock_share_saved", "percent of busy time"), share(&off) - share(&on))
+            .beside(figure(&format!("bulk_dequeue.{saved}"))?),
     ]);
     Ok(())
 }
@@ -156,9 +151,9 @@ fn processor_time(bench: &mut Bench<'_>) -> Result<(), LabError> {
         let outcome = one(bench, Case { senders, batching, ..TRAFGEN })?;
         let label = format!("{label}/bulk={}", name_of(batching));
         for (what, key, ns) in [
-            (SYSTEM, "sys_percent", outcome.system_ns),
-            (SOFT, "soft_percent", outcome.soft_ns),
-            (IDLE, "idle_percent", outcome.idle_ns()),
+            (("sys", "percent of all time"), "sys_percent", outcome.system_ns),
+            (("soft", "percent of all time"), "soft_percent", outcome.soft_ns),
+            (("idle", "percent of all time"), "idle_percent", outcome.idle_ns()),
         ] {
             let published = figure(&format!("bulk_dequeue.{table}.{key}"))?;
             bench.rows.push(Row::new(&label, what, outcome.ppm(ns) as i64 * 100, kind).beside(published));
@@ -178,11 +173,7 @@ fn one(bench: &mut Bench<'_>, case: Case) -> Result<Outcome, LabError> {
         nic.wire_ps_per_byte = 0;
     }
     let setup = setup(parameters, case, bench.seed)?;
-    let outcome =
-        linux_qdisc::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
-            bench.goes_on(&run)
-        });
-    let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
+    let outcome = bench.model(&run, |goes_on| linux_qdisc::run(setup, nic, goes_on))?;
     bench.packets += outcome.packets_in_all;
     Ok(outcome)
 }
@@ -214,10 +205,7 @@ fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabErr
         qdisc_packets: get("qdisc_packets")? as usize,
         hold_ns: get("bql_hold_ns")?,
         costs: costs(parameters)?,
-        jitter_permille: get("jitter_permille")?,
-        seed,
-        settle_ns: get("settle_ns")?,
-        measure_ns: get("measure_ns")?,
+        time: parameters.timing(seed)?,
     })
 }
 

@@ -43,13 +43,8 @@ use crate::models::linux_tcp_host::{self, Offload, Outcome, Setup};
 use std::cmp::Ordering;
 use wharf_sim::flows::tcp::{Rules, Truesize};
 
-const LEAST: (&str, &str) = ("delay_least", "ms");
-const MOST: (&str, &str) = ("delay_most", "ms");
-const MEAN: (&str, &str) = ("delay_mean", "ms");
 const SPREAD: (&str, &str) = ("delay_spread", "ms");
 const REQUEUES: (&str, &str) = ("requeues", "per second");
-const KPPS: (&str, &str) = ("rate", "kpps");
-const LIMIT: (&str, &str) = ("byte_limit_mean", "bytes");
 const PER_BULK: (&str, &str) = ("super_packets_per_bulk", "super-packets");
 
 /// The experiment.
@@ -185,16 +180,16 @@ fn rows(bench: &mut Bench<'_>, wire: Wire, off: &Runs, on: &Runs) -> Result<(), 
     let [least, most] = [published("no_bulk_delay_ms.0")?, published("no_bulk_delay_ms.1")?];
     let kind = if wire == Wire::Fast { bench.parameters.fit(&["round_trip_ns"]) } else { RowKind::Predicted };
     let mut rows = vec![
-        Row { kind, ..off.row(LEAST, off.least()) }.beside(least),
-        off.row(MOST, off.most()).beside(most),
+        Row { kind, ..off.row(("delay_least", "ms"), off.least()) }.beside(least),
+        off.row(("delay_most", "ms"), off.most()).beside(most),
         off.row(SPREAD, off.most() - off.least()).beside(((most - least) * 1e6).round() / 1e6),
-        on.row(MEAN, on.mean()).beside(published("bulk_delay_ms")?),
+        on.row(("delay_mean", "ms"), on.mean()).beside(published("bulk_delay_ms")?),
         smaller(on, off),
     ];
     if wire == Wire::Fast {
         let kpps = |runs: &Runs| runs.mean_of(|outcome| outcome.per_second(outcome.packets) * 1000);
         let published = figure("bulk_gso.rate_kpps")?;
-        rows.extend([off, on].map(|runs| runs.row(KPPS, kpps(runs)).beside(published)));
+        rows.extend([off, on].map(|runs| runs.row(("rate", "kpps"), kpps(runs)).beside(published)));
         let published = figure("bulk_gso.gso_requeues_per_s")?;
         rows.push(within_3(on.row(REQUEUES, on.requeues()).beside(published), published));
     } else {
@@ -202,7 +197,10 @@ fn rows(bench: &mut Bench<'_>, wire: Wire, off: &Runs, on: &Runs) -> Result<(), 
     }
     rows.push(off.row(REQUEUES, off.requeues()));
     for runs in [off, on] {
-        rows.extend([runs.row(LIMIT, runs.limit()), runs.row(PER_BULK, runs.per_bulk())]);
+        rows.extend([
+            runs.row(("byte_limit_mean", "bytes"), runs.limit()),
+            runs.row(PER_BULK, runs.per_bulk()),
+        ]);
     }
     bench.rows.extend(rows);
     bench.series.extend([off.series(), on.series()]);
@@ -229,17 +227,10 @@ fn within_3(row: Row, published: f64) -> Row {
 }
 
 fn one(bench: &mut Bench<'_>, case: Case) -> Result<Runs, LabError> {
-    let runs = bench.parameters.get("runs")?;
-    let mut outcomes = Vec::new();
-    for number in 0..runs {
-        let run = format!("{}, run {} of {runs}", case.label(), number + 1);
-        let setup = setup(bench.parameters, case, bench.seed.wrapping_mul(1000).wrapping_add(number))?;
-        let outcome = linux_tcp_host::run(setup, &mut || bench.goes_on(&run));
-        let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
-        bench.packets += outcome.packets_in_all;
-        outcomes.push(outcome);
-    }
-    Ok(Runs { case, outcomes, part_ns: bench.parameters.get("interval_ns")? })
+    let parameters = bench.parameters;
+    let outcomes = bench.runs(&case.label(), |seed| setup(parameters, case, seed), linux_tcp_host::run)?;
+    bench.packets += outcomes.iter().map(|outcome| outcome.packets_in_all).sum::<u64>();
+    Ok(Runs { case, outcomes, part_ns: parameters.get("interval_ns")? })
 }
 
 fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabError> {

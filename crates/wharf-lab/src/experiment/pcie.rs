@@ -17,14 +17,9 @@ use super::{Bench, Experiment, LabError, Row, World};
 use case::{Case, Descriptors, Inline, Work};
 use measurement::Measurement;
 
-const MPPS: (&str, &str) = ("mpps", "Mpps");
-const GBPS: (&str, &str) = ("gbps", "Gbit/s of frames");
 const TO_NIC: (&str, &str) = ("to_nic", "bytes on the bus per packet");
 const TO_HOST: (&str, &str) = ("to_host", "bytes on the bus per packet");
-const GAIN: (&str, &str) = ("gain", "percent");
 const BUSIER: (&str, &str) = ("busier_way", "percent of the bus");
-const TO_NIC_SHARE: (&str, &str) = ("to_nic_share", "percent of the bus");
-const TO_NIC_SHARE_SAVED: (&str, &str) = ("to_nic_share_saved", "percent of it");
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -149,7 +144,7 @@ fn mixed(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
         let ran = case.run(bench)?;
         rows.extend([
             ran.mpps(),
-            ran.row(GBPS, ran.bits_millionths()),
+            ran.row(("gbps", "Gbit/s of frames"), ran.bits_millionths()),
             ran.row(BUSIER, ran.busier_millionths()),
         ]);
     }
@@ -166,10 +161,13 @@ fn sockets(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let fitted = Row { kind: bench.parameters.fit(&["socket_clock_khz"]), ..before.mpps() };
     let circular = "nearly circular: its clock is fitted, and its cycles a packet are published";
     let whose = "of what link, and by which counter, is not published";
-    let share = |ran: &Measurement| ran.row(TO_NIC_SHARE, ran.to_nic_share_millionths());
+    let share =
+        |ran: &Measurement| ran.row(("to_nic_share", "percent of the bus"), ran.to_nic_share_millionths());
     let (was, is) = (before.to_nic_share_millionths(), after.to_nic_share_millionths());
-    let saved =
-        before.row(TO_NIC_SHARE_SAVED, 100_000_000 - measurement::ratio(is as u64, 100_000_000, was as u64));
+    let saved = before.row(
+        ("to_nic_share_saved", "percent of it"),
+        100_000_000 - measurement::ratio(is as u64, 100_000_000, was as u64),
+    );
     Ok(vec![
         fitted.beside(published("mpps.before")?),
         before.row(TO_NIC, before.to_nic_millionths()),

@@ -151,3 +151,20 @@ pub struct Series {
     /// Its points.
     pub points: Vec<(f64, f64)>,
 }
+
+/// Adds a point to the line of its chart: `(chart, line, x, y)`. The first point begins the line.
+pub(super) fn add_point(
+    all: &mut Vec<Series>, (chart, line, x, y): (String, String, &'static str, &'static str),
+    point: (f64, f64),
+) {
+    match all.iter_mut().find(|series| series.chart == chart && series.line == line) {
+        Some(series) => series.points.push(point),
+        None => all.push(Series { chart, line, x, y, points: vec![point] }),
+    }
+}
+
+/// Returns the median, of an even number the greater of the two in the middle; 0 of none.
+pub(super) fn median<T: PartialOrd + Copy + Default>(mut values: Vec<T>) -> T {
+    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}

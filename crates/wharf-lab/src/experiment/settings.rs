@@ -4,6 +4,7 @@ use super::{LabError, Parameters};
 use serde::de::value::MapDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
+use wharf_sim::harness::Timing;
 
 /// The numbers for one run: the parameters, and those that the run gives itself.
 ///
@@ -28,6 +29,14 @@ impl Parameters {
     /// As [`Settings::read`].
     pub fn read_into<T: DeserializeOwned>(&self) -> Result<T, LabError> {
         self.settings().read()
+    }
+
+    /// Reads the times of a model's run, whose generator has `seed`.
+    ///
+    /// # Errors
+    /// As of [`Settings::read`].
+    pub fn timing(&self, seed: u64) -> Result<Timing, LabError> {
+        self.settings().with("seed", seed).read()
     }
 }
 

@@ -14,12 +14,10 @@ use wharf_core::engine::{Sink, Source, TxEngine};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::Prio;
 use wharf_mem::{Batch, Frame};
-use wharf_sim::ConservationChecker;
-use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
-use wharf_sim::harness::{self, Model};
-use wharf_sim::nic::simple::{Costs, Simple, WIRE_OVERHEAD_BYTES};
-use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
+use wharf_sim::harness;
+use wharf_sim::nic::simple::{Costs, Departed, Driver, Simple, TxMemory, WIRE_OVERHEAD_BYTES};
+use wharf_sim::{ConservationChecker, RunError};
 
 const FRAME_BYTES: u32 = 2048;
 /// Packets handed over before other events are handled.
@@ -164,7 +162,6 @@ struct Path {
     phases: Vec<Phase>,
     /// The end of each phase.
     ends_ns: Vec<u64>,
-    ending: bool,
 }
 
 /// Runs a setup. Asks `goes_on` after each slice of time.
@@ -179,7 +176,7 @@ pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, R
     let mut agenda = Agenda::new(4);
     [CPU_SLOT, PROBE_SLOT, SAMPLE_SLOT].into_iter().for_each(|slot| agenda.set(slot, 0));
     let end_ns = path.ends_ns.last().copied().unwrap_or(0);
-    harness::settle_measure_drain(&mut path, &mut agenda, &clock, (0, end_ns), goes_on)?;
+    harness::settle_measure_drain(&mut path, &mut agenda, &clock, (0, end_ns), |_, _| (), goes_on)?;
     path.finish(&pool)
 }
 
@@ -213,7 +210,6 @@ impl Path {
             last_interrupt_ns: 0,
             phases: vec![Phase::default(); setup.phases.len()],
             ends_ns,
-            ending: false,
             setup,
         })
     }
@@ -266,7 +262,7 @@ impl Path {
         self.last_interrupt_ns = now_ns;
         self.nic.write_back(0, now_ns);
         while self.run.reap(&mut self.waiting).0 > 0 {}
-        if self.ending {
+        if self.phase_at(now_ns).is_none() {
             self.waiting.window = 0;
         }
         self.interrupt_due(agenda);
@@ -329,23 +325,13 @@ fn path(
     Ok(run)
 }
 
-impl Model for Path {
-    type Totals = ();
-
-    fn totals(&self, _: u64) {}
-
-    fn end(&mut self) {
-        self.ending = true;
-    }
-}
-
 impl World for Path {
     fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda) {
         match slot {
             CPU_SLOT => self.transmit(now_ns, agenda),
             INTERRUPT_SLOT => self.interrupt(now_ns, agenda),
-            PROBE_SLOT if !self.ending => self.probe(now_ns, agenda),
-            SAMPLE_SLOT if !self.ending => self.sample(now_ns, agenda),
+            PROBE_SLOT if self.phase_at(now_ns).is_some() => self.probe(now_ns, agenda),
+            SAMPLE_SLOT => self.sample(now_ns, agenda),
             _ => {}
         }
     }

@@ -9,13 +9,12 @@
 //! The decisions are the real ones: [`TxEngine`](wharf_core::engine::TxEngine), `Bql`, `Fifo` and
 //! [`Owner`](wharf_core::owner::Owner), one call to the device at a time. Modelled are the time of each step,
 //! and the waiting for locks: in `xmit` the way through the locks, in `softirq` completions and
-//! acknowledgements, in `process` the senders, in `processor` the choice of the next work.
+//! acknowledgements, in `process` the choice of a processor's next work, and the senders.
 
 mod costs;
 pub mod far;
 mod outcome;
 mod process;
-mod processor;
 mod queue;
 pub mod shared;
 mod softirq;
@@ -31,11 +30,10 @@ use state::{Processor, Stock, Stream};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use wharf_core::pool::PagePool;
-use wharf_sim::ConservationChecker;
-use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
 use wharf_sim::harness;
-use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
+use wharf_sim::nic::simple::{self, Departed, Driver, Simple, TxMemory};
+use wharf_sim::{ConservationChecker, RunError};
 
 /// Distance of frames in bytes: the kernel's half page, or a whole one for longer frames.
 const FRAME_BYTES: u32 = 2048;
@@ -44,14 +42,14 @@ const LARGE_FRAME_BYTES: u32 = 4096;
 const SMALL_BYTES_MAX: u32 = 1536;
 
 /// The modelled machine.
-struct Kernel<H> {
+struct Kernel {
     setup: Setup,
     processors: Vec<Processor>,
     /// The interrupts of processor n serve queue n.
     queues: Vec<TxQueue>,
     vectors: Vec<Vector>,
     streams: Vec<Stream>,
-    nic: H,
+    nic: Simple,
     stock: Stock,
     witness: ConservationChecker,
     departed: Vec<Departed>,
@@ -60,8 +58,6 @@ struct Kernel<H> {
     random: Random,
     /// Packets of each stream that completed in the reap under way.
     home: Vec<u32>,
-    /// Streams make no more packets, so that all can drain.
-    ending: bool,
 }
 
 /// An interrupt vector of one processor.
@@ -74,32 +70,31 @@ struct Vector {
     acks: VecDeque<(u64, usize, u32)>,
 }
 
-/// Runs a setup over the NIC that `hardware` makes of the queues' memories. Asks `goes_on` after each slice
-/// of time.
+/// Runs a setup over a NIC of these costs. Asks `goes_on` after each slice of time.
 ///
 /// # Errors
 /// [`RunError`]: a rule of the path was broken, there was too little memory, or `goes_on` returned false.
-pub fn run<H: Hardware>(
-    setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
-    goes_on: &mut dyn FnMut() -> bool,
-) -> Result<Outcome, RunError> {
+pub fn run(setup: Setup, nic: simple::Costs, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let frames = setup.frames();
     let apart_bytes = if setup.frame_bytes > SMALL_BYTES_MAX { LARGE_FRAME_BYTES } else { FRAME_BYTES };
     let pool = harness::pool(frames, apart_bytes, &clock)?;
     let memories: Vec<_> = (0..setup.queue_count()).map(|_| TxMemory::new(setup.ring_frames)).collect();
     let mut agenda = Agenda::new(2 * setup.cpus);
-    let mut kernel = Kernel::new(setup, &pool, &clock, &memories, hardware(memories.clone(), apart_bytes))?;
+    let nic = Simple::new(nic, memories.clone(), apart_bytes);
+    let mut kernel = Kernel::new(setup, &pool, &clock, &memories, nic)?;
     kernel.start(&mut agenda);
-    let window = (kernel.setup.settle_ns, kernel.setup.measure_ns);
-    let course = harness::settle_measure_drain(&mut kernel, &mut agenda, &clock, window, goes_on)?;
+    let window = kernel.setup.time.window();
+    let course =
+        harness::settle_measure_drain(&mut kernel, &mut agenda, &clock, window, Kernel::totals, goes_on)?;
     kernel.check(&pool)?;
     Ok(Outcome::between(&kernel.setup, &course, kernel.witness.packets()))
 }
 
-impl<H: Hardware> Kernel<H> {
+impl Kernel {
     fn new(
-        setup: Setup, pool: &PagePool, clock: &Arc<VirtualClock>, memories: &[Arc<Mutex<TxMemory>>], nic: H,
+        setup: Setup, pool: &PagePool, clock: &Arc<VirtualClock>, memories: &[Arc<Mutex<TxMemory>>],
+        nic: Simple,
     ) -> Result<Self, RunError> {
         let queues = memories.iter().map(|memory| {
             let driver = Driver::new(memory.clone());
@@ -108,21 +103,19 @@ impl<H: Hardware> Kernel<H> {
         let queues = queues.collect::<Result<Vec<_>, RunError>>()?;
         let processors = (0..setup.cpus).map(|cpu| Processor::new(cpu, &setup)).collect();
         let streams: Vec<_> = (0..setup.streams).map(|number| Stream::new(number, &setup)).collect();
-        let window = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
         Ok(Self {
             processors,
             queues,
             vectors: (0..setup.cpus).map(|_| Vector::default()).collect(),
             nic,
             stock: Stock::new(pool.cache("streams")?),
-            witness: ConservationChecker::new(setup.streams, pool.frames(), window),
+            witness: ConservationChecker::new(setup.streams, pool.frames(), setup.time.window()),
             departed: Vec::new(),
             far: setup.far.map(|costs| FarHost::new(costs, setup.cpus, setup.streams)),
-            random: Random::new(setup.seed),
+            random: setup.time.random(),
             home: vec![0; streams.len()],
             streams,
             setup,
-            ending: false,
         })
     }
 
@@ -140,7 +133,7 @@ impl<H: Hardware> Kernel<H> {
     }
 }
 
-impl<H: Hardware> World for Kernel<H> {
+impl World for Kernel {
     #[inline]
     fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda) {
         if slot < self.setup.cpus {

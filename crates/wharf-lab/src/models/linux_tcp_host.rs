@@ -12,14 +12,11 @@
 
 mod host;
 mod nic;
-mod outcome;
 mod poll;
-mod probes;
 mod setup;
 mod xmit;
 
-pub use outcome::{Outcome, Probe};
-pub use setup::{Costs, Offload, Setup};
+pub use setup::{Costs, Offload, Outcome, Probe, Setup};
 
 use host::Host;
 use std::sync::Arc;
@@ -36,7 +33,8 @@ pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, R
     let mut host = Host::new(setup, &clock)?;
     let mut agenda = Agenda::new(host::SLOTS);
     host.start(&mut agenda);
-    let window = (host.setup.settle_ns, host.setup.measure_ns);
-    let course = harness::settle_measure_drain(&mut host, &mut agenda, &clock, window, goes_on)?;
+    let window = host.setup.time.window();
+    let course =
+        harness::settle_measure_drain(&mut host, &mut agenda, &clock, window, Host::totals, goes_on)?;
     host.finish(course.before, course.after)
 }

@@ -5,26 +5,23 @@
 //! policy ([`PageCache`]) driven step by step. Modelled are the time of each step, and the waiting for the
 //! lock of a place. Only processors, windows and locks limit the rate.
 //!
-//! `processor` has the steps of a processor, `places` the locks, `outcome` the counts and checks.
+//! `processor` has the steps of a processor and the locks, `outcome` the counts and checks.
 
 mod kind;
 mod outcome;
-mod places;
 mod processor;
 
 pub use kind::{PolicyKind, UsePolicy};
 pub use outcome::Outcome;
 
 use crate::comparators::page_policy::{PageCache, Policy};
-use places::Places;
-use processor::Processor;
+use processor::{Places, Processor};
 use serde::Deserialize;
 use std::sync::Arc;
-use wharf_sim::ConservationChecker;
-use wharf_sim::RunError;
 use wharf_sim::engine::lock::LockCosts;
 use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
-use wharf_sim::harness;
+use wharf_sim::harness::{self, Timing};
+use wharf_sim::{ConservationChecker, RunError};
 
 /// Distance of frames in bytes; no data are written.
 const FRAME_BYTES: u32 = 128;
@@ -77,14 +74,8 @@ pub struct Setup {
     pub burst_packets: u32,
     /// Times of the steps.
     pub costs: Costs,
-    /// Thousandths by which the times of receiving and reading vary, either way.
-    pub jitter_permille: u64,
-    /// Seed of the generator.
-    pub seed: u64,
-    /// Time before measuring.
-    pub settle_ns: u64,
-    /// Time measured.
-    pub measure_ns: u64,
+    /// Seed and times; the times of receiving and reading vary.
+    pub time: Timing,
 }
 
 impl Setup {
@@ -125,8 +116,6 @@ struct Machine<C> {
     /// A page that was handed out twice.
     doubled: Option<u32>,
     random: Random,
-    /// True when channels receive no more, so that all is read.
-    ending: bool,
 }
 
 /// Runs a setup. Asks `goes_on` after each slice of time.
@@ -160,8 +149,15 @@ impl UsePolicy for Run<'_> {
         let mut machine = Machine::new(setup, policy)?;
         let mut agenda = Agenda::new(setup.cpus());
         (0..setup.channels).for_each(|cpu| agenda.set(cpu, machine.random.below(1000)));
-        let window = (setup.settle_ns, setup.measure_ns);
-        let course = harness::settle_measure_drain(&mut machine, &mut agenda, clock, window, goes_on)?;
+        let window = setup.time.window();
+        let course = harness::settle_measure_drain(
+            &mut machine,
+            &mut agenda,
+            clock,
+            window,
+            Machine::totals,
+            goes_on,
+        )?;
         machine.check()?;
         Ok(Outcome::between(setup, &course, machine.witness.packets()))
     }
@@ -176,15 +172,10 @@ impl<C: PageCache> Machine<C> {
             processors: (0..setup.cpus()).map(processor).collect::<Result<_, RunError>>()?,
             places: Places::new(setup.cpus(), setup.costs),
             inside: vec![0; setup.streams],
-            witness: ConservationChecker::new(
-                setup.streams,
-                frames,
-                (setup.settle_ns, setup.settle_ns + setup.measure_ns),
-            ),
+            witness: ConservationChecker::new(setup.streams, frames, setup.time.window()),
             out: vec![false; frames as usize],
             doubled: None,
-            random: Random::new(setup.seed),
-            ending: false,
+            random: setup.time.random(),
             setup: setup.clone(),
         })
     }

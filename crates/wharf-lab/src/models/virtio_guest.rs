@@ -22,14 +22,12 @@
 
 mod driver;
 mod machine;
-mod outcome;
 mod peer;
 mod ring;
 mod setup;
 mod vhost;
 
-pub use outcome::Outcome;
-pub use setup::{Costs, Release, Setup, Traffic};
+pub use setup::{Costs, Outcome, Release, Setup, Traffic};
 
 use machine::Machine;
 use wharf_sim::RunError;
@@ -42,10 +40,11 @@ use wharf_sim::harness;
 /// [`RunError`]: packets were lost or doubled, or `goes_on` returned false.
 pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = VirtualClock::default();
-    let window = (setup.settle_ns, setup.measure_ns);
+    let window = setup.time.window();
     let mut machine = Machine::new(setup);
     let mut agenda = Agenda::new(machine::SLOTS);
     machine.start(&mut agenda);
-    let course = harness::settle_measure_drain(&mut machine, &mut agenda, &clock, window, goes_on)?;
+    let course =
+        harness::settle_measure_drain(&mut machine, &mut agenda, &clock, window, Machine::totals, goes_on)?;
     machine.finish(course.before, course.after)
 }

@@ -9,19 +9,19 @@ mod setup;
 
 pub use setup::{Costs, Outcome, Setup};
 
-use std::sync::{Arc, Mutex};
+use super::linux_qdisc::shared::Counts;
+use std::sync::Arc;
 use wharf_core::owner::Action;
 use wharf_core::poller::Dedicated;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QdiscRun, TxQueue};
 use wharf_core::sender::Sender;
-use wharf_sim::ConservationChecker;
-use wharf_sim::RunError;
 use wharf_sim::engine::cache_line::CacheLine;
 use wharf_sim::engine::cpu::{Cpu, Mode};
 use wharf_sim::engine::{Agenda, Random, VirtualClock, VirtualPark, World};
-use wharf_sim::harness::{self, Model};
-use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
+use wharf_sim::harness;
+use wharf_sim::nic::simple::{self, Departed, Driver, Simple, TxMemory};
+use wharf_sim::{ConservationChecker, RunError};
 
 /// Distance of frames in bytes.
 const FRAME_BYTES: u32 = 2048;
@@ -48,19 +48,17 @@ struct Processor<'q> {
     bit: u64,
     run: Option<QdiscRun<'q>>,
     step: Step,
-    drained: u64,
-    for_others: u64,
-    owned_ns: u64,
+    done: Counts,
     /// Packets of the run under way.
     run_packets: u64,
 }
 
-struct Path<'q, H> {
+struct Path<'q> {
     setup: Setup,
     queue: &'q TxQueue,
     processors: Vec<Processor<'q>>,
     word: CacheLine,
-    hardware: H,
+    nic: Simple,
     witness: ConservationChecker,
     departed: Vec<Departed>,
     random: Random,
@@ -68,17 +66,14 @@ struct Path<'q, H> {
     server: Option<Dedicated<'q>>,
     longest_run: u64,
     entered: u64,
-    ending: bool,
     fault: Option<RunError>,
 }
 
-/// Runs a setup over the NIC that `hardware` makes of the queue's memory.
+/// Runs a setup over a NIC of these costs. Asks `goes_on` after each slice of time.
 ///
 /// # Errors
-/// [`RunError`]: a rule of the path was broken, or there was too little memory.
-pub fn run<H: Hardware>(
-    setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
-) -> Result<Outcome, RunError> {
+/// [`RunError`]: a rule of the path was broken, there was too little memory, or `goes_on` returned false.
+pub fn run(setup: Setup, nic: simple::Costs, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let pool = harness::pool(setup.pool_frames, FRAME_BYTES, &clock)?;
     let memory = TxMemory::new(setup.ring_frames);
@@ -88,50 +83,37 @@ pub fn run<H: Hardware>(
         .batching(setup.batching)
         .policy(setup.policy)
         .build()?;
-    let mut path = Path::new(setup, &queue, &pool, hardware(vec![memory], FRAME_BYTES))?;
+    let mut path = Path::new(setup, &queue, &pool, Simple::new(nic, vec![memory], FRAME_BYTES))?;
     let slots = path.setup.cpus + usize::from(path.setup.dedicated);
     let mut agenda = Agenda::new(slots);
     (0..slots).for_each(|cpu| agenda.set(cpu, path.random.below(2000)));
-    let window = (path.setup.settle_ns, path.setup.measure_ns);
-    let course = harness::settle_measure_drain(&mut path, &mut agenda, &clock, window, &mut || true)?;
-    path.finish(&pool, course.events)
+    let window = path.setup.time.window();
+    harness::settle_measure_drain(&mut path, &mut agenda, &clock, window, |_, _| (), goes_on)?;
+    path.finish(&pool)
 }
 
-impl<'q, H: Hardware> Path<'q, H> {
-    fn new(setup: Setup, queue: &'q TxQueue, pool: &PagePool, hardware: H) -> Result<Self, RunError> {
+impl<'q> Path<'q> {
+    fn new(setup: Setup, queue: &'q TxQueue, pool: &PagePool, nic: Simple) -> Result<Self, RunError> {
         let processor = |number: usize| -> Result<Processor<'q>, RunError> {
             let sender = queue.sender(&format!("cpu{number}"))?;
             let burst = sender.burst(setup.burst);
             let first_ns = setup.costs.tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
             let cpu = Cpu::new(setup.costs.tick, first_ns);
-            let (run, step, drained, for_others, owned_ns, run_packets) = (None, Step::Made, 0, 0, 0, 0);
-            Ok(Processor {
-                cpu,
-                sender,
-                burst,
-                bit: 0,
-                run,
-                step,
-                drained,
-                for_others,
-                owned_ns,
-                run_packets,
-            })
+            let (run, step, done, run_packets) = (None, Step::Made, Counts::default(), 0);
+            Ok(Processor { cpu, sender, burst, bit: 0, run, step, done, run_packets })
         };
-        let window = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
         Ok(Self {
             processors: (0..setup.cpus).map(processor).collect::<Result<_, _>>()?,
             word: CacheLine::new(setup.costs.word),
-            witness: ConservationChecker::new(setup.cpus, pool.frames(), window),
+            witness: ConservationChecker::new(setup.cpus, pool.frames(), setup.time.window()),
             departed: Vec::new(),
-            random: Random::new(setup.seed),
+            random: setup.time.random(),
             server: if setup.dedicated { Some(queue.dedicate()?) } else { None },
             longest_run: 0,
             entered: 0,
-            ending: false,
             fault: None,
             queue,
-            hardware,
+            nic,
             setup,
         })
     }
@@ -145,7 +127,7 @@ impl<'q, H: Hardware> Path<'q, H> {
 
     /// Makes the next burst, or the rest of the last one.
     fn make(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        if self.ending {
+        if self.setup.time.is_over(now_ns) {
             // The first processor stays until all has left.
             if self.queue.counters().sent.get() < self.entered {
                 self.work(at, now_ns, self.setup.costs.again_ns, Step::Again, agenda);
@@ -153,7 +135,7 @@ impl<'q, H: Hardware> Path<'q, H> {
             return;
         }
         let mean_ns = self.setup.costs.make_ns * self.setup.burst as u64;
-        let make_ns = self.random.around(mean_ns, self.setup.jitter_permille);
+        let make_ns = self.random.around(mean_ns, self.setup.time.jitter_permille);
         self.work(at, now_ns, make_ns, Step::Made, agenda);
     }
 
@@ -209,7 +191,7 @@ impl<'q, H: Hardware> Path<'q, H> {
             return self.stand_by(at, now_ns, agenda);
         }
         if action == Action::Reap {
-            self.hardware.write_back(0, now_ns);
+            self.nic.write_back(0, now_ns);
         }
         let counters = self.queue.counters();
         let count = || [counters.packets.get(), counters.sent.get(), counters.doorbells.get()];
@@ -222,8 +204,8 @@ impl<'q, H: Hardware> Path<'q, H> {
             work_ns += self.word.write(at, now_ns) - now_ns;
         }
         let processor = &mut self.processors[at];
-        processor.drained += packets;
-        processor.owned_ns += work_ns;
+        processor.done.drained += packets;
+        processor.done.dequeue_ns += work_ns;
         processor.run_packets += packets;
         if !goes_on {
             processor.run = None;
@@ -247,7 +229,7 @@ impl<'q, H: Hardware> Path<'q, H> {
     /// Does one round of the dedicated owner.
     fn serve(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let Some(server) = &mut self.server else { return };
-        self.hardware.write_back(0, now_ns);
+        self.nic.write_back(0, now_ns);
         let counters = self.queue.counters();
         let (sent, rung) = (counters.sent.get(), counters.doorbells.get());
         let packets = u64::from(server.poll());
@@ -256,7 +238,7 @@ impl<'q, H: Hardware> Path<'q, H> {
         let costs = &self.setup.costs;
         let packet_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
         let work_ns = packet_ns + rung * costs.doorbell_drain_ns;
-        if self.ending && self.queue.counters().sent.get() == self.entered {
+        if self.setup.time.is_over(now_ns) && self.queue.counters().sent.get() == self.entered {
             self.server = None;
             return;
         }
@@ -265,31 +247,28 @@ impl<'q, H: Hardware> Path<'q, H> {
 
     /// Sends the frames of a doorbell, rung by processor `at`.
     fn depart(&mut self, at: usize, now_ns: u64) {
-        self.hardware.doorbell(0, now_ns, &mut self.departed);
+        self.nic.doorbell(0, now_ns, &mut self.departed);
         for frame in self.departed.drain(..) {
             let stream = self.witness.leaves(&frame);
             if let Some(processor) = self.processors.get_mut(at) {
-                processor.for_others += u64::from(stream != Some(at));
+                processor.done.for_others += u64::from(stream != Some(at));
             }
         }
     }
 
     fn ring(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         self.depart(at, now_ns);
-        self.processors[at].owned_ns += self.setup.costs.doorbell_drain_ns;
+        self.processors[at].done.dequeue_ns += self.setup.costs.doorbell_drain_ns;
         self.work(at, now_ns, self.setup.costs.doorbell_drain_ns, Step::Owned, agenda);
     }
 
     /// Checks conservation, order and the ledger after draining.
-    fn finish(self, pool: &PagePool, events: u64) -> Result<Outcome, RunError> {
+    fn finish(self, pool: &PagePool) -> Result<Outcome, RunError> {
         let Self { processors, queue, witness, setup, fault, longest_run, server, .. } = self;
         drop(server);
         fault.map_or(Ok(()), Err)?;
-        let by_sender =
-            processors.iter().map(|processor| processor.sender.counters().packets.get()).collect();
-        let each = |what: fn(&Processor<'q>) -> u64| processors.iter().map(what).collect::<Vec<u64>>();
-        let (drained, for_others) = (each(|one| one.drained), each(|one| one.for_others));
-        let owned_ns = each(|one| one.owned_ns);
+        let offered = |one: &Processor<'_>| one.sender.counters().packets.get();
+        let by_cpu = processors.iter().map(|one| Counts { offered: offered(one), ..one.done }).collect();
         drop(processors);
         let counters = queue.counters();
         let (accepted, left) = (counters.accepted.get(), counters.sent.get());
@@ -300,32 +279,18 @@ impl<'q, H: Hardware> Path<'q, H> {
         let doorbells = counters.doorbells.get();
         let outcome = Outcome {
             packets: witness.measured().0,
-            measured_ns: setup.measure_ns,
+            measured_ns: setup.time.measure_ns,
             packets_in_all: accepted,
             doorbells,
-            by_sender,
-            drained,
-            for_others,
-            owned_ns,
+            by_cpu,
             longest_run,
-            events,
         };
         harness::check_ledger(pool)?;
         Ok(outcome)
     }
 }
 
-impl<H: Hardware> Model for Path<'_, H> {
-    type Totals = ();
-
-    fn totals(&self, _: u64) {}
-
-    fn end(&mut self) {
-        self.ending = true;
-    }
-}
-
-impl<H: Hardware> World for Path<'_, H> {
+impl World for Path<'_> {
     fn act(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if at >= self.processors.len() {
             return self.serve(at, now_ns, agenda);

@@ -7,7 +7,8 @@ use wharf_lab::models::linux_qdisc::{Costs, Outcome, Queues, Setup, Traffic, run
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
-use wharf_sim::nic::simple::{self, Simple};
+use wharf_sim::harness::Timing;
+use wharf_sim::nic::simple;
 
 fn costs(lock_kind: LockKind) -> Costs {
     Costs {
@@ -57,15 +58,16 @@ fn setup() -> Setup {
         qdisc_packets: 1000,
         hold_ns: 1_000_000_000,
         costs: costs(LockKind::Ticket),
-        jitter_permille: 100,
-        seed: 1,
-        settle_ns: 4_000_000,
-        measure_ns: 4_000_000,
+        time: short(1, 4_000_000, 4_000_000),
     }
 }
 
+fn short(seed: u64, settle_ns: u64, measure_ns: u64) -> Timing {
+    Timing { seed, jitter_permille: 100, settle_ns, measure_ns }
+}
+
 fn go(setup: Setup, nic: simple::Costs) -> Result<Outcome, RunError> {
-    run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || true)
+    run(setup, nic, &mut || true)
 }
 
 fn busy_ns(outcome: &Outcome) -> u64 {
@@ -97,8 +99,8 @@ proptest! {
         };
         let lock_kind = if fair { LockKind::Ticket } else { LockKind::Unfair };
         let setup = Setup {
-            cpus, streams, frame_bytes, traffic, batching, ring_frames, seed,
-            qdisc_packets: 3000, costs: costs(lock_kind), settle_ns: 500_000, measure_ns: 1_000_000, ..setup()
+            cpus, streams, frame_bytes, traffic, batching, ring_frames,
+            qdisc_packets: 3000, costs: costs(lock_kind), time: short(seed, 500_000, 1_000_000), ..setup()
         };
         let outcome = go(setup.clone(), nic(wire)).unwrap();
         prop_assert!(outcome.packets_in_all >= streams as u64, "it flows: {outcome:?}");
@@ -128,7 +130,8 @@ fn slow_drain_loses_nothing() {
 
 #[test]
 fn another_seed_is_another_run_and_the_same_rate() {
-    let [a, b] = [1, 2].map(|seed| go(Setup { seed, ..setup() }, nic(3200)).unwrap());
+    let [a, b] = [1, 2]
+        .map(|seed| go(Setup { time: short(seed, 4_000_000, 4_000_000), ..setup() }, nic(3200)).unwrap());
     assert_ne!(a, b);
     assert!(a.packets.abs_diff(b.packets) < a.packets / 50, "{a:?} {b:?}");
 }
@@ -154,7 +157,7 @@ fn processors_are_busy_at_most_for_the_time_passed() {
         [Traffic::Socket { make_ns: 900_000, window_packets: 9 }, tcp(380, 90_000), tcp(700_000, 500)]
     {
         let costs = Costs { interrupt_ns: 400_000, switch_ns: 700_000, ..costs(LockKind::Ticket) };
-        let setup = Setup { traffic, costs, settle_ns: 1_000_000, measure_ns: 1_000_000, ..setup() };
+        let setup = Setup { traffic, costs, time: short(1, 1_000_000, 1_000_000), ..setup() };
         let outcome = go(setup, nic(800)).unwrap();
         let busy_ns = busy_ns(&outcome);
         assert!(busy_ns <= outcome.processors_ns, "{traffic:?}: {outcome:?}");

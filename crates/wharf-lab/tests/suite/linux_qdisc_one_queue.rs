@@ -7,7 +7,8 @@ use wharf_lab::models::linux_qdisc::{Costs, Outcome, Queues, Setup, Traffic, far
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
-use wharf_sim::nic::simple::{self, Simple};
+use wharf_sim::harness::Timing;
+use wharf_sim::nic::simple;
 use wharf_tools::fault::{Chance, FaultSpec};
 
 const FAR: far::Costs = far::Costs {
@@ -52,10 +53,7 @@ fn setup() -> Setup {
             idle_exit_ns: 1000,
             tick: Tick { every_ns: 1_000_000, cost_ns: 2000 },
         },
-        jitter_permille: 200,
-        seed: 1,
-        settle_ns: 500_000,
-        measure_ns: 1_500_000,
+        time: Timing { seed: 1, jitter_permille: 200, settle_ns: 500_000, measure_ns: 1_500_000 },
     }
 }
 
@@ -67,7 +65,7 @@ fn go(setup: Setup) -> Result<Outcome, RunError> {
         wire_ps_per_byte: 1000,
         written_back_together: true,
     };
-    run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || true)
+    run(setup, nic, &mut || true)
 }
 
 proptest! {
@@ -92,7 +90,8 @@ proptest! {
         let batching = if batched { Batching::On } else { Batching::Off };
         let errors = (errors_ppm > 0).then_some(errors);
         let far = far_host.then_some(FAR);
-        let setup = Setup { cpus, streams, traffic, far, batching, wake_only, errors, seed, ..setup() };
+        let base = setup();
+        let setup = Setup { cpus, streams, traffic, far, batching, wake_only, errors, time: Timing { seed, ..base.time }, ..base };
         let outcome = go(setup.clone()).unwrap();
         prop_assert!(errors_ppm > 0 || outcome.failed == 0, "{outcome:?}");
         prop_assert_eq!(go(setup).unwrap(), outcome, "same seed, same result");

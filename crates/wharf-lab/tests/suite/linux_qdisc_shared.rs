@@ -6,6 +6,7 @@ use wharf_lab::models::linux_qdisc::shared::{Costs, Discipline, Outcome, Setup, 
 use wharf_sim::engine::cache_line::LineCosts;
 use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
+use wharf_sim::harness::Timing;
 
 fn setup() -> Setup {
     let costs = Costs {
@@ -28,10 +29,7 @@ fn setup() -> Setup {
         qdisc_packets: 1000,
         frame_bytes: 60,
         costs,
-        jitter_permille: 100,
-        seed: 1,
-        settle_ns: 2_000_000,
-        measure_ns: 3_000_000,
+        time: Timing { seed: 1, jitter_permille: 100, settle_ns: 2_000_000, measure_ns: 3_000_000 },
     }
 }
 
@@ -49,12 +47,12 @@ proptest! {
         (cpus, qdisc_packets) in (1..12usize, prop::sample::select(vec![1usize, 10, 1000])),
         (dedicated, seed, unfair) in (any::<bool>(), any::<u64>(), any::<bool>()),
     ) {
-        let mut setup = Setup { discipline, policy, cpus, qdisc_packets, dedicated, seed, ..setup() };
-        (setup.settle_ns, setup.measure_ns) = (100_000, 300_000);
+        let mut setup = Setup { discipline, policy, cpus, qdisc_packets, dedicated, ..setup() };
+        setup.time = Timing { seed, settle_ns: 100_000, measure_ns: 300_000, ..setup.time };
         setup.costs.lock_kind = if unfair { LockKind::Unfair } else { LockKind::Ticket };
         let outcome = go(setup.clone());
         prop_assert!(outcome.by_cpu.iter().all(|done| done.dropped <= done.offered));
-        prop_assert!(u64::from(outcome.longest_run) <= u64::from(policy.quota_packets));
+        prop_assert!(outcome.longest_run <= u64::from(policy.quota_packets));
         if cpus == 1 && qdisc_packets > 1 && !dedicated {
             prop_assert_eq!(outcome.by_cpu[0].dropped, 0);
         }
@@ -66,7 +64,9 @@ proptest! {
 #[test]
 fn a_quota_divides_the_work() {
     let most = |policy| {
-        let outcome = go(Setup { policy, settle_ns: 10_000_000, measure_ns: 20_000_000, ..setup() });
+        let mut setup = Setup { policy, ..setup() };
+        setup.time = Timing { settle_ns: 10_000_000, measure_ns: 20_000_000, ..setup.time };
+        let outcome = go(setup);
         let drained: Vec<u64> = outcome.by_cpu.iter().map(|done| done.drained).collect();
         drained.iter().max().unwrap() * 100 / drained.iter().sum::<u64>()
     };

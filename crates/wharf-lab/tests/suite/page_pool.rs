@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 use wharf_lab::models::page_pool::{Costs, Outcome, PolicyKind, Setup, run};
 use wharf_sim::engine::lock::LockCosts;
+use wharf_sim::harness::Timing;
 
 fn setup(kind: PolicyKind) -> Setup {
     Setup {
@@ -28,10 +29,7 @@ fn setup(kind: PolicyKind) -> Setup {
             mail_frame_ps: 10_000,
             wake_ns: 500,
         },
-        jitter_permille: 100,
-        seed: 1,
-        settle_ns: 500_000,
-        measure_ns: 500_000,
+        time: Timing { seed: 1, jitter_permille: 100, settle_ns: 500_000, measure_ns: 500_000 },
     }
 }
 
@@ -55,7 +53,7 @@ proptest! {
         let costs = Costs { depot_page_ps, read_ns, ..base.costs };
         let setup = Setup {
             channels, applications, streams, window_packets, burst_packets, slow_streams, slow_ns, fifo_pages, costs,
-            seed, settle_ns: 50_000, measure_ns: 100_000, ..base
+            time: Timing { seed, settle_ns: 50_000, measure_ns: 100_000, ..base.time }, ..base
         };
         let outcome = go(&setup);
         prop_assert!(outcome.packets_in_all > 0, "it flows: {outcome:?}");

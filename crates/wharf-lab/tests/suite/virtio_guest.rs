@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use wharf_lab::models::virtio_guest::{Costs, Outcome, Release, Setup, Traffic, run};
 use wharf_sim::flows::tcp::Rules;
+use wharf_sim::harness::Timing;
 
 const RELEASES: [Release; 3] = [Release::Upstream, Release::Timer { every_ns: 50_000 }, Release::Napi];
 
@@ -46,10 +47,7 @@ fn setup(release: Release, traffic: Traffic, flows: usize) -> Setup {
         ring_descriptors: 256,
         qdisc_packets: 1000,
         costs: costs(),
-        jitter_permille: 300,
-        seed: 1,
-        settle_ns: 5_000_000,
-        measure_ns: 5_000_000,
+        time: Timing { seed: 1, jitter_permille: 300, settle_ns: 5_000_000, measure_ns: 5_000_000 },
     }
 }
 
@@ -76,8 +74,8 @@ proptest! {
         (ring_descriptors, qdisc_packets) in (prop::sample::select(vec![32u16, 64, 256]), 1..200usize),
         seed in any::<u64>(),
     ) {
-        let changed = Setup { ring_descriptors, qdisc_packets, seed, ..setup(release, traffic, flows) };
-        let changed = Setup { settle_ns: 300_000, measure_ns: 700_000, ..changed };
+        let mut changed = Setup { ring_descriptors, qdisc_packets, ..setup(release, traffic, flows) };
+        changed.time = Timing { seed, settle_ns: 300_000, measure_ns: 700_000, ..changed.time };
         let outcome = run(changed.clone(), &mut || true).unwrap();
         prop_assert!(outcome.packets_in_all > 0 && outcome.busy_ns <= 3 * outcome.measured_ns + 50_000, "{outcome:?}");
         prop_assert_eq!(run(changed, &mut || true).unwrap(), outcome, "same seed, same result");

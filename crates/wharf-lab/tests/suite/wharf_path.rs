@@ -6,7 +6,8 @@ use wharf_core::owner::Policy;
 use wharf_lab::models::wharf_path::{Costs, Outcome, Setup, run};
 use wharf_sim::engine::cache_line::LineCosts;
 use wharf_sim::engine::cpu::Tick;
-use wharf_sim::nic::simple::{self, Simple};
+use wharf_sim::harness::Timing;
+use wharf_sim::nic::simple;
 
 fn setup() -> Setup {
     let costs = Costs {
@@ -31,10 +32,7 @@ fn setup() -> Setup {
         ring_frames: 512,
         pool_frames: 8192,
         costs,
-        jitter_permille: 100,
-        seed: 1,
-        settle_ns: 1_000_000,
-        measure_ns: 2_000_000,
+        time: Timing { seed: 1, jitter_permille: 100, settle_ns: 1_000_000, measure_ns: 2_000_000 },
     }
 }
 
@@ -46,7 +44,7 @@ fn go(setup: Setup, wire_ps_per_byte: u64) -> Outcome {
         wire_ps_per_byte,
         written_back_together: false,
     };
-    run(setup, |memories, frame_bytes| Simple::new(costs, memories, frame_bytes)).unwrap()
+    run(setup, costs, &mut || true).unwrap()
 }
 
 const POLICIES: [Policy; 4] = [Policy::UNBOUNDED, Policy::JIFFY, Policy::quota(7), Policy::QUOTA_AND_TIME];
@@ -64,14 +62,15 @@ proptest! {
         (wire, seed) in (prop::sample::select(vec![0u64, 800, 8000]), any::<u64>()),
         (policy, dedicated) in (prop::sample::select(POLICIES.to_vec()), any::<bool>()),
     ) {
+        let base = setup();
         let setup = Setup {
-            cpus, policy, dedicated, burst, batching, ring_frames, pool_frames, seed,
-            settle_ns: 200_000, measure_ns: 400_000, ..setup()
+            cpus, policy, dedicated, burst, batching, ring_frames, pool_frames,
+            time: Timing { seed, settle_ns: 200_000, measure_ns: 400_000, ..base.time }, ..base
         };
         let outcome = go(setup.clone(), wire);
         prop_assert!(outcome.packets_in_all >= (cpus * burst) as u64, "it flows: {outcome:?}");
-        prop_assert_eq!(outcome.by_sender.iter().sum::<u64>(), outcome.packets_in_all);
-        let drained = outcome.drained.iter().sum::<u64>();
+        prop_assert_eq!(outcome.by_cpu.iter().map(|cpu| cpu.offered).sum::<u64>(), outcome.packets_in_all);
+        let drained = outcome.by_cpu.iter().map(|cpu| cpu.drained).sum::<u64>();
         if dedicated {
             // Bursts under way at the end, after the owner had gone.
             prop_assert!(drained <= (cpus * burst) as u64, "{outcome:?}");

@@ -2,6 +2,7 @@
 
 use super::{Direction, FeatureOutcome, Limit, Outcome, Question};
 use crate::nics::{Nic, ONE};
+use serde::{Serialize, Serializer};
 use std::cmp::Reverse;
 
 /// A rate to be carried, each way.
@@ -14,22 +15,41 @@ pub enum Target {
 }
 
 /// The verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// The target asked for.
-    pub target: Target,
-    /// The target in packets a second.
+    /// The target in packets a second; in JSON, millions.
+    #[serde(rename = "mpps", serialize_with = "millions")]
     pub target_pps: u64,
+    /// The target asked for; in JSON, billions of bits a second, or null.
+    #[serde(rename = "gbps", serialize_with = "billions")]
+    pub target: Target,
     /// True if the server reaches it as asked for.
     pub reached: bool,
     /// True if it does with all features that go together.
     pub reached_together: bool,
-    /// Limits below the target, the lowest first.
+    /// Limits below the target, the lowest first; in JSON, their parts.
+    #[serde(rename = "stopped_by", serialize_with = "parts")]
     pub stops: Vec<Limit>,
     /// The same with all features that go together.
+    #[serde(rename = "stopped_by_together", serialize_with = "parts")]
     pub stops_together: Vec<Limit>,
     /// Sentences for people.
     pub words: String,
+}
+
+fn millions<S: Serializer>(pps: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(*pps as f64 / 1e6)
+}
+
+fn billions<S: Serializer>(target: &Target, serializer: S) -> Result<S::Ok, S::Error> {
+    match target {
+        Target::Bits(bits) => serializer.serialize_some(&(*bits as f64 / 1e9)),
+        Target::Packets(_) => serializer.serialize_none(),
+    }
+}
+
+fn parts<S: Serializer>(limits: &[Limit], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(limits.iter().map(|limit| limit.part))
 }
 
 /// Returns the bits of a packet on the wire, in billionths.

@@ -2,12 +2,14 @@
 
 use super::Question;
 use crate::nics::{Cost, Figure, Nic, ONE, Way};
+use serde::Serialize;
 
 const PICOSECONDS: u128 = 1_000_000_000_000;
 const NANOSECONDS: u128 = 1_000_000_000;
 
 /// The direction of packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Sent.
     Tx,
@@ -32,7 +34,8 @@ impl Direction {
 }
 
 /// A part that may limit a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Part {
     /// The line.
     Wire,
@@ -64,20 +67,6 @@ impl Part {
         Self::Cpu,
         Self::Memory,
     ];
-
-    /// Returns its name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Wire => "wire",
-            Self::BusToNic => "bus_to_nic",
-            Self::BusToHost => "bus_to_host",
-            Self::Tags => "tags",
-            Self::DescriptorFetch => "descriptor_fetch",
-            Self::Doorbells => "doorbells",
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-        }
-    }
 
     /// Returns its name in reports and tables.
     pub fn words(self) -> &'static str {

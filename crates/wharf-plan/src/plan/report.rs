@@ -1,7 +1,7 @@
 //! A plan as JSON. Keys are a promise: they are added to, never renamed.
 
 use super::answer::bits_per_second;
-use super::{FeatureOutcome, Limit, Outcome, Plan, Question, SweepRow, Target};
+use super::{Answer, Direction, FeatureOutcome, Limit, Outcome, Part, Plan, Question, SweepRow};
 use crate::nics::{Cost, Figure, Mark, ONE, Transfer, Way};
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ pub struct Report {
     /// All features that go together.
     pub together: Together,
     /// The verdict on the target.
-    pub target: TargetRow,
+    pub target: Answer,
     /// Sending, receiving and both at once.
     pub directions: Vec<DirectionRow>,
     /// A row for each size; empty without a sweep.
@@ -56,7 +56,7 @@ pub struct Bus {
 #[derive(Debug, Clone, Serialize)]
 pub struct LimitRow {
     /// The part.
-    pub part: &'static str,
+    pub part: Part,
     /// Millions of packets a second.
     pub mpps: f64,
 }
@@ -84,39 +84,20 @@ pub struct Together {
     /// The rate with them.
     pub mpps: f64,
     /// The part that binds then.
-    pub binding: &'static str,
-}
-
-/// The target.
-#[derive(Debug, Clone, Serialize)]
-pub struct TargetRow {
-    /// In millions of packets a second.
-    pub mpps: f64,
-    /// In billions of bits a second, where it was given so.
-    pub gbps: Option<f64>,
-    /// True if it is reached.
-    pub reached: bool,
-    /// True if all features together reach it.
-    pub reached_together: bool,
-    /// Parts below it, the lowest first.
-    pub stopped_by: Vec<&'static str>,
-    /// The same with all features.
-    pub stopped_by_together: Vec<&'static str>,
-    /// Sentences for people.
-    pub words: String,
+    pub binding: Part,
 }
 
 /// One direction.
 #[derive(Debug, Clone, Serialize)]
 pub struct DirectionRow {
     /// `tx`, `rx` or `both`.
-    pub direction: &'static str,
+    pub direction: Direction,
     /// Bytes on the bus.
     pub bus: Bus,
     /// The limits of all parts.
     pub limits: Vec<LimitRow>,
     /// The part that binds.
-    pub binding: &'static str,
+    pub binding: Part,
     /// Millions of packets a second, each way.
     pub mpps: f64,
 }
@@ -133,7 +114,7 @@ pub struct SweepLine {
     /// Millions of packets a second.
     pub mpps: f64,
     /// The part that binds.
-    pub binding: &'static str,
+    pub binding: Part,
     /// With all features that go together.
     pub mpps_together: f64,
 }
@@ -168,9 +149,17 @@ fn mpps(pps: u64) -> f64 {
     pps as f64 / 1e6
 }
 
-fn limit_rows(limits: &[Limit]) -> Vec<LimitRow> {
-    let row = |limit: &Limit| Some(LimitRow { part: limit.part.name(), mpps: mpps(limit.pps?) });
-    limits.iter().filter_map(row).collect()
+fn direction_row(plan: &Plan, outcome: &Outcome) -> DirectionRow {
+    let Outcome { direction, cost, limits, binding, pps } = outcome;
+    let row = |limit: &Limit| Some(LimitRow { part: limit.part, mpps: mpps(limit.pps?) });
+    let bus = Bus {
+        to_nic_bytes: thousandths(cost.to_nic_bytes),
+        to_host_bytes: thousandths(cost.to_host_bytes),
+        tlp_gbps: plan.link.tlp_bits_per_second() as f64 / 1e9,
+        raw_gbps: plan.link.raw_bits_per_second() as f64 / 1e9,
+    };
+    let limits = limits.iter().filter_map(row).collect();
+    DirectionRow { direction: *direction, bus, limits, binding: *binding, mpps: mpps(*pps) }
 }
 
 /// Returns the share of each transfer of a direction. Transfers that no packet has, as all are inlined, are
@@ -203,89 +192,38 @@ impl Report {
         let at = question.direction as usize;
         let (outcome, together) = (&plan.outcomes[at], &plan.together[at]);
         let (tx, rx) = (&plan.nic.tx, &plan.nic.rx);
+        let feature = |feature: &FeatureOutcome| {
+            let FeatureOutcome { name, what, on, with, without } = feature.clone();
+            FeatureRow { name, on, what, mpps_with: mpps(with[at]), mpps_without: mpps(without[at]) }
+        };
+        let size = |row: &SweepRow| SweepLine {
+            packet_bytes: row.size,
+            to_nic_bytes: thousandths(row.outcome.cost.to_nic_bytes),
+            to_host_bytes: thousandths(row.outcome.cost.to_host_bytes),
+            mpps: mpps(row.outcome.pps),
+            binding: row.outcome.binding,
+            mpps_together: mpps(row.together_pps),
+        };
         Self {
             nic: plan.nic.name.clone(),
             link: plan.link.to_string(),
             link_is_estimate: plan.link.generation().is_estimate(),
             packet_bytes: thousandths(question.load.packet_bytes()),
             cores: question.cores,
-            outcome: DirectionRow::new(plan, outcome),
+            outcome: direction_row(plan, outcome),
             gbps: bits_per_second(&plan.nic, question, outcome.pps) as f64 / 1e9,
-            features: plan.features.iter().map(|feature| FeatureRow::new(feature, at)).collect(),
+            features: plan.features.iter().map(feature).collect(),
             together: Together {
                 features: plan.together_on.clone(),
                 mpps: mpps(together.pps),
-                binding: together.binding.name(),
+                binding: together.binding,
             },
-            target: TargetRow::new(plan),
-            directions: plan.outcomes.iter().map(|outcome| DirectionRow::new(plan, outcome)).collect(),
-            sweep: sweep.iter().map(SweepLine::new).collect(),
+            target: plan.answer.clone(),
+            directions: plan.outcomes.iter().map(|outcome| direction_row(plan, outcome)).collect(),
+            sweep: sweep.iter().map(size).collect(),
             transfers: [transfer_rows("tx", tx, plan, question), transfer_rows("rx", rx, plan, question)]
                 .concat(),
             figures: plan.nic.figures().into_iter().cloned().collect(),
-        }
-    }
-}
-
-impl Bus {
-    fn new(plan: &Plan, outcome: &Outcome) -> Self {
-        Self {
-            to_nic_bytes: thousandths(outcome.cost.to_nic_bytes),
-            to_host_bytes: thousandths(outcome.cost.to_host_bytes),
-            tlp_gbps: plan.link.tlp_bits_per_second() as f64 / 1e9,
-            raw_gbps: plan.link.raw_bits_per_second() as f64 / 1e9,
-        }
-    }
-}
-
-impl DirectionRow {
-    fn new(plan: &Plan, outcome: &Outcome) -> Self {
-        Self {
-            direction: outcome.direction.name(),
-            bus: Bus::new(plan, outcome),
-            limits: limit_rows(&outcome.limits),
-            binding: outcome.binding.name(),
-            mpps: mpps(outcome.pps),
-        }
-    }
-}
-
-impl FeatureRow {
-    fn new(feature: &FeatureOutcome, at: usize) -> Self {
-        let FeatureOutcome { name, what, on, with, without } = feature.clone();
-        Self { name, on, what, mpps_with: mpps(with[at]), mpps_without: mpps(without[at]) }
-    }
-}
-
-impl TargetRow {
-    fn new(plan: &Plan) -> Self {
-        let answer = &plan.answer;
-        let names = |limits: &[Limit]| limits.iter().map(|limit| limit.part.name()).collect();
-        let gbps = match answer.target {
-            Target::Bits(bits) => Some(bits as f64 / 1e9),
-            Target::Packets(_) => None,
-        };
-        Self {
-            mpps: mpps(answer.target_pps),
-            gbps,
-            reached: answer.reached,
-            reached_together: answer.reached_together,
-            stopped_by: names(&answer.stops),
-            stopped_by_together: names(&answer.stops_together),
-            words: answer.words.clone(),
-        }
-    }
-}
-
-impl SweepLine {
-    fn new(row: &SweepRow) -> Self {
-        Self {
-            packet_bytes: row.size,
-            to_nic_bytes: thousandths(row.outcome.cost.to_nic_bytes),
-            to_host_bytes: thousandths(row.outcome.cost.to_host_bytes),
-            mpps: mpps(row.outcome.pps),
-            binding: row.outcome.binding.name(),
-            mpps_together: mpps(row.together_pps),
         }
     }
 }

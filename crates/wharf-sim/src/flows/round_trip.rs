@@ -7,7 +7,7 @@ const RTO_MAX_NS: u64 = 120_000_000_000;
 const RTO_FIRST_NS: u64 = 1_000_000_000;
 
 /// Smoothed times, in nanoseconds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct RoundTrip {
     smoothed_ns: Option<u64>,
     variation_ns: u64,
@@ -15,10 +15,6 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
-    pub(super) fn new() -> Self {
-        Self { smoothed_ns: None, variation_ns: 0, backoff: 0 }
-    }
-
     /// Takes a measurement.
     pub(super) fn measured(&mut self, ns: u64) {
         self.backoff = 0;
@@ -55,7 +51,7 @@ mod tests {
 
     #[test]
     fn timeout_doubles_when_expired_and_resets_on_answer() {
-        let mut trip = RoundTrip::new();
+        let mut trip = RoundTrip::default();
         assert_eq!((trip.timeout_ns(), trip.smoothed_ns()), (1_000_000_000, None));
         trip.measured(8_000_000);
         assert_eq!(trip.timeout_ns(), 208_000_000, "4 x 4 ms is less than the least");

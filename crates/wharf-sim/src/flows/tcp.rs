@@ -46,7 +46,7 @@ impl Piece {
 }
 
 /// The sending end of one connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Source {
     rules: Rules,
     /// Positions up to which data are acknowledged, sent, and written by the program.
@@ -75,22 +75,7 @@ impl Source {
     /// Creates a source without data; [`Source::write`] adds some.
     pub fn new(rules: Rules) -> Self {
         let window_bytes = u64::from(rules.first_window_packets) * u64::from(rules.mss_bytes);
-        Self {
-            rules,
-            acked: 0,
-            sent: 0,
-            written: 0,
-            window_bytes,
-            threshold_bytes: u64::MAX,
-            recovery: Recovery::default(),
-            trip: RoundTrip::new(),
-            least_trip_ns: u64::MAX,
-            queued_bytes: 0,
-            last_bytes: 0,
-            timeout_at_ns: None,
-            throttled: false,
-            cut_until: 0,
-        }
+        Self { rules, window_bytes, threshold_bytes: u64::MAX, least_trip_ns: u64::MAX, ..Self::default() }
     }
 
     /// Adds `bytes` written by the program.

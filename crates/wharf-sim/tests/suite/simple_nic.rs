@@ -3,7 +3,7 @@
 use wharf_core::device::{Completions, Device, TxDevice};
 use wharf_core::pool::PagePool;
 use wharf_mem::Batch;
-use wharf_sim::nic::simple::{Costs, Driver, Hardware, Simple, TxMemory};
+use wharf_sim::nic::simple::{Costs, Driver, Simple, TxMemory};
 
 const COSTS: Costs = Costs {
     doorbell_ps: 78_125,

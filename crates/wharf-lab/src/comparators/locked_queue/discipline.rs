@@ -1,7 +1,6 @@
 //! The three enqueue disciplines.
 
-use super::shared::{Root, Shared};
-use super::spin::spin;
+use super::shared::{Root, Shared, spin};
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, MutexGuard};

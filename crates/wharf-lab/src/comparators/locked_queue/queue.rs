@@ -1,11 +1,9 @@
 //! `LockedQueue`: a qdisc behind a root lock, and a device behind its own.
 
 use super::discipline::Discipline;
-use super::return_rings::ReturnRings;
 use super::runner::Runner;
 use super::sender::LockedSender;
-use super::shared::{DeviceSide, LockedCounters, Root, Shared};
-use super::spin::spin;
+use super::shared::{DeviceSide, LockedCounters, ReturnRings, Root, Shared, spin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! The run of a qdisc: RUNNING under the root lock, bulks to the device under its own.
 
 use super::discipline::Discipline;
-use super::shared::{DeviceSide, Root, Shared};
-use super::spin::spin;
+use super::shared::{DeviceSide, Root, Shared, spin};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_core::engine::{Pause, Source};

@@ -2,8 +2,7 @@
 
 use super::discipline::{Discipline, EnqueueResult};
 use super::runner::Runner;
-use super::shared::{LockedCounters, Shared};
-use super::spin::spin;
+use super::shared::{LockedCounters, Shared, spin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_core::pool::{Burst, Cache, PoolError};

@@ -1,16 +1,18 @@
-//! The state that the threads of a locked queue share.
+//! The state that the threads of a locked queue share, with its spin lock, and the rings by which completed
+//! frames return to their senders.
 
-use super::return_rings::ReturnRings;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use wharf_core::counters::{Counter, QueueCounters};
-use wharf_core::engine::TxEngine;
+use wharf_core::engine::{Sink, TxEngine};
 use wharf_core::host::{Clock, Park};
 use wharf_core::owner::Policy;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::RootQdisc;
 use wharf_core::run_observer::RunObserver;
+use wharf_mem::return_ring::{ReturnConsumer, ReturnProducer};
 use wharf_mem::{Batch, Frame};
+
 /// The counts of one sender.
 #[derive(Debug, Default)]
 pub struct LockedCounters {
@@ -108,4 +110,73 @@ impl<D> Shared<D> {
     pub(super) fn is_running(&self) -> bool {
         self.running.load(Relaxed)
     }
+}
+
+/// A ring for each sender, by its place.
+pub(super) struct ReturnRings {
+    rings: Vec<Option<ReturnProducer>>,
+    pool: PagePool,
+}
+
+impl ReturnRings {
+    pub(super) fn new(pool: PagePool) -> Self {
+        Self { rings: Vec::new(), pool }
+    }
+
+    /// Adds the ring of the next sender. All rings together hold at most half of the pool's frames.
+    pub(super) fn add(&mut self, ring: ReturnProducer) {
+        self.rings.push(Some(ring));
+        let share = self.pool.frames() / 2 / self.rings.len() as u32;
+        self.rings.iter_mut().flatten().for_each(|ring| ring.set_limit(share));
+    }
+
+    /// Removes the ring of the sender at `place`, which has left `out`, and gives its frames back to the
+    /// pool.
+    pub(super) fn remove(&mut self, place: usize, mut out: ReturnConsumer) {
+        self.rings[place] = None;
+        let mut free = Vec::new();
+        out.pop(&mut free, usize::MAX);
+        self.pool.settle(&mut free);
+    }
+}
+
+impl Sink for ReturnRings {
+    fn recycle(&mut self, done: &mut Batch) {
+        while let Some(first) = done.frames().first() {
+            let (place, (count, _)) = (usize::from(first.sender()), done.run_of_sender());
+            let ring = self.rings.get_mut(place).and_then(Option::as_mut);
+            let pushed = ring.map_or(0, |ring| ring.push(done, count));
+            if pushed < count {
+                let mut rest = Batch::new(count - pushed);
+                rest.append(done, count - pushed);
+                let given = self.pool.give_back(&mut rest);
+                debug_assert!(given.is_ok(), "senders check the pool");
+            }
+        }
+    }
+}
+
+/// Tries before a thread sleeps for the lock: some tens of microseconds, far longer than a running thread
+/// holds any.
+const SPINS: u32 = 2000;
+
+/// Takes the lock, also after a panic of its holder: the device is gone for all threads then.
+#[inline]
+pub(super) fn spin<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    match mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(_) => wait(mutex),
+    }
+}
+
+#[cold]
+fn wait<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    for _ in 0..SPINS {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+        }
+    }
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -5,8 +5,7 @@
 //! other; the slot is the page's count of references. The cost: one packet that stays holds the memory of
 //! two.
 
-use super::exchange_slots::ExchangeSlots;
-use super::lists::{GlobalList, Lists, as_its_lists};
+use super::lists::{ListAndSlots, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
@@ -14,21 +13,13 @@ use wharf_mem::{Batch, FreeFrame};
 
 /// The policy.
 #[derive(Debug)]
-pub struct Halves(Arc<Meeting>);
-
-/// The slots in which the halves of a page meet, one per page.
-#[derive(Debug)]
-struct Meeting {
-    global: Arc<GlobalList>,
-    slots: ExchangeSlots,
-}
+pub struct Halves(Arc<ListAndSlots>);
 
 impl Halves {
     /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
         // The last frame of an odd number has no other half and no slot: it is free by itself.
-        let slots = ExchangeSlots::new(pool.frames() as usize / 2, true);
-        Self(Arc::new(Meeting { global: GlobalList::new(pool), slots }))
+        Self(ListAndSlots::new(pool, pool.frames() as usize / 2))
     }
 }
 
@@ -53,7 +44,8 @@ impl Policy for Halves {
 #[derive(Debug)]
 pub struct HalvesCache {
     lists: Lists,
-    meeting: Arc<Meeting>,
+    /// A slot per page, in which its halves meet.
+    meeting: Arc<ListAndSlots>,
     /// The other half of a page of which one was taken.
     second: Vec<FreeFrame>,
     /// Halves on their way back.
@@ -97,11 +89,5 @@ impl PageCache for HalvesCache {
 impl Drop for HalvesCache {
     fn drop(&mut self) {
         self.lists.extend(self.second.drain(..));
-    }
-}
-
-impl Drop for Meeting {
-    fn drop(&mut self) {
-        self.global.deposit(self.slots.drain(), &mut PageCounters::default());
     }
 }

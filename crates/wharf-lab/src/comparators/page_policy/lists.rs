@@ -8,6 +8,7 @@
 //! of a page that another processor freed comes over.
 
 use super::Wanted;
+use super::exchange_slots::ExchangeSlots;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,6 +99,26 @@ impl Drop for GlobalList {
         let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
         // The oldest last: the depot is a stack.
         self.pool.give_free(list.drain(..).rev());
+    }
+}
+
+/// Exchange slots beside a global list, which gets their frames when both are dropped.
+#[derive(Debug)]
+pub(super) struct ListAndSlots {
+    pub(super) global: Arc<GlobalList>,
+    pub(super) slots: ExchangeSlots,
+}
+
+impl ListAndSlots {
+    /// Creates `places` slots, all open, beside the list of the free frames of `pool`.
+    pub(super) fn new(pool: &PagePool, places: usize) -> Arc<Self> {
+        Arc::new(Self { global: GlobalList::new(pool), slots: ExchangeSlots::new(places, true) })
+    }
+}
+
+impl Drop for ListAndSlots {
+    fn drop(&mut self) {
+        self.global.deposit(self.slots.drain(), &mut PageCounters::default());
     }
 }
 

@@ -4,8 +4,7 @@
 //! the processor that received the socket's next packet took it. Every path must know of it, and each idle
 //! sender keeps a buffer.
 
-use super::exchange_slots::ExchangeSlots;
-use super::lists::{GlobalList, Lists, as_its_lists};
+use super::lists::{ListAndSlots, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
@@ -14,20 +13,12 @@ use wharf_mem::{Batch, FreeFrame};
 
 /// The policy.
 #[derive(Debug)]
-pub struct SenderCache(Arc<KeptBuffers>);
-
-/// A slot per sender, and the global list.
-#[derive(Debug)]
-struct KeptBuffers {
-    global: Arc<GlobalList>,
-    slots: ExchangeSlots,
-}
+pub struct SenderCache(Arc<ListAndSlots>);
 
 impl SenderCache {
     /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
-        let slots = ExchangeSlots::new(usize::from(SENDERS_MAX), true);
-        Self(Arc::new(KeptBuffers { global: GlobalList::new(pool), slots }))
+        Self(ListAndSlots::new(pool, usize::from(SENDERS_MAX)))
     }
 }
 
@@ -48,7 +39,8 @@ impl Policy for SenderCache {
 #[derive(Debug)]
 pub struct SenderCacheCache {
     lists: Lists,
-    kept: Arc<KeptBuffers>,
+    /// A slot per sender.
+    kept: Arc<ListAndSlots>,
     /// The kept buffer, on its way out.
     hand: Vec<FreeFrame>,
 }
@@ -89,11 +81,5 @@ impl PageCache for SenderCacheCache {
 impl Drop for SenderCacheCache {
     fn drop(&mut self) {
         self.lists.extend(self.hand.drain(..));
-    }
-}
-
-impl Drop for KeptBuffers {
-    fn drop(&mut self) {
-        self.global.deposit(self.slots.drain(), &mut PageCounters::default());
     }
 }

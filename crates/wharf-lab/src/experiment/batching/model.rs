@@ -1,10 +1,10 @@
 //! A case, and the machine that it is run on.
 
 use super::super::{Bench, LabError, Parameters};
-use crate::models::linux_qdisc::{self, Costs, Outcome, Queues, Setup, Traffic, far};
+use crate::models::linux_qdisc::{self, Costs, Queues, Setup, Traffic, far};
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_sim::nic::simple::{self, Simple};
+use wharf_sim::nic::simple;
 use wharf_tools::fault::{Chance, FaultSpec};
 
 /// The NIC, with its driver.
@@ -117,12 +117,15 @@ pub(super) struct Sums {
 
 /// Runs a case with several seeds. Returns the sums.
 pub(super) fn runs(bench: &mut Bench<'_>, case: &Case) -> Result<Sums, LabError> {
-    let runs = bench.parameters.get("runs")?;
-    let payload_bytes = Packets::of(case, bench.parameters)?.payload_bytes;
+    let parameters = bench.parameters;
+    let payload_bytes = Packets::of(case, parameters)?.payload_bytes;
+    let settings = parameters.settings().of(case.nic.name());
+    let settings = settings.with("doorbell_ps", case.nic.get("serve_ps", parameters)?);
+    let nic = simple::Costs { written_back_together: case.nic == Nic::Ipoib, ..settings.read()? };
+    let setup = |seed| setup(parameters, case, seed);
     let mut sums = Sums::default();
-    for number in 0..runs {
-        let seed = bench.seed.wrapping_mul(1000).wrapping_add(number);
-        let outcome = one(bench, case, seed)?;
+    for outcome in bench.runs(&case.label(), setup, |setup, goes_on| linux_qdisc::run(setup, nic, goes_on))? {
+        bench.packets += outcome.packets_in_all;
         sums.payload_bytes += outcome.packets * payload_bytes;
         sums.packets += outcome.packets;
         sums.failed += outcome.failed;
@@ -132,21 +135,6 @@ pub(super) fn runs(bench: &mut Bench<'_>, case: &Case) -> Result<Sums, LabError>
         sums.given += outcome.given;
     }
     Ok(sums)
-}
-
-fn one(bench: &mut Bench<'_>, case: &Case, seed: u64) -> Result<Outcome, LabError> {
-    let run = format!("{}, seed {seed}", case.label());
-    let settings = bench.parameters.settings().of(case.nic.name());
-    let settings = settings.with("doorbell_ps", case.nic.get("serve_ps", bench.parameters)?);
-    let nic = simple::Costs { written_back_together: case.nic == Nic::Ipoib, ..settings.read()? };
-    let setup = setup(bench.parameters, case, seed)?;
-    let outcome =
-        linux_qdisc::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
-            bench.goes_on(&run)
-        });
-    let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
-    bench.packets += outcome.packets_in_all;
-    Ok(outcome)
 }
 
 fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabError> {
@@ -174,10 +162,7 @@ fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabEr
         qdisc_packets: window.max(case.processes as u64) as usize,
         hold_ns: 1_000_000_000,
         costs: costs(parameters, case.nic)?,
-        jitter_permille: get("jitter_permille")?,
-        seed,
-        settle_ns: get("settle_ns")?,
-        measure_ns: get("measure_ns")?,
+        time: parameters.timing(seed)?,
     })
 }
 

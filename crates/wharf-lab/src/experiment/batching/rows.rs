@@ -1,7 +1,7 @@
 //! All cases, and their rows.
 
 use super::super::published::figure;
-use super::super::row::scaled;
+use super::super::row::{add_point, scaled};
 use super::super::{Bench, LabError, Row, RowKind, Series};
 use super::model::{Case, Nic, Protocol, Sums, Switch, runs};
 
@@ -14,14 +14,7 @@ const POINTS: f64 = 5.0;
 
 const BANDWIDTH: (&str, &str) = ("bandwidth", "Mbit/s");
 const GAIN: (&str, &str) = ("bandwidth_by_batching", "percent");
-const WAKE_GAIN: (&str, &str) = ("bandwidth_by_batching_on_wake", "percent");
-const DEMAND: (&str, &str) = ("service_demand_by_batching", "percent");
-const PER_CALL: (&str, &str) = ("packets_per_call", "packets");
-const LEAST: (&str, &str) = ("bandwidth_by_batching_least", "percent");
 const MOST: (&str, &str) = ("bandwidth_by_batching_most", "percent");
-const RATE: (&str, &str) = ("transactions", "per second");
-const BY_BATCHING: (&str, &str) = ("transactions_by_batching", "percent");
-const FAILED: (&str, &str) = ("failed", "percent of packets");
 
 /// A note for rows without a comparison.
 const NOTHING: &str = "nothing was sent in the time measured: no change to be told";
@@ -65,9 +58,13 @@ fn bandwidths(bench: &mut Bench<'_>, case: Case) -> Result<Option<i64>, LabError
     bench.rows.push(if gain.is_none() { bandwidth.saying(NOTHING) } else { bandwidth });
     // A run that sent nothing has no time per byte.
     let by_demand = gain.filter(|_| on.payload_bytes > 0).and_then(|_| change(demand(&on), demand(&off)));
-    let changes = [(GAIN, gain), (WAKE_GAIN, change(rate(&wake), rate(&off))), (DEMAND, by_demand)];
+    let changes = [
+        (GAIN, gain),
+        (("bandwidth_by_batching_on_wake", "percent"), change(rate(&wake), rate(&off))),
+        (("service_demand_by_batching", "percent"), by_demand),
+    ];
     bench.rows.extend(changes.into_iter().filter_map(|(what, change)| Some(row(what, change?))));
-    bench.rows.push(row(PER_CALL, (on.given * 1_000_000 / on.calls.max(1)) as i64));
+    bench.rows.push(row(("packets_per_call", "packets"), (on.given * 1_000_000 / on.calls.max(1)) as i64));
     Ok(gain)
 }
 
@@ -91,7 +88,9 @@ fn change(now: u64, before: u64) -> Option<i64> {
 fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> Result<(), LabError> {
     let label = format!("{}/tcp+tcp-nodelay/processes={processes}", nic.name());
     let ends = [gains.iter().min(), gains.iter().max()];
-    for (at, (what, gain)) in [LEAST, MOST].into_iter().zip(ends).enumerate() {
+    for (at, (what, gain)) in
+        [("bandwidth_by_batching_least", "percent"), MOST].into_iter().zip(ends).enumerate()
+    {
         let Some(&gain) = gain else { continue };
         let kind = match (nic, processes, what) {
             (Nic::Ipoib, 1, MOST) => bench.parameters.fit(&["ipoib_serve_ps"]),
@@ -129,9 +128,9 @@ fn requests(bench: &mut Bench<'_>, nic: Nic, processes: usize) -> Result<(), Lab
     let per_s = |sums: &Sums| scaled(sums.packets, 1_000_000_000, sums.measured_ns) as u64;
     let (off, on) = (per_s(&off?), per_s(&on?));
     let row = |what, millionths| Row::new(&case.label(), what, millionths, RowKind::Predicted);
-    let (rate, change) = (row(RATE, off as i64 * 1_000_000), change(on, off));
+    let (rate, change) = (row(("transactions", "per second"), off as i64 * 1_000_000), change(on, off));
     bench.rows.push(if change.is_none() { rate.saying(NOTHING) } else { rate });
-    bench.rows.extend(change.map(|change| row(BY_BATCHING, change)));
+    bench.rows.extend(change.map(|change| row(("transactions_by_batching", "percent"), change)));
     Ok(())
 }
 
@@ -144,7 +143,7 @@ fn errors(bench: &mut Bench<'_>, protocol: Protocol) -> Result<(), LabError> {
         let label =
             format!("{}/errors/batching={}", case.label(), if switch == Switch::On { "on" } else { "off" });
         let share = sums.failed * 100_000_000 / (sums.packets + sums.failed).max(1);
-        let row = Row::new(&label, FAILED, share as i64, RowKind::Predicted);
+        let row = Row::new(&label, ("failed", "percent of packets"), share as i64, RowKind::Predicted);
         bench.rows.push(row.saying("accepted is sent and failed; what was sent left once, in order"));
         bench.rows.push(Row::new(&label, BANDWIDTH, rate(&sums) as i64, RowKind::Predicted));
     }
@@ -159,14 +158,8 @@ fn series(rows: &[Row]) -> Vec<Series> {
         let [nic, protocol, processes, size] = parts[..] else { continue };
         let chart = format!("{nic}, {processes}: bandwidth by batching");
         let bytes: f64 = size.trim_start_matches("size=").parse().unwrap_or(1.0);
-        let point = (bytes.log2(), row.value);
-        match all.iter_mut().find(|series| series.chart == chart && series.line == protocol) {
-            Some(series) => series.points.push(point),
-            None => {
-                let (x, y, points) = ("message, power of two of bytes", "percent", vec![point]);
-                all.push(Series { chart, line: protocol.into(), x, y, points });
-            }
-        }
+        let at = (chart, protocol.to_string(), "message, power of two of bytes", "percent");
+        add_point(&mut all, at, (bytes.log2(), row.value));
     }
     all
 }

@@ -1,10 +1,10 @@
 //! `Drain`: a dummy device that keeps its caller busy for a while, as draining a packet did in 2011.
 
 use super::super::host::spin;
-use std::sync::Arc;
-use wharf_core::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
+use wharf_core::delegate;
+use wharf_core::device::{Device, Notify, Transmitted, TxDevice};
 use wharf_devices::null::Null;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::Batch;
 
 #[derive(Debug)]
 pub(super) struct Drain {
@@ -19,43 +19,24 @@ impl Drain {
     }
 }
 
-impl Notify for Drain {}
-
-impl Device for Drain {
-    fn name(&self) -> String {
-        self.null.name()
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.null.attach(region)
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.null.visit(see);
-    }
+#[deny(clippy::missing_trait_methods)]
+impl Notify for Drain {
+    delegate!(null: arm, disarm, wait_fd, signals);
 }
 
+#[deny(clippy::missing_trait_methods)]
+impl Device for Drain {
+    delegate!(null: name, mode, attach, visit, close);
+}
+
+#[deny(clippy::missing_trait_methods)]
 impl TxDevice for Drain {
-    fn info(&self) -> TxInfo {
-        self.null.info()
-    }
+    delegate!(null: info, flush, reap, outstanding, next_completion_ns);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let offered = batch.len();
         let done = self.null.transmit(batch, more);
         spin(self.drain_ns * (offered - batch.len()) as u64);
         done
-    }
-
-    fn flush(&mut self) -> bool {
-        self.null.flush()
-    }
-
-    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        self.null.reap(budget, urgent, into)
-    }
-
-    fn outstanding(&self) -> usize {
-        self.null.outstanding()
     }
 }

@@ -2,9 +2,8 @@
 
 use super::host::Point;
 use super::metrics::{
-    DEQUEUE_TIME, DRAINED, DROP_SHARE, DROPPED, Dedicated, FOR_OTHERS, FOR_OTHERS_PACKETS, JAIN_DRAINED,
-    JAIN_PROCESSOR, JAIN_SENDERS, LONGEST_RUN, MPPS, PROCESSOR_TIME, RUN_MAX, RUN_P50, RUN_P99, RUN_P999,
-    RUNS, SENT, jain_ppm, percent_ppm,
+    DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, LONGEST_RUN, MPPS, jain_ppm,
+    percent_ppm,
 };
 use super::paths::SenderCounts;
 use super::processor::Task;
@@ -74,11 +73,11 @@ impl Runs {
             row(what, of(&all)).by_thread(self.by_thread.iter().map(|thread| of(thread) as f64).collect())
         };
         vec![
-            each(RUNS, &Histogram::count),
-            each(RUN_P50, &|runs| runs.at_permille(500)),
-            each(RUN_P99, &|runs| runs.at_permille(990)),
-            each(RUN_P999, &|runs| runs.at_permille(999)),
-            each(RUN_MAX, &Histogram::max),
+            each(("dequeue_runs", "runs"), &Histogram::count),
+            each(("dequeue_run_p50", "ns"), &|runs| runs.at_permille(500)),
+            each(("dequeue_run_p99", "ns"), &|runs| runs.at_permille(990)),
+            each(("dequeue_run_p999", "ns"), &|runs| runs.at_permille(999)),
+            each(("dequeue_run_max", "ns"), &Histogram::max),
             row(LONGEST_RUN, self.longest_packets),
         ]
     }
@@ -109,20 +108,22 @@ impl Measurement {
         let jain = |what, of: fn(&Counts) -> u64| row(what, jain_ppm(self.threads.iter().map(of)));
         let mut rows = vec![
             row(MPPS, per_s),
-            packets(SENT, |thread| thread.sent),
-            packets(DROPPED, |thread| thread.dropped),
+            packets(("sent", "packets"), |thread| thread.sent),
+            packets(("dropped", "packets"), |thread| thread.dropped),
             row(DROP_SHARE, percent_ppm(dropped, sent + dropped)),
             jain(JAIN_SENDERS, |thread| thread.sent),
-            packets(DRAINED, |thread| thread.drained),
-            packets(FOR_OTHERS_PACKETS, |thread| thread.for_others),
+            packets(("drained", "packets"), |thread| thread.drained),
+            packets(("drained_for_others_packets", "packets"), |thread| thread.for_others),
             percents(DEQUEUE_TIME, time_ppm, &|thread| percent_ppm(thread.dequeue_ns, self.ns)),
         ];
         if self.threads.iter().all(|thread| thread.processor_ns.is_some()) {
             let processor_ns = |thread: &Counts| thread.processor_ns.unwrap_or(0);
             let time_ppm = percent_ppm(sum(processor_ns), self.ns * self.threads.len() as u64);
             rows.extend([
-                percents(PROCESSOR_TIME, time_ppm, &|thread| percent_ppm(processor_ns(thread), self.ns)),
-                jain(JAIN_PROCESSOR, processor_ns),
+                percents(("processor_time", "percent of time"), time_ppm, &|thread| {
+                    percent_ppm(processor_ns(thread), self.ns)
+                }),
+                jain(("jain_processor", "Jain's index"), processor_ns),
             ]);
         }
         if point.policy == Dedicated {

@@ -4,24 +4,12 @@ use crate::experiment::row::scaled;
 use wharf_core::owner::Policy;
 
 pub(super) const MPPS: (&str, &str) = ("mpps", "Mpps");
-pub(super) const SENT: (&str, &str) = ("sent", "packets");
-pub(super) const DROPPED: (&str, &str) = ("dropped", "packets");
 pub(super) const DROP_SHARE: (&str, &str) = ("drop_share", "percent");
 pub(super) const JAIN_SENDERS: (&str, &str) = ("jain_senders", "Jain's index");
 pub(super) const JAIN_DRAINED: (&str, &str) = ("jain_drained", "Jain's index");
 /// The share of the measured time in which a thread had a processor. On a device without a rate, nothing else
-/// holds senders back.
-pub(super) const PROCESSOR_TIME: (&str, &str) = ("processor_time", "percent of time");
-pub(super) const JAIN_PROCESSOR: (&str, &str) = ("jain_processor", "Jain's index");
-pub(super) const DRAINED: (&str, &str) = ("drained", "packets");
-pub(super) const FOR_OTHERS_PACKETS: (&str, &str) = ("drained_for_others_packets", "packets");
 pub(super) const FOR_OTHERS: (&str, &str) = ("drained_for_others", "percent of drained");
 pub(super) const DEQUEUE_TIME: (&str, &str) = ("dequeue_time", "percent of time");
-pub(super) const RUNS: (&str, &str) = ("dequeue_runs", "runs");
-pub(super) const RUN_P50: (&str, &str) = ("dequeue_run_p50", "ns");
-pub(super) const RUN_P99: (&str, &str) = ("dequeue_run_p99", "ns");
-pub(super) const RUN_P999: (&str, &str) = ("dequeue_run_p999", "ns");
-pub(super) const RUN_MAX: (&str, &str) = ("dequeue_run_max", "ns");
 pub(super) const LONGEST_RUN: (&str, &str) = ("longest_run", "packets");
 
 /// Bounds of an ownership.

@@ -11,10 +11,10 @@ use super::metrics::{
     OwnerPolicy, POLICIES, SWEEP, jain_ppm, percent_ppm,
 };
 use crate::experiment::{Bench, LabError, Parameters, Row, RowKind, Settings};
-use crate::models::linux_qdisc::shared::{self, Counts, Discipline};
+use crate::models::linux_qdisc::shared::{self, Counts, Discipline, Outcome};
 use crate::models::wharf_path;
 use wharf_core::engine::Batching;
-use wharf_sim::nic::simple::{self, Simple};
+use wharf_sim::nic::simple;
 
 /// Numbers of processors: those of 2011, and more.
 const CPUS: [u32; 8] = [1, 2, 3, 4, 8, 16, 32, 64];
@@ -25,13 +25,6 @@ const SWEEP_CPUS: [u32; 2] = [4, 16];
 
 const ROOT_LOCK: &str = "root-lock";
 const LANES: &str = "lanes";
-
-/// The result of a run.
-struct ModelRun {
-    by_cpu: Vec<Counts>,
-    longest_run: u64,
-    measured_ns: u64,
-}
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let kernels = [
@@ -67,7 +60,7 @@ fn label(discipline: &str, policy: OwnerPolicy, cpus: u32) -> String {
 
 /// Returns the rows of a run, beside the published figures number `published` if they are of the same.
 fn rows(
-    parameters: &Parameters, label: &str, policy: OwnerPolicy, modelled: &ModelRun, published: Option<usize>,
+    parameters: &Parameters, label: &str, policy: OwnerPolicy, modelled: &Outcome, published: Option<usize>,
 ) -> Result<Vec<Row>, LabError> {
     let sum = |what: fn(&Counts) -> u64| modelled.by_cpu.iter().map(what).sum::<u64>();
     let (offered, dropped) = (sum(|done| done.offered), sum(|done| done.dropped));
@@ -106,7 +99,7 @@ fn rows(
 
 fn kernel(
     bench: &mut Bench<'_>, label: &str, discipline: Discipline, policy: OwnerPolicy, cpus: u32,
-) -> Result<ModelRun, LabError> {
+) -> Result<Outcome, LabError> {
     let get = |key: &str| bench.parameters.get(key);
     let setup = shared::Setup {
         discipline,
@@ -116,52 +109,27 @@ fn kernel(
         qdisc_packets: get("qdisc_packets")? as usize,
         frame_bytes: get("frame_bytes")? as u32,
         costs: with_line(bench.parameters)?.read()?,
-        jitter_permille: get("jitter_permille")?,
-        seed: bench.seed,
-        settle_ns: get("settle_ns")?,
-        measure_ns: get("measure_ns")?,
+        time: bench.parameters.timing(bench.seed)?,
     };
-    let outcome = shared::run(setup, &mut || bench.goes_on(label));
-    let outcome = outcome.map_err(|source| fault(label, source))?;
+    let outcome = bench.model(label, |goes_on| shared::run(setup, goes_on))?;
     bench.packets += outcome.packets_in_all;
-    let (by_cpu, longest_run) = (outcome.by_cpu, outcome.longest_run.into());
-    Ok(ModelRun { by_cpu, longest_run, measured_ns: outcome.measured_ns })
+    Ok(outcome)
 }
 
 /// Runs lanes on the same machine, counted over the whole run.
-fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> Result<ModelRun, LabError> {
-    if !bench.goes_on(label) {
-        return Err(LabError::Interrupted);
-    }
-    let setup = lanes_setup(bench.parameters, policy, cpus, bench.seed)?;
-    let measured_ns = setup.settle_ns + setup.measure_ns;
-    let outcome = wharf_path::run(setup, |memories, frame_bytes| Simple::new(DUMMY, memories, frame_bytes));
-    let outcome = outcome.map_err(|source| fault(label, source))?;
+fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> Result<Outcome, LabError> {
+    let setup = lanes_setup(bench, policy, cpus)?;
+    let (_, measured_ns) = setup.time.window();
+    // A device that takes no time.
+    let dummy = simple::Costs::default();
+    let outcome = bench.model(label, |goes_on| wharf_path::run(setup, dummy, goes_on))?;
     bench.packets += outcome.packets_in_all;
-    let done = |at: usize| Counts {
-        offered: outcome.by_sender[at],
-        drained: outcome.drained[at],
-        for_others: outcome.for_others[at],
-        dequeue_ns: outcome.owned_ns[at],
-        ..Counts::default()
-    };
-    let by_cpu = (0..cpus as usize).map(done).collect();
-    Ok(ModelRun { by_cpu, longest_run: outcome.longest_run, measured_ns })
+    let wharf_path::Outcome { by_cpu, longest_run, packets_in_all, .. } = outcome;
+    Ok(Outcome { by_cpu, longest_run, measured_ns, packets_in_all })
 }
 
-/// A device without costs.
-const DUMMY: simple::Costs = simple::Costs {
-    doorbell_ps: 0,
-    fetch_ns: 0,
-    write_back_ns: 0,
-    wire_ps_per_byte: 0,
-    written_back_together: false,
-};
-
-fn lanes_setup(
-    parameters: &Parameters, policy: OwnerPolicy, cpus: u32, seed: u64,
-) -> Result<wharf_path::Setup, LabError> {
-    let get = |key: &str| parameters.get(key);
+fn lanes_setup(bench: &Bench<'_>, policy: OwnerPolicy, cpus: u32) -> Result<wharf_path::Setup, LabError> {
+    let get = |key: &str| bench.parameters.get(key);
     Ok(wharf_path::Setup {
         cpus: cpus as usize,
         policy: policy.policy(),
@@ -171,16 +139,9 @@ fn lanes_setup(
         batching: Batching::On,
         ring_frames: get("ring_frames")? as usize,
         pool_frames: get("pool_frames")? as u32,
-        costs: lane_costs(parameters, cpus)?,
-        jitter_permille: get("jitter_permille")?,
-        seed,
-        settle_ns: get("settle_ns")?,
-        measure_ns: get("measure_ns")?,
+        costs: lane_costs(bench.parameters, cpus)?,
+        time: bench.parameters.timing(bench.seed)?,
     })
-}
-
-fn fault(label: &str, source: wharf_sim::RunError) -> LabError {
-    LabError::Run { run: label.into(), source }
 }
 
 /// Returns settings in which a cache line costs what a lock does.

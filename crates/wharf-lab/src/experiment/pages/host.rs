@@ -1,7 +1,7 @@
 //! `pages` on this machine: the policies take turns, and each figure is a median.
 
 use super::super::host::fault;
-use super::super::row::scaled;
+use super::super::row::{median, scaled};
 use super::super::{Bench, LabError, Row, RowKind};
 use super::workload::{self, Load, Measurement};
 use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL, ratio};
@@ -23,12 +23,6 @@ const ALONE: usize = 32;
 /// The note of runs with one thread.
 const ONE_THREAD: &str = "threads=1 is these rows alone: pages travel from a channel's thread to another's that frees them, \
     so that all others want 2 threads at least";
-
-/// Per thread: the host decides which processor a thread has.
-const TAKES: (&str, &str) = ("allocations", "million per second and channel");
-const FREES: (&str, &str) = ("frees", "million per second and application");
-const PAIR: (&str, &str) = ("take_and_give", "ns per page");
-const OF_ORIGIN: (&str, &str) = ("time_of_origin", "times");
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     alone(bench)?;
@@ -66,10 +60,16 @@ fn alone(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let origin = median_of(&medians, PolicyKind::Origin);
     for (kind, picoseconds) in PolicyKind::ALL.into_iter().zip(medians) {
         let label = format!("uncontended/{}", kind.name());
-        let row = Row::new(&label, PAIR, picoseconds as i64 * 1000, RowKind::Measured);
+        let row =
+            Row::new(&label, ("take_and_give", "ns per page"), picoseconds as i64 * 1000, RowKind::Measured);
         let is_first = kind == PolicyKind::ALL[0];
         bench.rows.push(if is_first && bench.threads.contains(&1) { row.saying(ONE_THREAD) } else { row });
-        bench.rows.push(Row::new(&label, OF_ORIGIN, ratio(picoseconds, origin), RowKind::Measured));
+        bench.rows.push(Row::new(
+            &label,
+            ("time_of_origin", "times"),
+            ratio(picoseconds, origin),
+            RowKind::Measured,
+        ));
     }
     Ok(())
 }
@@ -126,8 +126,14 @@ fn details(rounds: &[Measurement], load: Load) -> [((&'static str, &'static str)
     let per = |count: u64, of: u64, scale: i64| ratio(count, of) * scale;
     let locks = channels.locks.taken + applications.locks.taken;
     [
-        (TAKES, per(takes * 1000, elapsed_ns * load.channels as u64, 1)),
-        (FREES, per(frees * 1000, elapsed_ns * load.applications as u64, 1)),
+        (
+            ("allocations", "million per second and channel"),
+            per(takes * 1000, elapsed_ns * load.channels as u64, 1),
+        ),
+        (
+            ("frees", "million per second and application"),
+            per(frees * 1000, elapsed_ns * load.applications as u64, 1),
+        ),
         (SPIN, per(in_poll + outside, elapsed_ns * threads, 100)),
         (SPIN_IN_POLL, per(in_poll, elapsed_ns * load.channels as u64, 100)),
         (RECYCLED, per(channels.recycled, takes, 100)),
@@ -179,11 +185,6 @@ fn pool(parameters: &super::super::Parameters) -> Result<PagePool, LabError> {
 
 fn rate(ran: &Measurement) -> u64 {
     scaled(ran.packets, 1_000_000_000, ran.elapsed_ns) as u64
-}
-
-fn median(mut values: Vec<u64>) -> u64 {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
 fn median_of(medians: &[u64], wanted: PolicyKind) -> u64 {

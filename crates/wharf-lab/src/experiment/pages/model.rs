@@ -9,17 +9,11 @@ use super::super::{Bench, LabError, Parameters, Row, RowKind};
 use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL, ratio};
 use crate::models::page_pool::{self, Outcome, PolicyKind, Setup};
 
-/// Per processor: a channel has one, and so has an application.
-const TAKES: (&str, &str) = ("allocations", "million per second and CPU that receives");
-const FREES: (&str, &str) = ("frees", "million per second and CPU that reads");
-const GAIN: (&str, &str) = ("gain_over_allocator", "percent of Mpps");
-
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let mut allocator_pps = 0;
     for kind in PolicyKind::ALL {
         let setup = setup(bench.parameters, kind, bench.seed)?;
-        let outcome = page_pool::run(&setup, &mut || bench.goes_on(kind.name()));
-        let outcome = outcome.map_err(|source| LabError::Run { run: kind.name().into(), source })?;
+        let outcome = bench.model(kind.name(), |goes_on| page_pool::run(&setup, goes_on))?;
         bench.packets += outcome.packets_in_all;
         if kind == PolicyKind::Allocator {
             allocator_pps = outcome.packets_per_s();
@@ -44,7 +38,10 @@ fn rates(kind: PolicyKind, outcome: &Outcome, allocator_pps: u64) -> Result<Vec<
     ];
     if kind == PolicyKind::SenderCache {
         let published = figure("page_allocator.socket_buffer_cache_gain_percent")?;
-        rows.push(predicted(kind, GAIN, (of_allocator - 1_000_000) * 100).beside(published));
+        rows.push(
+            predicted(kind, ("gain_over_allocator", "percent of Mpps"), (of_allocator - 1_000_000) * 100)
+                .beside(published),
+        );
     }
     Ok(rows)
 }
@@ -71,7 +68,11 @@ fn by_cpu(kind: PolicyKind, outcome: &Outcome, setup: &Setup) -> [Row; 2] {
     let each = |count: u64, cpus: usize| ratio(count * 1000, outcome.measured_ns * cpus as u64);
     let (channels, applications) = outcome.pages_by_cpu.split_at(setup.channels);
     let [takes, frees] = outcome.pages;
-    [(TAKES, takes, channels), (FREES, frees, applications)].map(|(what, pages, cpus)| {
+    [
+        (("allocations", "million per second and CPU that receives"), takes, channels),
+        (("frees", "million per second and CPU that reads"), frees, applications),
+    ]
+    .map(|(what, pages, cpus)| {
         let by_cpu = cpus.iter().map(|&pages| each(pages, 1) as f64 / 1e6).collect();
         predicted(kind, what, each(pages, cpus.len())).by_thread(by_cpu)
     })

@@ -1,6 +1,5 @@
 //! One run of a machine, and its rows.
 
-use super::{GAIN, MPPS};
 use crate::experiment::{Bench, LabError, Row, RowKind};
 use wharf_plan::pcie::Traffic;
 use wharf_sim::RunError;
@@ -76,7 +75,7 @@ impl Measurement {
     }
 
     pub(super) fn mpps(&self) -> Row {
-        self.row(MPPS, ratio(self.packets, 1_000_000_000_000, self.measured_ps))
+        self.row(("mpps", "Mpps"), ratio(self.packets, 1_000_000_000_000, self.measured_ps))
     }
 
     pub(super) fn to_nic_millionths(&self) -> i64 {
@@ -112,7 +111,7 @@ impl Measurement {
     }
 
     pub(super) fn gain_over(&self, before: &Measurement) -> Row {
-        self.row(GAIN, ratio(self.packets, 100_000_000, before.packets) - 100_000_000)
+        self.row(("gain", "percent"), ratio(self.packets, 100_000_000, before.packets) - 100_000_000)
     }
 }
 

@@ -13,32 +13,20 @@ mod guest;
 mod load;
 mod machine;
 mod message;
-mod rig;
 
 use super::super::published::figure;
-use crate::experiment::{Bench, LabError, Row, RowKind};
+use crate::experiment::row::median;
+use crate::experiment::{Bench, LabError, Row, RowKind, host};
 use load::{FLOWS, Load, Work};
 use machine::Measurement;
-use rig::Rig;
+use serde::Deserialize;
+use std::time::Duration;
+use wharf_core::poller::{self, Mode};
+use wharf_core::pool::PagePool;
 
 /// The modes as in `virtio-user:SOCKET,napi=`, and their names in the published rows.
 const MODES: [(&str, Option<&str>); 3] = [("off", Some("upstream")), ("timer", None), ("on", Some("napi"))];
 const ANOTHER: &str = "published for another set-up: Linux's driver in a virtual machine over vhost-net";
-
-const MBPS: (&str, &str) = ("payload", "Mbit/s");
-const ROUND_TRIPS: (&str, &str) = ("round_trips", "per s");
-const WAIT_P50: (&str, &str) = ("wait_p50", "us");
-const WAIT_P99: (&str, &str) = ("wait_p99", "us");
-const ROUND_TRIP_P50: (&str, &str) = ("round_trip_p50", "us");
-const ROUND_TRIP_P99: (&str, &str) = ("round_trip_p99", "us");
-const CPU: (&str, &str) = ("cpu", "s per s");
-const INTERRUPTS: (&str, &str) = ("interrupts", "per message");
-const KICKS: (&str, &str) = ("kicks", "per message");
-const IN_FLIGHT: (&str, &str) = ("in_flight", "bytes");
-const CLEANED: (&str, &str) = ("cleaned_from_receive", "percent");
-const RATE_OF_OFF: (&str, &str) = ("rate_of_off", "times");
-const P50_OF_OFF: (&str, &str) = ("p50_of_off", "times");
-const P99_OF_OFF: (&str, &str) = ("p99_of_off", "times");
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let rig = Rig::new(bench)?;
@@ -74,7 +62,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
 fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Measurement]) -> Result<Vec<Row>, LabError> {
     let label = format!("{}/napi={napi}", load.label());
     let row = |what, figure: &dyn Fn(&Measurement) -> f64| {
-        Row::new(&label, what, (median(ran.iter().map(figure)) * 1e6) as i64, RowKind::Measured)
+        Row::new(&label, what, (median(ran.iter().map(figure).collect()) * 1e6) as i64, RowKind::Measured)
     };
     let payload_bytes = f64::from(load.payload_bytes);
     let per_second = |count: u64, ran: &Measurement| count as f64 / ran.seconds;
@@ -85,21 +73,27 @@ fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Measurement]) -
     };
     let is_round_trip = load.work == Work::RoundTrip;
     let rate = match is_round_trip {
-        true => row(ROUND_TRIPS, &|ran| per_second(ran.messages, ran)),
-        false => row(MBPS, &|ran| per_second(ran.messages, ran) * payload_bytes * 8.0 / 1e6),
+        true => row(("round_trips", "per s"), &|ran| per_second(ran.messages, ran)),
+        false => row(("payload", "Mbit/s"), &|ran| per_second(ran.messages, ran) * payload_bytes * 8.0 / 1e6),
     };
-    let (p50, p99) = if is_round_trip { (ROUND_TRIP_P50, ROUND_TRIP_P99) } else { (WAIT_P50, WAIT_P99) };
+    let (p50, p99) = if is_round_trip {
+        (("round_trip_p50", "us"), ("round_trip_p99", "us"))
+    } else {
+        (("wait_p50", "us"), ("wait_p99", "us"))
+    };
     let [of_rate, of_p50, of_p99] = load.published();
     let per_message = |count: u64, ran: &Measurement| count as f64 / ran.whole.messages.max(1) as f64;
     Ok(vec![
         beside(rate, of_rate)?,
         beside(row(p50, &|ran| ran.p50_ns as f64 / 1e3), of_p50)?,
         beside(row(p99, &|ran| ran.p99_ns as f64 / 1e3), of_p99)?,
-        row(CPU, &|ran| ran.cpu_seconds / ran.seconds),
-        row(INTERRUPTS, &|ran| per_message(ran.whole.interrupts, ran)),
-        row(KICKS, &|ran| per_message(ran.whole.kicks, ran)),
-        row(IN_FLIGHT, &|ran| ran.in_flight * payload_bytes),
-        row(CLEANED, &|ran| per_message(ran.whole.cleaned_from_receive, ran) * 100.0),
+        row(("cpu", "s per s"), &|ran| ran.cpu_seconds / ran.seconds),
+        row(("interrupts", "per message"), &|ran| per_message(ran.whole.interrupts, ran)),
+        row(("kicks", "per message"), &|ran| per_message(ran.whole.kicks, ran)),
+        row(("in_flight", "bytes"), &|ran| ran.in_flight * payload_bytes),
+        row(("cleaned_from_receive", "percent"), &|ran| {
+            per_message(ran.whole.cleaned_from_receive, ran) * 100.0
+        }),
     ])
 }
 
@@ -107,18 +101,55 @@ fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Measurement]) -
 fn ratios(load: &Load, ran: &[Vec<Measurement>; MODES.len()]) -> [Row; 3] {
     let label = format!("{}/napi=on", load.label());
     let row = |what, figure: &dyn Fn(&Measurement) -> f64| {
-        let [off, _, on] = ran.each_ref().map(|ran| median(ran.iter().map(figure)));
+        let [off, _, on] = ran.each_ref().map(|ran| median(ran.iter().map(figure).collect()));
         Row::new(&label, what, (on / off * 1e6) as i64, RowKind::Measured)
     };
     [
-        row(RATE_OF_OFF, &|ran| ran.messages as f64 / ran.seconds),
-        row(P50_OF_OFF, &|ran| ran.p50_ns as f64),
-        row(P99_OF_OFF, &|ran| ran.p99_ns as f64),
+        row(("rate_of_off", "times"), &|ran| ran.messages as f64 / ran.seconds),
+        row(("p50_of_off", "times"), &|ran| ran.p50_ns as f64),
+        row(("p99_of_off", "times"), &|ran| ran.p99_ns as f64),
     ]
 }
 
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
-    let mut figures: Vec<f64> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+/// Distance of frames in bytes: a long message fits into one.
+const FRAME_BYTES: u32 = 5120;
+
+/// The settings of all runs.
+pub(super) struct Rig {
+    pub(super) guest_pool: PagePool,
+    pub(super) far_pool: PagePool,
+    pub(super) poller: poller::Settings,
+    pub(super) settings: Settings,
+    pub(super) measure: Duration,
+}
+
+/// The parameters of all runs.
+#[derive(Deserialize)]
+pub(super) struct Settings {
+    pool_frames: u32,
+    spin: bool,
+    pub(super) ring: u64,
+    pub(super) pin: bool,
+    pub(super) window_bytes: u64,
+    pub(super) window_packets: u64,
+    pub(super) burst_packets: usize,
+    pub(super) rounds: u64,
+    pub(super) long_bytes: u32,
+    pub(super) settle_ms: u64,
+}
+
+impl Rig {
+    pub(super) fn new(bench: &Bench<'_>) -> Result<Self, LabError> {
+        let settings: Settings = bench.parameters.read_into()?;
+        let frames = settings.pool_frames;
+        let pool = || host::pool(PagePool::builder().frames(frames).frame_bytes(FRAME_BYTES));
+        let mode = if settings.spin { Mode::Adaptive } else { Mode::Sleeping };
+        Ok(Self {
+            guest_pool: pool()?,
+            far_pool: pool()?,
+            poller: poller::Settings { mode, ..poller::Settings::default() },
+            settings,
+            measure: host::measure_time(bench)?,
+        })
+    }
 }

@@ -16,6 +16,7 @@
 //! three seeds.
 
 use super::super::published::figure;
+use super::super::row::{add_point, median, scaled};
 use super::super::{Bench, LabError, Parameters, Row, RowKind, Series};
 use crate::models::virtio_guest::{self, Costs, Outcome, Release, Setup, Traffic};
 use wharf_sim::flows::tcp::{Rules, Truesize};
@@ -27,13 +28,22 @@ const DIFFERENCE_PERCENT: f64 = 5.0;
 /// seed.
 const SMALL_MILLIONTHS: u128 = 1_000_000;
 
-/// A figure of a run: its name, unit, key of the published table, and its millionths.
+/// A figure of a run: its name and unit, the name of its change by NAPI, the end of its key in the published
+/// table, and its millionths.
 struct Figure {
-    metric: &'static str,
-    unit: &'static str,
-    published: &'static str,
+    metric: (&'static str, &'static str),
+    change: &'static str,
+    key: &'static str,
     of: fn(&Outcome, &Parameters) -> Result<u64, LabError>,
 }
+
+const RATE: Figure = Figure { metric: ("rate", "Mbit/s"), change: "rate_by_napi", key: "mbps", of: rate };
+const CYCLES: Figure =
+    Figure { metric: ("processors", "Gcycles"), change: "processors_by_napi", key: "gcycles", of: cycles };
+const PACKET: Figure =
+    Figure { metric: ("packet", "bytes"), change: "packet_by_napi", key: "bytes_per_packet", of: packet };
+const P50: Figure = Figure { metric: ("p50", "us"), change: "p50_by_napi", key: "p50_us", of: p50 };
+const P99: Figure = Figure { metric: ("p99", "us"), change: "p99_by_napi", key: "p99_us", of: p99 };
 
 /// A traffic and its figures.
 struct Test {
@@ -46,61 +56,38 @@ const TESTS: [Test; 5] = [
     Test {
         name: "tcp_stream",
         traffic: |parameters| Ok(Traffic::TcpStream { write_bytes: parameters.get("write_bytes")? as u32 }),
-        figures: &[
-            Figure { metric: "rate", unit: "Mbit/s", published: "tcp_stream_mbps", of: rate },
-            Figure { metric: "processors", unit: "Gcycles", published: "tcp_stream_gcycles", of: cycles },
-            Figure {
-                metric: "packet",
-                unit: "bytes",
-                published: "tcp_stream_bytes_per_packet",
-                of: |outcome, _| {
-                    Ok((u128::from(outcome.data_bytes) * 1_000_000 / u128::from(outcome.data_packets.max(1)))
-                        as u64)
-                },
-            },
-        ],
+        figures: &[RATE, CYCLES, PACKET],
     },
     Test {
         name: "tcp_rr",
         traffic: |_| Ok(Traffic::Requests { bytes: 1, tcp: true }),
-        figures: &[
-            Figure { metric: "p50", unit: "us", published: "tcp_rr_p50_us", of: p50 },
-            Figure { metric: "p99", unit: "us", published: "tcp_rr_p99_us", of: p99 },
-            Figure { metric: "processors", unit: "Gcycles", published: "tcp_rr_gcycles", of: cycles },
-        ],
+        figures: &[P50, P99, CYCLES],
     },
     Test {
         name: "tcp_rr_4k",
         traffic: |_| Ok(Traffic::Requests { bytes: 4096, tcp: true }),
-        figures: &[
-            Figure { metric: "p50", unit: "us", published: "tcp_rr_4k_p50_us", of: p50 },
-            Figure { metric: "p99", unit: "us", published: "tcp_rr_4k_p99_us", of: p99 },
-            Figure { metric: "processors", unit: "Gcycles", published: "tcp_rr_4k_gcycles", of: cycles },
-        ],
+        figures: &[P50, P99, CYCLES],
     },
     Test {
         name: "udp_stream",
         traffic: |parameters| {
             Ok(Traffic::UdpStream { datagram_bytes: parameters.get("datagram_bytes")? as u32 })
         },
-        figures: &[
-            Figure { metric: "rate", unit: "Mbit/s", published: "udp_stream_mbps", of: rate },
-            Figure { metric: "processors", unit: "Gcycles", published: "udp_stream_gcycles", of: cycles },
-        ],
+        figures: &[RATE, CYCLES],
     },
     Test {
         name: "udp_rr",
         traffic: |_| Ok(Traffic::Requests { bytes: 1, tcp: false }),
-        figures: &[
-            Figure { metric: "p50", unit: "us", published: "udp_rr_p50_us", of: p50 },
-            Figure { metric: "p99", unit: "us", published: "udp_rr_p99_us", of: p99 },
-            Figure { metric: "processors", unit: "Gcycles", published: "udp_rr_gcycles", of: cycles },
-        ],
+        figures: &[P50, P99, CYCLES],
     },
 ];
 
 fn rate(outcome: &Outcome, _: &Parameters) -> Result<u64, LabError> {
     Ok(outcome.bits_per_s())
+}
+
+fn packet(outcome: &Outcome, _: &Parameters) -> Result<u64, LabError> {
+    Ok(scaled(outcome.data_bytes, 1_000_000, outcome.data_packets) as u64)
 }
 
 fn p50(outcome: &Outcome, _: &Parameters) -> Result<u64, LabError> {
@@ -139,15 +126,16 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
             let (upstream, timer, napi) = (upstream?, timer?, napi?);
             for what in test.figures {
                 let [before, without, after] =
-                    [&upstream, &timer, &napi].map(|(_, all)| median(all, what, bench.parameters));
+                    [&upstream, &timer, &napi].map(|(_, all)| middle(all, what, bench.parameters));
                 let (before, without, after) = (before?, without?, after?);
-                let published = |column: &str| figure(&format!("tx_napi.{}.{column}.{at}", what.published));
+                let published =
+                    |column: &str| figure(&format!("tx_napi.{}_{}.{column}.{at}", test.name, what.key));
                 let published = [published("upstream")?, published("napi")?];
                 bench.rows.push(fitted(bench.parameters, row(&upstream.0, what, before), published[0]));
                 bench.rows.push(row(&timer.0, what, without));
                 bench.rows.push(row(&napi.0, what, after).beside(published[1]));
                 let label = format!("{}/flows={flows}", test.name);
-                bench.rows.extend(signs.of(&label, what.metric, [before, after], published));
+                bench.rows.extend(signs.of(&label, what.change, [before, after], published));
             }
             for (label, outcomes) in [&upstream, &timer, &napi] {
                 bench.rows.push(interrupts(label, outcomes));
@@ -160,7 +148,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
 }
 
 fn row(label: &str, what: &Figure, millionths: u64) -> Row {
-    let row = Row::new(label, (what.metric, what.unit), millionths as i64, RowKind::Predicted);
+    let row = Row::new(label, what.metric, millionths as i64, RowKind::Predicted);
     if millionths == 0 { row.saying("nothing came through in the time measured") } else { row }
 }
 
@@ -203,13 +191,6 @@ impl Signs {
         let right = if theirs > 0.0 { difference > 0 } else { difference < 0 };
         (self.right, self.all) = (self.right + u64::from(right), self.all + 1);
         self.small += u64::from(right && millionths.unsigned_abs() < SMALL_MILLIONTHS);
-        let metric = match metric {
-            "rate" => "rate_by_napi",
-            "processors" => "processors_by_napi",
-            "packet" => "packet_by_napi",
-            "p50" => "p50_by_napi",
-            _ => "p99_by_napi",
-        };
         let row = Row::new(label, (metric, "percent"), millionths as i64, RowKind::Predicted);
         let says = if right { "sign as published" } else { "not reproduced: the other sign was published" };
         let rounded = (theirs * 100.0).round() / 100.0;
@@ -238,44 +219,26 @@ fn series(rows: &[Row]) -> Vec<Series> {
         let chart = format!("{test}: {} over flows", row.metric);
         let published = row.published.map(|published| (format!("{release}, published"), published));
         for (line, value) in [(release.to_string(), row.value)].into_iter().chain(published) {
-            let point = (flows.log10(), value);
-            match all.iter_mut().find(|series| series.chart == chart && series.line == line) {
-                Some(series) => series.points.push(point),
-                None => all.push(Series {
-                    chart: chart.clone(),
-                    line,
-                    x: "flows, power of ten",
-                    y: row.unit,
-                    points: vec![point],
-                }),
-            }
+            let at = (chart.clone(), line, "flows, power of ten", row.unit);
+            add_point(&mut all, at, (flows.log10(), value));
         }
     }
     all
 }
 
-fn median(outcomes: &[Outcome], what: &Figure, parameters: &Parameters) -> Result<u64, LabError> {
+fn middle(outcomes: &[Outcome], what: &Figure, parameters: &Parameters) -> Result<u64, LabError> {
     let figures = outcomes.iter().map(|outcome| (what.of)(outcome, parameters));
-    let mut figures = figures.collect::<Result<Vec<_>, _>>()?;
-    figures.sort_unstable();
-    Ok(figures.get(figures.len() / 2).copied().unwrap_or(0))
+    Ok(median(figures.collect::<Result<_, _>>()?))
 }
 
 fn runs(
     bench: &mut Bench<'_>, test: &Test, flows: usize, release: Release, label: &str,
 ) -> Result<Vec<Outcome>, LabError> {
-    let runs = bench.parameters.get("runs")?;
-    let mut outcomes = Vec::new();
-    for number in 0..runs {
-        let run = format!("{label}, run {} of {runs}", number + 1);
-        let traffic = (test.traffic)(bench.parameters)?;
-        let seed = bench.seed.wrapping_mul(1000).wrapping_add(number);
-        let setup = setup(bench.parameters, traffic, flows, release, seed)?;
-        let outcome = virtio_guest::run(setup, &mut || bench.goes_on(&run));
-        let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
-        bench.packets += outcome.packets_in_all;
-        outcomes.push(outcome);
-    }
+    let parameters = bench.parameters;
+    let traffic = (test.traffic)(parameters)?;
+    let setup = |seed| setup(parameters, traffic, flows, release, seed);
+    let outcomes = bench.runs(label, setup, virtio_guest::run)?;
+    bench.packets += outcomes.iter().map(|outcome| outcome.packets_in_all).sum::<u64>();
     Ok(outcomes)
 }
 
@@ -304,10 +267,7 @@ fn setup(
         ring_descriptors: get("ring_descriptors")? as u16,
         qdisc_packets: get("qdisc_packets")? as usize,
         costs: costs(parameters, traffic)?,
-        jitter_permille: get("jitter_permille")?,
-        seed,
-        settle_ns: get("settle_ns")?,
-        measure_ns: get("measure_ns")?,
+        time: parameters.timing(seed)?,
     })
 }
 

@@ -6,6 +6,7 @@ use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
+use wharf_sim::harness::Timing;
 use wharf_tools::fault::FaultSpec;
 
 /// Times of the path's steps, in nanoseconds.
@@ -117,14 +118,8 @@ pub struct Setup {
     pub hold_ns: u64,
     /// Times of the steps.
     pub costs: Costs,
-    /// Thousandths by which the time of making a packet varies, either way.
-    pub jitter_permille: u64,
-    /// Seed of the generator.
-    pub seed: u64,
-    /// Time before measuring.
-    pub settle_ns: u64,
-    /// Time measured.
-    pub measure_ns: u64,
+    /// Seed and times; the time of making a packet varies.
+    pub time: Timing,
 }
 
 impl Setup {

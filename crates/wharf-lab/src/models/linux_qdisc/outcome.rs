@@ -5,8 +5,7 @@ use wharf_core::counters::Counter;
 use wharf_core::pool::PagePool;
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Spent;
-use wharf_sim::harness::{self, Course, Model};
-use wharf_sim::nic::simple::Hardware;
+use wharf_sim::harness::{self, Course};
 
 /// Sums over all processors and queues up to some time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,7 +13,6 @@ pub(super) struct Totals {
     spent: Spent,
     packets: u64,
     doorbells: u64,
-    contended: u64,
     sent: (u64, u64),
     failed: u64,
 }
@@ -44,8 +42,6 @@ pub struct Outcome {
     pub given: u64,
     /// Doorbells rung for them.
     pub doorbells: u64,
-    /// Times that a processor spun for a root lock.
-    pub contended: u64,
     /// Packets of the whole run, a measure of the model's speed.
     pub packets_in_all: u64,
     /// Events of the whole run.
@@ -58,11 +54,11 @@ impl Outcome {
         let [user_ns, system_ns, soft_ns] =
             std::array::from_fn(|n| after.spent.modes_ns[n] - before.spent.modes_ns[n]);
         Self {
-            measured_ns: setup.measure_ns,
+            measured_ns: setup.time.measure_ns,
             // These left in the measured time, at whatever time the NIC got them.
             packets: after.sent.0,
             bytes: after.sent.1,
-            processors_ns: setup.measure_ns * setup.cpus as u64,
+            processors_ns: setup.time.measure_ns * setup.cpus as u64,
             user_ns,
             system_ns,
             soft_ns,
@@ -70,7 +66,6 @@ impl Outcome {
             failed: after.failed - before.failed,
             given: after.packets - before.packets,
             doorbells: after.doorbells - before.doorbells,
-            contended: after.contended - before.contended,
             packets_in_all,
             events,
         }
@@ -110,11 +105,9 @@ fn ratio(part: u64, scale: u64, whole: u64) -> u64 {
     ((u128::from(part) * u128::from(scale) + u128::from(whole / 2)) / u128::from(whole)) as u64
 }
 
-impl<H: Hardware> Model for Kernel<H> {
-    type Totals = Totals;
-    const SLICE_NS: u64 = 5000000;
-
-    fn totals(&self, now_ns: u64) -> Totals {
+impl Kernel {
+    /// Returns the sums up to `now_ns`.
+    pub(super) fn totals(&self, now_ns: u64) -> Totals {
         let sum = |counter: fn(&wharf_core::counters::QueueCounters) -> &Counter| {
             self.queues.iter().map(|queue| counter(&queue.counters).get()).sum()
         };
@@ -122,18 +115,11 @@ impl<H: Hardware> Model for Kernel<H> {
             spent: self.spent_until(now_ns),
             packets: sum(|counters| &counters.packets),
             doorbells: sum(|counters| &counters.doorbells),
-            contended: self.queues.iter().map(|queue| queue.root.counters().contended).sum(),
             sent: self.witness.measured(),
             failed: sum(|counters| &counters.failed),
         }
     }
 
-    fn end(&mut self) {
-        self.ending = true;
-    }
-}
-
-impl<H: Hardware> Kernel<H> {
     /// Returns the time spent up to `now_ns` by all processors.
     fn spent_until(&self, now_ns: u64) -> Spent {
         let mut spent = Spent::default();

@@ -26,13 +26,12 @@ use wharf_core::owner::Policy;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_devices::null::Null;
-use wharf_sim::ConservationChecker;
-use wharf_sim::RunError;
 use wharf_sim::engine::cache_line::{CacheLine, LineCosts};
 use wharf_sim::engine::cpu::{Cpu, Tick};
 use wharf_sim::engine::lock::{LockCosts, LockKind, SpinLock};
 use wharf_sim::engine::{Agenda, Random, VirtualClock};
-use wharf_sim::harness::{self, Model};
+use wharf_sim::harness::{self, Timing};
+use wharf_sim::{ConservationChecker, RunError};
 
 /// The way of packets into the qdisc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,14 +88,8 @@ pub struct Setup {
     pub frame_bytes: u32,
     /// Times of the steps.
     pub costs: Costs,
-    /// Thousandths by which the time of making varies, either way.
-    pub jitter_permille: u64,
-    /// Seed of the generator.
-    pub seed: u64,
-    /// Time before measuring.
-    pub settle_ns: u64,
-    /// Time measured.
-    pub measure_ns: u64,
+    /// Seed and times; the time of making a packet varies.
+    pub time: Timing,
 }
 
 /// The counts of one processor within the measured time.
@@ -112,8 +105,6 @@ pub struct Counts {
     pub for_others: u64,
     /// Time in the dequeue region.
     pub dequeue_ns: u64,
-    /// Time spent for locks.
-    pub locking_ns: u64,
 }
 
 impl Counts {
@@ -126,7 +117,6 @@ impl Counts {
             drained: self.drained - before.drained,
             for_others: self.for_others - before.for_others,
             dequeue_ns: self.dequeue_ns - before.dequeue_ns,
-            locking_ns: self.locking_ns - before.locking_ns,
         }
     }
 }
@@ -139,7 +129,7 @@ pub struct Outcome {
     /// Time measured.
     pub measured_ns: u64,
     /// Packets of the longest run of the qdisc, in the whole time.
-    pub longest_run: u32,
+    pub longest_run: u64,
     /// Packets that entered in the whole run.
     pub packets_in_all: u64,
 }
@@ -164,7 +154,6 @@ struct Machine {
     random: Random,
     longest_run: u32,
     entered: u64,
-    ending: bool,
 }
 
 /// Runs a setup. Asks `goes_on` after each slice of time.
@@ -176,18 +165,19 @@ pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, R
     let frames = setup.qdisc_packets as u32 + 64 * (setup.cpus as u32 + 2) + 4096;
     let pool = harness::pool(frames, FRAME_BYTES, &clock)?;
     let mut agenda = Agenda::new(setup.cpus + 1);
-    let window = (setup.settle_ns, setup.measure_ns);
+    let window = setup.time.window();
     let mut machine = Machine::new(setup, &pool, clock.clone())?;
     for cpu in 0..machine.processors.len() {
         agenda.set(cpu, machine.random.below(2000));
     }
-    let course = harness::settle_measure_drain(&mut machine, &mut agenda, &clock, window, goes_on)?;
+    let course =
+        harness::settle_measure_drain(&mut machine, &mut agenda, &clock, window, Machine::totals, goes_on)?;
     machine.check(&pool)?;
     let by_cpu = course.after.iter().zip(&course.before).take(machine.setup.cpus);
     Ok(Outcome {
         by_cpu: by_cpu.map(|(after, before)| after.since(before)).collect(),
-        measured_ns: machine.setup.measure_ns,
-        longest_run: machine.longest_run,
+        measured_ns: machine.setup.time.measure_ns,
+        longest_run: machine.longest_run.into(),
         packets_in_all: machine.entered,
     })
 }
@@ -211,7 +201,6 @@ impl Machine {
         let is_bulk = setup.discipline == Discipline::LocklessList;
         run.set_batching(if is_bulk { Batching::On } else { Batching::Off });
         let lock = || SpinLock::new(setup.costs.lock_kind, setup.costs.lock);
-        let window = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
         Ok(Self {
             processors: (0..setup.cpus + usize::from(setup.dedicated))
                 .map(|n| Processor::new(n, &setup))
@@ -225,16 +214,19 @@ impl Machine {
             run,
             running: false,
             stock: Stock::new(pool.cache("processes")?),
-            witness: ConservationChecker::new(setup.cpus, pool.frames(), window),
-            random: Random::new(setup.seed),
+            witness: ConservationChecker::new(setup.cpus, pool.frames(), setup.time.window()),
+            random: setup.time.random(),
             longest_run: 0,
             entered: 0,
-            ending: false,
             setup,
         })
     }
 
     /// Checks conservation, order and the ledger after draining.
+    fn totals(&self, now_ns: u64) -> Vec<Counts> {
+        self.processors.iter().map(|processor| processor.done(now_ns)).collect()
+    }
+
     fn check(&mut self, pool: &PagePool) -> Result<(), RunError> {
         self.stock.close()?;
         let inside = self.run.backlog() + self.run.in_device() + self.list.0.len() + self.pushed.0.len();
@@ -244,18 +236,6 @@ impl Machine {
         }
         self.witness.check()?;
         harness::check_ledger(pool)
-    }
-}
-
-impl Model for Machine {
-    type Totals = Vec<Counts>;
-
-    fn totals(&self, now_ns: u64) -> Vec<Counts> {
-        self.processors.iter().map(|processor| processor.done(now_ns)).collect()
-    }
-
-    fn end(&mut self) {
-        self.ending = true;
     }
 }
 

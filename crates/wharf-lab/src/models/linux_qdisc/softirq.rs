@@ -4,9 +4,8 @@ use super::queue::CompletionSink;
 use super::state::{Processor, SoftirqStep as Step, Work};
 use super::{Kernel, Traffic};
 use wharf_sim::engine::Agenda;
-use wharf_sim::nic::simple::Hardware;
 
-impl<H: Hardware> Kernel<H> {
+impl Kernel {
     /// Interrupts processor `at`.
     pub(super) fn interrupt(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         self.vectors[at].last_ns = now_ns;

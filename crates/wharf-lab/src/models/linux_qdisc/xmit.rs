@@ -18,9 +18,8 @@ use wharf_core::owner::{Action, Event, Owner, Policy};
 use wharf_mem::Frame;
 use wharf_sim::engine::Agenda;
 use wharf_sim::engine::lock::HandedOver;
-use wharf_sim::nic::simple::Hardware;
 
-impl<H: Hardware> Kernel<H> {
+impl Kernel {
     /// Enqueues `frame`, if there is one, into `queue` on processor `at`, and runs that.
     #[inline]
     pub(super) fn start_xmit(

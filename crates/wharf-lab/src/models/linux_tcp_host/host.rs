@@ -4,9 +4,8 @@
 
 use super::Setup;
 use super::nic::{FarHost, Nic};
-use super::outcome::{Outcome, Probe, Totals};
-use super::poll::Tasks;
-use super::probes::Kind;
+use super::poll::{Kind, Tasks};
+use super::setup::{Outcome, Probe, Totals};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +13,9 @@ use wharf_core::bql::Bql;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::{Prio, RootQdisc};
 use wharf_mem::{Batch, Frame};
-use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
 use wharf_sim::flows::tcp::{Ack, Piece, Receiver, Rules, Source};
-use wharf_sim::harness::{self, Model};
+use wharf_sim::{RunError, harness};
 
 /// Distance of buffers in bytes: a super-packet with its headers.
 const FRAME_BYTES: u32 = 65_536;
@@ -103,19 +101,13 @@ pub(super) struct Host {
     pub(super) tasks: Tasks,
     entered: u64,
     left: u64,
-    ending: bool,
     pub(super) fault: Option<RunError>,
 }
 
 impl Host {
     pub(super) fn new(setup: Setup, clock: &Arc<VirtualClock>) -> Result<Self, RunError> {
-        let pool = PagePool::builder()
-            .frames(FRAMES)
-            .frame_bytes(FRAME_BYTES)
-            .huge_pages(false)
-            .clock(clock.clone())
-            .build()?;
-        let mut random = Random::new(setup.seed);
+        let pool = harness::pool(FRAMES, FRAME_BYTES, clock)?;
+        let mut random = setup.time.random();
         let far = FarHost::new(&setup, &mut random);
         let nic =
             Nic::new(setup.wire_ps_per_byte, setup.fetch_ns, setup.ring_descriptors, setup.interrupt_gap_ns);
@@ -140,7 +132,6 @@ impl Host {
             tasks: Tasks::default(),
             entered: 0,
             left: 0,
-            ending: false,
             fault: None,
             setup,
         })
@@ -180,10 +171,10 @@ impl Host {
     /// Enqueues all that stream `number` may send now. Returns TCP's time for it.
     pub(super) fn pump(&mut self, number: usize, now_ns: u64) -> u64 {
         let mut work_ns = 0;
-        while !self.ending
+        while !self.setup.time.is_over(now_ns)
             && let Some(piece) = self.streams[number].source.next(now_ns)
         {
-            work_ns += self.random.around(self.setup.costs.send_ns, self.setup.jitter_permille);
+            work_ns += self.random.around(self.setup.costs.send_ns, self.setup.time.jitter_permille);
             let len_bytes = piece.len_bytes + self.setup.header_bytes;
             if !self.enqueue(Info::Stream { number, piece, sent_ns: now_ns, cut: 0 }, NORMAL, len_bytes) {
                 // Dropped at the tail; recovery will find out.
@@ -197,7 +188,7 @@ impl Host {
     /// Sends a probe, unless its band is full. Its program then waits for ever; that of high priority never
     /// does.
     fn asks(&mut self, kind: Kind, now_ns: u64, agenda: &mut Agenda) {
-        if self.ending {
+        if self.setup.time.is_over(now_ns) {
             return;
         }
         self.enqueue(Info::Probe { kind, sent_ns: now_ns }, kind.band(), kind.bytes(&self.setup));
@@ -235,7 +226,7 @@ impl Host {
             match &infos[packet.index as usize] {
                 Info::Probe { kind, sent_ns } => {
                     let seen_ns = if setup.far_shared { seen_ns } else { at_ns };
-                    let probe = Probe { sent_ns: *sent_ns, queued_ns: at_ns - sent_ns, transaction_ns: 0 };
+                    let probe = Probe { sent_ns: *sent_ns, transaction_ns: 0 };
                     come(answers, seen_ns + setup.round_trip_ns, Answer::Probe(*kind, probe));
                 }
                 Info::Stream { number, piece, sent_ns, .. } if packet.last => {
@@ -284,8 +275,18 @@ impl Host {
             // TCP's time for it is charged with the next poll: it is rare.
             self.pump(number, now_ns);
         }
-        if !self.ending {
+        if !self.setup.time.is_over(now_ns) {
             agenda.set(TIMER, now_ns + 10_000_000);
+        }
+    }
+
+    /// Returns the sums up to now.
+    pub(super) fn totals(&self, _: u64) -> Totals {
+        Totals {
+            packets: self.nic.packets,
+            probes: self.probes.len(),
+            limits: self.limits.len(),
+            ..self.totals
         }
     }
 
@@ -302,14 +303,12 @@ impl Host {
         drop(self.cache);
         harness::check_ledger(&self.pool)?;
         Ok(Outcome {
-            from_ns: self.setup.settle_ns,
-            measured_ns: self.setup.measure_ns,
+            from_ns: self.setup.time.settle_ns,
+            measured_ns: self.setup.time.measure_ns,
             packets: after.packets - before.packets,
-            wire_bytes: after.wire_bytes - before.wire_bytes,
             requeues: after.requeues - before.requeues,
             bulks: after.bulks - before.bulks,
             super_packets: after.super_packets - before.super_packets,
-            interrupts: after.interrupts - before.interrupts,
             probes: self.probes[before.probes..after.probes].to_vec(),
             limits: self.limits[before.limits.saturating_sub(1)..after.limits].to_vec(),
             packets_in_all,
@@ -323,24 +322,6 @@ fn come(answers: &mut VecDeque<(u64, Answer)>, at_ns: u64, answer: Answer) {
     answers.insert(answers.len() - behind, (at_ns, answer));
 }
 
-impl Model for Host {
-    type Totals = Totals;
-
-    fn totals(&self, _: u64) -> Totals {
-        Totals {
-            packets: self.nic.packets,
-            wire_bytes: self.nic.wire_bytes,
-            probes: self.probes.len(),
-            limits: self.limits.len(),
-            ..self.totals
-        }
-    }
-
-    fn end(&mut self) {
-        self.ending = true;
-    }
-}
-
 impl World for Host {
     fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda) {
         match slot {
@@ -349,7 +330,6 @@ impl World for Host {
                 self.busy = false;
             }
             INTERRUPT => {
-                self.totals.interrupts += 1;
                 self.nic.interrupts(now_ns);
                 self.tasks.polls = true;
             }

@@ -23,7 +23,7 @@ pub(super) struct Packet {
 }
 
 /// The ring, the wire and the interrupt timer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Nic {
     wire_ps_per_byte: u64,
     fetch_ns: u64,
@@ -37,27 +37,12 @@ pub(super) struct Nic {
     gap_ns: u64,
     last_interrupt_ns: u64,
     pub(super) masked: bool,
-    /// Bytes sent, with all that is around them.
-    pub(super) wire_bytes: u64,
     pub(super) packets: u64,
 }
 
 impl Nic {
     pub(super) fn new(wire_ps_per_byte: u64, fetch_ns: u64, descriptors_max: u32, gap_ns: u64) -> Self {
-        Self {
-            wire_ps_per_byte,
-            fetch_ns,
-            wire_free_ps: 0,
-            descriptors_max,
-            descriptors: 0,
-            owed: VecDeque::new(),
-            on_wire: VecDeque::new(),
-            gap_ns,
-            last_interrupt_ns: 0,
-            masked: false,
-            wire_bytes: 0,
-            packets: 0,
-        }
+        Self { wire_ps_per_byte, fetch_ns, descriptors_max, gap_ns, ..Self::default() }
     }
 
     /// True if the driver may write `descriptors` more.
@@ -78,7 +63,6 @@ impl Nic {
             let around = u64::from(packet.packets) * AROUND_BYTES;
             let bytes = u64::from(packet.bytes).max(FRAME_BYTES_MIN) + around;
             self.wire_free_ps = self.wire_free_ps.max(at_wire_ps) + bytes * self.wire_ps_per_byte;
-            self.wire_bytes += bytes;
             self.packets += u64::from(packet.packets);
             let at_ns = self.wire_free_ps / 1000;
             departs(at_ns, &packet);

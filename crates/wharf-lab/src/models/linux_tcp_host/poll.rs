@@ -6,9 +6,9 @@
 //! completions alone is run after the poll (`NET_TX_SOFTIRQ`). Streams that small queues held back send after
 //! that (a tasklet).
 
-use super::host::{Answer, Host, PROBES};
-use super::outcome::Probe;
-use super::probes::Kind;
+use super::Setup;
+use super::host::{Answer, HIGH, Host, NORMAL, PROBES};
+use super::setup::Probe;
 use std::time::Duration;
 use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, take_due};
@@ -104,10 +104,45 @@ impl Host {
         if !kind.follows() {
             return;
         }
-        let next_ns = now_ns + self.random.around(self.setup.think_ns, self.setup.jitter_permille);
+        let next_ns = now_ns + self.random.around(self.setup.think_ns, self.setup.time.jitter_permille);
         agenda.set(PROBES + kind as usize, next_ns);
         if kind == Kind::Udp {
             self.probes.push(Probe { transaction_ns: next_ns - probe.sent_ns, ..probe });
+        }
+    }
+}
+
+/// The kind of a probe: a small packet whose answer its program waits for. All are sent at once, as
+/// netperf-wrapper's `qdisc_prio_hol` of 2014 does: UDP_RR and TCP_RR of high priority, which ask again when
+/// answered, and two echo requests at intervals. The measured delay is that of UDP_RR. The others matter, too:
+/// a few bytes more or less decide whether a bulk of super-packets ends where the driver stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Udp,
+    Tcp,
+    /// Echo requests of high priority and of none.
+    Ping,
+    PlainPing,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 4] = [Kind::Udp, Kind::Tcp, Kind::Ping, Kind::PlainPing];
+
+    /// True if it asks again as soon as it is answered; the others go by the clock.
+    pub(super) fn follows(self) -> bool {
+        matches!(self, Kind::Udp | Kind::Tcp)
+    }
+
+    pub(super) fn band(self) -> u8 {
+        if self == Kind::PlainPing { NORMAL } else { HIGH }
+    }
+
+    /// Returns its bytes as the driver counts them.
+    pub(super) fn bytes(self, setup: &Setup) -> u32 {
+        match self {
+            Kind::Udp => setup.udp_probe_bytes,
+            Kind::Tcp => setup.tcp_probe_bytes,
+            Kind::Ping | Kind::PlainPing => setup.ping_bytes,
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::comparators::page_policy::PageCache;
 use wharf_core::pool::PageCounters;
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Mode;
-use wharf_sim::harness::{Course, Model};
+use wharf_sim::harness::Course;
 
 /// Sums up to some time: of all channels, and of all applications.
 #[derive(Debug, Clone, Default)]
@@ -45,17 +45,15 @@ pub struct Outcome {
     pub head_blocked: u64,
     /// Packets of the whole run.
     pub packets_in_all: u64,
-    /// Events.
-    pub events: u64,
 }
 
 impl Outcome {
     pub(super) fn between(setup: &Setup, course: &Course<Totals>, packets_in_all: u64) -> Self {
-        let Course { before, after, events } = course;
+        let Course { before, after, .. } = course;
         let pair = |of: fn(&Totals) -> [u64; 2]| std::array::from_fn(|n| of(after)[n] - of(before)[n]);
         let one = |of: fn(&Totals) -> u64| of(after) - of(before);
         Self {
-            measured_ns: setup.measure_ns,
+            measured_ns: setup.time.measure_ns,
             packets: one(|totals| totals.packets),
             busy_ns: pair(|totals| totals.busy_ns),
             spinning_ns: pair(|totals| totals.spinning_ns),
@@ -72,7 +70,6 @@ impl Outcome {
             remote_returns: one(|totals| totals.counters[1].remote_returns),
             head_blocked: one(|totals| totals.counters[0].head_blocked),
             packets_in_all,
-            events: *events,
         }
     }
 
@@ -82,11 +79,9 @@ impl Outcome {
     }
 }
 
-impl<C: PageCache> Model for Machine<C> {
-    type Totals = Totals;
-    const SLICE_NS: u64 = 1000000;
-
-    fn totals(&self, _: u64) -> Totals {
+impl<C: PageCache> Machine<C> {
+    /// Returns the sums up to now.
+    pub(super) fn totals(&self, _: u64) -> Totals {
         let mut totals = Totals { packets: self.witness.measured().0, ..Totals::default() };
         for (at, processor) in self.processors.iter().enumerate() {
             let side = usize::from(!self.is_channel(at));
@@ -99,12 +94,6 @@ impl<C: PageCache> Model for Machine<C> {
         totals
     }
 
-    fn end(&mut self) {
-        self.ending = true;
-    }
-}
-
-impl<C: PageCache> Machine<C> {
     /// Checks, once all is read, that every packet came out once and in order, and that no page was out
     /// twice.
     pub(super) fn check(&self) -> Result<(), RunError> {

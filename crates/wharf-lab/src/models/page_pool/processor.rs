@@ -5,9 +5,9 @@ use crate::comparators::page_policy::{PageCache, Place, Wanted};
 use std::collections::VecDeque;
 use wharf_core::pool::PageCounters;
 use wharf_mem::{Batch, Frame};
-use wharf_sim::engine::Agenda;
 use wharf_sim::engine::cpu::{Cpu, Mode, Tick};
-use wharf_sim::engine::lock::HandedOver;
+use wharf_sim::engine::lock::{HandedOver, LockKind, SpinLock};
+use wharf_sim::engine::{Agenda, Random};
 use wharf_sim::nic::simple::Departed;
 
 /// Bytes of a packet; the length matters to no step.
@@ -98,11 +98,11 @@ impl<C: PageCache> Machine<C> {
 
     /// Takes a page for a channel's next packet.
     fn receive(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let Some(stream) = self.next_stream(at) else {
+        let Some(stream) = self.next_stream(at, now_ns) else {
             self.processors[at].idle = true;
             return;
         };
-        let Setup { costs, jitter_permille, .. } = self.setup;
+        let Setup { costs, time, .. } = self.setup;
         let Processor { cache, hand, .. } = &mut self.processors[at];
         let before = cache.counters();
         let wanted = Wanted { sender: stream as u16, len_bytes: PACKET_BYTES };
@@ -114,7 +114,7 @@ impl<C: PageCache> Machine<C> {
             return self.work(at, now_ns, page_ns, Phase::Wants(source), agenda);
         }
         self.note_taken(at, stream);
-        let receive_ns = self.random.around(costs.receive_ns, jitter_permille);
+        let receive_ns = self.random.around(costs.receive_ns, time.jitter_permille);
         self.work(at, now_ns, page_ns + receive_ns, Phase::Received, agenda);
     }
 
@@ -132,8 +132,8 @@ impl<C: PageCache> Machine<C> {
     }
 
     /// Returns the stream of the next packet: that of the burst, or any with an open window.
-    fn next_stream(&mut self, at: usize) -> Option<usize> {
-        if self.ending {
+    fn next_stream(&mut self, at: usize, now_ns: u64) -> Option<usize> {
+        if self.setup.time.is_over(now_ns) {
             return None;
         }
         let is_open = |stream: &usize| self.inside[*stream] < self.setup.window_packets;
@@ -178,7 +178,7 @@ impl<C: PageCache> Machine<C> {
         if let Some(frame) = processor.backlog.pop_front() {
             // There is room for one, and it is empty.
             let _ = processor.hand.push(frame);
-            let read_ns = self.random.around(self.setup.costs.read_ns, self.setup.jitter_permille);
+            let read_ns = self.random.around(self.setup.costs.read_ns, self.setup.time.jitter_permille);
             return self.work(at, now_ns, read_ns, Phase::Read, agenda);
         }
         processor.idle = true;
@@ -265,4 +265,46 @@ fn page_ns(costs: &Costs, before: &PageCounters, after: &PageCounters) -> u64 {
     let misses = after.misses - before.misses;
     let hits = after.looks - before.looks - misses;
     costs.page_ns + misses * costs.look_miss_ns + hits * costs.look_hit_ns
+}
+
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The depot's lock, then one per mailbox.
+    locks: Vec<SpinLock>,
+    costs: Costs,
+}
+
+impl Places {
+    /// Creates a mailbox for each processor: caches are numbered as they are made, one per processor.
+    pub(super) fn new(cpus: usize, costs: Costs) -> Self {
+        // Queued spin locks serve in order, and each spinner waits on a line of its own.
+        let locks = (0..=cpus).map(|_| SpinLock::new(LockKind::Ticket, costs.lock)).collect();
+        Self { locks, costs }
+    }
+
+    fn number(place: Place) -> usize {
+        match place {
+            Place::Depot => 0,
+            Place::Mailbox(cache) => 1 + cache,
+        }
+    }
+
+    /// Works like [`SpinLock::acquire`].
+    pub(super) fn acquire(&mut self, place: Place, cpu: usize, now_ns: u64) -> Option<u64> {
+        self.locks[Self::number(place)].acquire(cpu, now_ns)
+    }
+
+    /// Works like [`SpinLock::release`].
+    pub(super) fn release(&mut self, place: Place, now_ns: u64, random: &mut Random) -> Option<HandedOver> {
+        self.locks[Self::number(place)].release(now_ns, random)
+    }
+
+    /// Returns the time of moving `moved` pages there or from there.
+    pub(super) fn held_ns(&self, place: Place, moved: usize) -> u64 {
+        let each_ps = match place {
+            Place::Depot => self.costs.depot_page_ps,
+            Place::Mailbox(_) => self.costs.mail_frame_ps,
+        };
+        moved as u64 * each_ps / 1000
+    }
 }

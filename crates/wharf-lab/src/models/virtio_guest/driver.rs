@@ -179,7 +179,7 @@ impl Machine {
     /// Enqueues all that a stream may send now. Returns TCP's time for it.
     fn pump(&mut self, flow: usize, now_ns: u64) -> u64 {
         let mut work_ns = 0;
-        while !self.ending {
+        while !self.setup.time.is_over(now_ns) {
             if self.qdisc.len() >= self.setup.qdisc_packets {
                 self.flows[flow].source.refused();
                 break;
@@ -211,7 +211,7 @@ impl Machine {
 
     /// Lets the next ready program do one step.
     fn program(&mut self, now_ns: u64) -> Option<u64> {
-        if self.ending {
+        if self.setup.time.is_over(now_ns) {
             return None;
         }
         let number = self.ready.pop_front()?;

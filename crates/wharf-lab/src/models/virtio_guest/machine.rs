@@ -1,8 +1,8 @@
 //! Guest, vhost and peer, and the queues between them.
 
-use super::outcome::{Outcome, Totals};
 use super::peer::Peer;
 use super::ring::{Content, Packet, Ring};
+use super::setup::{Outcome, Totals};
 use super::vhost::Vhost;
 use super::{Setup, Traffic};
 use std::collections::VecDeque;
@@ -10,7 +10,6 @@ use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, World};
 use wharf_sim::flows::tcp::{Ack, Receiver, Source};
 use wharf_sim::flows::udp::UdpSource;
-use wharf_sim::harness::Model;
 
 /// Slots of the agenda.
 pub(super) const SLOTS: usize = 5;
@@ -105,14 +104,13 @@ pub(super) struct Machine {
     pub(super) answers_ns: Vec<u64>,
     pub(super) entered: u64,
     pub(super) left: u64,
-    pub(super) ending: bool,
 }
 
 impl Machine {
     pub(super) fn new(setup: Setup) -> Self {
         let flows: Vec<Flow> = (0..setup.flows).map(|_| Flow::new(&setup)).collect();
         Self {
-            random: Random::new(setup.seed),
+            random: setup.time.random(),
             threads: Default::default(),
             totals: Totals::default(),
             ring: Ring::new(setup.ring_descriptors),
@@ -133,7 +131,6 @@ impl Machine {
             answers_ns: Vec::new(),
             entered: 0,
             left: 0,
-            ending: false,
             flows,
             setup,
         }
@@ -149,7 +146,7 @@ impl Machine {
 
     /// Returns a time that varies by the jitter.
     pub(super) fn around(&mut self, ns: u64) -> u64 {
-        self.random.around(ns, self.setup.jitter_permille)
+        self.random.around(ns, self.setup.time.jitter_permille)
     }
 
     /// Lets thread `at` work for `work_ns` from `now_ns` on.
@@ -217,7 +214,7 @@ impl Machine {
             }
             self.wakes(GUEST, now_ns, agenda);
         }
-        if !self.ending {
+        if !self.setup.time.is_over(now_ns) {
             agenda.set(TIMER, now_ns + TIMER_EVERY_NS);
         }
     }
@@ -227,7 +224,7 @@ impl Machine {
         self.freeing = true;
         self.wakes(GUEST, now_ns, agenda);
         let under_way = self.entered != self.left + self.totals.dropped || self.ring.in_flight() > 0;
-        if !self.ending || under_way {
+        if !self.setup.time.is_over(now_ns) || under_way {
             agenda.set(FREEING, now_ns + every_ns);
         }
     }
@@ -247,15 +244,12 @@ impl Machine {
         if let Some(at) = self.flows.iter().position(charged) {
             return Err(RunError::Order { what: format!("flow {at} is charged for packets that have left") });
         }
-        let measured_ns = self.setup.measure_ns;
+        let measured_ns = self.setup.time.measure_ns;
         Ok(Outcome::between(measured_ns, &before, &after, &self.answers_ns, self.entered))
     }
-}
 
-impl Model for Machine {
-    type Totals = Totals;
-
-    fn totals(&self, now_ns: u64) -> Totals {
+    /// Returns the sums up to `now_ns`.
+    pub(super) fn totals(&self, now_ns: u64) -> Totals {
         let busy = |thread: &Thread| {
             let now = if thread.busy { now_ns - thread.began_ns } else { 0 };
             thread.busy_ns + now
@@ -266,10 +260,6 @@ impl Model for Machine {
             busy_ns[GUEST] += (now_ns - guest.idle_since_ns).min(self.setup.costs.halt_poll_ns);
         }
         Totals { busy_ns, answers: self.answers_ns.len(), ..self.totals }
-    }
-
-    fn end(&mut self) {
-        self.ending = true;
     }
 }
 

@@ -1,10 +1,12 @@
 //! The settings, the costs and the result of a run.
 
+use crate::models::linux_qdisc::shared::Counts;
 use serde::Deserialize;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_sim::engine::cache_line::LineCosts;
 use wharf_sim::engine::cpu::Tick;
+use wharf_sim::harness::Timing;
 
 /// Times of the steps, in nanoseconds.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -52,14 +54,8 @@ pub struct Setup {
     pub pool_frames: u32,
     /// Times of the steps.
     pub costs: Costs,
-    /// Thousandths by which the time of making varies, either way.
-    pub jitter_permille: u64,
-    /// Seed of the generator.
-    pub seed: u64,
-    /// Time before measuring.
-    pub settle_ns: u64,
-    /// Time measured.
-    pub measure_ns: u64,
+    /// Seed and times; the time of making varies.
+    pub time: Timing,
 }
 
 /// The result of a run.
@@ -73,18 +69,10 @@ pub struct Outcome {
     pub packets_in_all: u64,
     /// Doorbells.
     pub doorbells: u64,
-    /// Packets sent, by sender.
-    pub by_sender: Vec<u64>,
-    /// Packets handed to the device as owner, by sender.
-    pub drained: Vec<u64>,
-    /// Drained packets of other senders, by owner.
-    pub for_others: Vec<u64>,
-    /// Time as owner, without standing by, by sender.
-    pub owned_ns: Vec<u64>,
+    /// By processor: packets sent, and its work as owner, without standing by.
+    pub by_cpu: Vec<Counts>,
     /// Packets of the longest run of an owner.
     pub longest_run: u64,
-    /// Events.
-    pub events: u64,
 }
 
 impl Outcome {

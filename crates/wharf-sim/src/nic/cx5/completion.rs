@@ -14,9 +14,10 @@ pub const OWNER_AT: usize = 63;
 pub const OWNER_UNWRITTEN: u8 = 0xf1;
 
 /// The type of a completion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Opcode {
     /// An entry was sent (`MLX5_CQE_REQ`).
+    #[default]
     Sent,
     /// A packet was received (`MLX5_CQE_RESP_SEND`).
     Received,
@@ -53,7 +54,7 @@ pub enum Format {
 }
 
 /// A completion of an entry sent or a packet received.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Completion {
     /// Its type.
     pub opcode: Opcode,
@@ -92,18 +93,7 @@ fn u32_at(slot: &[u8; COMPLETION_BYTES], at: usize) -> u32 {
 impl Completion {
     /// Creates a completion of entry `counter` of a queue; all else is 0.
     pub fn new(opcode: Opcode, counter: u16, byte_count: u32, queue: u32) -> Self {
-        Self {
-            opcode,
-            counter,
-            entry: 0,
-            byte_count,
-            hash: 0,
-            hash_type: 0,
-            checksum: 0,
-            headers: 0,
-            vlan: 0,
-            queue,
-        }
+        Self { opcode, counter, byte_count, queue, ..Self::default() }
     }
 
     /// Returns the bytes in memory; `owner` is 0 or 1.

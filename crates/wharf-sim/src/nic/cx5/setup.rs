@@ -7,11 +7,15 @@ use super::half::{ReceiveHalf, Single};
 use super::slim::{Slim, SlimEntries};
 use super::striding::{STRIDE_BYTES, Strides, Striding};
 use crate::RunError;
+use crate::engine::VirtualClock;
+use crate::harness;
+use crate::nic::buffers::Buffers;
+use crate::nic::host_memory::{HostMemory, open};
 use crate::nic::machine::{CoreCosts, Job, Machine};
 use crate::nic::port::{Arrivals, Port, PortCosts};
 use crate::nic::receive::ReceiveFormat;
 use crate::nic::send::SendFormat;
-use crate::nic::test_bed::TestBed;
+use std::sync::Arc;
 use wharf_core::device::DeviceError;
 
 /// Distance of frames in bytes.
@@ -97,7 +101,10 @@ fn build_with<H: ReceiveHalf, W: SendHalf, S: SendFormat, R: ReceiveFormat>(
     sends: fn(CompletionWriter, u32) -> S, receives: fn(CompletionWriter, u32, u64) -> R,
 ) -> Result<Machine<Driver<H, W>, S, R>, RunError> {
     let frames = (frames + SPARE_FRAMES) * setup.queues as u32;
-    let TestBed { clock, pool, memory, buffers } = TestBed::with_granule(frames, frame_bytes, granule_bytes)?;
+    let clock = Arc::new(VirtualClock::default());
+    let pool = harness::pool(frames, frame_bytes, &clock)?;
+    let memory = HostMemory::shared();
+    let buffers = Buffers::with_granule(pool.region(), granule_bytes, &mut open(&memory));
     let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..setup.queues {
         let driver = Driver::new(number, &setup.spec, &memory, buffers)?;

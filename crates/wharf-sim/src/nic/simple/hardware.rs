@@ -3,8 +3,8 @@
 //! Doorbells of all queues are served one after the other, `doorbell_ps` each, for any number of descriptors:
 //! bulk dequeue was made against that limit. The bus is not modelled.
 
+use super::Departed;
 use super::memory::{Descriptor, TxMemory, open};
-use super::{Departed, Hardware};
 use crate::engine::take_due;
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ const FRAME_BYTES_MIN: u64 = 60;
 const PS: u64 = 1000;
 
 /// The NIC's costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub struct Costs {
     /// Serving one doorbell, picoseconds.
     pub doorbell_ps: u64,
@@ -33,7 +33,7 @@ pub struct Costs {
 }
 
 /// The hardware half.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Simple {
     costs: Costs,
     frame_bytes: u64,
@@ -59,14 +59,7 @@ impl Simple {
     pub fn new(costs: Costs, memories: Vec<Arc<Mutex<TxMemory>>>, frame_bytes: u32) -> Self {
         let queue = |memory| Queue { memory, fetch: 0, written_back: 0, write_backs_ns: VecDeque::new() };
         let queues = memories.into_iter().map(queue).collect();
-        Self {
-            costs,
-            frame_bytes: frame_bytes.into(),
-            doorbells_free_ps: 0,
-            wire_free_ps: 0,
-            changes: VecDeque::new(),
-            queues,
-        }
+        Self { costs, frame_bytes: frame_bytes.into(), queues, ..Self::default() }
     }
 
     /// Changes the wire's speed for frames that begin at a time (nanoseconds) or later, to so many
@@ -76,11 +69,11 @@ impl Simple {
         self.changes = changes.into_iter().map(|(at_ns, ps)| (at_ns * PS, ps)).collect();
         self
     }
-}
 
-impl Hardware for Simple {
+    /// Handles a write to the tail register of `queue` at `now_ns`; calls come in order of time. Adds the
+    /// frames that will leave to `departed`, in that order.
     #[inline]
-    fn doorbell(&mut self, queue: usize, now_ns: u64, departed: &mut Vec<Departed>) {
+    pub fn doorbell(&mut self, queue: usize, now_ns: u64, departed: &mut Vec<Departed>) {
         self.doorbells_free_ps = self.doorbells_free_ps.max(now_ns * PS) + self.costs.doorbell_ps;
         let at_wire_ps = self.doorbells_free_ps + self.costs.fetch_ns * PS;
         let queue = &mut self.queues[queue];
@@ -108,7 +101,8 @@ impl Hardware for Simple {
         }
     }
 
-    fn write_back(&mut self, queue: usize, now_ns: u64) {
+    /// Makes the hardware's writes up to `now_ns` visible in memory.
+    pub fn write_back(&mut self, queue: usize, now_ns: u64) {
         let queue = &mut self.queues[queue];
         let mut memory = open(&queue.memory);
         while queue.write_backs_ns.front().is_some_and(|&at_ns| at_ns <= now_ns) {
@@ -118,8 +112,9 @@ impl Hardware for Simple {
         }
     }
 
+    /// Returns the time of the next write-back in flight, which an interrupt waits for.
     #[inline]
-    fn next_write_back_ns(&self, queue: usize) -> Option<u64> {
+    pub fn next_write_back_ns(&self, queue: usize) -> Option<u64> {
         self.queues[queue].write_backs_ns.front().copied()
     }
 }

@@ -1,10 +1,10 @@
 //! The loads of the flows.
 
+use super::Rig;
 use super::counts::Counts;
 use super::far;
 use super::guest::Sends;
 use super::message::Protocol;
-use super::rig::Rig;
 use std::sync::Arc;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::Handler;

@@ -1,12 +1,12 @@
 //! One run: a virtual machine's queue over `virtio-user`, a device over `vhost-user`, a poller for each.
 
 use super::super::super::host::{self, DRAIN_NS, StopGuard, fault};
+use super::Rig;
 use super::application::Application;
 use super::counts::Counts;
 use super::guest::Guest;
 use super::load::{Load, Work};
 use super::message::Protocol;
-use super::rig::Rig;
 use crate::experiment::{Bench, LabError};
 use std::path::PathBuf;
 use std::sync::Arc;

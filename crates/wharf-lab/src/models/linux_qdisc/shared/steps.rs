@@ -84,8 +84,7 @@ impl Processor {
     /// Returns its counts up to `now_ns`.
     pub(super) fn done(&self, now_ns: u64) -> Counts {
         let running_ns = if self.owner.is_some() { now_ns.saturating_sub(self.began_ns) } else { 0 };
-        let dequeue_ns = self.done.dequeue_ns + running_ns;
-        Counts { dequeue_ns, locking_ns: self.cpu.locking_ns(), ..self.done }
+        Counts { dequeue_ns: self.done.dequeue_ns + running_ns, ..self.done }
     }
 }
 
@@ -153,18 +152,18 @@ impl Machine {
     /// Makes the next packet, or ends.
     fn next(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if self.processors[at].serves {
-            let more = !self.ending || self.has_backlog() || !self.pushed.0.is_empty();
+            let more = !self.setup.time.is_over(now_ns) || self.has_backlog() || !self.pushed.0.is_empty();
             if more {
                 self.work(at, now_ns, self.setup.costs.lock.pair_ns.max(1), Step::Idle, agenda);
             }
             return;
         }
-        if self.ending {
+        if self.setup.time.is_over(now_ns) {
             return;
         }
         let costs = &self.setup.costs;
         let drop_ns = if std::mem::take(&mut self.processors[at].yields) { costs.drop_ns } else { 0 };
-        let make_ns = self.random.around(costs.make_ns, self.setup.jitter_permille);
+        let make_ns = self.random.around(costs.make_ns, self.setup.time.jitter_permille);
         self.work(at, now_ns, drop_ns + make_ns, Step::Making, agenda);
     }
 
@@ -246,7 +245,8 @@ impl Machine {
 
     /// True if the qdisc is this processor's to run, or to run on.
     fn goes_on(&mut self, at: usize, now_ns: u64) -> bool {
-        let others_only = self.setup.dedicated && !self.processors[at].serves && !self.ending;
+        let others_only =
+            self.setup.dedicated && !self.processors[at].serves && !self.setup.time.is_over(now_ns);
         let processor = &mut self.processors[at];
         let Some(owner) = &mut processor.owner else {
             if self.running || others_only || (self.list.0.is_empty() && self.run.backlog() == 0) {
