@@ -43,7 +43,7 @@ fn setup() -> Setup {
         errors: None,
         streams: CPUS,
         frame_bytes: 1514,
-        traffic: Traffic::Socket { make_ns: 900, window_packets: 500 },
+        traffic: Traffic { make_ns: 900, window_packets: 500, tcp: None },
         far: None,
         batching: Batching::On,
         ring_frames: 1024,

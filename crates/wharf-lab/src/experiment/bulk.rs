@@ -213,21 +213,14 @@ fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabErr
 fn traffic(parameters: &Parameters, case: Case, per_queue: usize) -> Result<Traffic, LabError> {
     let get = |key: &str| parameters.get(key);
     let share = (get("qdisc_packets")? / per_queue as u64).max(1) as u32;
-    Ok(match case.senders {
-        Senders::Trafgen => Traffic::Socket { make_ns: get(case.make)?, window_packets: share },
-        Senders::Udps => {
-            let window_packets = share.min(get("udp_window_packets")? as u32);
-            Traffic::Socket { make_ns: get("udp_make_ns")?, window_packets }
-        }
-        Senders::Tcp | Senders::Tcps => Traffic::Tcp {
-            copy_ns: get("tcp_copy_ns")?,
-            send_ns: get("tcp_send_ns")?,
-            ack_ns: get("tcp_ack_ns")?,
-            round_trip_ns: get("round_trip_ns")?,
-            window_packets: share,
-            ack_shift: get("tcp_ack_shift")? as usize,
-        },
-    })
+    let (make, window_packets) = match case.senders {
+        Senders::Trafgen => (case.make, share),
+        Senders::Udps => ("udp_make_ns", share.min(get("udp_window_packets")? as u32)),
+        Senders::Tcp | Senders::Tcps => ("tcp_copy_ns", share),
+    };
+    let is_tcp = matches!(case.senders, Senders::Tcp | Senders::Tcps);
+    let tcp = is_tcp.then(|| parameters.settings().of("tcp").read()).transpose()?;
+    Ok(Traffic { make_ns: get(make)?, window_packets, tcp })
 }
 
 fn costs(parameters: &Parameters) -> Result<Costs, LabError> {

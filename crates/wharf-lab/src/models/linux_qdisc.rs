@@ -21,7 +21,7 @@ mod softirq;
 mod state;
 mod xmit;
 
-pub use costs::{Costs, Queues, Setup, Traffic};
+pub use costs::{Costs, Queues, Setup, Tcp, Traffic};
 pub use outcome::Outcome;
 
 use far::FarHost;

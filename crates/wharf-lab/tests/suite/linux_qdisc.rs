@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_lab::models::linux_qdisc::{Costs, Outcome, Queues, Setup, Traffic, run};
+use wharf_lab::models::linux_qdisc::{Costs, Outcome, Queues, Setup, Tcp, Traffic, run};
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
@@ -49,7 +49,7 @@ fn setup() -> Setup {
         errors: None,
         streams: 4,
         frame_bytes: 60,
-        traffic: Traffic::Socket { make_ns: 300, window_packets: 200 },
+        traffic: Traffic { make_ns: 300, window_packets: 200, tcp: None },
         far: None,
         batching: Batching::On,
         ring_frames: 512,
@@ -93,9 +93,9 @@ proptest! {
         (wire, seed) in (prop::sample::select(vec![0u64, 800, 8000]), any::<u64>()),
     ) {
         let traffic = if tcp {
-            Traffic::Tcp { copy_ns: 350, send_ns: 450, ack_ns: 500, round_trip_ns: 9000, window_packets, ack_shift }
+            Traffic { make_ns: 350, window_packets, tcp: Some(Tcp { send_ns: 450, ack_ns: 500, round_trip_ns: 9000, ack_shift }) }
         } else {
-            Traffic::Socket { make_ns: 200, window_packets }
+            Traffic { make_ns: 200, window_packets, tcp: None }
         };
         let lock_kind = if fair { LockKind::Ticket } else { LockKind::Unfair };
         let setup = Setup {
@@ -145,16 +145,12 @@ fn too_small_qdisc_is_an_error() {
 /// Steps as long as the measured time: their parts outside it are not counted.
 #[test]
 fn processors_are_busy_at_most_for_the_time_passed() {
-    let tcp = |copy_ns, ack_ns| Traffic::Tcp {
-        copy_ns,
-        send_ns: 300_000,
-        ack_ns,
-        round_trip_ns: 9000,
-        window_packets: 50,
-        ack_shift: 1,
+    let tcp = |make_ns, ack_ns| {
+        let tcp = Tcp { send_ns: 300_000, ack_ns, round_trip_ns: 9000, ack_shift: 1 };
+        Traffic { make_ns, window_packets: 50, tcp: Some(tcp) }
     };
     for traffic in
-        [Traffic::Socket { make_ns: 900_000, window_packets: 9 }, tcp(380, 90_000), tcp(700_000, 500)]
+        [Traffic { make_ns: 900_000, window_packets: 9, tcp: None }, tcp(380, 90_000), tcp(700_000, 500)]
     {
         let costs = Costs { interrupt_ns: 400_000, switch_ns: 700_000, ..costs(LockKind::Ticket) };
         let setup = Setup { traffic, costs, time: short(1, 1_000_000, 1_000_000), ..setup() };

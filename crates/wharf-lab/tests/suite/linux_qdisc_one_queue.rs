@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_lab::models::linux_qdisc::{Costs, Outcome, Queues, Setup, Traffic, far, run};
+use wharf_lab::models::linux_qdisc::{Costs, Outcome, Queues, Setup, Tcp, Traffic, far, run};
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
@@ -29,7 +29,7 @@ fn setup() -> Setup {
         errors: None,
         streams: 4,
         frame_bytes: 2048,
-        traffic: Traffic::Socket { make_ns: 900, window_packets: 100 },
+        traffic: Traffic { make_ns: 900, window_packets: 100, tcp: None },
         far: None,
         batching: Batching::On,
         ring_frames: 64,
@@ -82,9 +82,9 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let traffic = if tcp {
-            Traffic::Tcp { copy_ns: 350, send_ns: 450, ack_ns: 500, round_trip_ns: 9000, window_packets, ack_shift: 0 }
+            Traffic { make_ns: 350, window_packets, tcp: Some(Tcp { send_ns: 450, ack_ns: 500, round_trip_ns: 9000, ack_shift: 0 }) }
         } else {
-            Traffic::Socket { make_ns: 200, window_packets }
+            Traffic { make_ns: 200, window_packets, tcp: None }
         };
         let errors = FaultSpec { seed, error: Chance::Millionths(errors_ppm), ..FaultSpec::default() };
         let batching = if batched { Batching::On } else { Batching::Off };

@@ -1,5 +1,7 @@
 //! A ring that a driver fills and a NIC empties, and the NIC's position in it.
 
+use super::host_memory::HostMemory;
+
 /// A ring of descriptors or blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ring {
@@ -7,13 +9,17 @@ pub struct Ring {
     pub address: u64,
     /// Bytes of a unit.
     pub unit_bytes: u32,
-    /// Bytes of a unit that are read.
-    pub read_bytes: u32,
     /// Units; a power of two.
     pub units: u32,
 }
 
 impl Ring {
+    /// Allocates 2^`log_units` units of `unit_bytes`.
+    pub fn allocate(log_units: u32, unit_bytes: usize, memory: &mut HostMemory) -> Self {
+        let address = memory.allocate(unit_bytes << log_units);
+        Self { address, unit_bytes: unit_bytes as u32, units: 1 << log_units }
+    }
+
     /// Returns the address of the unit of a free-running index.
     #[inline]
     pub fn at(&self, index: u32) -> u64 {
@@ -102,7 +108,7 @@ impl Intake {
     /// Requests `units`. Returns the bytes to read.
     pub(super) fn ask(&mut self, units: u32) -> u64 {
         self.asked = self.asked.wrapping_add(units);
-        u64::from(units * self.ring.read_bytes)
+        u64::from(units * self.ring.unit_bytes)
     }
 
     /// Notes that `units` arrived.
@@ -132,7 +138,7 @@ mod tests {
 
     #[test]
     fn tails_go_forward_within_the_room() {
-        let ring = Ring { address: 0x1000, unit_bytes: 16, read_bytes: 16, units: 8 };
+        let ring = Ring { address: 0x1000, unit_bytes: 16, units: 8 };
         for start in [0, u32::MAX - 3] {
             let mut intake =
                 Intake { tail: start, asked: start, fetched: start, used: start, ..Intake::new(ring) };

@@ -182,16 +182,11 @@ fn traffic(
     let make_ns = packets.make_ns(parameters)?;
     let window_packets = get("window_packets")?.min(window / case.processes as u64).max(1) as u32;
     if case.protocol == Protocol::Udp {
-        return Ok(Traffic::Socket { make_ns: make_ns + get("udp_send_ns")?, window_packets });
+        return Ok(Traffic { make_ns: make_ns + get("udp_send_ns")?, window_packets, tcp: None });
     }
-    Ok(Traffic::Tcp {
-        copy_ns: make_ns,
-        send_ns: get("tcp_send_ns")?,
-        ack_ns: get("tcp_ack_ns")?,
-        round_trip_ns: get("round_trip_ns")?,
-        window_packets: if case.protocol == Protocol::Requests { 1 } else { window_packets },
-        ack_shift: 0,
-    })
+    let tcp = parameters.settings().of("tcp").with("ack_shift", 0).read()?;
+    let window_packets = if case.protocol == Protocol::Requests { 1 } else { window_packets };
+    Ok(Traffic { make_ns, window_packets, tcp: Some(tcp) })
 }
 
 /// Returns the costs of the far host, another of the same: a step takes there as long as here. Receiving a

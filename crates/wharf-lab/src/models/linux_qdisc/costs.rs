@@ -43,32 +43,36 @@ pub struct Costs {
     pub tick: Tick,
 }
 
-/// The work of streams.
+/// The work of streams: a process makes packets and sends them as its socket's buffer allows.
 #[derive(Debug, Clone, Copy)]
-pub enum Traffic {
-    /// A process makes and sends packets as its socket's buffer allows.
-    Socket {
-        /// Making and sending one, without the steps of the path.
-        make_ns: u64,
-        /// Packets that the buffer holds; the process is woken when half of it is free.
-        window_packets: u32,
-    },
-    /// A process copies packets into the socket's buffer. They leave in that call if the window allows, else
-    /// in a softirq when acknowledgements come.
-    Tcp {
-        /// Copying one packet in.
-        copy_ns: u64,
-        /// Sending one, without the steps of the path.
-        send_ns: u64,
-        /// Receiving one acknowledgement; one comes for every two packets.
-        ack_ns: u64,
-        /// From the completion of a packet to its acknowledgement.
-        round_trip_ns: u64,
-        /// Packets that may be unacknowledged, and packets that the buffer holds beyond those.
-        window_packets: u32,
-        /// The acknowledgements of a stream come to the processor this many further on, by its hash.
-        ack_shift: usize,
-    },
+pub struct Traffic {
+    /// Making a packet and, but for TCP, sending it, without the steps of the path.
+    pub make_ns: u64,
+    /// Packets in flight. The buffer holds as many, of TCP twice as many; the process is woken when half of it
+    /// is free.
+    pub window_packets: u32,
+    /// TCP: packets leave when made if the window allows, else in a softirq when acknowledgements come.
+    pub tcp: Option<Tcp>,
+}
+
+/// TCP's part in the work.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct Tcp {
+    /// Sending a packet, without the steps of the path.
+    pub send_ns: u64,
+    /// Receiving one acknowledgement; one comes for every two packets.
+    pub ack_ns: u64,
+    /// From the completion of a packet to its acknowledgement.
+    pub round_trip_ns: u64,
+    /// The acknowledgements of a stream come to the processor this many further on, by its hash.
+    pub ack_shift: usize,
+}
+
+impl Traffic {
+    /// Returns the packets that a socket's buffer holds.
+    pub(super) fn buffer_packets(&self) -> u32 {
+        if self.tcp.is_some() { 2 * self.window_packets } else { self.window_packets }
+    }
 }
 
 /// The assignment of transmit queues.
@@ -123,13 +127,6 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Returns the packets that a stream may have in flight.
-    pub(super) fn window_packets(&self) -> u32 {
-        match self.traffic {
-            Traffic::Socket { window_packets, .. } | Traffic::Tcp { window_packets, .. } => window_packets,
-        }
-    }
-
     /// Returns the number of transmit queues.
     pub(super) fn queue_count(&self) -> usize {
         match self.queues {
@@ -140,6 +137,6 @@ impl Setup {
 
     /// Returns the number of buffers: those of the streams, a stock, and those that a cache may keep.
     pub(super) fn frames(&self) -> u32 {
-        self.streams as u32 * self.window_packets() + 2048
+        self.streams as u32 * self.traffic.window_packets + 2048
     }
 }

@@ -3,22 +3,14 @@
 //! Softirqs go before processes. An interrupt cuts a process's own work, which continues afterwards. A
 //! process makes packets while its socket has room, and sleeps until it has again.
 
+use super::Kernel;
 use super::state::Work;
-use super::{Kernel, Traffic};
 use wharf_sim::engine::Agenda;
 
 impl Kernel {
-    /// Returns the packets that a stream's buffer holds.
-    fn buffer_packets(&self) -> u32 {
-        match self.setup.traffic {
-            Traffic::Socket { window_packets, .. } => window_packets,
-            Traffic::Tcp { window_packets, .. } => 2 * window_packets,
-        }
-    }
-
     /// Lets the running process go on, switches to the next one, or idles the processor.
     pub(super) fn next_process(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let (buffer_packets, ending) = (self.buffer_packets(), self.setup.time.is_over(now_ns));
+        let (buffer_packets, ending) = (self.setup.traffic.buffer_packets(), self.setup.time.is_over(now_ns));
         let processor = &mut self.processors[at];
         let mut switch_ns = 0;
         if let Some(stream) = processor.process {
@@ -38,10 +30,7 @@ impl Kernel {
             processor.doing = Work::Idle;
             return;
         }
-        let make_ns = match self.setup.traffic {
-            Traffic::Socket { make_ns, .. } => make_ns,
-            Traffic::Tcp { copy_ns, .. } => copy_ns,
-        };
+        let make_ns = self.setup.traffic.make_ns;
         let work_ns = switch_ns + self.random.around(make_ns, self.setup.time.jitter_permille);
         self.work(at, now_ns, work_ns, Work::Making, agenda);
     }
@@ -49,7 +38,7 @@ impl Kernel {
     /// Handles a packet that the process on `at` has made.
     pub(super) fn packet_made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let Some(number) = self.processors[at].process else { return self.proceed(at, now_ns, agenda) };
-        let window_packets = self.setup.window_packets();
+        let window_packets = self.setup.traffic.window_packets;
         let stream = &mut self.streams[number];
         stream.unsent += 1;
         if stream.inflight >= window_packets {
@@ -76,7 +65,7 @@ impl Kernel {
     pub(super) fn free_buffer(
         &mut self, number: usize, packets: u32, now_ns: u64, agenda: &mut Agenda,
     ) -> u64 {
-        let buffer_packets = self.buffer_packets();
+        let buffer_packets = self.setup.traffic.buffer_packets();
         let stream = &mut self.streams[number];
         stream.inflight -= packets;
         if !stream.asleep || stream.buffered() > buffer_packets / 2 || self.setup.time.is_over(now_ns) {

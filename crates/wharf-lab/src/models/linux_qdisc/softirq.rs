@@ -2,7 +2,7 @@
 
 use super::queue::CompletionSink;
 use super::state::{Processor, SoftirqStep as Step, Work};
-use super::{Kernel, Traffic};
+use super::{Kernel, Tcp};
 use wharf_sim::engine::Agenda;
 
 impl Kernel {
@@ -73,7 +73,7 @@ impl Kernel {
         let allowed = &mut self.processors[at].softirq.allowed;
         let Some((number, packets)) = *allowed else { return self.proceed(at, now_ns, agenda) };
         let stream = &self.streams[number];
-        if stream.unsent == 0 || stream.inflight >= self.setup.window_packets() {
+        if stream.unsent == 0 || stream.inflight >= self.setup.traffic.window_packets {
             *allowed = None;
             return self.proceed(at, now_ns, agenda);
         }
@@ -110,20 +110,21 @@ impl Kernel {
         let mut work_ns = 0;
         for stream in (at..self.streams.len()).step_by(self.queues.len()) {
             let packets = std::mem::take(&mut self.home[stream]);
-            match self.setup.traffic {
-                _ if packets == 0 => {}
-                Traffic::Socket { .. } => work_ns += self.free_buffer(stream, packets, now_ns, agenda),
-                Traffic::Tcp { round_trip_ns, .. } => {
-                    let ack_cpu = self.streams[stream].ack_cpu;
-                    let there_ns = now_ns + round_trip_ns / 2;
-                    let far = self.far.as_mut();
-                    let leaves_ns = far.map_or(there_ns, |far| far.receives(stream, packets, there_ns));
-                    let ack = (leaves_ns + round_trip_ns.div_ceil(2), stream, packets);
-                    let acks = &mut self.vectors[ack_cpu].acks;
-                    acks.insert(acks.partition_point(|other| other.0 <= ack.0), ack);
-                    self.arm(ack_cpu, now_ns, agenda);
-                }
+            if packets == 0 {
+                continue;
             }
+            let Some(Tcp { round_trip_ns, .. }) = self.setup.traffic.tcp else {
+                work_ns += self.free_buffer(stream, packets, now_ns, agenda);
+                continue;
+            };
+            let ack_cpu = self.streams[stream].ack_cpu;
+            let there_ns = now_ns + round_trip_ns / 2;
+            let far = self.far.as_mut();
+            let leaves_ns = far.map_or(there_ns, |far| far.receives(stream, packets, there_ns));
+            let ack = (leaves_ns + round_trip_ns.div_ceil(2), stream, packets);
+            let acks = &mut self.vectors[ack_cpu].acks;
+            acks.insert(acks.partition_point(|other| other.0 <= ack.0), ack);
+            self.arm(ack_cpu, now_ns, agenda);
         }
         work_ns
     }
@@ -132,7 +133,7 @@ impl Kernel {
     fn acknowledged(&mut self, at: usize, stream: usize, packets: u32, now_ns: u64, agenda: &mut Agenda) {
         let work_ns = u64::from(packets.div_ceil(2)) * self.tcp_costs().1;
         let waking_ns = self.free_buffer(stream, packets, now_ns, agenda);
-        let window_packets = self.setup.window_packets();
+        let window_packets = self.setup.traffic.window_packets;
         let Processor { softirq, .. } = &mut self.processors[at];
         let stream_now = &self.streams[stream];
         let count = window_packets.saturating_sub(stream_now.inflight).min(stream_now.unsent);
@@ -142,9 +143,6 @@ impl Kernel {
 
     /// Returns the times of sending one packet and of receiving one acknowledgement.
     fn tcp_costs(&self) -> (u64, u64) {
-        match self.setup.traffic {
-            Traffic::Tcp { send_ns, ack_ns, .. } => (send_ns, ack_ns),
-            Traffic::Socket { .. } => (0, 0),
-        }
+        self.setup.traffic.tcp.map_or((0, 0), |tcp| (tcp.send_ns, tcp.ack_ns))
     }
 }

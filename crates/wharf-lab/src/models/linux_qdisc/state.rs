@@ -1,6 +1,6 @@
 //! The state of processors, softirqs, transmits and streams.
 
-use super::{Queues, Setup, Traffic};
+use super::{Queues, Setup};
 use std::collections::VecDeque;
 use wharf_core::engine::Pause;
 use wharf_core::owner::Owner;
@@ -166,10 +166,7 @@ impl Stream {
             Queues::Each => number % setup.cpus,
             Queues::One => (number + 1) % setup.cpus,
         };
-        let shift = match setup.traffic {
-            Traffic::Tcp { ack_shift, .. } => ack_shift,
-            Traffic::Socket { .. } => 0,
-        };
+        let shift = setup.traffic.tcp.map_or(0, |tcp| tcp.ack_shift);
         let (queue, ack_cpu) = match setup.queues {
             Queues::Each => (cpu, (cpu + shift) % setup.cpus),
             Queues::One => (0, 0),

@@ -5,8 +5,8 @@ use super::completion::Opcode;
 use super::compress::CompletionRing;
 use super::expand::CompletionReader;
 use super::half::{self, ReceiveError, ReceiveHalf, ReceiveQueues, Surroundings};
-use super::segment::{BLOCK_BYTES, Ethernet, Pointer};
-use super::write::{EntryWriter, Mode, NotOutstanding, Outgoing, SendRing, WriteError};
+use super::segment::{Ethernet, Pointer};
+use super::write::{EntryWriter, NotOutstanding, Outgoing, WriteError};
 use crate::nic::buffers::{Buffers, number_of};
 use crate::nic::host_memory::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
 use crate::nic::ring::Ring;
@@ -78,39 +78,6 @@ pub trait SendHalf: Send + std::fmt::Debug + Sized {
     /// # Errors
     /// [`NotOutstanding`]; nothing is taken as sent.
     fn completed(&mut self, index: u16) -> Result<usize, NotOutstanding>;
-}
-
-impl SendHalf for EntryWriter {
-    const NAME: &'static str = "cx5";
-
-    fn new(queue: u32, spec: &Spec, memory: &mut HostMemory) -> (Self, Ring) {
-        let log_blocks = spec.log_send_blocks;
-        let ring = SendRing { address: memory.allocate(BLOCK_BYTES << log_blocks), log_blocks, queue };
-        let mode = Mode {
-            multi: spec.xdp_tx_mpwqe,
-            inline_from: spec.inline_from,
-            completion_each: spec.completion_each,
-        };
-        let (unit_bytes, units) = (BLOCK_BYTES as u32, ring.blocks());
-        let at = Ring { address: ring.address, unit_bytes, read_bytes: unit_bytes, units };
-        (EntryWriter::new(ring, mode), at)
-    }
-
-    fn has_room(&self) -> bool {
-        self.has_room()
-    }
-
-    fn push(&mut self, packet: &Outgoing<'_>, memory: &mut HostMemory) -> Result<(), WriteError> {
-        self.push(packet, memory)
-    }
-
-    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<u32>, MemoryFault> {
-        Ok(self.ring(memory)?.map(u32::from))
-    }
-
-    fn completed(&mut self, index: u16) -> Result<usize, NotOutstanding> {
-        self.completed(index)
-    }
 }
 
 /// The driver of one queue pair.

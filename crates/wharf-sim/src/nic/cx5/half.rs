@@ -53,9 +53,7 @@ pub struct ReceiveQueues {
 impl ReceiveQueues {
     /// Allocates 2^`log_units` units of `unit_bytes`, 2^`log_slots` completions, and the record.
     pub fn allocate(log_units: u32, unit_bytes: usize, log_slots: u32, memory: &mut HostMemory) -> Self {
-        let address = memory.allocate(unit_bytes << log_units);
-        let (units, unit_bytes) = (1 << log_units, unit_bytes as u32);
-        let ring = Ring { address, unit_bytes, read_bytes: unit_bytes, units };
+        let ring = Ring::allocate(log_units, unit_bytes, memory);
         let completions = CompletionRing::allocate(log_slots, memory);
         Self { ring, record: memory.allocate(RECORD_BYTES), completions }
     }

@@ -39,9 +39,7 @@ impl SendHalf for Slim {
     const NAME: &'static str = "cx5-slim";
 
     fn new(_number: u32, spec: &Spec, memory: &mut HostMemory) -> (Self, Ring) {
-        let (log, bytes) = (spec.log_send_blocks, SEGMENT_BYTES as u32);
-        let address = memory.allocate(SEGMENT_BYTES << log);
-        let ring = Ring { address, unit_bytes: bytes, read_bytes: bytes, units: 1 << log };
+        let ring = Ring::allocate(spec.log_send_blocks, SEGMENT_BYTES, memory);
         (Self { ring, next: 0, told: 0, done: 0, last: (0, 0) }, ring)
     }
 

@@ -6,44 +6,18 @@
 //! (Linux `mlx5/core/en/xdp.c`, `en_tx.c`. One difference: there a session of packets inside the entry counts
 //! as full once the longest would not fit; here, once the next does not.)
 
+use super::driver::{SendHalf, Spec};
 use super::segment::{
     BLOCK_BYTES, BLOCK_SEGMENTS, BLOCKS_MAX, Control, Ethernet, HEAD_SEGMENTS, INLINE_BYTES_MAX, Kind,
     Pointer, SEGMENT_BYTES, SEGMENTS_MAX, inline_header, inline_segments,
 };
 use crate::nic::host_memory::{HostMemory, MemoryFault};
+use crate::nic::ring::Ring;
 use std::collections::VecDeque;
 
 /// Outstanding packets down to which packets are written into entries, once that has begun
 /// (`MLX5E_XDP_INLINE_WATERMARK_LOW`).
 const INLINE_UNTIL: usize = 10;
-
-/// The location of a send queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SendRing {
-    /// Its first block.
-    pub address: u64,
-    /// Logarithm of the number of its blocks, 5 to 15.
-    pub log_blocks: u32,
-    /// The queue's number, 24 bits.
-    pub queue: u32,
-}
-
-impl SendRing {
-    /// Returns the number of blocks.
-    pub fn blocks(&self) -> u32 {
-        1 << self.log_blocks
-    }
-
-    /// Returns the ring's place of a free-running index.
-    pub fn place(&self, index: u16) -> u32 {
-        u32::from(index) & (self.blocks() - 1)
-    }
-
-    /// Returns the address of a block.
-    pub fn block(&self, index: u16) -> u64 {
-        self.address + u64::from(self.place(index)) * BLOCK_BYTES as u64
-    }
-}
 
 /// The kind of entries written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +93,9 @@ struct Written {
 /// A writer of one send queue.
 #[derive(Debug)]
 pub struct EntryWriter {
-    ring: SendRing,
+    ring: Ring,
+    /// The queue's number, 24 bits.
+    queue: u32,
     mode: Mode,
     /// The start of the next or the open entry.
     next: u16,
@@ -136,10 +112,11 @@ pub struct EntryWriter {
 
 impl EntryWriter {
     /// Creates a writer for this queue.
-    pub fn new(ring: SendRing, mode: Mode) -> Self {
-        let written = VecDeque::with_capacity(ring.blocks() as usize);
+    pub fn new(ring: Ring, queue: u32, mode: Mode) -> Self {
+        let written = VecDeque::with_capacity(ring.units as usize);
         Self {
             ring,
+            queue,
             mode,
             next: 0,
             session: None,
@@ -162,88 +139,15 @@ impl EntryWriter {
         self.packets + self.session.map_or(0, |session| session.packets as usize)
     }
 
-    /// True if a packet in one piece fits, in any state of the open session.
-    pub fn has_room(&self) -> bool {
-        if !self.mode.multi {
-            return self.fits(1);
-        }
-        let open = self.session.map_or(0, |session| session.segments.div_ceil(BLOCK_SEGMENTS));
-        Self::room_at(&self.ring, self.next.wrapping_add(open as u16), self.blocks + open, BLOCKS_MAX)
-    }
-
     fn fits(&self, blocks: u32) -> bool {
         Self::room_at(&self.ring, self.next, self.blocks, blocks)
     }
 
     /// True if `blocks` in one piece fit at `next`, with `used` blocks in use.
-    fn room_at(ring: &SendRing, next: u16, used: u32, blocks: u32) -> bool {
-        let edge = ring.blocks() - ring.place(next);
+    fn room_at(ring: &Ring, next: u16, used: u32, blocks: u32) -> bool {
+        let edge = ring.to_edge(next.into());
         let nops = if edge < blocks { edge } else { 0 };
-        used + nops + blocks <= ring.blocks()
-    }
-
-    /// Writes one packet. The NIC sees it only after [`EntryWriter::ring`].
-    ///
-    /// # Errors
-    /// [`WriteError`]; the packet is not written.
-    pub fn push(&mut self, packet: &Outgoing<'_>, memory: &mut HostMemory) -> Result<(), WriteError> {
-        self.watch();
-        if !(self.mode.multi && packet.pieces.len() == 1 && packet.ethernet.shares()) {
-            return self.push_alone(packet, memory);
-        }
-        let bytes = packet.bytes.filter(|bytes| self.inline && bytes.len() <= INLINE_BYTES_MAX);
-        let segments = bytes.map_or(1, |bytes| inline_segments(bytes.len()));
-        let goes_on = self.session.is_some_and(|session| {
-            session.ethernet == packet.ethernet
-                && session.inline == self.inline
-                && session.segments + segments <= SEGMENTS_MAX
-        });
-        if !goes_on {
-            self.close(memory)?;
-            self.open(packet.ethernet, memory)?;
-        }
-        let Some(session) = &mut self.session else { return Err(self.full()) };
-        let at = self.ring.block(self.next) + u64::from(session.segments) * SEGMENT_BYTES as u64;
-        match bytes {
-            Some(bytes) => {
-                memory.write(at, &inline_header(bytes.len()))?;
-                memory.write(at + 4, bytes)?;
-            }
-            None => memory.write(at, &packet.pieces[0].to_segment())?,
-        }
-        session.segments += segments;
-        session.packets += 1;
-        if session.segments == SEGMENTS_MAX { self.close(memory).map_err(Into::into) } else { Ok(()) }
-    }
-
-    /// Closes the session before a doorbell, and asks for a completion. Returns the block up to which the NIC
-    /// may read, or `None` if there is nothing new.
-    ///
-    /// # Errors
-    /// The ring is not in memory.
-    pub fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<u16>, MemoryFault> {
-        self.close(memory)?;
-        let Some(control) = self.unrung.take() else { return Ok(None) };
-        let control = Control { completion: true, ..control };
-        memory.write(self.ring.block(control.index), &control.to_segment())?;
-        Ok(Some(self.next))
-    }
-
-    /// Notes that all entries up to the one at block `index` were sent. Returns the number of their packets.
-    ///
-    /// # Errors
-    /// [`NotOutstanding`]; nothing is taken as sent.
-    pub fn completed(&mut self, index: u16) -> Result<usize, NotOutstanding> {
-        let outstanding = self.written.len();
-        let found = self.written.iter().position(|written| written.index == index);
-        let last = found.ok_or(NotOutstanding { index, outstanding })?;
-        let mut packets = 0;
-        for written in self.written.drain(..=last) {
-            packets += written.packets as usize;
-            self.blocks -= written.blocks;
-        }
-        self.packets -= packets;
-        Ok(packets)
+        used + nops + blocks <= ring.units
     }
 
     /// Switches between pointers and bytes by the number of outstanding packets.
@@ -257,7 +161,7 @@ impl EntryWriter {
     }
 
     fn full(&self) -> WriteError {
-        WriteError::Full { blocks: self.ring.blocks() }
+        WriteError::Full { blocks: self.ring.units }
     }
 
     /// Makes sure that `blocks` are free in one piece at `next`.
@@ -265,7 +169,7 @@ impl EntryWriter {
         if !self.fits(blocks) {
             return Err(self.full());
         }
-        while self.ring.blocks() - self.ring.place(self.next) < blocks {
+        while self.ring.to_edge(self.next.into()) < blocks {
             self.write_head(Kind::Nop, Ethernet::default(), 1, 0, memory)?;
         }
         Ok(())
@@ -294,7 +198,7 @@ impl EntryWriter {
         self.close(memory)?;
         let segments = HEAD_SEGMENTS + pieces as u32;
         self.reserve(segments.div_ceil(BLOCK_SEGMENTS), memory)?;
-        let first = self.ring.block(self.next) + u64::from(HEAD_SEGMENTS) * SEGMENT_BYTES as u64;
+        let first = self.ring.at(self.next.into()) + u64::from(HEAD_SEGMENTS) * SEGMENT_BYTES as u64;
         for (piece, at) in packet.pieces.iter().zip((first..).step_by(SEGMENT_BYTES)) {
             memory.write(at, &piece.to_segment())?;
         }
@@ -306,8 +210,8 @@ impl EntryWriter {
         &mut self, kind: Kind, ethernet: Ethernet, segments: u32, packets: u32, memory: &mut HostMemory,
     ) -> Result<(), MemoryFault> {
         let completion = self.mode.completion_each && kind != Kind::Nop;
-        let control = Control { kind, index: self.next, queue: self.ring.queue, segments, completion };
-        let at = self.ring.block(self.next);
+        let control = Control { kind, index: self.next, queue: self.queue, segments, completion };
+        let at = self.ring.at(self.next.into());
         memory.write(at, &control.to_segment())?;
         if kind != Kind::Nop {
             memory.write(at + SEGMENT_BYTES as u64, &ethernet.to_segment())?;
@@ -319,5 +223,74 @@ impl EntryWriter {
         self.packets += packets as usize;
         self.next = self.next.wrapping_add(blocks as u16);
         Ok(())
+    }
+}
+
+impl SendHalf for EntryWriter {
+    const NAME: &'static str = "cx5";
+
+    fn new(queue: u32, spec: &Spec, memory: &mut HostMemory) -> (Self, Ring) {
+        let ring = Ring::allocate(spec.log_send_blocks, BLOCK_BYTES, memory);
+        let Spec { xdp_tx_mpwqe: multi, inline_from, completion_each, .. } = *spec;
+        (Self::new(ring, queue, Mode { multi, inline_from, completion_each }), ring)
+    }
+
+    fn has_room(&self) -> bool {
+        if !self.mode.multi {
+            return self.fits(1);
+        }
+        let open = self.session.map_or(0, |session| session.segments.div_ceil(BLOCK_SEGMENTS));
+        Self::room_at(&self.ring, self.next.wrapping_add(open as u16), self.blocks + open, BLOCKS_MAX)
+    }
+
+    fn push(&mut self, packet: &Outgoing<'_>, memory: &mut HostMemory) -> Result<(), WriteError> {
+        self.watch();
+        if !(self.mode.multi && packet.pieces.len() == 1 && packet.ethernet.shares()) {
+            return self.push_alone(packet, memory);
+        }
+        let bytes = packet.bytes.filter(|bytes| self.inline && bytes.len() <= INLINE_BYTES_MAX);
+        let segments = bytes.map_or(1, |bytes| inline_segments(bytes.len()));
+        let goes_on = self.session.is_some_and(|session| {
+            session.ethernet == packet.ethernet
+                && session.inline == self.inline
+                && session.segments + segments <= SEGMENTS_MAX
+        });
+        if !goes_on {
+            self.close(memory)?;
+            self.open(packet.ethernet, memory)?;
+        }
+        let Some(session) = &mut self.session else { return Err(self.full()) };
+        let at = self.ring.at(self.next.into()) + u64::from(session.segments) * SEGMENT_BYTES as u64;
+        match bytes {
+            Some(bytes) => {
+                memory.write(at, &inline_header(bytes.len()))?;
+                memory.write(at + 4, bytes)?;
+            }
+            None => memory.write(at, &packet.pieces[0].to_segment())?,
+        }
+        session.segments += segments;
+        session.packets += 1;
+        if session.segments == SEGMENTS_MAX { self.close(memory).map_err(Into::into) } else { Ok(()) }
+    }
+
+    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<u32>, MemoryFault> {
+        self.close(memory)?;
+        let Some(control) = self.unrung.take() else { return Ok(None) };
+        let control = Control { completion: true, ..control };
+        memory.write(self.ring.at(control.index.into()), &control.to_segment())?;
+        Ok(Some(self.next.into()))
+    }
+
+    fn completed(&mut self, index: u16) -> Result<usize, NotOutstanding> {
+        let outstanding = self.written.len();
+        let found = self.written.iter().position(|written| written.index == index);
+        let last = found.ok_or(NotOutstanding { index, outstanding })?;
+        let mut packets = 0;
+        for written in self.written.drain(..=last) {
+            packets += written.packets as usize;
+            self.blocks -= written.blocks;
+        }
+        self.packets -= packets;
+        Ok(packets)
     }
 }

@@ -1,15 +1,17 @@
 use proptest::prelude::*;
+use wharf_sim::nic::cx5::driver::SendHalf;
 use wharf_sim::nic::cx5::parse::{Content, Entry, EntryError};
 use wharf_sim::nic::cx5::segment::{BLOCK_BYTES, BLOCKS_MAX, Ethernet, Kind, POINTERS_MAX, Pointer};
-use wharf_sim::nic::cx5::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
+use wharf_sim::nic::cx5::write::{EntryWriter, Mode, Outgoing, WriteError};
 use wharf_sim::nic::host_memory::HostMemory;
+use wharf_sim::nic::ring::Ring;
 
 const SINGLE: Mode = Mode { multi: false, inline_from: None, completion_each: false };
 const MULTI: Mode = Mode { multi: true, ..SINGLE };
 const INLINE: Mode = Mode { inline_from: Some(0), ..MULTI };
 
-fn ring(memory: &mut HostMemory, log_blocks: u32) -> SendRing {
-    SendRing { address: memory.allocate(BLOCK_BYTES << log_blocks), log_blocks, queue: 0x1234 }
+fn ring(memory: &mut HostMemory, log_blocks: u32) -> Ring {
+    Ring::allocate(log_blocks, BLOCK_BYTES, memory)
 }
 
 fn pointer(n: u64, len_bytes: u32) -> Pointer {
@@ -25,13 +27,11 @@ enum Seen {
 
 /// Reads entries from `from` to `until` as a NIC does. Returns the packets, each entry's kind and blocks, and
 /// the entries that wanted a completion.
-fn read(
-    memory: &HostMemory, ring: &SendRing, from: u16, until: u16,
-) -> (Vec<Seen>, Vec<(Kind, u32)>, Vec<u16>) {
-    let (mut seen, mut entries, mut wanted, mut at) = (Vec::new(), Vec::new(), Vec::new(), from);
-    while at != until {
-        let to_edge = (ring.blocks() - ring.place(at)).min(BLOCKS_MAX);
-        let bytes = memory.bytes(ring.block(at), to_edge as usize * BLOCK_BYTES).unwrap();
+fn read(memory: &HostMemory, ring: &Ring, from: u32, until: u32) -> (Vec<Seen>, Vec<(Kind, u32)>, Vec<u16>) {
+    let (mut seen, mut entries, mut wanted, mut at) = (Vec::new(), Vec::new(), Vec::new(), from as u16);
+    while u32::from(at) != until {
+        let to_edge = ring.to_edge(at.into()).min(BLOCKS_MAX);
+        let bytes = memory.bytes(ring.at(at.into()), to_edge as usize * BLOCK_BYTES).unwrap();
         let entry = Entry::parse(bytes, at).unwrap();
         entries.push((entry.control.kind, entry.blocks));
         if entry.control.completion {
@@ -57,7 +57,7 @@ fn read(
 fn one_packet_to_an_entry_is_laid_out_as_the_kernel_has_it() {
     let mut memory = HostMemory::default();
     let ring = ring(&mut memory, 5);
-    let mut writer = EntryWriter::new(ring, SINGLE);
+    let mut writer = EntryWriter::new(ring, 0x1234, SINGLE);
     let ethernet = Ethernet { checksums: 0xc0, ..Ethernet::default() };
     let packet = Outgoing { ethernet, pieces: &[pointer(0, 60)], bytes: None };
     writer.push(&packet, &mut memory).unwrap();
@@ -81,7 +81,7 @@ fn an_entry_holds_58_pointers_or_11_short_packets() {
     for (mode, blocks, first) in [(MULTI, 15, POINTERS_MAX as usize), (INLINE, 15, 11)] {
         let mut memory = HostMemory::default();
         let ring = ring(&mut memory, 6);
-        let mut writer = EntryWriter::new(ring, mode);
+        let mut writer = EntryWriter::new(ring, 0x1234, mode);
         for n in 0..=first as u64 {
             let packet =
                 Outgoing { ethernet: Ethernet::default(), pieces: &[pointer(n, 64)], bytes: Some(&bytes) };
@@ -100,7 +100,7 @@ fn an_entry_holds_58_pointers_or_11_short_packets() {
 fn unshareable_packet_closes_the_session() {
     let mut memory = HostMemory::default();
     let ring = ring(&mut memory, 6);
-    let mut writer = EntryWriter::new(ring, MULTI);
+    let mut writer = EntryWriter::new(ring, 0x1234, MULTI);
     let plain = Ethernet::default();
     let two = [pointer(8, 100), pointer(9, 50)];
     let packets: [(Ethernet, &[Pointer]); 8] = [
@@ -131,7 +131,7 @@ fn unshareable_packet_closes_the_session() {
 fn packets_travel_inside_from_128_outstanding_until_10() {
     let mut memory = HostMemory::default();
     let ring = ring(&mut memory, 8);
-    let mut writer = EntryWriter::new(ring, Mode { inline_from: Some(128), ..MULTI });
+    let mut writer = EntryWriter::new(ring, 0x1234, Mode { inline_from: Some(128), ..MULTI });
     let send = |writer: &mut EntryWriter, memory: &mut HostMemory| {
         let bytes = [1u8; 60];
         let pieces = [pointer(0, 60)];
@@ -156,7 +156,7 @@ fn packets_travel_inside_from_128_outstanding_until_10() {
 fn a_full_ring_takes_no_more_and_loses_nothing() {
     let mut memory = HostMemory::default();
     let ring = ring(&mut memory, 5);
-    let mut writer = EntryWriter::new(ring, SINGLE);
+    let mut writer = EntryWriter::new(ring, 0x1234, SINGLE);
     let packet = Outgoing { ethernet: Ethernet::default(), pieces: &[pointer(0, 60)], bytes: None };
     (0..32).for_each(|_| writer.push(&packet, &mut memory).unwrap());
     assert_eq!(writer.push(&packet, &mut memory), Err(WriteError::Full { blocks: 32 }));
@@ -169,7 +169,7 @@ fn a_full_ring_takes_no_more_and_loses_nothing() {
 fn hostile_entries_are_errors() {
     let mut memory = HostMemory::default();
     let ring = ring(&mut memory, 5);
-    let mut writer = EntryWriter::new(ring, INLINE);
+    let mut writer = EntryWriter::new(ring, 0x1234, INLINE);
     let bytes = [9u8; 60];
     let packet = Outgoing { ethernet: Ethernet::default(), pieces: &[pointer(0, 60)], bytes: Some(&bytes) };
     (0..3).for_each(|_| writer.push(&packet, &mut memory).unwrap());
@@ -243,8 +243,8 @@ proptest! {
         let mut memory = HostMemory::default();
         let ring = ring(&mut memory, log_blocks);
         let mode = Mode { multi, inline_from, completion_each: each };
-        let mut writer = EntryWriter::new(ring, mode).starting_at(start);
-        let (mut read_to, mut seen, mut done) = (start, Vec::new(), 0);
+        let mut writer = EntryWriter::new(ring, 0x1234, mode).starting_at(start);
+        let (mut read_to, mut seen, mut done) = (u32::from(start), Vec::new(), 0);
         for packet in &packets {
             let bytes = packet.bytes.as_deref();
             let outgoing = Outgoing { ethernet: packet.ethernet, pieces: &packet.pieces, bytes };

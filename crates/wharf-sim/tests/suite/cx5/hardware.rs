@@ -37,8 +37,7 @@ impl<S: SendFormat> Alone<S> {
         let memory = HostMemory::shared();
         let mut there = open(&memory);
         let buffers = Buffers::new(pool.region(), &mut there);
-        let address = there.allocate(64 * unit_bytes as usize);
-        let send = Ring { address, unit_bytes, read_bytes: unit_bytes, units: 64 };
+        let send = Ring::allocate(6, unit_bytes as usize, &mut there);
         let receive = ReceiveQueues::allocate(6, SEGMENT_BYTES, 6, &mut there);
         let sent = CompletionRing::allocate(6, &mut there);
         let reader = CompletionReader::new(sent, SELECTED, &mut there).unwrap();
