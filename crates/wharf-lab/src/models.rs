@@ -14,3 +14,9 @@ pub mod linux_tcp_host;
 pub mod page_pool;
 pub mod virtio_guest;
 pub mod wharf_path;
+
+/// Returns `part` × `scale` / `whole`, halves up; 0 of nothing.
+pub(crate) fn rounded(part: u64, scale: u64, whole: u64) -> u64 {
+    let (part, scale, half) = (u128::from(part), u128::from(scale), u128::from(whole / 2));
+    (part * scale + half).checked_div(whole.into()).unwrap_or(0) as u64
+}

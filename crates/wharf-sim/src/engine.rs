@@ -25,6 +25,11 @@ use std::collections::VecDeque;
 /// real time.
 pub const DRAIN_NS: u64 = 1_000_000_000_000_000;
 
+/// Returns the time of the first of `queue`; the end of time if it is empty.
+pub fn first_due<T>(queue: &VecDeque<(u64, T)>) -> u64 {
+    queue.front().map_or(u64::MAX, |&(at_ns, _)| at_ns)
+}
+
 /// Takes the first of `queue`, if it is due by `now_ns`.
 pub fn take_due<T>(queue: &mut VecDeque<(u64, T)>, now_ns: u64) -> Option<T> {
     let &(at_ns, _) = queue.front()?;

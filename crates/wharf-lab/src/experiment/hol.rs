@@ -247,14 +247,12 @@ fn rules(parameters: &Parameters, window: &str) -> Result<Rules, LabError> {
         super_bytes_max: get("super_bytes_max")? as u32,
         super_packets_min: get("super_packets_min")? as u32,
         size_parts: 2000,
-        pacing_shift: 10,
         pacing_percent: get("pacing_percent")? as u32,
         small_queue_bytes_max: Some(u64::MAX),
         small_queue_bytes_min: get("small_queue_bytes_min")?,
         truesize: Truesize { piece_bytes: 512, packet_bytes: get("truesize_packet_bytes")? as u32 },
-        first_window_packets: 10,
         peer_window_bytes: get(window)?,
         hystart: true,
-        nagle: true,
+        ..Rules::default()
     })
 }

@@ -67,7 +67,7 @@ struct Vector {
     /// True from an interrupt to the end of its polling.
     masked: bool,
     /// Acknowledgements in flight: time of arrival, stream, and number of packets.
-    acks: VecDeque<(u64, usize, u32)>,
+    acks: VecDeque<(u64, (usize, u32))>,
 }
 
 /// Runs a setup over a NIC of these costs. Asks `goes_on` after each slice of time.

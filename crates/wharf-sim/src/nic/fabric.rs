@@ -2,6 +2,7 @@
 //! memory, doorbells.
 
 use super::host_memory::{Doorbell, MemoryFault, Post, SharedMemory, open};
+use crate::engine::{first_due, take_due};
 use std::collections::VecDeque;
 use wharf_plan::pcie::{Bus, BusSpec};
 
@@ -61,7 +62,7 @@ pub struct Fabric {
     /// Reads that wait for tags.
     waiting: VecDeque<(u64, Read)>,
     /// The times at which the host answers.
-    answers: VecDeque<(u64, u64, Read)>,
+    answers: VecDeque<(u64, (u64, Read))>,
     arrivals: VecDeque<(u64, Read)>,
     landings: VecDeque<(u64, Landing)>,
     doorbells: VecDeque<(u64, Doorbell)>,
@@ -106,7 +107,7 @@ impl Fabric {
         while let Some(&(len_bytes, what)) = self.waiting.front() {
             let Some(at_host_ps) = self.bus.request(now_ps, len_bytes) else { return };
             self.waiting.pop_front();
-            self.answers.push_back((at_host_ps + self.bus.spec().latency_ps, len_bytes, what));
+            self.answers.push_back((at_host_ps + self.bus.spec().latency_ps, (len_bytes, what)));
         }
     }
 
@@ -130,11 +131,8 @@ impl Fabric {
 
     /// Returns the time of the next event.
     pub fn due_ps(&self) -> u64 {
-        let first = |due: Option<u64>| due.unwrap_or(u64::MAX);
-        first(self.answers.front().map(|answer| answer.0))
-            .min(first(self.arrivals.front().map(|arrival| arrival.0)))
-            .min(first(self.landings.front().map(|landing| landing.0)))
-            .min(first(self.doorbells.front().map(|doorbell| doorbell.0)))
+        let (answers, arrivals) = (first_due(&self.answers), first_due(&self.arrivals));
+        answers.min(arrivals).min(first_due(&self.landings)).min(first_due(&self.doorbells))
     }
 
     /// Handles one event at `now_ps`. Returns `Ok(None)` if it concerns no other part, or if there is none.
@@ -142,22 +140,17 @@ impl Fabric {
     /// # Errors
     /// The NIC wrote beyond memory.
     pub fn step(&mut self, now_ps: u64) -> Result<Option<BusEvent>, MemoryFault> {
-        let is_due = |due_ps: Option<u64>| due_ps.is_some_and(|due_ps| due_ps <= now_ps);
-        if is_due(self.landings.front().map(|landing| landing.0))
-            && let Some((_, landing)) = self.landings.pop_front()
-        {
+        if let Some(landing) = take_due(&mut self.landings, now_ps) {
             open(&self.memory).write(landing.address, &landing.bytes[..landing.len_bytes])?;
             return Ok(Some(BusEvent::Landed(landing.queue)));
         }
-        if is_due(self.arrivals.front().map(|arrival| arrival.0)) {
-            return Ok(self.arrivals.pop_front().map(|(_, what)| BusEvent::Data(what)));
+        if let Some(what) = take_due(&mut self.arrivals, now_ps) {
+            return Ok(Some(BusEvent::Data(what)));
         }
-        if is_due(self.doorbells.front().map(|doorbell| doorbell.0)) {
-            return Ok(self.doorbells.pop_front().map(|(_, doorbell)| BusEvent::Doorbell(doorbell)));
+        if let Some(doorbell) = take_due(&mut self.doorbells, now_ps) {
+            return Ok(Some(BusEvent::Doorbell(doorbell)));
         }
-        if is_due(self.answers.front().map(|answer| answer.0))
-            && let Some((_, len_bytes, what)) = self.answers.pop_front()
-        {
+        if let Some((len_bytes, what)) = take_due(&mut self.answers, now_ps) {
             let there_ps = self.bus.complete(now_ps, len_bytes);
             self.arrivals.push_back((there_ps, what));
             self.ask(now_ps);

@@ -8,6 +8,7 @@ use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
 use super::host_memory::{MemoryFault, Post, SharedMemory, open};
 use super::ring::{Intake, NicFault, Ring};
+use crate::engine::{first_due, take_due};
 use std::collections::VecDeque;
 
 /// Bytes read from a record.
@@ -105,7 +106,7 @@ pub struct Receiving<F> {
     waiting_bytes: u64,
     /// The packet being written, and the time at which it is in memory.
     writing: Option<(u64, Incoming, u32)>,
-    deadlines: VecDeque<(u64, usize, u64)>,
+    deadlines: VecDeque<(u64, (usize, u64))>,
     totals: ReceiveTotals,
     fault: Option<NicFault>,
 }
@@ -269,7 +270,7 @@ impl<F: ReceiveFormat> Receiving<F> {
     /// Returns the time of this half's next own event.
     pub fn due_ps(&self) -> u64 {
         let written_ps = self.writing.map_or(u64::MAX, |writing| writing.0);
-        written_ps.min(self.deadlines.front().map_or(u64::MAX, |deadline| deadline.0))
+        written_ps.min(first_due(&self.deadlines))
     }
 
     /// Handles the event at `now_ps`.
@@ -284,13 +285,11 @@ impl<F: ReceiveFormat> Receiving<F> {
             let mut post = fabric.post_for(packet.queue, now_ps);
             if at.format.received(index, &packet, behind, &mut post)? {
                 at.kept += 1;
-                self.deadlines.push_back((now_ps + self.costs.keep_ps, packet.queue, at.kept));
+                self.deadlines.push_back((now_ps + self.costs.keep_ps, (packet.queue, at.kept)));
             }
             return self.begin(now_ps, fabric);
         }
-        if self.deadlines.front().is_some_and(|deadline| deadline.0 <= now_ps)
-            && let Some((_, queue, kept)) = self.deadlines.pop_front()
-        {
+        if let Some((queue, kept)) = take_due(&mut self.deadlines, now_ps) {
             self.queues[queue].format.flush(kept, &mut fabric.post_for(queue, now_ps))?;
         }
         Ok(())

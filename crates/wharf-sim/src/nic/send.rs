@@ -8,6 +8,7 @@ use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
 use super::host_memory::{HostMemory, MemoryFault, Post, open};
 use super::ring::{Intake, NicFault, Ring};
+use crate::engine::{first_due, take_due};
 use serde::Deserialize;
 use std::collections::VecDeque;
 
@@ -295,7 +296,7 @@ impl<F: SendFormat> Sending<F> {
 
     /// Returns the time of this half's next own event.
     pub fn due_ps(&self, fabric: &Fabric) -> u64 {
-        let departs_ps = self.departures.front().map_or(u64::MAX, |departure| departure.0);
+        let departs_ps = first_due(&self.departures);
         if self.work.is_empty() || fabric.is_blocked() {
             return departs_ps;
         }
@@ -307,9 +308,7 @@ impl<F: SendFormat> Sending<F> {
     /// # Errors
     /// A completion queue is not in memory.
     pub fn step(&mut self, now_ps: u64, fabric: &mut Fabric) -> Result<Option<Departed>, MemoryFault> {
-        if self.departures.front().is_some_and(|departure| departure.0 <= now_ps)
-            && let Some((_, departure)) = self.departures.pop_front()
-        {
+        if let Some(departure) = take_due(&mut self.departures, now_ps) {
             if let Some((index, completion)) = departure.ends {
                 let queue = departure.queue;
                 let at = &mut self.queues[queue];

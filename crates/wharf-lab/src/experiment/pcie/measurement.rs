@@ -1,6 +1,7 @@
 //! One run of a machine, and its rows.
 
 use crate::experiment::{Bench, LabError, Row, RowKind};
+use crate::models::rounded;
 use wharf_plan::pcie::Traffic;
 use wharf_sim::RunError;
 use wharf_sim::nic::NicDriver;
@@ -117,8 +118,5 @@ impl Measurement {
 
 /// Returns `part` x `scale` / `whole`, rounded to nearest; 0 if `whole` is 0.
 pub(super) fn ratio(part: u64, scale: u64, whole: u64) -> i64 {
-    if whole == 0 {
-        return 0;
-    }
-    ((u128::from(part) * u128::from(scale) + u128::from(whole / 2)) / u128::from(whole)) as i64
+    rounded(part, scale, whole) as i64
 }

@@ -1,6 +1,7 @@
 //! The result of a run, and its checks.
 
 use super::{CompletionSink, Kernel, Setup};
+use crate::models::rounded;
 use wharf_core::counters::Counter;
 use wharf_core::pool::PagePool;
 use wharf_sim::RunError;
@@ -73,36 +74,28 @@ impl Outcome {
 
     /// Returns the packets per second that left.
     pub fn packets_per_s(&self) -> u64 {
-        ratio(self.packets, 1_000_000_000, self.measured_ns)
+        rounded(self.packets, 1_000_000_000, self.measured_ns)
     }
 
     /// Returns thousandths of a packet per doorbell.
     pub fn packets_per_doorbell_permille(&self) -> u64 {
-        ratio(self.given, 1000, self.doorbells)
+        rounded(self.given, 1000, self.doorbells)
     }
 
     /// Returns `ns` as a share of the busy time of all processors, in millionths.
     pub fn busy_ppm(&self, ns: u64) -> u64 {
-        ratio(ns, 1_000_000, self.user_ns + self.system_ns + self.soft_ns)
+        rounded(ns, 1_000_000, self.user_ns + self.system_ns + self.soft_ns)
     }
 
     /// Returns `ns` as a share of all time of all processors, in millionths.
     pub fn ppm(&self, ns: u64) -> u64 {
-        ratio(ns, 1_000_000, self.processors_ns)
+        rounded(ns, 1_000_000, self.processors_ns)
     }
 
     /// Returns the idle time of all processors.
     pub fn idle_ns(&self) -> u64 {
         self.processors_ns.saturating_sub(self.user_ns + self.system_ns + self.soft_ns)
     }
-}
-
-/// Returns `part` x `scale` / `whole`, rounded to nearest; 0 if `whole` is 0.
-fn ratio(part: u64, scale: u64, whole: u64) -> u64 {
-    if whole == 0 {
-        return 0;
-    }
-    ((u128::from(part) * u128::from(scale) + u128::from(whole / 2)) / u128::from(whole)) as u64
 }
 
 impl Kernel {

@@ -3,7 +3,7 @@
 use super::queue::CompletionSink;
 use super::state::{Processor, SoftirqStep as Step, Work};
 use super::{Kernel, Tcp};
-use wharf_sim::engine::Agenda;
+use wharf_sim::engine::{Agenda, first_due, take_due};
 
 impl Kernel {
     /// Interrupts processor `at`.
@@ -22,7 +22,7 @@ impl Kernel {
         if vector.masked {
             return;
         }
-        let acked_ns = vector.acks.front().map_or(u64::MAX, |ack| ack.0);
+        let acked_ns = first_due(&vector.acks);
         let written_ns = if at < self.queues.len() { self.nic.next_write_back_ns(at) } else { None };
         let due_ns = written_ns.unwrap_or(u64::MAX).min(acked_ns);
         if due_ns == u64::MAX {
@@ -85,9 +85,7 @@ impl Kernel {
     fn poll(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let work_ns = if at < self.queues.len() { self.reap(at, now_ns, agenda) } else { 0 };
         let (vector, softirq) = (&mut self.vectors[at], &mut self.processors[at].softirq);
-        while vector.acks.front().is_some_and(|ack| ack.0 <= now_ns) {
-            softirq.acked.extend(vector.acks.pop_front().map(|(_, stream, packets)| (stream, packets)));
-        }
+        softirq.acked.extend(std::iter::from_fn(|| take_due(&mut vector.acks, now_ns)));
         self.softirq_work(at, now_ns, work_ns, Step::Done, agenda);
     }
 
@@ -121,7 +119,7 @@ impl Kernel {
             let there_ns = now_ns + round_trip_ns / 2;
             let far = self.far.as_mut();
             let leaves_ns = far.map_or(there_ns, |far| far.receives(stream, packets, there_ns));
-            let ack = (leaves_ns + round_trip_ns.div_ceil(2), stream, packets);
+            let ack = (leaves_ns + round_trip_ns.div_ceil(2), (stream, packets));
             let acks = &mut self.vectors[ack_cpu].acks;
             acks.insert(acks.partition_point(|other| other.0 <= ack.0), ack);
             self.arm(ack_cpu, now_ns, agenda);

@@ -7,7 +7,7 @@ use wharf_core::pool::PageCounters;
 use wharf_mem::{Batch, Frame};
 use wharf_sim::engine::cpu::{Cpu, Mode, Tick};
 use wharf_sim::engine::lock::{HandedOver, LockKind, SpinLock};
-use wharf_sim::engine::{Agenda, Random};
+use wharf_sim::engine::{Agenda, Random, take_due};
 use wharf_sim::nic::simple::Departed;
 
 /// Bytes of a packet; the length matters to no step.
@@ -170,9 +170,7 @@ impl<C: PageCache> Machine<C> {
     fn read(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         processor.idle = false;
-        if processor.slow.front().is_some_and(|slow| slow.0 <= now_ns)
-            && let Some((_, frame)) = processor.slow.pop_front()
-        {
+        if let Some(frame) = take_due(&mut processor.slow, now_ns) {
             return self.free(at, frame, now_ns, agenda);
         }
         if let Some(frame) = processor.backlog.pop_front() {

@@ -62,17 +62,11 @@ struct Machine {
     _socket: Socket,
 }
 
-/// One side.
+/// One side; without a poller once that has stopped.
 struct Side {
     queue: TxQueue,
     receiver: RxQueue,
-    poller: PollerThread,
-}
-
-/// One side whose poller has stopped.
-struct StoppedSide {
-    queue: TxQueue,
-    receiver: RxQueue,
+    poller: Option<PollerThread>,
 }
 
 /// The counters at one moment.
@@ -150,7 +144,7 @@ impl Rig {
             Some(cpu) => poller.pin(cpu).start()?,
             None => poller.start()?,
         };
-        Ok(Side { queue, receiver, poller })
+        Ok(Side { queue, receiver, poller: Some(poller) })
     }
 
     /// Starts the device first, then the side that connects to it. Flows that answers continue are with the
@@ -252,13 +246,13 @@ impl Machine {
             }
             std::thread::sleep(SAMPLE_EVERY);
         }
-        let Self { guest, far, seen, _socket } = self;
+        let Self { guest, mut far, seen, _socket } = self;
         // The answering side stops first; the answers are heard as long as the other side runs.
-        let far = far.stop();
+        far.poller = None;
         let _ = far.queue.drain(deadline_ns);
         let (queue, signals) = (guest.queue.clone(), guest.queue.signals().unwrap_or_default());
         let _ = queue.drain(deadline_ns);
-        guest.stop().end("the virtual machine", name, deadline_ns)?;
+        guest.end("the virtual machine", name, deadline_ns)?;
         far.end("the device", name, deadline_ns)?;
         Ok(WholeRun {
             messages: seen.arrived.load(Relaxed),
@@ -270,18 +264,10 @@ impl Machine {
 }
 
 impl Side {
-    /// Stops the poller and its handler.
-    fn stop(self) -> StoppedSide {
+    /// Stops its poller, closes it, and checks that all that entered has left.
+    fn end(self, side: &str, name: &str, deadline_ns: u64) -> Result<(), LabError> {
         let Self { queue, receiver, poller } = self;
         drop(poller);
-        StoppedSide { queue, receiver }
-    }
-}
-
-impl StoppedSide {
-    /// Closes it, and checks that all that entered has left.
-    fn end(self, side: &str, name: &str, deadline_ns: u64) -> Result<(), LabError> {
-        let Self { queue, receiver } = self;
         receiver.close().map_err(|error| fault(name, &error))?;
         drop(receiver);
         let audit = queue.shutdown(deadline_ns);
