@@ -24,7 +24,6 @@ mod pass;
 pub use direction::{Direction, Summary};
 pub use end::{End, Place};
 
-use end::Sides;
 use line::Line;
 use std::time::Duration;
 use wharf_core::host::Clock;
@@ -166,9 +165,8 @@ impl Forward {
     /// [`ForwardError`]: above all, a device's error as it is attached to its memory.
     pub fn start(a: Vec<End>, b: Vec<End>, settings: &ForwardSettings) -> Result<Self, ForwardError> {
         let queues = a.len().max(b.len());
-        let ends = [a, b].map(|end| end.into_iter().map(Sides::from).collect());
         let mut directions = [None, None];
-        for line in lines(ends)? {
+        for line in lines([a, b])? {
             line.start(settings, &mut directions)?;
         }
         let directions: Vec<Direction> = directions.into_iter().flatten().collect();
@@ -205,13 +203,13 @@ impl Forward {
 }
 
 /// Groups the queues that forward by themselves: queue by queue, or all of them.
-fn lines(ends: [Vec<Sides>; 2]) -> Result<Vec<Line>, ForwardError> {
-    let name = |end: &[Sides]| end.first().map_or(String::new(), |side| side.name.clone());
+fn lines(ends: [Vec<End>; 2]) -> Result<Vec<Line>, ForwardError> {
+    let name = |ends: &[End]| ends.first().map_or(String::new(), |end| end.name.clone());
     let [a, b] = ends;
     match (a.len(), b.len()) {
-        (1.., 1) | (1, 1..) => Ok(vec![Line { sides: [a, b] }]),
+        (1.., 1) | (1, 1..) => Ok(vec![Line { ends: [a, b] }]),
         (a_queues, b_queues) if a_queues == b_queues && a_queues > 0 => {
-            Ok(a.into_iter().zip(b).map(|(a, b)| Line { sides: [vec![a], vec![b]] }).collect())
+            Ok(a.into_iter().zip(b).map(|(a, b)| Line { ends: [vec![a], vec![b]] }).collect())
         }
         (a_queues, b_queues) => Err(ForwardError::Queues { a: name(&a), a_queues, b: name(&b), b_queues }),
     }

@@ -25,7 +25,7 @@ mod timing;
 pub use arrivals::{Amount, Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame};
 pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, Verify};
-pub use drive::{Drive, DriveError, Driven, Submit};
+pub use drive::{Drive, Driven, Submit};
 pub use echo::Echo;
 pub use generate::{Generator, GeneratorError, GeneratorSpec, SUPER_PACKETS_MAX, Sizes};
 pub use latency::{Latencies, Latency};

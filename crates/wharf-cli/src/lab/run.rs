@@ -8,7 +8,7 @@ use crate::signals::Signals;
 use crate::usage;
 use serde_json::json;
 use std::io::Write;
-use std::sync::mpsc;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use wharf_lab::experiment::{self, LabError, Report, Request, World, sweep};
 use wharf_lab::report::Section;
@@ -88,24 +88,20 @@ fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Sect
     let is_host =
         requests.iter().any(|request| request.world == Some(World::Host) || !request.threads.is_empty());
     let jobs = if is_host { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
-    let progress = Progress::new();
-    let (saying, said) = mpsc::channel::<String>();
+    let progress = Mutex::new(Progress::new());
     let mut results: Vec<Option<Result<Report, LabError>>> = points.iter().map(|_| None).collect();
-    let (running, shared) = (signals.clone(), std::sync::Mutex::new(&mut results));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // A caller continues at once; the line is drawn here.
-            let saying = std::sync::Mutex::new(saying);
-            let say = |what: &str| {
-                let saying = saying.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                let _ = saying.send(what.to_string());
-                !running.asked()
-            };
-            for_all(&points, jobs, &say, &shared);
-        });
-        for what in said {
-            progress.say(|| what);
+    let say = |what: &str| {
+        // No run waits for the line of another.
+        if let Ok(progress) = progress.try_lock() {
+            progress.say(|| what.to_string());
         }
+        !signals.asked()
+    };
+    sweep::run_each(&points, jobs, &say, &mut |point, result| {
+        // The first error ends the runs, and so does a signal.
+        let goes_on = result.as_ref().is_ok_and(|report| !report.interrupted);
+        results[point.number] = Some(result);
+        goes_on
     });
     drop(progress);
     let mut sections = Vec::new();
@@ -117,19 +113,6 @@ fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Sect
         sections.push(Section { report, what, command });
     }
     Ok(sections)
-}
-
-fn for_all(
-    points: &[sweep::Point], jobs: usize, say: &(impl Fn(&str) -> bool + Sync),
-    results: &std::sync::Mutex<&mut Vec<Option<Result<Report, LabError>>>>,
-) {
-    sweep::run_each(points, jobs, say, &mut |point, result| {
-        let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The first error ends the runs, and so does a signal.
-        let goes_on = result.as_ref().is_ok_and(|report| !report.interrupted);
-        results[point.number] = Some(result);
-        goes_on
-    });
 }
 
 fn say_time(sections: &[Section], took: Duration) {

@@ -26,8 +26,8 @@ use wharf::host::Clock;
 use wharf::poller::Settings;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
-use wharf::sender::{Sender, Spread};
-use wharf_tools::traffic::{Drive, Echo, Schedule, Timed};
+use wharf::sender::Spread;
+use wharf_tools::traffic::{Drive, Echo, Schedule, Submit, Timed};
 
 /// Frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
@@ -160,26 +160,22 @@ fn cpu_of(plan: &Plan, at: usize) -> Option<usize> {
     plan.args.cpu.get(at % plan.args.cpu.len().max(1)).copied()
 }
 
-/// The sender of one thread, or one for each queue.
-enum By {
-    One(Box<Sender>),
-    Many(Spread),
-}
-
-fn senders_of(queues: &[TxQueue], at: u16) -> anyhow::Result<By> {
-    let name = format!("sender {at}");
-    if let [queue] = queues {
-        return Ok(By::One(Box::new(queue.sender(&name)?)));
-    }
-    let senders = queues.iter().map(|queue| queue.sender(&name)).collect::<Result<Vec<Sender>, _>>()?;
-    Ok(By::Many(Spread::new(senders)?))
+/// Makes the sender of thread `at`, or one for each queue.
+fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dyn Submit>> {
+    let sender = |queue: &TxQueue| queue.sender(&format!("sender {at}"));
+    let [queue] = queues else {
+        return Ok(Box::new(Spread::new(queues.iter().map(sender).collect::<Result<_, _>>()?)?));
+    };
+    let mut sender = sender(queue)?;
+    sender.set_drop_tail(plan.args.when_full == WhenFull::DropTail);
+    Ok(Box::new(sender))
 }
 
 /// Runs the senders until they have ended and all frames have left. Returns the nanoseconds from the first frame to the last completion.
 fn send(
     plan: &Plan, queues: &[TxQueue], schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
 ) -> anyhow::Result<u64> {
-    let senders = (0..plan.threads()).map(|at| senders_of(queues, at));
+    let senders = (0..plan.threads()).map(|at| senders_of(plan, queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
     let stop = Arc::new(AtomicBool::new(false));
     let (results, ended) = mpsc::channel();
@@ -190,20 +186,17 @@ fn send(
     for (at, (sender, part)) in senders.into_iter().zip(plan.traffic.parts()).enumerate() {
         let stop = stop.clone();
         let (pace, burst_packets, results) = (plan.pace_of(at), plan.burst, results.clone());
-        let when_full = plan.args.when_full;
         let schedule = schedule.cloned();
         let memory = wrapped.memory(at as u32);
         let send = move || {
             let schedule = schedule.as_deref();
             let drive = Drive { pace, start_ns, burst_packets, watches_clock, schedule, stop: &stop };
+            let mut sender = sender;
+            let driven = part.drive(&drive, &mut *sender, memory);
+            // The sender leaves before its result says that it has ended.
+            drop(sender);
             // The receiver is gone only if another thread could not be started.
-            let _ = results.send(match (sender, when_full) {
-                (By::Many(spread), _) => part.drive(&drive, spread, memory),
-                (By::One(mut sender), when_full) => {
-                    sender.set_drop_tail(when_full == WhenFull::DropTail);
-                    part.drive(&drive, *sender, memory)
-                }
-            });
+            let _ = results.send(driven);
         };
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }

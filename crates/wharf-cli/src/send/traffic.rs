@@ -1,10 +1,9 @@
 //! The traffic of a run, one part per sender, and its check.
 
 use wharf::qdisc::Order;
+use wharf::queue::QueueError;
 use wharf_tools::fault::FailingMemory;
-use wharf_tools::traffic::{
-    Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck, Submit, Verify,
-};
+use wharf_tools::traffic::{Drive, Driven, Generator, Replay, Source, Split, StampCheck, Submit, Verify};
 
 /// The traffic of all senders together.
 pub(super) enum Traffic {
@@ -70,13 +69,13 @@ impl Part {
         }
     }
 
-    /// Sends all of it and drops the sender.
+    /// Sends all of it.
     pub(super) fn drive(
-        self, drive: &Drive<'_>, mut by: impl Submit, memory: FailingMemory,
-    ) -> Result<Driven, DriveError> {
+        self, drive: &Drive<'_>, by: &mut dyn Submit, memory: FailingMemory,
+    ) -> Result<Driven, QueueError> {
         match self {
-            Part::Replay(mut replay) => drive.run_failing(&mut by, &mut replay, memory),
-            Part::Generated(mut generator) => drive.run_failing(&mut by, &mut generator, memory),
+            Part::Replay(mut replay) => drive.run_failing(by, &mut replay, memory),
+            Part::Generated(mut generator) => drive.run_failing(by, &mut generator, memory),
         }
     }
 }

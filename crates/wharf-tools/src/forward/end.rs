@@ -5,11 +5,14 @@ use wharf_devices::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
 
 /// One end.
 pub struct End {
-    /// The device; it only receives where it is the first end's capture.
-    device: AnyDevice,
+    pub(super) name: String,
+    /// The device that sends, until it is taken; `Duplex` receives as well.
+    sending: Option<AnyDevice>,
     /// The receive side, where that is a device of its own.
     receiving: Option<Box<dyn RxDevice>>,
     super_packets: bool,
+    /// True if one device does both.
+    pub(super) is_one: bool,
 }
 
 /// The place of an end in a forwarder: a capture is read at the first and written at the second.
@@ -23,7 +26,7 @@ pub enum Place {
 
 impl std::fmt::Debug for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "End({:?}, receives apart: {})", self.device, self.receiving.is_some())
+        write!(f, "End({}, receives apart: {})", self.name, self.receiving.is_some())
     }
 }
 
@@ -43,65 +46,24 @@ impl End {
             let what = "its other end is in this process, where nothing uses it".into();
             return Err(DeviceError::Unsupported { device: device.name(), what });
         }
-        Ok(Self { device, receiving, super_packets })
+        Ok(Self::new(device, receiving, super_packets))
     }
 
-    /// Returns the name of the device.
-    pub fn name(&self) -> String {
-        self.device.name()
+    fn new(device: AnyDevice, receiving: Option<Box<dyn RxDevice>>, super_packets: bool) -> Self {
+        let (name, is_one) = (device.name(), matches!(device, AnyDevice::Duplex(_)));
+        let (sending, receiving) = match device {
+            AnyDevice::Rx(device) => (None, Some(device)),
+            device => (Some(device), receiving),
+        };
+        Self { name, sending, receiving, super_packets, is_one }
     }
 
     /// Puts the wrapper that `wrap` makes around the device that sends, if there is one.
     #[must_use]
     pub fn wrap_sending(self, wrap: impl FnOnce(AnyDevice) -> AnyDevice) -> Self {
-        match self.device {
-            AnyDevice::Rx(_) => self,
-            device => Self { device: wrap(device), ..self },
-        }
+        Self { sending: self.sending.map(wrap), ..self }
     }
-}
 
-impl From<AnyDevice> for End {
-    fn from(device: AnyDevice) -> Self {
-        Self { device, receiving: None, super_packets: false }
-    }
-}
-
-impl Place {
-    /// Returns the directions of a device of `kind` at this place: both, or the only one of the kind or the place.
-    pub fn direction(self, kind: &Kind) -> Direction {
-        match self {
-            _ if kind.can.both => Direction::Both,
-            Place::First if kind.can.receive => Direction::Receive,
-            Place::Second if !kind.can.send => Direction::Receive,
-            _ => Direction::Send,
-        }
-    }
-}
-
-/// The sides of an end, until they are taken.
-pub(super) struct Sides {
-    pub(super) name: String,
-    /// The device that sends; `Duplex` receives as well.
-    sending: Option<AnyDevice>,
-    receiving: Option<Box<dyn RxDevice>>,
-    super_packets: bool,
-    /// True if one device does both.
-    pub(super) is_one: bool,
-}
-
-impl From<End> for Sides {
-    fn from(end: End) -> Self {
-        let (name, is_one) = (end.name(), matches!(end.device, AnyDevice::Duplex(_)));
-        let (sending, receiving) = match end.device {
-            AnyDevice::Rx(device) => (None, Some(device)),
-            device => (Some(device), end.receiving),
-        };
-        Self { name, sending, receiving, super_packets: end.super_packets, is_one }
-    }
-}
-
-impl Sides {
     pub(super) fn receives(&self) -> bool {
         self.is_one || self.receiving.is_some()
     }
@@ -124,5 +86,23 @@ impl Sides {
     pub(super) fn take_receiving(&mut self) -> Option<Box<dyn RxDevice>> {
         let of_one = || if self.is_one { self.sending.take()?.into_rx().ok() } else { None };
         self.receiving.take().or_else(of_one)
+    }
+}
+
+impl From<AnyDevice> for End {
+    fn from(device: AnyDevice) -> Self {
+        Self::new(device, None, false)
+    }
+}
+
+impl Place {
+    /// Returns the directions of a device of `kind` at this place: both, or the only one of the kind or the place.
+    pub fn direction(self, kind: &Kind) -> Direction {
+        match self {
+            _ if kind.can.both => Direction::Both,
+            Place::First if kind.can.receive => Direction::Receive,
+            Place::Second if !kind.can.send => Direction::Receive,
+            _ => Direction::Send,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! `Line`: queues that forward by themselves, both ways: one queue of each end, or all of them if only one end has several.
 
 use super::direction::Direction;
-use super::end::Sides;
+use super::end::End;
 use super::pass::{self, Activity, Counts};
 use super::{
     FIFO_PACKETS, FRAME_BYTES, FRAMES, FRAMES_MAX, ForwardError, ForwardSettings, SUPER_FRAME_BYTES,
@@ -18,12 +18,12 @@ use wharf_devices::host::{HostClock, HostPark};
 
 /// The queues of each end, at least one. At most one of the ends has more.
 pub(super) struct Line {
-    pub(super) sides: [Vec<Sides>; 2],
+    pub(super) ends: [Vec<End>; 2],
 }
 
 /// The end that frames come from.
 struct Source<'a> {
-    sides: &'a mut [Sides],
+    ends: &'a mut [End],
     /// The queues of the other direction. They have the devices if these do both ways.
     back: &'a [TxQueue],
     pool: &'a PagePool,
@@ -34,33 +34,33 @@ impl Line {
     pub(super) fn start(
         self, settings: &ForwardSettings, directions: &mut [Option<Direction>; 2],
     ) -> Result<(), ForwardError> {
-        let Self { mut sides } = self;
-        let [a, b] = sides.each_ref().map(|end| &end[0]);
+        let Self { mut ends } = self;
+        let [a, b] = ends.each_ref().map(|end| &end[0]);
         let names = [a.name.clone(), b.name.clone()];
         let there = [a.receives() && b.sends(), b.receives() && a.sends()];
         if there == [false; 2] {
             let [a, b] = names;
             return Err(ForwardError::Nothing { a, b });
         }
-        let large = [a, b].into_iter().filter(|side| side.receives()).all(Sides::receives_super_packets);
+        let large = [a, b].into_iter().filter(|end| end.receives()).all(End::receives_super_packets);
         let is_shared = there == [true; 2] && (a.is_one || b.is_one);
-        let queues = sides[0].len().max(sides[1].len());
+        let queues = ends[0].len().max(ends[1].len());
         let pools = settings.pools(is_shared, large, queues)?;
         let mut leaving = [Vec::new(), Vec::new()];
         for at in (0..2).filter(|&at| there[at]) {
-            if sides[at][0].receives_super_packets() {
+            if ends[at][0].receives_super_packets() {
                 suffices(&pools[at], &names[at])?;
             }
             let [from, to] = [at, 1 - at].map(|at| names[at].clone());
             let direction = directions[at].get_or_insert_with(|| Direction::new(from, to));
-            for device in sides[1 - at].iter_mut().filter_map(Sides::take_sending) {
+            for device in ends[1 - at].iter_mut().filter_map(End::take_sending) {
                 direction.has_bql = device.as_tx().is_some_and(|device| device.info().has_real_completions());
                 leaving[at].push(settings.queue(&pools[at], device)?);
             }
         }
         for at in (0..2).filter(|&at| there[at]) {
             let Some(direction) = &mut directions[at] else { continue };
-            let from = Source { sides: &mut sides[at], back: &leaving[1 - at], pool: &pools[at] };
+            let from = Source { ends: &mut ends[at], back: &leaving[1 - at], pool: &pools[at] };
             settings.add_receivers(direction, &leaving[at], from)?;
             direction.queues.extend_from_slice(&leaving[at]);
         }
@@ -107,15 +107,15 @@ impl ForwardSettings {
     fn add_receivers(
         &self, direction: &mut Direction, leaving: &[TxQueue], from: Source<'_>,
     ) -> Result<(), ForwardError> {
-        for (at, side) in from.sides.iter_mut().enumerate() {
-            let (handler, counts) = self.handler(leaving, &side.name, &direction.activity)?;
-            let own = side.take_receiving();
+        for (at, end) in from.ends.iter_mut().enumerate() {
+            let (handler, counts) = self.handler(leaving, &end.name, &direction.activity)?;
+            let own = end.take_receiving();
             direction.is_of_queue = own.is_none();
             let receiver = match (own, from.back.get(at)) {
                 (Some(device), _) => RxQueue::new(device, from.pool, leaving, handler)?,
                 (None, Some(back)) => RxQueue::of(back, handler)?,
                 (None, None) => {
-                    let name = side.name.clone();
+                    let name = end.name.clone();
                     return Err(ForwardError::Nothing { a: name.clone(), b: name });
                 }
             };

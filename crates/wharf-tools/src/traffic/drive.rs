@@ -24,20 +24,8 @@ const REFUSALS: u32 = 2;
 const REFUSED_NAP_NS: u64 = 10_000;
 const REFUSED_DOUBLINGS_MAX: u32 = 7;
 
-/// The reason why a source was not sent to its end.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DriveError {
-    /// See [`PoolError`].
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    /// See [`QueueError`].
-    #[error(transparent)]
-    Queue(#[from] QueueError),
-}
-
 /// A sender, with its behaviour on a full path.
-pub trait Submit {
+pub trait Submit: Send {
     /// Returns the sender itself.
     fn sender(&mut self) -> &mut Sender;
 
@@ -151,8 +139,8 @@ impl<'a> Drive<'a> {
     /// frames are caught up with. Unless the pace is top speed, the calling thread's timed sleeps become precise.
     ///
     /// # Errors
-    /// [`DriveError`]: the device died, or the frames do not fit the pool's.
-    pub fn run<S: Source>(&self, by: &mut impl Submit, source: &mut S) -> Result<Driven, DriveError> {
+    /// [`QueueError`]: the device died, or the frames do not fit the pool's.
+    pub fn run<S: Source>(&self, by: &mut dyn Submit, source: &mut S) -> Result<Driven, QueueError> {
         self.run_failing(by, source, FailingMemory::default())
     }
 
@@ -161,8 +149,8 @@ impl<'a> Drive<'a> {
     /// # Errors
     /// Those of [`Drive::run`].
     pub fn run_failing<S: Source>(
-        &self, by: &mut impl Submit, source: &mut S, mut memory: FailingMemory,
-    ) -> Result<Driven, DriveError> {
+        &self, by: &mut dyn Submit, source: &mut S, mut memory: FailingMemory,
+    ) -> Result<Driven, QueueError> {
         let mut burst = by.sender().burst(self.burst_packets.max(1));
         let mut due = Due { times_ns: Vec::with_capacity(self.burst_packets.max(1)), next_ns: 0 };
         let mut driven = Driven { packets: 0, first_ns: monotonic_ns(), last_ns: 0 };
@@ -233,9 +221,9 @@ impl<'a> Drive<'a> {
 
     #[inline]
     fn send(
-        &self, by: &mut impl Submit, source: &mut impl Source, burst: &mut Burst,
-        (count, due): (usize, &Due), now_ns: u64,
-    ) -> Result<Going, DriveError> {
+        &self, by: &mut dyn Submit, source: &mut impl Source, burst: &mut Burst, (count, due): (usize, &Due),
+        now_ns: u64,
+    ) -> Result<Going, QueueError> {
         match by.fill(burst, count, source.longest_bytes()) {
             Ok(_) => {}
             Err(PoolError::Exhausted { .. }) => return going(by.wait_for_memory()),
@@ -273,7 +261,7 @@ struct Due {
 #[inline]
 fn write(
     region: &Region, burst: &mut Burst, source: &mut impl Source, now_ns: u64,
-) -> Result<(), DriveError> {
+) -> Result<(), QueueError> {
     let requests = source.requests();
     let written = if requests.is_none() { write_as_long(burst, source, now_ns) } else { 0 };
     if written == burst.len() {
@@ -307,11 +295,11 @@ fn write_as_long(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> us
 }
 
 /// Treats a queue that was shut down as an ordinary end.
-fn going(sent: Result<(), QueueError>) -> Result<Going, DriveError> {
+fn going(sent: Result<(), QueueError>) -> Result<Going, QueueError> {
     match sent {
         Ok(()) => Ok(Going::On),
         Err(QueueError::Closed) => Ok(Going::Ended),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 use wharf::devices::host::{ExactClock, HostClock};
 use wharf::devices::spec::DeviceSpec;
 use wharf::host::Clock;
-use wharf::queue::TxQueue;
-use wharf_tools::traffic::{DriveError, Driven};
+use wharf::queue::{QueueError, TxQueue};
+use wharf_tools::traffic::Driven;
 
 /// Time for frames inside to leave once the end was asked for; the rest then comes back unsent. All in all a run ends within half a
 /// second.
@@ -44,8 +44,8 @@ impl<'a> Supervisor<'a> {
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
     pub(super) fn wait(
-        &self, ended: &Receiver<Result<Driven, DriveError>>,
-    ) -> Result<Vec<Driven>, DriveError> {
+        &self, ended: &Receiver<Result<Driven, QueueError>>,
+    ) -> Result<Vec<Driven>, QueueError> {
         let (mut driven, mut failed) = (Vec::new(), None);
         let mut closed = false;
         loop {
