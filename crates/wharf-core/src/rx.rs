@@ -135,6 +135,12 @@ impl RxQueue {
         self.shared.mode
     }
 
+    /// True if a poller can wait for the device's notifications.
+    #[doc(hidden)]
+    pub fn notifies(&self) -> bool {
+        self.shared.wait_fd.is_some()
+    }
+
     /// Returns the number of frames received.
     pub fn received(&self) -> u64 {
         self.shared.received.load(Relaxed)

@@ -21,6 +21,13 @@ const LOOK: Duration = Duration::from_millis(20);
 const QUIET: Duration = Duration::from_millis(20);
 /// Time between two polls that find nothing, meanwhile.
 const ENDING_NAP: Duration = Duration::from_micros(20);
+/// Polls that find nothing before sleeping, of a device that does not notify: some tens of microseconds, about the least time of a
+/// sleep. A longer sleep would show in the latencies.
+const SPINS: u32 = 1000;
+const NAP: Duration = Duration::from_micros(20);
+/// After this many polls that found nothing, a fraction of a second, naps are long.
+const IDLE_POLLS: u32 = SPINS + 5000;
+const LONG_NAP: Duration = Duration::from_micros(500);
 /// Longest time between two readings of one clock without an interruption between them.
 const PAIR_NS_MAX: u64 = 2_000;
 
@@ -28,6 +35,9 @@ const PAIR_NS_MAX: u64 = 2_000;
 #[derive(Debug)]
 pub struct Receiver<C = Box<dyn Verify>> {
     inner: rx::Receiver,
+    mode: Mode,
+    /// Polls in a row that found nothing.
+    idle: u32,
     burst: Burst,
     /// The chunks of a super-packet, joined.
     joined: Vec<u8>,
@@ -62,7 +72,7 @@ impl<C: Check> Receiver<C> {
         let inner = rx::Receiver::on_caller(pool, Box::new(wait), settings, |handler| {
             RxQueue::new(device, pool, &[], handler)
         })?;
-        Ok(Self { inner, burst: pool.burst(BUDGET), joined: Vec::new(), batches: 0, check })
+        Ok(Self { inner, mode, idle: 0, burst: pool.burst(BUDGET), joined: Vec::new(), batches: 0, check })
     }
 
     /// Receives until the device has ended, the check is done, or `until`.
@@ -73,12 +83,11 @@ impl<C: Check> Receiver<C> {
         let (mut left, mut last) = (until.count, None);
         while left > 0 && !self.check.is_done() && !until.end.load(Acquire) {
             let stops = until.stop.load(Acquire);
-            let received =
-                match self.inner.recv_within(&mut self.burst, if stops { ENDING_NAP } else { LOOK }) {
-                    Ok(received) => received,
-                    Err(QueueError::Closed) => break,
-                    Err(error) => return Err(error),
-                };
+            let received = match self.receive(stops) {
+                Ok(received) => received,
+                Err(QueueError::Closed) => break,
+                Err(error) => return Err(error),
+            };
             if received > 0 {
                 left -= self.check_burst(left)?;
                 until.received.store(until.count - left, Relaxed);
@@ -88,6 +97,23 @@ impl<C: Check> Receiver<C> {
             }
         }
         Ok(())
+    }
+
+    /// Receives, and waits a while if there is nothing: a short while once the end was asked for.
+    #[inline]
+    fn receive(&mut self, stops: bool) -> Result<usize, QueueError> {
+        if stops || self.inner.queue().notifies() {
+            return self.inner.recv_within(&mut self.burst, if stops { ENDING_NAP } else { LOOK });
+        }
+        let received = self.inner.recv(&mut self.burst)?;
+        self.idle = if received > 0 { 0 } else { IDLE_POLLS.min(self.idle + 1) };
+        match self.mode {
+            _ if received > 0 => {}
+            Mode::Busy => std::hint::spin_loop(),
+            Mode::Adaptive if self.idle < SPINS => std::hint::spin_loop(),
+            _ => std::thread::sleep(if self.idle < IDLE_POLLS { NAP } else { LONG_NAP }),
+        }
+        Ok(received)
     }
 
     /// Checks the first `most` frames of the burst, and frees all. Returns the number checked.
