@@ -1,6 +1,7 @@
 //! Counters of queues and senders. Each has one writer; any thread may read it at any time.
 
 use crate::device::DeviceError;
+use crate::metrics::{Row, Walk, table};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -21,6 +22,11 @@ impl Counter {
         self.0.store(n, Relaxed);
     }
 
+    /// Adds `n`; for counters that several threads write.
+    pub(crate) fn add_shared(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
     /// Returns the value.
     #[inline(always)]
     pub fn get(&self) -> u64 {
@@ -28,46 +34,83 @@ impl Counter {
     }
 }
 
-/// Counters of one transmit queue, written by its owner.
-#[derive(Debug, Default)]
-pub struct QueueCounters {
-    /// Frames taken from lanes.
-    pub accepted: Counter,
-    /// Frames that the device took.
-    pub packets: Counter,
-    /// Bytes of those frames.
-    pub bytes: Counter,
-    /// Transmit calls that took frames.
-    pub batches: Counter,
-    /// Doorbells rung.
-    pub doorbells: Counter,
-    /// Frames that the device left in a batch, to go first next time.
-    pub requeues: Counter,
-    /// Frames completed as sent.
-    pub sent: Counter,
-    /// Frames completed, sent or not, in a poll that receives.
-    pub cleaned_from_receive: Counter,
-    /// Frames completed as failed, and those that the discipline dropped.
-    pub failed: Counter,
-    /// Frames that the discipline dropped: a part of `failed`.
-    pub qdisc_drops: Counter,
-    /// Bytes of frames completed as failed. Once all frames are completed, `bytes` less these were sent.
-    pub failed_bytes: Counter,
-    /// Frames returned unsent at shutdown.
-    pub returned: Counter,
-    /// The present byte queue limit; 0 without one.
-    pub bql_limit_bytes: Counter,
-    /// Errors of the device, such as completions of frames that it never had.
-    pub device_errors: Counter,
-    /// Times that the device was lost ([`DeviceError::Lost`]).
-    pub lost: Counter,
-    /// Changes ([`crate::tx::queue::TxQueue::apply`]) and wake-ups that panicked; the queue went on.
-    pub panics: AtomicU64,
-    /// Reasons of frames that the device failed.
-    reasons: Mutex<Vec<(&'static str, u64)>>,
-    /// Reasons of frames that the discipline dropped.
-    qdisc_reasons: Mutex<Vec<(&'static str, u64)>>,
-    last_error: Mutex<Option<String>>,
+table! {
+    /// Counters of one transmit queue, written by its owner.
+    pub struct QueueCounters, "wharf_queue_" {
+        /// Frames taken from lanes.
+        accepted: Counter "packets",
+        /// Frames that the device took.
+        packets: Counter "packets",
+        /// Bytes of those frames.
+        bytes: Counter "bytes",
+        /// Transmit calls that took frames.
+        batches: Counter "calls",
+        /// Doorbells rung.
+        doorbells: Counter "doorbells",
+        /// Frames that the device left in a batch, to go first next time.
+        requeues: Counter "packets",
+        /// Frames completed as sent.
+        sent: Counter "packets",
+        /// Frames completed, sent or not, in a poll that receives.
+        cleaned_from_receive: Counter "packets",
+        /// Frames completed as failed, and those that the discipline dropped.
+        failed: Counter "packets",
+        /// Frames that the discipline dropped: a part of `failed`.
+        qdisc_drops: Counter "packets",
+        /// Bytes of frames completed as failed. Once all frames are completed, `bytes` less these were sent.
+        failed_bytes: Counter "bytes",
+        /// Frames returned unsent at shutdown.
+        returned: Counter "packets",
+        /// The present byte queue limit; 0 without one.
+        bql_limit_bytes: Gauge "bytes",
+        /// Stalls of the device that have ended, if the queue watches for them.
+        stalls: Counter "stalls",
+        /// The longest of them.
+        longest_stall_ns: Gauge "ns",
+        /// Errors of the device, such as completions of frames that it never had.
+        device_errors: Counter "errors",
+        /// Times that the device was lost.
+        lost: Counter "losses",
+        /// Senders that were woken; any thread writes it.
+        wakeups: Counter "wakeups",
+        /// Changes by `TxQueue::apply` and wake-ups that panicked; the queue went on. Any thread writes it.
+        panics: Counter "panics",
+    }
+    beside {
+        /// Bytes of frames completed, sent or failed, at the last reap after which the device still held frames.
+        pub(crate) completed_bytes: Counter,
+        /// Reasons of frames that the device failed.
+        reasons: Mutex<Vec<(&'static str, u64)>>,
+        /// Reasons of frames that the discipline dropped.
+        qdisc_reasons: Mutex<Vec<(&'static str, u64)>>,
+        last_error: Mutex<Option<String>>,
+    }
+}
+
+const BACKLOG: Row = Row::gauge(
+    "wharf_queue_backlog_packets",
+    "packets",
+    "Frames in the queueing discipline, and those that the device left for later.",
+);
+const IN_DEVICE: Row = Row::gauge("wharf_queue_device_packets", "packets", "Frames in the device.");
+const IN_DEVICE_BYTES: Row =
+    Row::gauge("wharf_queue_device_bytes", "bytes", "Bytes of frames in the device.");
+const FAILURES: Row =
+    Row::counter("wharf_queue_failures", "packets", "Frames that the device failed, by reason.");
+const DROPS: Row =
+    Row::counter("wharf_queue_drops", "packets", "Frames that the discipline dropped, by reason.");
+
+/// The frames of a queue by place, as its counters tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Inside {
+    /// Frames published by senders, and not taken by the owner.
+    pub(crate) lanes: u64,
+    /// Frames in the discipline and the requeue slot.
+    pub(crate) backlog: u64,
+    /// Frames in the device.
+    pub(crate) device: u64,
+    /// Bytes of frames in the device.
+    pub(crate) device_bytes: u64,
 }
 
 impl QueueCounters {
@@ -88,6 +131,32 @@ impl QueueCounters {
         self.device_errors.add(1);
         self.lost.add(u64::from(matches!(error, DeviceError::Lost { .. })));
         *crate::pool::lock(&self.last_error) = Some(error.to_string());
+    }
+
+    /// Returns the frames inside, when senders have sent `published` in all. Counters of later stages are read first, so
+    /// that frames on their way count as inside.
+    pub(crate) fn inside(&self, published: impl FnOnce() -> u64) -> Inside {
+        let (completed_bytes, sent, drops) =
+            (self.completed_bytes.get(), self.sent.get(), self.qdisc_drops.get());
+        let (failed, returned) = (self.failed.get(), self.returned.get());
+        let (bytes, packets, accepted) = (self.bytes.get(), self.packets.get(), self.accepted.get());
+        let device = (packets + drops).saturating_sub(sent + failed);
+        Inside {
+            lanes: published().saturating_sub(accepted),
+            backlog: accepted.saturating_sub(packets + drops + returned),
+            device,
+            device_bytes: if device == 0 { 0 } else { bytes.saturating_sub(completed_bytes) },
+        }
+    }
+
+    /// Shows all counters, and the gauges that follow from them.
+    pub(crate) fn measure(&self, inside: Inside, walk: &mut Walk<'_>) {
+        self.each(walk);
+        walk.show(BACKLOG, inside.backlog);
+        walk.show(IN_DEVICE, inside.device);
+        walk.show(IN_DEVICE_BYTES, inside.device_bytes);
+        walk.by_reason(FAILURES, &self.device_failures());
+        walk.by_reason(DROPS, &crate::pool::lock(&self.qdisc_reasons).clone());
     }
 
     /// Returns the number of accepted frames that are no longer inside: sent, failed or returned.
@@ -130,39 +199,40 @@ fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) 
     }
 }
 
-/// Counters of one sender, written by its thread.
-#[derive(Debug, Default)]
-pub struct SenderCounters {
-    /// Frames sent.
-    pub packets: Counter,
-    /// Waits.
-    pub waits: Counter,
-    /// Waits that ended while a sender waited that had come earlier for the same.
-    pub overtakes: Counter,
-    /// Frames that it dropped in place of waiting: those for which the path was full, and those past their deadline.
-    pub drops: Counter,
-    /// Frames dropped because the path was full: a part of `drops`.
-    pub full_drops: Counter,
-    /// Frames dropped because their deadline passed before there was room: a part of `drops`.
-    pub deadline_drops: Counter,
-    /// Packets that [`fill_or_drop`](crate::sender::Sender::fill_or_drop) did not make, without free memory.
-    pub memory_drops: Counter,
-    /// Frames that it handed to the device as owner, for itself and others.
-    pub drained_packets: Counter,
-    /// Its present small-queue limit, bytes; 0 until it is first computed.
-    pub small_queue_bytes: Counter,
+table! {
+    /// Counters of one sender, written by its thread.
+    pub struct SenderCounters, "wharf_sender_" {
+        /// Frames sent.
+        packets: Counter "packets",
+        /// Waits.
+        waits: Counter "waits",
+        /// Waits that ended while a sender waited that had come earlier for the same.
+        overtakes: Counter "waits",
+        /// Frames that it dropped in place of waiting: those for which the path was full, and those past their deadline.
+        drops: Counter "packets",
+        /// Frames dropped because the path was full: a part of `drops`.
+        full_drops: Counter "packets",
+        /// Frames dropped because their deadline passed before there was room: a part of `drops`.
+        deadline_drops: Counter "packets",
+        /// Packets that `fill_or_drop` did not make, without free memory.
+        memory_drops: Counter "packets",
+        /// Frames that it handed to the device as owner, for itself and others.
+        drained_packets: Counter "packets",
+        /// Its present small-queue limit; 0 until it is first computed.
+        small_queue_bytes: Gauge "bytes",
+    }
+    beside {
+        name: String,
+    }
 }
 
 impl SenderCounters {
-    /// Adds the counters of another sender; for the writer of this one.
-    pub(crate) fn add(&self, other: &SenderCounters) {
-        self.packets.add(other.packets.get());
-        self.waits.add(other.waits.get());
-        self.overtakes.add(other.overtakes.get());
-        self.drops.add(other.drops.get());
-        self.full_drops.add(other.full_drops.get());
-        self.deadline_drops.add(other.deadline_drops.get());
-        self.memory_drops.add(other.memory_drops.get());
-        self.drained_packets.add(other.drained_packets.get());
+    pub(crate) fn named(name: &str) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// Returns the sender's name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 }

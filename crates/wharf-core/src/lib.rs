@@ -12,6 +12,7 @@ pub mod counters;
 pub mod device;
 pub mod gso;
 pub mod host;
+pub mod metrics;
 pub mod offload;
 pub mod options;
 pub mod poller;

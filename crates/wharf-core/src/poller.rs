@@ -14,6 +14,7 @@ pub(crate) use poll_target::{PollTarget, poll_queue};
 pub use schedule::{Mode, Settings};
 
 use crate::host::{ParkWait, Wait, Wake};
+use crate::metrics::{Measured, Walk, table};
 use crate::pool::lock;
 use crate::rx::{PulledTarget, RxQueue};
 use crate::tx::queue::TxQueue;
@@ -21,11 +22,50 @@ use crate::wakeup::{Bell, Call};
 use poll_target::TxTarget;
 use schedule::{Action, Event, IrqChange, PollOutcome, Schedule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, OnceLock};
 
 /// Rounds of a pause between two polls that found nothing.
 const PAUSES: u32 = 24;
+
+table! {
+    /// Counters of one poller, written by its thread.
+    pub struct PollerCounters, "wharf_poller_" {
+        /// Polls of a device.
+        polls: Counter "polls",
+        /// Polls that found work.
+        fruitful_polls: Counter "polls",
+        /// Polls that spent their whole budget: the device was polled again after the others.
+        full_polls: Counter "polls",
+        /// Polls that found the device taken by another thread.
+        busy_polls: Counter "polls",
+        /// Pauses of less than a microsecond.
+        pauses: Counter "pauses",
+        /// Sleeps until a notification, a call or a time.
+        sleeps: Counter "sleeps",
+    }
+    beside {
+        /// Name of its thread, once it polls.
+        name: OnceLock<String>,
+    }
+}
+
+impl PollerCounters {
+    fn count(&self, event: &Event) {
+        if let Event::Polled(found) = event {
+            self.polls.add(1);
+            self.fruitful_polls.add(u64::from(found.worked()));
+            self.full_polls.add(u64::from(found.more));
+            self.busy_polls.add(u64::from(found.busy));
+        }
+    }
+}
+
+impl Measured for PollerCounters {
+    fn measure(&self, walk: &mut Walk<'_>) {
+        self.each(&mut walk.with("poller", self.name.get().map_or("", String::as_str)));
+    }
+}
 
 /// A poller of devices, to be run in a thread of its own.
 #[derive(Debug)]
@@ -34,6 +74,7 @@ pub struct Poller {
     wait: Box<dyn Wait>,
     settings: Settings,
     targets: Vec<Arc<dyn PollTarget>>,
+    counters: Arc<PollerCounters>,
 }
 
 /// A handle that stops a poller.
@@ -68,7 +109,7 @@ impl Poller {
     pub fn new(wait: Box<dyn Wait>, settings: Settings) -> Self {
         let budget_packets = settings.budget_packets.clamp(1, wharf_mem::batch::BATCH_FRAMES_MAX as u32);
         let settings = Settings { budget_packets, ..settings };
-        Self { bell: Arc::default(), wait, settings, targets: Vec::new() }
+        Self { bell: Arc::default(), wait, settings, targets: Vec::new(), counters: Arc::default() }
     }
 
     /// Adds a transmit queue.
@@ -91,6 +132,11 @@ impl Poller {
         PollerStop { bell: self.bell.clone() }
     }
 
+    /// Returns the poller's counters.
+    pub fn counters(&self) -> Arc<PollerCounters> {
+        self.counters.clone()
+    }
+
     /// Registers the calling thread and polls until stopped. A device that panics is not polled again; the others
     /// are.
     pub fn run(self) {
@@ -102,8 +148,9 @@ impl Poller {
 
     /// Registers the calling thread, which then calls [`ActivePoller::step`]: for a thread with other work.
     pub fn begin(self) -> ActivePoller {
-        let Self { bell, mut wait, settings, targets } = self;
+        let Self { bell, mut wait, settings, targets, counters } = self;
         let wake = wait.waker();
+        _ = counters.name.set(std::thread::current().name().unwrap_or_default().into());
         *lock(&bell.wake) = Some(wake.clone());
         let may_sleep = settings.mode != Mode::Busy;
         let tells = |(at, poll_target): (usize, &Arc<dyn PollTarget>)| {
@@ -112,7 +159,7 @@ impl Poller {
         let tells: Vec<bool> = targets.iter().enumerate().map(tells).collect();
         let schedule = Schedule::new(settings, tells);
         let enrolled = Enrollment::new(&bell, &wake, targets);
-        ActivePoller { bell, wait, settings, schedule, enrolled, event: Event::Began }
+        ActivePoller { bell, wait, settings, schedule, enrolled, event: Event::Began, counters }
     }
 }
 
@@ -125,6 +172,7 @@ pub struct ActivePoller {
     schedule: Schedule,
     enrolled: Enrollment,
     event: Event,
+    counters: Arc<PollerCounters>,
 }
 
 impl ActivePoller {
@@ -136,15 +184,23 @@ impl ActivePoller {
         self.event = match self.schedule.step(now_ns, self.event) {
             Action::Poll { at, irq, away } => Event::Polled(self.poll(at, irq, away)),
             Action::Pause => {
+                self.counters.pauses.add(1);
                 (0..PAUSES).for_each(|_| std::hint::spin_loop());
                 Event::Rested
             }
             Action::Sleep { for_ns } => {
+                self.counters.sleeps.add(u64::from(for_ns > 0));
                 self.sleep(for_ns.min(wait_max_ns));
                 Event::Rested
             }
         };
+        self.counters.count(&self.event);
         matches!(self.event, Event::Polled(_))
+    }
+
+    /// Returns the poller's counters.
+    pub fn counters(&self) -> &Arc<PollerCounters> {
+        &self.counters
     }
 
     /// Returns the time of the poller's clock, ns.

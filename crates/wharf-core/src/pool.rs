@@ -31,6 +31,7 @@ mod lock;
 mod mailbox;
 mod packet;
 mod peer_queues;
+mod places;
 mod reservation;
 mod returns;
 mod waiting;

@@ -5,20 +5,23 @@
 //! the queue's own lock is held, which other threads only try: the handler may send on any queue, by
 //! [`crate::tx::sender::Sender::try_send`]. A handler that blocks also blocks its poller and all devices of that.
 
+mod counters;
 mod receiver;
 
 pub use receiver::Receiver;
 
 use crate::device::{DeviceError, RxDevice, close_receiver};
 use crate::host::Wake;
+use crate::metrics::Measured;
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::poller::{PollTarget, poll_queue};
 use crate::pool::{Burst, Cache, PagePool, WaitPlace, lock};
 use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::{Call, Callers};
+use counters::RxCounters;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 
 /// The treatment of frames that a handler leaves in the burst.
@@ -49,7 +52,7 @@ pub(crate) struct RxShared {
     completions: Vec<TxQueue>,
     state: Mutex<RxState>,
     callers: Callers,
-    received: AtomicU64,
+    counters: RxCounters,
     ended: AtomicBool,
     error: Mutex<Option<DeviceError>>,
     /// Wakes a [`Receiver`] when there is news: packets, an error, the end.
@@ -76,7 +79,7 @@ impl Wake for ComesBack {
 
 impl std::fmt::Debug for RxShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RxQueue({}, {} received)", self.name, self.received.load(Relaxed))
+        write!(f, "RxQueue({}, {} received)", self.name, self.counters.received.get())
     }
 }
 
@@ -122,7 +125,7 @@ impl RxQueue {
             completions: completions.to_vec(),
             state: Mutex::new(state),
             callers: Callers::default(),
-            received: AtomicU64::new(0),
+            counters: RxCounters::default(),
             ended: AtomicBool::new(false),
             error: Mutex::new(None),
             waiting: Mutex::new(None),
@@ -143,7 +146,7 @@ impl RxQueue {
 
     /// Returns the number of frames received.
     pub fn received(&self) -> u64 {
-        self.shared.received.load(Relaxed)
+        self.shared.counters.received.get()
     }
 
     /// True if no frame will be received any more.
@@ -164,6 +167,13 @@ impl RxQueue {
         if let Some(device) = &mut lock(&self.shared.state).device {
             device.drops(see);
         }
+    }
+
+    /// Returns its metrics, for as long as it lives. A walk asks the next poll for those of the device.
+    #[doc(hidden)]
+    pub fn measured(&self) -> Weak<dyn Measured> {
+        let shared: Arc<dyn Measured> = self.shared.clone();
+        Arc::downgrade(&shared)
     }
 
     /// Calls the poller of the queue: the handler takes packets again that it has left.
@@ -251,6 +261,7 @@ impl RxShared {
         }
         let mut seen = PollOutcome { receives: true, ..PollOutcome::default() };
         let mut receive = |device: &mut dyn RxDevice| {
+            self.counters.note_device(device);
             if budget == 0 {
                 return;
             }
@@ -315,7 +326,7 @@ impl RxShared {
             *lock(&self.error) = Some(error);
             0
         });
-        self.received.fetch_add(received as u64, Relaxed);
+        self.counters.received.add(received as u64);
         seen.received = received as u32;
         seen.due_ns = device.next_arrival_ns();
         if received == 0 && device.ended() {
@@ -346,6 +357,7 @@ impl RxShared {
         if starved || state.pool_place.is_some() {
             state.wait_for_memory_in_turn(starved);
         }
+        self.counters.count_poll(found.more, is_through, starved);
         found.waiting |= !is_through || starved;
         if found.over {
             // The queue is dead.

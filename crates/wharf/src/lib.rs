@@ -57,6 +57,7 @@
 //! | a thread that completes, receives and transmits for others | [`PollerThread`] |
 //! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`], [`QdiscRegistry`] |
 //! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |
+//! | what all of these count, in one walk | [`Metrics`], [`Metric`], [`MetricKind`] |
 //! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
 //!
 //! # Features
@@ -74,7 +75,9 @@
 mod path;
 
 // The front door.
-pub use path::{Owners, Path, PathBuilder};
+pub use path::{Metrics, Owners, Path, PathBuilder};
+#[doc(inline)]
+pub use wharf_core::metrics::{Metric, MetricKind};
 #[doc(inline)]
 pub use wharf_core::rx::Receiver;
 #[doc(inline)]

@@ -1,11 +1,14 @@
 //! `Path`: a device, its pool, its queue and the thread that serves them, opened by one specification.
 
 mod builder;
+mod metrics;
 mod owner;
 
 pub use builder::PathBuilder;
+pub use metrics::Metrics;
 pub use owner::Owners;
 
+use metrics::Measurements;
 use owner::OwnerThread;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -67,6 +70,7 @@ struct Inner {
     settings: Settings,
     owners: Owners,
     state: Mutex<State>,
+    measured: Measurements,
 }
 
 struct State {
@@ -149,6 +153,11 @@ impl Path {
         self.inner.queue.as_ref().ok_or_else(|| self.fault("it only receives"))
     }
 
+    /// Returns the metrics of all that it consists of.
+    pub fn metrics(&self) -> Metrics<'_> {
+        Metrics::new(self)
+    }
+
     /// Makes a sender, for one thread; its memory and its counters are listed under `name`.
     ///
     /// # Errors
@@ -171,6 +180,7 @@ impl Path {
         self.receive(false, |open| {
             let mut receiver = Receiver::on_caller(pool, Box::new(wait), settings, open)?;
             receiver.keep(Lease(self.clone()));
+            receiver.poller_counters().into_iter().for_each(|poller| self.inner.measured.add(poller));
             Ok((receiver.queue().clone(), receiver))
         })
     }
@@ -264,13 +274,15 @@ impl Path {
     }
 
     fn rx_queue(&self, source: Option<Source>, handler: Handler) -> Result<RxQueue, QueueError> {
-        match (source, &self.inner.queue) {
+        let queue = match (source, &self.inner.queue) {
             (Some(Source::OfQueue), Some(queue)) => RxQueue::of(queue, handler),
             (Some(Source::Apart(device)), queue) => {
                 RxQueue::new(device, &self.inner.pool, queue.as_slice(), handler)
             }
             _ => Err(self.fault("it only sends")),
-        }
+        }?;
+        self.inner.measured.add_weak(queue.measured());
+        Ok(queue)
     }
 
     /// Takes the receive side back from a receiver that goes.
@@ -304,6 +316,7 @@ impl Path {
             started =
                 Some(poller.start().map_err(|error| self.fault(format!("no thread to poll it: {error}")))?);
         }
+        started.iter().for_each(|poller| self.inner.measured.add(poller.counters()));
         Ok(std::mem::replace(&mut state.poller, started))
     }
 

@@ -60,6 +60,15 @@ impl Ledger {
         self.rows.get(index as usize).is_some_and(|row| row.load(Relaxed) >> CACHE_SHIFT == cache as u64 + 1)
     }
 
+    /// Returns the number of frames in use by cache, up to [`NO_CACHE`].
+    pub(crate) fn count_by_cache(&self) -> Vec<u64> {
+        let mut counts = vec![0; CACHES_MAX + 1];
+        for row in self.rows.iter().map(|row| row.load(Relaxed)).filter(|&row| row != 0) {
+            counts[((row >> CACHE_SHIFT) as usize - 1).min(NO_CACHE)] += 1;
+        }
+        counts
+    }
+
     pub(crate) fn audit(&self, now_ns: u64, name: impl Fn(usize) -> Option<String>) -> Audit {
         let held = self.rows.iter().enumerate().filter_map(|(index, row)| {
             let row = row.load(Relaxed);

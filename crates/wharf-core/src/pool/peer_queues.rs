@@ -4,15 +4,19 @@
 //! hold the frames that it waits for.
 
 use super::lock;
+use crate::counters::Inside;
 use crate::host;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Mutex, Weak};
 
 /// A queue, to those that wait for its pool's memory.
 pub(crate) trait PeerQueue: Send + Sync {
     /// Takes completions for waiters, unless the queue has an owner or a poller.
     fn reap_for_waiters(&self);
+
+    /// Returns its frames by place.
+    fn inside(&self) -> Inside;
 }
 
 /// All queues of a pool.
@@ -46,14 +50,25 @@ impl PeerQueues {
             return;
         }
         let this = this.map_or(ptr::null(), |this| ptr::from_ref(this).cast::<()>());
+        self.each(|queue| {
+            if ptr::from_ref(queue).cast() != this {
+                queue.reap_for_waiters();
+            }
+        });
+        self.reaping.store(false, Release);
+    }
+
+    /// Calls `work` with each queue.
+    #[cold]
+    pub(crate) fn each(&self, mut work: impl FnMut(&dyn PeerQueue)) {
         for at in 0.. {
             // Not under the lock: a thread woken by this may add queues, or drop them.
             let Some(queue) = lock(&self.list).get(at).map(Weak::upgrade) else { break };
-            if let Some(queue) = queue.filter(|queue| Arc::as_ptr(queue).cast() != this) {
+            if let Some(queue) = queue {
                 // A panic of that queue's device, or of its closing, must not end this thread.
-                host::outlive(move || queue.reap_for_waiters());
+                host::outlive(|| work(&*queue));
+                host::outlive(move || drop(queue));
             }
         }
-        self.reaping.store(false, Release);
     }
 }

@@ -104,7 +104,13 @@ impl PagePool {
     /// True if a cache waits for free buffers.
     #[inline]
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.shared.wait_status.waited_for.load(SeqCst) > 0
+        self.waiting_caches() > 0
+    }
+
+    /// Returns the number of caches that wait for free buffers.
+    #[inline]
+    pub(super) fn waiting_caches(&self) -> usize {
+        self.shared.wait_status.waited_for.load(SeqCst)
     }
 
     /// Gives the first `count` frames of `batch`, which are this pool's and without metadata, to waiters, by way of

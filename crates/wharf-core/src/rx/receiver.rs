@@ -2,7 +2,7 @@
 
 use super::{Handler, Rest, RxQueue};
 use crate::host::{Clock, Park, Wait, Wake};
-use crate::poller::{ActivePoller, Poller, Settings};
+use crate::poller::{ActivePoller, Poller, PollerCounters, Settings};
 use crate::pool::{Burst, PagePool, lock};
 use crate::tx::queue::QueueError;
 use crate::wakeup::TaskWake;
@@ -116,6 +116,15 @@ impl Receiver {
     /// The queue that it receives from: counters, drops.
     pub fn queue(&self) -> &RxQueue {
         &self.queue
+    }
+
+    /// Returns the counters of its own poller, if it polls in its own calls.
+    #[doc(hidden)]
+    pub fn poller_counters(&self) -> Option<&Arc<PollerCounters>> {
+        match &self.way {
+            Way::Caller(poller) => Some(poller.counters()),
+            Way::Poller { .. } => None,
+        }
     }
 
     /// Moves packets that have arrived to the back of `into`, as many as there is room for. Returns their number: 0 if

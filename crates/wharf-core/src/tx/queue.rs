@@ -27,6 +27,7 @@ pub(crate) use state::{OwnCache, PassOutcome, PollerState, QueueState};
 use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::Signals;
+use crate::metrics::Measured;
 use crate::pool::{Audit, Holder, PagePool, lock};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::sender::Sender;
@@ -51,7 +52,7 @@ impl TxQueue {
             return Err(QueueError::Closed);
         }
         let at = lock(&self.shared.senders).take()?;
-        let counters = Arc::new(SenderCounters::default());
+        let counters = Arc::new(SenderCounters::named(name));
         lock(&self.shared.senders).keep(&counters);
         let made = Sender::new(&self.shared, at, name, counters);
         let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).give_back(at))?;
@@ -92,6 +93,12 @@ impl TxQueue {
     /// Returns the summed counters of all senders that there are and were.
     pub fn sender_totals(&self) -> SenderCounters {
         lock(&self.shared.senders).totals()
+    }
+
+    /// Returns the metrics of the queue and its senders.
+    #[doc(hidden)]
+    pub fn measured(&self) -> &dyn Measured {
+        &*self.shared
     }
 
     /// The pool of the queue's frames.

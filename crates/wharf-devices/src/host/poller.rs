@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use wharf_core::host::{Clock, Wait, Wake};
-use wharf_core::poller::{Poller, PollerStop, Settings};
+use wharf_core::poller::{Poller, PollerCounters, PollerStop, Settings};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 use wharf_sys::epoll::Epoll;
@@ -149,6 +149,7 @@ impl Wait for HostWait {
 #[derive(Debug)]
 pub struct PollerThread {
     stop: PollerStop,
+    counters: Arc<PollerCounters>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -168,6 +169,11 @@ impl PollerThread {
     /// The system gave no thread, or is out of descriptors.
     pub fn start(queue: &TxQueue) -> io::Result<Self> {
         Self::builder().queue(queue).start()
+    }
+
+    /// Returns the poller's counters.
+    pub fn counters(&self) -> &Arc<PollerCounters> {
+        &self.counters
     }
 
     /// Builds a poller for any number of devices.
@@ -217,14 +223,14 @@ impl PollerBuilder {
         let mut poller = Poller::new(Box::new(HostWait::new()?), self.settings);
         self.queues.iter().for_each(|queue| poller.add(queue));
         self.receivers.iter().for_each(|receiver| poller.add_receiver(receiver));
-        let (stop, cpu) = (poller.stopper(), self.cpu);
+        let (stop, counters, cpu) = (poller.stopper(), poller.counters(), self.cpu);
         let thread = thread::Builder::new().name("wharf-poller".into()).spawn(move || {
             wharf_sys::timer::precise_sleeps();
             // The processor existed a moment ago; if it has gone since, the thread runs on any other.
             let _ = cpu.map(super::pin);
             poller.run();
         })?;
-        Ok(PollerThread { stop, thread: Some(thread) })
+        Ok(PollerThread { stop, counters, thread: Some(thread) })
     }
 }
 

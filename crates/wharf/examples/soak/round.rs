@@ -234,7 +234,7 @@ impl Round {
             senders: crowd.names.load(SeqCst),
             died: crowd.died.load(SeqCst),
             given_up: crowd.given_up.load(SeqCst),
-            panics: counters.panics.load(SeqCst),
+            panics: counters.panics.get(),
             owners,
             deaths: u64::from(self.dies),
         })

@@ -1,5 +1,6 @@
 //! `PathBuilder`: the settings of a new path.
 
+use super::metrics::Measurements;
 use super::owner::OwnerThread;
 use super::{Inner, Owners, Path, Source, State};
 use std::sync::{Arc, Mutex};
@@ -150,8 +151,9 @@ impl PathBuilder {
             None => None,
         };
         let state = State { source, far_end, receiving: None, poller: None, owner };
-        let path =
-            Path { inner: Arc::new(Inner { name, pool, queue, settings, owners, state: Mutex::new(state) }) };
+        let (state, measured) = (Mutex::new(state), Measurements::default());
+        let inner = Inner { name, pool, queue, settings, owners, state, measured };
+        let path = Path { inner: Arc::new(inner) };
         path.restart_poller(&mut path.state())?;
         Ok(path)
     }

@@ -169,6 +169,7 @@ impl NetdevQueue {
     fn complete_with_care(&mut self, sink: &mut impl Sink) -> usize {
         let all = self.completions.len();
         if all == 0 {
+            self.publish_completed();
             return 0;
         }
         let (mut count, mut bytes) = (0, 0);
@@ -213,10 +214,13 @@ impl NetdevQueue {
     #[inline(always)]
     fn settle(&mut self, count: usize, bytes: u64) {
         self.in_device = self.in_device.saturating_sub(count);
-        if let Some(bql) = &mut self.bql
-            && !bql.ran_dry_within_limit(bytes as u32)
-        {
-            self.reckon(bytes as u32);
+        match &mut self.bql {
+            None => self.counters.completed_bytes.add(bytes),
+            Some(bql) => {
+                if !bql.ran_dry_within_limit(bytes as u32) {
+                    self.reckon(bytes as u32);
+                }
+            }
         }
         if self.stall.is_some() {
             self.note_progress();
@@ -229,8 +233,19 @@ impl NetdevQueue {
         let Some(bql) = &mut self.bql else { return };
         let completed = bql.completed_at(bytes, || Duration::from_nanos(self.clock.now_ns()));
         self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
+        self.publish_completed();
+        let Some(bql) = &mut self.bql else { return };
         if completed.is_err() || (self.in_device == 0 && bql.in_flight() != 0) {
             self.miscounted(completed);
+        }
+    }
+
+    /// Publishes the bytes completed, after each reap that leaves frames in the device: a device that completes all at once
+    /// costs nothing.
+    fn publish_completed(&self) {
+        if let Some(bql) = &self.bql {
+            let in_flight_bytes = u64::from(bql.in_flight());
+            self.counters.completed_bytes.set(self.counters.bytes.get().saturating_sub(in_flight_bytes));
         }
     }
 
@@ -239,6 +254,8 @@ impl NetdevQueue {
         let Some(stall) = &mut self.stall else { return };
         let now = Duration::from_nanos(self.clock.now_ns());
         stall.completed(now);
+        self.counters.stalls.set(stall.count());
+        self.counters.longest_stall_ns.set(stall.max().as_nanos() as u64);
         if self.in_device > 0 {
             stall.queued(now);
         }

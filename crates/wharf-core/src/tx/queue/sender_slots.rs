@@ -2,11 +2,15 @@
 
 use super::QueueError;
 use crate::counters::SenderCounters;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wharf_mem::frame::SENDERS_MAX;
 
 /// Senders whose counters are kept one by one, at least: those that live and the last ones that are gone.
 const KEPT: usize = 1024;
+
+/// The name of those whose counters are added up.
+const PAST: &str = "(past senders)";
 
 #[derive(Debug)]
 pub(super) struct SenderSlots {
@@ -52,6 +56,22 @@ impl SenderSlots {
 
     pub(super) fn counters(&self) -> &[Arc<SenderCounters>] {
         &self.counters
+    }
+
+    /// Returns the sums of counters by name: the senders that [`SenderSlots::counters`] lists, and [`PAST`].
+    pub(super) fn by_name(&self) -> BTreeMap<String, SenderCounters> {
+        let mut sums: BTreeMap<String, SenderCounters> = BTreeMap::new();
+        for one in &self.counters {
+            let sum = sums.entry(one.name().into()).or_default();
+            sum.add(one);
+            // A gauge: of living senders only.
+            let is_living = Arc::strong_count(one) > 1;
+            sum.small_queue_bytes.add(if is_living { one.small_queue_bytes.get() } else { 0 });
+        }
+        if self.past.packets.get() > 0 {
+            sums.entry(PAST.into()).or_default().add(&self.past);
+        }
+        sums
     }
 
     /// Returns the sum of the counters of all senders that there are and were.

@@ -3,9 +3,10 @@
 use super::sender_slots::SenderSlots;
 use super::state::{PollerState, QueueState};
 use super::{QdiscRun, QueueError};
-use crate::counters::QueueCounters;
+use crate::counters::{Inside, QueueCounters};
 use crate::device::TxSide;
 use crate::host::{Clock, Park, Wake};
+use crate::metrics::{Measured, Walk};
 use crate::pool::{PagePool, PeerQueue, lock};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
@@ -134,7 +135,7 @@ impl Shared {
     /// Runs a user's `change`. Its panic is counted and does not end the queue.
     fn apply(&self, change: Box<dyn FnOnce(&mut TxEngine) + Send>, engine: &mut TxEngine) {
         if crate::host::outlive(|| change(engine)).is_none() {
-            self.counters.panics.fetch_add(1, Ordering::Relaxed);
+            self.counters.panics.add_shared(1);
         }
     }
 
@@ -274,6 +275,19 @@ impl PeerQueue for Shared {
         if let Published::Owner(owned) = self.cell.claim(WAIT) {
             QdiscRun::new(self, owned, WAIT).finish();
         }
+    }
+
+    fn inside(&self) -> Inside {
+        self.counters.inside(|| lock(&self.senders).totals().packets.get())
+    }
+}
+
+impl Measured for Shared {
+    fn measure(&self, walk: &mut Walk<'_>) {
+        let walk = &mut walk.with("queue", &self.name);
+        self.counters.measure(self.inside(), walk);
+        let by_name = lock(&self.senders).by_name();
+        by_name.iter().for_each(|(name, sum)| sum.each(&mut walk.with("sender", name)));
     }
 }
 

@@ -22,7 +22,6 @@ use crate::host::{self, Wake};
 use crate::pool::{PagePool, lock};
 use crate::qdisc::Backpressure;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use wharf_mem::frame::BANDS_MAX;
 
@@ -225,8 +224,9 @@ impl Waiters {
     }
 
     fn wake(&self, wake: Arc<dyn Wake>) {
+        self.counters.wakeups.add_shared(1);
         if !host::wake(wake) {
-            self.counters.panics.fetch_add(1, Relaxed);
+            self.counters.panics.add_shared(1);
         }
     }
 

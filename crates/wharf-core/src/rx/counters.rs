@@ -1,0 +1,87 @@
+//! `RxCounters`: the counters of a receive queue, and those of its device, which only a poll may ask for.
+
+use super::RxShared;
+use crate::device::{RxDevice, Signals};
+use crate::metrics::{Measured, Row, Walk, table};
+use crate::pool::lock;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+table! {
+    /// Counters of one receive queue, written by the thread that polls it.
+    pub struct RxCounters, "wharf_receiver_" {
+        /// Frames received.
+        received: Counter "packets",
+        /// Polls of the device.
+        polls: Counter "polls",
+        /// Polls that spent their whole budget: there may be more.
+        full_polls: Counter "polls",
+        /// Polls that received nothing for want of memory.
+        starved_polls: Counter "polls",
+        /// Polls after which the handler or the receiver held packets that it had no room for.
+        held_polls: Counter "polls",
+    }
+    beside {
+        device: FromDevice,
+    }
+}
+
+const DROPS: Row = Row::counter(
+    "wharf_device_drops",
+    "packets",
+    "Frames dropped before they could be received, by reason, at the first poll after the last walk.",
+);
+const INTERRUPTS: Row =
+    Row::counter("wharf_device_interrupts", "notifications", "Notifications received by the device.");
+const KICKS: Row = Row::counter("wharf_device_kicks", "notifications", "Notifications sent by the device.");
+
+/// Counters of the device as of its last poll that was asked for them: some cost a system call.
+#[derive(Debug, Default)]
+struct FromDevice {
+    /// A walk has come since.
+    is_wanted: AtomicBool,
+    drops: Mutex<Vec<(&'static str, u64)>>,
+    signals: Mutex<Option<Signals>>,
+}
+
+impl RxCounters {
+    /// Counts a poll: whether it spent its budget, its packets were all taken, and it lacked memory.
+    pub(super) fn count_poll(&self, is_full: bool, is_through: bool, is_starved: bool) {
+        self.polls.add(1);
+        self.full_polls.add(u64::from(is_full));
+        self.starved_polls.add(u64::from(is_starved));
+        self.held_polls.add(u64::from(!is_through));
+    }
+
+    /// Notes the device's counters if a walk has asked for them; for the thread that polls it.
+    #[inline]
+    pub(super) fn note_device(&self, device: &mut dyn RxDevice) {
+        if self.device.is_wanted.load(Relaxed) {
+            self.copy_device(device);
+        }
+    }
+
+    #[cold]
+    fn copy_device(&self, device: &mut dyn RxDevice) {
+        self.device.is_wanted.store(false, Relaxed);
+        let mut drops = Vec::new();
+        device.drops(&mut |reason, count| drops.push((reason, count)));
+        *lock(&self.device.drops) = drops;
+        *lock(&self.device.signals) = device.signals();
+    }
+}
+
+impl Measured for RxShared {
+    fn measure(&self, walk: &mut Walk<'_>) {
+        let walk = &mut walk.with("queue", &self.name);
+        let FromDevice { is_wanted, drops, signals } = &self.counters.device;
+        is_wanted.store(true, Relaxed);
+        self.counters.each(walk);
+        let (drops, signals) = (lock(drops).clone(), *lock(signals));
+        walk.by_reason(DROPS, &drops);
+        if let Some(Signals { interrupts, kicks }) = signals {
+            walk.show(INTERRUPTS, interrupts);
+            walk.show(KICKS, kicks);
+        }
+    }
+}
