@@ -34,6 +34,7 @@ mod peer_queues;
 mod places;
 mod reservation;
 mod returns;
+mod segments;
 mod waiting;
 mod waitlist;
 
@@ -44,10 +45,11 @@ pub use counters::PageCounters;
 pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
 pub(crate) use lock::lock;
-pub use packet::Packet;
+pub use packet::{NoRoom, Packet};
 pub(crate) use peer_queues::{PeerQueue, PeerQueues};
 pub(crate) use reservation::{QuotaKind, Reservation};
 pub(crate) use returns::Returns;
+pub use segments::Segments;
 
 use crate::host::{Clock, NoClock};
 use depot::Depot;

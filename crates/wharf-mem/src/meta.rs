@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::frame::FreeFrame;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Offload requests and the time stamp of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,6 +31,8 @@ pub(crate) struct Row {
     next: AtomicU32,
     /// Bytes in this buffer, if it is part of a chain; otherwise 0.
     chunk_bytes: AtomicU32,
+    /// Bytes by which the data starts behind its usual place; negative within the headroom.
+    shift: AtomicI32,
     requests: AtomicU64,
     time_ns: AtomicU64,
 }
@@ -53,6 +55,14 @@ impl Row {
 
     pub(crate) fn set_chunk_bytes(&self, bytes: u32) {
         self.chunk_bytes.store(bytes, Relaxed);
+    }
+
+    pub(crate) fn shift(&self) -> i32 {
+        self.shift.load(Relaxed)
+    }
+
+    pub(crate) fn set_shift(&self, bytes: i32) {
+        self.shift.store(bytes, Relaxed);
     }
 
     pub(crate) fn meta(&self) -> Meta {
@@ -80,6 +90,7 @@ impl Row {
     pub(crate) fn clear(&self) {
         self.set_next(None);
         self.set_chunk_bytes(0);
+        self.set_shift(0);
         self.set_meta(&Meta::default());
     }
 }

@@ -23,6 +23,7 @@
 mod bytes;
 mod chain;
 mod give;
+mod headroom;
 mod take;
 
 pub use bytes::Chunks;
@@ -118,11 +119,12 @@ impl Region {
     #[inline]
     pub fn offset_bytes(&self, frame: &Frame) -> Result<usize, MemError> {
         self.check(frame)?;
-        Ok(self.spec.headroom_bytes as usize + self.layout.offset_of(frame.index()))
+        let usual = self.spec.headroom_bytes as usize + self.layout.offset_of(frame.index());
+        Ok(usual.wrapping_add_signed(self.shift(frame)))
     }
 
-    /// Returns the index of the buffer that has byte `offset_bytes` of the region, and the offset of that buffer's data: the
-    /// inverse of [`Region::offset_bytes`]. `None` beyond the last buffer.
+    /// Returns the index of the buffer that has byte `offset_bytes` of the region, and the offset of the usual start of that
+    /// buffer's data: the inverse of [`Region::offset_bytes`] for a frame whose start was not moved. `None` beyond the last buffer.
     #[inline]
     pub fn buffer_at(&self, offset_bytes: usize) -> Option<(u32, usize)> {
         let index = u32::try_from(self.layout.index_of(offset_bytes)).ok()?;
@@ -149,14 +151,17 @@ impl Region {
         &self.rows[frame.index() as usize]
     }
 
-    /// Sets a frame's length, 0 to [`Region::data_bytes_max`] bytes.
+    /// Sets a frame's length, 0 to [`Region::data_bytes_max`] bytes: more by what was prepended, less by what was trimmed.
     ///
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame, [`MemError::TooLong`], [`MemError::Chain`] for a chain.
     #[inline]
     pub fn set_len(&self, frame: &mut Frame, len_bytes: u32) -> Result<(), MemError> {
         self.check(frame)?;
-        self.check_len(len_bytes)?;
+        let max_bytes = (self.data_bytes_max() as usize).saturating_add_signed(-self.shift(frame)) as u32;
+        if len_bytes > max_bytes {
+            return Err(MemError::TooLong { len_bytes, max_bytes });
+        }
         if frame.has_meta() && self.row(frame).chunk_bytes() != 0 {
             return Err(MemError::Chain { index: frame.index() });
         }

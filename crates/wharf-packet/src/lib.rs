@@ -8,7 +8,7 @@
 //! - [`traffic_class`], [`dscp`], [`ecn`] read the TOS byte, [`mark_ce`] sets Congestion Experienced (RFC 3168);
 //! - [`flow_hash`] and [`QueueMap`] spread flows over queues;
 //! - [`tunnel`] finds the packet inside VXLAN, Geneve, GRE and IP in IP;
-//! - [`EthernetHeader`], [`IpHeader`] and [`UdpHeader`] write headers;
+//! - [`EthernetHeader`], [`IpHeader`] and [`UdpHeader`] write headers, [`UdpHeaders`] those of a flow of datagrams;
 //! - [`gso`] segments super-packets: the plan, and the headers of each segment;
 //! - [`checksum`] has the Internet checksum (RFC 1071), its incremental update (RFC 1624) and SCTP's CRC-32C.
 #![cfg_attr(not(test), no_std)]
@@ -23,6 +23,7 @@ mod flow;
 pub mod gso;
 mod headers;
 pub mod tunnel;
+mod udp_headers;
 
 pub use build::{EthernetHeader, IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT, IpHeader, UdpHeader};
 pub use ecn::{Ecn, dscp, ecn, mark_ce, traffic_class};
@@ -36,6 +37,7 @@ pub use headers::{
     Fragment, HeaderError, Headers, IPV4_BYTES, IPV6_BYTES, SCTP, SCTP_BYTES, TCP, TCP_BYTES, TCP_FLAGS_AT,
     TCP_LENGTH_AT, UDP, UDP_BYTES,
 };
+pub use udp_headers::UdpHeaders;
 
 /// Reads the big-endian 16-bit number at `at`; `None` where `bytes` ends before it.
 #[inline(always)]

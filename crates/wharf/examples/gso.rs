@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use wharf::device::TxDevice;
 use wharf::gso::{SegmentJob, SoftwareGso};
-use wharf::packet::gso::GSO_TCPV4;
+use wharf::net::gso::GSO_TCPV4;
 use wharf::{Batch, Cache, Frame, HostClock, HostPark, Meta, Null, PagePool, TxQueue};
 use wharf_testkit::wrappers::Helpless;
 

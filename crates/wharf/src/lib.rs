@@ -50,6 +50,7 @@
 //! |---|---|
 //! | all that follows, opened by one specification | [`Path`], [`PathBuilder`], [`Owners`] |
 //! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`Burst`], [`Cache`], [`Audit`] |
+//! | headers: room in front of a packet, parsers, builders, checksums, segments | [`Packet::prepend`], [`Packet::segments`], [`net`] |
 //! | a transmit queue | [`TxQueue`], [`QueueBuilder`], [`Batching`], [`Bounds`], [`QueueCounters`] |
 //! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Permit`], [`Canceller`], [`Spread`] |
 //! | one sender that owns its path: no lane, no other thread | [`Direct`] |
@@ -67,7 +68,7 @@
 //! `udp`, a first build compiles 14 crates.
 //!
 //! The items on this page are the public interface. The hidden modules hold the parts that the workspace's other crates use; they
-//! change without notice. Packet headers, checksums and flow hashes are a crate of their own, `wharf-packet`; generators, checking
+//! change without notice. Generators, checking
 //! receivers, the forwarder, fault injection and traces are `wharf-tools`. The command line has the same devices and disciplines:
 //! `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
 #![forbid(unsafe_code)]
@@ -85,9 +86,13 @@ pub use wharf_core::sender::Canceller;
 
 // Memory.
 #[doc(inline)]
-pub use wharf_core::pool::{Audit, Burst, Cache, Packet, PagePool, PoolBuilder, PoolError};
+pub use wharf_core::pool::{Audit, Burst, Cache, NoRoom, Packet, PagePool, PoolBuilder, PoolError};
 #[doc(inline)]
 pub use wharf_mem::{Batch, Frame, Meta, Region};
+
+// Headers: parsed, written, summed up, cut.
+#[doc(no_inline)]
+pub use wharf_packet as net;
 
 // A transmit queue and its senders.
 #[doc(inline)]
@@ -171,5 +176,3 @@ pub use wharf_core::{
 pub use wharf_devices as devices;
 #[doc(hidden)]
 pub use wharf_mem as mem;
-#[doc(hidden)]
-pub use wharf_packet as packet;

@@ -1,7 +1,25 @@
 //! `Packet`: one packet that the user owns. Dropping it gives its memory back to its cache.
 
 use super::{PagePool, PoolError};
-use wharf_mem::{Batch, Frame, Meta};
+use crate::offload::complete_frame;
+use wharf_mem::{Batch, Frame, MemError, Meta};
+
+/// There is no room for a header in front of a packet, or fewer bytes than are to be taken off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} B at the front of a packet: at most {max_bytes} B can be moved")]
+pub struct NoRoom {
+    /// Bytes asked for.
+    pub bytes: usize,
+    /// The upper bound, bytes.
+    pub max_bytes: usize,
+}
+
+impl NoRoom {
+    fn of(bytes: usize, error: &MemError) -> Self {
+        let max_bytes = if let MemError::TooLong { max_bytes, .. } = error { *max_bytes as usize } else { 0 };
+        Self { bytes, max_bytes }
+    }
+}
 
 /// An owned packet. Becomes a `Frame` as it enters the path.
 #[derive(Debug)]
@@ -47,6 +65,45 @@ impl Packet {
         self.frame.as_ref().and_then(|frame| self.pool.region().chunks(frame).ok()).into_iter().flatten()
     }
 
+    /// Returns the bytes free in front of the packet: 64 of a fresh one, unless its pool was built with others.
+    pub fn headroom(&self) -> usize {
+        self.frame.as_ref().and_then(|frame| self.pool.region().headroom_bytes(frame).ok()).unwrap_or(0)
+    }
+
+    /// Makes the packet longer by `bytes` at the front, in its headroom, and returns them to be written: a header to be put
+    /// in front without moving the data. The place of a checksum still to be filled in moves along.
+    ///
+    /// A super-packet is segmented by the headers that it begins with: cut [`Packet::segments`] before a tunnel's header goes
+    /// in front.
+    ///
+    /// # Errors
+    /// [`NoRoom`] for more than [`Packet::headroom`]; nothing is changed then.
+    pub fn prepend(&mut self, bytes: usize) -> Result<&mut [u8], NoRoom> {
+        let (pool, frame) = self.parts();
+        pool.region().prepend(frame, bytes).map_err(|error| NoRoom::of(bytes, &error))?;
+        Ok(&mut self.bytes_mut()[..bytes])
+    }
+
+    /// Takes `bytes` off the front, which become headroom: a header that was read.
+    ///
+    /// # Errors
+    /// [`NoRoom`] for more than the packet has; of a chain, for its whole first chunk; for bytes before which a checksum is
+    /// still to be filled in. Nothing is changed then.
+    pub fn trim_front(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let (pool, frame) = self.parts();
+        pool.region().trim_front(frame, bytes).map_err(|error| NoRoom::of(bytes, &error))
+    }
+
+    /// Fills in the checksum that was left to the device ([`Meta::needs_checksum`]), as it is with packets received from a
+    /// TAP. Returns false if it cannot: the place lies outside the first chunk. Super-packets get theirs as they are cut.
+    pub fn finish_checksum(&mut self) -> bool {
+        if !self.meta().needs_checksum {
+            return true;
+        }
+        let (pool, frame) = self.parts();
+        complete_frame(pool.region(), frame).unwrap_or(false)
+    }
+
     /// Sets the length, bytes.
     ///
     /// # Errors
@@ -89,6 +146,20 @@ impl Packet {
     pub fn set_priority(&mut self, priority: u8) {
         if let Some(frame) = &mut self.frame {
             crate::qdisc::set_priority(frame, priority);
+        }
+    }
+
+    pub(crate) fn frame(&self) -> &Frame {
+        match &self.frame {
+            Some(frame) => frame,
+            None => unreachable!("only into_frame takes the frame, and it consumes the packet"),
+        }
+    }
+
+    fn parts(&mut self) -> (&PagePool, &mut Frame) {
+        match &mut self.frame {
+            Some(frame) => (&self.pool, frame),
+            None => unreachable!("only into_frame takes the frame, and it consumes the packet"),
         }
     }
 

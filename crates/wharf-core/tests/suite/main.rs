@@ -11,6 +11,7 @@ mod held;
 mod memory;
 mod memory_stopped;
 mod owners;
+mod packets;
 mod panics;
 mod path;
 mod poller_time;

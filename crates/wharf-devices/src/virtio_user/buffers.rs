@@ -48,17 +48,21 @@ impl Buffers {
     /// Returns the offset of the header in front of a frame.
     ///
     /// # Errors
-    /// [`MemError::Foreign`] for another pool's frame.
+    /// [`MemError::Foreign`] for another pool's frame, [`MemError::TooLong`] without headroom for it.
     #[inline(always)]
     pub(super) fn header_at(&self, frame: &Frame) -> Result<usize, MemError> {
-        self.region.offset_bytes(frame).map(|at| at - HEADER_BYTES)
+        let (at, max_bytes) = (self.region.offset_bytes(frame)?, self.region.headroom_bytes(frame)?);
+        if max_bytes < HEADER_BYTES {
+            return Err(MemError::TooLong { len_bytes: HEADER_BYTES as u32, max_bytes: max_bytes as u32 });
+        }
+        Ok(at - HEADER_BYTES)
     }
 
     /// Writes the header in front of a frame, and returns its offset. Most often it is there from the last
     /// time: then its cache line need not travel to the back end again.
     ///
     /// # Errors
-    /// [`MemError::Foreign`] for another pool's frame.
+    /// Those of [`Buffers::header_at`].
     #[inline(always)]
     pub(super) fn put_header(
         &self, frame: &mut Frame, header: &[u8; HEADER_BYTES],

@@ -135,7 +135,7 @@ impl<R: DriverRing> Sending<R> {
         let foreign = |_| "foreign-pool";
         let meta = region.meta(frame).map_err(foreign)?;
         let header = self.header(region, frame, &meta)?;
-        self.buffers.put_header(frame, &header_bytes(&header)).map_err(foreign)?;
+        self.buffers.put_header(frame, &header_bytes(&header)).map_err(|_| "no-headroom")?;
         let start = region.mapping().start().as_ptr() as usize;
         let parts = region.chunks(frame).map_err(foreign)?.enumerate().map(|(at, chunk)| {
             let before = if at == 0 { HEADER_BYTES } else { 0 };

@@ -115,6 +115,23 @@ impl Table {
         }
     }
 
+    /// Returns the frame whose first buffer is `at`.
+    pub(super) fn head(&self, at: u32) -> Option<&Frame> {
+        match self.rows.get(at as usize) {
+            Some(Row::Head { frame, .. }) => Some(frame),
+            _ => None,
+        }
+    }
+
+    /// Completes the frame of one buffer and one piece that is buffer `at`; `None` if there is no such frame.
+    #[inline(always)]
+    pub(super) fn complete_single(&mut self, at: u32) -> Option<(Frame, TxStatus)> {
+        match self.rows.get(at as usize) {
+            Some(Row::Head { pieces: 1, buffers: 1, .. }) => self.take(at),
+            _ => None,
+        }
+    }
+
     /// Completes piece `piece` of buffer `at`. Returns the frame if that was its last piece.
     #[inline(always)]
     pub(super) fn complete(&mut self, at: u32, piece: usize) -> Result<Option<(Frame, TxStatus)>, NotHeld> {

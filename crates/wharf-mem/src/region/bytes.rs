@@ -112,7 +112,7 @@ impl Region {
         &'a self, frame: &'a mut Frame, before: usize,
     ) -> Result<&'a mut [u8], MemError> {
         let (start, len) = self.place(frame)?;
-        self.check_before(before)?;
+        self.check_before(frame, before)?;
         // SAFETY: (S): the headroom in front of the data is the same buffer's; the slice borrows the frame mutably.
         Ok(unsafe { slice::from_raw_parts_mut(start.sub(before), len + before) })
     }
@@ -125,18 +125,19 @@ impl Region {
     #[inline]
     pub fn copy_before<const BYTES: usize>(&self, frame: &Frame) -> Result<[u8; BYTES], MemError> {
         self.check(frame)?;
-        self.check_before(BYTES)?;
-        // SAFETY: the headroom in front of the data is the same buffer's, and so inside the mapping.
-        Ok(unsafe { shared::snapshot(self.layout.place(frame).sub(BYTES)) })
+        self.check_before(frame, BYTES)?;
+        // SAFETY: the headroom in front of the data is the same buffer's, and so inside the mapping, wherever in the buffer
+        // the data starts.
+        Ok(unsafe { shared::snapshot(self.layout.place(frame).offset(self.shift(frame)).sub(BYTES)) })
     }
 
     #[inline(always)]
-    fn check_before(&self, before: usize) -> Result<(), MemError> {
-        let max_bytes = self.spec.headroom_bytes;
-        if before <= max_bytes as usize {
+    fn check_before(&self, frame: &Frame, before: usize) -> Result<(), MemError> {
+        let max_bytes = self.headroom_bytes(frame)?;
+        if before <= max_bytes {
             return Ok(());
         }
-        Err(MemError::TooLong { len_bytes: before as u32, max_bytes })
+        Err(MemError::TooLong { len_bytes: before as u32, max_bytes: max_bytes as u32 })
     }
 
     /// Returns the bytes of each frame of `batch` in turn, to write. Frames of another pool are skipped.
@@ -155,21 +156,24 @@ impl Region {
         })
     }
 
-    /// Returns the first byte and the length of a frame's data. The length fits the buffer: `set_len` and `take` check it.
+    /// Returns the first byte and the length of a frame's data. They fit the buffer: `set_len`, `take` and
+    /// `region/headroom.rs` check it.
     #[inline(always)]
     fn place(&self, frame: &Frame) -> Result<(*mut u8, usize), MemError> {
-        let plain = frame.is_plain_of(self.layout.number);
-        let len_bytes = if plain { frame.len_bytes() } else { self.first_chunk(frame)? };
-        Ok((self.layout.place(frame).as_ptr(), len_bytes as usize))
+        if !frame.is_plain_of(self.layout.number) {
+            return self.first_chunk(frame);
+        }
+        Ok((self.layout.place(frame).as_ptr(), frame.len_bytes() as usize))
     }
 
-    /// Returns the number of bytes in the first buffer of a frame with a row in the side table.
+    /// Returns the first byte and the length of the first buffer of a frame with a row in the side table.
     #[cold]
-    fn first_chunk(&self, frame: &Frame) -> Result<u32, MemError> {
+    fn first_chunk(&self, frame: &Frame) -> Result<(*mut u8, usize), MemError> {
         self.check(frame)?;
+        let start = self.layout.place(frame).as_ptr().wrapping_offset(self.shift(frame));
         Ok(match self.row(frame).chunk_bytes() {
-            0 => frame.len_bytes(),
-            chunk_bytes => chunk_bytes,
+            0 => (start, frame.len_bytes() as usize),
+            chunk_bytes => (start, chunk_bytes as usize),
         })
     }
 

@@ -68,6 +68,8 @@ impl Region {
         if row.chunk_bytes() != 0 {
             frame.set_len_bytes(row.chunk_bytes());
         }
+        // Its data starts at the usual place from now on.
+        frame.set_len_bytes(frame.len_bytes().min(self.data_bytes_max()));
         let mut next = row.next();
         row.clear();
         while let Some(piece) = next {

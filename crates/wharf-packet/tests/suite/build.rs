@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use std::net::IpAddr;
-use wharf_packet::checksum::{UDP_OFFSET, from_sum, sum};
-use wharf_packet::{EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader};
+use wharf_packet::checksum::{UDP_OFFSET, complete, from_sum, sum};
+use wharf_packet::{EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader, UdpHeaders};
 
 proptest! {
     #[test]
@@ -40,7 +40,44 @@ proptest! {
         ours[at + UDP_BYTES..].copy_from_slice(&payload);
         let checksum = from_sum(ip.pseudo_sum(UDP_BYTES + payload.len()) + sum(&ours[at..]), UDP_OFFSET);
         ours[at + UDP_OFFSET..at + UDP_BYTES].copy_from_slice(&checksum.to_be_bytes());
-        prop_assert_eq!(ours, theirs);
+        prop_assert_eq!(&ours, &theirs);
+
+        let headers = UdpHeaders::new(ethernet, ip, udp).unwrap();
+        let mut by_flow = ours.clone();
+        by_flow[..headers.len_bytes()].fill(0xee);
+        prop_assert_eq!(headers.write(&mut by_flow, 0), Some(at + UDP_BYTES));
+        prop_assert_eq!(&by_flow, &theirs);
+        // The device completes what is left to it.
+        let start = headers.write_partial(&mut by_flow, 0).unwrap();
+        prop_assert!(complete(&mut by_flow, start, UDP_OFFSET));
+        prop_assert_eq!(&by_flow, &theirs);
+        // Another identification, summed up in full.
+        ip.identification = class.into();
+        ip.write(&mut ours[at - ip.len_bytes()..], UDP_BYTES + payload.len()).unwrap();
+        headers.write(&mut by_flow, class.into()).unwrap();
+        prop_assert_eq!(by_flow, ours);
+    }
+}
+
+#[test]
+fn frame_too_short_or_too_long_then_no_headers() {
+    let ethernet = EthernetHeader { destination: [2; 6], source: [4; 6], vlan: Some(7), ethertype: 0 };
+    let udp = UdpHeader { source: 1, destination: 2 };
+    let v4 = IpHeader::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 0);
+    let v6 = IpHeader::new([1; 16].into(), [2; 16].into(), 0);
+    assert_eq!(UdpHeaders::new(ethernet, IpHeader { source: v6.source, ..v4 }, udp), None);
+    for (ip, longest) in [(v4, 18 + 65_535), (v6, 18 + 40 + 65_535)] {
+        let headers = UdpHeaders::new(ethernet, ip, udp).unwrap();
+        let len = headers.len_bytes();
+        assert!(len <= UdpHeaders::BYTES_MAX);
+        let mut frame = vec![0; longest + 1];
+        for write in [UdpHeaders::write, UdpHeaders::write_partial] {
+            assert_eq!(write(&headers, &mut [], 0), None);
+            assert_eq!(write(&headers, &mut frame[..len - 1], 0), None);
+            assert!(write(&headers, &mut frame[..len], 0).is_some());
+            assert!(write(&headers, &mut frame[..longest], 0).is_some());
+            assert_eq!(write(&headers, &mut frame, 0), None);
+        }
     }
 }
 

@@ -222,8 +222,25 @@ impl Rings {
 fn done(region: &Region, table: &mut Table, addr: u64) -> Result<Option<(Frame, TxStatus)>, NotHeld> {
     let at = usize::try_from(addr).unwrap_or(usize::MAX);
     let (index, start) = region.buffer_at(at).ok_or(NotHeld(u32::MAX))?;
-    let behind = at.wrapping_sub(start);
-    if at < start || !behind.is_multiple_of(PIECE_BYTES) {
+    if at == start
+        && let Some(frame) = table.complete_single(index)
+    {
+        return Ok(Some(frame));
+    }
+    done_part(region, table, index, at)
+}
+
+/// Completes the descriptor of a piece, or of a frame whose start was moved.
+#[cold]
+fn done_part(
+    region: &Region, table: &mut Table, index: u32, at: usize,
+) -> Result<Option<(Frame, TxStatus)>, NotHeld> {
+    let start = match table.head(index) {
+        Some(frame) => region.offset_bytes(frame).ok(),
+        None => region.buffer_at(at).map(|(_, start)| start),
+    };
+    let behind = start.and_then(|start| at.checked_sub(start)).ok_or(NotHeld(index))?;
+    if !behind.is_multiple_of(PIECE_BYTES) {
         return Err(NotHeld(index));
     }
     table.complete(index, behind / PIECE_BYTES)

@@ -152,3 +152,28 @@ fn chains_and_drops_in_any_mixture() {
         bench.assert_conserved();
     }
 }
+
+#[test]
+fn start_of_data_moved_then_each_frame_comes_back() {
+    // Into the headroom; behind a header; behind a whole piece; several pieces; a piece that begins at the usual start.
+    let moves: [(u32, i32); 6] = [(64, -64), (64, -1), (200, 14), (5000, 4096), (5000, -28), (7000, 70)];
+    let mut bench = Bench::new(16, 16, 0);
+    let region = bench.pool.region().clone();
+    for (number, (len, by)) in moves.into_iter().enumerate() {
+        assert_eq!(bench.cache.take(&mut bench.batch, 1, len).unwrap(), 1);
+        let frame = bench.batch.frames_mut().last_mut().unwrap();
+        match by {
+            ..0 => region.prepend(frame, by.unsigned_abs() as usize).unwrap(),
+            _ => region.trim_front(frame, by as usize).unwrap(),
+        }
+        region.bytes_mut(frame).unwrap()[..4].copy_from_slice(&(number as u32).to_be_bytes());
+        bench.given += 1;
+    }
+    bench.batch.refresh();
+    bench.transmit();
+    assert!(bench.batch.is_empty());
+    bench.mock.with(|kernel| kernel.complete_all());
+    bench.reap().unwrap();
+    assert_eq!(bench.sent.len(), moves.len(), "{:?}", bench.failed);
+    bench.assert_conserved();
+}
