@@ -13,7 +13,8 @@ use wharf_core::metrics::{Measured, Metric, Walk};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let path = Path::open("null", Direction::Send)?;
 /// let mut sender = path.sender("example")?;
-/// sender.send_packet(sender.packet(64)?)?;
+/// let packet = sender.packet(64)?;
+/// sender.send_packet(packet)?;
 ///
 /// // The text format of Prometheus; a label's value must have `\\`, `"` and line ends escaped.
 /// let mut text = String::new();
