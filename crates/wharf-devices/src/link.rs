@@ -4,6 +4,7 @@ mod health;
 
 pub use health::{Health, State};
 
+use crate::iface::io_fault;
 use std::io;
 use std::os::fd::BorrowedFd;
 use wharf_core::device::DeviceError;
@@ -46,29 +47,23 @@ impl Link {
     pub(crate) fn find(
         name: String, interface_name: &str, socket: BorrowedFd<'_>,
     ) -> Result<Self, DeviceError> {
-        let fault = |what: &str, source: io::Error| DeviceError::Io {
-            device: name.escape_debug().to_string(),
-            what: what.into(),
-            source,
-        };
-        let interface = Interface::find(socket, interface_name).map_err(|error| {
-            fault("no such interface in this network namespace (`ip link` lists them)", error)
-        })?;
+        let fault = |what: &str| io_fault(&name.escape_debug().to_string(), what);
+        let interface = Interface::find(socket, interface_name)
+            .map_err(fault("no such interface in this network namespace (`ip link` lists them)"))?;
         if !interface.is_ethernet {
             let what = "its frames have no Ethernet header: only Ethernet interfaces can be used".into();
             return Err(DeviceError::Unsupported { device: name, what });
         }
-        let state = interface.state(socket).map_err(|error| fault("the interface has gone again", error))?;
+        let state = interface.state(socket).map_err(fault("the interface has gone again"))?;
         if !state.is_up {
-            return Err(fault(&down(interface_name), io::Error::from_raw_os_error(ENETDOWN)));
+            return Err(fault(&down(interface_name))(io::Error::from_raw_os_error(ENETDOWN)));
         }
         Ok(Self { name, interface_name: interface_name.into(), interface, state })
     }
 
     /// Makes an error of the setup.
     pub(crate) fn fault(&self, what: &str) -> impl Fn(io::Error) -> DeviceError + use<> {
-        let (device, what) = (self.name.clone(), what.to_string());
-        move |source| DeviceError::Io { device: device.clone(), what: what.clone(), source }
+        io_fault(&self.name, what)
     }
 
     /// Makes an error for frames that could not leave: the other end is not there.

@@ -16,6 +16,7 @@ pub use receiving::work;
 pub use receiving::{PacketReceiver, ReceiveOptions, SuperPackets};
 pub use sending::{PacketSender, SendOptions};
 
+use crate::iface::io_fault;
 use crate::link::{Link, no_socket};
 use crate::vnet::VnetHeader;
 pub(crate) use spec::KIND;
@@ -45,7 +46,7 @@ impl Opened {
         let name = format!("packet:{interface_name}");
         let socket = PacketSocket::open().map_err(|source| {
             let what = no_socket("a raw socket", &source);
-            DeviceError::Io { device: name.escape_debug().to_string(), what, source }
+            io_fault(&name.escape_debug().to_string(), &what)(source)
         })?;
         let link = Link::find(name, interface_name, socket.fd())?;
         Ok(Self { socket, link })

@@ -30,7 +30,7 @@ mod send_errors;
 pub mod sending;
 mod spec;
 
-use crate::iface::KernelDrops;
+use crate::iface::{KernelDrops, io_fault};
 use crate::link::{EADDRINUSE, EINVAL, EPERM};
 use addressing::{Addressing, ByFrame};
 use receiving::Receiving;
@@ -88,12 +88,13 @@ impl Udp {
     /// # Errors
     /// [`DeviceError::Io`] if no peer has a route.
     pub fn connect(name: &str, peers: &[SocketAddr], options: &UdpOptions) -> Result<Self, DeviceError> {
-        let socket = first_of(peers, UdpSocket::connect).map_err(|source| match source.raw_os_error() {
-            Some(EACCES | EPERM) => {
-                fault(name, "may not send there: a broadcast address, or a firewall", source)
-            }
-            Some(EINVAL) => fault(name, NO_SCOPE, source),
-            _ => fault(name, "there is no way there", source),
+        let socket = first_of(peers, UdpSocket::connect).map_err(|source| {
+            let what = match source.raw_os_error() {
+                Some(EACCES | EPERM) => "may not send there: a broadcast address, or a firewall",
+                Some(EINVAL) => NO_SCOPE,
+                _ => "there is no way there",
+            };
+            io_fault(name, what)(source)
         })?;
         Ok(Self::new(name, socket, Addressing::Connected, options))
     }
@@ -113,9 +114,9 @@ impl Udp {
                 Some(EACCES) => "a port below 1024 needs CAP_NET_BIND_SERVICE",
                 _ => "cannot be bound to it",
             };
-            fault(name, what, source)
+            io_fault(name, what)(source)
         })?;
-        socket.tell_destinations().map_err(|source| fault(name, "cannot set up the socket", source))?;
+        socket.tell_destinations().map_err(io_fault(name, "cannot set up the socket"))?;
         let local = socket.local();
         let by_frame = ByFrame::new(local);
         // Peers have to be told the port that the kernel chose.
@@ -142,25 +143,11 @@ impl Udp {
         }
     }
 
-    /// Returns the local address and port; `None` once closed.
-    pub fn local(&self) -> Option<SocketAddr> {
-        self.socket.as_ref().map(UdpSocket::local)
-    }
-
-    /// Returns the number of ICMP reports that a destination port was closed; a lower bound.
-    pub fn refusals(&self) -> u64 {
-        self.sending.errors.refusals()
-    }
-
     fn count_drops(&mut self) {
         if let Some(Ok(drops)) = self.socket.as_ref().map(UdpSocket::drops) {
             self.drops.count_to(drops);
         }
     }
-}
-
-fn fault(name: &str, what: &str, source: io::Error) -> DeviceError {
-    DeviceError::Io { device: name.into(), what: what.into(), source }
 }
 
 /// Returns the first success, or the last error.

@@ -25,6 +25,7 @@ pub use both::XdpBoth;
 pub use receiving::{ReceiveOptions, XdpReceiver};
 pub use sending::XdpSender;
 
+use crate::iface::io_fault;
 use crate::link::{EBUSY, EEXIST, EINVAL, ENOBUFS, EOPNOTSUPP, EPERM, Link, no_socket};
 pub(crate) use spec::KIND;
 use std::io;
@@ -77,10 +78,7 @@ impl Mode {
 /// Looks for an interface, and checks that this process may use it.
 fn find(interface_name: &str) -> Result<Link, DeviceError> {
     let name = format!("xdp:{interface_name}");
-    let fault = |what: &str| {
-        let (device, what) = (name.escape_debug().to_string(), what.to_string());
-        |source| DeviceError::Io { device, what, source }
-    };
+    let fault = |what: &str| io_fault(&name.escape_debug().to_string(), what);
     XdpSocket::open().map_err(|error| fault(&no_socket("an AF_XDP socket", &error))(error))?;
     let asker = InterfaceSocket::open().map_err(fault("cannot ask about interfaces"))?;
     Link::find(name, interface_name, asker.as_fd())

@@ -1,9 +1,11 @@
 //! `Health`: the state of the interface as far as it has been noticed, and the errors to be reported.
 
 use super::{EAGAIN, ENETDOWN, ENODEV, ETHERNET_BYTES, GONE, Link, VLAN_BYTES, down, is_tagged, no_carrier};
+use crate::iface::{io_fault, take_error};
 use std::io;
 use std::os::fd::BorrowedFd;
 use wharf_core::device::DeviceError;
+use wharf_mem::Frame;
 use wharf_sys::interface::Interface;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +56,7 @@ impl Health {
     /// Returns the error to be reported, once.
     #[inline]
     pub(crate) fn take_error(&mut self) -> Result<(), DeviceError> {
-        if self.error.is_none() { Ok(()) } else { self.error.take().map_or(Ok(()), Err) }
+        take_error(&mut self.error)
     }
 
     /// Looks at the interface by any socket of its network namespace.
@@ -93,6 +95,17 @@ impl Health {
             self.state = to;
             self.error = Some(DeviceError::Lost { device: self.device.clone(), what: what.into(), source });
         }
+    }
+
+    /// Returns true if a frame needs no special treatment: it is as on a wire, of a length that any frame may
+    /// have, and the interface is up.
+    #[inline(always)]
+    pub(crate) fn is_usual(&self, frame: &Frame) -> bool {
+        let len_bytes = frame.len_bytes();
+        len_bytes <= self.longest_bytes
+            && len_bytes > ETHERNET_BYTES
+            && !frame.has_meta()
+            && self.state == State::Up
     }
 
     /// Returns true if the MTU allows a frame with these first bytes, of `len_bytes` in all: a tag is not
@@ -147,7 +160,7 @@ impl Health {
     /// Reports an unusual error of the kernel.
     #[cold]
     pub(crate) fn note(&mut self, what: &str, source: io::Error) {
-        self.error = Some(DeviceError::Io { device: self.device.clone(), what: what.into(), source });
+        self.error = Some(io_fault(&self.device, what)(source));
     }
 }
 

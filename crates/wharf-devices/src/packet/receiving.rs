@@ -6,15 +6,15 @@ pub mod work;
 
 use super::Opened;
 use crate::host::ExactClock;
-use crate::iface::{Drops, KernelDrops, LookTimer, pool_fault};
+use crate::iface::{Drops, KernelDrops, LookTimer, Step};
 use crate::link::{ENETDOWN, Link};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
 use wharf_core::host::Clock;
-use wharf_core::pool::{Cache, PoolError};
-use wharf_core::sg_writer::{Placement, SgWriter};
+use wharf_core::pool::Cache;
+use wharf_core::sg_writer::SgWriter;
 use wharf_mem::{Batch, Frame, Meta, Region};
 use wharf_sys::packet::{BlockRing, PacketSocket, ReceiveShape};
 use work::{Work, is_plain};
@@ -103,16 +103,6 @@ impl Group {
     }
 }
 
-/// Outcome for the current frame.
-enum Step {
-    Received,
-    Dropped,
-    /// The frame waits for memory.
-    Waits,
-    /// There is no frame.
-    Empty,
-}
-
 impl PacketReceiver {
     /// Opens interface `interface`.
     ///
@@ -180,7 +170,7 @@ impl PacketReceiver {
         }
         let Some(frame) = ring.frame() else {
             ring.advance();
-            return Ok(self.drop_one("malformed"));
+            return Ok(Step::dropped("malformed", &mut self.drops));
         };
         if frame.is_outgoing {
             ring.advance();
@@ -190,7 +180,7 @@ impl PacketReceiver {
             let meta = Meta { time_ns: frame.time_ns, ..Meta::default() };
             let chunks = [frame.bytes].into_iter();
             let placed = self.placer.place(cache, to, chunks, frame.bytes.len() as u32, &meta);
-            let step = self.placed(placed)?;
+            let step = Step::placed(placed, &self.link.name, &mut self.drops)?;
             if let (Some(ring), Step::Received | Step::Dropped) = (&mut self.ring, &step) {
                 ring.advance();
             }
@@ -200,34 +190,19 @@ impl PacketReceiver {
         ring.advance();
         match loaded {
             Ok(()) => self.place_work(cache, to),
-            Err(work::RxReject::Truncated) => Ok(self.drop_one("truncated")),
-            Err(work::RxReject::Malformed) => Ok(self.drop_one("malformed")),
+            Err(work::RxReject::Truncated) => Ok(Step::dropped("truncated", &mut self.drops)),
+            Err(work::RxReject::Malformed) => Ok(Step::dropped("malformed", &mut self.drops)),
         }
     }
 
     fn place_work(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Step, DeviceError> {
         let (bytes, meta) = self.work.next();
         let placed = self.placer.place(cache, to, [bytes].into_iter(), bytes.len() as u32, &meta);
-        let step = self.placed(placed)?;
+        let step = Step::placed(placed, &self.link.name, &mut self.drops)?;
         if matches!(step, Step::Received | Step::Dropped) {
             self.work.done();
         }
         Ok(step)
-    }
-
-    fn placed(&mut self, placed: Result<Placement, PoolError>) -> Result<Step, DeviceError> {
-        match placed {
-            Ok(Placement::Done) => Ok(Step::Received),
-            Ok(Placement::NoMemory) => Ok(Step::Waits),
-            Ok(Placement::TooLong) => Ok(self.drop_one("too-long")),
-            Err(error) => Err(pool_fault(&self.link.name, error)),
-        }
-    }
-
-    #[cold]
-    fn drop_one(&mut self, reason: &'static str) -> Step {
-        self.drops.add(reason);
-        Step::Dropped
     }
 
     /// Nothing has arrived: looks whether anything still can.

@@ -6,9 +6,7 @@ mod whole;
 
 use super::Opened;
 use crate::iface::{LookTimer, StuckTimer, TxBook};
-use crate::link::{
-    EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, ETHERNET_BYTES, GONE, Health, State, VLAN_BYTES,
-};
+use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, GONE, Health, State, VLAN_BYTES};
 use slots::Slots;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -116,16 +114,6 @@ impl PacketSender {
     #[inline]
     fn is_full(&self) -> bool {
         self.slots.is_none() || self.held() >= self.ring_frames as usize
-    }
-
-    /// Returns true if a frame needs no special treatment.
-    #[inline(always)]
-    fn is_usual(&self, frame: &Frame) -> bool {
-        let len_bytes = frame.len_bytes();
-        len_bytes <= self.health.longest_bytes()
-            && len_bytes > ETHERNET_BYTES
-            && !frame.has_meta()
-            && self.health.state() == State::Up
     }
 
     /// Takes the first frame of `batch`, which there is room for: into a slot, by a call of its own, or among
@@ -302,7 +290,7 @@ impl TxDevice for PacketSender {
         while !self.is_full() && !waits {
             match batch.frames().first() {
                 None => break,
-                Some(frame) if self.is_usual(frame) && !self.is_beyond_slots(frame) => {
+                Some(frame) if self.health.is_usual(frame) && !self.is_beyond_slots(frame) => {
                     batch.pop().into_iter().for_each(|frame| self.post(frame));
                 }
                 Some(_) => waits = !self.take_unusual(batch),

@@ -55,7 +55,7 @@ pub use writer::{PcapOptions, PcapWriter};
 /// The longest record read or written, in bytes; libpcap's limit.
 pub const SNAP_LEN_MAX: u32 = 262_144;
 /// The link type of Ethernet, the only one read and written.
-pub const LINK_TYPE_ETHERNET: u32 = 1;
+const LINK_TYPE_ETHERNET: u32 = 1;
 /// Length of the header of a file, in bytes.
 pub const FILE_HEADER_LEN: usize = 24;
 /// Length of the header of a record, in bytes.

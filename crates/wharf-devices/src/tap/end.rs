@@ -2,7 +2,7 @@
 
 use super::TapOptions;
 use crate::host::HostClock;
-use crate::iface::LookTimer;
+use crate::iface::{LookTimer, io_fault};
 use crate::link::{
     EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOTTY, EPERM, Health, Link, State, down,
 };
@@ -49,10 +49,7 @@ impl End {
         name: &str, options: TapOptions, tells_all: bool,
     ) -> Result<(Self, Offloads), DeviceError> {
         let device = format!("tap:{}", name.escape_debug());
-        let fault = |what: &str| {
-            let (device, what) = (device.clone(), what.to_string());
-            move |source| DeviceError::Io { device, what, source }
-        };
+        let fault = |what: &str| io_fault(&device, what);
         if !Tap::is_name(name) {
             let what = "no name of an interface: 1 to 15 bytes without spaces, /, : and %".into();
             return Err(DeviceError::Unsupported { device, what });
@@ -169,7 +166,7 @@ impl End {
             self.over = true;
             return DeviceError::Lost { device, what: "the interface is gone".into(), source };
         }
-        DeviceError::Io { device, what: "cannot receive".into(), source }
+        io_fault(&device, "cannot receive")(source)
     }
 
     /// Returns the frames that the kernel dropped since the device was opened because the ring was full;

@@ -7,7 +7,7 @@
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
-use crate::iface::{Drops, pool_fault};
+use crate::iface::{Drops, Step, pool_fault};
 use crate::link::{EAGAIN, ETHERNET_BYTES};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::array;
@@ -15,7 +15,7 @@ use std::io::{self, IoSliceMut};
 use std::iter::once;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
-use wharf_core::sg_writer::{Placement, SgWriter};
+use wharf_core::sg_writer::SgWriter;
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};
 
 /// Most frames kept ready for one packet.
@@ -34,14 +34,6 @@ pub(super) struct Receiving {
     /// Short packets until a single frame is kept ready.
     long_for: u32,
     pub(super) drops: Drops,
-}
-
-/// Outcome of a read.
-enum Step {
-    Received,
-    Dropped,
-    /// Ends for now: no memory, or no packet.
-    Ends,
 }
 
 impl Default for Receiving {
@@ -70,7 +62,7 @@ impl Receiving {
         while to.len() - before < budget {
             match self.step(end, cache, to) {
                 Ok(Step::Received | Step::Dropped) => {}
-                Ok(Step::Ends) => break,
+                Ok(Step::Waits | Step::Empty) => break,
                 Err(error) => {
                     result = Err(error);
                     break;
@@ -94,20 +86,21 @@ impl Receiving {
         let piece_bytes = cache.pool().region().data_bytes_max() as usize;
         // If a frame could not hold all headers, each packet goes through the spill.
         if piece_bytes >= START_BYTES && !self.provide(end, cache, piece_bytes)? {
-            return Ok(Step::Ends);
+            return Ok(Step::Waits);
         }
         let region = cache.pool().region();
         let mut header = [0; VNET_HEADER_BYTES];
         let len_bytes = match self.read(end, region, &mut header) {
             Ok(len_bytes) => len_bytes,
-            Err(error) if error.raw_os_error() == Some(EAGAIN) => return Ok(Step::Ends),
+            Err(error) if error.raw_os_error() == Some(EAGAIN) => return Ok(Step::Empty),
             Err(error) => return Err(end.fault_of_reading(error)),
         };
         self.long_for = if len_bytes > piece_bytes { LONG_FOR } else { self.long_for.saturating_sub(1) };
         match self.check(region, &header, len_bytes) {
-            Err(reason) => Ok(self.drop_one(reason)),
+            Err(reason) => Ok(Step::dropped(reason, &mut self.drops)),
             Ok(meta) if len_bytes <= piece_bytes * self.spare.len() => {
-                self.take(region, to, len_bytes, &meta).map_err(|error| fault(end, error.into()))?;
+                self.take(region, to, len_bytes, &meta)
+                    .map_err(|error| pool_fault(end.health.device(), error.into()))?;
                 Ok(Step::Received)
             }
             Ok(meta) => {
@@ -129,7 +122,7 @@ impl Receiving {
         if there < wanted {
             match cache.take(&mut self.spare, wanted - there, piece_bytes as u32) {
                 Ok(_) | Err(PoolError::Exhausted { .. }) => {}
-                Err(error) => return Err(fault(end, error)),
+                Err(error) => return Err(pool_fault(end.health.device(), error)),
             }
         }
         Ok(!self.spare.is_empty())
@@ -232,25 +225,9 @@ impl Receiving {
         &mut self, end: &End, cache: &mut Cache, to: &mut Batch, len_bytes: u32, meta: &Meta,
     ) -> Result<Step, DeviceError> {
         let chunks = once(&self.spill[..len_bytes as usize]);
-        match self.placer.place(cache, to, chunks, len_bytes, meta) {
-            Ok(Placement::Done) => Ok(Step::Received),
-            Ok(Placement::TooLong) => Ok(self.drop_one("too-long")),
-            Ok(Placement::NoMemory) => {
-                self.waiting = Some((len_bytes, *meta));
-                Ok(Step::Ends)
-            }
-            Err(error) => Err(fault(end, error)),
-        }
+        let placed = self.placer.place(cache, to, chunks, len_bytes, meta);
+        let step = Step::placed(placed, end.health.device(), &mut self.drops)?;
+        self.waiting = (step == Step::Waits).then_some((len_bytes, *meta));
+        Ok(step)
     }
-
-    #[cold]
-    fn drop_one(&mut self, reason: &'static str) -> Step {
-        self.drops.add(reason);
-        Step::Dropped
-    }
-}
-
-#[cold]
-fn fault(end: &End, error: PoolError) -> DeviceError {
-    pool_fault(end.health.device(), error)
 }

@@ -3,7 +3,7 @@
 use super::PACKET_BYTES_MAX;
 use super::end::End;
 use crate::iface::{LookTimer, StuckTimer, TxBook};
-use crate::link::{EAGAIN, EINTR, ENOBUFS, ENOMEM, ETHERNET_BYTES, GONE, State};
+use crate::link::{EAGAIN, EINTR, ENOBUFS, ENOMEM, GONE, State};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::io::{self, IoSlice};
 use wharf_core::device::Transmitted;
@@ -88,11 +88,7 @@ impl Sending {
     fn send(&mut self, end: &mut End, region: Option<&Region>, frame: &Frame) -> Result<(), TxReject> {
         let Some(region) = region else { return Err(TxReject::Failed("not-attached")) };
         let first = region.bytes(frame).map_err(|_| TxReject::Failed("foreign-pool"))?;
-        let len_bytes = frame.len_bytes();
-        let is_usual = !frame.has_meta()
-            && (ETHERNET_BYTES + 1..=end.health.longest_bytes()).contains(&len_bytes)
-            && end.health.state() == State::Up;
-        if is_usual {
+        if end.health.is_usual(frame) {
             let header = [0; VNET_HEADER_BYTES];
             return self.write(end, &[IoSlice::new(&header), IoSlice::new(first)]);
         }

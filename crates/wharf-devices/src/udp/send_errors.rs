@@ -4,7 +4,7 @@
 //! hand was not looked at (udp(7)). So everything is tried twice: only an error that repeats is about the
 //! datagram at hand.
 
-use crate::iface::StuckTimer;
+use crate::iface::{StuckTimer, io_fault, take_error};
 use crate::link::{
     EAGAIN, ECONNREFUSED, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS, ENOMEM, EOPNOTSUPP, EPERM,
 };
@@ -106,7 +106,7 @@ impl SendErrors {
                 many => format!(" ({many} times so far)"),
             };
             let what = format!("no program listens there{times}; it goes on");
-            self.error = Some(DeviceError::Io { device: self.device.clone(), what, source });
+            self.error = Some(io_fault(&self.device, &what)(source));
         }
     }
 
@@ -127,19 +127,14 @@ impl SendErrors {
     fn tell(&mut self, errno: i32, what: &str, source: io::Error) {
         if !self.told.contains(&errno) {
             self.told.push(errno);
-            self.error = Some(DeviceError::Io { device: self.device.clone(), what: what.into(), source });
+            self.error = Some(io_fault(&self.device, what)(source));
         }
     }
 
     /// Returns the error to be reported, once.
     #[inline]
     pub(super) fn take_error(&mut self) -> Result<(), DeviceError> {
-        if self.error.is_none() { Ok(()) } else { self.error.take().map_or(Ok(()), Err) }
-    }
-
-    /// Returns the number of datagrams that ICMP reported as port unreachable; a lower bound.
-    pub(super) fn refusals(&self) -> u64 {
-        self.refusals
+        take_error(&mut self.error)
     }
 }
 
@@ -187,7 +182,7 @@ mod tests {
             assert_eq!(errors.action(error(ECONNREFUSED), false), Action::Again);
             errors.over();
         }
-        assert_eq!(errors.refusals(), 1000);
+        assert_eq!(errors.refusals, 1000);
         assert!(errors.take_error().unwrap_err().to_string().contains("512 times"));
         let last = (0..65).map(|_| errors.action(error(ECONNREFUSED), true)).last();
         assert_eq!(last, Some(Action::Fail("connection-refused")));

@@ -1,6 +1,7 @@
 //! `udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m]`.
 
 use super::{Udp, UdpOptions};
+use crate::iface::io_fault;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
 use std::net::{SocketAddr, ToSocketAddrs};
 use wharf_core::device::DeviceError;
@@ -75,7 +76,7 @@ fn resolve(spec: &DeviceSpec) -> Result<Vec<SocketAddr>, DeviceError> {
         found => {
             let source = found.err().unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
             let what = format!("no address of {} is known", host.escape_debug());
-            Err(DeviceError::Io { device: spec.name(), what, source })
+            Err(io_fault(&spec.name(), &what)(source))
         }
     }
 }

@@ -18,7 +18,7 @@ fn create_error(path: &Path) -> String {
 }
 
 #[test]
-fn written_to_a_file_and_read_back_twice() {
+fn written_to_a_file_and_read_back() {
     let scratch = Scratch::new();
     let path = scratch.file("x.pcap");
     let mut writer = PcapWriter::create(&path, PcapOptions::default()).unwrap();
@@ -30,15 +30,12 @@ fn written_to_a_file_and_read_back_twice() {
     let mut reader = PcapReader::open(&path).unwrap();
     assert_eq!(reader.name(), path.to_str().unwrap());
     let mut buf = Vec::new();
-    for _ in 0..2 {
-        for ts_ns in 0..300 {
-            let record = Record { ts_ns, wire_len: 1000 };
-            assert_eq!(reader.next(&mut buf).unwrap(), Some(record));
-            assert_eq!(buf, data);
-        }
-        assert_eq!(reader.next(&mut buf).unwrap(), None);
-        reader.rewind().unwrap();
+    for ts_ns in 0..300 {
+        let record = Record { ts_ns, wire_len: 1000 };
+        assert_eq!(reader.next(&mut buf).unwrap(), Some(record));
+        assert_eq!(buf, data);
     }
+    assert_eq!(reader.next(&mut buf).unwrap(), None);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wharf_devices::pcap::format::{
-    ByteOrder, INTERFACES_MAX, LINK_TYPE_ETHERNET, PcapError, PcapOptions, PcapReader, PcapWriter, Record,
-    Resolution, SNAP_LEN_MAX, parse_bytes,
+    ByteOrder, INTERFACES_MAX, PcapError, PcapOptions, PcapReader, PcapWriter, Record, Resolution,
+    SNAP_LEN_MAX, parse_bytes,
 };
 
 /// A little-endian microsecond file, put together field by field and not by the

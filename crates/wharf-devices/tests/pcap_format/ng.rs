@@ -193,17 +193,14 @@ fn an_interface_that_is_not_ethernet_matters_only_with_its_packets() {
 }
 
 #[test]
-fn a_file_is_read_again_from_its_start() {
+fn byte_order_is_that_of_the_present_section() {
     let file = Ng::new(ByteOrder::Big).clock(9, 0).enhanced(0, 1, 1, b"a");
     let file = file.section(ByteOrder::Little).clock(9, 0).enhanced(0, 2, 1, b"b");
     let mut reader = PcapReader::new(Cursor::new(&file.bytes), "x.pcapng").unwrap();
     let mut buf = Vec::new();
-    for _ in 0..2 {
-        assert_eq!(reader.byte_order(), ByteOrder::Big);
-        for ts_ns in [1, 2] {
-            assert_eq!(reader.next(&mut buf).unwrap(), Some(Record { ts_ns, wire_len: 1 }));
-        }
-        assert_eq!(reader.next(&mut buf).unwrap(), None);
-        reader.rewind().unwrap();
+    for (byte_order, ts_ns) in [(ByteOrder::Big, 1), (ByteOrder::Little, 2)] {
+        assert_eq!(reader.next(&mut buf).unwrap(), Some(Record { ts_ns, wire_len: 1 }));
+        assert_eq!(reader.byte_order(), byte_order);
     }
+    assert_eq!(reader.next(&mut buf).unwrap(), None);
 }

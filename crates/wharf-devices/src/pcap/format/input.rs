@@ -1,6 +1,6 @@
 //! The source of a capture's bytes, with its position and its name in errors.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 
 use super::error::displayed;
 use super::{Fault, PcapError};
@@ -80,13 +80,5 @@ impl<R: Read> Input<R> {
 
     fn failed(&self, cause: io::Error) -> PcapError {
         PcapError::Read { file: self.name.clone(), offset_bytes: self.offset_bytes, cause }
-    }
-}
-
-impl<R: Read + Seek> Input<R> {
-    /// Goes back to the start.
-    pub(super) fn rewind(&mut self) -> Result<(), PcapError> {
-        (self.record_offset_bytes, self.offset_bytes) = (0, 0);
-        self.source.seek(SeekFrom::Start(0)).map(drop).map_err(|cause| self.failed(cause))
     }
 }

@@ -1,15 +1,15 @@
-//! Reading a capture, one packet at a time, from its start to its end and again.
+//! Reading a capture, one packet at a time, from its start to its end.
 
 use std::fs::{self, File};
-use std::io::{BufReader, Cursor, Read, Seek};
+use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
 use super::error::{displayed, kind_name};
 use super::input::Input;
 use super::ng::{self, Section};
 use super::{
-    ByteOrder, FILE_HEADER_LEN, Fault, FileHeader, LINK_TYPE_ETHERNET, PcapError, RECORD_HEADER_LEN, Record,
-    RecordHeader, Resolution, SNAP_LEN_MAX,
+    ByteOrder, FILE_HEADER_LEN, Fault, FileHeader, PcapError, RECORD_HEADER_LEN, Record, RecordHeader,
+    Resolution, SNAP_LEN_MAX,
 };
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -18,7 +18,7 @@ const MAGIC_LEN: usize = 4;
 /// Reads a capture, pcap or pcapng, as a stream.
 ///
 /// After an error the stream is out of step with the records, so [`Self::next`]
-/// then gives the end, until [`Self::rewind`].
+/// then gives the end.
 #[derive(Debug)]
 pub struct PcapReader<R = BufReader<File>> {
     input: Input<R>,
@@ -101,12 +101,6 @@ impl<R: Read> PcapReader<R> {
         self.input.record_offset_bytes
     }
 
-    /// The link type; always [`LINK_TYPE_ETHERNET`], other packets are refused.
-    #[must_use]
-    pub const fn link_type(&self) -> u32 {
-        LINK_TYPE_ETHERNET
-    }
-
     /// The longest record the file may hold, in bytes: the bound that a pcap file states, or
     /// [`SNAP_LEN_MAX`] if it states 0 or more than that. In a pcapng file each
     /// interface states its own, so there too it is [`SNAP_LEN_MAX`].
@@ -135,21 +129,6 @@ impl<R: Read> PcapReader<R> {
             Format::Classic(header) => header.byte_order,
             Format::Ng(section) => section.byte_order,
         }
-    }
-}
-
-impl<R: Read + Seek> PcapReader<R> {
-    /// Goes back to the first packet.
-    ///
-    /// # Errors
-    ///
-    /// If seeking fails, or the header cannot be read again.
-    pub fn rewind(&mut self) -> Result<(), PcapError> {
-        self.ended = true; // if it fails, the place is unknown
-        self.input.rewind()?;
-        self.format = Format::read(&mut self.input)?;
-        self.ended = false;
-        Ok(())
     }
 }
 
