@@ -39,7 +39,7 @@ use std::thread::JoinHandle;
 use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
-use wharf_core::pool::Cache;
+use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
 
 /// Time between two attempts to reconnect.
@@ -208,10 +208,8 @@ impl RxDevice for VhostUser {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.link.take_fault()?;
         let received = self.receiving.receive(&self.link, cache, to, budget);
-        received.map_err(|source| match source {
-            wharf_core::pool::PoolError::Memory(source) => {
-                DeviceError::Memory { device: self.name(), source }
-            }
+        received.map_err(|error| match error {
+            PoolError::Memory(source) => DeviceError::Memory { device: self.name(), source },
             error => DeviceError::Unsupported { device: self.name(), what: error.to_string() },
         })
     }

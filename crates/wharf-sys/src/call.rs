@@ -1,7 +1,7 @@
 //! Results of libc calls: errors, descriptors, mappings.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
@@ -32,6 +32,13 @@ pub(crate) fn bind<T: Copy>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> {
     let (address, len) = ((&raw const *address).cast(), size_of::<T>() as libc::socklen_t);
     // SAFETY: so many bytes, which the kernel reads.
     check(unsafe { libc::bind(fd.as_raw_fd(), address, len) }).map(drop)
+}
+
+/// True if one of `events` (poll(2)) has come to `fd`, an error included. Does not wait.
+pub(crate) fn has(fd: RawFd, events: libc::c_short) -> bool {
+    let mut fds = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: one entry, which lives as long as the call.
+    unsafe { libc::poll(&raw mut fds, 1, 0) > 0 }
 }
 
 /// Makes the kernel look at the transmit ring of socket `fd`: `sendto(2)` without data or waiting.

@@ -1,6 +1,6 @@
 //! An event counter behind a file descriptor: poll loops wait for it, and other threads signal it.
 
-use crate::call::{check, descriptor};
+use crate::call::{check, descriptor, has};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -104,12 +104,6 @@ fn add_one(fd: RawFd) {
 
 fn is_unsupported() -> bool {
     io::Error::last_os_error().raw_os_error() == Some(libc::EOPNOTSUPP)
-}
-
-fn has(fd: RawFd, events: libc::c_short) -> bool {
-    let mut fds = libc::pollfd { fd, events, revents: 0 };
-    // SAFETY: one entry, which lives as long as the call. The call does not wait.
-    unsafe { libc::poll(&raw mut fds, 1, 0) > 0 }
 }
 
 impl AsFd for EventFd {

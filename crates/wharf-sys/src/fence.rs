@@ -111,16 +111,9 @@ impl Fence {
 }
 
 fn membarrier(command: libc::c_int) -> bool {
+    let (command, none) = (libc::c_long::from(command), 0 as libc::c_long);
     // SAFETY: membarrier takes numbers only. Miri does not know it.
-    !cfg!(miri)
-        && unsafe {
-            libc::syscall(
-                libc::SYS_membarrier,
-                libc::c_long::from(command),
-                0 as libc::c_long,
-                0 as libc::c_long,
-            ) == 0
-        }
+    !cfg!(miri) && unsafe { libc::syscall(libc::SYS_membarrier, command, none, none) == 0 }
 }
 
 /// Runs a thread on each processor of its cpuset in turn, and returns true if it ran on all of them. The scheduler executes

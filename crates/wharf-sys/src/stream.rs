@@ -1,6 +1,6 @@
 //! Bytes of a stream socket, before they are read.
 
-use crate::call::check;
+use crate::call::{check, has};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -82,7 +82,5 @@ pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
 
 /// True if the other end will send nothing more: all that is left is what came before.
 pub fn has_ended(socket: BorrowedFd<'_>) -> bool {
-    let mut fds = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one entry, which lives as long as the call. The call does not wait.
-    unsafe { libc::poll(&raw mut fds, 1, 0) > 0 }
+    has(socket.as_raw_fd(), libc::POLLRDHUP)
 }

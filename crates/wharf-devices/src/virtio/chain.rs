@@ -24,7 +24,7 @@ impl Token {
 /// grows to the longest chain. As long as a cache line.
 #[derive(Debug, Default)]
 pub struct Chain {
-    token: Token,
+    pub(super) token: Token,
     shape: Shape,
     /// The only part, if the shape says so; the other fields then mean nothing.
     only: Part,
@@ -68,11 +68,6 @@ impl Chain {
     pub(super) fn set_only(&mut self, token: Token, part: Part, is_writable: bool) {
         let shape = if is_writable { Shape::Writable } else { Shape::Readable };
         (self.token, self.shape, self.only) = (token, shape, part);
-    }
-
-    #[inline(always)]
-    pub(super) fn name(&mut self, token: Token) {
-        self.token = token;
     }
 
     /// Adds a descriptor.

@@ -7,9 +7,9 @@ mod driver;
 pub use device::SplitDevice;
 pub use driver::SplitDriver;
 
+use super::RingError;
 use super::descriptor::{Descriptor, rest};
-use super::{Place, RingError};
-use wharf_sys::shared::{Pair, Record, Short, Table, View};
+use wharf_sys::shared::{Pair, Record, Short, Table, View, Words};
 
 /// Offsets of flags, index and entries in the available ring (section 2.7.6) and the used ring (section
 /// 2.7.8).
@@ -36,18 +36,11 @@ impl Descriptor {
     }
 }
 
-/// Returns the entries of the available ring: the first descriptor of each buffer.
-fn available_entries(place: &Place) -> Result<Table<Short>, RingError> {
-    let fault = RingError::Place { area: "driver area", align_bytes: AVAILABLE_BYTES };
-    let entries = place.driver.part(RING_AT, usize::from(place.size) * AVAILABLE_BYTES);
-    entries.and_then(Table::new).ok_or(fault)
-}
-
-/// Returns the entries of the used ring: the first descriptor of each buffer, and the bytes written.
-fn used_entries(place: &Place) -> Result<Table<Pair>, RingError> {
-    let fault = RingError::Place { area: "device area", align_bytes: align_of::<Pair>() };
-    let entries = place.device.part(RING_AT, usize::from(place.size) * USED_BYTES);
-    entries.and_then(Table::new).ok_or(fault)
+/// Returns the entries of the available ring, each the first descriptor of a buffer, or of the used ring, which adds the
+/// bytes written.
+fn entries<W: Words>(view: &View, size: u16, area: &'static str) -> Result<Table<W>, RingError> {
+    let entries = view.part(RING_AT, usize::from(size) * size_of::<W>());
+    entries.and_then(Table::new).ok_or(RingError::Place { area, align_bytes: align_of::<W>() })
 }
 
 /// Returns the offset behind the available ring's entries: the index at which the driver wants a

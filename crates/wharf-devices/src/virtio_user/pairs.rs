@@ -134,18 +134,18 @@ impl<R: DriverRing> Pairs<R> {
     /// if something has come already, and whether that is a completion.
     pub(super) fn arm(&mut self, asks: bool) -> (bool, bool) {
         let mut has_left = false;
-        if asks {
-            self.pairs.iter_mut().for_each(|pair| has_left |= !pair.sending.arm());
+        for pair in self.pairs.iter_mut().filter(|_| asks) {
+            has_left |= !pair.sending.queue.ring.enable_notification_delayed();
         }
         let mut is_quiet = !has_left;
-        self.pairs.iter_mut().for_each(|pair| is_quiet &= pair.receiving.arm());
+        self.pairs.iter_mut().for_each(|pair| is_quiet &= pair.receiving.queue.ring.enable_notification());
         (is_quiet, has_left)
     }
 
     pub(super) fn disarm(&mut self) {
         for pair in &mut self.pairs {
-            pair.receiving.disarm();
-            pair.sending.disarm();
+            pair.receiving.queue.ring.disable_notification();
+            pair.sending.queue.ring.disable_notification();
         }
     }
 
@@ -161,13 +161,13 @@ impl<R: DriverRing> Pairs<R> {
 
     pub(super) fn drops(&self) -> Drops {
         let mut drops = Drops::default();
-        self.pairs.iter().for_each(|pair| drops.add(pair.receiving.drops()));
+        self.pairs.iter().for_each(|pair| drops.add(pair.receiving.drops));
         drops
     }
 
     /// Returns the number of kicks sent.
     pub(super) fn kicks(&self) -> u64 {
-        self.pairs.iter().map(|pair| pair.receiving.kicks() + pair.sending.kicks()).sum()
+        self.pairs.iter().map(|pair| pair.receiving.queue.kicks + pair.sending.queue.kicks).sum()
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {

@@ -24,7 +24,7 @@ pub(super) struct Drops {
 
 #[derive(Debug)]
 pub(super) struct Receiving<R> {
-    queue: Queue<R>,
+    pub(super) queue: Queue<R>,
     buffers: Buffers,
     merges: bool,
     table: Box<[Option<Frame>]>,
@@ -36,7 +36,7 @@ pub(super) struct Receiving<R> {
     /// Frames that were dropped, until the next refill.
     aside: Vec<Frame>,
     passing: Batch,
-    drops: Drops,
+    pub(super) drops: Drops,
 }
 
 impl Drops {
@@ -68,10 +68,6 @@ impl<R: DriverRing> Receiving<R> {
     pub(super) fn held(&self) -> usize {
         let head = self.head.as_ref().is_some_and(|head| head.0.is_some());
         usize::from(self.queue.ring.outstanding()) + self.aside.len() + self.passing.len() + usize::from(head)
-    }
-
-    pub(super) fn drops(&self) -> Drops {
-        self.drops
     }
 
     /// Takes up to `budget` frames, for which `to` has room, and gives the back end new memory.
@@ -220,20 +216,6 @@ impl<R: DriverRing> Receiving<R> {
     /// Takes memory posted in an earlier queue: the next refill posts it again.
     pub(super) fn adopt(&mut self, frames: impl Iterator<Item = Frame>) {
         self.aside.extend(frames);
-    }
-
-    /// Asks for a notification of the next frame. Returns false if one has come already.
-    pub(super) fn arm(&mut self) -> bool {
-        self.queue.ring.enable_notification()
-    }
-
-    pub(super) fn disarm(&mut self) {
-        self.queue.ring.disable_notification();
-    }
-
-    /// Returns the number of kicks sent.
-    pub(super) fn kicks(&self) -> u64 {
-        self.queue.kicks
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {

@@ -19,7 +19,7 @@ const STOP_BELOW: u16 = 2 + 17;
 
 #[derive(Debug)]
 pub(super) struct Sending<R> {
-    queue: Queue<R>,
+    pub(super) queue: Queue<R>,
     buffers: Buffers,
     /// Work that may be left to the back end.
     features: u64,
@@ -221,20 +221,6 @@ impl<R: DriverRing> Sending<R> {
             let used = self.queue.ring.next_used().ok()??;
             self.table.get_mut(usize::from(used.id))?.take()
         })
-    }
-
-    /// Asks for a notification when most of the frames inside have left. Returns false if they have already.
-    pub(super) fn arm(&mut self) -> bool {
-        self.queue.ring.enable_notification_delayed()
-    }
-
-    pub(super) fn disarm(&mut self) {
-        self.queue.ring.disable_notification();
-    }
-
-    /// Returns the number of kicks sent.
-    pub(super) fn kicks(&self) -> u64 {
-        self.queue.kicks
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {

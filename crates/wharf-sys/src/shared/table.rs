@@ -28,20 +28,14 @@ const _: () = assert!(size_of::<Short>() == 2 && align_of::<Short>() == 2);
 /// Types that a table may consist of: atomic words without padding. Any bits are a valid value.
 pub trait Words: sealed::Sealed {}
 
+impl<W: sealed::Sealed> Words for W {}
+
 mod sealed {
     pub trait Sealed {}
+    impl Sealed for super::Record {}
+    impl Sealed for super::Pair {}
+    impl Sealed for super::Short {}
 }
-
-macro_rules! words {
-    ($($words:ty),*) => {
-        $(
-            impl sealed::Sealed for $words {}
-            impl Words for $words {}
-        )*
-    };
-}
-
-words!(Record, Pair, Short);
 
 /// All of a [`View`] as records.
 #[derive(Debug)]

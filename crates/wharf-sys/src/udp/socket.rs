@@ -2,7 +2,7 @@
 
 use crate::option::{get, set, set_buffer};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// `SO_MEMINFO` (include/uapi/asm-generic/socket.h) and an index of what it returns
@@ -23,7 +23,10 @@ impl UdpSocket {
     /// # Errors
     /// `EADDRINUSE`; `EADDRNOTAVAIL` for another machine's address; `EACCES` for a port below 1024.
     pub fn bind(local: SocketAddr) -> io::Result<Self> {
-        let socket = std::net::UdpSocket::bind(local)?;
+        Self::of(std::net::UdpSocket::bind(local)?)
+    }
+
+    fn of(socket: std::net::UdpSocket) -> io::Result<Self> {
         let local = socket.local_addr()?;
         Ok(Self { socket, local })
     }
@@ -33,15 +36,11 @@ impl UdpSocket {
     /// # Errors
     /// `ENETUNREACH` without a route, `EACCES` for a broadcast address.
     pub fn connect(peer: SocketAddr) -> io::Result<Self> {
-        let any = if peer.is_ipv4() {
-            SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
-        } else {
-            SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))
-        };
-        let socket = std::net::UdpSocket::bind(any)?;
+        let any: IpAddr =
+            if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = std::net::UdpSocket::bind((any, 0))?;
         socket.connect(peer)?;
-        let local = socket.local_addr()?;
-        Ok(Self { socket, local })
+        Self::of(socket)
     }
 
     /// Returns the socket's descriptor.

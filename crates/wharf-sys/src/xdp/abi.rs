@@ -28,27 +28,18 @@ pub struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 16 && align_of::<Descriptor>() == 8);
 
-/// `struct xdp_statistics`: error counters since the socket was bound.
-#[repr(C)]
+/// Error counters since the socket was bound, of those in `struct xdp_statistics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Frames dropped since the fill ring had no buffer, or one that is too short.
     pub received_dropped: u64,
-    /// Invalid addresses in the fill ring.
-    pub received_invalid: u64,
-    /// Descriptors in the transmit ring that the kernel cannot use.
-    pub transmit_invalid: u64,
     /// Frames dropped since the receive ring was full.
     pub receive_ring_full: u64,
-    /// Number of times that the fill ring was empty.
-    pub fill_ring_empty: u64,
-    /// Number of times that the transmit ring was empty.
-    pub transmit_ring_empty: u64,
 }
 
-const _: () = assert!(size_of::<Statistics>() == 48);
+const _: () = assert!(size_of::<libc::xdp_statistics>() == 48);
 
 // SAFETY: numbers, in both.
 unsafe impl Plain for libc::xdp_mmap_offsets {}
 // SAFETY: as above.
-unsafe impl Plain for Statistics {}
+unsafe impl Plain for libc::xdp_statistics {}

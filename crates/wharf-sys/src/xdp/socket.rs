@@ -178,8 +178,9 @@ impl XdpSocket {
     /// # Errors
     /// Those of `getsockopt(2)`.
     pub fn statistics(&self) -> io::Result<Statistics> {
-        let mut statistics = Statistics::default();
-        get(self.fd(), SOL_XDP, libc::XDP_STATISTICS, &mut statistics)?;
-        Ok(statistics)
+        // SAFETY: plain numbers, for which zero is valid.
+        let mut all: libc::xdp_statistics = unsafe { std::mem::zeroed() };
+        get(self.fd(), SOL_XDP, libc::XDP_STATISTICS, &mut all)?;
+        Ok(Statistics { received_dropped: all.rx_dropped, receive_ring_full: all.rx_ring_full })
     }
 }

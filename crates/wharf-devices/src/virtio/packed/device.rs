@@ -153,7 +153,7 @@ impl PackedDevice {
         };
         let (last, count) = walk(first, self.place.size, memory, chain, next, table)?;
         // The last descriptor has the buffer's id (section 2.8.6).
-        chain.name(Token { id: last.next_or_id, descriptors: count });
+        chain.token = Token { id: last.next_or_id, descriptors: count };
         Ok(())
     }
 }

@@ -5,8 +5,7 @@ use super::super::memory::Hand;
 use super::super::notify::needs_event;
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
 use super::{
-    FLAGS_AT, INDEX_AT, VRING_AVAIL_F_NO_INTERRUPT, available_entries, available_event_at, load, store,
-    used_entries, used_event_at,
+    FLAGS_AT, INDEX_AT, VRING_AVAIL_F_NO_INTERRUPT, available_event_at, entries, load, store, used_event_at,
 };
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::{Pair, Record, Short, Table};
@@ -45,7 +44,8 @@ impl SplitDevice {
         let place = place.of_layout(Layout::Split)?;
         let next = u16::try_from(base).map_err(|_| RingError::Base { base, size: place.size })?;
         let (mask, used) = (place.size - 1, load(&place.device, INDEX_AT));
-        let (available, entries) = (available_entries(&place)?, used_entries(&place)?);
+        let available = entries(&place.driver, place.size, "driver area")?;
+        let entries = entries(&place.device, place.size, "device area")?;
         Ok(Self {
             place,
             available,

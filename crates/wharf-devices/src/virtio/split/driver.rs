@@ -5,8 +5,7 @@ use super::super::ids::Ids;
 use super::super::notify::{delayed, needs_event};
 use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
 use super::{
-    FLAGS_AT, INDEX_AT, VRING_AVAIL_F_NO_INTERRUPT, available_entries, available_event_at, load, store,
-    used_entries, used_event_at,
+    FLAGS_AT, INDEX_AT, VRING_AVAIL_F_NO_INTERRUPT, available_event_at, entries, load, store, used_event_at,
 };
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::{Pair, Record, Short, Table};
@@ -67,8 +66,8 @@ impl SplitDriver {
         store(&place.driver, INDEX_AT, index);
         store(&place.device, INDEX_AT, index);
         Ok(Self {
-            available: available_entries(&place)?,
-            entries: used_entries(&place)?,
+            available: entries(&place.driver, size, "driver area")?,
+            entries: entries(&place.device, size, "device area")?,
             mask: size - 1,
             free: Ids::new(size),
             held: vec![Held::default(); size.into()].into(),
