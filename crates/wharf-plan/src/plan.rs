@@ -60,8 +60,6 @@ pub struct Plan {
     pub link: Link,
     /// Sending, receiving and both at once.
     pub outcomes: [Outcome; 3],
-    /// Features that are on.
-    pub features_on: Vec<String>,
     /// The effect of each feature.
     pub features: Vec<FeatureOutcome>,
     /// All features that go together.
@@ -78,14 +76,13 @@ pub struct Plan {
 /// [`FileError`] for a feature or number of the question's that the description does not have.
 pub fn plan(description: &Description, question: &Question) -> Result<Plan, FileError> {
     let nic = nic_of(description, question, &question.choice)?;
-    let on: Vec<String> = description.switched_on(&question.choice).into_iter().map(str::to_string).collect();
     let features = feature_outcomes(description, question);
     let all = all_together(description, question, &features);
     let together_on: Vec<String> = description.switched_on(&all).into_iter().map(str::to_string).collect();
     let outcomes = outcomes(description, question, &question.choice)?;
     let together = self::outcomes(description, question, &all)?;
     let answer = Answer::new(&nic, question, &outcomes, &together, &features);
-    Ok(Plan { link: nic.link, nic, outcomes, features_on: on, features, together, together_on, answer })
+    Ok(Plan { link: nic.link, nic, outcomes, features, together, together_on, answer })
 }
 
 /// Returns the rates for each size of a sweep, as asked for and with all features.

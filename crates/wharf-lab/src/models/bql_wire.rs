@@ -297,7 +297,7 @@ impl Path {
         if inside > 0 {
             return Err(RunError::Conservation { queue: 0, accepted, left: accepted - inside as u64 });
         }
-        self.waiting.witness.check()?;
+        self.waiting.witness.check(0)?;
         self.run.close(&mut self.waiting);
         drop((self.run, self.waiting));
         harness::check_ledger(pool)?;

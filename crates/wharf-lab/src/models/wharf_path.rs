@@ -275,7 +275,7 @@ impl<'q> Path<'q> {
         if accepted != left || accepted != witness.packets() {
             return Err(RunError::Conservation { queue: 0, accepted, left });
         }
-        witness.check()?;
+        witness.check(0)?;
         let doorbells = counters.doorbells.get();
         let outcome = Outcome {
             packets: witness.measured().0,

@@ -17,13 +17,12 @@ pub struct CacheLine {
     costs: LineCosts,
     owner: Option<usize>,
     free_ns: u64,
-    transfers: u64,
 }
 
 impl CacheLine {
     /// Creates a line that no cache holds.
     pub fn new(costs: LineCosts) -> Self {
-        Self { costs, owner: None, free_ns: 0, transfers: 0 }
+        Self { costs, owner: None, free_ns: 0 }
     }
 
     /// Lets processor `cpu` write the line from `now_ns` on. Returns the time at which it is done. Transfers
@@ -31,18 +30,8 @@ impl CacheLine {
     #[inline]
     pub fn write(&mut self, cpu: usize, now_ns: u64) -> u64 {
         let begin_ns = now_ns.max(self.free_ns);
-        let cost_ns = if self.owner == Some(cpu) {
-            self.costs.hit_ns
-        } else {
-            self.transfers += 1;
-            self.costs.transfer_ns
-        };
+        let cost_ns = if self.owner == Some(cpu) { self.costs.hit_ns } else { self.costs.transfer_ns };
         (self.owner, self.free_ns) = (Some(cpu), begin_ns + cost_ns);
         self.free_ns
-    }
-
-    /// Returns the number of transfers between processors.
-    pub fn transfers(&self) -> u64 {
-        self.transfers
     }
 }

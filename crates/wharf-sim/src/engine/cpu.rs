@@ -160,11 +160,6 @@ impl Cpu {
         self.spent_ns[mode as usize]
     }
 
-    /// Returns the time spent in any mode.
-    pub fn busy_ns(&self) -> u64 {
-        self.spent_ns.iter().sum()
-    }
-
     /// Returns the time spent taking locks, a part of the others.
     pub fn locking_ns(&self) -> u64 {
         self.locking_ns

@@ -29,19 +29,6 @@ pub struct LockCosts {
     pub per_spinner_ns: u64,
 }
 
-/// The counts of a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LockCounters {
-    /// Times that it was taken.
-    pub taken: u64,
-    /// Times that a processor had to spin for it.
-    pub contended: u64,
-    /// Time spent taking it, spinning included.
-    pub taking_ns: u64,
-    /// Time spent spinning.
-    pub spinning_ns: u64,
-}
-
 /// A spin lock of modelled processors.
 #[derive(Debug)]
 pub struct SpinLock {
@@ -52,14 +39,12 @@ pub struct SpinLock {
     last: Option<usize>,
     /// Processors that spin, and the start of their spinning.
     spinning: VecDeque<(usize, u64)>,
-    counters: LockCounters,
 }
 
 impl SpinLock {
     /// Creates a free lock.
     pub fn new(kind: LockKind, costs: LockCosts) -> Self {
-        let counters = LockCounters::default();
-        Self { kind, costs, held: false, last: None, spinning: VecDeque::new(), counters }
+        Self { kind, costs, held: false, last: None, spinning: VecDeque::new() }
     }
 
     /// Takes the lock for processor `cpu`. Returns the time that it takes, in nanoseconds, or `None` if it
@@ -67,13 +52,12 @@ impl SpinLock {
     #[inline]
     pub fn acquire(&mut self, cpu: usize, now_ns: u64) -> Option<u64> {
         if self.held {
-            self.counters.contended += 1;
             self.spinning.push_back((cpu, now_ns));
             return None;
         }
         let transfer_ns = if self.last == Some(cpu) { 0 } else { self.costs.transfer_ns };
         let taking_ns = self.costs.pair_ns + transfer_ns;
-        self.take(cpu, taking_ns);
+        (self.held, self.last) = (true, Some(cpu));
         Some(taking_ns)
     }
 
@@ -93,20 +77,8 @@ impl SpinLock {
         let others = self.spinning.len() as u64;
         let over_ns = self.costs.pair_ns + self.costs.transfer_ns + others * self.costs.per_spinner_ns;
         let at_ns = now_ns + over_ns;
-        self.counters.spinning_ns += now_ns - since_ns;
-        self.take(cpu, at_ns - since_ns);
-        Some(HandedOver { cpu, since_ns, at_ns })
-    }
-
-    fn take(&mut self, cpu: usize, taking_ns: u64) {
-        self.counters.taken += 1;
-        self.counters.taking_ns += taking_ns;
         (self.held, self.last) = (true, Some(cpu));
-    }
-
-    /// Returns the counts.
-    pub fn counters(&self) -> LockCounters {
-        self.counters
+        Some(HandedOver { cpu, since_ns, at_ns })
     }
 
     /// Returns the processors that spin for it now, and the start of their spinning.

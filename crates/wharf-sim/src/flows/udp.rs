@@ -35,11 +35,6 @@ impl UdpSource {
         wakes
     }
 
-    /// True unless the sender sleeps.
-    pub fn has_room(&self) -> bool {
-        !self.sleeping
-    }
-
     /// Returns the number of packets inside.
     pub fn inside(&self) -> u64 {
         self.inside_bytes / self.packet_bytes.max(1)

@@ -3,7 +3,7 @@
 use wharf_sim::engine::Random;
 use wharf_sim::engine::cache_line::{CacheLine, LineCosts};
 use wharf_sim::engine::cpu::{Cpu, Mode, Spent, Tick};
-use wharf_sim::engine::lock::{HandedOver, LockCosts, LockCounters, LockKind, SpinLock};
+use wharf_sim::engine::lock::{HandedOver, LockCosts, LockKind, SpinLock};
 
 const COSTS: LockCosts = LockCosts { pair_ns: 16, transfer_ns: 60, per_spinner_ns: 10 };
 
@@ -18,9 +18,6 @@ fn tickets_are_served_in_order_and_the_price_grows_with_the_spinners() {
     assert_eq!(lock.release(500, &mut random), handed(3, 30, 500 + 76));
     assert_eq!(lock.release(600, &mut random), None);
     assert_eq!(lock.acquire(3, 700), Some(16), "still in its cache");
-    let wanted =
-        LockCounters { taken: 5, contended: 3, taking_ns: 76 + 186 + 366 + 546 + 16, spinning_ns: 840 };
-    assert_eq!(lock.counters(), wanted);
 }
 
 #[test]
@@ -46,7 +43,7 @@ fn ticks_lengthen_work_and_skip_idle_processors() {
     cpu.lock(10_800, 16, Mode::System);
     cpu.spun(10_816, 10_900, Mode::System);
     let spent = [Mode::User, Mode::System, Mode::Soft].map(|mode| cpu.spent_ns(mode));
-    assert_eq!((spent, cpu.locking_ns(), cpu.busy_ns()), ([2000, 600, 230], 100, 2830));
+    assert_eq!((spent, cpu.locking_ns()), ([2000, 600, 230], 100));
 }
 
 #[test]
@@ -79,5 +76,4 @@ fn transfers_queue_up() {
     let mut line = CacheLine::new(LineCosts { hit_ns: 2, transfer_ns: 50 });
     assert_eq!([line.write(0, 0), line.write(0, 60), line.write(1, 60)], [50, 62, 112]);
     assert_eq!([line.write(2, 61), line.write(1, 70), line.write(1, 300)], [162, 212, 302]);
-    assert_eq!(line.transfers(), 4);
 }

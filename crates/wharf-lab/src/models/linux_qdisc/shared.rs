@@ -234,7 +234,7 @@ impl Machine {
             let left = self.entered - inside as u64;
             return Err(RunError::Conservation { queue: 0, accepted: self.entered, left });
         }
-        self.witness.check()?;
+        self.witness.check(0)?;
         harness::check_ledger(pool)
     }
 }

@@ -97,7 +97,7 @@ impl<C: PageCache> Machine<C> {
     /// Checks, once all is read, that every packet came out once and in order, and that no page was out
     /// twice.
     pub(super) fn check(&self) -> Result<(), RunError> {
-        self.witness.check()?;
+        self.witness.check(0)?;
         if let Some(index) = self.doubled {
             return Err(RunError::Ledger(format!("frame {index} was handed out twice")));
         }
