@@ -267,6 +267,22 @@ fn a_sparse_flow_of_the_first_band_goes_beside_the_others_and_ends_with_them() {
 }
 
 #[test]
+fn the_sparse_flow_has_a_port_of_its_own() {
+    let folder = Folder::new();
+    let path = text(&folder.path("out.pcap"));
+    send(&format!("--size 60 --rate 1kpps --count 100 --flows 8 --priority-rate 500pps --to pcap:{path}"));
+    let capture = std::fs::read(path).unwrap();
+    // Records of 16 bytes of header and 60 of frame.
+    let of_band = |tos: u8| -> std::collections::BTreeSet<&[u8]> {
+        let frames = capture[24..].chunks(76).map(|record| &record[16..]);
+        frames.filter(|frame| frame[15] == tos).map(|frame| &frame[34..36]).collect()
+    };
+    let (bulk, sparse) = (of_band(0), of_band(0x10));
+    assert_eq!((bulk.len(), sparse.len()), (8, 1));
+    assert!(bulk.is_disjoint(&sparse), "{bulk:?} {sparse:?}");
+}
+
+#[test]
 fn the_byte_limit_is_off_or_within_its_bounds_on_request() {
     let traffic = "--size 1000 --count 2000 --to wire:rate=1gbit";
     let off = send(&format!("{traffic} --bql off"));

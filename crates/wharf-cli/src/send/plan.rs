@@ -198,7 +198,7 @@ fn burst(args: &SendArgs) -> anyhow::Result<usize> {
     Ok(if packets > 1 { packets.into() } else { BURST_PACKETS })
 }
 
-/// Returns the specification of the sparse flow: shortest packets, by one more sender.
+/// Returns the specification of the sparse flow: shortest packets, by one more sender, from a port behind the others'.
 fn priority_spec(spec: &GeneratorSpec) -> GeneratorSpec {
     let sizes = Sizes::Fixed(spec.shortest_bytes());
     GeneratorSpec {
@@ -206,6 +206,7 @@ fn priority_spec(spec: &GeneratorSpec) -> GeneratorSpec {
         flows: 1,
         senders: 1,
         first_sender: spec.senders,
+        first_port: spec.flows as u16,
         tos: TOS_LOW_DELAY,
         super_packets: 1,
         ..*spec
@@ -256,6 +257,7 @@ fn generator_spec(args: &SendArgs) -> anyhow::Result<GeneratorSpec> {
         flows: args.flows.unwrap_or(args.senders.into()),
         senders: args.senders,
         first_sender: 0,
+        first_port: 0,
         tos: args.tos,
         super_packets: 1,
     };

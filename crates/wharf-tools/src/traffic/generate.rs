@@ -53,8 +53,10 @@ pub struct GeneratorSpec {
     pub flows: u32,
     /// Senders that share the traffic. Each counts its own packets.
     pub senders: u16,
-    /// Number of the first sender, and its source port: above 0 beside other generated traffic.
+    /// Number of the first sender: above 0 beside other generated traffic.
     pub first_sender: u16,
+    /// Source port of the first flow, counted from 1024: above 0 beside other generated traffic.
+    pub first_port: u16,
     /// TOS byte of IPv4, or traffic class of IPv6: DSCP in the upper six bits.
     pub tos: u8,
     /// Packets handed over as one super-packet, which the device or the path segments (UDP segmentation): 1 to [`SUPER_PACKETS_MAX`]; 1
@@ -74,6 +76,7 @@ impl Default for GeneratorSpec {
             flows: 1,
             senders: 1,
             first_sender: 0,
+            first_port: 0,
             tos: 0,
             super_packets: 1,
         }
@@ -202,6 +205,8 @@ pub struct Generator {
     at: u16,
     sender: u16,
     senders: u16,
+    /// Source port of its first flow.
+    first_port: u16,
     tos: u8,
     /// Flows of this sender.
     flows: u64,
@@ -215,7 +220,9 @@ impl Generator {
         // Flow f belongs to sender f modulo their number.
         let flows = u64::from((spec.flows - u32::from(at)).div_ceil(u32::from(senders)));
         let sender = spec.first_sender.saturating_add(at);
-        Self { mix, at, sender, senders, tos: spec.tos, flows, next: 0, end: u64::MAX }
+        // All flows of all senders have their place below 2^16, unless the first port is none of theirs.
+        let first_port = PORT_FIRST.wrapping_add(spec.first_port).wrapping_add(at);
+        Self { mix, at, sender, senders, first_port, tos: spec.tos, flows, next: 0, end: u64::MAX }
     }
 
     /// Ends it after `packets` packets.
@@ -275,8 +282,7 @@ impl Generator {
     fn port(&self, number: u64) -> u16 {
         // Avoid the division if there is one flow: it takes as long as all other writes.
         let flow = if self.flows == 1 { 0 } else { (number / self.packets_each() % self.flows) as u16 };
-        // All flows of all senders have their place below 2^16, unless the first sender is none of them.
-        PORT_FIRST.wrapping_add(self.sender).wrapping_add(self.senders.wrapping_mul(flow))
+        self.first_port.wrapping_add(self.senders.wrapping_mul(flow))
     }
 
     /// Returns the packets of a super-packet.
