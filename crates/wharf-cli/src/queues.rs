@@ -72,6 +72,9 @@ fn senders(queues: &[TxQueue]) -> Vec<SenderReport> {
             packets: places().map(|sender| sender.packets.get()).sum(),
             waits: places().map(|sender| sender.waits.get()).sum(),
             drops: places().map(|sender| sender.drops.get()).sum(),
+            full_drops: places().map(|sender| sender.full_drops.get()).sum(),
+            deadline_drops: places().map(|sender| sender.deadline_drops.get()).sum(),
+            memory_drops: places().map(|sender| sender.memory_drops.get()).sum(),
             drained_packets: places().map(|sender| sender.drained_packets.get()).sum(),
             small_queue_bytes: Some(small_queue_bytes).filter(|&bytes| bytes > 0),
         }

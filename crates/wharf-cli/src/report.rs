@@ -199,6 +199,11 @@ pub(crate) struct SenderReport {
     pub(crate) waits: u64,
     /// Packets that a policy made it drop.
     pub(crate) drops: u64,
+    /// Those of them for which the path was full, and those whose time was over.
+    pub(crate) full_drops: u64,
+    pub(crate) deadline_drops: u64,
+    /// Packets that a policy did not make, without memory.
+    pub(crate) memory_drops: u64,
     /// Packets that it handed to the device, for itself and other senders.
     pub(crate) drained_packets: u64,
     /// The most bytes that it could have inside at last; null if that was never looked at.

@@ -5,6 +5,7 @@ mod bql_properties;
 mod bql_stall;
 mod bql_traces;
 mod drops;
+mod ends_of_waits;
 mod forms;
 mod fq_codel;
 mod held;
