@@ -1,5 +1,6 @@
 //! `xdp:` on real interfaces: each test in a network of its own, with a pair of virtual interfaces.
 
+mod beside;
 mod checksum;
 mod endings;
 mod receiving;
