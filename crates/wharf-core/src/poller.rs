@@ -140,10 +140,7 @@ impl Poller {
     /// Registers the calling thread and polls until stopped. A device that panics is not polled again; the others
     /// are.
     pub fn run(self) {
-        let mut active = self.begin();
-        while !active.bell.stop.load(SeqCst) {
-            active.step(u64::MAX);
-        }
+        self.begin().run();
     }
 
     /// Registers the calling thread, which then calls [`ActivePoller::step`]: for a thread with other work.
@@ -176,6 +173,13 @@ pub struct ActivePoller {
 }
 
 impl ActivePoller {
+    /// Polls until stopped.
+    pub fn run(&mut self) {
+        while !self.bell.stop.load(SeqCst) {
+            self.step(u64::MAX);
+        }
+    }
+
     /// Does the next step: polls one device, pauses for less than a microsecond, or waits for a notification, for at
     /// most `wait_max_ns`. Returns true if it polled.
     pub fn step(&mut self, wait_max_ns: u64) -> bool {

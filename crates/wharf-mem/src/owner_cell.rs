@@ -15,7 +15,7 @@
 
 use crate::share::CellValue;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, heavy, light, yield_now};
-use crate::word::{ARMED, BIASED, DEAD, DEDICATED, OFFERED, RUNNING, WORK};
+use crate::word::{ARMED, BIASED, DEAD, DEDICATED, OFFERED, RESERVED, RUNNING, WORK};
 use crossbeam_utils::CachePadded;
 
 /// A value that one thread at a time may access: the thread that set RUNNING in the word.
@@ -40,7 +40,7 @@ pub enum Published<'a, T> {
     Owner(Ownership<'a, T>),
     /// The owner will see it.
     Seen,
-    /// A dedicated owner sleeps, and the caller must wake it.
+    /// A dedicated owner sleeps, or the cell is reserved for pollers, and the caller must wake it or one of them.
     WakeOwner,
     /// An owner panicked while it held the cell: no thread will drain it any more.
     Dead,
@@ -60,10 +60,54 @@ impl<T> OwnerCell<T> {
     pub fn publish(&self, bit: u64) -> Published<'_, T> {
         light(); // (E) pairs with `Ownership::arm` and `Ownership::undedicate`
         let seen = self.word.load(Ordering::Relaxed);
-        if seen & (DEDICATED | DEAD) != 0 {
-            return self.publish_to_dedicated(seen);
+        if seen & (DEDICATED | DEAD | RESERVED) != 0 {
+            return self.publish_to_other(seen, bit);
         }
         self.claim(bit)
+    }
+
+    #[cold]
+    fn publish_to_other(&self, seen: u64, bit: u64) -> Published<'_, T> {
+        if seen & (DEDICATED | DEAD) == 0 { self.announce(bit) } else { self.publish_to_dedicated(seen) }
+    }
+
+    /// Works like [`OwnerCell::claim`] for a thread that is no poller: it does not become the owner of a reserved cell.
+    #[inline]
+    pub fn claim_unreserved(&self, bits: u64) -> Published<'_, T> {
+        match self.word.compare_exchange(0, RUNNING, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Published::Owner(Ownership { cell: self }),
+            Err(seen) if seen & (RESERVED | DEDICATED) == RESERVED => match bits & WORK {
+                0 => Published::Seen,
+                bits => self.announce(bits),
+            },
+            Err(_) => self.claim_taken(bits),
+        }
+    }
+
+    /// Sets `bits` in a reserved cell.
+    #[cold]
+    fn announce(&self, bits: u64) -> Published<'_, T> {
+        let before = self.word.fetch_or(bits & WORK, Ordering::AcqRel);
+        match before & (RUNNING | DEAD) {
+            // The reservation was withdrawn meanwhile.
+            0 if before & RESERVED == 0 => self.claim(bits),
+            // The thread that set the first bit wakes a poller.
+            0 if before & WORK != 0 => Published::Seen,
+            0 => Published::WakeOwner,
+            RUNNING if before & ARMED != 0 => self.publish_to_dedicated(before),
+            RUNNING => Published::Seen,
+            _ => Published::Dead,
+        }
+    }
+
+    /// Reserves the cell for pollers ([`OwnerCell::claim`]), at any time. A sender that owns it leaves it once more.
+    pub fn reserve(&self) {
+        self.word.fetch_or(RESERVED, Ordering::AcqRel);
+    }
+
+    /// Ends the reservation. Bits may be set that no owner has seen: the caller claims the cell once.
+    pub fn unreserve(&self) {
+        self.word.fetch_and(!RESERVED, Ordering::AcqRel);
     }
 
     /// Sets `bits`, of which only those of [`crate::word::WORK`] count. The caller becomes the owner if the
@@ -73,6 +117,11 @@ impl<T> OwnerCell<T> {
         if self.word.compare_exchange(0, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return Published::Owner(Ownership { cell: self });
         }
+        self.claim_taken(bits)
+    }
+
+    #[inline]
+    fn claim_taken(&self, bits: u64) -> Published<'_, T> {
         let before = self.word.fetch_or(RUNNING | (bits & WORK), Ordering::AcqRel);
         match before & (RUNNING | DEAD) {
             0 if before & BIASED != 0 => self.revoke(),
@@ -269,6 +318,19 @@ impl<'a, T> Ownership<'a, T> {
     #[inline]
     pub fn leave(self) -> Result<(), Self> {
         match self.cell.word.compare_exchange(RUNNING, 0, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => {
+                std::mem::forget(self);
+                Ok(())
+            }
+            Err(seen) if seen == RUNNING | RESERVED => self.leave_reserved(),
+            Err(_) => Err(self),
+        }
+    }
+
+    #[cold]
+    fn leave_reserved(self) -> Result<(), Self> {
+        let word = &self.cell.word;
+        match word.compare_exchange(RUNNING | RESERVED, RESERVED, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => {
                 std::mem::forget(self);
                 Ok(())

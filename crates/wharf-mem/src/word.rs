@@ -17,6 +17,8 @@
 //! - A sole sender holds the cell's bias. While the word is BIASED and nothing else, that sender enters and
 //!   leaves by a flag of its own. A thread that claims then sets RUNNING, clears BIASED, and waits until the
 //!   flag is clear.
+//! - A reserved cell has no owner but pollers: a sender sets its bit without RUNNING. The first bit that is set while no
+//!   owner is there wakes a poller, which claims the cell as any thread does.
 //! - Waiters and control messages use the same word: the notices WAIT and CONTROL.
 #![forbid(unsafe_code)]
 
@@ -38,6 +40,9 @@ pub const BIASED: u64 = 1 << 57;
 /// The last owner was out of quota: the cell has work and no owner, and the last owner stands by until a
 /// thread claims it.
 pub const OFFERED: u64 = 1 << 56;
+
+/// The cell is reserved for pollers: a sender that finds it without an owner sets bits alone, and wakes a poller.
+pub const RESERVED: u64 = 1 << 55;
 
 /// The number of ready bits: lane n has bit n modulo this.
 pub const READY_BITS: u32 = 32;

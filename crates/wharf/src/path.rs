@@ -9,14 +9,13 @@ pub use metrics::Metrics;
 pub use owner::Owners;
 
 use metrics::Measurements;
-use owner::OwnerThread;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wharf_core::device::{Duplex, RxDevice};
 use wharf_core::host::Clock;
 use wharf_core::poller::Settings;
 use wharf_core::pool::{Audit, Burst, PagePool};
-use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::queue::{Claimants, QueueError, TxQueue};
 use wharf_core::rx::{Handler, Receiver, RxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark, HostWait, PollerBuilder, PollerThread};
@@ -80,8 +79,6 @@ struct State {
     receiving: Option<Receiving>,
     /// The poller's thread, unless a receiver polls for it.
     poller: Option<PollerThread>,
-    /// The thread of an owner that is not a sender.
-    owner: Option<OwnerThread>,
 }
 
 /// A receive side in use.
@@ -176,6 +173,12 @@ impl Path {
     /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Pool`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
         let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
+        if matches!(self.state().source, Source::OfQueue)
+            && self.inner.owners.claimants() == Claimants::Pollers
+        {
+            let what = "its poller has to receive, too: take served_receiver, or owners that are senders";
+            return Err(self.fault(what));
+        }
         let (pool, settings) = (&self.inner.pool, self.inner.settings);
         self.receive(false, |open| {
             let mut receiver = Receiver::on_caller(pool, Box::new(wait), settings, open)?;
@@ -230,13 +233,13 @@ impl Path {
         }
         let mut state = self.state();
         state.source = Source::Gone("it is closed");
-        let (receiving, threads) = (state.receiving.take(), (state.poller.take(), state.owner.take()));
+        let (receiving, poller) = (state.receiving.take(), state.poller.take());
         drop(state);
         if let Some(Receiving { queue, .. }) = receiving {
             // The device's error, at its end, changes nothing for the caller.
             let _ = queue.close();
         }
-        drop(threads);
+        drop(poller);
         self.inner.pool.audit()
     }
 
@@ -311,6 +314,9 @@ impl Path {
         let mut started = None;
         if queue.is_some() || served.is_some() {
             let mut poller = PollerThread::builder().settings(self.inner.settings);
+            if let Some(cpu) = self.inner.owners.cpu() {
+                poller = poller.pin(cpu);
+            }
             poller = queue.into_iter().fold(poller, PollerBuilder::queue);
             poller = served.into_iter().fold(poller, |poller, served| poller.receiver(&served.queue));
             started =
@@ -332,10 +338,6 @@ impl State {
             Source::Gone(why) => {
                 self.source = Source::Gone(why);
                 Err(path.fault(why))
-            }
-            Source::OfQueue if path.inner.owners != Owners::Senders => {
-                self.source = Source::OfQueue;
-                Err(path.fault("an owner that only transmits has it: owners=senders to receive"))
             }
             source => Ok(source),
         }

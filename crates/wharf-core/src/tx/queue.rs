@@ -21,6 +21,7 @@ pub use build::QueueBuilder;
 pub use error::QueueError;
 pub use qdisc_run::QdiscRun;
 pub(crate) use qdisc_run::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending};
+pub use shared::Claimants;
 pub(crate) use shared::{ControlMessage, Shared};
 pub(crate) use state::{OwnCache, PassOutcome, PollerState, QueueState};
 
@@ -57,7 +58,13 @@ impl TxQueue {
         let made = Sender::new(&self.shared, at, name, counters);
         let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).give_back(at))?;
         self.shared.control(ControlMessage::Add(at, lane));
+        self.shared.count_sender(1);
         Ok(sender)
+    }
+
+    /// Sets the threads that may own the queue while it has pollers, also under traffic.
+    pub fn set_claimants(&self, claimants: Claimants) {
+        self.shared.set_wakers(|wakers| wakers.claimants = claimants);
     }
 
     /// Sets the batching switch, also under traffic.

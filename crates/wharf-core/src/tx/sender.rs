@@ -344,6 +344,7 @@ impl Drop for Sender {
         self.ready_wait = None;
         self.biased.retire(&self.shared.cell);
         self.lane.abandon();
+        self.shared.count_sender(-1);
         if let Some(ring) = self.cache.take_return_ring() {
             // A panic may end this sender: one of the device on top of it would end the process.
             crate::host::outlive(|| self.shared.control(ControlMessage::Orphan(self.place.into(), ring)));

@@ -4,8 +4,8 @@ use super::ExactClock;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use wharf_core::host::{Clock, Wait, Wake};
 use wharf_core::poller::{Poller, PollerCounters, PollerStop, Settings};
@@ -224,12 +224,17 @@ impl PollerBuilder {
         self.queues.iter().for_each(|queue| poller.add(queue));
         self.receivers.iter().for_each(|receiver| poller.add_receiver(receiver));
         let (stop, counters, cpu) = (poller.stopper(), poller.counters(), self.cpu);
+        let (begun, begins) = mpsc::channel::<()>();
         let thread = thread::Builder::new().name("wharf-poller".into()).spawn(move || {
             wharf_sys::timer::precise_sleeps();
             // The processor existed a moment ago; if it has gone since, the thread runs on any other.
             let _ = cpu.map(super::pin);
+            let mut poller = poller.begin();
+            drop(begun);
             poller.run();
         })?;
+        // From here on senders know that they have a poller. The channel ends then.
+        let _ = begins.recv();
         Ok(PollerThread { stop, counters, thread: Some(thread) })
     }
 }

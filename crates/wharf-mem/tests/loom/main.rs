@@ -13,6 +13,7 @@ mod hand_off;
 mod memory;
 mod path;
 mod poller;
+mod reserved;
 mod rings;
 mod waitlist;
 

@@ -1,7 +1,6 @@
 //! `PathBuilder`: the settings of a new path.
 
 use super::metrics::Measurements;
-use super::owner::OwnerThread;
 use super::{Inner, Owners, Path, Source, State};
 use std::sync::{Arc, Mutex};
 use wharf_core::bql::Bounds;
@@ -100,7 +99,7 @@ impl PathBuilder {
         self
     }
 
-    /// Sets the threads that run the transmit queue; the senders by default.
+    /// Sets the threads that run the transmit queue; [`Owners::Auto`] by default.
     #[must_use]
     pub fn owners(mut self, owners: Owners) -> Self {
         self.owners = owners;
@@ -144,13 +143,11 @@ impl PathBuilder {
             Direction::Send => (Some(self.queue(&pool, device)?), Source::Gone("it was opened to send")),
             Direction::Both => (Some(self.queue(&pool, device)?), source(receiving)),
         };
-        let owner = match &queue {
-            Some(queue) => {
-                OwnerThread::start(queue, owners).map_err(|error| fault(&name, error.to_string()))?
-            }
-            None => None,
-        };
-        let state = State { source, far_end, receiving: None, poller: None, owner };
+        if let Some(queue) = &queue {
+            queue.set_claimants(owners.claimants());
+        }
+        let settings = owners.settings(settings);
+        let state = State { source, far_end, receiving: None, poller: None };
         let (state, measured) = (Mutex::new(state), Measurements::default());
         let inner = Inner { name, pool, queue, settings, owners, state, measured };
         let path = Path { inner: Arc::new(inner) };

@@ -15,7 +15,7 @@ use crate::tx::queue::lanes::Lanes;
 use crate::tx::queue::waiters::Waiters;
 use crate::tx::run_observer::RunObserver;
 use crate::tx::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES, TsqWindow};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_mem::OwnerCell;
@@ -259,6 +259,7 @@ impl QueueBuilder {
             closed: AtomicBool::new(false),
             control: Mutex::new(Vec::new()),
             senders: Mutex::new(SenderSlots::default()),
+            living: AtomicUsize::new(0),
         };
         let shared = Arc::new(shared);
         let weak = Arc::downgrade(&shared);

@@ -16,10 +16,10 @@ use crate::tx::run_observer::RunObserver;
 use crate::tx::small_queue::TsqWindow;
 use crate::wakeup::{Call, Callers};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use wharf_mem::return_ring::ReturnConsumer;
-use wharf_mem::word::{CONTROL, DEAD, WAIT};
+use wharf_mem::word::{CONTROL, DEAD, RESERVED, WAIT};
 use wharf_mem::{OwnerCell, Published};
 
 /// Nap between two looks at a queue that another thread owns.
@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) closed: AtomicBool,
     pub(super) control: Mutex<Vec<ControlMessage>>,
     pub(super) senders: Mutex<SenderSlots>,
+    /// Senders that live.
+    pub(super) living: AtomicUsize,
 }
 
 impl std::fmt::Debug for Shared {
@@ -73,6 +75,30 @@ pub(crate) struct Wakers {
     pub(crate) pollers: Callers,
     /// A dedicated owner's wake-up: while there is one, it is called in place of the pollers.
     pub(crate) owner: Option<Arc<dyn Wake>>,
+    /// The threads that may own the queue.
+    pub(crate) claimants: Claimants,
+}
+
+/// The threads that may own a queue which has pollers. Without one, senders do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Claimants {
+    /// Senders and pollers.
+    #[default]
+    All,
+    /// Pollers. Senders only publish: one that is stopped or has a low priority holds up no other.
+    Pollers,
+    /// A sole sender and pollers; pollers alone while there are more senders.
+    PollersOrSoleSender,
+}
+
+impl Claimants {
+    fn reserves(self, senders: usize) -> bool {
+        match self {
+            Claimants::All => false,
+            Claimants::Pollers => true,
+            Claimants::PollersOrSoleSender => senders > 1,
+        }
+    }
 }
 
 /// A message that the owner carries out.
@@ -93,7 +119,7 @@ impl Shared {
     /// Leaves `message` for the owner; without one, this thread becomes the owner.
     pub(crate) fn control(&self, message: ControlMessage) {
         lock(&self.control).push(message);
-        match self.cell.claim(CONTROL) {
+        match self.cell.claim_unreserved(CONTROL) {
             Published::Owner(owned) => {
                 QdiscRun::new(self, owned, CONTROL).finish();
             }
@@ -231,6 +257,29 @@ impl Shared {
         change(&mut wakers);
         let is_any = !wakers.pollers.is_empty() || wakers.owner.is_some();
         self.has_poller.store(is_any, Ordering::Release);
+        self.reserve(&wakers);
+    }
+
+    /// Counts a sender that comes (1) or goes (-1).
+    pub(crate) fn count_sender(&self, change: isize) {
+        let wakers = lock(&self.wakers);
+        self.living.store(self.living.load(Ordering::Relaxed).wrapping_add_signed(change), Ordering::Relaxed);
+        self.reserve(&wakers);
+    }
+
+    /// Reserves the queue for pollers, or ends that, as `wakers` and the number of senders say.
+    fn reserve(&self, wakers: &Wakers) {
+        let is_reserved = self.cell.word() & RESERVED != 0;
+        let senders = self.living.load(Ordering::Relaxed);
+        match wakers.claimants.reserves(senders) && !wakers.pollers.is_empty() {
+            wanted if wanted == is_reserved => {}
+            true => self.cell.reserve(),
+            false => {
+                self.cell.unreserve();
+                // For what was announced to a poller that does not come any more, or comes later than a sender.
+                _ = wakers.pollers.call_one();
+            }
+        }
     }
 
     /// Adds a poller to those that are called for this queue.

@@ -129,7 +129,7 @@ impl Sender {
         let (offered, bytes) = (batch.len(), batch.bytes());
         let (lane, bit) = (&mut self.lane, self.bit);
         let drained = lane.is_drained();
-        let Published::Owner(owned) = self.shared.cell.claim(0) else {
+        let Published::Owner(owned) = self.shared.cell.claim_unreserved(0) else {
             return self.put(batch, usize::MAX);
         };
         let quota = self.balance.quota(&self.counters, || offered, self.shared.policy.quota_packets);
@@ -174,7 +174,7 @@ impl Sender {
     /// Runs the queue, unless another thread owns it. Returns true if it ran.
     pub(super) fn drive(&mut self) -> bool {
         self.biased.release(&self.shared.cell);
-        let Published::Owner(owned) = self.shared.cell.claim(0) else { return false };
+        let Published::Owner(owned) = self.shared.cell.claim_unreserved(0) else { return false };
         self.counters.drained_packets.add(QdiscRun::new(&self.shared, owned, self.bit).finish());
         true
     }

@@ -98,7 +98,7 @@ impl Sender {
         self.biased.release(&self.shared.cell);
         // The watch's own queue: a caller may mix up two.
         let shared = watch.shared.clone();
-        match shared.cell.claim(WAIT) {
+        match shared.cell.claim_unreserved(WAIT) {
             Published::Owner(owned) => {
                 let quota = shared.policy.quota_packets;
                 let mut run = QdiscRun::for_sender(&shared, owned, WAIT | self.bit, quota, self.place);

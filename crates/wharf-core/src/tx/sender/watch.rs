@@ -68,7 +68,7 @@ impl Watch {
 
 /// Lets the owner serve the next sender.
 pub(super) fn pass_on(shared: &Arc<Shared>) {
-    match shared.cell.claim(WAIT) {
+    match shared.cell.claim_unreserved(WAIT) {
         Published::Owner(owned) => {
             QdiscRun::new(shared, owned, WAIT).finish();
         }
