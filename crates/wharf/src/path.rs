@@ -348,6 +348,3 @@ impl State {
 fn after(time: Duration) -> u64 {
     HostClock.exact_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
-
-#[cfg(test)]
-mod tests;

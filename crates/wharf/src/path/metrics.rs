@@ -74,6 +74,3 @@ impl Measurements {
         parts.iter().filter_map(Weak::upgrade).for_each(see);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -182,14 +182,12 @@ impl Spread {
     /// # Errors
     /// The errors of [`Sender::poll_ready`].
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), QueueError>> {
-        self.senders.iter_mut().map(|sender| sender.poll_ready(context)).fold(
-            Poll::Ready(Ok(())),
-            |all, one| match (all, one) {
-                (error @ Poll::Ready(Err(_)), _) | (_, error @ Poll::Ready(Err(_))) => error,
-                (Poll::Ready(_), Poll::Ready(_)) => Poll::Ready(Ok(())),
-                _ => Poll::Pending,
-            },
-        )
+        let mut is_ready = true;
+        // Each registers for its wake-up.
+        for sender in &mut self.senders {
+            is_ready &= sender.poll_ready(context)?.is_ready();
+        }
+        if is_ready { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     /// Waits until there is a free frame, from any queue.

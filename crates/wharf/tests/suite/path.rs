@@ -1,8 +1,9 @@
-use super::*;
+use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
-use std::time::Instant;
-use wharf_core::qdisc::{Fifo, FifoLimit};
+use std::time::{Duration, Instant};
+use wharf::{Direction, Fifo, FifoLimit, Owners, Path, QueueError, Rest, Sender, processors};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -89,7 +90,7 @@ fn a_handler_gets_packets_while_other_threads_send() {
     far_end
         .on_receive(Box::new(move |burst| {
             seen.fetch_add(burst.len(), SeqCst);
-            wharf_core::rx::Rest::Free
+            Rest::Free
         }))
         .unwrap();
     assert!(far_end.receiver().is_err(), "its receive side is in use");
@@ -128,7 +129,7 @@ fn a_full_path_ends_a_send_by_its_time_or_by_another_thread() {
 
 #[test]
 fn owners_that_are_not_senders_send_and_receive_all() {
-    let busy = Owners::Busy { cpu: wharf_devices::host::processors()[0] };
+    let busy = Owners::Busy { cpu: processors()[0] };
     for owners in [Owners::Poller { cpu: None }, busy, Owners::Auto] {
         let path = Path::builder("wire", Direction::Send).owners(owners).build().unwrap();
         let far_end = path.far_end().unwrap();

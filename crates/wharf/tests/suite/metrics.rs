@@ -1,9 +1,8 @@
-use super::super::*;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use wharf_core::metrics::MetricKind;
-use wharf_core::pool::Holder;
-use wharf_core::qdisc::{Fifo, FifoLimit};
+use std::time::Duration;
+use wharf::pool::Holder;
+use wharf::{Direction, Fifo, FifoLimit, MetricKind, Owners, Path, Rest, Sender, WhenFull};
 
 /// Bytes of each packet.
 const BYTES: u64 = 100;
@@ -43,8 +42,11 @@ impl Series {
     }
 }
 
+/// Sums, each by a metric's name and a label, which add up.
+type Row = &'static [(&'static str, &'static str)];
+
 /// Sums that are equal whenever a path is at rest.
-const EQUAL: &[(&[(&str, &str)], &[(&str, &str)])] = &[
+const EQUAL: &[(Row, Row)] = &[
     (&[("wharf_pool_frames", "")], &[("wharf_pool_size_frames", "")]),
     (
         &[
@@ -109,7 +111,8 @@ fn path_of_each_kind_then_metrics_add_up_at_each_stage() {
         [("null", Direction::Send), ("wire:ring=16", Direction::Send), ("wire:rate=1mbit", Direction::Send)];
     for (spec, direction) in cases {
         let fifo = Fifo::new(FifoLimit::Packets(20));
-        let path = Path::builder(spec, direction).qdisc(fifo).build().unwrap();
+        // The poller would run the queue between a walk and an audit.
+        let path = Path::builder(spec, direction).owners(Owners::Senders).qdisc(fifo).build().unwrap();
         assert_adds_up(&path, &format!("{spec}, new"));
         let mut senders = ["first", "second", "second"].map(|name| path.sender(name).unwrap());
         let sent: Vec<_> = senders.iter_mut().map(|sender| send(sender, 64)).collect();
@@ -127,7 +130,7 @@ fn path_of_each_kind_then_metrics_add_up_at_each_stage() {
 
 #[test]
 fn drops_then_they_are_told_by_reason() {
-    let fifo = Fifo::new(FifoLimit::Packets(4)).when_full(wharf_core::qdisc::WhenFull::DropHead);
+    let fifo = Fifo::new(FifoLimit::Packets(4)).when_full(WhenFull::DropHead);
     let path = Path::builder("wire:ring=16", Direction::Send).qdisc(fifo).build().unwrap();
     let mut sender = path.sender("test").unwrap();
     (0..8).for_each(|_| _ = send(&mut sender, 32));
@@ -162,7 +165,7 @@ fn receiver_and_pollers_then_they_are_counted() {
 fn walk_beside_a_busy_path_then_the_path_keeps_its_owner_and_gauges_stay_bounded() {
     let path = Path::open("wire:ring=64", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
-    far_end.on_receive(Box::new(|_| wharf_core::rx::Rest::Free)).unwrap();
+    far_end.on_receive(Box::new(|_| Rest::Free)).unwrap();
     let mut sender = path.sender("test").unwrap();
     let frames = u64::from(path.pool().frames());
     std::thread::scope(|scope| {

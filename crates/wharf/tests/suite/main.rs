@@ -1,0 +1,4 @@
+//! Tests of the public interface: paths, receivers, owners, metrics.
+
+mod metrics;
+mod path;
