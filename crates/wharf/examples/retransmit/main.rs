@@ -61,8 +61,9 @@ fn retransmit(producers: u8, time: Duration, specs: &[String]) -> Result<u64, Er
         drop(to_all);
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
     })?;
-    match paths.iter().map(|path| path.close(TIME)).next_back() {
-        Some(audit) if audit.out() > 0 => Err(audit.to_string().into()),
+    paths.iter().for_each(|path| _ = path.close(TIME));
+    match pool.audit() {
+        audit if audit.out() > 0 => Err(audit.to_string().into()),
         _ => paths.iter().map(|path| Ok(path.queue()?.counters().sent.get())).sum(),
     }
 }
