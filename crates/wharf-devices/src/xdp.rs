@@ -75,9 +75,13 @@ impl Mode {
     }
 }
 
-/// Looks for an interface, and checks that this process may use it.
-fn find(interface_name: &str) -> Result<Link, DeviceError> {
-    let name = format!("xdp:{interface_name}");
+/// Looks for an interface, and checks that this process may use it. The name of a queue behind the first has its number, so
+/// that metrics and errors tell queues apart.
+fn find(interface_name: &str, queue: u32) -> Result<Link, DeviceError> {
+    let name = match queue {
+        0 => format!("xdp:{interface_name}"),
+        _ => format!("xdp:{interface_name}#{queue}"),
+    };
     let fault = |what: &str| io_fault(&name.escape_debug().to_string(), what);
     XdpSocket::open().map_err(|error| fault(&no_socket("an AF_XDP socket", &error))(error))?;
     let asker = InterfaceSocket::open().map_err(fault("cannot ask about interfaces"))?;

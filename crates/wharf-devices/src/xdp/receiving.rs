@@ -111,7 +111,7 @@ impl XdpReceiver {
     }
 
     fn open_one(interface: &str, options: ReceiveOptions, programs: Programs) -> Result<Self, DeviceError> {
-        let link = find(interface)?;
+        let link = find(interface, options.common.queue)?;
         Ok(Self {
             link,
             options,

@@ -109,7 +109,7 @@ impl XdpSender {
     /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is
     /// lacking; [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: XdpOptions) -> Result<Self, DeviceError> {
-        let link = find(interface)?;
+        let link = find(interface, options.queue)?;
         Self::over(link, options)
     }
 

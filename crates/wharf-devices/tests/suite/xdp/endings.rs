@@ -25,7 +25,7 @@ fn unusable_interface_fails_to_open() {
     with_pair(|| {
         assert!(fault("xdp:nowhere").starts_with("xdp:nowhere: no such interface"));
         let message = attach_fault("xdp:va,queue=7");
-        assert!(message.contains("no queue 7"), "{message}");
+        assert!(message.starts_with("xdp:va#7: ") && message.contains("no queue 7"), "{message}");
         let message = attach_fault("xdp:va,mode=zerocopy");
         assert!(message.contains("mode=auto"), "{message}");
         ip("link set va down");
