@@ -7,6 +7,7 @@
 
 mod counters;
 mod receiver;
+mod state;
 
 pub use receiver::Receiver;
 
@@ -15,14 +16,14 @@ use crate::host::Wake;
 use crate::metrics::Measured;
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::poller::{PollTarget, poll_queue};
-use crate::pool::{Burst, Cache, PagePool, WaitPlace, lock};
+use crate::pool::{Burst, PagePool, lock};
 use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::{Call, Callers};
 use counters::RxCounters;
+use state::RxState;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
-use wharf_mem::batch::BATCH_FRAMES_MAX;
 
 /// The treatment of frames that a handler leaves in the burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,24 +58,6 @@ pub(crate) struct RxShared {
     error: Mutex<Option<DeviceError>>,
     /// Wakes a [`Receiver`] when there is news: packets, an error, the end.
     waiting: Mutex<Option<Arc<dyn Wake>>>,
-}
-
-struct RxState {
-    /// `None` if the device belongs to a transmit queue, or is closed.
-    device: Option<Box<dyn RxDevice>>,
-    cache: Cache,
-    /// Its place on the pool's wait list.
-    pool_place: Option<WaitPlace>,
-    burst: Burst,
-    handler: Handler,
-}
-
-/// A wake-up without effect: a poller that is short of memory comes back by itself.
-#[derive(Debug)]
-struct ComesBack;
-
-impl Wake for ComesBack {
-    fn wake(&self) {}
 }
 
 impl std::fmt::Debug for RxShared {
@@ -200,53 +183,6 @@ impl RxQueue {
         state.wait_for_memory_in_turn(false);
         let device = state.device.take();
         device.map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut state.cache))
-    }
-}
-
-impl RxState {
-    fn new(
-        device: Option<Box<dyn RxDevice>>, pool: &PagePool, name: &str, handler: Handler,
-    ) -> Result<Self, QueueError> {
-        let (cache, burst) = (pool.cache(&format!("receiver of {name}"))?, pool.burst(BATCH_FRAMES_MAX));
-        Ok(Self { device, cache, pool_place: None, burst, handler })
-    }
-
-    /// Shows the frames to the handler. Returns true if it is done with all of them.
-    fn hand_over(&mut self) -> bool {
-        if !self.burst.is_empty() && (self.handler)(&mut self.burst) == Rest::Free {
-            self.free();
-        }
-        self.burst.is_empty()
-    }
-
-    fn free(&mut self) {
-        if !self.burst.is_empty() && self.cache.give(self.burst.batch_mut()).is_err() {
-            // The handler has bound the burst to another pool.
-            self.burst.clear();
-        }
-    }
-
-    /// True if there is memory, and no request has failed since the last call: a long packet may need more than there
-    /// is.
-    fn has_memory(&mut self) -> bool {
-        !self.cache.ran_out() && (self.cache.has_frames() || self.cache.pool().depot_len() > 0)
-    }
-}
-
-impl RxState {
-    /// Joins the wait list if `starved`, or leaves it.
-    fn wait_for_memory_in_turn(&mut self, starved: bool) {
-        let is_waiting = self.pool_place.as_ref().is_some_and(|place| place.before().is_some());
-        if starved && is_waiting {
-            return;
-        }
-        if let Some(place) = self.pool_place.take() {
-            place.leave(true);
-        }
-        self.cache.gather(starved);
-        if starved {
-            self.pool_place = Some(self.cache.join_wait_list(Arc::new(ComesBack)));
-        }
     }
 }
 

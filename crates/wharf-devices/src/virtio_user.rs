@@ -1,9 +1,8 @@
 //! `virtio-user:SOCKET`: a virtio-net driver in user space (virtio 1.2, section 5.1), over a vhost-user back
 //! end: a virtual switch, the network side of a virtual machine, or the device side of [`crate::virtio`].
 //!
-//! The back end is not trusted. The device copies frames into memory of its own that it shares with the back
-//! end, and out of it, each with the virtio-net header before it. The buffers that the back end names are
-//! checked ([`crate::virtio`]); the bytes that it writes into frames are as those of any wire.
+//! The back end is not trusted. The device copies frames into and out of memory of its own, which it shares with the back
+//! end, each with the virtio-net header before it. Buffers that the back end names are checked ([`crate::virtio`]).
 //!
 //! With `copy=off` the back end is trusted, as a guest trusts its network card. It shares the pool itself,
 //! and frames are sent and received in place. It can then write to all of the pool at any time, and must

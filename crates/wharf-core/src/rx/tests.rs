@@ -1,5 +1,7 @@
+use super::state::ComesBack;
 use super::*;
 use crate::device::{Device, Notify};
+use crate::pool::Cache;
 use crate::sg_writer::SgWriter;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, Meta, Region};
