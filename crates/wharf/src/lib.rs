@@ -86,7 +86,7 @@ pub use wharf_core::sender::Canceller;
 
 // Memory.
 #[doc(inline)]
-pub use wharf_core::pool::{Audit, Burst, Cache, NoRoom, Packet, PagePool, PoolBuilder, PoolError};
+pub use wharf_core::pool::{Audit, Burst, Cache, Packet, PagePool, PoolBuilder, PoolError};
 #[doc(inline)]
 pub use wharf_mem::{Batch, Frame, Meta, Region};
 
@@ -135,7 +135,7 @@ pub use wharf_devices::spec::{
     Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout, Queues,
 };
 
-// A device of one's own, and the smallest of ours.
+// A device of one's own.
 #[doc(inline)]
 pub use wharf_core::device::{
     AnyDevice, CompletionMode, Completions, Device, DeviceError, Duplex, Notify, RxDevice, Transmitted,
@@ -143,8 +143,6 @@ pub use wharf_core::device::{
 };
 #[doc(inline)]
 pub use wharf_core::{delegate, wrap_device};
-#[doc(inline)]
-pub use wharf_devices::null::Null;
 #[cfg(feature = "vhost")]
 #[doc(inline)]
 pub use wharf_devices::vhost_user::install_sigbus_handler;
@@ -155,9 +153,13 @@ pub use wharf_core::host::{Clock, Park, Wake};
 #[doc(inline)]
 pub use wharf_devices::host::{HostClock, HostPark, WakeFd};
 
-// Held or matched by few programs: a guard without methods, and an error inside those of pools and devices.
+// Held, matched or opened by few programs: a guard without methods, errors inside others, the device behind `null`.
+#[doc(hidden)]
+pub use wharf_core::pool::NoRoom;
 #[doc(hidden)]
 pub use wharf_core::sender::Watch;
+#[doc(hidden)]
+pub use wharf_devices::null::Null;
 #[doc(hidden)]
 pub use wharf_mem::MemError;
 

@@ -5,7 +5,7 @@
 //! rejects, and nothing sent twice.
 //!
 //! Messages that the kernel did not take stay at the front of the batch, and the next call finds out why.
-//! [`SendErrors`] then says whether to wait, try again, send one by one, or fail the frame.
+//! `SendErrors` then says whether to wait, try again, send one by one, or fail the frame.
 
 use super::addressing::Addressing;
 use super::joining::Joining;
