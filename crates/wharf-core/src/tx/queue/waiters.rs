@@ -1,12 +1,13 @@
 //! `Waiters`: the senders that wait for one queue, in order of arrival.
 //!
 //! A sender that finds the path full registers its need, sets WAIT in the owner word, looks once more, and sleeps.
-//! The owner serves waiters before it releases the queue, once their band has drained to half its limit, and the lane of the
-//! first one to half its frames: as many as the freed space is for, so that no herd wakes. A served sender has a lane's
-//! worth of frames as its turn, so that it sleeps once for many bursts. Space promised to a woken sender stays reserved until it returns.
+//! The owner serves waiters before it releases the queue, once their band has drained to half its limit, and the first
+//! waiter's lane to half its frames. It serves as many as the freed space is for, so that no herd wakes. A served sender may
+//! send a lane's worth of frames, its turn, so that it sleeps once for many bursts. Space promised to a woken sender stays
+//! reserved until it returns.
 //! On an empty queue one further waiter at a time is let in, so that a sender that never returns cannot block the
 //! rest; it takes over the promise made longest ago. While a sender waits for a band, that band stays marked full, so
-//! that newcomers do not overtake. A served sender is off the list, and may send its turn past the mark.
+//! that newcomers do not overtake. A served sender is off the list, and may send its turn although the band is marked.
 //!
 //! A sender that waits for memory is also on the pool's wait list (`pool/waiting.rs`), which serves it. It is listed
 //! here so that owners know of it: they force completions, and give completed frames to the pool's waiters
