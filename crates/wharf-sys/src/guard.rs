@@ -5,21 +5,26 @@
 //! explicitly; nothing in Wharf's libraries does. Without it, only files that their owner cannot truncate
 //! (`F_SEAL_SHRINK`) are mapped.
 //!
-//! Mappings of peers' files are listed in a table. Where the faulting address lies in one of them, the handler maps
-//! zeroed private pages over all of that mapping, marks it as broken, and returns: the access is made again. The
-//! mapping's user checks the mark from time to time. The handler passes every other `SIGBUS` on to the action that was in
-//! place before it.
+//! Mappings of peers' files are listed in a table, each with a spare: an empty file of this process's own, as long as the
+//! mapping. Where the faulting address lies in one of them, the handler maps the spare over all of that mapping, marks
+//! it as broken, and returns: the access is made again, and finds zeroes. The mapping's user checks the mark from time
+//! to time. The handler passes every other `SIGBUS` on to the action that was in place before it.
+//!
+//! The kernel may refuse private memory of that length, by its overcommit rules or a limit on data. It charges for a
+//! shared mapping of a file page by page, as pages are touched.
 //!
 //! The table is of fixed size and of atomics: the handler neither allocates nor waits. A writer holds a lock and makes
 //! the row's version odd while it writes the row. The row of the faulting mapping is not being written, since a
 //! mapping lives as long as its accesses; the handler skips a row that is being written.
 
 use crate::call::check;
+use crate::mapping::memfd;
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Most mappings that are guarded at a time: 8 regions each of 64 peers.
@@ -30,6 +35,8 @@ struct Row {
     start: AtomicUsize,
     /// The first address behind it; 0 for a free row.
     end: AtomicUsize,
+    /// Descriptor of the spare.
+    spare: AtomicI32,
     is_broken: AtomicBool,
 }
 
@@ -38,6 +45,7 @@ static ROWS: [Row; GUARDS_MAX] = [const {
         version: AtomicU32::new(0),
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
+        spare: AtomicI32::new(-1),
         is_broken: AtomicBool::new(false),
     }
 }; GUARDS_MAX];
@@ -47,22 +55,24 @@ static WRITER: Mutex<()> = Mutex::new(());
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 impl Row {
-    fn write(&self, addresses: Range<usize>) {
+    fn write(&self, addresses: Range<usize>, spare: libc::c_int) {
         let version = self.version.load(Relaxed);
         self.version.store(version.wrapping_add(1), Relaxed);
         fence(Release);
         self.is_broken.store(false, Relaxed);
         self.start.store(addresses.start, Relaxed);
         self.end.store(addresses.end, Relaxed);
+        self.spare.store(spare, Relaxed);
         self.version.store(version.wrapping_add(2), Release);
     }
 
-    /// Returns the row's addresses; `None` while they are being written.
-    fn addresses(&self) -> Option<Range<usize>> {
+    /// Returns the row's addresses and spare if it has `address`, and is not being written.
+    fn of(&self, address: usize) -> Option<(Range<usize>, libc::c_int)> {
         let version = self.version.load(Acquire);
-        let addresses = self.start.load(Relaxed)..self.end.load(Relaxed);
+        let (addresses, spare) = (self.start.load(Relaxed)..self.end.load(Relaxed), self.spare.load(Relaxed));
         fence(Acquire);
-        (version & 1 == 0 && self.version.load(Relaxed) == version).then_some(addresses)
+        let is_whole = version & 1 == 0 && self.version.load(Relaxed) == version;
+        (is_whole && addresses.contains(&address)).then_some((addresses, spare))
     }
 }
 
@@ -70,6 +80,8 @@ impl Row {
 #[derive(Debug)]
 pub struct Guard {
     row: usize,
+    /// The row has its number.
+    _spare: OwnedFd,
 }
 
 impl Guard {
@@ -80,7 +92,7 @@ impl Guard {
     /// after the guard is dropped. There are no references to their contents: any access may turn them into zeroes.
     ///
     /// # Errors
-    /// `Unsupported` without [`install`]; `Other` when [`GUARDS_MAX`] mappings are guarded.
+    /// `Unsupported` without [`install`]; `Other` when [`GUARDS_MAX`] mappings are guarded; those of making a file.
     pub unsafe fn new(addresses: Range<usize>) -> io::Result<Self> {
         let _writer = writer();
         if !is_installed() {
@@ -89,11 +101,12 @@ impl Guard {
         let row = ROWS.iter().position(|row| row.end.load(Relaxed) == 0);
         let row =
             row.ok_or_else(|| io::Error::other(format!("{GUARDS_MAX} peers' mappings are guarded already")))?;
-        ROWS[row].write(addresses);
-        Ok(Self { row })
+        let spare = memfd(0, addresses.len())?;
+        ROWS[row].write(addresses, spare.as_raw_fd());
+        Ok(Self { row, _spare: spare })
     }
 
-    /// True if the file was truncated: from then on the mapping is zeroed private memory.
+    /// True if the file was truncated: from then on the mapping is that of zeroes, which no peer has.
     #[inline]
     pub fn is_broken(&self) -> bool {
         ROWS[self.row].is_broken.load(Relaxed)
@@ -103,7 +116,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let _writer = writer();
-        ROWS[self.row].write(0..0);
+        ROWS[self.row].write(0..0, -1);
     }
 }
 
@@ -156,14 +169,12 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     pass_on(signal, info, context);
 }
 
-/// Maps zeroed pages over the guarded mapping that has `address`, and returns true if there is one.
+/// Maps its spare over the guarded mapping that has `address`, and returns true if there is one.
 fn mend(address: usize) -> bool {
-    let holds = |row: &&Row| row.addresses().is_some_and(|addresses| addresses.contains(&address));
-    let Some((row, addresses)) = ROWS.iter().find(holds).and_then(|row| Some((row, row.addresses()?))) else {
+    let Some((row, (addresses, spare))) = ROWS.iter().find_map(|row| Some((row, row.of(address)?))) else {
         return false;
     };
-    let (protection, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
     row.is_broken.store(true, Relaxed);
     // The thread may be between a system call and its look at errno.
     // SAFETY: errno's place is the thread's own. The addresses are a mapping whose owner has agreed to this
@@ -171,7 +182,7 @@ fn mend(address: usize) -> bool {
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
-        let mapped = libc::mmap(addresses.start as *mut _, addresses.len(), protection, flags, -1, 0);
+        let mapped = libc::mmap(addresses.start as *mut _, addresses.len(), protection, flags, spare, 0);
         *errno = saved;
         mapped != libc::MAP_FAILED
     }

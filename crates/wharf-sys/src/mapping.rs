@@ -49,7 +49,7 @@ impl Mapping {
             .checked_next_multiple_of(page_bytes)
             .filter(|&len| i64::try_from(len).is_ok())
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let fd = sealed_memfd(flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING, len_bytes)?;
+        let fd = memfd(flags, len_bytes)?;
         // Miri knows private, anonymous mappings only: under it, memory is not shared.
         let (shared, file) = match cfg!(miri) {
             true => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, None),
@@ -82,11 +82,13 @@ impl Mapping {
     }
 }
 
-fn sealed_memfd(flags: libc::c_uint, len_bytes: usize) -> io::Result<OwnedFd> {
+/// Makes a file in memory that keeps its length.
+pub(crate) fn memfd(flags: libc::c_uint, len_bytes: usize) -> io::Result<OwnedFd> {
     // Miri has no memfd.
     if cfg!(miri) {
         return Ok(std::fs::File::open("/dev/null")?.into());
     }
+    let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is a C string literal; the descriptor is new; the other calls take numbers.
     unsafe {
         let fd = descriptor(libc::memfd_create(c"wharf-region".as_ptr(), flags))?;

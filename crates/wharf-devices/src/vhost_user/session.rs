@@ -29,6 +29,10 @@ const FEATURES: u64 = feature::CSUM
     | feature::PACKED
     | feature::IN_ORDER;
 
+/// Most bytes that one connection's files have: an eighth of a process's addresses on x86-64. Mapping an endless file would
+/// use up those of this process.
+const MAPPED_BYTES_MAX: u64 = 16 << 40;
+
 pub(super) struct Session {
     link: Arc<Link>,
     offered: u64,
@@ -92,9 +96,7 @@ impl Session {
     /// Maps a region.
     fn map(&mut self, announced: &VhostUserMemoryRegion, file: &File) -> Result<MemoryRegion> {
         let VhostUserMemoryRegion { guest_phys_addr, memory_size, user_addr, mmap_offset } = *announced;
-        let Some(end) = mmap_offset.checked_add(memory_size) else {
-            return self.refuse(format!("a region of {memory_size} bytes at {mmap_offset:#x} of its file"));
-        };
+        let end = mmap_offset.saturating_add(memory_size);
         // Unsealable memory is rejected, or a fault in it ends the connection: see `install_sigbus_handler`.
         seal(file.as_fd());
         let area = match Area::of_peer(file.as_fd(), end) {
@@ -179,6 +181,11 @@ impl VhostUserBackendReqHandlerMut for Session {
     ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
         if announced.len() != files.len() {
             return self.refuse(format!("{} regions and {} files", announced.len(), files.len()));
+        }
+        let ends = announced.iter().map(|region| region.mmap_offset.saturating_add(region.memory_size));
+        let mapped_bytes = ends.fold(0, u64::saturating_add);
+        if mapped_bytes > MAPPED_BYTES_MAX {
+            return self.refuse(format!("{mapped_bytes} bytes of shared memory: {MAPPED_BYTES_MAX} at most"));
         }
         let regions: Result<Vec<MemoryRegion>> =
             announced.iter().zip(&files).map(|(announced, file)| self.map(announced, file)).collect();

@@ -80,6 +80,25 @@ fn a_file_that_shrinks_reads_as_zeroes_and_other_mappings_stay() {
 }
 
 #[test]
+fn a_file_longer_than_memory_that_shrinks_reads_as_zeroes() {
+    if let Some(output) = in_a_process("a_file_longer_than_memory_that_shrinks_reads_as_zeroes") {
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    // 1 TiB, of which no byte is ever stored; and a process that may not have much data of its own.
+    let (fd, at) = file((1 << 40) / PAGE_BYTES);
+    let (data, guard) = (libc::rlimit { rlim_cur: 256 << 20, rlim_max: 256 << 20 }, guard(&at));
+    // SAFETY: a plain call on this process, which is the test's own.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const data) }, 0);
+    truncate(&fd, 0);
+    for page in (at.start..at.end).step_by(1 << 28) {
+        write(page, 3);
+        assert_eq!((read(page), read(page + 1)), (3, 0));
+    }
+    assert_eq!((read(at.end - 1), guard.is_broken()), (0, true));
+}
+
+#[test]
 fn many_threads_fault_at_once_while_guards_come_and_go() {
     std::thread::scope(|scope| {
         for _ in 0..4 {

@@ -111,12 +111,13 @@ fn driver_that_reads_no_answers_blocks_only_itself() {
 #[test]
 fn memory_that_shrinks_ends_its_connection() {
     wharf_devices::vhost_user::install_sigbus_handler().unwrap();
-    for features in [0, feature::PACKED] {
-        let mut rig = Rig::new(&format!("shrinks-{features:x}"), 1);
+    // The last is longer than a machine's memory, and the kernel would refuse that much of the device's own.
+    for (features, len) in [(0, MEMORY), (feature::PACKED, MEMORY), (0, 1 << 40)] {
+        let mut rig = Rig::new(&format!("shrinks-{features:x}-{len}"), 1);
         let mut peer = Peer::connect(&rig.socket.path());
-        let file = unsealed(MEMORY);
+        let file = unsealed(len);
         peer.negotiate(features);
-        assert!(peer.tell(SET_MEM_TABLE, &table(&[region(GUEST, MEMORY, USER, 0)]), &[file.as_raw_fd()]));
+        assert!(peer.tell(SET_MEM_TABLE, &table(&[region(GUEST, len, USER, 0)]), &[file.as_raw_fd()]));
         // Its rings lie in the peer's other memory, where this device does not look: all it sees is zeroes.
         let queue = peer.queue(0, 16);
         let is_set_up = peer.set_up(1, 0, &queue, 0x8000 * u32::from(features != 0));

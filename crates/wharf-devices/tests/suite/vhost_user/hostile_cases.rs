@@ -12,6 +12,9 @@ pub type Case = (&'static str, &'static str, fn(&mut Peer));
 
 pub const MEMORY: u64 = MEMORY_BYTES as u64;
 
+/// 8 of these leave a process few addresses.
+const ENDLESS: u64 = (1 << 44) - (1 << 32);
+
 pub fn region(guest: u64, bytes: u64, user: u64, at: u64) -> [u64; 4] {
     [guest, bytes, user, at]
 }
@@ -132,6 +135,13 @@ pub fn files_of_memory() -> Vec<Case> {
             peer.negotiate(0);
             let fd = peer.stream.as_raw_fd();
             peer.send(SET_MEM_TABLE, &table(&[region(GUEST, MEMORY, USER, 0)]), &[fd]);
+        }),
+        ("more memory than there can be", "bytes of shared memory: 17592186044416 at most", |peer| {
+            wharf_devices::vhost_user::install_sigbus_handler().unwrap();
+            peer.negotiate(0);
+            let regions = (0..8).map(|n| region(GUEST + n * ENDLESS, ENDLESS, USER + n * ENDLESS, 0));
+            let (file, regions) = (unsealed(ENDLESS), regions.collect::<Vec<_>>());
+            peer.send(SET_MEM_TABLE, &table(&regions), &[file.as_raw_fd(); 8]);
         }),
         ("a file that is only read as memory", "a region of shared memory: ", |peer| {
             peer.negotiate(0);

@@ -1,7 +1,7 @@
 //! The driver's side of the messages, by hand: so that it can break every rule.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -187,13 +187,16 @@ impl Peer {
     }
 }
 
-/// A file that can be made shorter, of `len` bytes.
+/// A file that can be made shorter, of `len` bytes, of which none is stored.
 pub fn unsealed(len: u64) -> File {
-    let path =
-        std::env::temp_dir().join(format!("wharf-{}-{:?}", std::process::id(), std::thread::current().id()));
-    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    file_in("/dev/shm".as_ref(), len)
+}
+
+/// A file without a name in `directory`, of `len` bytes.
+pub fn file_in(directory: &Path, len: u64) -> File {
+    let path = directory.join(format!("wharf-{}-{:?}", std::process::id(), std::thread::current().id()));
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    file.write_all(b"x").unwrap();
     file.set_len(len).unwrap();
     file
 }
