@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 const UNSEALED: &str = "its owner may truncate the file: that takes a seal (F_SEAL_SHRINK), or this process's SIGBUS handler \
     (wharf_sys::guard::install)";
 
+const NOT_IN_MEMORY: &str = "its file is not in memory (memfd, tmpfs, hugetlbfs)";
+
 /// A mapping that a peer has, too.
 #[derive(Debug)]
 pub struct Area(Owner);
@@ -40,13 +42,17 @@ impl Area {
         Self(Owner::Own(mapping))
     }
 
-    /// Maps the first `len_bytes` of a peer's file, rounded up to its block size (a huge page, perhaps).
+    /// Maps the first `len_bytes` of a peer's file, rounded up to its block size (a huge page, perhaps). The file is in
+    /// memory: another file system might never answer, and an access would then sleep for ever.
     ///
     /// # Errors
-    /// `InvalidInput` for 0 bytes, or more than the file has. `Unsupported` if the peer may truncate the file
-    /// and [`crate::guard::install`] was not called. Those of `fstat(2)` and `mmap(2)`.
+    /// `InvalidInput` for a file on another file system, for 0 bytes, or more than the file has. `Unsupported` if the
+    /// peer may truncate the file and [`crate::guard::install`] was not called. Those of `fstat(2)` and `mmap(2)`.
     pub fn of_peer(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<Self> {
         let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
+        if seals(fd) < 0 {
+            return Err(bad(NOT_IN_MEMORY.into()));
+        }
         let (file_bytes, block_bytes) = size_of_file(fd)?;
         if len_bytes == 0 || len_bytes > file_bytes {
             return Err(bad(format!("{len_bytes} bytes of a file that has {file_bytes}")));
@@ -97,11 +103,16 @@ impl Area {
     }
 }
 
+/// Returns the seals of a file, or -1 if it is not in memory: such files alone have seals. Asks no file system.
+fn seals(fd: BorrowedFd<'_>) -> libc::c_int {
+    // SAFETY: a plain call on a descriptor.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) }
+}
+
 /// True if the file cannot be truncated (`F_SEAL_SHRINK`). Until then its owner can make an access raise
 /// `SIGBUS`.
 pub fn is_sealed(fd: BorrowedFd<'_>) -> bool {
-    // SAFETY: a plain call on a descriptor.
-    let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
+    let seals = seals(fd);
     seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
 }
 

@@ -4,7 +4,7 @@
 //! thread for a change. So a ring that was stopped is not in use, whenever its frames were moved last.
 
 use super::vring::{Agreed, NoStart, Ring, Vring};
-use crate::virtio::{Memory, RingError};
+use crate::virtio::{Memory, Place, RingError};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -136,6 +136,11 @@ impl Link {
     /// Starts virtqueue `index` if all is known. An impossible ring is a fault of the connection; one that
     /// cannot be resumed is reported.
     pub(super) fn start(&self, index: usize, memory: &Arc<Memory>, agreed: Agreed) -> Result<(), RingError> {
+        let Some(vring) = self.vring(index) else { return Ok(()) };
+        let place = vring.place(memory, agreed)?;
+        drop(vring);
+        // The first touch of the peer's memory may wait for the kernel: no thread shall wait for the lock meanwhile.
+        place.iter().for_each(Place::touch);
         let Some(mut vring) = self.vring(index) else { return Ok(()) };
         // Threads that change it take the virtqueue's lock afterwards.
         let started = vring.start(memory, agreed, self.is_armed.load(Ordering::Relaxed));

@@ -113,6 +113,15 @@ pub(super) enum NoStart {
 }
 
 impl Vring {
+    /// Returns the place of its ring, if all is known that it needs.
+    pub(super) fn place(&self, memory: &Memory, agreed: Agreed) -> Result<Option<Place>, RingError> {
+        let (Some([descriptors, driver, device]), Some(_), 1..) = (self.addresses, &self.kick, self.size)
+        else {
+            return Ok(None);
+        };
+        Place::find(agreed.layout(), self.size, memory, descriptors, driver, device).map(Some)
+    }
+
     /// Starts it, if all is known that it needs. Returns true if it runs now. A new ring notifies of all
     /// buffers: unless it `is_armed`, its driver is asked not to.
     pub(super) fn start(
@@ -121,11 +130,7 @@ impl Vring {
         if self.running.is_some() {
             return Ok(true);
         }
-        let (Some([descriptors, driver, device]), Some(_), 1..) = (self.addresses, &self.kick, self.size)
-        else {
-            return Ok(false);
-        };
-        let place = Place::find(agreed.layout(), self.size, memory, descriptors, driver, device)?;
+        let Some(place) = self.place(memory, agreed)? else { return Ok(false) };
         let options = Options::of(agreed.0);
         let mut ring = match agreed.layout() {
             Layout::Split => {

@@ -3,6 +3,7 @@
 use super::{Memory, RingError, SIZE_MAX};
 use std::fmt;
 use std::sync::Arc;
+use wharf_sys::mapping::PAGE_BYTES;
 use wharf_sys::shared::{Area, Record, Table, View};
 
 /// Layout of a virtqueue.
@@ -136,6 +137,15 @@ impl Place {
     pub(super) fn clear(&self) {
         for area in self.areas() {
             (0..area.len_bytes() / 2).for_each(|at| area.store_u16(2 * at, 0));
+        }
+    }
+
+    /// Reads a word of each page.
+    pub(crate) fn touch(&self) {
+        for area in self.areas() {
+            for at in (0..area.len_bytes()).step_by(PAGE_BYTES) {
+                let _ = area.load_u16_acquire(at);
+            }
         }
     }
 

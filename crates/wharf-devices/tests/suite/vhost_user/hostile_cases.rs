@@ -136,6 +136,12 @@ pub fn files_of_memory() -> Vec<Case> {
             let fd = peer.stream.as_raw_fd();
             peer.send(SET_MEM_TABLE, &table(&[region(GUEST, MEMORY, USER, 0)]), &[fd]);
         }),
+        ("a file on a disk as memory", "its file is not in memory", |peer| {
+            wharf_devices::vhost_user::install_sigbus_handler().unwrap();
+            peer.negotiate(0);
+            let file = file_in(env!("CARGO_TARGET_TMPDIR").as_ref(), MEMORY);
+            peer.send(SET_MEM_TABLE, &table(&[region(GUEST, MEMORY, USER, 0)]), &[file.as_raw_fd()]);
+        }),
         ("more memory than there can be", "bytes of shared memory: 17592186044416 at most", |peer| {
             wharf_devices::vhost_user::install_sigbus_handler().unwrap();
             peer.negotiate(0);
