@@ -52,6 +52,7 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// Bytes of the header before a frame: that of a packet socket, and the number of buffers.
 const HEADER_BYTES: usize = 12;
+const HOLES: &str = "the back end has punched holes into the memory for frames";
 /// Empty polls between two looks at the connection.
 const LOOK_EVERY: u32 = 64;
 
@@ -132,13 +133,13 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
     #[cold]
     fn look(&mut self) {
         self.look_due = LOOK_EVERY;
-        if self.session.as_ref().is_some_and(|session| !session.is_alive()) {
-            if let Some(pairs) = &mut self.pairs {
-                self.detached.take_left(pairs);
-            }
-            let what = "the back end is gone".to_string();
-            self.lose(what, io::Error::from(io::ErrorKind::ConnectionReset));
-        }
+        let what = match (&self.session, &self.pairs) {
+            (Some(session), _) if !session.is_alive() => "the back end is gone",
+            (_, Some(pairs)) if pairs.buffers.is_broken() => HOLES,
+            _ => return,
+        };
+        self.pairs.iter_mut().for_each(|pairs| self.detached.take_left(pairs));
+        self.lose(what, io::Error::from(io::ErrorKind::ConnectionReset));
     }
 
     #[inline]
@@ -151,11 +152,11 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
 
     #[cold]
     fn broken(&mut self, error: RingError) {
-        let what = "the back end breaks the rules of a virtqueue".to_string();
-        self.lose(what, io::Error::new(io::ErrorKind::InvalidData, error));
+        let source = io::Error::new(io::ErrorKind::InvalidData, error);
+        self.lose("the back end breaks the rules of a virtqueue", source);
     }
 
-    fn lose(&mut self, what: String, source: io::Error) {
+    fn lose(&mut self, what: &str, source: io::Error) {
         self.let_go(PEER_GONE);
         let device = self.endpoint.name.clone();
         self.reconnector =
@@ -166,7 +167,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
         self.lost = Some(match self.reconnector {
             None => {
                 self.detached.fail_line(PEER_GONE);
-                DeviceError::Lost { device, what, source }
+                DeviceError::Lost { device, what: what.into(), source }
             }
             Some(_) => DeviceError::Io { device, what: format!("{what}; another one is waited for"), source },
         });
@@ -284,9 +285,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        if let Some(pairs) = &self.pairs {
-            pairs.visit(see);
-        }
+        self.pairs.iter().for_each(|pairs| pairs.visit(see));
         self.detached.visit(see);
     }
 

@@ -10,9 +10,10 @@ pub use table::{Pair, Record, Short, Table, Words};
 
 use crate::cache_line::prefetch;
 use crate::call::{Pages, check};
-use crate::guard::Guard;
+use crate::guard::{self, Guard};
 use crate::mapping::Mapping;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -31,15 +32,33 @@ pub struct Area(Owner);
 /// The mapping. All accesses to it, in [`View`], are atomic or volatile.
 #[derive(Debug)]
 enum Owner {
-    Own(Mapping),
-    /// A peer may truncate its file: then the mapping is guarded, and the guard is dropped first.
+    /// A peer may punch holes into it. A guard is dropped first.
+    Own(Option<Guard>, Mapping),
+    /// A peer may truncate its file: then the mapping is guarded.
     Peer(Option<Guard>, Pages),
 }
 
 impl Area {
     /// Takes memory of this process, to be given to a peer.
     pub fn new(mapping: Mapping) -> Self {
-        Self(Owner::Own(mapping))
+        Self(Owner::Own(None, mapping))
+    }
+
+    /// Makes `len_bytes` to be given to a peer. They lie on huge pages if the caller `wants_huge_pages`, there are some, and
+    /// [`crate::guard::install`] was called: no seal keeps the peer from punching holes into the file. A hole among
+    /// small pages is filled again at the next access. One among huge pages takes a free page, or raises `SIGBUS`.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::shared`] and [`Guard::new`].
+    pub fn for_peer(len_bytes: usize, wants_huge_pages: bool) -> io::Result<Self> {
+        if !(wants_huge_pages && guard::is_installed()) {
+            return Mapping::shared_small_pages(len_bytes).map(Self::new);
+        }
+        let mapping = Mapping::shared(len_bytes)?;
+        // SAFETY: whole pages, which are unmapped after the guard is dropped: see `Owner`. There are no references to
+        // their contents.
+        let guard = unsafe { Guard::new(addresses(mapping.start(), mapping.len_bytes())) }?;
+        Ok(Self(Owner::Own(Some(guard), mapping)))
     }
 
     /// Maps the first `len_bytes` of a peer's file, rounded up to its block size (a huge page, perhaps). The file is in
@@ -61,10 +80,8 @@ impl Area {
             usize::try_from(len_bytes).ok().and_then(|len| len.checked_next_multiple_of(block_bytes));
         let len_bytes = len_bytes.ok_or_else(|| bad("too long to be mapped".into()))?;
         let pages = Pages::map(Some(fd), 0, len_bytes, libc::MAP_SHARED)?;
-        let start = pages.start().as_ptr() as usize;
-        // SAFETY: whole pages, which are unmapped after the guard is dropped: see `Owner`. There are no references to
-        // their contents.
-        let guard = match unsafe { Guard::new(start..start + len_bytes) } {
+        // SAFETY: as above.
+        let guard = match unsafe { Guard::new(addresses(pages.start(), len_bytes)) } {
             Ok(guard) => Some(guard),
             Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
             Err(_) if is_sealed(fd) => None,
@@ -76,7 +93,7 @@ impl Area {
     /// Returns the number of bytes mapped.
     pub fn len_bytes(&self) -> usize {
         match &self.0 {
-            Owner::Own(mapping) => mapping.len_bytes(),
+            Owner::Own(_, mapping) => mapping.len_bytes(),
             Owner::Peer(_, pages) => pages.len_bytes(),
         }
     }
@@ -84,23 +101,28 @@ impl Area {
     /// Returns the mapping, if it is this process's own.
     pub fn mapping(&self) -> Option<&Mapping> {
         match &self.0 {
-            Owner::Own(mapping) => Some(mapping),
+            Owner::Own(_, mapping) => Some(mapping),
             Owner::Peer(..) => None,
         }
     }
 
-    /// True if the peer has truncated its file: from then on this is zeroed private memory.
+    /// True if the peer has truncated its file, or punched holes into ours: from then on the peer does not have this memory.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        matches!(&self.0, Owner::Peer(Some(guard), _) if guard.is_broken())
+        let (Owner::Own(guard, _) | Owner::Peer(guard, _)) = &self.0;
+        guard.as_ref().is_some_and(Guard::is_broken)
     }
 
     fn start(&self) -> NonNull<u8> {
         match &self.0 {
-            Owner::Own(mapping) => mapping.start(),
+            Owner::Own(_, mapping) => mapping.start(),
             Owner::Peer(_, pages) => pages.start(),
         }
     }
+}
+
+fn addresses(start: NonNull<u8>, len_bytes: usize) -> Range<usize> {
+    start.as_ptr() as usize..start.as_ptr() as usize + len_bytes
 }
 
 /// Returns the seals of a file, or -1 if it is not in memory: such files alone have seals. Asks no file system.

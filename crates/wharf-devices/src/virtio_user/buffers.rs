@@ -31,12 +31,15 @@ impl Buffers {
     /// # Errors
     /// Those of mapping memory.
     pub(super) fn new(region: &Arc<Region>, copies: bool) -> io::Result<Self> {
-        let map = if region.spec().huge_pages { Mapping::shared } else { Mapping::shared_small_pages };
         let len_bytes = region.mapping().len_bytes();
-        let mirror =
-            copies.then(|| map(len_bytes).map(|mapping| Arc::new(Area::new(mapping)))).transpose()?;
-        let mirror = mirror.and_then(|area| View::new(&area, 0, len_bytes));
+        let area = copies.then(|| Area::for_peer(len_bytes, region.spec().huge_pages)).transpose()?;
+        let mirror = area.and_then(|area| View::new(&Arc::new(area), 0, len_bytes));
         Ok(Self { region: region.clone(), mirror })
+    }
+
+    /// True if the back end has punched holes into the mirror.
+    pub(super) fn is_broken(&self) -> bool {
+        self.mirror.as_ref().is_some_and(|mirror| mirror.area().is_broken())
     }
 
     /// Returns the memory, for the back end to map.

@@ -23,7 +23,7 @@ struct Pair<R> {
 #[derive(Debug)]
 pub(super) struct Pairs<R> {
     pairs: Box<[Pair<R>]>,
-    buffers: Buffers,
+    pub(super) buffers: Buffers,
     map: QueueMap,
     /// The pair of each frame of a batch.
     ways: Vec<u16>,

@@ -1,5 +1,6 @@
 //! `virtio-user` over our own `vhost-user`: both sides in one process.
 
+mod holes;
 mod mute;
 mod napi;
 mod pair;
