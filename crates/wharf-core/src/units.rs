@@ -190,6 +190,3 @@ impl Quantity {
         UnitError { text, what: self.what, why }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -273,6 +273,3 @@ impl Schedule {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

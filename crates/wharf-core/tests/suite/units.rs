@@ -1,5 +1,11 @@
-use super::*;
+//! Numbers with units, as options write them.
+
 use proptest::prelude::*;
+use std::time::Duration;
+use wharf_core::units::*;
+
+const G: u64 = 1_000_000_000;
+const T: u64 = 1_000_000_000_000;
 
 type Read = fn(&str) -> Result<u64, UnitError>;
 

@@ -1,6 +1,6 @@
 //! The schedule step by step, and over devices with random events.
 
-use super::*;
+use wharf_core::poller::schedule::*;
 
 fn schedule(mode: Mode, tells: &[bool]) -> Schedule {
     Schedule::new(Settings { mode, ..Settings::default() }, tells.iter().copied())
