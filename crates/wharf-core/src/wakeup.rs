@@ -1,10 +1,12 @@
 //! Calls to a poller: one [`Call`] per device and poller, and the poller's [`Bell`].
 //!
 //! Any thread calls: an owner that leaves frames behind, a sender, a poller that goes. The poller takes its calls
-//! before it sleeps, in the order opposite to the one in which they are made, so no call is lost (loom: `poller.rs`).
+//! before it sleeps, in the order opposite to the one in which they are made, so no call is lost (loom: `poller.rs`). A call
+//! takes no lock: a thread that is stopped in one holds up no other.
 
 use crate::host::{self, Wake};
-use crate::pool::lock;
+use arc_swap::ArcSwap;
+use atomic_waker::AtomicWaker;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -50,12 +52,12 @@ impl Call {
 
 /// The pollers that look after one device.
 #[derive(Debug, Default)]
-pub(crate) struct Callers(Mutex<Vec<Arc<Call>>>);
+pub(crate) struct Callers(ArcSwap<Vec<Arc<Call>>>);
 
 impl Callers {
     /// Calls one poller, a sleeping one if there is any. True if there is a poller.
     pub(crate) fn call_one(&self) -> bool {
-        let calls = lock(&self.0);
+        let calls = self.0.load();
         let asleep = calls.iter().find(|call| call.bell.asleep.load(SeqCst));
         let one = asleep.or(calls.first());
         one.inspect(|call| call.call()).is_some()
@@ -63,42 +65,39 @@ impl Callers {
 
     /// Calls all pollers.
     pub(crate) fn call_all(&self) {
-        lock(&self.0).iter().for_each(|call| call.call());
+        self.0.load().iter().for_each(|call| call.call());
     }
 
     /// Adds a poller.
     pub(crate) fn add(&self, call: &Arc<Call>) {
-        lock(&self.0).push(call.clone());
+        self.0.rcu(|calls| calls.iter().chain([call]).cloned().collect::<Vec<_>>());
     }
 
     /// Removes a poller.
     pub(crate) fn remove(&self, call: &Arc<Call>) {
-        lock(&self.0).retain(|other| !Arc::ptr_eq(other, call));
+        let is_other = |other: &&Arc<Call>| !Arc::ptr_eq(other, call);
+        self.0.rcu(|calls| calls.iter().filter(is_other).cloned().collect::<Vec<_>>());
     }
 
     /// True if no poller looks after the device.
     pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.0).is_empty()
+        self.0.load().is_empty()
     }
 }
 
 /// Wakes the task that polled last: a future may move from task to task.
 #[derive(Debug, Default)]
-pub(crate) struct TaskWake(Mutex<Option<Waker>>);
+pub(crate) struct TaskWake(AtomicWaker);
 
 impl TaskWake {
-    /// Takes the waker of the task that polls now.
+    /// Takes the waker of the task that polls now. A wake-up at the same time wakes that task.
     pub(crate) fn set(&self, waker: &Waker) {
-        let mut mine = lock(&self.0);
-        if !mine.as_ref().is_some_and(|mine| mine.will_wake(waker)) {
-            *mine = Some(waker.clone());
-        }
+        self.0.register(waker);
     }
 }
 
 impl Wake for TaskWake {
     fn wake(&self) {
-        let waker = lock(&self.0).clone();
-        waker.iter().for_each(Waker::wake_by_ref);
+        self.0.wake();
     }
 }

@@ -31,8 +31,8 @@
 //!
 //! # Safety
 //!
-//! Unsafe code is in two files: `region/bytes.rs` (the bytes of a frame) and `share.rs` (the slots of a ring, the value of
-//! an owner's cell). `share.rs` asks for proofs that only `ring.rs` and `owner_cell.rs` make.
+//! Unsafe code is in three files: `region/bytes.rs` (the bytes of a frame), `share.rs` (the slots of a ring, the value of
+//! an owner's cell) and `inbox.rs` (a chain of boxes). `share.rs` asks for proofs that only `ring.rs` and `owner_cell.rs` make.
 //!
 //! `region/bytes.rs` rests on two invariants. Safe code of this crate upholds them, and belongs to an audit of it:
 //! - *One frame, one buffer.* At any time at most one `Frame` or `FreeFrame` names a buffer. Names are made in
@@ -48,6 +48,8 @@
 
 pub mod batch;
 pub mod frame;
+#[allow(unsafe_code, reason = "boxes that are in a chain of raw pointers")]
+pub mod inbox;
 pub mod lane;
 pub mod meta;
 mod owner_cell;

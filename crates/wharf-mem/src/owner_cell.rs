@@ -15,7 +15,7 @@
 
 use crate::share::CellValue;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, heavy, light, yield_now};
-use crate::word::{ARMED, BIASED, DEAD, DEDICATED, OFFERED, RESERVED, RUNNING, WORK};
+use crate::word::{ARMED, BIASED, DEAD, DEDICATED, OFFERED, READY, RESERVED, RUNNING, WORK};
 use crossbeam_utils::CachePadded;
 
 /// A value that one thread at a time may access: the thread that set RUNNING in the word.
@@ -91,8 +91,8 @@ impl<T> OwnerCell<T> {
         match before & (RUNNING | DEAD) {
             // The reservation was withdrawn meanwhile.
             0 if before & RESERVED == 0 => self.claim(bits),
-            // The thread that set the first bit wakes a poller.
-            0 if before & WORK != 0 => Published::Seen,
+            // A sender wakes a poller for its own bit: another one that has set a bit may be stopped before it does so.
+            0 if bits & READY == bits && before & bits == bits => Published::Seen,
             0 => Published::WakeOwner,
             RUNNING if before & ARMED != 0 => self.publish_to_dedicated(before),
             RUNNING => Published::Seen,

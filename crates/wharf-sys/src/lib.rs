@@ -24,6 +24,7 @@ pub mod netlink;
 mod option;
 pub mod packet;
 pub mod shared;
+pub mod slice;
 pub mod stream;
 pub mod tap;
 pub mod timer;

@@ -47,7 +47,7 @@ impl TxQueue {
                 Published::Seen | Published::WakeOwner => shared.park.park(NAP_NS),
             }
         };
-        shared.set_wakers(|wakers| wakers.owner = Some(shared.park.waker()));
+        shared.set_dedicated(Some(shared.park.waker()));
         owned.dedicate();
         Ok(Dedicated { shared, owned: Some(owned), idle_polls: 0, in_round: false })
     }
@@ -106,7 +106,7 @@ impl Dedicated<'_> {
 
 impl Drop for Dedicated<'_> {
     fn drop(&mut self) {
-        self.shared.set_wakers(|wakers| wakers.owner = None);
+        self.shared.set_dedicated(None);
         let Some(mut owned) = self.owned.take() else { return };
         if self.in_round {
             // The state may be half-changed. The queue is marked dead before waiters are woken: they must see that.

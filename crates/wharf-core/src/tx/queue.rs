@@ -64,7 +64,7 @@ impl TxQueue {
 
     /// Sets the threads that may own the queue while it has pollers, also under traffic.
     pub fn set_claimants(&self, claimants: Claimants) {
-        self.shared.set_wakers(|wakers| wakers.claimants = claimants);
+        self.shared.set_claimants(claimants);
     }
 
     /// Sets the batching switch, also under traffic.
@@ -163,13 +163,14 @@ impl TxQueue {
     pub fn shutdown(&self, deadline_ns: u64) -> Audit {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.waiters.wake_all();
-        while self.shared.pending() && self.shared.clock.now_ns() < deadline_ns {
+        let mut asked = None;
+        while self.shared.pending(&mut asked) && self.shared.clock.now_ns() < deadline_ns {
             self.poll();
             self.shared.park.park(OWNED_NAP_NS);
         }
         self.shared.control(ControlMessage::Shut);
         // Another thread may own the queue: waits until it has carried the message out.
-        self.shared.pending();
+        self.shared.pending(&mut None);
         self.audit()
     }
 
@@ -194,7 +195,8 @@ impl TxQueue {
     /// Waits until all frames sent so far have left, or until `deadline_ns` of the queue's clock. Returns true if
     /// they have.
     pub fn drain(&self, deadline_ns: u64) -> bool {
-        while self.shared.pending() {
+        let mut asked = None;
+        while self.shared.pending(&mut asked) {
             if self.shared.clock.now_ns() >= deadline_ns {
                 return false;
             }

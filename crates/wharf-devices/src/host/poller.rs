@@ -52,7 +52,8 @@ const RUNG: u8 = 2;
 
 impl Wake for Bell {
     fn wake(&self) {
-        if self.state.swap(RUNG, SeqCst) == SLEEPS {
+        if self.state.compare_exchange(AWAKE, RUNG, SeqCst, SeqCst) == Err(SLEEPS) {
+            // The sleeper alone changes the state: a thread that is stopped here keeps no other one from the signal.
             self.event.signal();
         }
     }
@@ -227,6 +228,7 @@ impl PollerBuilder {
         let (begun, begins) = mpsc::channel::<()>();
         let thread = thread::Builder::new().name("wharf-poller".into()).spawn(move || {
             wharf_sys::timer::precise_sleeps();
+            wharf_sys::slice::shorten();
             // The processor existed a moment ago; if it has gone since, the thread runs on any other.
             let _ = cpu.map(super::pin);
             let mut poller = poller.begin();

@@ -10,6 +10,7 @@
 mod bias;
 mod dedicated;
 mod hand_off;
+mod inbox;
 mod memory;
 mod path;
 mod poller;

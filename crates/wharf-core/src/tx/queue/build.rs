@@ -1,6 +1,7 @@
 //! `QueueBuilder`: builds a `TxQueue`.
 
 use super::sender_slots::SenderSlots;
+use super::shared::Wakers;
 use super::{LOOKS_MAX, PollerState, QueueError, QueueState, Shared, TxQueue};
 use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_mem::OwnerCell;
+use wharf_mem::inbox::Inbox;
 
 /// Packets in the default FIFO, the kernel's `txqueuelen`.
 const FIFO_PACKETS: usize = 1000;
@@ -254,10 +256,10 @@ impl QueueBuilder {
             waiters,
             wait_fd,
             receives,
-            wakers: Mutex::default(),
+            wakers: Wakers::default(),
             has_poller: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            control: Mutex::new(Vec::new()),
+            control: Inbox::default(),
             senders: Mutex::new(SenderSlots::default()),
             living: AtomicUsize::new(0),
         };

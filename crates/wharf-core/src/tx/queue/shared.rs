@@ -15,9 +15,11 @@ use crate::tx::queue::waiters::Waiters;
 use crate::tx::run_observer::RunObserver;
 use crate::tx::small_queue::TsqWindow;
 use crate::wakeup::{Call, Callers};
+use arc_swap::ArcSwapOption;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use wharf_mem::inbox::Inbox;
 use wharf_mem::return_ring::ReturnConsumer;
 use wharf_mem::word::{CONTROL, DEAD, RESERVED, WAIT};
 use wharf_mem::{OwnerCell, Published};
@@ -53,10 +55,10 @@ pub(crate) struct Shared {
     pub(crate) wait_fd: Option<RawFd>,
     /// True if the device receives as well.
     pub(crate) receives: bool,
-    pub(super) wakers: Mutex<Wakers>,
+    pub(super) wakers: Wakers,
     pub(crate) has_poller: AtomicBool,
     pub(crate) closed: AtomicBool,
-    pub(super) control: Mutex<Vec<ControlMessage>>,
+    pub(super) control: Inbox<ControlMessage>,
     pub(super) senders: Mutex<SenderSlots>,
     /// Senders that live.
     pub(super) living: AtomicUsize,
@@ -68,15 +70,15 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// The threads that come when called.
+/// The threads that come when called. A caller takes no lock.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     /// The queue's pollers.
-    pub(crate) pollers: Callers,
+    pollers: Callers,
     /// A dedicated owner's wake-up: while there is one, it is called in place of the pollers.
-    pub(crate) owner: Option<Arc<dyn Wake>>,
-    /// The threads that may own the queue.
-    pub(crate) claimants: Claimants,
+    owner: ArcSwapOption<Arc<dyn Wake>>,
+    /// The threads that may own the queue; locked by those that come and go.
+    claimants: Mutex<Claimants>,
 }
 
 /// The threads that may own a queue which has pollers. Without one, senders do.
@@ -118,7 +120,7 @@ pub(crate) enum ControlMessage {
 impl Shared {
     /// Leaves `message` for the owner; without one, this thread becomes the owner.
     pub(crate) fn control(&self, message: ControlMessage) {
-        lock(&self.control).push(message);
+        self.control.push(message);
         match self.cell.claim_unreserved(CONTROL) {
             Published::Owner(owned) => {
                 QdiscRun::new(self, owned, CONTROL).finish();
@@ -130,8 +132,7 @@ impl Shared {
 
     /// Carries out the control messages.
     pub(crate) fn apply_control(&self, state: &mut QueueState) {
-        let messages = std::mem::take(&mut *lock(&self.control));
-        for message in messages {
+        for message in self.control.take() {
             match message {
                 ControlMessage::Add(at, lane) => {
                     if state.lanes.add(at, lane) {
@@ -154,8 +155,10 @@ impl Shared {
                 }
             }
         }
-        let mut senders = lock(&self.senders);
-        state.lanes.sweep(|at| senders.give_back(at));
+        // A thread that makes a sender may be stopped: its next message is another chance.
+        if let Ok(mut senders) = self.senders.try_lock() {
+            state.lanes.sweep(|at| senders.give_back(at));
+        }
     }
 
     /// Runs a user's `change`. Its panic is counted and does not end the queue.
@@ -203,20 +206,24 @@ impl Shared {
     }
 
     /// True if frames are inside. The owner (this thread, the present one, or a dedicated one) answers after all
-    /// earlier messages. An owner that does not answer counts as true; a dead one as false, since its frames never
-    /// leave.
-    pub(super) fn pending(&self) -> bool {
-        let answer = Arc::new(OnceLock::new());
-        self.control(ControlMessage::IsPending(answer.clone()));
+    /// earlier messages. An owner that does not answer counts as true: `asked` keeps the question for the next call. A
+    /// dead one counts as false, since its frames never leave.
+    pub(super) fn pending(&self, asked: &mut Option<Arc<OnceLock<bool>>>) -> bool {
+        let answer = asked.get_or_insert_with(|| {
+            let answer = Arc::new(OnceLock::new());
+            self.control(ControlMessage::IsPending(answer.clone()));
+            answer
+        });
         for _ in 0..PENDING_TRIES {
             match answer.get() {
-                Some(&pending) => return pending,
+                Some(&pending) => {
+                    *asked = None;
+                    return pending;
+                }
                 None if self.cell.word() & DEAD != 0 => break,
                 None => self.park.park(OWNED_NAP_NS),
             }
         }
-        let is_ours = |message: &ControlMessage| matches!(message, ControlMessage::IsPending(ours) if Arc::ptr_eq(ours, &answer));
-        lock(&self.control).retain(|message| !is_ours(message));
         self.cell.word() & DEAD == 0
     }
 
@@ -224,7 +231,9 @@ impl Shared {
     #[cold]
     pub(crate) fn wake_served(&self) {
         self.waiters.wake_served();
-        self.pool.wake_served();
+        if self.pool.has_served() {
+            self.pool.wake_served();
+        }
         if self.pool.is_waited_for() && self.pool.peers().has_others() {
             self.pool.peers().reap(Some(self));
         }
@@ -232,65 +241,73 @@ impl Shared {
 
     /// Wakes the dedicated owner, or else a poller.
     pub(crate) fn wake_poller(&self) {
-        let wakers = lock(&self.wakers);
-        match &wakers.owner {
-            Some(owner) => _ = crate::host::wake(owner.clone()),
-            None => _ = wakers.pollers.call_one(),
+        match &*self.wakers.owner.load() {
+            Some(owner) => _ = crate::host::wake(Arc::clone(owner)),
+            None => _ = self.wakers.pollers.call_one(),
         }
     }
 
     /// Wakes all pollers, also beside a dedicated owner. Returns true if there is any.
     pub(crate) fn wake_pollers(&self) -> bool {
-        let wakers = lock(&self.wakers);
-        wakers.pollers.call_all();
-        !wakers.pollers.is_empty()
+        self.wakers.pollers.call_all();
+        !self.wakers.pollers.is_empty()
     }
 
     /// Returns the state of a changed set of pollers: those there are about to look.
     fn poller_state(&self) -> PollerState {
-        if lock(&self.wakers).pollers.is_empty() { PollerState::None } else { PollerState::Awake }
+        if self.wakers.pollers.is_empty() { PollerState::None } else { PollerState::Awake }
     }
 
-    /// Changes the threads that come when called.
-    pub(crate) fn set_wakers(&self, change: impl FnOnce(&mut Wakers)) {
-        let mut wakers = lock(&self.wakers);
-        change(&mut wakers);
-        let is_any = !wakers.pollers.is_empty() || wakers.owner.is_some();
+    /// Changes the threads that come when called, in turn with other changes.
+    fn set_wakers(&self, change: impl FnOnce(&Wakers, &mut Claimants)) {
+        let claimants = &mut *lock(&self.wakers.claimants);
+        change(&self.wakers, claimants);
+        let is_any = !self.wakers.pollers.is_empty() || self.wakers.owner.load().is_some();
         self.has_poller.store(is_any, Ordering::Release);
-        self.reserve(&wakers);
+        self.reserve(*claimants);
+    }
+
+    /// Sets the threads that may own the queue.
+    pub(crate) fn set_claimants(&self, claimants: Claimants) {
+        self.set_wakers(|_, before| *before = claimants);
+    }
+
+    /// Sets the dedicated owner's wake-up.
+    pub(crate) fn set_dedicated(&self, wake: Option<Arc<dyn Wake>>) {
+        self.set_wakers(|wakers, _| wakers.owner.store(wake.map(Arc::new)));
     }
 
     /// Counts a sender that comes (1) or goes (-1).
     pub(crate) fn count_sender(&self, change: isize) {
-        let wakers = lock(&self.wakers);
+        let claimants = lock(&self.wakers.claimants);
         self.living.store(self.living.load(Ordering::Relaxed).wrapping_add_signed(change), Ordering::Relaxed);
-        self.reserve(&wakers);
+        self.reserve(*claimants);
     }
 
-    /// Reserves the queue for pollers, or ends that, as `wakers` and the number of senders say.
-    fn reserve(&self, wakers: &Wakers) {
+    /// Reserves the queue for pollers, or ends that, as `claimants` and the number of senders say.
+    fn reserve(&self, claimants: Claimants) {
         let is_reserved = self.cell.word() & RESERVED != 0;
         let senders = self.living.load(Ordering::Relaxed);
-        match wakers.claimants.reserves(senders) && !wakers.pollers.is_empty() {
+        match claimants.reserves(senders) && !self.wakers.pollers.is_empty() {
             wanted if wanted == is_reserved => {}
             true => self.cell.reserve(),
             false => {
                 self.cell.unreserve();
                 // For what was announced to a poller that does not come any more, or comes later than a sender.
-                _ = wakers.pollers.call_one();
+                _ = self.wakers.pollers.call_one();
             }
         }
     }
 
     /// Adds a poller to those that are called for this queue.
     pub(crate) fn add_poller(&self, call: &Arc<Call>) {
-        self.set_wakers(|wakers| wakers.pollers.add(call));
+        self.set_wakers(|wakers, _| wakers.pollers.add(call));
         self.control(ControlMessage::Pollers);
     }
 
     /// Removes a poller. Without another one, waiting senders look for themselves.
     pub(crate) fn remove_poller(&self, call: &Arc<Call>) {
-        self.set_wakers(|wakers| wakers.pollers.remove(call));
+        self.set_wakers(|wakers, _| wakers.pollers.remove(call));
         self.control(ControlMessage::Pollers);
         if self.wake_pollers() {
             return;

@@ -1,6 +1,8 @@
 //! `Waiters`: the senders that wait for one queue, in order of arrival.
 //!
-//! A sender that finds the path full registers its need, sets WAIT in the owner word, looks once more, and sleeps.
+//! A sender that finds the path full registers its need, sets WAIT in the owner word, looks once more, and sleeps. It registers by
+//! a message that the owner takes, and shares one [`Waiter`] with it, so no lock is held by a sender: one that is stopped in
+//! the middle of a wait, or that its low priority keeps from a processor, holds up no other.
 //! The owner serves waiters before it releases the queue, once their band has drained to half its limit, and the first
 //! waiter's lane to half its frames. It serves as many as the freed space is for, so that no herd wakes. A served sender may
 //! send a lane's worth of frames, its turn, so that it sleeps once for many bursts. Space promised to a woken sender stays
@@ -23,8 +25,10 @@ use crate::host::{self, Wake};
 use crate::pool::{PagePool, lock};
 use crate::qdisc::Backpressure;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use wharf_mem::frame::BANDS_MAX;
+use wharf_mem::inbox::Inbox;
 
 const BANDS: usize = BANDS_MAX as usize;
 /// A bit per band.
@@ -43,21 +47,58 @@ pub(crate) enum Need {
     Credit { returned_bytes: u32 },
 }
 
+/// The progress of a wait.
+const WAITS: u8 = 0;
+const SERVED: u8 = 1;
+const LEFT: u8 = 2;
+/// The ticket of a waiter that no owner has listed yet.
+const UNLISTED: u64 = u64::MAX;
+
+/// One wait of a sender, which the sender and the owners of the queue know.
 #[derive(Debug)]
-struct SpaceWaiter {
-    ticket: u64,
-    place: u16,
-    need: Need,
+pub(crate) struct Waiter {
+    /// The sender's place in the queue.
+    pub(crate) place: u16,
+    pub(crate) need: Need,
     wake: Arc<dyn Wake>,
+    progress: AtomicU8,
+    /// Its number in its list, by arrival.
+    ticket: AtomicU64,
 }
 
-/// A sender that waits for completions of its own: for memory or for credit.
-#[derive(Debug)]
-struct ReturnWaiter {
-    ticket: u64,
-    /// The sum of completed bytes to reach; `None` if it waits for memory.
-    returned_bytes: Option<u32>,
-    wake: Arc<dyn Wake>,
+impl Waiter {
+    /// Ends the wait of a waiter for which there is room. False if it has left.
+    fn serve(&self) -> bool {
+        self.progress.compare_exchange(WAITS, SERVED, SeqCst, SeqCst).is_ok()
+    }
+
+    fn has_left(&self) -> bool {
+        self.progress.load(SeqCst) == LEFT
+    }
+
+    fn is_for_memory(&self) -> bool {
+        self.need == Need::Memory
+    }
+
+    /// True if the need of a waiter for completions of its own is met.
+    fn is_due(&self, returned_bytes: Option<u32>, has_memory: bool) -> bool {
+        match (self.need, returned_bytes) {
+            (Need::Credit { returned_bytes: wanted }, Some(there)) => has_reached(there, wanted),
+            (Need::Credit { .. }, None) => true,
+            (Need::Memory | Need::Space { .. }, _) => has_memory,
+        }
+    }
+}
+
+/// A message of a sender to the owner.
+enum Message {
+    Waits(Arc<Waiter>),
+    /// A listed waiter has left, served or not.
+    Leaves {
+        need: Need,
+        place: u16,
+        ticket: u64,
+    },
 }
 
 /// A view of lanes and of the frames that were completed, by sender.
@@ -78,20 +119,28 @@ pub(crate) trait SenderReturns {
 /// Waiters for space, a list per band in order of tickets, and waiters for completions.
 #[derive(Debug, Default)]
 struct WaitLists {
-    bands: [VecDeque<SpaceWaiter>; BANDS],
+    bands: [VecDeque<Arc<Waiter>>; BANDS],
     /// Waiters for completions of their own, by place.
-    returns: BTreeMap<u16, Vec<ReturnWaiter>>,
+    returns: BTreeMap<u16, Vec<Arc<Waiter>>>,
     /// Those of `returns` that wait for memory.
     for_memory: usize,
     /// Places of waiters that no owner has looked at yet.
     fresh: Vec<u16>,
-    /// Wake-ups of served senders, due outside the lock.
-    served: VecDeque<Arc<dyn Wake>>,
-    /// Wake-ups of waiters that the pool has served and wakes: to be dropped outside the lock.
-    over: Vec<Arc<dyn Wake>>,
+    /// Served senders, to be woken outside the lock.
+    served: VecDeque<Arc<Waiter>>,
+    /// Waiters that no other thread knows any more: to be dropped outside the lock.
+    over: Vec<Waiter>,
     /// By band, tickets of served senders that have not returned, with the frames that room is reserved for.
     promised: [VecDeque<(u64, usize)>; BANDS],
-    next_ticket: u64,
+    /// The ticket of the next waiter, by band; the last one is that of `returns`.
+    next_tickets: [u64; BANDS + 1],
+}
+
+/// The tickets of a band's list, read by senders.
+#[derive(Debug, Default)]
+struct ListedTickets {
+    first: AtomicU64,
+    next: AtomicU64,
 }
 
 /// True if the wrapping sum `there` has reached `wanted`.
@@ -102,7 +151,13 @@ pub(crate) fn has_reached(there: u32, wanted: u32) -> bool {
 /// The waiters of one queue.
 #[derive(Debug)]
 pub(crate) struct Waiters {
+    /// What senders have to say: they take no lock, so that one which is stopped holds up no other.
+    inbox: Inbox<Message>,
+    /// The owner's, under a lock only for the thread that comes after an owner has died.
     lists: Mutex<WaitLists>,
+    tickets: [ListedTickets; BANDS],
+    /// No owner takes messages any more.
+    is_over: AtomicBool,
     /// The discipline has bands; otherwise all senders wait in one list.
     uses_bands: bool,
     counters: Arc<QueueCounters>,
@@ -121,61 +176,84 @@ pub(crate) struct ServeOutcome {
 
 impl Waiters {
     pub(crate) fn new(uses_bands: bool, counters: Arc<QueueCounters>) -> Self {
-        Self { lists: Mutex::default(), uses_bands, counters }
+        Self {
+            inbox: Inbox::default(),
+            lists: Mutex::default(),
+            tickets: Default::default(),
+            is_over: AtomicBool::new(false),
+            uses_bands,
+            counters,
+        }
     }
 
     fn list_of(&self, band: u8) -> usize {
         if self.uses_bands { usize::from(band).min(BANDS - 1) } else { 0 }
     }
 
-    /// Registers the sender at `place`. Returns its ticket.
-    pub(crate) fn register(&self, place: u16, need: Need, wake: Arc<dyn Wake>) -> u64 {
-        let lists = &mut *lock(&self.lists);
-        let ticket = lists.next_ticket;
-        lists.next_ticket += 1;
-        let returned_bytes = match need {
-            Need::Space { band, .. } => {
-                lists.bands[self.list_of(band)].push_back(SpaceWaiter { ticket, place, need, wake });
-                return ticket;
-            }
-            Need::Memory => None,
-            Need::Credit { returned_bytes } => Some(returned_bytes),
-        };
-        lists.for_memory += usize::from(returned_bytes.is_none());
-        lists.returns.entry(place).or_default().push(ReturnWaiter { ticket, returned_bytes, wake });
-        lists.fresh.push(place);
-        ticket
+    /// Registers the sender at `place`. The owner lists it once it is told by WAIT.
+    pub(crate) fn register(&self, place: u16, need: Need, wake: Arc<dyn Wake>) -> Arc<Waiter> {
+        let (progress, ticket) = (AtomicU8::new(WAITS), AtomicU64::new(UNLISTED));
+        let waiter = Arc::new(Waiter { place, need, wake, progress, ticket });
+        self.inbox.push(Message::Waits(waiter.clone()));
+        waiter
     }
 
-    /// Returns the number of senders that wait before `ticket` for the same; `None` if it has been served.
-    pub(crate) fn before(&self, ticket: u64, place: u16, need: Need) -> Option<usize> {
-        let lists = lock(&self.lists);
-        match need {
-            Need::Space { band, .. } => {
-                let list = &lists.bands[self.list_of(band)];
-                list.binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
-            }
-            Need::Memory | Need::Credit { .. } => {
-                let is_waiting =
-                    |returns: &Vec<ReturnWaiter>| returns.iter().any(|returns| returns.ticket == ticket);
-                lists.returns.get(&place).is_some_and(is_waiting).then_some(0)
+    /// Returns the number of senders that wait before `waiter` for the same; `None` if it has been served.
+    pub(crate) fn before(&self, waiter: &Waiter) -> Option<usize> {
+        if waiter.progress.load(SeqCst) == SERVED {
+            return None;
+        }
+        let Need::Space { band, .. } = waiter.need else { return Some(0) };
+        let tickets = &self.tickets[self.list_of(band)];
+        let ticket = Some(waiter.ticket.load(SeqCst)).filter(|&ticket| ticket != UNLISTED);
+        let ticket = ticket.unwrap_or_else(|| tickets.next.load(SeqCst));
+        Some(ticket.saturating_sub(tickets.first.load(SeqCst)) as usize)
+    }
+
+    /// Ends the wait of `waiter`, served or not. Returns the number of senders that came before it for the same and
+    /// still wait.
+    pub(crate) fn leave(&self, waiter: &Waiter) -> usize {
+        let before = self.before(waiter).unwrap_or(0);
+        let was_served = waiter.progress.swap(LEFT, SeqCst) == SERVED;
+        // An owner that lists it later sees that it has left.
+        let ticket = waiter.ticket.load(SeqCst);
+        let is_promised = matches!(waiter.need, Need::Space { .. });
+        if ticket != UNLISTED && (is_promised || !was_served) {
+            self.inbox.push(Message::Leaves { need: waiter.need, place: waiter.place, ticket });
+        }
+        if self.is_over.load(SeqCst) {
+            drop(self.inbox.take());
+        }
+        before
+    }
+
+    /// Takes the senders' messages, as the owner.
+    fn take_messages(&self, lists: &mut WaitLists) {
+        for message in self.inbox.take() {
+            match message {
+                Message::Waits(waiter) => {
+                    let list = match waiter.need {
+                        Need::Space { band, .. } => self.list_of(band),
+                        Need::Memory | Need::Credit { .. } => BANDS,
+                    };
+                    lists.list(list, waiter);
+                }
+                Message::Leaves { need: Need::Space { band, .. }, ticket, .. } => {
+                    lists.leave_band(ticket, self.list_of(band));
+                }
+                Message::Leaves { place, ticket, .. } => lists.leave_returns(ticket, place),
             }
         }
     }
 
-    /// Ends the wait of `ticket`, served or not. Returns the number of senders that came before it for the same and
-    /// still wait.
-    pub(crate) fn leave(&self, ticket: u64, place: u16, need: Need) -> usize {
-        // Dropping the last wake-up of a task may run its code: not under the lock.
-        match need {
-            Need::Space { band, .. } => {
-                let list = self.list_of(band);
-                let (before, _gone) = lock(&self.lists).leave_band(ticket, list);
-                before
-            }
-            Need::Memory | Need::Credit { .. } => {
-                let _gone = lock(&self.lists).leave_returns(ticket, place);
-                0
+    /// Tells senders the tickets that are listed.
+    fn show_tickets(&self, lists: &WaitLists) {
+        for (band, tickets) in self.tickets.iter().enumerate() {
+            let next = lists.next_tickets[band];
+            let first = lists.bands[band].front().map_or(next, |first| first.ticket.load(SeqCst));
+            if (tickets.next.load(SeqCst), tickets.first.load(SeqCst)) != (next, first) {
+                tickets.next.store(next, SeqCst);
+                tickets.first.store(first, SeqCst);
             }
         }
     }
@@ -186,6 +264,7 @@ impl Waiters {
         &self, space: (Backpressure, bool), returned_to: &mut impl SenderReturns, pool: &PagePool,
     ) -> ServeOutcome {
         let lists = &mut *lock(&self.lists);
+        self.take_messages(lists);
         let mut full = 0;
         for band in 0..BANDS {
             lists.serve_band(band, space, returned_to);
@@ -200,6 +279,7 @@ impl Waiters {
         if lists.for_memory > 0 && !pool.is_waited_for() {
             lists.end_memory();
         }
+        self.show_tickets(lists);
         let waiting = full != 0 || !lists.returns.is_empty();
         if pool.is_waited_for() {
             full |= MEMORY_WANTED;
@@ -215,8 +295,8 @@ impl Waiters {
     #[cold]
     pub(crate) fn wake_served(&self) {
         loop {
-            let Some(wake) = lock(&self.lists).served.pop_front() else { break };
-            self.wake(wake);
+            let Some(served) = lock(&self.lists).served.pop_front() else { break };
+            self.wake(served);
         }
         loop {
             let Some(over) = lock(&self.lists).over.pop() else { break };
@@ -224,25 +304,32 @@ impl Waiters {
         }
     }
 
-    fn wake(&self, wake: Arc<dyn Wake>) {
+    /// Wakes a sender, and drops its wake-up if that is the last one: both may run a task's code.
+    fn wake(&self, waiter: Arc<Waiter>) {
         self.counters.wakeups.add_shared(1);
-        if !host::wake(wake) {
+        if host::outlive(move || waiter.wake.wake()).is_none() {
             self.counters.panics.add_shared(1);
         }
     }
 
     /// Wakes all waiters to look for themselves: the poller that they relied on is gone.
     pub(crate) fn nudge_all(&self) {
-        let wakes: Vec<_> = lock(&self.lists).wakes().cloned().collect();
-        wakes.into_iter().for_each(|wake| self.wake(wake));
+        let all: Vec<_> = {
+            let lists = &mut *lock(&self.lists);
+            self.take_messages(lists);
+            lists.all().cloned().collect()
+        };
+        all.into_iter().for_each(|waiter| self.wake(waiter));
         self.wake_served();
     }
 
     /// Wakes all waiters and clears the list: the path has closed.
     pub(crate) fn wake_all(&self) {
+        self.is_over.store(true, SeqCst);
         {
             let lists = &mut *lock(&self.lists);
-            let all: Vec<_> = lists.wakes().cloned().collect();
+            self.take_messages(lists);
+            let all: Vec<_> = lists.all().cloned().collect();
             lists.served.extend(all);
             lists.bands.iter_mut().for_each(VecDeque::clear);
             lists.returns.clear();
@@ -260,46 +347,65 @@ impl Need {
 }
 
 impl WaitLists {
-    fn wakes(&self) -> impl Iterator<Item = &Arc<dyn Wake>> {
-        let returns = self.returns.values().flatten().map(|returns| &returns.wake);
-        self.bands.iter().flatten().map(|waiting| &waiting.wake).chain(returns)
+    fn all(&self) -> impl Iterator<Item = &Arc<Waiter>> {
+        self.bands.iter().flatten().chain(self.returns.values().flatten())
     }
 
-    fn leave_band(&mut self, ticket: u64, list: usize) -> (usize, Option<SpaceWaiter>) {
-        match self.bands[list].binary_search_by_key(&ticket, |waiting| waiting.ticket) {
-            Ok(at) => (at, self.bands[list].remove(at)),
-            Err(_) => {
-                self.promised[list].retain(|promise| promise.0 != ticket);
-                (0, None)
+    /// Adds `waiter` to the end of band `list`, or to those that wait for completions.
+    fn list(&mut self, list: usize, waiter: Arc<Waiter>) {
+        // The ticket is never another one's: a sender that leaves now may name it.
+        waiter.ticket.store(self.next_tickets[list], SeqCst);
+        self.next_tickets[list] += 1;
+        if waiter.has_left() {
+            return self.drop_later(waiter);
+        }
+        if let Some(band) = self.bands.get_mut(list) {
+            return band.push_back(waiter);
+        }
+        self.for_memory += usize::from(waiter.is_for_memory());
+        self.fresh.push(waiter.place);
+        self.returns.entry(waiter.place).or_default().push(waiter);
+    }
+
+    /// Drops `waiter` outside the lock if no other thread refers to it: dropping a task's wake-up may run its code.
+    fn drop_later(&mut self, waiter: Arc<Waiter>) {
+        self.over.extend(Arc::into_inner(waiter));
+    }
+
+    fn leave_band(&mut self, ticket: u64, list: usize) {
+        match self.bands[list].binary_search_by_key(&ticket, |waiter| waiter.ticket.load(SeqCst)) {
+            Ok(at) => {
+                let gone = self.bands[list].remove(at);
+                gone.into_iter().for_each(|waiter| self.drop_later(waiter));
             }
+            Err(_) => self.promised[list].retain(|promise| promise.0 != ticket),
         }
     }
 
-    fn leave_returns(&mut self, ticket: u64, place: u16) -> Option<ReturnWaiter> {
-        let here = self.returns.get_mut(&place)?;
-        let at = here.iter().position(|returns| returns.ticket == ticket)?;
-        let gone = here.swap_remove(at);
-        self.for_memory -= usize::from(gone.returned_bytes.is_none());
-        if here.is_empty() {
-            self.returns.remove(&place);
-        }
-        Some(gone)
+    fn leave_returns(&mut self, ticket: u64, place: u16) {
+        self.remove_returns(place, |waiter| waiter.ticket.load(SeqCst) == ticket, false);
     }
 
     /// Serves the waiters at `place` whose own frames were completed. Those that wait for memory stay on the pool's
     /// wait list.
     fn serve_returns(&mut self, place: u16, returned_to: &mut impl SenderReturns) {
+        if !self.returns.contains_key(&place) {
+            return;
+        }
+        let (bytes, has_memory) = (returned_to.returned_bytes(place), returned_to.has_returned(place));
+        self.remove_returns(place, |waiter| waiter.is_due(bytes, has_memory), true);
+    }
+
+    /// Takes the waiters at `place` that are `due` off the list, and wakes them if they are `served`.
+    fn remove_returns(&mut self, place: u16, due: impl Fn(&Waiter) -> bool, served: bool) {
         let Some(here) = self.returns.get_mut(&place) else { return };
-        let (returned_bytes, has_memory) =
-            (returned_to.returned_bytes(place), returned_to.has_returned(place));
-        let is_due = |returns: &ReturnWaiter| match (returns.returned_bytes, returned_bytes) {
-            (None, _) => has_memory,
-            (Some(wanted), Some(there)) => has_reached(there, wanted),
-            (Some(_), None) => true,
-        };
-        for due in here.extract_if(.., |returns| is_due(returns)) {
-            self.for_memory -= usize::from(due.returned_bytes.is_none());
-            self.served.push_back(due.wake);
+        for waiter in here.extract_if(.., |waiter| due(waiter)) {
+            self.for_memory -= usize::from(waiter.is_for_memory());
+            if served && waiter.serve() {
+                self.served.push_back(waiter);
+            } else {
+                self.over.extend(Arc::into_inner(waiter));
+            }
         }
         if here.is_empty() {
             self.returns.remove(&place);
@@ -309,9 +415,8 @@ impl WaitLists {
     /// Ends all waits for memory: the pool has served them.
     fn end_memory(&mut self) {
         for here in self.returns.values_mut() {
-            self.over.extend(
-                here.extract_if(.., |returns| returns.returned_bytes.is_none()).map(|returns| returns.wake),
-            );
+            let ended = here.extract_if(.., |waiter| waiter.is_for_memory());
+            self.over.extend(ended.filter_map(Arc::into_inner));
         }
         self.returns.retain(|_, here| !here.is_empty());
         self.for_memory = 0;
@@ -334,12 +439,17 @@ impl WaitLists {
             if (needed > free && !is_due) || !lanes.has_drained(first.place) {
                 return;
             }
+            let Some(first) = list.pop_front() else { return };
+            if !first.serve() {
+                self.over.extend(Arc::into_inner(first));
+                continue;
+            }
             if needed > free {
                 needed -= promised.pop_front().map_or(0, |oldest| oldest.1);
             }
             (kept, is_due) = (needed, false);
-            promised.push_back((first.ticket, first.need.frames()));
-            self.served.extend(list.pop_front().map(|first| first.wake));
+            promised.push_back((first.ticket.load(SeqCst), first.need.frames()));
+            self.served.push_back(first);
         }
     }
 }

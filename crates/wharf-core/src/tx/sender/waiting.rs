@@ -63,8 +63,8 @@ impl Sender {
         // there.
         let pool_place = (need == Need::Memory).then(|| self.cache.join_wait_list(wake.clone()));
         let (shared, place) = (self.shared.clone(), self.place);
-        let ticket = shared.waiters.register(place, need, wake);
-        Watch { shared, need, ticket, place, pool_place, is_over: false }
+        let waiter = shared.waiters.register(place, need, wake);
+        Watch { shared, waiter, pool_place, is_over: false }
     }
 
     /// Looks whether the need of `watch` is met; `None` for not yet. To be called once after [`Sender::watch`] (the
@@ -82,12 +82,12 @@ impl Sender {
             }
         };
         let before = watch.end(seen.is_ok());
-        if seen.is_ok() && watch.need == Need::Memory {
+        if seen.is_ok() && watch.need() == Need::Memory {
             self.cache.keep_granted();
         }
-        let is_served = seen.is_ok() && matches!(watch.need, Need::Space { .. });
+        let is_served = seen.is_ok() && matches!(watch.need(), Need::Space { .. });
         if is_served {
-            let frames = watch.need.frames().max(self.lane.capacity());
+            let frames = watch.need().frames().max(self.lane.capacity());
             self.turn_end = self.counters.packets.get().saturating_add(frames as u64);
         }
         self.counters.overtakes.add(u64::from(before > 0 && is_served));
@@ -108,19 +108,19 @@ impl Sender {
             Published::WakeOwner => shared.wake_poller(),
             Published::Dead => return Some(Err(shared.dead())),
         }
-        if self.has_come(watch.need) {
+        if self.has_come(watch.need()) {
             return Some(Ok(()));
         }
-        if watch.need == Need::Memory && shared.pool.peers().has_others() {
+        if watch.need() == Need::Memory && shared.pool.peers().has_others() {
             shared.pool.peers().reap(Some(&*shared));
-            if self.has_come(watch.need) {
+            if self.has_come(watch.need()) {
                 return Some(Ok(()));
             }
         }
         if shared.closed.load(Ordering::Acquire) {
             return Some(Err(self.closed()));
         }
-        (watch.need != Need::Memory && watch.before().is_none()).then_some(Ok(()))
+        (watch.need() != Need::Memory && watch.before().is_none()).then_some(Ok(()))
     }
 
     /// True if a poller or a dedicated owner runs the queue and wakes waiters.

@@ -2,7 +2,7 @@
 
 use crate::host;
 use crate::pool::WaitPlace;
-use crate::tx::queue::waiters::Need;
+use crate::tx::queue::waiters::{Need, Waiter};
 use crate::tx::queue::{QdiscRun, Shared};
 use std::sync::Arc;
 use wharf_mem::Published;
@@ -12,10 +12,7 @@ use wharf_mem::word::WAIT;
 #[derive(Debug)]
 pub struct Watch {
     pub(super) shared: Arc<Shared>,
-    pub(super) need: Need,
-    pub(super) ticket: u64,
-    /// The sender's place in the queue.
-    pub(super) place: u16,
+    pub(super) waiter: Arc<Waiter>,
     /// The place on the pool's wait list of a sender that waits for memory.
     pub(super) pool_place: Option<WaitPlace>,
     pub(super) is_over: bool,
@@ -29,18 +26,22 @@ impl Drop for Watch {
         if self.is_over {
             return;
         }
-        self.shared.waiters.leave(self.ticket, self.place, self.need);
+        self.shared.waiters.leave(&self.waiter);
         // A panic may end this wait: one of the device on top of it would end the process.
         host::outlive(|| pass_on(&self.shared));
     }
 }
 
 impl Watch {
+    pub(super) fn need(&self) -> Need {
+        self.waiter.need
+    }
+
     /// Returns the number of senders that are served before this one; `None` if it has been served.
     pub(super) fn before(&self) -> Option<usize> {
         match &self.pool_place {
             Some(place) => place.before(),
-            None => self.shared.waiters.before(self.ticket, self.place, self.need),
+            None => self.shared.waiters.before(&self.waiter),
         }
     }
 
@@ -51,7 +52,7 @@ impl Watch {
         if let Some(place) = self.pool_place.take() {
             place.leave(served);
         }
-        self.shared.waiters.leave(self.ticket, self.place, self.need)
+        self.shared.waiters.leave(&self.waiter)
     }
 
     /// Waits again if its buffers went to others because it came too late for them. Returns true if it does.
@@ -60,8 +61,8 @@ impl Watch {
         if !place.rejoin() {
             return false;
         }
-        self.shared.waiters.leave(self.ticket, self.place, self.need);
-        self.ticket = self.shared.waiters.register(self.place, self.need, place.wake());
+        self.shared.waiters.leave(&self.waiter);
+        self.waiter = self.shared.waiters.register(self.waiter.place, self.waiter.need, place.wake());
         true
     }
 }
