@@ -240,8 +240,11 @@ pub trait TxDevice: Device {
     /// [`TxDevice::flush`].
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted;
 
-    /// Rings the doorbell that a call with `more` has left out. Returns true if there was one.
-    fn flush(&mut self) -> bool;
+    /// Rings the doorbell that a call with `more` has left out. Returns true if there was one. By default there is none:
+    /// the device rings in each call.
+    fn flush(&mut self) -> bool {
+        false
+    }
 
     /// Gives back up to `budget` frames that have left, as far as `into` has room. With `urgent` a thread
     /// waits for them: the device gives them back now, whatever its [`CompletionMode`].
@@ -268,8 +271,10 @@ pub trait RxDevice: Device {
     /// The device failed. An empty pool is no error: frames then wait, or the device drops and counts them.
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError>;
 
-    /// Returns true if nothing will ever be received any more: the other end closed, the file is read.
-    fn ended(&self) -> bool;
+    /// Returns true if nothing will ever be received any more: the other end closed, the file is read. By default false.
+    fn ended(&self) -> bool {
+        false
+    }
 
     /// Moves memory that was posted for arrivals to the back of `to`, as far as there is room, once the
     /// device is closed. Returns the number of frames moved.

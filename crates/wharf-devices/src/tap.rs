@@ -177,10 +177,6 @@ impl TxDevice for Tap {
     }
 
     /// No doorbell is left out: each frame is a call.
-    fn flush(&mut self) -> bool {
-        false
-    }
-
     #[inline]
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.sending.book.reap(budget, into);

@@ -215,10 +215,6 @@ impl TxDevice for Udp {
         }
     }
 
-    fn flush(&mut self) -> bool {
-        false
-    }
-
     #[inline]
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.sending.reap(budget, into)

@@ -117,10 +117,6 @@ impl TxDevice for Gate {
         Transmitted { doorbell, stopped: self.held.len() == self.ring }
     }
 
-    fn flush(&mut self) -> bool {
-        false
-    }
-
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         assert_eq!(self.control.bomb.load(SeqCst), 0, "the bomb of the test");
         for _ in 0..budget {

@@ -104,10 +104,6 @@ impl TxDevice for Gate {
         Transmitted { doorbell: self.held.len() > before, stopped: self.held.len() == RING }
     }
 
-    fn flush(&mut self) -> bool {
-        false
-    }
-
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         for _ in 0..budget {
             let Some(frame) = self.open.load(SeqCst).then(|| self.held.pop_front()).flatten() else { break };

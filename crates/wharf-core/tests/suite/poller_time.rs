@@ -72,10 +72,6 @@ impl TxDevice for End {
         Transmitted { doorbell, stopped: false }
     }
 
-    fn flush(&mut self) -> bool {
-        false
-    }
-
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let (mut line, now_ns) = (self.1.lock().unwrap(), self.0.now_ns());
         for _ in 0..budget {
@@ -100,10 +96,6 @@ impl RxDevice for End {
         let latencies: Vec<u64> = line.arrivals.drain(..count).map(|at_ns| now_ns - at_ns).collect();
         line.latencies_ns.extend(latencies);
         Ok(count)
-    }
-
-    fn ended(&self) -> bool {
-        false
     }
 }
 

@@ -53,10 +53,6 @@ impl TxDevice for Holding {
         Transmitted { doorbell: true, stopped: false }
     }
 
-    fn flush(&mut self) -> bool {
-        false
-    }
-
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let budget = if self.is_closed { budget } else { 0 };
         for frame in self.held.drain(..budget.min(self.held.len())) {

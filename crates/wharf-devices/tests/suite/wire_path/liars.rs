@@ -48,10 +48,6 @@ impl TxDevice for Liar {
         Transmitted { doorbell: self.held.append(batch, usize::MAX) > 0, stopped: self.held.room() == 0 }
     }
 
-    fn flush(&mut self) -> bool {
-        false
-    }
-
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         if let (Some(own), false) = (&mut self.own, self.held.is_empty()) {
             own.take(&mut into.sent, 1, 60).unwrap();

@@ -259,10 +259,6 @@ impl<R: ReceiveHalf, S: SendHalf> RxDevice for Driver<R, S> {
         self.post(cache);
         result
     }
-
-    fn ended(&self) -> bool {
-        false
-    }
 }
 
 impl<R: ReceiveHalf, S: SendHalf> NicDriver for Driver<R, S> {
