@@ -6,13 +6,14 @@
 //! [`crate::tx::sender::Sender::try_send`]. A handler that blocks also blocks its poller and all devices of that.
 
 mod counters;
+mod inbox;
+mod pulled;
 mod receiver;
 mod state;
 
 pub use receiver::Receiver;
 
 use crate::device::{DeviceError, RxDevice, close_receiver};
-use crate::host::Wake;
 use crate::metrics::Measured;
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::poller::{PollTarget, poll_queue};
@@ -20,17 +21,20 @@ use crate::pool::{Burst, PagePool, lock};
 use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::{Call, Callers};
 use counters::RxCounters;
+use inbox::Inbox;
+pub(crate) use pulled::PulledTarget;
 use state::RxState;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
 
 /// The treatment of frames that a handler leaves in the burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     /// Free their memory.
     Free,
-    /// Show them again at the next poll, and receive nothing before that: back-pressure.
+    /// Show them again at the next poll, and receive nothing before that: back-pressure. [`RxQueue::resume`] calls for
+    /// that poll.
     Again,
 }
 
@@ -56,8 +60,8 @@ pub(crate) struct RxShared {
     counters: RxCounters,
     ended: AtomicBool,
     error: Mutex<Option<DeviceError>>,
-    /// Wakes a [`Receiver`] when there is news: packets, an error, the end.
-    waiting: Mutex<Option<Arc<dyn Wake>>>,
+    /// The inboxes that the handler fills, where that is a [`Receiver`]'s.
+    inboxes: OnceLock<Vec<Arc<Mutex<Inbox>>>>,
 }
 
 impl std::fmt::Debug for RxShared {
@@ -111,7 +115,7 @@ impl RxQueue {
             counters: RxCounters::default(),
             ended: AtomicBool::new(false),
             error: Mutex::new(None),
-            waiting: Mutex::new(None),
+            inboxes: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -159,17 +163,23 @@ impl RxQueue {
         Arc::downgrade(&shared)
     }
 
-    /// Calls the poller of the queue: the handler takes packets again that it has left.
+    /// Notes the inboxes that its handler fills: their receivers are woken.
+    fn fill(&self, inboxes: Vec<Arc<Mutex<Inbox>>>) -> &[Arc<Mutex<Inbox>>] {
+        self.shared.inboxes.get_or_init(|| inboxes)
+    }
+
+    /// Calls the poller of the queue: it shows the packets again that the handler has left ([`Rest::Again`]). Any thread
+    /// may call, also while the handler runs: it then runs once more.
     pub fn resume(&self) {
         self.shared.callers.call_one();
     }
 
-    /// Takes the last error of the device.
+    /// Takes the last error of the device, or the panic of the device or the handler, which ends receiving.
     pub fn take_error(&self) -> Option<DeviceError> {
         lock(&self.shared.error).take()
     }
 
-    /// Ends receiving: frees the frames that the handler had left, ends the wait of a [`Receiver`], closes a device that
+    /// Ends receiving: frees the frames that the handler had left, ends the wait of each [`Receiver`], closes a device that
     /// belongs to no transmit queue. Waits for the end of a poll.
     ///
     /// # Errors
@@ -230,16 +240,27 @@ impl RxShared {
         found
     }
 
-    /// Notes that no frame will be received any more, and wakes the receiver.
+    /// Notes that no frame will be received any more, and wakes the receivers.
     fn end(&self) {
         self.ended.store(true, Release);
         self.tell();
     }
 
-    /// Wakes the receiver, if one waits.
+    /// Wakes the receivers that wait and have packets; all if there is news for all.
     fn tell(&self) {
-        let waiting = lock(&self.waiting).take();
-        waiting.map(crate::host::wake);
+        let is_for_all = self.concerns_all();
+        for inbox in self.inboxes.get().into_iter().flatten() {
+            let mut inbox = lock(inbox);
+            let has_news = is_for_all || !inbox.burst.is_empty();
+            let waiting = if has_news { inbox.waiting.take() } else { None };
+            drop(inbox);
+            waiting.map(crate::host::wake);
+        }
+    }
+
+    /// True if receiving has ended, or the device has an error that no call has told.
+    fn concerns_all(&self) -> bool {
+        self.ended.load(Acquire) || lock(&self.error).is_some()
     }
 
     /// Notes a panic of the handler or the device: nothing is received any more.
@@ -271,7 +292,7 @@ impl RxShared {
         }
     }
 
-    /// Polls, with the state in hand. Returns the outcome, and true if there is news for a receiver.
+    /// Polls, with the state in hand. Returns the outcome, and true if there may be news for receivers.
     fn poll_state(
         &self, state: &mut RxState, irq: IrqChange, away: bool, budget_packets: u32,
     ) -> (PollOutcome, bool) {
@@ -286,6 +307,7 @@ impl RxShared {
             self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
             state.cache.pool().peers().reap(self.of.as_ref().map(|queue| &*queue.shared));
         }
+        let had_packets = !state.burst.is_empty();
         let budget = if state.hand_over() { budget_packets as usize } else { 0 };
         let mut found = self.receive(state, irq, away, budget_packets, budget);
         let is_through = state.hand_over();
@@ -300,8 +322,8 @@ impl RxShared {
             self.ended.store(true, Release);
         }
         found.over |= self.of.is_none() && !found.receives && is_through;
-        let news = found.received > 0 || found.over || !found.receives || lock(&self.error).is_some();
-        (found, news)
+        let has_packets = had_packets || found.received > 0;
+        (found, has_packets || found.over || !found.receives || self.concerns_all())
     }
 }
 
@@ -353,35 +375,6 @@ impl PollTarget for RxShared {
         self.callers.remove(call);
         self.callers.call_one();
         self.of.iter().for_each(|queue| queue.shared.remove_poller(call));
-    }
-}
-
-/// A receive queue polled by calls of a user's thread, which may come late: no sender relies on it as a poller.
-#[derive(Debug)]
-pub(crate) struct PulledTarget(pub(crate) Arc<RxShared>);
-
-impl PollTarget for PulledTarget {
-    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome {
-        let found = self.0.poll(irq, away, budget_packets);
-        if found.more {
-            // The run ended by its quota, and senders know of no poller that would go on with it.
-            self.0.of.iter().for_each(TxQueue::poll);
-        }
-        found
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.0.wait_fd
-    }
-
-    fn enroll(&self, call: &Arc<Call>) {
-        self.0.callers.add(call);
-    }
-
-    fn leave(&self, call: &Arc<Call>) {
-        self.0.step_aside();
-        self.0.callers.remove(call);
-        self.0.of.iter().for_each(TxQueue::poll);
     }
 }
 

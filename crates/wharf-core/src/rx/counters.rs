@@ -83,5 +83,8 @@ impl Measured for RxShared {
             walk.show(INTERRUPTS, interrupts);
             walk.show(KICKS, kicks);
         }
+        for (number, inbox) in self.inboxes.get().into_iter().flatten().enumerate() {
+            lock(inbox).measure(&mut walk.with("receiver", &number.to_string()));
+        }
     }
 }

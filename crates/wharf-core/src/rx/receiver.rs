@@ -1,6 +1,7 @@
 //! `Receiver`: receiving by calls, in place of a handler: on the caller's thread, from a poller's thread, or as a task.
 
-use super::{Handler, Rest, RxQueue};
+use super::inbox::Inbox;
+use super::{Handler, RxQueue};
 use crate::host::{Clock, Park, Wait, Wake};
 use crate::poller::{ActivePoller, Poller, PollerCounters, Settings};
 use crate::pool::{Burst, PagePool, lock};
@@ -11,7 +12,6 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
-use wharf_mem::batch::BATCH_FRAMES_MAX;
 
 /// Steps of a call that does not wait: unmasked notifications are looked at, then the device is polled.
 const STEPS_MAX: u32 = 4;
@@ -19,7 +19,8 @@ const STEPS_MAX: u32 = 4;
 /// Receives packets in bursts, in order.
 ///
 /// A receiver polls its device in its own calls, or takes what a poller's thread has received. It holds up to 256 packets;
-/// while these are not taken, nothing more is received, so that the device's ring fills and its peer feels it.
+/// while these are not taken, nothing more is received, so that the device's ring fills and its peer feels it. One of
+/// several receivers drops its surplus instead, and holds up only itself.
 #[derive(Debug)]
 pub struct Receiver {
     queue: RxQueue,
@@ -48,36 +49,6 @@ enum Way {
     Poller { park: Arc<dyn Park>, clock: Arc<dyn Clock> },
 }
 
-/// Packets received and not taken yet.
-#[derive(Debug)]
-struct Inbox {
-    burst: Burst,
-    /// The poller holds packets for which there was no room.
-    is_full: bool,
-    /// The receiver is gone: packets that come are freed.
-    is_closed: bool,
-}
-
-impl Inbox {
-    /// Makes an inbox, and the handler that fills it.
-    fn new(pool: &PagePool) -> (Arc<Mutex<Self>>, Handler) {
-        let inbox = Self { burst: pool.burst(BATCH_FRAMES_MAX), is_full: false, is_closed: false };
-        let inbox = Arc::new(Mutex::new(inbox));
-        let mine = inbox.clone();
-        (inbox, Box::new(move |burst: &mut Burst| lock(&mine).put(burst)))
-    }
-
-    /// Takes the packets that there is room for. Returns the treatment of the others.
-    fn put(&mut self, burst: &mut Burst) -> Rest {
-        if self.is_closed {
-            return Rest::Free;
-        }
-        self.burst.batch_mut().append(burst.batch_mut(), usize::MAX);
-        self.is_full = !burst.is_empty();
-        if self.is_full { Rest::Again } else { Rest::Free }
-    }
-}
-
 impl Receiver {
     /// Makes a receiver that polls in its own calls and waits by `wait`. `open` makes its queue with the handler that
     /// it is given. Frames are of `pool`, the queue's.
@@ -88,10 +59,11 @@ impl Receiver {
         pool: &PagePool, wait: Box<dyn Wait>, settings: Settings,
         open: impl FnOnce(Handler) -> Result<RxQueue, QueueError>,
     ) -> Result<Self, QueueError> {
-        let (inbox, handler) = Inbox::new(pool);
+        let (inboxes, handler) = Inbox::one(pool);
         let queue = open(handler)?;
         let mut poller = Poller::new(wait, settings);
         poller.add_pulled(&queue);
+        let inbox = queue.fill(inboxes)[0].clone();
         Ok(Self { queue, inbox, way: Way::Caller(Box::new(poller.begin())), kept: Kept::default() })
     }
 
@@ -103,8 +75,40 @@ impl Receiver {
         pool: &PagePool, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
         open: impl FnOnce(Handler) -> Result<RxQueue, QueueError>,
     ) -> Result<Self, QueueError> {
-        let (inbox, handler) = Inbox::new(pool);
-        Ok(Self { queue: open(handler)?, inbox, way: Way::Poller { park, clock }, kept: Kept::default() })
+        let (inboxes, handler) = Inbox::one(pool);
+        Ok(Self::served(&open(handler)?, inboxes, &clock, &park).remove(0))
+    }
+
+    /// Makes `count` receivers of one queue, 1 to 256, that is to be given to a poller: a packet goes to the receiver of
+    /// number `by(bytes) % count`.
+    ///
+    /// # Errors
+    /// [`QueueError::Setting`], and those of `open`.
+    pub fn several_behind_poller(
+        pool: &PagePool, clock: Arc<dyn Clock>, park: Arc<dyn Park>, count: usize,
+        by: impl FnMut(&[u8]) -> u64 + Send + 'static,
+        open: impl FnOnce(Handler) -> Result<RxQueue, QueueError>,
+    ) -> Result<Vec<Self>, QueueError> {
+        if !(1..=256.min(pool.frames() as usize / 2)).contains(&count) {
+            let (value, why) = (count as u64, "1 to 256, at most one for two frames of the pool");
+            return Err(QueueError::Setting { setting: "receivers", value, why });
+        }
+        let (inboxes, handler) = Inbox::several(pool, count, by);
+        let queue = open(handler)?;
+        Ok(Self::served(&queue, inboxes, &clock, &park))
+    }
+
+    /// Makes the receivers that empty `inboxes`, which a poller's thread fills.
+    fn served(
+        queue: &RxQueue, inboxes: Vec<Arc<Mutex<Inbox>>>, clock: &Arc<dyn Clock>, park: &Arc<dyn Park>,
+    ) -> Vec<Self> {
+        let receiver = |inbox: &Arc<Mutex<Inbox>>| Self {
+            queue: queue.clone(),
+            inbox: inbox.clone(),
+            way: Way::Poller { park: park.clone(), clock: clock.clone() },
+            kept: Kept::default(),
+        };
+        queue.fill(inboxes).iter().map(receiver).collect()
     }
 
     /// Keeps `value` alive until the receiver and its poller are gone: the path that it belongs to.
@@ -205,8 +209,7 @@ impl Receiver {
         if ours != theirs {
             return Err(QueueError::ForeignPool { ours, theirs });
         }
-        let count = into.batch_mut().append(inbox.burst.batch_mut(), usize::MAX);
-        let was_full = count > 0 && std::mem::take(&mut inbox.is_full);
+        let (count, was_full) = inbox.take(into);
         drop(inbox);
         if was_full {
             self.queue.resume();
@@ -226,7 +229,7 @@ impl Receiver {
     /// Has `wake` called when there is news.
     fn announce(&self, wake: Arc<dyn Wake>) {
         // The one before is dropped outside the lock.
-        let _before = lock(&self.queue.shared.waiting).replace(wake);
+        let _before = lock(&self.inbox).waiting.replace(wake);
     }
 
     /// Waits for a packet, for at most `left_ns`; may return early.
@@ -236,7 +239,7 @@ impl Receiver {
             Way::Poller { park, .. } => {
                 let park = park.clone();
                 self.announce(park.waker());
-                if lock(&self.inbox).burst.is_empty() && !self.queue.has_ended() {
+                if lock(&self.inbox).burst.is_empty() && !self.queue.shared.concerns_all() {
                     park.park(left_ns);
                 }
             }
@@ -255,10 +258,9 @@ impl Drop for Receiver {
     /// Frees the packets that were not taken. What arrives from now on is freed by the poller, if there is one.
     fn drop(&mut self) {
         let mut inbox = lock(&self.inbox);
-        inbox.burst.clear();
-        inbox.is_closed = true;
-        drop(inbox);
-        let _waker = lock(&self.queue.shared.waiting).take();
+        inbox.close();
+        let waker = inbox.waiting.take();
+        drop((inbox, waker));
         self.queue.resume();
     }
 }

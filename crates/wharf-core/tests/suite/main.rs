@@ -17,6 +17,7 @@ mod panics;
 mod path;
 mod poller_time;
 mod pollers;
+mod receivers;
 mod schedule;
 mod small_queues;
 mod source;

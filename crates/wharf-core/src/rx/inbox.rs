@@ -1,0 +1,141 @@
+//! `Inbox`: the packets of a receiver that the poller has received and the receiver has not taken, and the handlers that
+//! fill one inbox, or several by flow.
+//!
+//! Invariant: each packet received is in one inbox, was taken by its receiver, or counts as dropped by reason. Several
+//! inboxes together hold at most half of the pool, so that a receiver that is slow keeps no other from receiving. The
+//! lock of an inbox is taken once per burst, by the poller and by the receiver.
+
+use super::{Handler, Rest};
+use crate::host::Wake;
+use crate::metrics::{Row, Walk};
+use crate::pool::{Burst, PagePool, lock};
+use std::sync::{Arc, Mutex};
+use wharf_mem::Batch;
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+
+const TAKEN: Row = Row::counter("wharf_receiver_taken", "packets", "Packets that the receiver has taken.");
+const BACKLOG: Row =
+    Row::gauge("wharf_receiver_backlog_packets", "packets", "Packets that wait for the receiver.");
+const DROPS: Row = Row::counter(
+    "wharf_receiver_drops",
+    "packets",
+    "Packets dropped since the receiver had no room or was gone, by reason.",
+);
+
+/// Packets received and not taken yet.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    pub(super) burst: Burst,
+    /// Most bytes inside.
+    bytes_max: u64,
+    /// The poller holds packets for which there was no room.
+    is_full: bool,
+    /// The receiver is gone: packets that come are freed.
+    is_closed: bool,
+    /// Wakes the receiver when there is news: packets, an error, the end.
+    pub(super) waiting: Option<Arc<dyn Wake>>,
+    taken: u64,
+    full_drops: u64,
+    gone_drops: u64,
+}
+
+impl Inbox {
+    fn new(pool: &PagePool, capacity: usize) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self {
+            burst: pool.burst(capacity),
+            bytes_max: capacity as u64 * u64::from(pool.region().data_bytes_max()),
+            is_full: false,
+            is_closed: false,
+            waiting: None,
+            taken: 0,
+            full_drops: 0,
+            gone_drops: 0,
+        }))
+    }
+
+    /// Makes an inbox, and the handler that fills it. Packets without room stay with the poller.
+    pub(super) fn one(pool: &PagePool) -> (Vec<Arc<Mutex<Self>>>, Handler) {
+        let inbox = Self::new(pool, BATCH_FRAMES_MAX);
+        let mine = inbox.clone();
+        (vec![inbox], Box::new(move |burst: &mut Burst| lock(&mine).put(burst)))
+    }
+
+    /// Makes `count` inboxes and the handler that puts each packet into that of number `by(bytes) % count`.
+    /// Packets without room are dropped.
+    pub(super) fn several(
+        pool: &PagePool, count: usize, mut by: impl FnMut(&[u8]) -> u64 + Send + 'static,
+    ) -> (Vec<Arc<Mutex<Self>>>, Handler) {
+        let share_packets = pool.frames() as usize / (2 * count);
+        let inboxes: Vec<_> = (0..count).map(|_| Self::new(pool, share_packets)).collect();
+        let mut sorted: Vec<_> = (0..count).map(|_| pool.burst(BATCH_FRAMES_MAX)).collect();
+        let mine = inboxes.clone();
+        let handler = move |burst: &mut Burst| {
+            // First, so that all packets are still in the burst if the user's function panics.
+            let mut numbers = [0; BATCH_FRAMES_MAX];
+            let region = burst.pool().region();
+            for (number, frame) in numbers.iter_mut().zip(burst.frames()) {
+                *number = (by(region.bytes(frame).unwrap_or_default()) % count as u64) as usize;
+            }
+            for number in numbers {
+                let Some(frame) = burst.batch_mut().pop() else { break };
+                let pushed = sorted[number].batch_mut().push(frame);
+                debug_assert!(pushed.is_ok(), "there is room for a whole burst");
+            }
+            for (inbox, packets) in mine.iter().zip(&mut sorted).filter(|(_, packets)| !packets.is_empty()) {
+                lock(inbox).put_or_drop(packets.batch_mut());
+                burst.batch_mut().append(packets.batch_mut(), usize::MAX);
+            }
+            Rest::Free
+        };
+        (inboxes, Box::new(handler))
+    }
+
+    /// Takes the packets that there is room for. Returns the treatment of the others.
+    fn put(&mut self, burst: &mut Burst) -> Rest {
+        if self.is_closed {
+            self.gone_drops += burst.len() as u64;
+            return Rest::Free;
+        }
+        self.burst.batch_mut().append(burst.batch_mut(), usize::MAX);
+        self.is_full = !burst.is_empty();
+        if self.is_full { Rest::Again } else { Rest::Free }
+    }
+
+    /// Takes the packets that there is room for. Counts the others, which the caller frees.
+    fn put_or_drop(&mut self, packets: &mut Batch) {
+        if self.is_closed {
+            self.gone_drops += packets.len() as u64;
+            return;
+        }
+        let mut room_bytes = self.bytes_max.saturating_sub(self.burst.batch_mut().bytes());
+        let fits = |&len_bytes: &u32| {
+            let left = room_bytes.checked_sub(len_bytes.into());
+            room_bytes = left.unwrap_or(0);
+            left.is_some()
+        };
+        let lengths = packets.frames().iter().map(|frame| frame.len_bytes());
+        let fitting = lengths.take_while(fits).count();
+        self.burst.batch_mut().append(packets, fitting);
+        self.full_drops += packets.len() as u64;
+    }
+
+    /// Moves packets to the back of `into`. Returns their number, and true if the poller has more.
+    pub(super) fn take(&mut self, into: &mut Burst) -> (usize, bool) {
+        let count = into.batch_mut().append(self.burst.batch_mut(), usize::MAX);
+        self.taken += count as u64;
+        (count, count > 0 && std::mem::take(&mut self.is_full))
+    }
+
+    /// Frees the packets inside, and those that come from now on.
+    pub(super) fn close(&mut self) {
+        self.gone_drops += self.burst.len() as u64;
+        self.burst.clear();
+        self.is_closed = true;
+    }
+
+    pub(super) fn measure(&self, walk: &mut Walk<'_>) {
+        walk.show(TAKEN, self.taken);
+        walk.show(BACKLOG, self.burst.len() as u64);
+        walk.by_reason(DROPS, &[("inbox-full", self.full_drops), ("receiver-gone", self.gone_drops)]);
+    }
+}
