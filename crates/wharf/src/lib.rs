@@ -54,7 +54,8 @@
 //! | a transmit queue | [`TxQueue`], [`QueueBuilder`], [`Batching`], [`Bounds`], [`QueueCounters`] |
 //! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Permit`], [`Canceller`], [`Spread`] |
 //! | one sender that owns its path: no lane, no other thread | [`Direct`] |
-//! | receiving: by calls, as a task, by a handler | [`Receiver`], [`RxQueue`], [`Handler`], [`Rest`] |
+//! | receiving: by calls, as a task, by a handler, several by flow | [`Receiver`], [`Path::receivers`], [`RxQueue`], [`Handler`], [`Rest`] |
+//! | several queues of a device | [`PathBuilder::build_queues`], [`Spread`] |
 //! | a thread that completes, receives and transmits for others | [`PollerThread`] |
 //! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`], [`QdiscRegistry`] |
 //! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |

@@ -3,22 +3,23 @@
 mod builder;
 mod metrics;
 mod owner;
+mod receiving;
 
 pub use builder::PathBuilder;
 pub use metrics::Metrics;
 pub use owner::Owners;
 
 use metrics::Measurements;
+use receiving::{Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wharf_core::device::{Duplex, RxDevice};
+use wharf_core::device::Duplex;
 use wharf_core::host::Clock;
 use wharf_core::poller::Settings;
 use wharf_core::pool::{Audit, Burst, PagePool};
-use wharf_core::queue::{Claimants, QueueError, TxQueue};
-use wharf_core::rx::{Handler, Receiver, RxQueue};
+use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::Sender;
-use wharf_devices::host::{HostClock, HostPark, HostWait, PollerBuilder, PollerThread};
+use wharf_devices::host::{HostClock, PollerBuilder, PollerThread};
 use wharf_devices::spec::Direction;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
@@ -81,34 +82,6 @@ struct State {
     poller: Option<PollerThread>,
 }
 
-/// A receive side in use.
-struct Receiving {
-    queue: RxQueue,
-    /// The poller's thread polls it.
-    is_served: bool,
-    /// It belongs to the transmit queue's device.
-    is_of_queue: bool,
-}
-
-/// What a receiver keeps: it gives the receive side back when it goes.
-struct Lease(Path);
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.0.take_back();
-    }
-}
-
-/// The receive side of a path.
-enum Source {
-    /// There is none, or a receiver has it.
-    Gone(&'static str),
-    /// The queue's device.
-    OfQueue,
-    /// A device of its own.
-    Apart(Box<dyn RxDevice>),
-}
-
 impl Path {
     /// Opens `spec`, such as `xdp:eth0`, for `direction`, with defaults for all else: a pool of 4096 frames of 2 KiB, a
     /// FIFO of 1000 packets, a byte limit, a thread that takes completions.
@@ -164,52 +137,6 @@ impl Path {
         self.queue()?.sender(name)
     }
 
-    /// Makes the receiver that polls on its caller's thread, only in its own calls.
-    ///
-    /// Where one device sends and receives, the path has no other poller until the receiver is dropped: senders that wait
-    /// run the queue themselves.
-    ///
-    /// # Errors
-    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Pool`].
-    pub fn receiver(&self) -> Result<Receiver, QueueError> {
-        let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
-        if matches!(self.state().source, Source::OfQueue)
-            && self.inner.owners.claimants() == Claimants::Pollers
-        {
-            let what = "its poller has to receive, too: take served_receiver, or owners that are senders";
-            return Err(self.fault(what));
-        }
-        let (pool, settings) = (&self.inner.pool, self.inner.settings);
-        self.receive(false, |open| {
-            let mut receiver = Receiver::on_caller(pool, Box::new(wait), settings, open)?;
-            receiver.keep(Lease(self.clone()));
-            receiver.poller_counters().into_iter().for_each(|poller| self.inner.measured.add(poller));
-            Ok((receiver.queue().clone(), receiver))
-        })
-    }
-
-    /// Makes the receiver that the path's poller thread serves: for tasks, and for threads that do other work.
-    ///
-    /// # Errors
-    /// The errors of [`Path::receiver`].
-    pub fn served_receiver(&self) -> Result<Receiver, QueueError> {
-        let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
-        self.receive(true, |open| {
-            let mut receiver = Receiver::behind_poller(&self.inner.pool, clock, park, open)?;
-            receiver.keep(Lease(self.clone()));
-            Ok((receiver.queue().clone(), receiver))
-        })
-    }
-
-    /// Has the path's poller thread call `handler` with the packets that arrive, until the path is closed or its last
-    /// handle is dropped.
-    ///
-    /// # Errors
-    /// The errors of [`Path::receiver`].
-    pub fn on_receive(&self, handler: Handler) -> Result<RxQueue, QueueError> {
-        self.receive(true, |open| open(handler).map(|queue| (queue.clone(), queue)))
-    }
-
     /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of its own.
     ///
     /// # Errors
@@ -247,64 +174,6 @@ impl Path {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the receive side to use, by the poller's thread if `is_served`. `make` opens its queue with a handler.
-    fn receive<T>(
-        &self, is_served: bool,
-        make: impl FnOnce(
-            &mut dyn FnMut(Handler) -> Result<RxQueue, QueueError>,
-        ) -> Result<(RxQueue, T), QueueError>,
-    ) -> Result<T, QueueError> {
-        let mut state = self.state();
-        let source = state.take_source(self)?;
-        let is_of_queue = matches!(source, Source::OfQueue);
-        let mut source = Some(source);
-        let made = make(&mut |handler| self.rx_queue(source.take(), handler));
-        let (queue, made) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                if is_of_queue {
-                    state.source = Source::OfQueue;
-                }
-                return Err(error);
-            }
-        };
-        state.receiving = Some(Receiving { queue, is_served, is_of_queue });
-        let before = self.restart_poller(&mut state);
-        drop(state);
-        // Joins the thread, whose handler may use the path.
-        drop(before?);
-        Ok(made)
-    }
-
-    fn rx_queue(&self, source: Option<Source>, handler: Handler) -> Result<RxQueue, QueueError> {
-        let queue = match (source, &self.inner.queue) {
-            (Some(Source::OfQueue), Some(queue)) => RxQueue::of(queue, handler),
-            (Some(Source::Apart(device)), queue) => {
-                RxQueue::new(device, &self.inner.pool, queue.as_slice(), handler)
-            }
-            _ => Err(self.fault("it only sends")),
-        }?;
-        self.inner.measured.add_weak(queue.measured());
-        Ok(queue)
-    }
-
-    /// Takes the receive side back from a receiver that goes.
-    fn take_back(&self) {
-        let mut state = self.state();
-        // There is none if the path is closed.
-        let Some(Receiving { is_of_queue, queue, .. }) = state.receiving.take() else { return };
-        state.source = match is_of_queue {
-            true => Source::OfQueue,
-            false => Source::Gone("its receive side was closed with its receiver"),
-        };
-        // Without a thread, senders run the queue themselves.
-        let before = self.restart_poller(&mut state);
-        drop(state);
-        drop(before);
-        // A device that fails to close has no user any more.
-        let _ = queue.close();
-    }
-
     /// Starts the poller's thread anew, for the queues that it now has. Returns the thread before.
     fn restart_poller(&self, state: &mut State) -> Result<Option<PollerThread>, QueueError> {
         let served = state.receiving.as_ref().filter(|receiving| receiving.is_served);
@@ -328,19 +197,6 @@ impl Path {
 
     fn fault(&self, what: impl Into<String>) -> QueueError {
         builder::fault(&self.inner.name, what)
-    }
-}
-
-impl State {
-    /// Takes the receive side for a receiver.
-    fn take_source(&mut self, path: &Path) -> Result<Source, QueueError> {
-        match std::mem::replace(&mut self.source, Source::Gone("its receive side is in use")) {
-            Source::Gone(why) => {
-                self.source = Source::Gone(why);
-                Err(path.fault(why))
-            }
-            source => Ok(source),
-        }
     }
 }
 

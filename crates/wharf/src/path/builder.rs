@@ -12,7 +12,10 @@ use wharf_core::qdisc::Qdisc;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::registry::Registry;
-use wharf_devices::spec::{Direction, Opened, Queues};
+use wharf_devices::spec::{Direction, Opened, QueueLayout, Queues};
+
+/// Frames of a pool, for each queue.
+const POOL_FRAMES: u32 = 4096;
 
 /// The settings of a new path. See [`Path::builder`].
 pub struct PathBuilder {
@@ -112,14 +115,71 @@ impl PathBuilder {
     /// [`QueueError::Device`] with the reason: a specification that cannot be, a device that cannot be opened, no thread,
     /// no such processor. [`QueueError::Pool`], [`QueueError::Setting`].
     pub fn build(self) -> Result<Path, QueueError> {
+        let opened = self.open(1)?.pop();
+        let opened = opened.ok_or_else(|| fault(&self.spec, "no queue"))?;
+        let name = opened.device.name();
+        self.build_over(name, opened)
+    }
+
+    /// Opens `count` queues of the device (`xdp`, `packet`, `tap`), and returns a path for each. `each` sets what belongs
+    /// to one queue, given its number: the qdisc, the owners and their processor. The device or the kernel gives all
+    /// packets of a flow to one queue; a [`Spread`](wharf_core::sender::Spread) over a sender of each path sends them so.
+    ///
+    /// The paths share one pool, by default of 4096 frames for each. A device that has its queues inside
+    /// ([`QueueLayout::Pairs`]) is one path.
+    ///
+    /// ```
+    /// use wharf::{Direction, Fifo, FifoLimit, Path, Spread};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let paths = Path::builder("null", Direction::Send)
+    ///     .build_queues(4, |queue, _number| queue.qdisc(Fifo::new(FifoLimit::Packets(100))))?;
+    /// let senders = paths.iter().map(|path| path.sender("example"));
+    /// let mut sender = Spread::new(senders.collect::<Result<_, _>>()?)?;
+    /// let mut burst = paths[0].burst(32);
+    /// sender.fill(&mut burst, 32, 64)?;
+    /// sender.send(&mut burst)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`PathBuilder::build`], also for a kind with a single queue, or a qdisc set before `each`.
+    pub fn build_queues(
+        mut self, count: u32, mut each: impl FnMut(Self, usize) -> Self,
+    ) -> Result<Vec<Path>, QueueError> {
+        if self.qdisc.is_some() {
+            return Err(fault(&self.spec, "each queue has a qdisc of its own"));
+        }
+        let queues = self.open(count)?;
+        if self.pool.is_none() {
+            let frames = POOL_FRAMES.saturating_mul(queues.len() as u32);
+            self.pool = Some(PagePool::builder().frames(frames).clock(Arc::new(HostClock)).build()?);
+        }
+        let mut paths = Vec::new();
+        for (number, opened) in queues.into_iter().enumerate() {
+            let (mut name, suffix) = (opened.device.name(), format!("#{number}"));
+            if number > 0 && !name.ends_with(&suffix) {
+                name += &suffix;
+            }
+            let (spec, registry, pool) = (self.spec.clone(), self.registry.clone(), self.pool.clone());
+            let queue = Self { spec, registry, pool, qdisc: None, ..self };
+            paths.push(each(queue, number).build_over(name, opened)?);
+        }
+        Ok(paths)
+    }
+
+    fn open(&self, count: u32) -> Result<Vec<Opened>, QueueError> {
         let spec = self.registry.parse_for(&self.spec, self.direction).map_err(DeviceError::from)?;
         if self.direction == Direction::Both && !spec.kind().can.both {
             return Err(fault(&self.spec, "it cannot send and receive at once"));
         }
-        let opened = spec.open(self.direction, Queues::default())?.pop();
-        let opened = opened.ok_or_else(|| fault(&self.spec, "no queue"))?;
-        let name = opened.device.name();
-        self.build_over(name, opened)
+        if count == 0 || count > 1 && spec.kind().queues == QueueLayout::One {
+            return Err(fault(&self.spec, format!("it cannot have {count} queues")));
+        }
+        let queues = Queues { count, ..Queues::default() };
+        let queues = Queues { pool_shared_by: spec.devices(queues) as u32, ..queues };
+        Ok(spec.open(self.direction, queues)?)
     }
 
     /// Opens a path over the other end of the device of the path called `name`.
@@ -135,7 +195,7 @@ impl PathBuilder {
         }
         let pool = match &self.pool {
             Some(pool) => pool.clone(),
-            None => PagePool::builder().clock(Arc::new(HostClock)).build()?,
+            None => PagePool::builder().frames(POOL_FRAMES).clock(Arc::new(HostClock)).build()?,
         };
         let Opened { device, receiving, far_end, .. } = opened;
         let (queue, source) = match direction {

@@ -1,4 +1,6 @@
 //! Tests of the public interface: paths, receivers, owners, metrics.
 
+mod interfaces;
 mod metrics;
 mod path;
+mod receivers;

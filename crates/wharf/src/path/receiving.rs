@@ -1,0 +1,235 @@
+//! The receive side of a path: the receiver or handler that has it, and how it is given back.
+
+use super::{Path, State};
+use std::sync::Arc;
+use wharf_core::device::RxDevice;
+use wharf_core::queue::{Claimants, QueueError};
+use wharf_core::rx::{Handler, Receiver, RxQueue};
+use wharf_devices::host::{HostClock, HostPark, HostWait};
+
+/// A receive side in use.
+pub(super) struct Receiving {
+    pub(super) queue: RxQueue,
+    /// The poller's thread polls it.
+    pub(super) is_served: bool,
+    /// It belongs to the transmit queue's device.
+    pub(super) is_of_queue: bool,
+}
+
+/// What a receiver keeps: it gives the receive side back when it goes.
+struct Lease(Path);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.take_back();
+    }
+}
+
+/// The receive side of a path.
+pub(super) enum Source {
+    /// There is none, or a receiver has it.
+    Gone(&'static str),
+    /// The queue's device.
+    OfQueue,
+    /// A device of its own.
+    Apart(Box<dyn RxDevice>),
+}
+
+impl Path {
+    /// Makes the receiver that polls on its caller's thread, only in its own calls.
+    ///
+    /// Where one device sends and receives, the path has no other poller until the receiver is dropped: senders that wait
+    /// run the queue themselves.
+    ///
+    /// # Errors
+    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Pool`].
+    pub fn receiver(&self) -> Result<Receiver, QueueError> {
+        let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
+        if matches!(self.state().source, Source::OfQueue)
+            && self.inner.owners.claimants() == Claimants::Pollers
+        {
+            let what = "its poller has to receive, too: take served_receiver, or owners that are senders";
+            return Err(self.fault(what));
+        }
+        let (pool, settings) = (&self.inner.pool, self.inner.settings);
+        self.receive(false, |open| {
+            let mut receiver = Receiver::on_caller(pool, Box::new(wait), settings, open)?;
+            receiver.keep(Lease(self.clone()));
+            receiver.poller_counters().into_iter().for_each(|poller| self.inner.measured.add(poller));
+            Ok((receiver.queue().clone(), receiver))
+        })
+    }
+
+    /// Makes the receiver that the path's poller thread serves: for tasks, and for threads that do other work.
+    ///
+    /// # Errors
+    /// The errors of [`Path::receiver`].
+    pub fn served_receiver(&self) -> Result<Receiver, QueueError> {
+        let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
+        self.receive(true, |open| {
+            let mut receiver = Receiver::behind_poller(&self.inner.pool, clock, park, open)?;
+            receiver.keep(Lease(self.clone()));
+            Ok((receiver.queue().clone(), receiver))
+        })
+    }
+
+    /// Makes `count` receivers, 1 to 256, that the path's poller thread serves: a packet goes to the one of number
+    /// `by(bytes) % count`, in order. By [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
+    ///
+    /// A receiver that is slow holds up only itself: each holds up to 256 packets, all of them together half of the pool,
+    /// and drops what it has no room for, also a super-packet longer than its share. Metrics count the drops by receiver
+    /// and reason, `inbox-full` or `receiver-gone`. An error of the device, or a panic of `by`, is told to one of the
+    /// receivers; the end, to all.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wharf::{Direction, Path, net};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let near = Path::open("wire", Direction::Send)?;
+    /// # let path = near.far_end()?;
+    /// # near.sender("example")?.send_packet(near.pool().packet(64)?)?;
+    /// let threads = path.receivers(4, net::flow_hash)?.into_iter().map(|mut receiver| {
+    ///     let mut received = path.burst(64);
+    ///     std::thread::spawn(move || receiver.recv_within(&mut received, Duration::from_millis(100)))
+    /// });
+    /// let threads: Vec<_> = threads.collect();
+    /// let received = threads.into_iter().map(|thread| thread.join().unwrap());
+    /// assert_eq!(received.sum::<Result<usize, _>>()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Path::receiver`]; [`QueueError::Setting`] for another count.
+    pub fn receivers(
+        &self, count: usize, by: impl FnMut(&[u8]) -> u64 + Send + 'static,
+    ) -> Result<Vec<Receiver>, QueueError> {
+        let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
+        self.receive(true, |open| {
+            let pool = &self.inner.pool;
+            let mut receivers = Receiver::several_behind_poller(pool, clock, park, count, by, open)?;
+            let lease = Arc::new(Lease(self.clone()));
+            receivers.iter_mut().for_each(|receiver| receiver.keep(lease.clone()));
+            Ok((receivers[0].queue().clone(), receivers))
+        })
+    }
+
+    /// Has the path's poller thread call `handler` with the packets that arrive, until the path is closed or its last
+    /// handle is dropped. A handler that panics ends receiving, and [`RxQueue::take_error`] tells so.
+    ///
+    /// A handler that has no room for all packets leaves the others and returns [`Rest::Again`](wharf_core::rx::Rest):
+    /// nothing more is received. Any thread or task that has made room calls [`RxQueue::resume`], and the handler runs
+    /// again, also if it ran during the call. Without a call the poller asks it again after a millisecond at most.
+    ///
+    /// ```
+    /// use std::collections::VecDeque;
+    /// use std::sync::{Arc, Mutex};
+    /// use wharf::{Direction, Packet, Path, Rest};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let near = Path::open("wire", Direction::Send)?;
+    /// # let path = near.far_end()?;
+    /// # let mut sender = near.sender("example")?;
+    /// # let mut burst = sender.burst(100);
+    /// # sender.fill(&mut burst, 100, 64)?;
+    /// # sender.send(&mut burst)?;
+    /// let room: Arc<Mutex<VecDeque<Packet>>> = Arc::default(); // for 8 packets
+    /// let task = room.clone();
+    /// let queue = path.on_receive(Box::new(move |burst| {
+    ///     let mut room = room.lock().unwrap();
+    ///     while room.len() < 8
+    ///         && let Some(packet) = burst.pop()
+    ///     {
+    ///         room.push_back(packet);
+    ///     }
+    ///     Rest::Again
+    /// }))?;
+    /// let mut packets = 0;
+    /// while packets < 100 {
+    ///     packets += std::mem::take(&mut *task.lock().unwrap()).len();
+    ///     queue.resume();
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Path::receiver`].
+    pub fn on_receive(&self, handler: Handler) -> Result<RxQueue, QueueError> {
+        self.receive(true, |open| open(handler).map(|queue| (queue.clone(), queue)))
+    }
+
+    /// Puts the receive side to use, by the poller's thread if `is_served`. `make` opens its queue with a handler.
+    fn receive<T>(
+        &self, is_served: bool,
+        make: impl FnOnce(
+            &mut dyn FnMut(Handler) -> Result<RxQueue, QueueError>,
+        ) -> Result<(RxQueue, T), QueueError>,
+    ) -> Result<T, QueueError> {
+        let mut state = self.state();
+        let source = state.take_source(self)?;
+        let is_of_queue = matches!(source, Source::OfQueue);
+        let mut source = Some(source);
+        let made = make(&mut |handler| self.rx_queue(source.take(), handler));
+        let (queue, made) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                match source {
+                    Some(unused) => state.source = unused,
+                    None if is_of_queue => state.source = Source::OfQueue,
+                    None => {}
+                }
+                return Err(error);
+            }
+        };
+        state.receiving = Some(Receiving { queue, is_served, is_of_queue });
+        let before = self.restart_poller(&mut state);
+        drop(state);
+        // Joins the thread, whose handler may use the path.
+        drop(before?);
+        Ok(made)
+    }
+
+    fn rx_queue(&self, source: Option<Source>, handler: Handler) -> Result<RxQueue, QueueError> {
+        let queue = match (source, &self.inner.queue) {
+            (Some(Source::OfQueue), Some(queue)) => RxQueue::of(queue, handler),
+            (Some(Source::Apart(device)), queue) => {
+                RxQueue::new(device, &self.inner.pool, queue.as_slice(), handler)
+            }
+            _ => Err(self.fault("it only sends")),
+        }?;
+        self.inner.measured.add_weak(queue.measured());
+        Ok(queue)
+    }
+
+    /// Takes the receive side back from a receiver that goes.
+    fn take_back(&self) {
+        let mut state = self.state();
+        // There is none if the path is closed.
+        let Some(Receiving { is_of_queue, queue, .. }) = state.receiving.take() else { return };
+        state.source = match is_of_queue {
+            true => Source::OfQueue,
+            false => Source::Gone("its receive side was closed with its receiver"),
+        };
+        // Without a thread, senders run the queue themselves.
+        let before = self.restart_poller(&mut state);
+        drop(state);
+        drop(before);
+        // A device that fails to close has no user any more.
+        let _ = queue.close();
+    }
+}
+
+impl State {
+    /// Takes the receive side for a receiver.
+    fn take_source(&mut self, path: &Path) -> Result<Source, QueueError> {
+        match std::mem::replace(&mut self.source, Source::Gone("its receive side is in use")) {
+            Source::Gone(why) => {
+                self.source = Source::Gone(why);
+                Err(path.fault(why))
+            }
+            source => Ok(source),
+        }
+    }
+}

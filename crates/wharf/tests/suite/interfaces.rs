@@ -1,0 +1,94 @@
+//! Paths over interfaces: a pair of them with four queues each, in a network of its own. Wants root and `ip`.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use wharf::{Direction, Path, Spread, net};
+use wharf_testkit::threads::within_a_minute;
+
+const QUEUES: u32 = 4;
+const FLOWS: u16 = 64;
+const SECOND: Duration = Duration::from_secs(1);
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().expect("wants `ip`");
+    assert!(status.success(), "ip {arguments}");
+}
+
+fn enter_with_pair() {
+    wharf_sys::namespace::enter_new_network().expect("wants root");
+    let queues = format!("numrxqueues {QUEUES} numtxqueues {QUEUES}");
+    for name in ["all", "default"] {
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+    }
+    ip(&format!("link add va {queues} type veth peer name vb {queues}"));
+    ip("link set va up");
+    ip("link set vb up");
+}
+
+/// Writes a UDP datagram over IPv4 of port `flow`, with its number.
+fn write(bytes: &mut [u8], flow: u16, number: u32) {
+    bytes.fill(0);
+    bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+    bytes[14..24].copy_from_slice(&[0x45, 0, 0, 86, 0, 0, 0, 0, 64, net::UDP]);
+    bytes[26..34].copy_from_slice(&[10, 9, 0, 1, 10, 9, 0, 2]);
+    bytes[34..36].copy_from_slice(&flow.to_be_bytes());
+    bytes[38..40].copy_from_slice(&66u16.to_be_bytes());
+    bytes[42..46].copy_from_slice(&number.to_be_bytes());
+}
+
+/// Sends flows over the queues of `kind`, to two receivers for each queue of the other end. Returns the numbers of queues
+/// and receivers by flow.
+fn receivers_by(kind: &str) -> BTreeMap<u16, (usize, usize)> {
+    let open = |interface, direction| {
+        let builder = Path::builder(&format!("{kind}:{interface}"), direction);
+        builder.build_queues(QUEUES, |queue, _| queue).unwrap()
+    };
+    let (far, near) = (open("vb", Direction::Receive), open("va", Direction::Send));
+    let split = |path: &Path| path.receivers(2, |bytes| net::flow_hash(bytes) >> 8).unwrap();
+    let mut receivers: Vec<_> = far.iter().map(split).collect();
+    let senders: Result<_, _> = near.iter().map(|path| path.sender("test")).collect();
+    let mut sender = Spread::new(senders.unwrap()).unwrap();
+    let (mut burst, mut received) = (near[0].burst(256), far[0].burst(256));
+    let (mut places, mut next) = (BTreeMap::new(), BTreeMap::<u16, u32>::new());
+    for number in 0..100 {
+        sender.fill_within(&mut burst, FLOWS.into(), 100, SECOND).unwrap();
+        (0..FLOWS).zip(burst.iter_mut()).for_each(|(flow, bytes)| write(bytes, flow, number));
+        sender.send_within(&mut burst, SECOND).unwrap();
+        let (mut arrived, since) = (0, Instant::now());
+        while arrived < FLOWS {
+            assert!(since.elapsed() < 20 * SECOND, "{kind}: {arrived} of round {number}");
+            for (queue, receivers) in receivers.iter_mut().enumerate() {
+                for (at, receiver) in receivers.iter_mut().enumerate() {
+                    receiver.recv(&mut received).unwrap();
+                    for bytes in received.iter_mut().filter(|bytes| bytes[23] == net::UDP) {
+                        let flow = u16::from_be_bytes([bytes[34], bytes[35]]);
+                        let next = next.entry(flow).or_default();
+                        assert_eq!(bytes[42..46], next.to_be_bytes(), "{kind}: flow {flow} in order");
+                        assert_eq!(*places.entry(flow).or_insert((queue, at)), (queue, at), "{kind}: {flow}");
+                        (*next, arrived) = (*next + 1, arrived + 1);
+                    }
+                    received.clear();
+                }
+            }
+        }
+    }
+    drop((sender, receivers, burst, received));
+    let audits = near.iter().chain(&far).map(|path| path.close(SECOND));
+    let outs: Vec<_> = audits.map(|audit| audit.out()).collect();
+    assert_eq!((outs[QUEUES as usize - 1], outs.last()), (0, Some(&0)), "{kind}");
+    places
+}
+
+#[test]
+#[ignore = "wants root"]
+fn flows_keep_to_a_queue_and_to_a_receiver_of_it() {
+    within_a_minute(|| {
+        enter_with_pair();
+        for kind in ["packet", "xdp"] {
+            let places = receivers_by(kind);
+            let queues: std::collections::BTreeSet<_> = places.values().collect();
+            assert!(queues.len() > QUEUES as usize, "{kind}: {places:?}");
+        }
+    });
+}
