@@ -133,7 +133,3 @@ impl GsoLimiter {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "limiter/tests.rs"]
-mod tests;

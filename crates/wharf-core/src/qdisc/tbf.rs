@@ -222,6 +222,3 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
         self.inner.stats(see);
     }
 }
-
-#[cfg(test)]
-mod tests;

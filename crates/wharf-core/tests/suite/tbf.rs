@@ -1,13 +1,17 @@
-use super::super::{Fifo, FifoLimit, Prio, RootQdisc, set_priority};
-use super::*;
-use crate::host::Clock;
-use crate::offload::wire_bytes;
-use crate::pool::PagePool;
+//! `tbf` over a clock that the test moves.
+
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use wharf_mem::Meta;
+use wharf_core::host::Clock;
+use wharf_core::pool::{Cache, PagePool};
+use wharf_core::qdisc::{Fifo, FifoLimit, Limit, Prio, Rate, RootQdisc, Tbf, set_priority, wire_bytes};
+use wharf_mem::{Batch, Meta};
 use wharf_packet::gso::GSO_TCPV4;
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+/// Tokens of a byte.
+const BYTE: u64 = 8 * NS_PER_SECOND;
 
 #[derive(Debug, Default)]
 struct Time(AtomicU64);
@@ -20,7 +24,7 @@ impl Clock for Time {
 
 struct Rig {
     clock: Arc<Time>,
-    cache: crate::pool::Cache,
+    cache: Cache,
     tbf: RootQdisc,
     out: Batch,
 }

@@ -1,9 +1,13 @@
-use super::*;
-use crate::pool::{Cache, PoolError};
-use crate::sg_writer::Memory;
+//! Super-packets longer than a token bucket, before the queue.
+
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use wharf_mem::{Batch, Meta};
+use wharf_core::gso::GsoLimiter;
+use wharf_core::pool::{Burst, Cache, PagePool, PoolError};
+use wharf_core::queue::QueueError;
+use wharf_core::sender::SendNow;
+use wharf_core::sg_writer::Memory;
+use wharf_mem::{Batch, Frame, Meta};
 use wharf_packet::gso::{GSO_UDP, GsoPlan};
 
 const HEADER_BYTES: usize = 14 + 20 + 8;
