@@ -4,3 +4,4 @@ mod interfaces;
 mod metrics;
 mod path;
 mod receivers;
+mod stopped;
