@@ -88,14 +88,18 @@ impl Path {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let near = Path::open("wire", Direction::Send)?;
     /// # let path = near.far_end()?;
-    /// # near.sender("example")?.send_packet(near.pool().packet(64)?)?;
+    /// let second = Duration::from_secs(1);
     /// let threads = path.receivers(4, net::flow_hash)?.into_iter().map(|mut receiver| {
     ///     let mut received = path.burst(64);
-    ///     std::thread::spawn(move || receiver.recv_within(&mut received, Duration::from_millis(100)))
+    ///     std::thread::spawn(move || {
+    ///         while receiver.recv_within(&mut received, second).is_ok() {
+    ///             received.clear(); // of this receiver's flows alone, in order
+    ///         }
+    ///     })
     /// });
     /// let threads: Vec<_> = threads.collect();
-    /// let received = threads.into_iter().map(|thread| thread.join().unwrap());
-    /// assert_eq!(received.sum::<Result<usize, _>>()?, 1);
+    /// path.close(second); // ends each wait
+    /// threads.into_iter().for_each(|thread| thread.join().unwrap());
     /// # Ok(())
     /// # }
     /// ```

@@ -44,7 +44,7 @@ fn receivers_by(kind: &str) -> BTreeMap<u16, (usize, usize)> {
         let builder = Path::builder(&format!("{kind}:{interface}"), direction);
         builder.build_queues(QUEUES, |queue, _| queue).unwrap()
     };
-    let (far, near) = (open("vb", Direction::Receive), open("va", Direction::Send));
+    let (far, near) = (open("vb", Direction::Both), open("va", Direction::Send));
     let split = |path: &Path| path.receivers(2, |bytes| net::flow_hash(bytes) >> 8).unwrap();
     let mut receivers: Vec<_> = far.iter().map(split).collect();
     let senders: Result<_, _> = near.iter().map(|path| path.sender("test")).collect();
@@ -72,6 +72,12 @@ fn receivers_by(kind: &str) -> BTreeMap<u16, (usize, usize)> {
                 }
             }
         }
+    }
+    for path in &far {
+        let mut answers = path.sender("answers").unwrap();
+        answers.fill_within(&mut received, 8, 100, SECOND).unwrap();
+        answers.send_within(&mut received, SECOND).unwrap();
+        assert!(path.drain(SECOND) && path.queue().unwrap().counters().sent.get() == 8, "{kind}");
     }
     drop((sender, receivers, burst, received));
     let audits = near.iter().chain(&far).map(|path| path.close(SECOND));

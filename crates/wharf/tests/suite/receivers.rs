@@ -152,6 +152,50 @@ fn threads_and_tasks_receive_their_flows() {
 }
 
 #[test]
+fn the_receive_side_changes_hands_under_traffic() {
+    let path = Path::open("wire:ring=64", Direction::Send).unwrap();
+    let far_end = path.far_end().unwrap();
+    let stop = Arc::new(AtomicU64::new(0));
+    let sending = thread::spawn({
+        let (path, stop) = (path.clone(), stop.clone());
+        move || {
+            let mut sender = path.sender("test").unwrap();
+            let mut burst = sender.burst(64);
+            while stop.load(SeqCst) == 0 {
+                sender.fill_within(&mut burst, 64, 64, SECOND).unwrap();
+                burst.iter_mut().enumerate().for_each(|(flow, bytes)| bytes.fill(flow as u8));
+                match sender.send_within(&mut burst, Duration::from_millis(5)) {
+                    Ok(()) | Err(QueueError::TimedOut) => burst.clear(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    });
+    let mut received = far_end.burst(256);
+    for turn in 0..150 {
+        let mut receivers = match turn % 3 {
+            0 => vec![far_end.receiver().unwrap()],
+            1 => vec![far_end.served_receiver().unwrap()],
+            _ => far_end.receivers(1 + turn % 8, net::flow_hash).unwrap(),
+        };
+        while !receivers.is_empty() {
+            // They go in turn; packets for those that have gone are dropped.
+            let mut receiver = receivers.swap_remove(turn % receivers.len());
+            if turn % 2 == 0 {
+                receiver.recv_within(&mut received, Duration::from_millis(20)).unwrap();
+                received.clear();
+            }
+        }
+    }
+    stop.store(1, SeqCst);
+    sending.join().unwrap();
+    let audit = path.close(SECOND);
+    let counters = path.queue().unwrap().counters();
+    assert_eq!(counters.accepted.get(), counters.gone() + audit.out() as u64, "{audit}");
+    assert_eq!(far_end.close(SECOND).out(), 0);
+}
+
+#[test]
 fn close_ends_the_wait_of_each_receiver() {
     let path = Path::open("wire", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
