@@ -154,10 +154,11 @@ fn queue(case: &Case) -> anyhow::Result<(f64, f64)> {
         let owner = owner_cpu.map(|&cpu| start(scope, cpu, || own(&queue, &through)));
         let one = |(sender, &cpu)| start(scope, cpu, || send(sender, case.burst, &stop));
         let threads: Vec<_> = senders.into_iter().zip(sender_cpus.iter().cycle()).map(one).collect();
-        let measured = watch(&queue, case.time);
+        let all = threads.iter().all(Result::is_ok) && owner.as_ref().is_none_or(Result::is_ok);
+        let measured = if all { watch(&queue, case.time) } else { Default::default() };
         stop.store(true, Relaxed);
-        let sent = threads.into_iter().try_for_each(joined);
-        // Only once the last sender has ended: it may wait for the owner.
+        // All have ended before the owner does, since one may wait for it.
+        let sent = threads.into_iter().map(joined).fold(Ok(()), Result::and);
         through.store(true, Relaxed);
         owner.map_or(Ok(()), joined).and(sent).map(|()| measured)
     });

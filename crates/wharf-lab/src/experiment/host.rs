@@ -5,6 +5,7 @@ use super::{Bench, LabError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use wharf_core::device::{Device, RxDevice, TxDevice};
 use wharf_core::host::Clock;
@@ -40,12 +41,14 @@ impl FarEnd {
     }
 
     /// Calls `run` with the near end of a new wire; the far end receives meanwhile.
-    pub(super) fn receiving<R>(&self, run: impl FnOnce(Box<dyn TxDevice>) -> R) -> R {
+    pub(super) fn receiving<R>(
+        &self, run: impl FnOnce(Box<dyn TxDevice>) -> Result<R, LabError>,
+    ) -> Result<R, LabError> {
         let (near, far) = wire(&WireSpec::default().rate(self.bits_per_second));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| self.receive(far, &stop));
             let _stopping = StopGuard(&stop);
+            start(scope, "far end", || self.receive(far, &stop))?;
             run(Box::new(near))
         })
     }
@@ -104,6 +107,14 @@ impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, SeqCst);
     }
+}
+
+/// Starts a thread of `run`.
+pub(super) fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>, run: &str, work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, LabError> {
+    let started = Builder::new().spawn_scoped(scope, work);
+    started.map_err(|error| fault(run, &format_args!("cannot start a thread: {error}")))
 }
 
 pub(super) fn fault(run: &str, error: &dyn std::fmt::Display) -> LabError {

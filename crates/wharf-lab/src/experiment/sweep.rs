@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 
 /// Most points of a grid.
 pub const POINTS_MAX: usize = 1_000_000;
@@ -143,7 +144,7 @@ fn fingerprint(parameters: &Parameters, request: &Request) -> String {
     format!("{hash:016x}")
 }
 
-/// Runs `points` on `jobs` threads. Each report or error goes to `done`, one at a time, as it comes. `say` is
+/// Runs `points` on `jobs` threads, the caller's among them, or on as many as there can be. Each report or error goes to `done`, one at a time, as it comes. `say` is
 /// often told the current run, and returns false to end; runs under way then come as interrupted reports. No
 /// run begins after `done` has returned false.
 pub fn run_each<'a>(
@@ -163,8 +164,8 @@ pub fn run_each<'a>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, points.len().max(1)) {
-            scope.spawn(work);
-        }
+        let more = (1..jobs.min(points.len())).map(|_| Builder::new().spawn_scoped(scope, work));
+        let _ = more.take_while(Result::is_ok).count();
+        work();
     });
 }

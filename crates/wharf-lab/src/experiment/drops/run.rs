@@ -146,10 +146,10 @@ impl Rig {
         std::thread::scope(|scope| {
             let begin = |mut sender: Sender| {
                 sender.set_drop_tail(policy == Policy::DropTail);
-                scope.spawn(|| self.send_on(sender, is_2011, &stop))
+                host::start(scope, name, || self.send_on(sender, is_2011, &stop))
             };
-            let running: Vec<_> = senders.into_iter().map(begin).collect();
             let stopping = StopGuard(&stop);
+            let running = senders.into_iter().map(begin).collect::<Result<Vec<_>, _>>()?;
             let window = self.look(queue, &stop, bench, name);
             drop(stopping);
             for thread in running {

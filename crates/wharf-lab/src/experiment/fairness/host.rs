@@ -169,7 +169,9 @@ impl Rig {
     }
 
     /// Calls `run` with the point's device; the far end of a wire receives meanwhile.
-    fn on_device<R>(&self, point: &Point, run: impl FnOnce(Box<dyn TxDevice>) -> R) -> R {
+    fn on_device<R>(
+        &self, point: &Point, run: impl FnOnce(Box<dyn TxDevice>) -> Result<R, LabError>,
+    ) -> Result<R, LabError> {
         if !point.on_wire {
             return run(Box::new(Null::default()));
         }
@@ -203,19 +205,22 @@ impl Rig {
         let rounds = &Rounds::new(tasks.len(), Duration::from_millis(self.settings.rotate_ms));
         let server_stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let start = |(number, (sender, task)): (usize, (Q::Sender, _))| {
-                scope.spawn(move || failed.note(self.send_on(sender, task, (number, rounds), &failed.stop)))
-            };
-            let threads: Vec<_> = senders.into_iter().zip(&tasks).enumerate().map(start).collect();
-            scope.spawn(|| rounds.run(&failed.stop));
-            let dedicated = point.policy == Dedicated;
-            let server = dedicated.then(|| scope.spawn(|| failed.note(queue.serve(&server_stop))));
-            let stopping = StopGuard(&failed.stop);
-            let window = self.window((&seen, &tasks, logs), &failed.stop, bench, name);
+            let (serving, stopping) = (StopGuard(&server_stop), StopGuard(&failed.stop));
+            let serve = || host::start(scope, name, || failed.note(queue.serve(&server_stop)));
+            let server = (point.policy == Dedicated).then(serve).transpose()?;
+            host::start(scope, name, || rounds.run(&failed.stop))?;
+            let mut threads = Vec::new();
+            let started =
+                senders.into_iter().zip(&tasks).enumerate().try_for_each(|(number, (sender, task))| {
+                    let send =
+                        move || failed.note(self.send_on(sender, task, (number, rounds), &failed.stop));
+                    host::start(scope, name, send).map(|thread| threads.push(thread))
+                });
+            let window = started.and_then(|()| self.window((&seen, &tasks, logs), &failed.stop, bench, name));
             drop(stopping);
             // A sender in the middle of a send waits for the server, so that one ends last.
             let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
-            server_stop.store(true, Relaxed);
+            drop(serving);
             let panicked = panicked + server.and_then(|server| server.join().err()).iter().count();
             if panicked == 0 { window } else { Err(fault(name, &format!("{panicked} threads panicked"))) }
         })

@@ -89,9 +89,8 @@ fn together(bench: &mut Bench<'_>, threads: usize) -> Result<(), LabError> {
     let what = format!("threads={threads}");
     let ran = in_turns(bench, &what, |kind, duration| {
         let pool = pool(parameters)?;
-        let work = Together(Load { duration, ..load });
-        let ran =
-            kind.with(&pool, get("fifo_pages")? as usize, work).map_err(|error| fault(&what, &error))?;
+        let work = Together(Load { duration, ..load }, &what);
+        let ran = kind.with(&pool, get("fifo_pages")? as usize, work)?;
         let out = pool.audit();
         if out.out() > 0 || pool.free() != pool.frames() as usize {
             return Err(fault(&what, &format!("{}: {out}", kind.name())));
@@ -144,13 +143,13 @@ fn details(rounds: &[Measurement], load: Load) -> [((&'static str, &'static str)
     ]
 }
 
-struct Together(Load);
+struct Together<'a>(Load, &'a str);
 
-impl UsePolicy for Together {
-    type Output = Result<Measurement, PoolError>;
+impl UsePolicy for Together<'_> {
+    type Output = Result<Measurement, LabError>;
 
     fn with<P: Policy>(self, policy: &P) -> Self::Output {
-        workload::run(policy, self.0)
+        workload::run(policy, self.0, self.1)
     }
 }
 

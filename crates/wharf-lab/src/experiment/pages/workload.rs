@@ -1,10 +1,12 @@
 //! The workload on real threads: channels take pages and pass packets on, applications read and free them.
 
+use super::super::LabError;
+use super::super::host::{StopGuard, fault, start};
 use crate::comparators::page_policy::{PageCache, Policy, Wanted};
-use std::sync::Barrier;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::pool::{PageCounters, PoolError};
+use wharf_core::pool::PageCounters;
 use wharf_devices::host::{pin, processors};
 use wharf_mem::lane::{LaneConsumer, LaneProducer, lane};
 use wharf_mem::{Batch, Region};
@@ -40,40 +42,43 @@ struct ThreadResult {
     counters: PageCounters,
 }
 
-/// Runs `load` under a policy. After the end an application frees the frames still on their way to it.
-pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Measurement, PoolError> {
+/// Runs `load` under a policy, as `name`. After the end an application frees the frames still on their way to it.
+pub(super) fn run<P: Policy>(policy: &P, load: Load, name: &str) -> Result<Measurement, LabError> {
     let (ins, outs) = lanes(load);
-    let caches = |kind: &str, count: usize| -> Result<Vec<P::Cache>, PoolError> {
-        (0..count).map(|n| policy.cache(&format!("{kind}{n}"))).collect()
+    let caches = |kind: &str, count: usize| -> Result<Vec<P::Cache>, LabError> {
+        let one = |n| policy.cache(&format!("{kind}{n}")).map_err(|error| fault(name, &error));
+        (0..count).map(one).collect()
     };
     let (taking, freeing) = (caches("channel", load.channels)?, caches("application", load.applications)?);
-    let (stop, start) = (AtomicBool::new(false), Barrier::new(load.channels + load.applications + 1));
+    // The threads begin once this is theirs.
+    let (stop, begin) = (AtomicBool::new(false), RwLock::new(()));
     let (region, cpus) = (&**policy.pool().region(), processors());
     // Channels first, so that two threads, one of each kind, are on different processors if there are two.
     let processor = |thread: usize| cpus.get(thread % cpus.len().max(1)).copied();
     std::thread::scope(|scope| {
-        let (stop, start) = (&stop, &start);
+        let (stop, begin) = (&stop, &begin);
+        let (stopping, held) = (StopGuard(stop), begin.write());
         let mut threads = Vec::new();
         for (number, (cache, lanes)) in (0u16..).zip(taking.into_iter().zip(ins)) {
             let cpu = processor(threads.len());
-            threads.push(scope.spawn(move || {
+            threads.push(start(scope, name, move || {
                 settle_on(cpu);
-                start.wait();
+                drop(begin.read());
                 receive(cache, lanes, region, number, load, stop)
-            }));
+            })?);
         }
         for (cache, lanes) in freeing.into_iter().zip(outs) {
             let cpu = processor(threads.len());
-            threads.push(scope.spawn(move || {
+            threads.push(start(scope, name, move || {
                 settle_on(cpu);
-                start.wait();
+                drop(begin.read());
                 consume(cache, lanes, region, load, stop)
-            }));
+            })?);
         }
-        start.wait();
+        drop(held);
         let began = Instant::now();
         std::thread::sleep(load.duration);
-        stop.store(true, Relaxed);
+        drop(stopping);
         let elapsed_ns = began.elapsed().as_nanos() as u64;
         // A panicking thread has reported itself, and its frames show in the ledger.
         let done = threads.into_iter().map(|thread| thread.join().unwrap_or_default());

@@ -111,12 +111,12 @@ impl Rig {
             // It is woken once it is to stop.
             let _closing = application.as_ref().map(Application::closes);
             let _stopping = StopGuard(&seen.stop);
-            application.map(|mut application| {
-                scope.spawn(move || {
+            if let Some(mut application) = application {
+                host::start(scope, name, move || {
                     self.pin_to(0);
                     application.run(load.work);
-                })
-            });
+                })?;
+            }
             self.measure(&machine, bench, name)
         })?;
         Ok(Measurement { whole: machine.end(name)?, ..ran })
