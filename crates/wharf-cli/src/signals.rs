@@ -1,8 +1,11 @@
-//! SIGINT, SIGTERM and SIGHUP (a terminal closes) end a run with its summary within half a second. A second signal adds nothing: it often
-//! is the first again, sent to the process and to its group.
+//! SIGINT, SIGTERM and SIGHUP (a terminal closes) end a run with its summary within half a second. From then on another signal ends the
+//! process at once, whatever it waits for. Before that it adds nothing: it often is the first again, sent to the process and to its group.
 
 use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level::pipe};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,6 +16,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// Time that work has left once a signal has come, on a busy machine, too.
 const GRACE: Duration = Duration::from_millis(400);
+/// Time in which a signal may be the first one again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// True once a signal has asked for the end.
 #[derive(Debug, Clone)]
@@ -21,11 +26,24 @@ pub(crate) struct Signals(Arc<AtomicBool>);
 impl Signals {
     /// Listens to signals from now on.
     pub(crate) fn listen() -> anyhow::Result<Self> {
-        let asked = Arc::new(AtomicBool::new(false));
+        let (asked, is_overdue) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (mut comes, came) = UnixStream::pair().context("cannot listen to signals")?;
+        let overdue = is_overdue.clone();
+        let watch = move || {
+            let _ = comes.read(&mut [0]);
+            thread::sleep(AGAIN);
+            overdue.store(true, Ordering::Relaxed);
+        };
+        thread::Builder::new().name("wharf-signals".into()).spawn(watch).context("cannot start a thread")?;
         // A program started by `nohup` shall outlive the terminal.
         let hears = |signal: &i32| *signal != SIGHUP || !is_ignored(SIGHUP);
         for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(hears) {
-            signal_hook::flag::register(signal, asked.clone()).context("cannot listen to signals")?;
+            let listen = || {
+                flag::register_conditional_shutdown(signal, 128 + signal, is_overdue.clone())?;
+                flag::register(signal, asked.clone())?;
+                pipe::register(signal, came.try_clone()?)
+            };
+            listen().context("cannot listen to signals")?;
         }
         Ok(Self(asked))
     }

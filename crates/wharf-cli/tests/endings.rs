@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Folder, SAMPLE, command, finish, signal, text, wait, wharf};
-use std::io::Read;
-use std::os::unix::net::UnixListener;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -120,6 +121,23 @@ fn a_doubled_signal_still_ends_a_run_with_its_summary() {
         let run = finish(child).good_json();
         assert_eq!(run["pool"]["out"], 0, "{first} {second}: {run}");
     }
+}
+
+/// The first signal ends the run; its summary goes to a reader that reads nothing.
+#[test]
+fn a_second_signal_ends_a_process_that_hangs() {
+    let (near, _far) = UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    while (&near).write(&[0; 4096]).is_ok() {}
+    near.set_nonblocking(false).unwrap();
+    let mut run = command(&["send", "--size", "60", "--seconds", "1h", "--json"]);
+    let mut child = run.stdout(OwnedFd::from(near)).spawn().unwrap();
+    started(&child);
+    signal(&child, "INT");
+    thread::sleep(Duration::from_secs(2));
+    assert!(child.try_wait().unwrap().is_none(), "it writes");
+    signal(&child, "TERM");
+    assert_eq!(wait(&mut child).code(), Some(128 + 15));
 }
 
 /// Far less than the delays here, far more than it takes on the slowest machine.
