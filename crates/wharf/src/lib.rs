@@ -62,6 +62,8 @@
 //! | what all of these count, in one walk | [`Metrics`], [`Metric`], [`MetricKind`] |
 //! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
 //!
+//! Examples that are programs, of at most 100 lines: `retransmit`, `echo` (tasks), `balance` (a load balancer), `capture` (to disk).
+//!
 //! # Features
 //!
 //! One for each kind of device: `packet`, `pcap`, `tap`, `udp` and `xdp` are on by default, `vhost` (vhost-user and virtio-user) is
