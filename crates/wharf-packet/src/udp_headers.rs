@@ -5,6 +5,7 @@ use crate::{
     ETHERNET_BYTES, EthernetHeader, IPV4_BYTES, IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT, IPV6_BYTES,
     IpHeader, UDP, UDP_BYTES, UdpHeader, VLAN_BYTES, word,
 };
+use core::net::SocketAddr;
 
 /// Offset of the total length in an IPv4 header.
 const IPV4_LENGTH_AT: usize = 2;
@@ -63,6 +64,16 @@ impl UdpHeaders {
         put(&mut bytes[udp_at..], UDP_LENGTH_AT, 0);
         let sum = ip.pseudo_sum(0) + sum(&bytes[udp_at..len_bytes]);
         Some(Self { bytes, len_bytes, is_ipv4, sum })
+    }
+
+    /// Makes the headers of a flow between two sockets, for devices whose kernel writes an Ethernet header of its own
+    /// (`udp:`): that header is zeros here.
+    ///
+    /// `None` if the versions of the addresses differ.
+    pub fn between(source: SocketAddr, destination: SocketAddr) -> Option<Self> {
+        let ethernet = EthernetHeader { destination: [0; 6], source: [0; 6], vlan: None, ethertype: 0 };
+        let ip = IpHeader::new(source.ip(), destination.ip(), UDP);
+        Self::new(ethernet, ip, UdpHeader { source: source.port(), destination: destination.port() })
     }
 
     /// Returns the bytes of the headers: 42 to 66.

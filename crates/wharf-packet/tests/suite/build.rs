@@ -1,9 +1,9 @@
 //! Headers beside those that etherparse writes.
 
 use proptest::prelude::*;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use wharf_packet::checksum::{UDP_OFFSET, complete, from_sum, sum};
-use wharf_packet::{EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader, UdpHeaders};
+use wharf_packet::{EthernetHeader, Headers, IpHeader, UDP, UDP_BYTES, UdpHeader, UdpHeaders};
 
 proptest! {
     #[test]
@@ -92,4 +92,17 @@ fn no_room_or_too_long_then_none() {
     assert_eq!(udp.write(&mut [0; 7], 0), None);
     let ethernet = EthernetHeader { destination: [0; 6], source: [0; 6], vlan: Some(5), ethertype: 9 };
     assert_eq!((ethernet.write(&mut [0; 17]), ethernet.len_bytes()), (None, 18));
+}
+
+#[test]
+fn headers_between_sockets_have_no_ethernet_addresses() {
+    let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+    let [v4, other, v6] = ["192.0.2.1:5", "198.51.100.1:9", "[::1]:9"].map(address);
+    let headers = UdpHeaders::between(v4, other).unwrap();
+    let mut frame = [1; 60];
+    assert_eq!(headers.write(&mut frame, 0), Some(42));
+    let parsed = Headers::parse(&frame).unwrap();
+    assert_eq!(frame[..12], [0; 12]);
+    assert_eq!(parsed.addresses(&frame), Some((v4.ip(), other.ip())));
+    assert_eq!((parsed.ports(&frame), UdpHeaders::between(v4, v6)), (Some((5, 9)), None));
 }
