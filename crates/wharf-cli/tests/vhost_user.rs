@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Folder, command, finish, signal, text};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -77,16 +77,17 @@ fn memory_that_shrinks_ends_its_connection_and_not_the_command() {
     let from = format!("vhost-user:{}", text(&socket));
     let child = command(&["receive", "--from", &from, "--poll", "busy", "--json"]).spawn().unwrap();
     let mut peer = Peer::connect(&socket);
-    let mut file =
-        std::fs::File::options().read(true).write(true).create_new(true).open(folder.path("memory")).unwrap();
-    file.write_all(&[0; MEMORY_BYTES as usize]).unwrap();
+    let memory = format!("/dev/shm/wharf-test-{}", std::process::id());
+    let file = std::fs::File::options().read(true).write(true).create_new(true).open(&memory).unwrap();
+    std::fs::remove_file(&memory).unwrap();
+    file.set_len(MEMORY_BYTES).unwrap();
 
     peer.send(3, 0, &[], &[]);
     peer.ask(1);
     peer.ask(15);
     peer.send(16, 0, &words(&[REPLY_ACK]), &[]);
     peer.tell(2, &words(&[FEATURES]), &[]);
-    // SET_MEM_TABLE: a file of a file system cannot be sealed, and is taken all the same.
+    // SET_MEM_TABLE: a file of tmpfs cannot be sealed, and is taken all the same.
     let table = [state(1, 0), words(&[0, MEMORY_BYTES, USER, 0])].concat();
     peer.tell(5, &table, &[file.as_raw_fd()]);
 
