@@ -3,10 +3,11 @@
 mod common;
 
 use common::{Folder, command, finish, signal, text};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
@@ -108,4 +109,52 @@ fn memory_that_shrinks_ends_its_connection_and_not_the_command() {
     assert!(done.code.is_some(), "ended by a signal: {done:?}");
     assert!(done.stderr.contains("made its shared memory shorter"), "{done:?}");
     assert_eq!(done.json()["pool"]["out"], 0);
+}
+
+/// A back end that answers what a driver asks for, until all is set up. Returns where the used ring of the virtqueue for
+/// arrivals lies in the memory of the rings.
+fn set_up_by(mut stream: &UnixStream) -> u64 {
+    let (mut header, mut used_at) = ([0; 12], 0);
+    loop {
+        stream.read_exact(&mut header).unwrap();
+        let word = |bytes: &[u8], at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        let (request, mut body) = (word(&header, 0), vec![0; word(&header, 8) as usize]);
+        stream.read_exact(&mut body).unwrap();
+        match (request, body.first()) {
+            // GET_FEATURES: VIRTIO_F_VERSION_1.
+            (1, _) => {
+                let reply = [1u32, 5, 8].map(u32::to_ne_bytes).concat();
+                stream.write_all(&[reply, words(&[1 << 32])].concat()).unwrap();
+            }
+            // SET_VRING_ADDR, of virtqueue 0: its used ring, in a region that begins at 1 << 28.
+            (9, Some(0)) => used_at = u64::from_ne_bytes(body[16..24].try_into().unwrap()) - (1 << 28),
+            // SET_VRING_KICK of the last virtqueue.
+            (12, Some(1)) => return used_at,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn back_end_that_breaks_its_rings_ends_a_run_whose_packets_come_back() {
+    let folder = Folder::new();
+    let listener = UnixListener::bind(folder.path("switch.sock")).unwrap();
+    let to = format!("virtio-user:{}", text(&folder.path("switch.sock")));
+    let began = Instant::now();
+    let child = command(&["send", "--size", "60", "--echo", "--to", &to, "--seconds", "30"]).spawn().unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    let used_at = set_up_by(&stream);
+    // The rings are the smallest memory of the driver.
+    let all =
+        std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().map(|entry| entry.unwrap().path());
+    let is_memory =
+        |path: &PathBuf| std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("/memfd:"));
+    let size = |path: &PathBuf| std::fs::metadata(path).unwrap().len();
+    let rings = all.filter(is_memory).min_by_key(size).unwrap();
+    let rings = std::fs::File::options().write(true).open(rings).unwrap();
+    // It has used 1000 buffers of 256.
+    rings.write_all_at(&1000u16.to_le_bytes(), used_at + 2).unwrap();
+    let done = finish(child);
+    assert!(done.stderr.contains("the back end breaks the rules of a virtqueue"), "{done:?}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{done:?}");
 }

@@ -96,7 +96,7 @@ pub(crate) struct DeviceArgs {
     /// Processor to pin the thread to [default: the first]
     #[arg(long, value_name = "CPU", value_parser = values::cpu)]
     pub(crate) cpu: Option<usize>,
-    /// Time to measure
+    /// Time to measure, from 0.2 s behind the first packet, which has 30 s to come
     #[arg(long, value_name = "S", default_value = "1", value_parser = values::seconds)]
     pub(crate) seconds: Duration,
     /// One JSON object instead of a line

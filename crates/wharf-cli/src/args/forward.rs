@@ -40,7 +40,7 @@ pub(crate) struct ForwardArgs {
     /// The other end
     #[arg(value_name = "B", value_parser = values::device)]
     pub(crate) b: DeviceSpec,
-    /// End after this time: 2, 0.5, 300ms, 1min
+    /// End after this time: 2, 0.5, 300ms, 1min. It begins once both ends are open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Queueing discipline of each direction

@@ -40,7 +40,7 @@ pub(crate) struct ReceiveArgs {
     /// End after so many packets
     #[arg(long, value_name = "N", value_parser = values::count)]
     pub(crate) count: Option<u64>,
-    /// End after this time: 2, 0.5, 300ms, 1min
+    /// End after this time: 2, 0.5, 300ms, 1min. It begins once the device is open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Waiting mode of the receiving thread

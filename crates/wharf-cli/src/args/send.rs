@@ -95,7 +95,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
     pub(crate) priority_rate: Option<Pace>,
 
-    /// End each run after this time: 2, 0.5, 300ms, 1min
+    /// End each run after this time: 2, 0.5, 300ms, 1min. It begins once the device is open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Device to send to: see `wharf devices`

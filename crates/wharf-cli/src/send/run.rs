@@ -49,7 +49,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
         .then(|| Echo::new(&queues[0], plan.traffic.check(plan.args.qdisc.kind().order)))
         .transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
-    let sent = send(plan, &queues, schedule.as_ref(), &wrapped, signals);
+    let sent = send(plan, (&queues, echo.as_ref()), schedule.as_ref(), &wrapped, signals);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);
     }
@@ -173,7 +173,8 @@ fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dy
 
 /// Runs the senders until they have ended and all frames have left. Returns the nanoseconds from the first frame to the last completion.
 fn send(
-    plan: &Plan, queues: &[TxQueue], schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
+    plan: &Plan, (queues, echo): (&[TxQueue], Option<&Echo>), schedule: Option<&Arc<Schedule>>,
+    wrapped: &Wrapped, signals: &Signals,
 ) -> anyhow::Result<u64> {
     let senders = (0..plan.threads()).map(|at| senders_of(plan, queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
@@ -201,7 +202,7 @@ fn send(
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }
     drop(results);
-    let supervisor = Supervisor::new(plan, queues, signals, &stop);
+    let supervisor = Supervisor::new(plan, (queues, echo), signals, &stop);
     let driven = supervisor.wait(&ended);
     threads.into_iter().try_for_each(joined)?;
     let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();

@@ -13,7 +13,7 @@ use wharf::devices::host::{ExactClock, HostClock};
 use wharf::devices::spec::DeviceSpec;
 use wharf::host::Clock;
 use wharf::queue::{QueueError, TxQueue};
-use wharf_tools::traffic::Driven;
+use wharf_tools::traffic::{Driven, Echo};
 
 /// Time for frames inside to leave once the end was asked for; the rest then comes back unsent. All in all a run ends within half a
 /// second.
@@ -25,6 +25,7 @@ const GRACE_OF_TIME: Duration = Duration::from_secs(1);
 pub(super) struct Supervisor<'a> {
     device: &'a DeviceSpec,
     queues: &'a [TxQueue],
+    echo: Option<&'a Echo>,
     stop: &'a AtomicBool,
     /// Senders that end by themselves.
     senders: u16,
@@ -35,11 +36,12 @@ pub(super) struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
-        plan: &'a Plan<'a>, queues: &'a [TxQueue], signals: &'a Signals, stop: &'a AtomicBool,
+        plan: &'a Plan<'a>, (queues, echo): (&'a [TxQueue], Option<&'a Echo>), signals: &'a Signals,
+        stop: &'a AtomicBool,
     ) -> Self {
         let (device, senders) = (&plan.args.to, plan.args.senders);
         let stalls = RefCell::new(queues.iter().map(|_| Stall::default()).collect());
-        Self { device, queues, stop, senders, watch: Watch::new(signals, plan.time), stalls }
+        Self { device, queues, echo, stop, senders, watch: Watch::new(signals, plan.time), stalls }
     }
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
@@ -90,7 +92,9 @@ impl<'a> Supervisor<'a> {
         for (stall, queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
             stall.look(self.device, queue);
         }
-        if self.queues.iter().any(|queue| queue.counters().lost.get() > 0) {
+        // Either side of a device hears first that it is lost.
+        let has_ended = self.echo.is_some_and(|echo| echo.receiver().has_ended());
+        if has_ended || self.queues.iter().any(|queue| queue.counters().lost.get() > 0) {
             self.watch.end_within(GRACE);
         }
         let next = self.watch.look(GRACE, GRACE_OF_TIME);
