@@ -195,7 +195,10 @@ impl Forward {
             direction.drain(deadline_ns);
         }
         let mut closed: Vec<_> = directions.into_iter().map(Direction::close).collect();
-        closed.iter().flat_map(|summary| &summary.queues).for_each(|queue| drop(queue.shutdown(0)));
+        closed
+            .iter()
+            .flat_map(|summary| &summary.queues)
+            .for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
         // The directions may share their memory: completions of both come first.
         closed.iter_mut().for_each(Summary::settle);
         closed

@@ -3,6 +3,7 @@
 //! `one_core PACKETS BURST on|off`. `bench/off-costs-nothing.sh` runs it under callgrind.
 
 use std::sync::Arc;
+use std::time::Duration;
 use wharf::{Batching, HostClock, HostPark, Null, PagePool, TxQueue};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,6 +25,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sender.send(&mut burst)?;
     }
     drop(sender);
-    println!("{} packets, {} out", queue.counters().packets.get(), queue.shutdown(u64::MAX).out());
+    println!("{} packets, {} out", queue.counters().packets.get(), queue.shutdown(Duration::MAX).out());
     Ok(())
 }

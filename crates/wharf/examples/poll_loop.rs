@@ -2,6 +2,7 @@
 //! in epoll(7) beside its sockets. Run it with `cargo run --release --example poll_loop`.
 
 use std::sync::Arc;
+use std::time::Duration;
 use wharf::{
     Batch, Device, Direction, Duplex, HostClock, HostPark, PagePool, PollerThread, PoolError, RxDevice,
     TxQueue, WakeFd, open,
@@ -53,9 +54,9 @@ fn run(packets: usize) -> Result<(u64, u64), Error> {
 
     let waits = sender.counters().waits.get();
     drop((burst, sender));
-    queue.drain(u64::MAX);
+    queue.drain(Duration::MAX);
     drop(poller);
-    let audit = queue.shutdown(u64::MAX);
+    let audit = queue.shutdown(Duration::MAX);
     let arrived = receiving.join().map_err(|_| "the receiver panicked")??;
     if audit.out() > 0 { Err(audit.to_string().into()) } else { Ok((arrived, waits)) }
 }

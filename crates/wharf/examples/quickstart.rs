@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
+use std::time::Duration;
 use wharf::{Direction, HostClock, HostPark, Mode, PagePool, PollerThread, TxQueue, open};
 use wharf_tools::traffic::{Drive, Findings, GeneratorSpec, Receiver, StampCheck};
 
@@ -54,9 +55,9 @@ fn send(packets: u64) -> Result<(TxQueue, Findings), Error> {
             .try_for_each(|thread| Ok(thread.join().map_err(|_| "a sender panicked")?.map(drop)?))
     })?;
 
-    queue.drain(u64::MAX);
+    queue.drain(Duration::MAX);
     drop(poller);
-    let audit = queue.shutdown(u64::MAX); // closes the device, and so the wire: the receiver ends
+    let audit = queue.shutdown(Duration::MAX); // closes the device, and so the wire: the receiver ends
     let received = receiving.join().map_err(|_| "the receiver panicked")??;
     if audit.out() > 0 { Err(audit.to_string().into()) } else { Ok((queue, received)) }
 }

@@ -183,7 +183,7 @@ fn wakes() -> Outcome<(Vec<u64>, Vec<u64>)> {
         }
         Ok::<_, Box<dyn Error + Send + Sync>>(())
     })?;
-    queue.shutdown(0);
+    queue.shutdown(Duration::ZERO);
     Ok((bare, waits))
 }
 

@@ -14,12 +14,11 @@ use receiving::{Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wharf_core::device::Duplex;
-use wharf_core::host::Clock;
 use wharf_core::poller::Settings;
 use wharf_core::pool::{Audit, Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::Sender;
-use wharf_devices::host::{HostClock, PollerBuilder, PollerThread};
+use wharf_devices::host::{PollerBuilder, PollerThread};
 use wharf_devices::spec::Direction;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
@@ -149,14 +148,14 @@ impl Path {
 
     /// Waits up to `time` until all packets sent so far have left. Returns true if they have.
     pub fn drain(&self, time: Duration) -> bool {
-        self.inner.queue.as_ref().is_none_or(|queue| queue.drain(after(time)))
+        self.inner.queue.as_ref().is_none_or(|queue| queue.drain(time))
     }
 
     /// Closes the path: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the others return to
     /// the pool. Returns the holders of the pool's frames.
     pub fn close(&self, time: Duration) -> Audit {
         if let Some(queue) = &self.inner.queue {
-            queue.shutdown(after(time));
+            queue.shutdown(time);
         }
         let mut state = self.state();
         state.source = Source::Gone("it is closed");
@@ -198,9 +197,4 @@ impl Path {
     fn fault(&self, what: impl Into<String>) -> QueueError {
         builder::fault(&self.inner.name, what)
     }
-}
-
-/// Returns the time of the queues' clock in `time` from now, ns.
-fn after(time: Duration) -> u64 {
-    HostClock.exact_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -162,7 +162,7 @@ fn queue(case: &Case) -> anyhow::Result<(f64, f64)> {
         through.store(true, Relaxed);
         owner.map_or(Ok(()), joined).and(sent).map(|()| measured)
     });
-    all_home(queue.shutdown(u64::MAX).out())?;
+    all_home(queue.shutdown(Duration::MAX).out())?;
     measured
 }
 

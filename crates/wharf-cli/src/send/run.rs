@@ -55,7 +55,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     }
     drop(poller);
     let echoed = echo.map(Echo::finish);
-    queues.iter().for_each(|queue| drop(queue.shutdown(0)));
+    queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
     let span_ns = sent?;
     let (echoed, device_error) = echoed.unzip();

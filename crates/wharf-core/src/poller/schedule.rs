@@ -35,6 +35,7 @@ mod slot;
 
 use slot::{Slot, SlotState};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// The way in which an idle poller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,14 +57,20 @@ pub struct Settings {
     /// Most frames received, and most frames sent, in one poll of a device, before the next device is polled; 1 to
     /// 256.
     pub budget_packets: u32,
-    /// Longest time of polling on after the last frame arrived, in [`Mode::Adaptive`], ns. The time is learnt: it
+    /// Longest time of polling on after the last frame arrived, in [`Mode::Adaptive`]. The time is learnt: it
     /// doubles when the next frame arrives within this time after falling asleep, and halves otherwise.
-    pub spin_ns_max: u64,
+    pub spin_max: Duration,
+}
+
+impl Settings {
+    fn spin_ns_max(&self) -> u64 {
+        u64::try_from(self.spin_max.as_nanos()).unwrap_or(u64::MAX)
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mode: Mode::Adaptive, budget_packets: 64, spin_ns_max: 50_000 }
+        Self { mode: Mode::Adaptive, budget_packets: 64, spin_max: Duration::from_micros(50) }
     }
 }
 
@@ -173,7 +180,7 @@ impl Schedule {
     /// Makes a schedule. `notifies` has one value per device: true if it can notify the poller.
     pub fn new(settings: Settings, notifies: impl IntoIterator<Item = bool>) -> Self {
         let slots: Vec<Slot> =
-            notifies.into_iter().map(|notifies| Slot::new(notifies, settings.spin_ns_max)).collect();
+            notifies.into_iter().map(|notifies| Slot::new(notifies, settings.spin_ns_max())).collect();
         let queue = (0..slots.len()).collect();
         let look_due = POLLS_PER_LOOK;
         Self { settings, slots, queue, due_ns: 0, fruitless: 0, look_due, polling: 0, wakes_ns: 0 }
@@ -181,7 +188,7 @@ impl Schedule {
 
     /// Notes that device `at` has notified the poller, or that a thread calls for it.
     pub fn called(&mut self, now_ns: u64, at: usize) {
-        let spin_ns_max = self.settings.spin_ns_max;
+        let spin_ns_max = self.settings.spin_ns_max();
         let Some(slot) = self.slots.get_mut(at) else { return };
         match slot.state {
             SlotState::Resting(_) => {

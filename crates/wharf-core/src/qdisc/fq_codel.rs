@@ -69,11 +69,10 @@ pub(super) const KIND: QdiscKind = QdiscKind {
 impl FqCodelOptions {
     fn of(spec: &QdiscSpec, setup: QdiscSetup) -> Self {
         let (options, default) = (spec.options(), Self::default());
-        let ns = |key, default| options.time(key).map_or(default, |time| time.as_nanos() as u64);
         let number = |key, default| options.number(key).unwrap_or(default);
         Self {
-            target_ns: ns("target", default.target_ns),
-            interval_ns: ns("interval", default.interval_ns),
+            target: options.time("target").unwrap_or(default.target),
+            interval: options.time("interval").unwrap_or(default.interval),
             limit_packets: number("limit", default.limit_packets as u64) as usize,
             memory_limit_bytes: number("memory_limit", default.memory_limit_bytes),
             flows: number("flows", default.flows.into()) as u32,
@@ -89,10 +88,10 @@ impl FqCodelOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FqCodelOptions {
     /// The delay that a queue may keep, at most 1 s.
-    pub target_ns: u64,
+    pub target: Duration,
     /// The time in which a queue must have been below the target: about the longest round trip of its flows, at most
     /// 10 s.
-    pub interval_ns: u64,
+    pub interval: Duration,
     /// Packets that all queues together take, at least 1.
     pub limit_packets: usize,
     /// Bytes that all queues together take, at least 1.
@@ -112,8 +111,8 @@ pub struct FqCodelOptions {
 impl Default for FqCodelOptions {
     fn default() -> Self {
         Self {
-            target_ns: 5_000_000,
-            interval_ns: 100_000_000,
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
             limit_packets: 10_240,
             memory_limit_bytes: 32 << 20,
             flows: 1024,
@@ -193,8 +192,8 @@ impl FqCodel {
         options.limit_packets = options.limit_packets.max(1);
         options.memory_limit_bytes = options.memory_limit_bytes.max(1);
         options.quantum_bytes = options.quantum_bytes.max(QUANTUM_BYTES_MIN);
-        options.target_ns = options.target_ns.min(TARGET_MAX.as_nanos() as u64);
-        options.interval_ns = options.interval_ns.min(INTERVAL_MAX.as_nanos() as u64);
+        options.target = options.target.min(TARGET_MAX);
+        options.interval = options.interval.min(INTERVAL_MAX);
         options.flows = options.flows.clamp(1, FLOWS_MAX);
         let idle =
             Flow { packets: FrameList::EMPTY, codel: CoDel::default(), deficit: 0, on: On::None, next: NONE };
@@ -226,7 +225,9 @@ impl FqCodel {
 
     /// Takes the next packet: RFC 8290, section 4.2.
     fn next(&mut self, cx: &mut QdiscContext<'_>) -> Option<Frame> {
-        let FqCodelOptions { target_ns, interval_ns, ecn, quantum_bytes, .. } = self.options;
+        let FqCodelOptions { target, interval, ecn, quantum_bytes, .. } = self.options;
+        // Both are bounded by seconds.
+        let [target_ns, interval_ns] = [target, interval].map(|time| time.as_nanos() as u64);
         loop {
             let is_new = self.new.head != NONE;
             let at = if is_new { self.new.head } else { self.old.head };

@@ -35,6 +35,7 @@ use crate::tx::sender::Sender;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use wharf_mem::Published;
 
 /// A transmit queue. A clone is another handle to the same queue.
@@ -156,11 +157,17 @@ impl TxQueue {
         }
     }
 
-    /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent until `deadline_ns` of
-    /// the queue's clock. Frames left then return to their pool unsent and are counted as returned; frames that the
-    /// device holds stay with it. Beside a dedicated owner, that thread does this work and must go on polling until
-    /// then. Returns the holders of frames of the pool.
-    pub fn shutdown(&self, deadline_ns: u64) -> Audit {
+    /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent for at most `within`. Frames
+    /// left then return to their pool unsent and are counted as returned; frames that the device holds stay with it.
+    /// Beside a dedicated owner, that thread does this work and must go on polling until then. Returns the holders of
+    /// frames of the pool.
+    pub fn shutdown(&self, within: Duration) -> Audit {
+        self.shutdown_until(self.deadline_ns(within))
+    }
+
+    /// Works like [`TxQueue::shutdown`], until `deadline_ns` of the queue's clock.
+    #[doc(hidden)]
+    pub fn shutdown_until(&self, deadline_ns: u64) -> Audit {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.waiters.wake_all();
         let mut asked = None;
@@ -172,6 +179,12 @@ impl TxQueue {
         // Another thread may own the queue: waits until it has carried the message out.
         self.shared.pending(&mut None);
         self.audit()
+    }
+
+    /// Returns the time of the queue's clock in `time` from now, ns.
+    fn deadline_ns(&self, time: Duration) -> u64 {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.shared.clock.exact_ns().saturating_add(time_ns)
     }
 
     /// Returns the holders of frames of the queue's pool, as the queue's owner. Beside a dedicated owner only the
@@ -192,9 +205,14 @@ impl TxQueue {
         audit
     }
 
-    /// Waits until all frames sent so far have left, or until `deadline_ns` of the queue's clock. Returns true if
-    /// they have.
-    pub fn drain(&self, deadline_ns: u64) -> bool {
+    /// Waits until all frames sent so far have left, for at most `within`. Returns true if they have.
+    pub fn drain(&self, within: Duration) -> bool {
+        self.drain_until(self.deadline_ns(within))
+    }
+
+    /// Works like [`TxQueue::drain`], until `deadline_ns` of the queue's clock.
+    #[doc(hidden)]
+    pub fn drain_until(&self, deadline_ns: u64) -> bool {
         let mut asked = None;
         while self.shared.pending(&mut asked) {
             if self.shared.clock.now_ns() >= deadline_ns {

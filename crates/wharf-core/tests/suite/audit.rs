@@ -1,6 +1,7 @@
 //! Audits of a pool whose frames are in a device, with the user, or in return rings.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 use wharf_core::pool::Holder;
 use wharf_core::queue::QueueError;
 use wharf_mem::Batch;
@@ -22,7 +23,7 @@ fn shutdown_returns_frames_not_taken_and_names_holders_of_the_rest() {
     let with = |place| before.held.iter().filter(|held| held.place == Some(place)).count();
     assert_eq!((with(Holder::Device), before.out()), (1, 51), "BQL lets one packet out at first");
     assert!(before.to_string().contains("with user (taken by a stuck one)"), "{before}");
-    let after = queue.shutdown(0);
+    let after = queue.shutdown(Duration::ZERO);
     assert_eq!(after.out(), 1, "{after}");
     let mut burst = sender.burst(1);
     assert!(matches!(sender.send(&mut burst), Err(QueueError::Closed)));
@@ -49,7 +50,7 @@ fn audit_takes_late_completions_first() {
     let mut burst = numbered(&mut sender, 1, 1, 100);
     sender.send(&mut burst).unwrap();
     drop(sender);
-    assert_eq!(queue.shutdown(0).out(), 0, "the gate opens as it closes");
+    assert_eq!(queue.shutdown(Duration::ZERO).out(), 0, "the gate opens as it closes");
     assert_conserved(&queue);
 }
 
@@ -74,7 +75,7 @@ fn frames_in_a_return_ring_do_not_count_as_out() {
     let mut burst = numbered(&mut sender, 0, 32, 64);
     sender.send(&mut burst).unwrap();
     sender.wait_for_memory().unwrap();
-    let audit = queue.shutdown(u64::MAX);
+    let audit = queue.shutdown(Duration::MAX);
     assert_eq!(audit.out(), 0, "{audit}");
     drop(sender);
     assert_conserved(&queue);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{DROP_HEAD, Fifo, FifoLimit, Prio, Qdisc, WhenFull, set_priority};
 use wharf_core::queue::TxQueue;
@@ -39,7 +40,7 @@ fn drop_tail_counts_packets_that_do_not_fit_at_the_sender() {
     assert_eq!(counters.waits.get(), 0);
     assert!(dropped > 300, "{dropped}");
     open(&control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     let sent = control.sent();
     assert_eq!(sent.len() as u64, counters.packets.get());
     assert!(sent.is_sorted(), "those that were sent are in order: {sent:?}");
@@ -74,7 +75,7 @@ fn survivors(qdisc: impl Qdisc + 'static) -> (TxQueue, Vec<u64>) {
     }
     assert_eq!(sender.counters().waits.get(), 0, "no sender waits for a queue that drops");
     open(&control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     drop(sender);
     let counters = queue.counters();
     assert_eq!(counters.accepted.get(), 100);
@@ -106,7 +107,7 @@ fn drop_head_has_no_small_queue_limit_by_default() {
         };
         assert_eq!((0..300).map(sent).sum::<usize>(), taken);
         open(&control);
-        assert!(queue.drain(u64::MAX));
+        assert!(queue.drain(Duration::MAX));
         drop(sender);
         assert_conserved(&queue);
     }
@@ -133,7 +134,7 @@ fn drop_head_drops_only_from_the_full_band() {
     (1..4).for_each(|n| send(n, 6));
     (10..30).for_each(|n| send(n, 0));
     open(&control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     assert_eq!(control.sent(), [0, 1, 2, 3, 25, 26, 27, 28, 29]);
     assert_eq!(queue.counters().failures(), [(DROP_HEAD, 15)]);
     drop(sender);
@@ -188,7 +189,7 @@ fn many_senders_account_for_every_packet() {
             }
             open(&control);
             senders.into_iter().for_each(|sender| sender.join().unwrap());
-            assert!(queue.drain(u64::MAX));
+            assert!(queue.drain(Duration::MAX));
             stop.stop();
         });
         let of = |count: fn(&wharf_core::counters::SenderCounters) -> u64| -> u64 {

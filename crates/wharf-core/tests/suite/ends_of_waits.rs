@@ -328,7 +328,7 @@ fn run(with_poller: bool) {
 
 /// Closes the path and checks the sums.
 fn close(rig: &Rig, is_short: bool) {
-    assert!(rig.queue.drain(u64::MAX));
+    assert!(rig.queue.drain(Duration::MAX));
     let of = |count: &AtomicU64| count.load(SeqCst);
     let senders = rig.queue.sender_totals();
     eprintln!(
@@ -353,7 +353,7 @@ fn close(rig: &Rig, is_short: bool) {
     ] {
         assert!(of(count) >= rare, "no call {what}");
     }
-    let audit = rig.queue.shutdown(u64::MAX);
+    let audit = rig.queue.shutdown(Duration::MAX);
     assert_eq!(audit.out(), 0, "{audit}");
     assert_conserved(&rig.queue);
 }

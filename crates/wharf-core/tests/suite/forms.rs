@@ -24,7 +24,7 @@ fn open(control: &Control) {
 
 fn end(queue: &TxQueue, control: &Control) {
     open(control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     assert_conserved(queue);
 }
 
@@ -102,7 +102,7 @@ fn account_stays_even_over_four_gigabytes_past_the_share() {
         assert_eq!(sender.send_or_drop(&mut burst).unwrap(), 0);
         control.calls.lock().unwrap().clear();
     }
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     sender.fill(&mut burst, 2, 64_000).unwrap();
     assert_eq!(sender.try_send(&mut burst).unwrap(), 2, "nothing is inside");
     drop((burst, sender));
@@ -230,7 +230,7 @@ fn ready_sender_joins_no_wait_list() {
         assert_eq!((permit.send(&mut burst).unwrap(), permit.left()), (1, 7));
     }
     assert_eq!(sender.counters().waits.get(), 0);
-    queue.shutdown(0);
+    queue.shutdown(Duration::ZERO);
     assert!(sender.is_ready(), "a send fails at once");
     assert!(matches!(sender.poll_ready(&mut context), Poll::Ready(Err(QueueError::Closed))));
     assert!(matches!(polled(sender.reserve(1)), Poll::Ready(Err(QueueError::Closed))));

@@ -35,7 +35,7 @@ fn assert_even(queue: &TxQueue, sender: &mut Sender, control: &Control) {
     control.allowed.store(0, SeqCst);
     fill_up(sender);
     open(control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
 }
 
 /// Sends in a thread that is held, and runs `end` meanwhile.
@@ -75,7 +75,7 @@ fn stopped_poller_leaves_held_sender_to_run_the_queue() {
         open(&control);
     });
     sent.unwrap();
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     assert_conserved(&queue);
 }
 
@@ -92,7 +92,7 @@ fn dedicated_owner_that_sleeps_or_leaves_still_wakes_held_sender() {
         });
         sent_beside(&queue, || owner.join().map(|()| open(&control)).unwrap()).unwrap();
     });
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     assert_conserved(&queue);
 }
 
@@ -100,7 +100,7 @@ fn dedicated_owner_that_sleeps_or_leaves_still_wakes_held_sender() {
 fn shutdown_ends_the_wait_of_held_sender() {
     let (queue, control) = queue();
     let sent = sent_beside(&queue, || {
-        queue.shutdown(0);
+        queue.shutdown(Duration::ZERO);
         open(&control);
     });
     assert!(matches!(sent, Err(QueueError::Closed)), "{sent:?}");
@@ -113,7 +113,7 @@ fn failed_frames_are_released_from_the_account() {
     fill_up(&mut sender);
     control.failures.store(WITHIN, SeqCst);
     open(&control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     assert_eq!(queue.counters().failed.get(), WITHIN as u64);
     assert_even(&queue, &mut sender, &control);
     drop(sender);
@@ -135,7 +135,7 @@ fn super_packets_are_charged_and_released_with_all_bytes() {
         burst.push(packet).unwrap();
         assert_eq!(sender.try_send(&mut burst).unwrap(), 1, "round {round}");
         open(&control);
-        assert!(queue.drain(u64::MAX));
+        assert!(queue.drain(Duration::MAX));
     }
     assert_even(&queue, &mut sender, &control);
     drop(sender);
@@ -154,7 +154,7 @@ fn sender_in_a_reused_place_starts_with_an_even_account() {
     let mut second = queue.sender("comes after").unwrap();
     fill_up(&mut second);
     open(&control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     assert_even(&queue, &mut second, &control);
     drop(second);
     assert_conserved(&queue);
@@ -180,7 +180,7 @@ fn future_dropped_while_held_leaves_the_account_even() {
     assert_eq!(sending.as_mut().poll(&mut context).map(Result::unwrap), Poll::Ready(()));
     drop(sending);
     open(&control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     assert_even(&queue, &mut sender, &control);
     drop((burst, sender));
     assert_conserved(&queue);

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use wharf_core::owner::{Action, Policy};
 use wharf_core::queue::{QdiscRun, TxQueue};
 use wharf_core::run_observer::{ObservedRun, RunObserver};
@@ -146,7 +147,7 @@ fn observed_runs_add_up() {
         let gone: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         drop(gone);
     });
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     let senders = queue.senders();
     assert_eq!(control.sent().len(), 9000);
     let runs = runs.taken();

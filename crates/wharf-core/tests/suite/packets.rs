@@ -1,5 +1,6 @@
 //! Owned packets: headers put in front and taken off, checksums left to others, segments of super-packets.
 
+use std::time::Duration;
 use wharf_core::pool::{NoRoom, Packet, PagePool, PoolError};
 use wharf_core::queue::TxQueue;
 use wharf_mem::Meta;
@@ -49,7 +50,7 @@ fn header_put_in_front_then_the_device_gets_all_in_order() {
     }
     control.allowed.store(usize::MAX / 2, std::sync::atomic::Ordering::SeqCst);
     drop(sender);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     assert_eq!(queue.counters().bytes.get(), 1040 + 3040);
     assert_conserved(&queue);
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
+use std::time::Duration;
 use wharf_core::host::{Clock, Park, Wake};
 use wharf_core::owner::Policy;
 use wharf_core::pool::PagePool;
@@ -80,7 +81,7 @@ fn assert_goes_on(queue: &TxQueue, control: &Control) {
     let mut sender = queue.sender("after").unwrap();
     let mut burst = numbered(&mut sender, 4711, 1, 64);
     sender.send(&mut burst).unwrap();
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     assert_eq!(control.sent().last(), Some(&4711));
     drop((burst, sender));
     assert_conserved(queue);
@@ -165,7 +166,7 @@ fn woken_sender_may_run_in_the_waking_thread() {
     open(&control);
     queue.poll();
     assert!(at_once.served.load(SeqCst));
-    queue.drain(u64::MAX);
+    queue.drain(Duration::MAX);
     assert_eq!(control.sent().last(), Some(&77));
     assert_goes_on(&queue, &control);
 }
@@ -314,7 +315,7 @@ fn panicking_device_keeps_only_its_own_frames() {
     let (mut sender, mut watch) = waits(&dead, counts.clone());
     let inside = {
         open(&other_control);
-        assert!(other.drain(u64::MAX));
+        assert!(other.drain(Duration::MAX));
         pool.audit().out()
     };
     control.bomb.store(1, SeqCst);
@@ -323,14 +324,14 @@ fn panicking_device_keeps_only_its_own_frames() {
     assert!(counts.0.load(SeqCst) > 0, "the waiting sender is woken");
     assert!(matches!(sender.look(&mut watch), Some(Err(QueueError::Dead { .. }))));
     drop((watch, sender));
-    assert_eq!(dead.shutdown(0).out(), inside, "those, and no others");
+    assert_eq!(dead.shutdown(Duration::ZERO).out(), inside, "those, and no others");
     drop(dead);
     let mut sender = other.sender("lives").unwrap();
     let mut burst = numbered(&mut sender, 9, 1, 64);
     sender.send(&mut burst).unwrap();
-    assert!(other.drain(u64::MAX));
+    assert!(other.drain(Duration::MAX));
     drop((burst, sender));
-    other.shutdown(0);
+    other.shutdown(Duration::ZERO);
     assert_eq!(pool.audit().out(), inside);
 }
 

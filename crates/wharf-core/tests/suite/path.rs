@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio};
@@ -75,7 +76,7 @@ fn byte_limit_off_leaves_only_the_ring_and_can_be_set_live() {
         queue.poll();
         assert!(queue.counters().bql_limit_bytes.get() <= 5000, "in force with the next completion");
         control.allowed.store(usize::MAX / 2, SeqCst);
-        assert!(queue.drain(u64::MAX));
+        assert!(queue.drain(Duration::MAX));
         drop(sender);
         assert_conserved(&queue);
     }
@@ -327,6 +328,6 @@ fn sender_alone_keeps_the_bias() {
     second.send(&mut burst).unwrap();
     assert!(!is_kept(), "a sending one does");
     drop((second, sender));
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
     assert_conserved(&queue);
 }

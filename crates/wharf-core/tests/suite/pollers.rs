@@ -176,7 +176,7 @@ fn pollers_sharing_devices_come_and_go_under_traffic() {
             senders.into_iter().for_each(|sender| sender.join().unwrap());
             done.store(true, SeqCst);
         });
-        assert!(queues.iter().all(|queue| queue.drain(u64::MAX)));
+        assert!(queues.iter().all(|queue| queue.drain(Duration::MAX)));
         let sent = controls.iter().map(|control| control.sent());
         for (at, sent) in sent.enumerate() {
             for who in [at as u64, at as u64 + 3] {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::{Sender, Spread};
@@ -55,7 +56,7 @@ impl Path {
         drop(spread);
         let mut seen = vec![Vec::new(); FLOWS as usize];
         for (at, (queue, control)) in queues.iter().zip(&controls).enumerate() {
-            assert!(queue.drain(u64::MAX));
+            assert!(queue.drain(Duration::MAX));
             for number in control.sent() {
                 let mut bytes = [0; 64];
                 write(&mut bytes, number);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::{Sender, Watch};
@@ -121,7 +122,7 @@ impl Starved {
         self.control.allowed.store(usize::MAX / 2, SeqCst);
         self.senders.clear();
         self.limbo.clear();
-        assert!(self.queue.drain(u64::MAX));
+        assert!(self.queue.drain(Duration::MAX));
         assert_conserved(&self.queue);
         assert_eq!(self.pool.free(), self.pool.frames() as usize);
     }

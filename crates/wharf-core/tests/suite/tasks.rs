@@ -81,13 +81,13 @@ fn many_tasks(with_poller: bool) {
             senders.into_iter().for_each(|sender| sender.join().unwrap());
             stop.iter().for_each(|stop| stop.stop());
         });
-        queue.drain(u64::MAX);
+        queue.drain(Duration::MAX);
         let sent = control.sent();
         for who in 0..4 {
             let mine = sent.iter().filter(|&&n| n >> 32 == who).map(|n| n & u64::from(u32::MAX));
             assert!(mine.eq(0..3000), "order of task {who}");
         }
-        assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+        assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
         assert_conserved(&queue);
     });
 }
@@ -142,7 +142,7 @@ fn dropped_future_passes_its_turn_on() {
     assert_eq!((burst_one.len(), burst_two.len()), (1, 0), "unsent packets are still in hand");
     control.allowed.store(usize::MAX / 2, SeqCst);
     drop((burst_one, senders));
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
     assert_conserved(&queue);
 }
 
@@ -172,7 +172,7 @@ fn ready_sender_takes_a_packet() {
     assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
     drop(burst);
     drop(senders);
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
 }
 
 /// A turn serves once: a sender that was ready and has sent since does not overtake waiters.
@@ -201,7 +201,7 @@ fn unused_turn_ends_with_the_next_packet() {
     drop(waits);
     control.allowed.store(usize::MAX / 2, SeqCst);
     drop((last, rest, senders));
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn closed_queue_ends_every_wait() {
     {
         let mut send = Box::pin(sender.send_async(&mut burst));
         assert!(poll_once(send.as_mut(), &waker).is_pending());
-        queue.shutdown(0);
+        queue.shutdown(Duration::ZERO);
         assert!(matches!(block_on(send), Err(QueueError::Closed)));
     }
     assert_eq!(burst.len(), 1);
@@ -239,7 +239,7 @@ fn watch_wakes_and_gives_up_its_place_when_dropped() {
     let mut burst = numbered(sender, 7, 1, 64);
     assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
     drop(senders);
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
 }
 
 /// The owner finds no pending work; then a sender finds no memory and announces that it waits; then a frame is
@@ -275,7 +275,7 @@ fn memory_freed_between_look_and_notice_wakes() {
     assert!(matches!(sender.look(&mut watch), Some(Ok(()))));
     control.allowed.store(usize::MAX / 2, SeqCst);
     drop((burst, watch, sender));
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
 }
 
 /// A task that waits for memory is not polled in circles.
@@ -294,7 +294,7 @@ fn waiter_is_not_woken_without_free_memory() {
     assert_eq!(sender.fill(&mut burst, 4, 64).unwrap(), 1);
     control.allowed.store(usize::MAX / 2, SeqCst);
     drop((burst, watch, sender));
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
 }
 
 #[derive(Debug)]

@@ -76,7 +76,7 @@ fn many_senders_with_little_memory_and_a_small_ring_lose_no_frame() {
                     scope.spawn(move || send_numbered(queue, who, 4000));
                 }
             });
-            assert!(queue.drain(u64::MAX));
+            assert!(queue.drain(Duration::MAX));
         });
         assert_order(&control.sent(), 8, 4000);
         assert_conserved(&queue);
@@ -95,7 +95,7 @@ fn waiting_senders_without_a_poller_run_the_queue() {
                 scope.spawn(move || send_numbered(queue, who, 2000));
             }
         });
-        assert!(queue.drain(u64::MAX));
+        assert!(queue.drain(Duration::MAX));
         assert_order(&control.sent(), 3, 2000);
         assert_conserved(&queue);
     });
@@ -159,7 +159,7 @@ fn dying_senders_leave_no_frame_behind() {
                 });
                 assert!(died.join().is_err());
             }
-            assert!(queue.drain(u64::MAX));
+            assert!(queue.drain(Duration::MAX));
         });
         assert_eq!(control.sent().len(), 800);
         assert_conserved(&queue);
@@ -192,7 +192,7 @@ fn closed_path_wakes_waiting_sender() {
             while queue.senders().first().is_none_or(|sender| sender.waits.get() == 0) {
                 std::thread::yield_now();
             }
-            queue.shutdown(0);
+            queue.shutdown(Duration::ZERO);
             assert!(matches!(sender.join().unwrap(), QueueError::Closed));
         });
         assert_conserved(&queue);
@@ -234,7 +234,7 @@ fn panicking_device_kills_its_queue_and_ends_all_waits() {
             let mut burst = numbered(sender, 0, 1, 64);
             assert!(matches!(sender.send(&mut burst), Err(QueueError::Dead { .. })));
         }
-        queue.shutdown(u64::MAX);
+        queue.shutdown(Duration::MAX);
     });
 }
 
@@ -257,7 +257,7 @@ fn waiting_sender_goes_on_when_the_poller_leaves() {
             control.allowed.store(usize::MAX / 2, SeqCst);
             sends.join().unwrap();
         });
-        assert!(queue.drain(u64::MAX));
+        assert!(queue.drain(Duration::MAX));
         assert_conserved(&queue);
     });
 }
@@ -274,7 +274,7 @@ fn shutdown_beside_a_dedicated_owner_keeps_its_deadline() {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| own(&queue, &stop, 0));
-            queue.shutdown(0);
+            queue.shutdown(Duration::ZERO);
             stop.store(true, SeqCst);
         });
         drop(sender);
@@ -294,9 +294,9 @@ fn shutdown_beside_a_dedicated_owner_ends_when_all_frames_have_left() {
             std::thread::scope(|scope| {
                 let owner = scope.spawn(|| own(&queue, &stop, nap_ns));
                 send_numbered(&queue, 0, 500);
-                assert!(queue.drain(u64::MAX));
+                assert!(queue.drain(Duration::MAX));
                 assert_eq!(control.sent().len(), 500);
-                let audit = queue.shutdown(u64::MAX);
+                let audit = queue.shutdown(Duration::MAX);
                 assert_eq!(audit.out(), 0, "{audit}");
                 stop.store(true, SeqCst);
                 queue.set_batching(wharf_core::engine::Batching::On);
@@ -381,11 +381,11 @@ fn sender_alone_gives_way_to_other_threads() {
                 second.send(&mut burst).unwrap();
             }
         });
-        queue.drain(u64::MAX);
+        queue.drain(Duration::MAX);
         let sent = control.sent();
         let of = |who: u64| sent.iter().filter(move |&&n| n >> 32 == who).map(|n| n & u64::from(u32::MAX));
         assert!(of(0).eq(0..30_000) && of(1).count() == 60);
-        assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+        assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
         assert_conserved(&queue);
     });
 }

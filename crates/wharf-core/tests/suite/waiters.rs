@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 use wharf_core::engine::Batching;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio, Qdisc, set_priority};
 use wharf_core::queue::TxQueue;
@@ -92,8 +93,8 @@ impl Rig {
     fn end(mut self) -> Vec<u64> {
         self.control.allowed.store(usize::MAX / 2, SeqCst);
         self.waiting.clear();
-        assert!(self.queue.drain(u64::MAX));
-        assert_eq!(self.queue.shutdown(u64::MAX).out(), 0);
+        assert!(self.queue.drain(Duration::MAX));
+        assert_eq!(self.queue.shutdown(Duration::MAX).out(), 0);
         assert_conserved(&self.queue);
         self.control.sent().into_iter().filter(|&n| n < 1_000_000).collect()
     }

@@ -16,8 +16,8 @@ fn packets_are_sent_or_dropped_by_codel(spec: &str) {
     let memory = pool(2048);
     let device = open(spec, Direction::Send).unwrap().device;
     let options = FqCodelOptions {
-        target_ns: 1_000_000,
-        interval_ns: 10_000_000,
+        target: Duration::from_millis(1),
+        interval: Duration::from_millis(10),
         limit_packets: 500,
         ..FqCodelOptions::default()
     };
@@ -34,7 +34,7 @@ fn packets_are_sent_or_dropped_by_codel(spec: &str) {
         sender.send_packet(packet).unwrap();
         offered += 1;
     }
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     stop.stop();
     polling.join().unwrap();
     drop(sender);
@@ -44,7 +44,7 @@ fn packets_are_sent_or_dropped_by_codel(spec: &str) {
     assert_eq!((accepted, sent + failed), (offered, offered), "{spec}");
     assert!(sent > 500 && failed > 10, "{spec}: {sent} sent, {failed} dropped");
     assert_eq!(counters.failures(), [(CODEL, failed)], "{spec}");
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0, "{spec}");
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0, "{spec}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use wharf_core::device::{Completions, Device, DeviceError, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
@@ -77,9 +78,9 @@ fn queue_sends_into_a_capture_and_all_frames_are_in_it() {
         expected.push((Record { ts_ns: time_ns, wire_len: bytes.len() as u32 }, bytes));
         sender.send_packet(packet).unwrap();
     }
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     drop(sender);
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
     assert!(records(&path) == expected, "written and read differ");
     assert_eq!((queue.counters().sent.get(), queue.counters().device_errors.get()), (3000, 0));
 }

@@ -116,7 +116,7 @@ impl Direction {
     /// Sends frames inside until `deadline_ns` of the host's clock. The rest comes back.
     pub(super) fn drain(&self, deadline_ns: u64) {
         self.note_departures();
-        self.queues.iter().for_each(|queue| _ = queue.drain(deadline_ns));
+        self.queues.iter().for_each(|queue| _ = queue.drain_until(deadline_ns));
         self.note_departures();
     }
 

@@ -4,6 +4,7 @@
 use std::io::{Cursor, Write};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use wharf_core::host::Clock;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
@@ -45,7 +46,7 @@ fn sent_as(spec: GeneratorSpec, pace: Pace, packets: u64, watches_clock: bool) -
         Drive { pace, start_ns, watches_clock, schedule: Some(&schedule), ..Drive::top_speed(16, &stop) };
     let driven = drive.run(&mut queue.sender("test").unwrap(), &mut source).unwrap();
     assert_eq!(
-        (driven.packets, queue.shutdown(0).out()),
+        (driven.packets, queue.shutdown(Duration::ZERO).out()),
         (packets.div_ceil(u64::from(spec.super_packets)), 0)
     );
     let bytes = file.0.lock().unwrap().clone();

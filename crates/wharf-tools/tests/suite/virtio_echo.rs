@@ -77,7 +77,7 @@ fn echoed(spec: &str) {
     let (findings, error) = echo.finish();
     assert_eq!((findings.packets, findings.errors), (PACKETS, 0), "{:?}", findings.first_error);
     assert!(error.is_none(), "{error:?}");
-    queue.shutdown(0);
+    queue.shutdown(Duration::ZERO);
     assert_conserved(&queue);
 }
 

@@ -8,6 +8,7 @@ mod headers;
 mod message;
 
 use std::sync::Arc;
+use std::time::Duration;
 use wharf::{
     Burst, Direction, Handler, HostClock, HostPark, Packet, PagePool, PollerThread, Rest, RxQueue, Sender,
     TxQueue, open,
@@ -46,7 +47,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.poller = None;
-        self.queue.shutdown(0);
+        self.queue.shutdown(Duration::ZERO);
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use wharf::devices::wire::{Wire, WireSpec, wire};
 use wharf::{
-    Batch, Batching, Clock, Device, Fifo, FifoLimit, HostClock, Null, PagePool, PollerThread, RxDevice,
-    TxDevice, TxQueue, WhenFull, pin, processors,
+    Batch, Batching, Device, Fifo, FifoLimit, HostClock, Null, PagePool, PollerThread, RxDevice, TxDevice,
+    TxQueue, WhenFull, pin, processors,
 };
 use wharf_tools::fault::{Fault, FaultSpec};
 
@@ -20,7 +20,7 @@ const PROCESSORS: usize = 2;
 /// One round in this many has a device that panics.
 const DEATH_EVERY: u64 = 6;
 /// Time limit for packets inside to leave.
-const DRAIN_NS: u64 = 60_000_000_000;
+const DRAIN: Duration = Duration::from_secs(60);
 
 const FAULTS: [&str; 6] = [
     "error=0.1%",
@@ -135,7 +135,7 @@ impl Round {
             let poller = (self.owner == Owner::Poller).then(|| PollerThread::start(&queue));
             let poller = poller.transpose().map_err(|error| error.to_string())?;
             self.with_senders(&crowd, &watched, &owners, time)?;
-            let drained = self.dies || queue.drain(HostClock.now_ns() + DRAIN_NS);
+            let drained = self.dies || queue.drain(DRAIN);
             drop(poller);
             Ok::<_, String>(drained)
         })?;
@@ -210,7 +210,7 @@ impl Round {
         wrong(crowd.fault.get().cloned().unwrap_or_default())?;
         wrong(watched.fault.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default())?;
         let queue = &crowd.queue;
-        let audit = catch_unwind(AssertUnwindSafe(|| queue.shutdown(HostClock.now_ns())));
+        let audit = catch_unwind(AssertUnwindSafe(|| queue.shutdown(Duration::ZERO)));
         let (counters, senders) = (queue.counters(), queue.sender_totals());
         let taken = senders.packets.get();
         let (sent, failed, returned) = (counters.sent.get(), counters.failed.get(), counters.returned.get());

@@ -64,7 +64,7 @@ impl<'a> Supervisor<'a> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.is_overdue() && !closed {
-                self.queues.iter().for_each(|queue| drop(queue.shutdown(0)));
+                self.queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
                 closed = true;
             }
         }
@@ -81,7 +81,7 @@ impl<'a> Supervisor<'a> {
     /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC.
     pub(super) fn settle(&self) -> u64 {
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
-        let drained = || self.queues.iter().all(|queue| queue.drain(soon_ns()));
+        let drained = || self.queues.iter().all(|queue| queue.drain_until(soon_ns()));
         while !drained() && !self.is_overdue() {}
         ExactClock.now_ns()
     }

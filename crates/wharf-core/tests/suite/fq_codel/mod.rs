@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use rfc8289::Rfc8289;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::contract::{ManualClock, check, write_packet};
@@ -22,11 +23,11 @@ fn options() -> impl Strategy<Value = FqCodelOptions> {
     (times, limits, any::<bool>(), any::<bool>(), any::<u64>()).prop_map(
         |(times, limits, ecn, drops, seed)| {
             let when_full = if drops { WhenFull::DropHead } else { WhenFull::Wait };
-            let ((target_ns, interval_ns), (limit_packets, memory_limit_bytes, flows, quantum_bytes)) =
+            let ((target, interval), (limit_packets, memory_limit_bytes, flows, quantum_bytes)) =
                 (times, limits);
             FqCodelOptions {
-                target_ns,
-                interval_ns,
+                target: Duration::from_nanos(target),
+                interval: Duration::from_nanos(interval),
                 limit_packets,
                 memory_limit_bytes,
                 flows,
@@ -292,8 +293,12 @@ fn drops_at_dequeue_reach_the_queue_and_it_drains() {
     let pool = pool(4096);
     let (gate, control) = Gate::new(1);
     let clock = Arc::new(wharf_testkit::threads::TestClock::default());
-    let options =
-        FqCodelOptions { target_ns: 1000, interval_ns: 1000, flows: 1, ..FqCodelOptions::default() };
+    let options = FqCodelOptions {
+        target: Duration::from_micros(1),
+        interval: Duration::from_micros(1),
+        flows: 1,
+        ..FqCodelOptions::default()
+    };
     let park = Arc::new(wharf_testkit::threads::TestPark);
     let builder = wharf_core::queue::TxQueue::builder(&pool, Box::new(gate), clock.clone(), park);
     let queue = builder.qdisc(Box::new(FqCodel::new(options))).small_queues(None).build().unwrap();
@@ -311,7 +316,7 @@ fn drops_at_dequeue_reach_the_queue_and_it_drains() {
         queue.poll();
     }
     open(&control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     drop(sender);
     let counters = queue.counters();
     assert_eq!(counters.accepted.get(), 1000);
@@ -325,7 +330,7 @@ fn the_limit_drops_from_the_flow_with_the_most_bytes() {
     let options = FqCodelOptions {
         when_full: WhenFull::DropHead,
         limit_packets: 100,
-        interval_ns: u64::MAX / 4,
+        interval: Duration::MAX,
         ..FqCodelOptions::default()
     };
     // Each tenth packet is of another flow.
@@ -375,7 +380,7 @@ fn senders_wait_at_the_limit_while_codel_drops() {
     let sent: usize = (0..300).map(&mut send).sum();
     assert!((50..=52).contains(&sent), "{sent}");
     open(&control);
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     drop(sender);
     assert_conserved(&queue);
 }

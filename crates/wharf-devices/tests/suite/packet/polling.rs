@@ -60,8 +60,8 @@ fn idles_and_wakes(mode: Mode) {
         assert_eq!(arrived.try_recv(), Err(mpsc::TryRecvError::Empty));
         receiver.close().unwrap();
         drop(sender);
-        queue.drain(u64::MAX);
-        assert_eq!((queue.counters().sent.get(), queue.shutdown(u64::MAX).out()), (50, 0));
+        queue.drain(Duration::MAX);
+        assert_eq!((queue.counters().sent.get(), queue.shutdown(Duration::MAX).out()), (50, 0));
     });
 }
 
@@ -96,7 +96,7 @@ fn two_pollers_share_both_sockets_and_nothing_comes_twice() {
         second.stop();
         assert_eq!(receiver.received(), 201);
         drop(sender);
-        queue.drain(u64::MAX);
-        assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+        queue.drain(Duration::MAX);
+        assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
     });
 }

@@ -4,6 +4,7 @@ use crate::net::{Tcpdump, frame, ip, with_pair, with_two};
 use std::ops::Range;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use wharf_core::host::Clock;
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark, PollerThread, pin, processors};
@@ -91,9 +92,9 @@ impl Path {
     /// Waits until all frames have left, and shuts down. Returns the number sent, and the reasons of the others.
     fn close(self) -> (u64, Vec<(&'static str, u64)>) {
         let until = HostClock.now_ns() + 20_000_000_000;
-        assert!(self.queue.drain(until), "stuck");
+        assert!(self.queue.drain_until(until), "stuck");
         drop(self.poller);
-        self.queue.shutdown(0);
+        self.queue.shutdown(Duration::ZERO);
         assert_conserved(&self.queue);
         (self.queue.counters().sent.get(), self.queue.counters().failures())
     }

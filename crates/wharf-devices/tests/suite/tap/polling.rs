@@ -58,9 +58,9 @@ fn idles_and_wakes(mode: Mode) {
         // Awake all the time it would have taken most of a processor for more than a second.
         assert!(cpu_seconds < 0.3, "{cpu_seconds} s of processor time while idle");
         drop(sender);
-        assert!(queue.drain(u64::MAX));
+        assert!(queue.drain(Duration::MAX));
         assert_conserved(&queue);
-        assert_eq!((queue.counters().sent.get(), queue.shutdown(u64::MAX).out()), (50, 0));
+        assert_eq!((queue.counters().sent.get(), queue.shutdown(Duration::MAX).out()), (50, 0));
     });
 }
 
@@ -109,12 +109,12 @@ fn send_buffer_makes_senders_wait_for_a_shaper_behind_the_interface() {
             sender.send(&mut burst).unwrap();
         }
         drop((burst, sender));
-        assert!(queue.drain(u64::MAX));
+        assert!(queue.drain(Duration::MAX));
         drop(poller);
         assert!(queue.counters().requeues.get() > 0, "it never had to wait");
         assert_eq!((queue.counters().sent.get(), queue.counters().failed.get()), (1024, 0));
         assert_conserved(&queue);
-        assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+        assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
         let shown = tc("-s qdisc show dev ifb9");
         assert!(shown.contains("dropped 0,"), "{shown}");
     });

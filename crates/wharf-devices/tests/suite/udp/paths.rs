@@ -65,9 +65,9 @@ fn many_senders_share_a_socket_and_all_is_accounted_for() {
             })
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(queue.drain(u64::MAX));
+        assert!(queue.drain(Duration::MAX));
         drop(poller);
-        queue.shutdown(u64::MAX);
+        queue.shutdown(Duration::MAX);
         assert_conserved(&queue);
         assert_eq!(queue.counters().sent.get(), 6000);
         over.store(true, Release);
@@ -101,7 +101,7 @@ fn sleeping_poller_hands_over_arrivals() {
             }
         }
         drop(poller);
-        queue.shutdown(u64::MAX);
+        queue.shutdown(Duration::MAX);
         assert_conserved(&queue);
     });
 }

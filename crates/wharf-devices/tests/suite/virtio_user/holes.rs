@@ -6,6 +6,7 @@ use std::fs::{read_dir, read_link, read_to_string, write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark};
@@ -74,7 +75,7 @@ fn punch() {
     let told = queue.counters().last_error().unwrap();
     assert!(told.contains("the back end has punched holes into the memory for frames"), "{told}");
     drop(sender);
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
     assert_conserved(&queue);
     assert_eq!(queue.counters().sent.get() + queue.counters().failed.get(), sent);
     far.end();

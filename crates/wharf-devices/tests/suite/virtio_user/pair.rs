@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
@@ -110,8 +111,8 @@ pub fn send(sender: &mut Sender, count: usize, len_bytes: u32) -> usize {
 
 /// Ends the queue when all has left: nothing is lost.
 pub fn end(queue: &TxQueue, sent: u64) {
-    assert!(queue.drain(u64::MAX));
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert!(queue.drain(Duration::MAX));
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
     assert_conserved(queue);
     assert_eq!(queue.counters().sent.get(), sent);
 }

@@ -46,8 +46,8 @@ fn take_out(queue: &TxQueue, far: &mut Far, count: usize) {
 
 /// A queue over the back end `far`, ended.
 fn end(queue: &TxQueue, far: Far) {
-    assert!(queue.drain(u64::MAX));
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert!(queue.drain(Duration::MAX));
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
     assert_conserved(queue);
     let reasons = queue.counters().failures();
     assert!(reasons.iter().all(|(reason, _)| *reason == "peer-gone"), "{reasons:?}");
@@ -183,7 +183,7 @@ fn listener_listens_again_and_close_meanwhile_does_not_wait() {
         until(&queue, "it is gone", |queue| failed(queue) == 3);
         put_in(&queue, &mut sender, 2);
         drop(sender);
-        assert_eq!(queue.shutdown(0).out(), 0);
+        assert_eq!(queue.shutdown(Duration::ZERO).out(), 0);
         assert_conserved(&queue);
         assert!(!socket.path().exists(), "the socket is gone");
     });

@@ -5,6 +5,7 @@ use super::liars::{Faulty, Rates};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 use wharf_core::device::RxDevice;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
@@ -51,9 +52,9 @@ fn send_over(rates: Rates, seed: u64, ring: u32, packets: u32) -> TxQueue {
         write(packet.bytes_mut(), 0, number);
         sender.send_packet(packet).unwrap();
     }
-    assert!(queue.drain(u64::MAX));
+    assert!(queue.drain(Duration::MAX));
     drop(sender);
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
     assert_eq!(receiver.join().unwrap(), packets, "every packet arrived once and in order");
     drop(poller);
     assert_conserved(&queue);

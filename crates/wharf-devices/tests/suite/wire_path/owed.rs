@@ -97,7 +97,7 @@ fn shutdown_among_senders_strands_nothing() {
                 while queue.counters().sent.get() < 100 * (round as u64 % 5) {
                     thread::yield_now();
                 }
-                queue.shutdown(0);
+                queue.shutdown(Duration::ZERO);
             });
             queue.poll();
             assert_conserved(&queue);

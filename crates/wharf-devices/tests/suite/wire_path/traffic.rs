@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 use wharf_core::device::RxDevice;
 use wharf_core::engine::Batching;
 use wharf_core::pool::{Cache, PagePool, PoolError};
@@ -112,8 +113,8 @@ fn traffic(path: Path, senders: u32, packets: u32, mut meanwhile: impl FnMut(&Tx
             thread::yield_now();
         }
     });
-    assert!(queue.drain(u64::MAX));
-    let audit = queue.shutdown(u64::MAX);
+    assert!(queue.drain(Duration::MAX));
+    let audit = queue.shutdown(Duration::MAX);
     assert_eq!(audit.out(), 0, "{audit}");
     assert_eq!(receiver.join().unwrap(), vec![packets; senders as usize]);
     drop(poller);
@@ -187,7 +188,7 @@ fn a_dedicated_owner_drives_a_wire() {
             stop.store(true, SeqCst);
             owner.join().unwrap();
         });
-        assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+        assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
         assert_eq!(receiver.join().unwrap(), [3000, 3000]);
         assert_conserved(&queue);
         assert_eq!(broken.load(SeqCst), 0);
@@ -252,7 +253,7 @@ fn a_priority_packet_leaves_within_one_bulk_after_a_thousand_bulk_ones() {
         queue.poll();
     }
     drop(sender);
-    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
     assert_conserved(&queue);
 }
 
@@ -262,7 +263,7 @@ fn shutdown_with_a_stuck_far_end_returns_the_rest_and_ends_when_that_goes() {
         let Path { queue, far, .. } = path(&untimed(8), |queue| queue);
         let mut sender = queue.sender("stuck").unwrap();
         send(&mut sender, 0, 0, 200);
-        let audit = queue.shutdown(0);
+        let audit = queue.shutdown(Duration::ZERO);
         let counters = queue.counters();
         let inside = counters.accepted.get() - counters.returned.get();
         assert!((1..=8).contains(&inside), "the wire holds {inside}");
@@ -292,9 +293,9 @@ fn far_end_gone_in_mid_traffic_fails_frames_and_blocks_no_sender() {
                 let sending = |who| move || send(&mut queue.sender("sends").unwrap(), who, 0, 2000);
                 (0..2).for_each(|who| drop(scope.spawn(sending(who))));
             });
-            assert!(queue.drain(u64::MAX));
+            assert!(queue.drain(Duration::MAX));
             let received = u64::from(receiver.join().unwrap());
-            assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+            assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
             drop(poller);
             assert_conserved(&queue);
             assert_eq!(queue.counters().sent.get(), received, "frames the far end has taken count as sent");

@@ -2,6 +2,7 @@
 
 use crate::net::{Tcpdump, enter_with, frame, ip, with_pair};
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_core::host::Clock;
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
@@ -138,9 +139,9 @@ fn a_path_over_it_adds_up() {
             sender.send(&mut burst).unwrap();
         }
         drop(sender);
-        assert!(queue.drain(HostClock.now_ns() + 20_000_000_000), "stuck");
+        assert!(queue.drain(Duration::from_secs(20)), "stuck");
         drop(poller);
-        queue.shutdown(0);
+        queue.shutdown(Duration::ZERO);
         assert_conserved(&queue);
         let counters = queue.counters();
         assert_eq!(

@@ -120,9 +120,9 @@ impl Rig {
         let poller = PollerThread::start(&queue).map_err(|error| fault(name, &error))?;
         let waits = Histogram::new();
         let window = self.window(&queue, run, threads, &waits, bench, name)?;
-        let drained = queue.drain(HostClock.now_ns() + DRAIN_NS);
+        let drained = queue.drain_until(HostClock.now_ns() + DRAIN_NS);
         drop(poller);
-        let audit = queue.shutdown(0);
+        let audit = queue.shutdown(Duration::ZERO);
         let senders = queue.sender_totals();
         let (taken, dropped) = (senders.packets.get(), senders.drops.get());
         let counters = queue.counters();

@@ -56,7 +56,7 @@ impl Shared for TxQueue {
     }
 
     fn finish(self, deadline_ns: u64) -> (Audit, u64, u64) {
-        let audit = self.shutdown(deadline_ns);
+        let audit = self.shutdown_until(deadline_ns);
         let (counters, entered) = (self.counters(), self.senders());
         let entered = entered.iter().map(|sender| sender.packets.get()).sum();
         (audit, entered, counters.sent.get())

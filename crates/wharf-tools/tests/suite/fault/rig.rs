@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::{RxDevice, TxDevice};
 use wharf_core::pool::{PagePool, PoolError};
@@ -193,7 +194,7 @@ impl Case {
                 {
                     thread::yield_now();
                 }
-                queue.shutdown(0);
+                queue.shutdown(Duration::ZERO);
             }
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             if self.cut_at.is_none() && self.driver == Driver::Dedicated {
@@ -205,9 +206,9 @@ impl Case {
             owner.into_iter().for_each(|owner| owner.join().unwrap());
         });
         if self.cut_at.is_none() {
-            assert!(queue.drain(u64::MAX));
+            assert!(queue.drain(Duration::MAX));
         }
-        queue.shutdown(u64::MAX);
+        queue.shutdown(Duration::MAX);
         drop(poller);
         self.check(rig, Some(queue));
     }

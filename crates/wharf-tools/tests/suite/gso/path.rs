@@ -2,6 +2,7 @@
 
 use super::plain::{Plain, Seen};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use wharf_core::gso::{SegmentJob, SoftwareGso};
 use wharf_core::pool::{Packet, PagePool};
 use wharf_core::queue::{QueueBuilder, TxQueue};
@@ -73,8 +74,8 @@ fn senders_that_hold_all_memory_still_send() {
                     });
                 }
             });
-            assert!(queue.drain(u64::MAX));
-            queue.shutdown(0);
+            assert!(queue.drain(Duration::MAX));
+            queue.shutdown(Duration::ZERO);
             drop(poller);
             assert_conserved(&queue);
             let counters = queue.counters();

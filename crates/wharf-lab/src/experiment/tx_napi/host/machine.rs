@@ -249,9 +249,9 @@ impl Machine {
         let Self { guest, mut far, seen, _socket } = self;
         // The answering side stops first; the answers are heard as long as the other side runs.
         far.poller = None;
-        let _ = far.queue.drain(deadline_ns);
+        let _ = far.queue.drain_until(deadline_ns);
         let (queue, signals) = (guest.queue.clone(), guest.queue.signals().unwrap_or_default());
-        let _ = queue.drain(deadline_ns);
+        let _ = queue.drain_until(deadline_ns);
         guest.end("the virtual machine", name, deadline_ns)?;
         far.end("the device", name, deadline_ns)?;
         Ok(WholeRun {
@@ -270,7 +270,7 @@ impl Side {
         drop(poller);
         receiver.close().map_err(|error| fault(name, &error))?;
         drop(receiver);
-        let audit = queue.shutdown(deadline_ns);
+        let audit = queue.shutdown_until(deadline_ns);
         let counters = queue.counters();
         let (entered, left) = (counters.accepted.get(), counters.gone());
         if audit.out() != 0 || entered != left || counters.failed.get() > 0 {
