@@ -20,13 +20,19 @@
 //! A wake-up runs foreign code (a runtime's): it is called outside the queue's state and without this list's lock, and a
 //! panic in it ends nothing.
 
+mod wait_lists;
+mod waiter;
+
+pub(crate) use waiter::{Need, Waiter, has_reached};
+
 use crate::counters::QueueCounters;
 use crate::host::{self, Wake};
 use crate::pool::{PagePool, lock};
 use crate::qdisc::Backpressure;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use wait_lists::WaitLists;
 use wharf_mem::frame::BANDS_MAX;
 use wharf_mem::inbox::Inbox;
 
@@ -35,60 +41,6 @@ const BANDS: usize = BANDS_MAX as usize;
 pub(crate) const ALL_BANDS: u32 = (1 << BANDS) - 1;
 /// The bit beside those of full bands: a cache waits for memory, and senders give up buffers that they do not use.
 pub(crate) const MEMORY_WANTED: u32 = 1 << BANDS;
-
-/// The need of a waiting sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// Room for `frames` in a band.
-    Space { band: u8, frames: usize },
-    /// Free buffers, by the pool's wait list.
-    Memory,
-    /// Completions: the sum of the sender's completed bytes reaches `returned_bytes`.
-    Credit { returned_bytes: u32 },
-}
-
-/// The progress of a wait.
-const WAITS: u8 = 0;
-const SERVED: u8 = 1;
-const LEFT: u8 = 2;
-/// The ticket of a waiter that no owner has listed yet.
-const UNLISTED: u64 = u64::MAX;
-
-/// One wait of a sender, which the sender and the owners of the queue know.
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    /// The sender's place in the queue.
-    pub(crate) place: u16,
-    pub(crate) need: Need,
-    wake: Arc<dyn Wake>,
-    progress: AtomicU8,
-    /// Its number in its list, by arrival.
-    ticket: AtomicU64,
-}
-
-impl Waiter {
-    /// Ends the wait of a waiter for which there is room. False if it has left.
-    fn serve(&self) -> bool {
-        self.progress.compare_exchange(WAITS, SERVED, SeqCst, SeqCst).is_ok()
-    }
-
-    fn has_left(&self) -> bool {
-        self.progress.load(SeqCst) == LEFT
-    }
-
-    fn is_for_memory(&self) -> bool {
-        self.need == Need::Memory
-    }
-
-    /// True if the need of a waiter for completions of its own is met.
-    fn is_due(&self, returned_bytes: Option<u32>, has_memory: bool) -> bool {
-        match (self.need, returned_bytes) {
-            (Need::Credit { returned_bytes: wanted }, Some(there)) => has_reached(there, wanted),
-            (Need::Credit { .. }, None) => true,
-            (Need::Memory | Need::Space { .. }, _) => has_memory,
-        }
-    }
-}
 
 /// A message of a sender to the owner.
 enum Message {
@@ -116,36 +68,11 @@ pub(crate) trait SenderReturns {
     fn next_returned(&mut self) -> Option<u16>;
 }
 
-/// Waiters for space, a list per band in order of tickets, and waiters for completions.
-#[derive(Debug, Default)]
-struct WaitLists {
-    bands: [VecDeque<Arc<Waiter>>; BANDS],
-    /// Waiters for completions of their own, by place.
-    returns: BTreeMap<u16, Vec<Arc<Waiter>>>,
-    /// Those of `returns` that wait for memory.
-    for_memory: usize,
-    /// Places of waiters that no owner has looked at yet.
-    fresh: Vec<u16>,
-    /// Served senders, to be woken outside the lock.
-    served: VecDeque<Arc<Waiter>>,
-    /// Waiters that no other thread knows any more: to be dropped outside the lock.
-    over: Vec<Waiter>,
-    /// By band, tickets of served senders that have not returned, with the frames that room is reserved for.
-    promised: [VecDeque<(u64, usize)>; BANDS],
-    /// The ticket of the next waiter, by band; the last one is that of `returns`.
-    next_tickets: [u64; BANDS + 1],
-}
-
 /// The tickets of a band's list, read by senders.
 #[derive(Debug, Default)]
 struct ListedTickets {
     first: AtomicU64,
     next: AtomicU64,
-}
-
-/// True if the wrapping sum `there` has reached `wanted`.
-pub(crate) fn has_reached(there: u32, wanted: u32) -> bool {
-    there.wrapping_sub(wanted) as i32 >= 0
 }
 
 /// The waiters of one queue.
@@ -192,21 +119,19 @@ impl Waiters {
 
     /// Registers the sender at `place`. The owner lists it once it is told by WAIT.
     pub(crate) fn register(&self, place: u16, need: Need, wake: Arc<dyn Wake>) -> Arc<Waiter> {
-        let (progress, ticket) = (AtomicU8::new(WAITS), AtomicU64::new(UNLISTED));
-        let waiter = Arc::new(Waiter { place, need, wake, progress, ticket });
+        let waiter = Arc::new(Waiter::new(place, need, wake));
         self.inbox.push(Message::Waits(waiter.clone()));
         waiter
     }
 
     /// Returns the number of senders that wait before `waiter` for the same; `None` if it has been served.
     pub(crate) fn before(&self, waiter: &Waiter) -> Option<usize> {
-        if waiter.progress.load(SeqCst) == SERVED {
+        if waiter.is_served() {
             return None;
         }
         let Need::Space { band, .. } = waiter.need else { return Some(0) };
         let tickets = &self.tickets[self.list_of(band)];
-        let ticket = Some(waiter.ticket.load(SeqCst)).filter(|&ticket| ticket != UNLISTED);
-        let ticket = ticket.unwrap_or_else(|| tickets.next.load(SeqCst));
+        let ticket = waiter.ticket().unwrap_or_else(|| tickets.next.load(SeqCst));
         Some(ticket.saturating_sub(tickets.first.load(SeqCst)) as usize)
     }
 
@@ -214,11 +139,12 @@ impl Waiters {
     /// still wait.
     pub(crate) fn leave(&self, waiter: &Waiter) -> usize {
         let before = self.before(waiter).unwrap_or(0);
-        let was_served = waiter.progress.swap(LEFT, SeqCst) == SERVED;
-        // An owner that lists it later sees that it has left.
-        let ticket = waiter.ticket.load(SeqCst);
+        let was_served = waiter.leave();
         let is_promised = matches!(waiter.need, Need::Space { .. });
-        if ticket != UNLISTED && (is_promised || !was_served) {
+        // An owner that lists it later sees that it has left.
+        if let Some(ticket) = waiter.ticket()
+            && (is_promised || !was_served)
+        {
             self.inbox.push(Message::Leaves { need: waiter.need, place: waiter.place, ticket });
         }
         if self.is_over.load(SeqCst) {
@@ -250,7 +176,7 @@ impl Waiters {
     fn show_tickets(&self, lists: &WaitLists) {
         for (band, tickets) in self.tickets.iter().enumerate() {
             let next = lists.next_tickets[band];
-            let first = lists.bands[band].front().map_or(next, |first| first.ticket.load(SeqCst));
+            let first = lists.bands[band].front().and_then(|first| first.ticket()).unwrap_or(next);
             if (tickets.next.load(SeqCst), tickets.first.load(SeqCst)) != (next, first) {
                 tickets.next.store(next, SeqCst);
                 tickets.first.store(first, SeqCst);
@@ -336,120 +262,5 @@ impl Waiters {
             lists.for_memory = 0;
         }
         self.wake_served();
-    }
-}
-
-impl Need {
-    /// Returns the frames that room is reserved for once the sender has been served.
-    pub(crate) fn frames(self) -> usize {
-        if let Need::Space { frames, .. } = self { frames.max(1) } else { 0 }
-    }
-}
-
-impl WaitLists {
-    fn all(&self) -> impl Iterator<Item = &Arc<Waiter>> {
-        self.bands.iter().flatten().chain(self.returns.values().flatten())
-    }
-
-    /// Adds `waiter` to the end of band `list`, or to those that wait for completions.
-    fn list(&mut self, list: usize, waiter: Arc<Waiter>) {
-        // The ticket is never another one's: a sender that leaves now may name it.
-        waiter.ticket.store(self.next_tickets[list], SeqCst);
-        self.next_tickets[list] += 1;
-        if waiter.has_left() {
-            return self.drop_later(waiter);
-        }
-        if let Some(band) = self.bands.get_mut(list) {
-            return band.push_back(waiter);
-        }
-        self.for_memory += usize::from(waiter.is_for_memory());
-        self.fresh.push(waiter.place);
-        self.returns.entry(waiter.place).or_default().push(waiter);
-    }
-
-    /// Drops `waiter` outside the lock if no other thread refers to it: dropping a task's wake-up may run its code.
-    fn drop_later(&mut self, waiter: Arc<Waiter>) {
-        self.over.extend(Arc::into_inner(waiter));
-    }
-
-    fn leave_band(&mut self, ticket: u64, list: usize) {
-        match self.bands[list].binary_search_by_key(&ticket, |waiter| waiter.ticket.load(SeqCst)) {
-            Ok(at) => {
-                let gone = self.bands[list].remove(at);
-                gone.into_iter().for_each(|waiter| self.drop_later(waiter));
-            }
-            Err(_) => self.promised[list].retain(|promise| promise.0 != ticket),
-        }
-    }
-
-    fn leave_returns(&mut self, ticket: u64, place: u16) {
-        self.remove_returns(place, |waiter| waiter.ticket.load(SeqCst) == ticket, false);
-    }
-
-    /// Serves the waiters at `place` whose own frames were completed. Those that wait for memory stay on the pool's
-    /// wait list.
-    fn serve_returns(&mut self, place: u16, returned_to: &mut impl SenderReturns) {
-        if !self.returns.contains_key(&place) {
-            return;
-        }
-        let (bytes, has_memory) = (returned_to.returned_bytes(place), returned_to.has_returned(place));
-        self.remove_returns(place, |waiter| waiter.is_due(bytes, has_memory), true);
-    }
-
-    /// Takes the waiters at `place` that are `due` off the list, and wakes them if they are `served`.
-    fn remove_returns(&mut self, place: u16, due: impl Fn(&Waiter) -> bool, served: bool) {
-        let Some(here) = self.returns.get_mut(&place) else { return };
-        for waiter in here.extract_if(.., |waiter| due(waiter)) {
-            self.for_memory -= usize::from(waiter.is_for_memory());
-            if served && waiter.serve() {
-                self.served.push_back(waiter);
-            } else {
-                self.over.extend(Arc::into_inner(waiter));
-            }
-        }
-        if here.is_empty() {
-            self.returns.remove(&place);
-        }
-    }
-
-    /// Ends all waits for memory: the pool has served them.
-    fn end_memory(&mut self) {
-        for here in self.returns.values_mut() {
-            let ended = here.extract_if(.., |waiter| waiter.is_for_memory());
-            self.over.extend(ended.filter_map(Arc::into_inner));
-        }
-        self.returns.retain(|_, here| !here.is_empty());
-        self.for_memory = 0;
-    }
-
-    fn serve_band(
-        &mut self, band: usize, (space, is_empty): (Backpressure, bool), lanes: &mut impl SenderReturns,
-    ) {
-        let list = &mut self.bands[band];
-        if list.is_empty() || !space.has_drained(band as u8) {
-            return;
-        }
-        let (free, promised) = (space.room(band as u8), &mut self.promised[band]);
-        let mut kept: usize = promised.iter().map(|promise| promise.1).fold(0, usize::saturating_add);
-        // A sender that wants more than the limit is served all the same, and a served sender that never returns must
-        // not keep the others from an empty queue.
-        let mut is_due = free > 0 && (kept == 0 || is_empty);
-        while let Some(first) = list.front() {
-            let mut needed = kept.saturating_add(first.need.frames());
-            if (needed > free && !is_due) || !lanes.has_drained(first.place) {
-                return;
-            }
-            let Some(first) = list.pop_front() else { return };
-            if !first.serve() {
-                self.over.extend(Arc::into_inner(first));
-                continue;
-            }
-            if needed > free {
-                needed -= promised.pop_front().map_or(0, |oldest| oldest.1);
-            }
-            (kept, is_due) = (needed, false);
-            promised.push_back((first.ticket.load(SeqCst), first.need.frames()));
-            self.served.push_back(first);
-        }
     }
 }
