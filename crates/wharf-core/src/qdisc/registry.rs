@@ -198,10 +198,23 @@ mod tests {
         ] {
             let spec = parse(text).unwrap();
             assert_eq!((spec.limit(), spec.packets()), (limit, packets), "{text}");
-            for when_full in [WhenFull::Wait, WhenFull::DropHead] {
-                let qdisc = spec.build(QdiscSetup { when_full, seed: 1 });
-                assert_eq!((qdisc.name(), qdisc.when_full()), (spec.kind().name, when_full));
-            }
+        }
+    }
+
+    #[test]
+    fn every_kind_builds_a_discipline_of_its_name() {
+        for kind in QdiscRegistry::default().kinds() {
+            let qdisc = parse(kind.name).unwrap().build(QdiscSetup::default());
+            assert_eq!((qdisc.name(), qdisc.when_full()), (kind.name, WhenFull::Wait));
+        }
+    }
+
+    /// Those that do not drop at their limit ignore the setting.
+    #[test]
+    fn kinds_that_drop_at_the_head_do_so_if_asked() {
+        for name in ["fifo", "prio", "fq_codel"] {
+            let setup = QdiscSetup { when_full: WhenFull::DropHead, seed: 1 };
+            assert_eq!(parse(name).unwrap().build(setup).when_full(), WhenFull::DropHead, "{name}");
         }
     }
 
