@@ -2,7 +2,8 @@
 """Lists the public API of the `wharf` crate and compares it with crates/wharf/api.txt.
 
 Usage: tests/api.py [--write].  The list holds each public item with its methods, variants and fields, as rustdoc documents
-them. A change of the API is a change of that file, so a review sees it. `--write` replaces the file.
+them. A change of the API is a change of that file, so a review sees it. `--write` replaces the file. The example programs and
+the guides use no other names of `wharf`, and an example has at most 100 lines.
 """
 import pathlib, re, subprocess, sys
 
@@ -10,6 +11,9 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = TOP / "crates/wharf/api.txt"
 ITEM = re.compile(r'href="((?:[a-z_]+/)*)(struct|enum|trait|fn|type|constant|macro|static)\.(\w+)\.html"')
 MEMBER = re.compile(r'id="(method|tymethod|variant|structfield|associatedconstant|associatedtype)\.(\w+)"')
+PROGRAMS = [TOP / "crates/wharf/examples" / name for name in ("retransmit/main.rs", "echo.rs", "balance.rs", "capture.rs")]
+PROGRAMS += sorted((TOP / "examples/own-device/src").glob("*.rs"))
+GUIDES = [TOP / name for name in ("README.md", "docs/adding-a-device.md", "docs/adding-a-qdisc.md", "docs/device-howto.md")]
 # Methods of traits that every type has are no promise of ours.
 FOREIGN = re.compile(r'<h2 id="(?:trait-implementations|synthetic-implementations|blanket-implementations|implementors|foreign-impls)"')
 KINDS = {"constant": "const", "method": "fn", "tymethod": "fn", "structfield": "field", "associatedconstant": "const", "associatedtype": "type"}
@@ -31,12 +35,26 @@ def listing(docs):
     return lines
 
 
+def misuses(items):
+    """What the programs and guides name of `wharf` besides `items`, and programs that are too long."""
+    for file in PROGRAMS + GUIDES:
+        text = file.read_text()
+        used = set(re.findall(r"\bwharf::(\w+)", text))
+        for group in re.findall(r"\buse wharf::\{(.*?)\};", text, re.S):
+            used |= set(re.findall(r"(?<![\w:])\w+", group))
+        yield from (f"{file.relative_to(TOP)} uses wharf::{name}, which is no public item" for name in sorted(used - items - {"net"}))
+        if file in PROGRAMS and len(text.splitlines()) > 100:
+            yield f"{file.relative_to(TOP)} has more than 100 lines"
+
+
 def main():
     subprocess.run(["cargo", "doc", "--quiet", "-p", "wharf", "--no-deps", "--features", "vhost"], cwd=TOP, check=True)
     now = listing(TOP / "target/doc/wharf")
     if "--write" in sys.argv[1:]:
         GOLDEN.write_text("\n".join(now) + "\n")
         return 0
+    wrong = list(misuses({line.rsplit("::", 1)[1] for line in now if not line.startswith(" ")}))
+    print("\n".join(wrong), end="\n" if wrong else "")
     then = GOLDEN.read_text().splitlines()
     gone, new = [line for line in then if line not in now], [line for line in now if line not in then]
     for sign, lines in (("-", gone), ("+", new)):
@@ -46,7 +64,7 @@ def main():
     print(f"{names} public names of wharf, {len(now) - names} members of them; {len(gone)} gone, {len(new)} new")
     if gone or new:
         print("the public API has changed: if that is meant, run tests/api.py --write and commit crates/wharf/api.txt")
-    return 1 if gone or new else 0
+    return 1 if gone or new or wrong else 0
 
 
 sys.exit(main())

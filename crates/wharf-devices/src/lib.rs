@@ -75,12 +75,3 @@ static BUILT_IN: &[&spec::Kind] = &[
 
 pub use link::GONE;
 pub use wharf_core::units;
-
-/// The guides' examples, compiled and run.
-#[cfg(doctest)]
-mod guides {
-    #[doc = include_str!("../../../docs/device-howto.md")]
-    mod howto {}
-    #[doc = include_str!("../../../docs/adding-a-device.md")]
-    mod adding {}
-}

@@ -1,0 +1,15 @@
+//! The guides and the README: `cargo test` compiles and runs their Rust programs as a user's crate would, with `wharf` as the only
+//! dependency.
+#![forbid(unsafe_code)]
+
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/adding-a-device.md")]
+    mod adding_a_device {}
+    #[doc = include_str!("../../../docs/adding-a-qdisc.md")]
+    mod adding_a_qdisc {}
+    #[doc = include_str!("../../../docs/device-howto.md")]
+    mod device_howto {}
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+}
