@@ -72,6 +72,6 @@ pub mod feature {
 
 /// Most descriptors of a ring (virtio 1.2, section 2.6).
 pub const SIZE_MAX: u16 = 32768;
-/// Most descriptors of an indirect table that are followed: more than any driver makes (Linux 19; QEMU has
-/// this bound).
-pub const INDIRECT_MAX: u16 = 1024;
+/// Most descriptors of a chain that are followed, those of an indirect table included: more than any driver
+/// makes (Linux 19; QEMU has this bound).
+pub const CHAIN_MAX: u16 = 1024;

@@ -3,7 +3,7 @@
 mod reader;
 
 use super::link::Link;
-use super::vring::{Agreed, Running, with_ring};
+use super::vring::{Agreed, DESCRIPTORS_AT_A_TIME, Running, with_ring};
 use crate::virtio::{Chain, DeviceRing, Memory, RingError};
 use reader::Reader;
 use wharf_core::pool::{Cache, PoolError};
@@ -74,10 +74,10 @@ impl Receiving {
         cache: &mut Cache, to: &mut Batch, budget: usize,
     ) -> (Result<bool, PoolError>, Option<RingError>) {
         let mut left = if agreed.is_some() { budget } else { DISCARDED_AT_A_TIME };
-        let mut broken = None;
-        while left > 0 && broken.is_none() {
+        let (mut broken, mut descriptors) = (None, DESCRIPTORS_AT_A_TIME);
+        while left > 0 && descriptors > 0 && broken.is_none() {
             let most = chains.len().min(left);
-            let count = match pop_ahead(ring, memory, agreed, &mut chains[..most]) {
+            let count = match pop_ahead(ring, memory, agreed, &mut chains[..most], &mut descriptors) {
                 (0, None) => break,
                 (count, error) => {
                     broken = error;
@@ -114,18 +114,23 @@ impl Receiving {
     }
 }
 
-/// Pops as many buffers as there are chains for, and prefetches their data. Returns their number, and the
+/// Pops as many buffers as there are chains for, of as many descriptors as are `left`, and prefetches their data. Returns their number, and the
 /// error of the ring behind them, if there is one.
 #[inline(always)]
 fn pop_ahead(
-    ring: &mut impl DeviceRing, memory: &Memory, agreed: Option<Agreed>, chains: &mut [Chain],
+    ring: &mut impl DeviceRing, memory: &Memory, agreed: Option<Agreed>, chains: &mut [Chain], left: &mut u32,
 ) -> (usize, Option<RingError>) {
     let mut count = 0;
     let broken = loop {
         count += ring.pop_plain(memory, &mut chains[count..]);
         let Some(chain) = chains.get_mut(count) else { break None };
         match ring.pop(memory, chain) {
-            Ok(true) => count += 1,
+            Ok(true) => {
+                (*left, count) = (left.saturating_sub(chain.descriptors()), count + 1);
+                if *left == 0 {
+                    break None;
+                }
+            }
             Ok(false) => break None,
             Err(error) => break Some(error),
         }

@@ -66,6 +66,10 @@ pub(super) use with_ring;
 /// time.
 const AHEAD: usize = 32;
 
+/// Descriptors of long chains after which a turn at a virtqueue ends, so that the thread serves others: 64 chains, each longer
+/// than any driver makes.
+pub(super) const DESCRIPTORS_AT_A_TIME: u32 = 4096;
+
 /// A running ring, and the memory of its chains.
 #[derive(Debug)]
 pub(super) struct Running {

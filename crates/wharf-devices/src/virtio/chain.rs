@@ -1,7 +1,7 @@
 //! `Chain`: one buffer as the device sees it, with all addresses looked up.
 
 use super::descriptor::{Descriptor, WRITE};
-use super::{Memory, Part, RingError, Window};
+use super::{CHAIN_MAX, Memory, Part, RingError, Window};
 use std::ops::Range;
 
 /// The token by which a buffer is given back.
@@ -26,6 +26,8 @@ impl Token {
 pub struct Chain {
     pub(super) token: Token,
     shape: Shape,
+    /// Number of descriptors.
+    descriptors: u16,
     /// The only part, if the shape says so; the other fields then mean nothing.
     only: Part,
     parts: Vec<Part>,
@@ -59,7 +61,7 @@ impl Chain {
     #[inline(always)]
     pub(super) fn start(&mut self, token: Token) {
         self.parts.clear();
-        (self.token, self.shape) = (token, Shape::Parts);
+        (self.token, self.shape, self.descriptors) = (token, Shape::Parts, 0);
         (self.readable, self.readable_bytes, self.writable_bytes) = (0, 0, 0);
     }
 
@@ -74,6 +76,10 @@ impl Chain {
     pub(super) fn push(&mut self, memory: &Memory, descriptor: &Descriptor) -> Result<(), RingError> {
         let Descriptor { address, len_bytes, flags, .. } = *descriptor;
         let is_writable = flags & WRITE != 0;
+        if self.descriptors == CHAIN_MAX {
+            return Err(RingError::Loop { max: CHAIN_MAX });
+        }
+        self.descriptors += 1;
         match is_writable {
             true => {
                 self.writable_bytes = self.writable_bytes.checked_add(len_bytes).ok_or(RingError::TooLong)?
@@ -122,6 +128,12 @@ impl Chain {
     #[inline]
     pub fn token(&self) -> Token {
         self.token
+    }
+
+    /// Returns the number of descriptors.
+    #[inline]
+    pub fn descriptors(&self) -> u32 {
+        if self.shape == Shape::Parts { self.descriptors.into() } else { 1 }
     }
 
     /// Returns the number of bytes to be read.

@@ -1,6 +1,6 @@
 //! `Descriptor`: one part of a buffer, in a ring of either layout or in an indirect table.
 
-use super::{Chain, INDIRECT_MAX, Memory, Options, RingError};
+use super::{CHAIN_MAX, Chain, Memory, Options, RingError};
 
 /// The descriptor has a next one.
 pub(super) const NEXT: u16 = 1;
@@ -89,7 +89,7 @@ impl IndirectTable {
         }
         let is_whole = len_bytes.is_multiple_of(DESCRIPTOR_BYTES as u32);
         match u16::try_from(len_bytes / DESCRIPTOR_BYTES as u32) {
-            Ok(size @ 1..=INDIRECT_MAX) if is_whole => Ok(Self { address, len_bytes, size }),
+            Ok(size @ 1..=CHAIN_MAX) if is_whole => Ok(Self { address, len_bytes, size }),
             _ => Err(RingError::IndirectLength { len_bytes }),
         }
     }

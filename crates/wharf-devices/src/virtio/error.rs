@@ -31,7 +31,7 @@ pub enum RingError {
     #[error("an indirect table, which was not negotiated")]
     NoIndirect,
     /// An indirect table with a fraction of a descriptor, none, or too many.
-    #[error("an indirect table of {len_bytes} bytes: 1 to {} descriptors of 16 bytes", super::INDIRECT_MAX)]
+    #[error("an indirect table of {len_bytes} bytes: 1 to {} descriptors of 16 bytes", super::CHAIN_MAX)]
     IndirectLength { len_bytes: u32 },
     #[error("{len_bytes} bytes at {address:#x} do not lie within the shared memory")]
     Outside { address: u64, len_bytes: u32 },

@@ -1,6 +1,6 @@
 //! `Writer`: writes one frame into the driver's buffers, in the form that the driver takes.
 
-use super::super::vring::Agreed;
+use super::super::vring::{Agreed, DESCRIPTORS_AT_A_TIME};
 use crate::virtio::{Chain, DeviceRing, Memory, RingError, Window};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use wharf_mem::{Frame, Meta, Region};
@@ -28,6 +28,8 @@ pub(super) struct Buffers<'a, R> {
     pub(super) memory: &'a Memory,
     pub(super) agreed: Agreed,
     pub(super) chain: &'a mut Chain,
+    /// Descriptors that may still be followed in this turn.
+    pub(super) left: u32,
 }
 
 /// Writes frames; keeps its buffers from one frame to the next.
@@ -151,6 +153,9 @@ impl Writer {
             to.ring.undo_pop(to.chain.token());
             return Delivery::Failed("too-long");
         };
+        if to.chain.descriptors() > 1 {
+            to.left = to.left.saturating_sub(to.chain.descriptors());
+        }
         if to.chain.writable_bytes() < total {
             return self.put_in_several(to, header_of_one, total, chunks);
         }
@@ -212,14 +217,14 @@ impl Writer {
     }
 
     /// Pops buffers until there is room for `total` bytes, of which there is `room` already. Returns their
-    /// number, or the error.
+    /// number, or the error: too many descriptors hold too little.
     fn gather(
         &mut self, to: &mut Buffers<'_, impl DeviceRing>, mut room: u32, total: u32,
     ) -> (usize, Option<Delivery>) {
-        let mut count = 0;
+        let (mut count, mut descriptors) = (0, to.chain.descriptors());
         while room < total {
             // All buffers of a ring would not suffice.
-            if count + 1 >= usize::from(to.ring.size()) {
+            if count + 1 >= usize::from(to.ring.size()) || descriptors > DESCRIPTORS_AT_A_TIME {
                 return (count, Some(Delivery::Failed("too-long")));
             }
             if self.further.len() == count {
@@ -227,7 +232,11 @@ impl Writer {
             }
             let next = &mut self.further[count];
             match to.ring.pop(to.memory, next) {
-                Ok(true) => (room, count) = (room.saturating_add(next.writable_bytes()), count + 1),
+                Ok(true) => {
+                    (room, count) = (room.saturating_add(next.writable_bytes()), count + 1);
+                    descriptors += next.descriptors();
+                    to.left = to.left.saturating_sub(next.descriptors());
+                }
                 Ok(false) => return (count, Some(Delivery::Full)),
                 Err(error) => return (count, Some(Delivery::Broken(error))),
             }

@@ -1,7 +1,7 @@
 //! One turn at one virtqueue: frames from the front of a source, while the driver has buffers.
 
 use super::super::link::Link;
-use super::super::vring::{Ring, with_ring};
+use super::super::vring::{DESCRIPTORS_AT_A_TIME, Ring, with_ring};
 use super::deliver::{Buffers, Delivery, Writer};
 use crate::virtio::DeviceRing;
 use std::collections::VecDeque;
@@ -95,9 +95,9 @@ pub(super) fn turn(
     let (memory, agreed) = (&*running.memory, running.agreed);
     let Some(chain) = running.chains.first_mut() else { return false };
     let broken = with_ring!(&mut running.ring, ring => {
-        let mut to = Buffers { ring, memory, agreed, chain };
+        let mut to = Buffers { ring, memory, agreed, chain, left: DESCRIPTORS_AT_A_TIME };
         let broken = loop {
-            let Some(frame) = front.first() else { break None };
+            let Some(frame) = front.first().filter(|_| to.left > 0) else { break None };
             match writer.deliver(&mut to, region, frame, &mut lane.segments) {
                 Delivery::Done => front.done(),
                 Delivery::Full => break None,

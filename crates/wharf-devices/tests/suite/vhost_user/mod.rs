@@ -6,6 +6,7 @@ mod frames;
 mod guest;
 mod hostile;
 mod hostile_cases;
+mod long_chains;
 mod peer;
 mod rig;
 mod socket;

@@ -2,7 +2,7 @@
 
 use super::pair::{BUFFER_BYTES, GUEST, LAYOUTS, area, buffers, device, driver, extent, place};
 use wharf_devices::virtio::{
-    Chain, DriverRing, INDIRECT_MAX, Layout, Memory, MemoryRegion, Options, Place, RingError,
+    CHAIN_MAX, Chain, DriverRing, Layout, Memory, MemoryRegion, Options, Place, RingError,
 };
 use wharf_sys::shared::View;
 
@@ -96,7 +96,7 @@ impl Cases {
 
 fn chains(cases: &mut Cases, layout: Layout) {
     let outside = "do not lie within";
-    let (table, max) = (16 * 4, u32::from(INDIRECT_MAX));
+    let (table, max) = (16 * 4, u32::from(CHAIN_MAX));
     let good = (GUEST + 4096, 64, 0, 0);
     let indirect = |address, len| vec![(address, len, INDIRECT, 0)];
     let all_next: Vec<_> = (0..SIZE).map(|at| (GUEST, 1, NEXT, (at + 1) % SIZE)).collect();
