@@ -7,9 +7,10 @@
 //! - In the end the tasks' own sum is what the queue accepted, and what it sent.
 
 use std::net::UdpSocket;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
-use wharf::{Direction, Fifo, FifoLimit, Path, QueueError, Rate, Receiver, Sender, Tbf};
+use wharf::{Direction, Fifo, FifoLimit, HostClock, PagePool, Path, QueueError, Rate, Receiver, Sender, Tbf};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -23,7 +24,10 @@ const TIME: Duration = Duration::from_secs(5);
 async fn main() -> Result<(), Error> {
     let packets: u32 = std::env::args().nth(1).ok_or("usage: async_echo PACKETS")?.parse()?;
     let slow = Tbf::new(Fifo::new(FifoLimit::Packets(32)), Rate::new(20_000_000));
-    let path = Path::builder("udp:127.0.0.1:0,dest=frame", Direction::Both).qdisc(slow).build()?;
+    // The receivers share half of the pool, and drop what goes beyond: 81 packets each, more than a client's window.
+    let pool = PagePool::builder().frames(16384).clock(Arc::new(HostClock)).build()?;
+    let path =
+        Path::builder("udp:127.0.0.1:0,dest=frame", Direction::Both).pool(&pool).qdisc(slow).build()?;
     let mut tasks = JoinSet::new();
     for receiver in path.receivers(TASKS, |frame| number(frame).into())? {
         tasks.spawn(answer(receiver, path.sender("task")?));
@@ -37,7 +41,7 @@ async fn main() -> Result<(), Error> {
         let sums = task??;
         (answered, cancelled) = (answered + sums.0, cancelled + sums.1);
     }
-    let (audit, counters) = (path.pool().audit(), path.queue()?.counters());
+    let (audit, counters) = (pool.audit(), path.queue()?.counters());
     let (accepted, sent) = (counters.accepted.get(), counters.sent.get());
     println!("{answered} answered, {accepted} accepted, {sent} sent; {cancelled} futures dropped");
     let is_right = [answered, accepted, sent] == [u64::from(packets); 3] && cancelled > 0 && audit.out() == 0;
