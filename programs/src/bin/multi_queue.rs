@@ -45,8 +45,6 @@ fn main() -> Result<(), Error> {
 fn there_and_back(out: &Path, into: &Path, number: u8, packets: usize) -> Result<(), Error> {
     let (mut sender, mut receiver) = (out.sender("thread")?, into.receiver()?);
     let (mut burst, mut left) = (out.burst(64), packets);
-    // The first call gives the device memory to receive into: what comes before is dropped.
-    receiver.recv(&mut burst)?;
     while left > 0 {
         let mut on_the_way = sender.fill_within(&mut burst, left.min(64), 200, SECOND)?;
         burst.iter_mut().for_each(|packet| packet.fill(number));

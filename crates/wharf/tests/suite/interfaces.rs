@@ -98,3 +98,26 @@ fn flows_keep_to_a_queue_and_to_a_receiver_of_it() {
         }
     });
 }
+
+#[test]
+#[ignore = "wants root"]
+fn packets_before_a_receivers_first_call_then_it_has_them() {
+    within_a_minute(|| {
+        enter_with_pair();
+        let (near, far) = (
+            Path::open("xdp:va", Direction::Send).unwrap(),
+            Path::open("xdp:vb", Direction::Receive).unwrap(),
+        );
+        let (mut sender, mut receiver) = (near.sender("test").unwrap(), far.receiver().unwrap());
+        let (mut burst, mut received, mut packets) = (near.burst(32), far.burst(32), 0);
+        sender.fill_within(&mut burst, 32, 100, SECOND).unwrap();
+        burst.iter_mut().zip(0..).for_each(|(bytes, number)| write(bytes, 1, number));
+        sender.send_within(&mut burst, SECOND).unwrap();
+        assert!(near.drain(SECOND));
+        while packets < 32 {
+            assert!(receiver.recv_within(&mut received, SECOND).unwrap() > 0, "{packets} of 32");
+            packets += received.iter_mut().filter(|bytes| bytes[23] == net::UDP).count();
+            received.clear();
+        }
+    });
+}
