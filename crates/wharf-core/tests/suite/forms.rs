@@ -396,3 +396,34 @@ proptest! {
         end(&queue, &control);
     }
 }
+
+#[test]
+fn a_canceller_ends_the_wait_of_any_queue_of_a_spread() {
+    let (queue, control) = full();
+    let (other, other_control) = Gate::new(1);
+    let second =
+        builder(queue.pool(), other).qdisc(Box::new(Fifo::new(FifoLimit::Packets(2)))).build().unwrap();
+    let mut filler = second.sender("fills").unwrap();
+    let mut burst = numbered(&mut filler, 0, 8, 64);
+    while filler.try_send(&mut burst).unwrap() > 0 {}
+    for queue in [&queue, &second] {
+        // A spread whose packets are all of the queue that comes last.
+        let [first, last] = [&second, queue].map(|queue| queue.sender("waits").unwrap());
+        let mut spread = Spread::new(vec![first, last]).unwrap();
+        let canceller = spread.canceller();
+        let mut packets = numbered(spread.first(), 0, 64, 64);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(move || spread.send(&mut packets));
+            while !waits.is_finished() {
+                canceller.cancel();
+                std::thread::yield_now();
+            }
+            assert!(matches!(waits.join().unwrap(), Err(QueueError::Cancelled)));
+        });
+    }
+    drop((filler, burst));
+    open(&control);
+    assert!(queue.drain(Duration::MAX));
+    end(&second, &other_control);
+    end(&queue, &control);
+}

@@ -1,5 +1,6 @@
 //! `Spread`: one producer's end of a device with several transmit queues. Each flow keeps to one queue, in order.
 
+use super::cancel::Canceller;
 use super::wait::{self, Deadline, Fill};
 use super::{SendNow, Sender};
 use crate::pool::{Burst, PagePool, PoolError};
@@ -73,6 +74,13 @@ impl Spread {
     /// The first sender; bursts of any of them will do.
     pub fn first(&mut self) -> &mut Sender {
         &mut self.senders[0]
+    }
+
+    /// Works like [`Sender::canceller`], for the wait of whichever sender it comes upon.
+    pub fn canceller(&mut self) -> Canceller {
+        let canceller = self.senders[0].canceller();
+        self.senders.iter_mut().for_each(|sender| sender.cancel = Some(canceller.clone()));
+        canceller
     }
 
     /// Works like [`Sender::fill`], from the first sender whose cache has frames, in turn.
