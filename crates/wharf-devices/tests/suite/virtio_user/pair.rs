@@ -116,3 +116,29 @@ pub fn end(queue: &TxQueue, sent: u64) {
     assert_conserved(queue);
     assert_eq!(queue.counters().sent.get(), sent);
 }
+
+/// A packet whose headroom is used up has no room for the virtio header: it fails, and the next one goes.
+#[test]
+fn a_packet_without_headroom_for_the_header_fails_by_name() {
+    let socket = Socket::new();
+    let mut far = Far::new(&socket, 1);
+    let queue = queue(&socket.driver(""), 256);
+    let mut sender = queue.sender("test").unwrap();
+    for left in [0, 11, 12] {
+        let mut packet = sender.packet(60).unwrap();
+        let used = packet.headroom() - left;
+        packet.prepend(used).unwrap().fill(2);
+        sender.send_packet(packet).unwrap();
+        queue.poll();
+    }
+    assert_eq!(far.receive_all(), 1);
+    let counters = queue.counters();
+    while counters.sent.get() + counters.failed.get() < 3 {
+        far.receive();
+        queue.poll();
+    }
+    assert_eq!((counters.sent.get(), counters.failures()), (1, vec![("no-headroom", 2)]));
+    drop(sender);
+    end(&queue, 1);
+    far.end();
+}
