@@ -15,6 +15,7 @@ pub mod errno;
 pub mod ethtool;
 pub mod event;
 pub mod fence;
+pub mod file;
 pub mod guard;
 mod ifreq;
 pub mod interface;

@@ -83,6 +83,28 @@ fn a_fifo_does_not_hang() {
 }
 
 #[test]
+fn traffic_is_its_owners_and_no_link_is_followed() {
+    let scratch = Scratch::new();
+    let (path, link, ours) = (scratch.file("x.pcap"), scratch.file("link"), scratch.file("ours"));
+    fs::write(&ours, "precious").unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    PcapWriter::create(&path, PcapOptions::default()).unwrap();
+    assert_eq!(mode(&path), 0o600);
+    for to in [&ours, &scratch.file("nothing")] {
+        std::os::unix::fs::symlink(to, &link).unwrap();
+        let expected = format!("{}: is a symbolic link; wharf writes regular files", link.display());
+        assert_eq!(create_error(&link), expected);
+        fs::remove_file(&link).unwrap();
+    }
+    assert_eq!(fs::read(&ours).unwrap(), b"precious");
+    assert!(!scratch.file("nothing").exists());
+    // A file that is there keeps its mode.
+    let before = mode(&ours);
+    PcapWriter::create(&ours, PcapOptions::default()).unwrap();
+    assert_eq!(mode(&ours), before);
+}
+
+#[test]
 fn a_socket_and_devices() {
     let scratch = Scratch::new();
     let path = scratch.file("socket");

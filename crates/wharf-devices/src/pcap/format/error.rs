@@ -144,6 +144,8 @@ pub fn displayed(name: &str) -> String {
 pub(super) fn kind_name(kind: FileType) -> &'static str {
     if kind.is_dir() {
         "directory"
+    } else if kind.is_symlink() {
+        "symbolic link"
     } else if kind.is_fifo() {
         "fifo"
     } else if kind.is_socket() {

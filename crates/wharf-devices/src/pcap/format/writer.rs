@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use wharf_sys::file::create_private;
+
 use super::error::{displayed, kind_name};
 use super::{
     ByteOrder, Fault, FileHeader, PcapError, RECORD_HEADER_LEN, RecordHeader, Resolution, SNAP_LEN_MAX,
@@ -61,8 +63,8 @@ impl PcapWriter {
     /// Creates a file, or empties the one that is there, and writes the header.
     ///
     /// Besides regular files, character devices such as `/dev/null` are taken.
-    /// Directories, fifos (which wait for a reader), sockets and block devices are
-    /// not.
+    /// Directories, fifos (which wait for a reader), sockets, block devices and
+    /// links are not. A new file is its owner's alone: it holds traffic.
     ///
     /// # Errors
     ///
@@ -78,13 +80,13 @@ impl PcapWriter {
 /// Creates a file, or empties the one that is there; see [`PcapWriter::create`].
 pub fn create_file(path: &Path) -> Result<File, PcapError> {
     let name = displayed(&path.to_string_lossy());
-    if let Ok(kind) = fs::metadata(path).map(|metadata| metadata.file_type())
+    if let Ok(kind) = fs::symlink_metadata(path).map(|metadata| metadata.file_type())
         && !kind.is_file()
         && !kind.is_char_device()
     {
         return Err(PcapError::NotRegular { file: name, kind: kind_name(kind), verb: "writes" });
     }
-    File::create(path).map_err(|cause| PcapError::Open { file: name, cause })
+    create_private(path).map_err(|cause| PcapError::Open { file: name, cause })
 }
 
 impl<W: Write> PcapWriter<W> {
