@@ -1,13 +1,27 @@
 //! Unix sockets in the file system, and errors that describe another file found at a path.
 
+use std::fs::Permissions;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, lchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 /// Longest path: the size of `sun_path` without the end (unix(7)).
 const PATH_BYTES_MAX: usize = 107;
+
+/// Listens as [`listen`] does, at a socket with this mode and group; `None` leaves either as it comes.
+///
+/// # Errors
+/// Those of bind(2), chown(2) and chmod(2), after which no socket is left.
+pub(crate) fn listen_as(path: &Path, mode: Option<u32>, group: Option<u32>) -> io::Result<UnixListener> {
+    let listener = listen(path)?;
+    // In this order the mode is never that of another group.
+    let given = group.map_or(Ok(()), |group| lchown(path, None, Some(group)));
+    let set = |mode| std::fs::set_permissions(path, Permissions::from_mode(mode));
+    given.and_then(|()| mode.map_or(Ok(()), set)).inspect_err(|_| drop(std::fs::remove_file(path)))?;
+    Ok(listener)
+}
 
 /// Listens at `path`. A socket without a listener is replaced, and no other file.
 ///

@@ -54,11 +54,15 @@ pub struct VhostUserOptions {
     pub pairs: u16,
     /// True to offer the packed layout, the default: the driver chooses.
     pub packed: bool,
+    /// Permissions of the socket that it listens at; by default what the umask leaves.
+    pub mode: Option<u32>,
+    /// Group of that socket, by number.
+    pub group: Option<u32>,
 }
 
 impl Default for VhostUserOptions {
     fn default() -> Self {
-        Self { client: false, pairs: 1, packed: true }
+        Self { client: false, pairs: 1, packed: true, mode: None, group: None }
     }
 }
 
@@ -97,7 +101,7 @@ impl VhostUser {
             move |source| DeviceError::Io { device, what: what.into(), source }
         };
         let source = match options.client {
-            false => Source::listen(path).map_err(fault("cannot listen"))?,
+            false => Source::listen(path, &options).map_err(fault("cannot listen"))?,
             true => {
                 Source::connect(path).map_err(|error| match crate::unix_socket::has_no_listener(&error) {
                     true => fault("no driver listens there: start the driver first")(error),

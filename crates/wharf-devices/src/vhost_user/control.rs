@@ -2,7 +2,7 @@
 
 use super::link::Link;
 use super::session::Session;
-use super::{RETRY_NS, lock};
+use super::{RETRY_NS, VhostUserOptions, lock};
 use crate::unix_socket;
 use std::fmt::Display;
 use std::io::{self, Read, Write};
@@ -41,9 +41,9 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Listens at `path`; a socket without a listener is replaced.
-    pub(super) fn listen(path: &Path) -> io::Result<Self> {
-        let listener = unix_socket::listen(path)?;
+    /// Listens at `path`, with the mode and group of `options`; a socket without a listener is replaced.
+    pub(super) fn listen(path: &Path, options: &VhostUserOptions) -> io::Result<Self> {
+        let listener = unix_socket::listen_as(path, options.mode, options.group)?;
         listener.set_nonblocking(true)?;
         Ok(Self::Listener(listener, path.to_path_buf()))
     }

@@ -1,10 +1,10 @@
-//! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off]`.
+//! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,mode=OCTAL,group=NAME]`.
 
 use super::{PAIRS_MAX, VhostUser, VhostUserOptions};
 use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout};
 use std::path::Path;
 use wharf_core::device::DeviceError;
-use wharf_core::options::Key;
+use wharf_core::options::{Key, Values};
 
 /// The kind of device.
 pub(crate) static KIND: Kind = Kind {
@@ -20,12 +20,24 @@ pub(crate) static KIND: Kind = Kind {
             "Queue pairs that it offers",
         ),
         Key::on_off("packed", "Offer packed rings (`VIRTIO_F_RING_PACKED`)"),
+        Key {
+            name: "mode",
+            values: Values::Text,
+            default: "by umask, or 660 with group",
+            meaning: "Permissions of the socket, octal: who may write to it may connect",
+        },
+        Key {
+            name: "group",
+            values: Values::Text,
+            default: "the process's",
+            meaning: "Group of the socket, a name of /etc/group or a number, such as that of the virtual machines",
+        },
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
     ..Kind::new(
         "vhost-user",
-        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off], both ways",
+        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,mode=OCTAL,group=NAME], both ways",
         "a virtio-net device, for a virtual machine or another driver",
         open,
     )
@@ -33,10 +45,34 @@ pub(crate) static KIND: Kind = Kind {
 
 /// Opens it with the queue pairs of `opening` unless the specification has a number of its own.
 fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    let (given, group) = (spec.options(), group(spec)?);
+    let client = given.is_on("client");
+    if client && given.text("mode").or(given.text("group")).is_some() {
+        return Err(spec.fault("mode, group: with client=on the socket is the driver's"));
+    }
     let options = VhostUserOptions {
-        client: spec.options().is_on("client"),
+        client,
         pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
-        packed: spec.options().is_on("packed"),
+        packed: given.is_on("packed"),
+        mode: mode(spec)?.or(group.map(|_| 0o660)),
+        group,
     };
     Ok(vec![Opened::duplex(VhostUser::open(Path::new(spec.place()), options)?)])
+}
+
+fn mode(spec: &DeviceSpec) -> Result<Option<u32>, DeviceError> {
+    let Some(text) = spec.options().text("mode") else { return Ok(None) };
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    let fault = || spec.fault(format!("mode: {text:?} is no mode: 0 to 777, octal"));
+    mode.ok_or_else(fault).map(Some)
+}
+
+fn group(spec: &DeviceSpec) -> Result<Option<u32>, DeviceError> {
+    let Some(text) = spec.options().text("group") else { return Ok(None) };
+    let all = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    // NAME:PASSWORD:NUMBER:MEMBERS (group(5))
+    let number = |line: &str| line.strip_prefix(text)?.strip_prefix(':')?.split(':').nth(1)?.parse().ok();
+    let group = text.parse().ok().or_else(|| all.lines().find_map(number));
+    let fault = || spec.fault(format!("group: {text:?} is no group of /etc/group and no number"));
+    group.ok_or_else(fault).map(Some)
 }

@@ -1,7 +1,9 @@
 //! Paths of sockets: what is replaced there, and what an error says.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use wharf_devices::open::{Direction, open};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_testkit::Scratch;
 
@@ -51,5 +53,42 @@ fn unreachable_peer_gives_the_reason() {
         assert!(said.contains("there is no directory "), "{said}");
         let said = error(&scratch.file("x".repeat(108)), client);
         assert!(said.ends_with("bytes: a socket's has 107 at most"), "{said}");
+    }
+}
+
+/// Mode and group of the socket of a device with these options.
+fn access(options: &str) -> Result<(u32, u32), String> {
+    let scratch = Scratch::new("access");
+    let spec = format!("vhost-user:{}{options}", scratch.path().display());
+    let opened = open(&spec, Direction::Both).map_err(|error| error.to_string());
+    let there = std::fs::metadata(scratch.path());
+    let device = opened.inspect_err(|_| assert!(there.is_err(), "{options}: no socket is left"))?;
+    let there = there.unwrap();
+    drop(device);
+    Ok((there.permissions().mode() & 0o777, there.gid()))
+}
+
+#[test]
+fn socket_has_the_mode_and_group_that_were_asked_for() {
+    let own = std::fs::metadata("/proc/self").unwrap();
+    let (_, usual) = access("").unwrap();
+    assert_eq!(access(",mode=600"), Ok((0o600, usual)));
+    assert_eq!(access(",mode=0777"), Ok((0o777, usual)));
+    // Only root may give away files.
+    let group = if own.uid() == 0 { 65534 } else { own.gid() };
+    assert_eq!(access(&format!(",group={group}")), Ok((0o660, group)));
+    assert_eq!(access(&format!(",group={group},mode=620")), Ok((0o620, group)));
+    if own.uid() == 0 {
+        assert_eq!(access(",group=root"), Ok((0o660, 0)));
+    }
+    for (options, says) in [
+        (",mode=888", "mode: \"888\" is no mode: 0 to 777, octal"),
+        (",mode=7777", "mode: \"7777\" is no mode"),
+        (",mode=u+w", "mode: \"u+w\" is no mode"),
+        (",group=no-such-group", "group: \"no-such-group\" is no group of /etc/group and no number"),
+        (",client=on,mode=600", "mode, group: with client=on the socket is the driver's"),
+    ] {
+        let said = access(options).unwrap_err();
+        assert!(said.contains(says), "{options}: {said}");
     }
 }
