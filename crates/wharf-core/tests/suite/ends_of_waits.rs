@@ -312,6 +312,8 @@ fn run(with_poller: bool) {
         let allow = scope.spawn(|| {
             while !rig.is_over() {
                 control.allowed.fetch_add(8, SeqCst);
+                // The gate's log of its calls would take gigabytes in ten minutes.
+                control.calls.lock().unwrap().clear();
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
