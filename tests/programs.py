@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts the lines of `programs/` that are Wharf's, and checks that they name public items alone.
 
-Usage: tests/programs.py RESULTS.  RESULTS has a line for each program: NAME RESULT. Prints a table; the exit code is 1 if a program
-failed, is over its bound, or names what is not in crates/wharf/api.txt.
+Usage: tests/programs.py RESULTS [-v].  RESULTS has a line for each program: NAME RESULT. Prints a table; with -v, also the lines that
+are Wharf's. The exit code is 1 if a program failed, is over its bound, or names what is not in crates/wharf/api.txt.
 
 A line is Wharf's if one of these holds.
 - It belongs to a `use wharf::...`.
@@ -10,8 +10,8 @@ A line is Wharf's if one of these holds.
 - It has `.name` of a member of any item of the API. What `std` calls the same (`.len()`, `.push()`) counts all the same.
 - It lies in an `impl` of a trait of Wharf's.
 Comments, blank lines and lines of punctuation alone never count: the formatter makes the latter. A function outside an `impl` that
-names no item of Wharf's, nor a type of the file that does, is the program's own. `my_device` and `my_qdisc` are counted up to the line
-"The rest tries it out": the bounds, too, are those of the device and of the discipline.
+names no item of Wharf's, nor a type of the file that does, is the program's own. `my_device` and `my_qdisc` are counted up to
+the line "The rest tries it out": the bounds, too, are those of the device and of the discipline.
 """
 import pathlib, re, sys
 
@@ -121,7 +121,7 @@ def main():
         hidden = internal(text, items, members)
         result = results.get(name, "not run")
         print(f"{name:<15} {result:<8} {len(text.splitlines()):>5} {len(kept):>8} {before // 2:>7}"
-              + "".join(f"  not public: {path}" for path in hidden))
+              + ("  too many" if len(kept) > before // 2 else "") + "".join(f"  not public: {path}" for path in hidden))
         if "-v" in sys.argv:
             print("\n".join(kept))
         bad += result != "ok" or len(kept) > before // 2 or bool(hidden)
