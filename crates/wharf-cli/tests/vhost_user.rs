@@ -14,7 +14,8 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
 /// Address of the shared memory for the driver.
 const USER: u64 = 0x7000_0000;
-const MEMORY_BYTES: u64 = 1 << 20;
+/// More than machines have; none of it is ever stored.
+const MEMORY_BYTES: u64 = 1 << 40;
 /// VIRTIO_F_VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 /// VHOST_USER_PROTOCOL_F_REPLY_ACK.
