@@ -5,7 +5,9 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::future::{Future, poll_fn};
+use std::os::unix::fs::FileExt;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -30,6 +32,20 @@ const LATE: Duration = Duration::from_millis(10);
 thread_local! {
     /// The longest wait of the call that this thread makes, and the times at which it asked the clock first and last, ns.
     static CALL: Cell<Option<(u64, u64, u64)>> = const { Cell::new(None) };
+}
+
+thread_local! {
+    static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+}
+
+/// Returns the time that this thread has been ready to run and had no processor, where the kernel says so.
+fn run_delay_ns() -> u64 {
+    SCHEDSTAT.with(|file| {
+        let mut text = [0; 96];
+        let count = file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let text = std::str::from_utf8(&text[..count]).unwrap_or("");
+        text.split_whitespace().nth(1).and_then(|delay| delay.parse().ok()).unwrap_or(0)
+    })
 }
 
 /// Real time. Only deadlines ask for it exactly.
@@ -97,6 +113,8 @@ struct Rig {
     done: AtomicU64,
     /// The longest time beyond a deadline, ns.
     late_ns: AtomicU64,
+    /// The same without the time in which the thread was ready to run and had no processor.
+    own_late_ns: AtomicU64,
 }
 
 impl Rig {
@@ -138,12 +156,16 @@ impl Rig {
 
     /// Runs a call that should take `time` at most.
     fn timed<R>(&self, time: Duration, call: impl FnOnce() -> R) -> R {
-        let began = Instant::now();
+        let (delayed_ns, began) = (run_delay_ns(), Instant::now());
         CALL.set(Some((time.as_nanos() as u64, 0, 0)));
         let result = call();
         CALL.set(None);
         let late_ns = began.elapsed().saturating_sub(time).as_nanos() as u64;
         self.late_ns.fetch_max(late_ns, SeqCst);
+        if late_ns > 0 {
+            let own_ns = late_ns.saturating_sub(run_delay_ns() - delayed_ns);
+            self.own_late_ns.fetch_max(own_ns, SeqCst);
+        }
         result
     }
 
@@ -294,6 +316,7 @@ fn run(with_poller: bool) {
         given_up: zero(),
         done: zero(),
         late_ns: zero(),
+        own_late_ns: zero(),
     };
     let mut cancelled: Vec<Sender> = (0..4).map(|_| queue.sender("cancelled").unwrap()).collect();
     let cancellers: Vec<_> = cancelled.iter_mut().map(Sender::canceller).collect();
@@ -334,7 +357,7 @@ fn close(rig: &Rig, is_short: bool) {
     let of = |count: &AtomicU64| count.load(SeqCst);
     let senders = rig.queue.sender_totals();
     eprintln!(
-        "{} accepted of {}, {} done, {} timed out, {} cancelled, {} given up, {} dropped; late {} us",
+        "{} accepted of {}, {} done, {} timed out, {} cancelled, {} given up, {} dropped; late {} us, {} us with a processor",
         senders.packets.get(),
         of(&rig.offered),
         of(&rig.done),
@@ -343,6 +366,7 @@ fn close(rig: &Rig, is_short: bool) {
         of(&rig.given_up),
         senders.drops.get(),
         of(&rig.late_ns) / 1000,
+        of(&rig.own_late_ns) / 1000,
     );
     assert_eq!(senders.packets.get() + of(&rig.kept), of(&rig.offered), "accepted or still in the burst");
     assert_eq!(senders.drops.get(), senders.full_drops.get() + senders.deadline_drops.get());
