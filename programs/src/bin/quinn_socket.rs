@@ -3,14 +3,13 @@
 //!
 //! - `try_send` writes a datagram with its headers into a packet; a full queue is `WouldBlock`.
 //! - `poll_writable` is `Sender::poll_ready`: it joins the waiters only if there is no room.
-//! - `poll_recv` polls `Receiver::recv_async`, whose future may be dropped at any time.
+//! - `poll_recv` is `Receiver::poll_recv`.
 
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, UdpPoller};
-use std::future::Future;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -61,7 +60,7 @@ impl AsyncUdpSocket for WharfSocket {
     ) -> Poll<io::Result<usize>> {
         let (receiver, arrived) = &mut *lock(&self.receiver);
         if arrived.is_empty() {
-            ready!(pin!(receiver.recv_async(arrived)).poll(context)).map_err(other)?;
+            ready!(receiver.poll_recv(context, arrived)).map_err(other)?;
         }
         let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(metas) {

@@ -10,7 +10,7 @@ use crate::wakeup::TaskWake;
 use std::any::Any;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Steps of a call that does not wait: unmasked notifications are looked at, then the device is polled.
@@ -26,6 +26,8 @@ pub struct Receiver {
     queue: RxQueue,
     inbox: Arc<Mutex<Inbox>>,
     way: Way,
+    /// Wakes the task that waits.
+    task: Arc<TaskWake>,
     /// Dropped after all else: see [`Receiver::keep`].
     kept: Kept,
 }
@@ -64,7 +66,13 @@ impl Receiver {
         let mut poller = Poller::new(wait, settings);
         poller.add_pulled(&queue);
         let inbox = queue.fill(inboxes)[0].clone();
-        Ok(Self { queue, inbox, way: Way::Caller(Box::new(poller.begin())), kept: Kept::default() })
+        Ok(Self {
+            queue,
+            inbox,
+            way: Way::Caller(Box::new(poller.begin())),
+            task: Arc::default(),
+            kept: Kept::default(),
+        })
     }
 
     /// Makes a receiver whose queue, made by `open`, is to be given to a poller; its calls wait by `park`.
@@ -106,6 +114,7 @@ impl Receiver {
             queue: queue.clone(),
             inbox: inbox.clone(),
             way: Way::Poller { park: park.clone(), clock: clock.clone() },
+            task: Arc::default(),
             kept: Kept::default(),
         };
         queue.fill(inboxes).iter().map(receiver).collect()
@@ -185,21 +194,27 @@ impl Receiver {
     /// # Errors
     /// The errors of [`Receiver::recv`].
     pub async fn recv_async(&mut self, into: &mut Burst) -> Result<usize, QueueError> {
-        let wake = Arc::new(TaskWake::default());
-        poll_fn(|context| {
-            wake.set(context.waker());
-            self.announce(wake.clone());
-            match self.recv(into) {
-                Ok(0) if into.batch_mut().room() > 0 => {
-                    if matches!(self.way, Way::Caller(_)) {
-                        context.waker().wake_by_ref();
-                    }
-                    Poll::Pending
+        poll_fn(|context| self.poll_recv(context, into)).await
+    }
+
+    /// Works like [`Receiver::recv_async`], for a type that is polled: pending, it wakes the task once there is a packet.
+    ///
+    /// # Errors
+    /// The errors of [`Receiver::recv`].
+    pub fn poll_recv(
+        &mut self, context: &mut Context<'_>, into: &mut Burst,
+    ) -> Poll<Result<usize, QueueError>> {
+        self.task.set(context.waker());
+        self.announce(self.task.clone());
+        match self.recv(into) {
+            Ok(0) if into.batch_mut().room() > 0 => {
+                if matches!(self.way, Way::Caller(_)) {
+                    context.waker().wake_by_ref();
                 }
-                received => Poll::Ready(received),
+                Poll::Pending
             }
-        })
-        .await
+            received => Poll::Ready(received),
+        }
     }
 
     /// Takes packets out of the inbox, and calls a poller that has more.

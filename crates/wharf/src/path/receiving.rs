@@ -81,8 +81,9 @@ impl Path {
     /// Makes `count` receivers, 1 to 256, that the path's poller thread serves: a packet goes to the one of number
     /// `by(bytes) % count`, in order. By [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
     ///
-    /// A receiver that is slow holds up only itself: each holds up to 256 packets, all of them together half of the pool,
-    /// and drops what it has no room for, also a super-packet longer than its share. Metrics count the drops by receiver
+    /// A receiver that is slow holds up only itself: each holds up to 256 packets, all of them together half of the pool
+    /// (20 packets for each of 100 receivers of the default pool of 4096), and drops what it has no room for, also a
+    /// super-packet longer than its share. Metrics count the drops by receiver
     /// and reason, `inbox-full` or `receiver-gone`. An error of the device, or a panic of `by`, is told to one of the
     /// receivers; the end, to all.
     ///

@@ -328,3 +328,31 @@ fn each_queue_of_a_device_is_a_path_of_one_pool() {
     let error = builder("wires").qdisc(fifo).build_queues(2, |queue, _| queue).unwrap_err().to_string();
     assert!(error.ends_with("each queue has a qdisc of its own"), "{error}");
 }
+
+#[test]
+fn a_polled_receiver_wakes_its_task_when_a_packet_comes() {
+    use std::task::{Context, Poll, Wake, Waker};
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let path = Path::open("wire", Direction::Send).unwrap();
+    let far_end = path.far_end().unwrap();
+    let mut receiver = far_end.served_receiver().unwrap();
+    let mut received = far_end.burst(8);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let context = &mut Context::from_waker(&waker);
+    assert!(receiver.poll_recv(context, &mut received).is_pending());
+    let mut sender = path.sender("test").unwrap();
+    let packet = sender.packet(64).unwrap();
+    sender.send_packet(packet).unwrap();
+    let count = loop {
+        match receiver.poll_recv(context, &mut received) {
+            Poll::Ready(count) => break count.unwrap(),
+            Poll::Pending => thread::park(),
+        }
+    };
+    assert_eq!(count, 1);
+}
