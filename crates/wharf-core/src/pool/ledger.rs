@@ -136,17 +136,23 @@ impl Audit {
 }
 
 impl fmt::Display for Audit {
-    /// Writes one line: the frames in use, by holder, with the greatest age.
+    /// Writes one line: the frames in use, by holder, with the greatest age. No ledger tells the free frames in return rings
+    /// from those that a user has: beside such frames, the line does not say which cache took those of the user.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} frames out", self.out(), self.frames)?;
         if self.going_home > 0 {
             write!(f, "; {} free, for their senders to fetch", self.going_home)?;
         }
-        let mut groups: Vec<(String, usize, Duration)> = Vec::new();
+        let (mut groups, mut going_home): (Vec<(String, usize, Duration)>, _) = (Vec::new(), self.going_home);
         for held in &self.held {
+            if held.place.is_none() && going_home > 0 {
+                going_home -= 1;
+                continue;
+            }
             let place =
                 held.place.map_or_else(|| "user".to_string(), |place| format!("{place:?}").to_lowercase());
-            let key = format!("{place} (taken by {})", held.taken_by);
+            let is_known = held.place.is_some() || self.going_home == 0;
+            let key = if is_known { format!("{place} (taken by {})", held.taken_by) } else { place };
             match groups.iter_mut().find(|group| group.0 == key) {
                 Some(group) => (group.1, group.2) = (group.1 + 1, group.2.max(held.age)),
                 None => groups.push((key, 1, held.age)),
