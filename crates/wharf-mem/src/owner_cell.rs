@@ -25,6 +25,8 @@ pub struct OwnerCell<T> {
     entered: AtomicBool,
     /// True while the bias is handed out.
     bias_is_taken: AtomicBool,
+    /// See [`OwnerCell::share_bits`].
+    shares_bits: AtomicBool,
     number: u64,
     value: CellValue<T>,
 }
@@ -50,9 +52,9 @@ impl<T> OwnerCell<T> {
     /// Makes a cell without an owner.
     pub fn new(value: T) -> Self {
         let word = CachePadded::new(AtomicU64::new(0));
-        let (entered, bias_is_taken) = (AtomicBool::new(false), AtomicBool::new(false));
+        let [entered, bias_is_taken, shares_bits] = std::array::from_fn(|_| AtomicBool::new(false));
         let number = CELLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Self { word, entered, bias_is_taken, number, value: CellValue::new(value) }
+        Self { word, entered, bias_is_taken, shares_bits, number, value: CellValue::new(value) }
     }
 
     /// Announces that the caller has published frames on the lane with the ready bit `bit`.
@@ -92,12 +94,22 @@ impl<T> OwnerCell<T> {
             // The reservation was withdrawn meanwhile.
             0 if before & RESERVED == 0 => self.claim(bits),
             // A sender wakes a poller for its own bit: another one that has set a bit may be stopped before it does so.
-            0 if bits & READY == bits && before & bits == bits => Published::Seen,
+            0 if bits & READY == bits
+                && before & bits == bits
+                && !self.shares_bits.load(Ordering::Relaxed) =>
+            {
+                Published::Seen
+            }
             0 => Published::WakeOwner,
             RUNNING if before & ARMED != 0 => self.publish_to_dedicated(before),
             RUNNING => Published::Seen,
             _ => Published::Dead,
         }
+    }
+
+    /// Notes that several lanes have the same ready bit, before the second of them is used.
+    pub fn share_bits(&self) {
+        self.shares_bits.store(true, Ordering::Relaxed);
     }
 
     /// Reserves the cell for pollers ([`OwnerCell::claim`]), at any time. A sender that owns it leaves it once more.

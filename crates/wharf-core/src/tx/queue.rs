@@ -37,6 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wharf_mem::Published;
+use wharf_mem::word::READY_BITS;
 
 /// A transmit queue. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]
@@ -54,6 +55,9 @@ impl TxQueue {
             return Err(QueueError::Closed);
         }
         let at = lock(&self.shared.senders).take()?;
+        if at >= READY_BITS as usize {
+            self.shared.cell.share_bits();
+        }
         let counters = Arc::new(SenderCounters::named(name));
         lock(&self.shared.senders).keep(&counters);
         let made = Sender::new(&self.shared, at, name, counters);

@@ -20,6 +20,7 @@ mod poller_time;
 mod pollers;
 mod receivers;
 mod schedule;
+mod shared_bits;
 mod small_queues;
 mod source;
 mod spread;
