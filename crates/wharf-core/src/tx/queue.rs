@@ -37,6 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wharf_mem::Published;
+use wharf_mem::frame::SENDERS_MAX;
 use wharf_mem::word::READY_BITS;
 
 /// A transmit queue. A clone is another handle to the same queue.
@@ -49,15 +50,12 @@ impl TxQueue {
     /// Makes a sender of this queue; the ledger lists its memory under `name`.
     ///
     /// # Errors
-    /// [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`].
+    /// [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`], [`QueueError::Dead`].
     pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
         if self.shared.closed.load(Ordering::Acquire) {
-            return Err(QueueError::Closed);
+            return Err(self.shared.closed_error());
         }
-        let at = lock(&self.shared.senders).take()?;
-        if at >= READY_BITS as usize {
-            self.shared.cell.share_bits();
-        }
+        let at = self.take_place()?;
         let counters = Arc::new(SenderCounters::named(name));
         lock(&self.shared.senders).keep(&counters);
         let made = Sender::new(&self.shared, at, name, counters);
@@ -65,6 +63,25 @@ impl TxQueue {
         self.shared.control(ControlMessage::Add(at, lane));
         self.shared.count_sender(1);
         Ok(sender)
+    }
+
+    /// Takes a place for a new sender. The owner gives back those of senders that are gone: it may be late.
+    fn take_place(&self) -> Result<usize, QueueError> {
+        let mut taken = lock(&self.shared.senders).take();
+        for _ in 0..AUDIT_TRIES {
+            if taken.is_ok() || self.shared.living.load(Ordering::Relaxed) >= usize::from(SENDERS_MAX) {
+                break;
+            }
+            // A message makes the owner look.
+            self.apply(|_| ());
+            self.shared.park.park(OWNED_NAP_NS);
+            taken = lock(&self.shared.senders).take();
+        }
+        taken.inspect(|&at| {
+            if at >= READY_BITS as usize {
+                self.shared.cell.share_bits();
+            }
+        })
     }
 
     /// Sets the threads that may own the queue while it has pollers, also under traffic.

@@ -255,7 +255,7 @@ impl Sender {
     #[inline]
     fn admit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         if self.shared.closed.load(Ordering::Relaxed) {
-            return Err(self.closed());
+            return Err(self.shared.closed_error());
         }
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
         if ours != theirs || !burst.batch_mut().is_of(ours, self.place) {
@@ -285,15 +285,6 @@ impl Sender {
         let region = self.shared.pool.region();
         batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region));
         batch.refresh();
-    }
-
-    #[cold]
-    fn closed(&self) -> QueueError {
-        if self.shared.cell.word() & wharf_mem::word::DEAD != 0 {
-            self.shared.dead()
-        } else {
-            QueueError::Closed
-        }
     }
 }
 

@@ -16,6 +16,7 @@ mod owners;
 mod packets;
 mod panics;
 mod path;
+mod places;
 mod poller_time;
 mod pollers;
 mod receivers;

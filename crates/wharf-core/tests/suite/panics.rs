@@ -352,7 +352,23 @@ fn device_may_panic_under_a_dying_sender() {
                 }
             });
             assert!(dies.join().is_err());
-            assert!(matches!(queue.sender("late").map(drop), Err(QueueError::Closed)));
+            assert!(matches!(queue.sender("late").map(drop), Err(QueueError::Dead { .. })));
         }
     });
+}
+
+/// A dead queue has no owner that takes messages: they are dropped, and a program that goes on asking keeps its memory.
+#[test]
+fn a_dead_queue_keeps_no_message() {
+    let pool = pool(256);
+    let (dead, control) = full(&pool);
+    control.allowed.fetch_add(1, SeqCst);
+    control.bomb.store(1, SeqCst);
+    let polls = dead.clone();
+    assert!(std::thread::spawn(move || polls.poll()).join().is_err());
+    let message = Arc::new(());
+    let kept = message.clone();
+    dead.apply(move |_| drop(kept));
+    assert_eq!(Arc::strong_count(&message), 1);
+    assert!(matches!(dead.sender("late"), Err(QueueError::Dead { .. })), "not closed by a program");
 }

@@ -126,7 +126,9 @@ impl Shared {
                 QdiscRun::new(self, owned, CONTROL).finish();
             }
             Published::WakeOwner => self.wake_poller(),
-            Published::Seen | Published::Dead => {}
+            Published::Seen => {}
+            // No owner comes any more.
+            Published::Dead => drop(self.control.take()),
         }
     }
 
@@ -326,6 +328,12 @@ impl Shared {
         self.pool.wake_served();
     }
 
+    /// Returns the error of a closed queue: its death, if that is why.
+    #[cold]
+    pub(crate) fn closed_error(&self) -> QueueError {
+        if self.cell.word() & DEAD != 0 { self.dead() } else { QueueError::Closed }
+    }
+
     #[cold]
     pub(crate) fn dead(&self) -> QueueError {
         QueueError::Dead { device: self.name.clone() }
@@ -365,11 +373,13 @@ impl Drop for Shared {
             return;
         }
         let QueueState { engine, lanes, shut, .. } = self.cell.get_mut();
+        let mut nowhere = Lanes::new(self.pool.clone());
         if !*shut {
             lanes.announce_all();
-            let mut nowhere = Lanes::new(self.pool.clone());
             engine.drain_unsent(lanes, &mut nowhere);
             engine.close(&mut nowhere);
         }
+        // A device that was closed earlier may have given more back since.
+        engine.reap(&mut nowhere);
     }
 }

@@ -96,7 +96,7 @@ impl Sender {
             ready!(poll_wait(from_mut(self), context, need, wait))?;
         }
         if self.shared.closed.load(Ordering::Relaxed) {
-            return Poll::Ready(Err(self.closed()));
+            return Poll::Ready(Err(self.shared.closed_error()));
         }
         self.turn_end = self.counters.packets.get() + count as u64;
         Poll::Ready(Ok(()))

@@ -118,7 +118,7 @@ impl Sender {
             }
         }
         if shared.closed.load(Ordering::Acquire) {
-            return Some(Err(self.closed()));
+            return Some(Err(self.shared.closed_error()));
         }
         (watch.need() != Need::Memory && watch.before().is_none()).then_some(Ok(()))
     }
@@ -165,7 +165,7 @@ impl Sender {
             self.transmit(batch)?;
         }
         if self.shared.closed.load(Ordering::Relaxed) && !batch.is_empty() {
-            return Err(self.closed());
+            return Err(self.shared.closed_error());
         }
         Ok(())
     }
