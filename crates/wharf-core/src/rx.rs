@@ -180,7 +180,7 @@ impl RxQueue {
     }
 
     /// Ends receiving: frees the frames that the handler had left, ends the wait of each [`Receiver`], closes a device that
-    /// belongs to no transmit queue. Waits for the end of a poll.
+    /// belongs to no transmit queue. Waits for the end of a poll, for ever if the handler calls it.
     ///
     /// # Errors
     /// The device's error.

@@ -131,7 +131,7 @@ impl Path {
     ///
     /// # Errors
     /// [`QueueError::Device`] if the path only receives, [`QueueError::Senders`], [`QueueError::Pool`],
-    /// [`QueueError::Closed`].
+    /// [`QueueError::Closed`], [`QueueError::Dead`].
     pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
         self.queue()?.sender(name)
     }
@@ -152,7 +152,7 @@ impl Path {
     }
 
     /// Closes the path: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the others return to
-    /// the pool. Returns the holders of the pool's frames.
+    /// the pool; those that the device has stay with it. Returns the holders of the pool's frames.
     pub fn close(&self, time: Duration) -> Audit {
         if let Some(queue) = &self.inner.queue {
             queue.shutdown(time);
@@ -160,13 +160,16 @@ impl Path {
         let mut state = self.state();
         state.source = Source::Gone("it is closed");
         let (receiving, poller) = (state.receiving.take(), state.poller.take());
+        // The packets on their way to another end that is not in use are this path's again.
+        let far_end = state.far_end.take();
         drop(state);
+        drop(far_end);
         if let Some(Receiving { queue, .. }) = receiving {
             // The device's error, at its end, changes nothing for the caller.
             let _ = queue.close();
         }
         drop(poller);
-        self.inner.pool.audit()
+        self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -126,7 +126,8 @@ impl Path {
     }
 
     /// Has the path's poller thread call `handler` with the packets that arrive, until the path is closed or its last
-    /// handle is dropped. A handler that panics ends receiving, and [`RxQueue::take_error`] tells so.
+    /// handle is dropped. A handler that panics ends receiving, and [`RxQueue::take_error`] tells so. It must not close the
+    /// path, which would wait for the handler's own end; it may drop its handle.
     ///
     /// A handler that has no room for all packets leaves the others and returns [`Rest::Again`](wharf_core::rx::Rest):
     /// nothing more is received. Any thread or task that has made room calls [`RxQueue::resume`], and the handler runs

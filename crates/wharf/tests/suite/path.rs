@@ -275,3 +275,19 @@ fn the_receive_side_comes_back_from_a_receiver_that_goes() {
     assert_eq!(far_end.close(SECOND).out(), 0);
     assert!(far_end.receiver().unwrap_err().to_string().ends_with("it is closed"));
 }
+
+/// Packets that the device has when its path closes come back with its other end, whichever of the two goes first.
+#[test]
+fn packets_that_a_closed_device_kept_come_back() {
+    for takes_far_end in [false, true] {
+        let path = Path::open("wire", Direction::Send).unwrap();
+        let pool = path.pool().clone();
+        let far_end = takes_far_end.then(|| path.far_end().unwrap());
+        send(&mut path.sender("test").unwrap(), 32);
+        let audit = path.close(Duration::ZERO);
+        assert_eq!(audit.out() > 0, takes_far_end, "{audit}");
+        drop(far_end);
+        drop(path);
+        assert_eq!(pool.audit().out(), 0, "{takes_far_end}: {}", pool.audit());
+    }
+}
