@@ -205,7 +205,7 @@ impl RxShared {
         if burst.pool().region().number() != cache.pool().region().number() {
             burst.rebind(cache.pool());
         }
-        let mut seen = PollOutcome { receives: true, ..PollOutcome::default() };
+        let mut seen = PollOutcome { receives: !self.ended.load(Relaxed), ..PollOutcome::default() };
         let mut receive = |device: &mut dyn RxDevice| {
             self.counters.note_device(device);
             if budget == 0 {
@@ -308,7 +308,7 @@ impl RxShared {
             state.cache.pool().peers().reap(self.of.as_ref().map(|queue| &*queue.shared));
         }
         let had_packets = !state.burst.is_empty();
-        let budget = if state.hand_over() { budget_packets as usize } else { 0 };
+        let budget = if state.hand_over() && !self.ended.load(Relaxed) { budget_packets as usize } else { 0 };
         let mut found = self.receive(state, irq, away, budget_packets, budget);
         let is_through = state.hand_over();
         let starved = found.received == 0 && found.receives && !state.has_memory();

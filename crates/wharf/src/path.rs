@@ -161,9 +161,8 @@ impl Path {
         state.source = Source::Gone("it is closed");
         let (receiving, poller) = (state.receiving.take(), state.poller.take());
         // The packets on their way to another end that is not in use are this path's again.
-        let far_end = state.far_end.take();
+        state.far_end = None;
         drop(state);
-        drop(far_end);
         if let Some(Receiving { queue, .. }) = receiving {
             // The device's error, at its end, changes nothing for the caller.
             let _ = queue.close();

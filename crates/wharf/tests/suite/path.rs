@@ -3,7 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::{Direction, Fifo, FifoLimit, Owners, Path, QueueError, Rest, Sender, processors};
+use wharf::{
+    Direction, Fifo, FifoLimit, Owners, Path, PollerThread, QueueError, Rest, RxQueue, Sender, processors,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -290,4 +292,25 @@ fn packets_that_a_closed_device_kept_come_back() {
         drop(path);
         assert_eq!(pool.audit().out(), 0, "{takes_far_end}: {}", pool.audit());
     }
+}
+
+/// The device goes on sending for its transmit queue, and no packet that arrives is received or shown.
+#[test]
+fn a_closed_receive_queue_of_a_device_that_sends_receives_nothing() {
+    let (path, far_end) = wire("wire");
+    let (shown, seen) = std::sync::mpsc::channel();
+    let handler = move |burst: &mut wharf::Burst| {
+        _ = shown.send(burst.len());
+        Rest::Free
+    };
+    let queue = RxQueue::of(far_end.queue().unwrap(), Box::new(handler)).unwrap();
+    let _poller = PollerThread::builder().receiver(&queue).start().unwrap();
+    let (mut near, mut far) = (path.sender("near").unwrap(), far_end.sender("far").unwrap());
+    send(&mut near, 1);
+    assert_eq!(seen.recv_timeout(SECOND), Ok(1));
+    queue.close().unwrap();
+    send(&mut near, 1);
+    send(&mut far, 1);
+    assert!(seen.recv_timeout(SECOND / 20).is_err());
+    assert_eq!((queue.received(), queue.has_ended()), (1, true));
 }
