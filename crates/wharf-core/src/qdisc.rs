@@ -204,6 +204,3 @@ impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
         (**self).stats(see);
     }
 }
-
-#[cfg(test)]
-mod tests;

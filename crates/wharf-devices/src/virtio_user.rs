@@ -13,16 +13,19 @@
 //! [`Notify::arm`] asks for notifications: of completions, delayed until three quarters are back, and of
 //! every arrival. The back end is notified of new buffers only while it asks for that, once a batch.
 
-mod buffers;
+#[doc(hidden)]
+pub mod buffers;
 mod cleaning;
 mod connect;
 mod detached;
 mod options;
-mod pairs;
+#[doc(hidden)]
+pub mod pairs;
 mod receiving;
 mod reconnector;
 mod sending;
-mod session;
+#[doc(hidden)]
+pub mod session;
 mod spec;
 mod timeout;
 
@@ -51,7 +54,8 @@ use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
 
 /// Bytes of the header before a frame: that of a packet socket, and the number of buffers.
-const HEADER_BYTES: usize = 12;
+#[doc(hidden)]
+pub const HEADER_BYTES: usize = 12;
 const HOLES: &str = "the back end has punched holes into the memory for frames";
 /// Empty polls between two looks at the connection.
 const LOOK_EVERY: u32 = 64;

@@ -23,7 +23,8 @@
 mod counts;
 mod later;
 mod memory;
-mod roll;
+#[doc(hidden)]
+pub mod roll;
 mod spec;
 
 pub use counts::FaultCounts;

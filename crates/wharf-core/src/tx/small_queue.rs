@@ -27,13 +27,13 @@ mod tsq_window;
 
 use rate::Rate;
 use std::ops::RangeInclusive;
-pub(crate) use tsq_window::TsqWindow;
+pub use tsq_window::TsqWindow;
 use wharf_mem::{Batch, Frame};
 
 /// The lowest limit: a burst of 64 packets of 64 B.
-const FLOOR_BYTES: u32 = 4096;
+pub const FLOOR_BYTES: u32 = 4096;
 /// The limit before a rate is known: the kernel's for a UDP socket (`net.core.wmem_default`).
-const FIRST_BYTES: u32 = 212_992;
+pub const FIRST_BYTES: u32 = 212_992;
 /// The default of the highest limit: the kernel's `tcp_limit_output_bytes`.
 pub const SMALL_QUEUE_BYTES: u32 = 1 << 20;
 /// The range of the highest limit: bytes in flight are compared as signed 32-bit numbers.
@@ -45,19 +45,20 @@ const WINDOW_NS: u64 = 1_000_000;
 
 /// The figures of the whole queue when a sender renews its credit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct QueueProgress<'a> {
+pub struct QueueProgress<'a> {
     /// Bytes that the device has taken so far.
-    pub(crate) taken_bytes: u64,
+    pub taken_bytes: u64,
     /// The device's byte limit; 0 if it has none.
-    pub(crate) limit_bytes: u64,
+    pub limit_bytes: u64,
     /// True if no frame of any sender is inside.
-    pub(crate) is_dry: bool,
-    pub(crate) tsq_window: &'a TsqWindow,
+    pub is_dry: bool,
+    /// The windows that may be inside.
+    pub tsq_window: &'a TsqWindow,
 }
 
 /// One sender's account of bytes inside.
 #[derive(Debug, Clone)]
-pub(crate) struct Credit {
+pub struct Credit {
     /// Bytes that may still go in, as far as is known. Below zero if the limit has fallen, or two packets exceed it.
     room_bytes: i64,
     /// The wrapping sum of bytes that have left, when it was last read.
@@ -88,7 +89,7 @@ pub(crate) struct Credit {
 impl Credit {
     /// Makes an account whose sum of bytes that have left begins at `start`, with a limit of at most `max_bytes`;
     /// `None` for no limit.
-    pub(crate) fn new(max_bytes: Option<u32>, start: u32, now_ns: u64) -> Self {
+    pub fn new(max_bytes: Option<u32>, start: u32, now_ns: u64) -> Self {
         let unlimited = i32::MAX as u32;
         let limit_bytes = max_bytes.map_or(unlimited, |max_bytes| FIRST_BYTES.min(max_bytes));
         Self {
@@ -110,46 +111,53 @@ impl Credit {
         }
     }
 
-    fn in_flight_bytes(&self) -> i64 {
+    /// Returns the bytes inside.
+    pub fn in_flight_bytes(&self) -> i64 {
         i64::from(self.limit_bytes) - self.room_bytes
     }
 
+    /// Sets the part of the limit for bytes in the device.
+    #[doc(hidden)]
+    pub fn set_device_bytes(&mut self, bytes: u32) {
+        self.device_bytes = bytes;
+    }
+
     /// The limit in force.
-    pub(crate) fn limit_bytes(&self) -> u32 {
+    pub fn limit_bytes(&self) -> u32 {
         self.limit_bytes
     }
 
     /// True if `bytes` more are within the limit, as far as is known.
     #[inline(always)]
-    pub(crate) fn admits(&self, bytes: u64) -> bool {
+    pub fn admits(&self, bytes: u64) -> bool {
         bytes as i64 <= self.room_bytes
     }
 
     /// Waives the limit, or puts it in force again. Meanwhile the account goes on.
     #[inline(always)]
-    pub(crate) fn waive(&mut self, is_waived: bool) {
+    pub fn waive(&mut self, is_waived: bool) {
         self.is_waived = is_waived;
     }
 
     /// True if the limit is waived, and the account need not be renewed.
-    pub(crate) fn is_waived(&self) -> bool {
+    pub fn is_waived(&self) -> bool {
         self.is_waived && self.room_bytes > -WAIVED_BYTES_MAX
     }
 
     /// Charges `bytes` that went in.
     #[inline(always)]
-    pub(crate) fn charge(&mut self, bytes: u64) {
+    pub fn charge(&mut self, bytes: u64) {
         self.room_bytes -= bytes as i64;
     }
 
     /// Charges `bytes` that went in, less `returned_bytes` that the sender itself has reaped.
     #[inline(always)]
-    pub(crate) fn charge_but(&mut self, bytes: u64, returned_bytes: u64) {
+    pub fn charge_but(&mut self, bytes: u64, returned_bytes: u64) {
         self.room_bytes += returned_bytes as i64 - bytes as i64;
     }
 
     /// True if the packet refused last, or one byte, would be refused now.
-    pub(crate) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         let bytes = i64::from(self.wanted_bytes);
         self.in_flight_bytes() + bytes > self.most_inside(bytes)
     }
@@ -161,7 +169,7 @@ impl Credit {
 
     /// Returns the number of frames at the front of `batch` within the limit. Two packets in flight always are, and
     /// so are urgent ones, which would otherwise wait behind those that they should overtake.
-    pub(crate) fn admitted(&mut self, batch: &Batch, is_urgent: impl Fn(&Frame) -> bool) -> usize {
+    pub fn admitted(&mut self, batch: &Batch, is_urgent: impl Fn(&Frame) -> bool) -> usize {
         let mut in_flight_bytes = self.in_flight_bytes();
         let fits = |frame: &&Frame| {
             let bytes = i64::from(frame.len_bytes());
@@ -174,7 +182,7 @@ impl Credit {
     }
 
     /// Renews the account at `now_ns`, with the sum of bytes that have left and the figures of the queue.
-    pub(crate) fn look(&mut self, returned_bytes: u32, queue: QueueProgress<'_>, now_ns: u64) {
+    pub fn look(&mut self, returned_bytes: u32, queue: QueueProgress<'_>, now_ns: u64) {
         let left_bytes = returned_bytes.wrapping_sub(self.returned_bytes);
         let in_flight_bytes = (self.in_flight_bytes() - i64::from(left_bytes)).max(0);
         self.returned_bytes = returned_bytes;
@@ -192,7 +200,7 @@ impl Credit {
 
     /// Notes that the sender waits. Returns the sum of bytes that have left at which it goes on: half of its part
     /// before the device is free then, and the refused packet is within the limit.
-    pub(crate) fn hold(&mut self) -> u32 {
+    pub fn hold(&mut self) -> u32 {
         (self.is_held, self.was_held) = (true, true);
         let half_free_bytes = i64::from(self.limit_bytes - (self.limit_bytes - self.device_bytes) / 2);
         let wanted_bytes = i64::from(self.wanted_bytes);
@@ -233,6 +241,3 @@ impl Credit {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -16,11 +16,11 @@ use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::{Area, View};
 
 /// Address of the memory for the back end; it means nothing elsewhere.
-pub(super) const POOL_AT: u64 = 1 << 32;
+pub const POOL_AT: u64 = 1 << 32;
 
 #[derive(Debug, Clone)]
-pub(super) struct Buffers {
-    pub(super) region: Arc<Region>,
+pub struct Buffers {
+    pub region: Arc<Region>,
     /// `None` if the back end has the pool itself.
     mirror: Option<View>,
 }
@@ -30,7 +30,7 @@ impl Buffers {
     ///
     /// # Errors
     /// Those of mapping memory.
-    pub(super) fn new(region: &Arc<Region>, copies: bool) -> io::Result<Self> {
+    pub fn new(region: &Arc<Region>, copies: bool) -> io::Result<Self> {
         let len_bytes = region.mapping().len_bytes();
         let area = copies.then(|| Area::for_peer(len_bytes, region.spec().huge_pages)).transpose()?;
         let mirror = area.and_then(|area| View::new(&Arc::new(area), 0, len_bytes));
@@ -38,12 +38,12 @@ impl Buffers {
     }
 
     /// True if the back end has punched holes into the mirror.
-    pub(super) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         self.mirror.as_ref().is_some_and(|mirror| mirror.area().is_broken())
     }
 
     /// Returns the memory, for the back end to map.
-    pub(super) fn mapping(&self) -> &Mapping {
+    pub fn mapping(&self) -> &Mapping {
         let mirror = self.mirror.as_ref().and_then(|mirror| mirror.area().mapping());
         mirror.unwrap_or_else(|| self.region.share_with_trusted_peer())
     }
@@ -53,7 +53,7 @@ impl Buffers {
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame, [`MemError::TooLong`] without headroom for it.
     #[inline(always)]
-    pub(super) fn header_at(&self, frame: &Frame) -> Result<usize, MemError> {
+    pub fn header_at(&self, frame: &Frame) -> Result<usize, MemError> {
         let (at, max_bytes) = (self.region.offset_bytes(frame)?, self.region.headroom_bytes(frame)?);
         if max_bytes < HEADER_BYTES {
             return Err(MemError::TooLong { len_bytes: HEADER_BYTES as u32, max_bytes: max_bytes as u32 });
@@ -67,9 +67,7 @@ impl Buffers {
     /// # Errors
     /// Those of [`Buffers::header_at`].
     #[inline(always)]
-    pub(super) fn put_header(
-        &self, frame: &mut Frame, header: &[u8; HEADER_BYTES],
-    ) -> Result<usize, MemError> {
+    pub fn put_header(&self, frame: &mut Frame, header: &[u8; HEADER_BYTES]) -> Result<usize, MemError> {
         let at = self.header_at(frame)?;
         if let Some(mirror) = &self.mirror {
             let mut there = [0; HEADER_BYTES];
@@ -87,7 +85,7 @@ impl Buffers {
 
     /// Shows the back end a frame's bytes, which begin at offset `at` of the pool.
     #[inline(always)]
-    pub(super) fn put(&self, at: usize, bytes: &[u8]) {
+    pub fn put(&self, at: usize, bytes: &[u8]) {
         if let Some(mirror) = &self.mirror {
             mirror.copy_in(at, bytes);
         }
@@ -98,7 +96,7 @@ impl Buffers {
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame.
     #[inline(always)]
-    pub(super) fn header(&self, frame: &Frame) -> Result<[u8; HEADER_BYTES], MemError> {
+    pub fn header(&self, frame: &Frame) -> Result<[u8; HEADER_BYTES], MemError> {
         let Some(mirror) = &self.mirror else { return self.region.copy_before(frame) };
         let mut header = [0; HEADER_BYTES];
         mirror.copy_out(self.header_at(frame)?, &mut header);
@@ -108,7 +106,7 @@ impl Buffers {
     /// Takes the `len_bytes` that the back end has written from `before` bytes in front of a frame's data on:
     /// they become its data. Returns true if they fit.
     #[inline(always)]
-    pub(super) fn take(&self, frame: &mut Frame, len_bytes: u32, before: usize) -> bool {
+    pub fn take(&self, frame: &mut Frame, len_bytes: u32, before: usize) -> bool {
         if self.region.set_len(frame, len_bytes).is_err() {
             return false;
         }

@@ -21,9 +21,9 @@ struct Pair<R> {
 }
 
 #[derive(Debug)]
-pub(super) struct Pairs<R> {
+pub struct Pairs<R> {
     pairs: Box<[Pair<R>]>,
-    pub(super) buffers: Buffers,
+    pub buffers: Buffers,
     map: QueueMap,
     /// The pair of each frame of a batch.
     ways: Vec<u16>,
@@ -32,7 +32,7 @@ pub(super) struct Pairs<R> {
 }
 
 impl<R: DriverRing> Pairs<R> {
-    pub(super) fn new(queues: Vec<[Queue<R>; 2]>, buffers: Buffers, features: u64) -> Self {
+    pub fn new(queues: Vec<[Queue<R>; 2]>, buffers: Buffers, features: u64) -> Self {
         const { assert!(RECEIVE == 0 && TRANSMIT == 1) };
         let count = u16::try_from(queues.len()).unwrap_or(u16::MAX);
         let pair = |[receive, transmit]: [Queue<R>; 2]| Pair {
@@ -49,7 +49,7 @@ impl<R: DriverRing> Pairs<R> {
     }
 
     #[inline]
-    pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+    pub fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         match &mut self.pairs[..] {
             [only] => only.sending.transmit(batch, more),
             _ => self.spread(batch, more),
@@ -73,7 +73,7 @@ impl<R: DriverRing> Pairs<R> {
     }
 
     #[inline]
-    pub(super) fn flush(&mut self) -> bool {
+    pub fn flush(&mut self) -> bool {
         let mut rang = false;
         self.pairs.iter_mut().for_each(|pair| rang |= pair.sending.flush());
         rang
@@ -81,13 +81,13 @@ impl<R: DriverRing> Pairs<R> {
 
     /// Returns true if one of them takes no more until frames have left.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.pairs.iter().any(|pair| pair.sending.is_full())
     }
 
     /// Gives back up to `budget` frames that could not be sent.
     #[inline]
-    pub(super) fn give_failed(&mut self, budget: usize, into: &mut Completions) {
+    pub fn give_failed(&mut self, budget: usize, into: &mut Completions) {
         let before = into.len();
         for pair in &mut self.pairs {
             pair.sending.give_failed(budget - (into.len() - before), into);
@@ -96,13 +96,13 @@ impl<R: DriverRing> Pairs<R> {
 
     /// Gives back up to `budget` frames that have left.
     #[inline]
-    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), RingError> {
+    pub fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), RingError> {
         let before = into.len();
         self.in_turn(|pair| pair.sending.reap(budget - (into.len() - before), into))
     }
 
     /// Returns the frames that have left and were not given back, of a back end that is gone.
-    pub(super) fn left(&mut self) -> impl Iterator<Item = Frame> {
+    pub fn left(&mut self) -> impl Iterator<Item = Frame> {
         self.pairs.iter_mut().flat_map(|pair| pair.sending.left())
     }
 
@@ -117,7 +117,7 @@ impl<R: DriverRing> Pairs<R> {
 
     /// Takes up to `budget` frames, for which `to` has room.
     #[inline]
-    pub(super) fn receive(
+    pub fn receive(
         &mut self, cache: &mut Cache, to: &mut Batch, budget: usize,
     ) -> Result<Result<usize, PoolError>, RingError> {
         let before = to.len();
@@ -132,7 +132,7 @@ impl<R: DriverRing> Pairs<R> {
 
     /// Asks for notifications of arrivals, and, if `asks` says so for a pair, of completions. Returns false
     /// if something has come already, and whether that is a completion.
-    pub(super) fn arm(&mut self, asks: bool) -> (bool, bool) {
+    pub fn arm(&mut self, asks: bool) -> (bool, bool) {
         let mut has_left = false;
         for pair in self.pairs.iter_mut().filter(|_| asks) {
             has_left |= !pair.sending.queue.ring.enable_notification_delayed();
@@ -142,7 +142,7 @@ impl<R: DriverRing> Pairs<R> {
         (is_quiet, has_left)
     }
 
-    pub(super) fn disarm(&mut self) {
+    pub fn disarm(&mut self) {
         for pair in &mut self.pairs {
             pair.receiving.queue.ring.disable_notification();
             pair.sending.queue.ring.disable_notification();
@@ -150,27 +150,27 @@ impl<R: DriverRing> Pairs<R> {
     }
 
     /// Returns the number of frames on their way to the back end.
-    pub(super) fn sending(&self) -> usize {
+    pub fn sending(&self) -> usize {
         self.pairs.iter().map(|pair| pair.sending.held()).sum()
     }
 
     /// Returns the number of frames inside.
-    pub(super) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.pairs.iter().map(|pair| pair.receiving.held()).sum::<usize>() + self.sending()
     }
 
-    pub(super) fn drops(&self) -> Drops {
+    pub fn drops(&self) -> Drops {
         let mut drops = Drops::default();
         self.pairs.iter().for_each(|pair| drops.add(pair.receiving.drops));
         drops
     }
 
     /// Returns the number of kicks sent.
-    pub(super) fn kicks(&self) -> u64 {
+    pub fn kicks(&self) -> u64 {
         self.pairs.iter().map(|pair| pair.receiving.queue.kicks + pair.sending.queue.kicks).sum()
     }
 
-    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+    pub fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         for pair in &self.pairs {
             pair.receiving.visit(see);
             pair.sending.visit(see);
@@ -178,13 +178,13 @@ impl<R: DriverRing> Pairs<R> {
     }
 
     /// Takes memory that was posted for frames in earlier queues.
-    pub(super) fn adopt(&mut self, frames: impl Iterator<Item = Frame>) {
+    pub fn adopt(&mut self, frames: impl Iterator<Item = Frame>) {
         self.pairs[0].receiving.adopt(frames);
     }
 
     /// Ends the queues: hands out the memory posted for frames, and the frames to be sent with the reason
     /// that they were not.
-    pub(super) fn end(
+    pub fn end(
         self, reason: &'static str, mut waited: impl FnMut(Frame),
         mut unsent: impl FnMut((Frame, &'static str)),
     ) {
@@ -194,6 +194,3 @@ impl<R: DriverRing> Pairs<R> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -15,7 +15,7 @@ const FILL_BULK: u16 = 32;
 
 /// Dropped frames, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Drops {
+pub struct Drops {
     /// Frames shorter than their header, or with a header that does not fit them.
     pub(super) malformed: u64,
     /// Frames longer than a super-packet may be.

@@ -149,7 +149,7 @@ impl std::fmt::Debug for Session {
 
 /// A virtqueue that was set up: the ring, and the event that notifies the back end.
 #[derive(Debug)]
-pub(super) struct Queue<R> {
+pub struct Queue<R> {
     pub(super) ring: R,
     kick: EventFd,
     /// Number of notifications sent.
@@ -158,7 +158,7 @@ pub(super) struct Queue<R> {
 
 impl<R> Queue<R> {
     /// Sends the first kick: rings start with it.
-    pub(super) fn start(ring: R, kick: EventFd) -> Self {
+    pub fn start(ring: R, kick: EventFd) -> Self {
         let mut queue = Self { ring, kick, kicks: 0 };
         queue.tell();
         queue

@@ -13,12 +13,12 @@ const LOG_BITS: u32 = 3;
 const ENOUGH_WINDOWS: u64 = 32;
 
 /// Its logarithm in windows (low bits), and the time of its last change.
-#[derive(Debug)]
-pub(crate) struct TsqWindow(AtomicU64);
+#[derive(Debug, Default)]
+pub struct TsqWindow(AtomicU64);
 
 impl TsqWindow {
     /// Makes one of one window.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 

@@ -4,5 +4,6 @@ mod holes;
 mod mute;
 mod napi;
 mod pair;
+mod pairs;
 mod reconnect;
 mod several;

@@ -4,4 +4,5 @@ mod by_hand;
 mod flow;
 mod path;
 mod rig;
+mod roll;
 mod spec;

@@ -1,7 +1,11 @@
-use super::*;
-use crate::bql::Bql;
+//! A sender's account of bytes inside, in a simulation of senders, a FIFO and a wire.
+
 use std::collections::VecDeque;
 use std::time::Duration;
+use wharf_core::bql::Bql;
+use wharf_core::small_queue::{
+    Credit, FIRST_BYTES, FLOOR_BYTES, QueueProgress, SMALL_QUEUE_BYTES, TsqWindow,
+};
 
 const MS: u64 = 1_000_000;
 /// Steps of the simulation per millisecond.
@@ -226,7 +230,7 @@ fn late_bytes_of_an_earlier_sender_charge_no_other() {
 #[test]
 fn wait_ends_exactly_when_the_refused_packet_fits() {
     let pool =
-        crate::pool::PagePool::builder().frames(8).frame_bytes(8192).huge_pages(false).build().unwrap();
+        wharf_core::pool::PagePool::builder().frames(8).frame_bytes(8192).huge_pages(false).build().unwrap();
     let mut cache = pool.cache("test").unwrap();
     for packet_bytes in [64, 1000, 1514, 2500, 5000] {
         let mut packet = pool.burst(1);
@@ -236,7 +240,7 @@ fn wait_ends_exactly_when_the_refused_packet_fits() {
             .flat_map(|limit| [0, limit / 4, limit / 2].map(|device| (limit, device)))
         {
             let mut credit = Credit::new(Some(limit_bytes), 0, 0);
-            credit.device_bytes = device_bytes;
+            credit.set_device_bytes(device_bytes);
             while credit.admitted(packet.batch_mut(), |_| false) > 0 {
                 credit.charge(packet_bytes.into());
             }

@@ -1,6 +1,11 @@
-use super::contract::check;
-use super::*;
+//! The contract of disciplines, tried on ours and on one that breaks it.
+
 use proptest::prelude::*;
+use wharf_core::qdisc::contract::check;
+use wharf_core::qdisc::{
+    Backpressure, Fifo, FifoLimit, Limit, Prio, Qdisc, QdiscContext, Rate, Tbf, WhenFull,
+};
+use wharf_mem::{Batch, Frame};
 
 fn limit() -> impl Strategy<Value = FifoLimit> {
     prop_oneof![(1usize..200).prop_map(FifoLimit::Packets), (1u64..100_000).prop_map(FifoLimit::Bytes)]

@@ -1,14 +1,18 @@
 //! Three pairs over rings whose other side is taken from by hand, with copies of frames and in place.
 
-use super::*;
-use crate::virtio::split::{SplitDevice, SplitDriver};
-use crate::virtio::{Chain, DeviceRing, Layout, Memory, MemoryRegion, Options, Place};
-use crate::virtio_user::HEADER_BYTES;
-use crate::virtio_user::buffers::POOL_AT;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
-use wharf_core::pool::PagePool;
+use wharf_core::device::Completions;
+use wharf_core::pool::{Cache, PagePool};
+use wharf_devices::virtio::split::{SplitDevice, SplitDriver};
+use wharf_devices::virtio::{Chain, DeviceRing, DriverRing, Layout, Memory, MemoryRegion, Options, Place};
+use wharf_devices::virtio_user::HEADER_BYTES;
+use wharf_devices::virtio_user::buffers::{Buffers, POOL_AT};
+use wharf_devices::virtio_user::pairs::Pairs;
+use wharf_devices::virtio_user::session::Queue;
+use wharf_mem::Batch;
+use wharf_packet::QueueMap;
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::Area;
 
