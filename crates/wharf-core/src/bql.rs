@@ -28,10 +28,6 @@
 
 use std::time::Duration;
 
-mod stall;
-
-pub use stall::StallDetector;
-
 /// The largest single packet, super-packets included, that the algorithm reckons with (2^28 - 1).
 pub const MAX_OBJECT_BYTES: u32 = u32::MAX / 16;
 

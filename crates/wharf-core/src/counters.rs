@@ -2,8 +2,9 @@
 
 use crate::device::DeviceError;
 use crate::metrics::{Row, Walk, table};
-use std::sync::Mutex;
+use crate::monitor::Monitor;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A counter that one thread at a time writes: by a plain load and store, without a locked instruction.
 #[derive(Debug, Default)]
@@ -63,13 +64,13 @@ table! {
         returned: Counter "packets",
         /// The present byte queue limit; 0 without one.
         bql_limit_bytes: Gauge "bytes",
-        /// Stalls of the device that have ended, if the queue watches for them.
+        /// Stalls of the device that have ended, as the path's poller saw them.
         stalls: Counter "stalls",
         /// The longest of them.
         longest_stall_ns: Gauge "ns",
         /// Errors of the device, such as completions of frames that it never had.
         device_errors: Counter "errors",
-        /// Times that the device was lost.
+        /// Times that the device was gone, or its line down.
         lost: Counter "losses",
         /// Senders that were woken; any thread writes it.
         wakeups: Counter "wakeups",
@@ -83,7 +84,9 @@ table! {
         reasons: Mutex<Vec<(&'static str, u64)>>,
         /// Reasons of frames that the discipline dropped.
         qdisc_reasons: Mutex<Vec<(&'static str, u64)>>,
-        last_error: Mutex<Option<String>>,
+        last_error: Mutex<Option<(String, bool)>>,
+        /// Hears of the device's errors.
+        pub(crate) monitor: OnceLock<Arc<dyn Monitor>>,
     }
 }
 
@@ -129,8 +132,15 @@ impl QueueCounters {
 
     pub(crate) fn error(&self, error: &DeviceError) {
         self.device_errors.add(1);
-        self.lost.add(u64::from(matches!(error, DeviceError::Lost { .. })));
-        *crate::pool::lock(&self.last_error) = Some(error.to_string());
+        let is_down = matches!(error, DeviceError::Down { .. });
+        self.lost.add(u64::from(is_down || matches!(error, DeviceError::Gone { .. })));
+        *crate::pool::lock(&self.last_error) = Some((error.to_string(), is_down));
+        self.monitor.get().inspect(|monitor| monitor.error(error));
+    }
+
+    /// Forgets that the line was down.
+    pub(crate) fn came_back(&self) {
+        crate::pool::lock(&self.last_error).take_if(|(_, is_down)| *is_down);
     }
 
     /// Returns the frames inside, when senders have sent `published` in all. Counters of later stages are read first, so
@@ -178,9 +188,17 @@ impl QueueCounters {
         crate::pool::lock(&self.reasons).clone()
     }
 
-    /// Returns the last error of the device.
+    /// Returns the last error of the device; not that its line was down, once a path has seen it up again.
     pub fn last_error(&self) -> Option<String> {
-        crate::pool::lock(&self.last_error).clone()
+        crate::pool::lock(&self.last_error).as_ref().map(|(error, _)| error.clone())
+    }
+
+    /// Returns the frames that the device holds, and those that it has completed.
+    #[doc(hidden)]
+    pub fn device_frames(&self) -> (u64, u64) {
+        let (done, drops) = (self.sent.get() + self.failed.get(), self.qdisc_drops.get());
+        let completed = done.saturating_sub(drops);
+        (self.packets.get().saturating_sub(completed), completed)
     }
 
     /// Returns the frames per doorbell; 0 before the first.

@@ -101,12 +101,22 @@ pub enum DeviceError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// The interface or peer is gone, or switched off: frames fail, for good or until it is back.
+    /// The line is switched off, or has no carrier: frames fail until it is up again.
     #[error("{device}: {what}: {source}")]
-    Lost {
+    Down {
         /// Name of the device.
         device: String,
-        /// The part that is gone, and the way to bring it back if there is one.
+        /// The part that is down, and the way to bring it up if there is one.
+        what: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The interface or peer is gone: frames fail for good.
+    #[error("{device}: {what}: {source}")]
+    Gone {
+        /// Name of the device.
+        device: String,
+        /// The part that is gone.
         what: String,
         /// The system's answer.
         source: std::io::Error,
@@ -212,6 +222,12 @@ pub trait Device: Notify + Send {
     /// # Errors
     /// The device cannot use this memory.
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError>;
+
+    /// Looks whether the line is up, now: [`DeviceError::Down`] or [`DeviceError::Gone`] if it is not, `None` if the device
+    /// cannot tell, as by default. A poller asks now and then, never per packet: a system call is all right.
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        None
+    }
 
     /// Shows each frame that the device holds to `see`, for audits.
     fn visit(&self, see: &mut dyn FnMut(&Frame));

@@ -108,7 +108,8 @@ pub(crate) fn wake(one: Arc<dyn Wake>) -> bool {
 }
 
 /// Runs a user's code and contains its panic. Returns `None` if it panicked.
-pub(crate) fn outlive<R>(run: impl FnOnce() -> R) -> Option<R> {
+#[doc(hidden)]
+pub fn outlive<R>(run: impl FnOnce() -> R) -> Option<R> {
     // Callers use nothing afterwards that `run` may have left half-changed.
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

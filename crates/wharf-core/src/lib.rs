@@ -13,6 +13,7 @@ pub mod device;
 pub mod gso;
 pub mod host;
 pub mod metrics;
+pub mod monitor;
 pub mod offload;
 pub mod options;
 pub mod poller;

@@ -15,6 +15,7 @@ pub use schedule::{Mode, Settings};
 
 use crate::host::{ParkWait, Wait, Wake};
 use crate::metrics::{Measured, Walk, table};
+use crate::monitor::LOOK_NS;
 use crate::pool::lock;
 use crate::rx::{PulledTarget, RxQueue};
 use crate::tx::queue::TxQueue;
@@ -114,7 +115,7 @@ impl Poller {
 
     /// Adds a transmit queue.
     pub fn add(&mut self, queue: &TxQueue) {
-        self.targets.push(Arc::new(TxTarget(queue.shared.clone())));
+        self.targets.push(Arc::new(TxTarget(queue.clone())));
     }
 
     /// Adds a receive queue, and the transmit side of its device if there is one.
@@ -156,7 +157,20 @@ impl Poller {
         let tells: Vec<bool> = targets.iter().enumerate().map(tells).collect();
         let schedule = Schedule::new(settings, tells);
         let enrolled = Enrollment::new(&bell, &wake, targets);
-        ActivePoller { bell, wait, settings, schedule, enrolled, event: Event::Began, counters }
+        let (looks_ns, wakes_ns, is_stale) = (0, u64::MAX, true);
+        let event = Event::Began;
+        ActivePoller {
+            bell,
+            wait,
+            settings,
+            schedule,
+            enrolled,
+            event,
+            counters,
+            looks_ns,
+            wakes_ns,
+            is_stale,
+        }
     }
 }
 
@@ -170,6 +184,11 @@ pub struct ActivePoller {
     enrolled: Enrollment,
     event: Event,
     counters: Arc<PollerCounters>,
+    /// When the next look at the devices' health is due while it polls, and when if it sleeps.
+    looks_ns: u64,
+    wakes_ns: u64,
+    /// It has polled since the last look.
+    is_stale: bool,
 }
 
 impl ActivePoller {
@@ -186,7 +205,14 @@ impl ActivePoller {
         let now_ns = self.wait.now_ns();
         self.enrolled.take_calls(&self.bell, |at| self.schedule.called(now_ns, at));
         self.event = match self.schedule.step(now_ns, self.event) {
-            Action::Poll { at, irq, away } => Event::Polled(self.poll(at, irq, away)),
+            Action::Poll { at, irq, away } => {
+                let found = self.poll(at, irq, away);
+                self.is_stale = true;
+                if now_ns >= self.looks_ns {
+                    self.watch(now_ns);
+                }
+                Event::Polled(found)
+            }
             Action::Pause => {
                 self.counters.pauses.add(1);
                 (0..PAUSES).for_each(|_| std::hint::spin_loop());
@@ -194,7 +220,11 @@ impl ActivePoller {
             }
             Action::Sleep { for_ns } => {
                 self.counters.sleeps.add(u64::from(for_ns > 0));
-                self.sleep(for_ns.min(wait_max_ns));
+                if self.is_stale && for_ns > LOOK_NS {
+                    self.watch(now_ns);
+                }
+                let watch_ns = self.wakes_ns.saturating_sub(now_ns);
+                self.sleep(for_ns.min(wait_max_ns).min(watch_ns));
                 Event::Rested
             }
         };
@@ -222,6 +252,14 @@ impl ActivePoller {
         // A device that panicked has marked its queue dead and reported the panic: it is not polled again.
         catch_unwind(AssertUnwindSafe(|| poll_target.poll(irq, away, budget)))
             .unwrap_or(PollOutcome { over: true, ..PollOutcome::default() })
+    }
+
+    /// Looks whether the devices are well.
+    #[cold]
+    fn watch(&mut self, now_ns: u64) {
+        let looks = self.enrolled.targets.iter().map(|poll_target| poll_target.watch(now_ns));
+        self.wakes_ns = looks.min().unwrap_or(u64::MAX);
+        (self.looks_ns, self.is_stale) = (now_ns.saturating_add(LOOK_NS), false);
     }
 
     fn sleep(&mut self, for_ns: u64) {

@@ -15,6 +15,7 @@ pub use receiver::Receiver;
 
 use crate::device::{DeviceError, RxDevice, close_receiver};
 use crate::metrics::Measured;
+use crate::monitor::{Link, Monitor, Watched};
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::poller::{PollTarget, poll_queue};
 use crate::pool::{Burst, PagePool, lock};
@@ -60,6 +61,7 @@ pub(crate) struct RxShared {
     counters: RxCounters,
     ended: AtomicBool,
     error: Mutex<Option<DeviceError>>,
+    pub(crate) monitor: OnceLock<Arc<dyn Monitor>>,
     /// The inboxes that the handler fills, where that is a [`Receiver`]'s.
     inboxes: OnceLock<Vec<Arc<Mutex<Inbox>>>>,
 }
@@ -115,6 +117,7 @@ impl RxQueue {
             counters: RxCounters::default(),
             ended: AtomicBool::new(false),
             error: Mutex::new(None),
+            monitor: OnceLock::new(),
             inboxes: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
@@ -171,7 +174,7 @@ impl RxQueue {
     /// Calls the poller of the queue: it shows the packets again that the handler has left ([`Rest::Again`]). Any thread
     /// may call, also while the handler runs: it then runs once more.
     pub fn resume(&self) {
-        self.shared.callers.call_one();
+        self.shared.resume();
     }
 
     /// Takes the last error of the device, or the panic of the device or the handler, which ends receiving.
@@ -240,6 +243,10 @@ impl RxShared {
         found
     }
 
+    pub(crate) fn resume(&self) {
+        self.callers.call_one();
+    }
+
     /// Notes that no frame will be received any more, and wakes the receivers.
     fn end(&self) {
         self.ended.store(true, Release);
@@ -268,6 +275,7 @@ impl RxShared {
         let source = std::io::Error::other("its handler or its device panicked");
         let what = "receiving has ended".into();
         *lock(&self.error) = Some(DeviceError::Io { device: self.name.clone(), what, source });
+        self.monitor.get().inspect(|monitor| monitor.panicked("its handler or its device panicked", false));
         self.end();
     }
 
@@ -280,6 +288,7 @@ impl RxShared {
 
     fn note(&self, result: Result<usize, DeviceError>, device: &dyn RxDevice, seen: &mut PollOutcome) {
         let received = result.unwrap_or_else(|error| {
+            self.monitor.get().inspect(|monitor| monitor.error(&error));
             *lock(&self.error) = Some(error);
             0
         });
@@ -336,6 +345,19 @@ impl Drop for EndOnPanic<'_> {
     }
 }
 
+impl Watched for RxShared {
+    fn link(&self) -> Link {
+        match &self.of {
+            Some(queue) => queue.link(),
+            None => self.state.try_lock().ok()?.device.as_mut()?.link(),
+        }
+    }
+
+    fn queue(&self) -> Option<&TxQueue> {
+        self.of.as_ref()
+    }
+}
+
 impl PollTarget for RxShared {
     fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome {
         let mut state = match self.state.try_lock() {
@@ -359,6 +381,10 @@ impl PollTarget for RxShared {
             self.tell();
         }
         found
+    }
+
+    fn watch(&self, now_ns: u64) -> u64 {
+        self.monitor.get().map_or(u64::MAX, |monitor| monitor.look(now_ns, self))
     }
 
     fn wait_fd(&self) -> Option<RawFd> {

@@ -76,15 +76,19 @@ impl Link {
 
     /// Returns the reason that nothing arrives in `state`: for good, or until the interface is up again.
     pub(crate) fn arrival_fault(&self, state: io::Result<InterfaceState>) -> Option<DeviceError> {
+        let device = self.name.clone();
         let (what, source) = match state {
             Ok(state) if state.is_up => return None,
-            Ok(_) => (down(&self.interface_name), io::Error::from_raw_os_error(ENETDOWN)),
+            Ok(_) => {
+                let source = io::Error::from_raw_os_error(ENETDOWN);
+                return Some(DeviceError::Down { device, what: down(&self.interface_name), source });
+            }
             // The interface is being renamed.
             Err(error) if error.raw_os_error() == Some(EAGAIN) => return None,
             Err(error) if error.raw_os_error() == Some(ENODEV) => ("the interface is gone".into(), error),
             Err(error) => ("cannot look at the interface".into(), error),
         };
-        Some(DeviceError::Lost { device: self.name.clone(), what, source })
+        Some(DeviceError::Gone { device, what, source })
     }
 
     /// Returns the longest frame by the MTU, bytes, without a tag.

@@ -75,7 +75,7 @@ impl Default for TapOptions {
 /// Received frames may be super-packets, as chains if they are longer than one frame, with a checksum still
 /// to be filled in, as their row of the side table says ([`Region::meta`]). The same may be sent. While the
 /// interface is down, sent frames fail (`link-down`) and nothing arrives; both go on when it is up again. A
-/// removed interface is [`DeviceError::Lost`]. Frames that the kernel dropped because they were not received
+/// removed interface is [`DeviceError::Gone`]. Frames that the kernel dropped because they were not received
 /// in time are shown as `kernel`. The kernel counts them for all queues together, so only the first of queues
 /// opened together shows them ([`Tap::open_queues`]).
 #[derive(Debug)]
@@ -143,6 +143,11 @@ impl Device for Tap {
     /// Returns the offloads that the kernel leaves to the receiver.
     fn mode(&self) -> Option<&'static str> {
         Some(self.mode)
+    }
+
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        self.end.look();
+        self.end.health.link()
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {

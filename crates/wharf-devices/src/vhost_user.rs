@@ -161,6 +161,12 @@ impl Device for VhostUser {
         self.link.name().into()
     }
 
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        let source = std::io::Error::from(std::io::ErrorKind::NotConnected);
+        let down = || DeviceError::Down { device: self.name(), what: "no driver is here".into(), source };
+        Some(if self.link.has_driver() { Ok(()) } else { Err(down()) })
+    }
+
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.sending.attach(region);
         Ok(())

@@ -87,7 +87,7 @@ fn cleaned<C: Cleaning>(endpoint: Endpoint, session: Session, cleaning: C) -> Bo
 /// A virtio-net driver; see [`open`].
 ///
 /// A back end that goes, or that breaks the rules, is reported once, and the frames in its rings come back as
-/// failed, `peer-gone`. The report is [`DeviceError::Lost`], and all frames given afterwards fail, too. With
+/// failed, `peer-gone`. The report is [`DeviceError::Gone`], and all frames given afterwards fail, too. With
 /// `reconnect` it is [`DeviceError::Io`], and later frames wait until a back end is there again.
 #[derive(Debug)]
 struct VirtioUser<R, C> {
@@ -171,7 +171,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
         self.lost = Some(match self.reconnector {
             None => {
                 self.detached.fail_line(PEER_GONE);
-                DeviceError::Lost { device, what: what.into(), source }
+                DeviceError::Gone { device, what: what.into(), source }
             }
             Some(_) => DeviceError::Io { device, what: format!("{what}; another one is waited for"), source },
         });
@@ -270,6 +270,19 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
             (false, true) => "split, in order",
             (true, false) => "packed",
             (true, true) => "packed, in order",
+        })
+    }
+
+    /// Without a back end, the line is down if another one is waited for, and gone otherwise.
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        self.look();
+        self.catch_up();
+        let (device, source) = (self.name(), io::Error::from(io::ErrorKind::NotConnected));
+        let what = "the back end is gone".into();
+        Some(match (&self.session, &self.reconnector) {
+            (Some(_), _) => Ok(()),
+            (None, Some(_)) => Err(DeviceError::Down { device, what, source }),
+            (None, None) => Err(DeviceError::Gone { device, what, source }),
         })
     }
 

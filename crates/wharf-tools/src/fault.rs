@@ -205,7 +205,7 @@ impl<D: Device> Notify for Fault<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Device for Fault<D> {
-    delegate!(inner: name, mode, attach);
+    delegate!(inner: name, mode, link, attach);
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.inner.visit(see);

@@ -44,6 +44,18 @@
 //! # }
 //! ```
 //!
+//! # Events
+//!
+//! A path tells what happens to its device while it lasts. `send` waits, or its packets fail and count; a program that must
+//! know reads [`Path::events`], blocking, as a task or by a descriptor for poll(2), or asks for [`Path::state`].
+//!
+//! | event | what it means | what ends it |
+//! |---|---|---|
+//! | [`Event::Down`] | no carrier, switched off, no peer: packets fail or wait | [`Event::Up`] |
+//! | [`Event::Gone`] | the interface, the peer or the queue is gone | nothing: open another path |
+//! | [`Event::Stalled`] | the device completes nothing, for longer than it ever takes | [`Event::Resumed`] |
+//! | [`Event::Panicked`] | a handler or discipline panicked | nothing |
+//!
 //! # Contents
 //!
 //! | task | items |
@@ -59,6 +71,7 @@
 //! | a thread that completes, receives and transmits for others | [`PollerThread`] |
 //! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`], [`QdiscRegistry`] |
 //! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |
+//! | what happens to the device: line down, up, gone, stalls, panics | [`Path::events`], [`Path::state`], [`Event`] |
 //! | what all of these count, in one walk | [`Metrics`], [`Metric`], [`MetricKind`] |
 //! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
 //!
@@ -79,7 +92,7 @@
 mod path;
 
 // The front door.
-pub use path::{Metrics, Owners, Path, PathBuilder};
+pub use path::{Event, Events, Metrics, Owners, Path, PathBuilder, State};
 #[doc(inline)]
 pub use wharf_core::metrics::{Metric, MetricKind};
 #[doc(inline)]
@@ -128,11 +141,9 @@ pub use wharf_core::qdisc::{
 
 // Devices by specification, and the kinds that there are.
 #[doc(inline)]
-pub use wharf_core::options::{Key, OptionError, Options, Values};
+pub use wharf_core::options::{Key, Options};
 #[doc(inline)]
 pub use wharf_devices::registry::{Registry, open};
-#[doc(inline)]
-pub use wharf_devices::requirements::{Capability, Requirement};
 #[doc(inline)]
 pub use wharf_devices::spec::{
     Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout, Queues,
@@ -156,13 +167,18 @@ pub use wharf_core::host::{Clock, Park, Wake};
 #[doc(inline)]
 pub use wharf_devices::host::{HostClock, HostPark, WakeFd};
 
-// Held, matched or opened by few programs: a guard without methods, errors inside others, the device behind `null`.
+// Held, matched or opened by few programs: a guard without methods, errors inside others, the device behind `null`,
+// fields of a `Kind` and a `Key`.
+#[doc(hidden)]
+pub use wharf_core::options::{OptionError, Values};
 #[doc(hidden)]
 pub use wharf_core::pool::NoRoom;
 #[doc(hidden)]
 pub use wharf_core::sender::Watch;
 #[doc(hidden)]
 pub use wharf_devices::null::Null;
+#[doc(hidden)]
+pub use wharf_devices::requirements::{Capability, Requirement};
 #[doc(hidden)]
 pub use wharf_mem::MemError;
 
@@ -174,8 +190,8 @@ pub use wharf_devices::host::{ExactClock, PollerBuilder, pin, processors};
 
 #[doc(hidden)]
 pub use wharf_core::{
-    bql, counters, device, direct, engine, gso, host, options, owner, poller, pool, qdisc, queue, rx, sender,
-    sg_writer, small_queue,
+    bql, counters, device, direct, engine, gso, host, monitor, options, owner, poller, pool, qdisc, queue,
+    rx, sender, sg_writer, small_queue,
 };
 #[doc(hidden)]
 pub use wharf_devices as devices;

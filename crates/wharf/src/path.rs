@@ -1,19 +1,23 @@
 //! `Path`: a device, its pool, its queue and the thread that serves them, opened by one specification.
 
 mod builder;
+mod events;
 mod metrics;
 mod owner;
 mod receiving;
 
 pub use builder::PathBuilder;
+pub use events::{Event, Events, State};
 pub use metrics::Metrics;
 pub use owner::Owners;
 
+use events::PathMonitor;
 use metrics::Measurements;
 use receiving::{Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wharf_core::device::Duplex;
+use wharf_core::monitor::Watched;
 use wharf_core::poller::Settings;
 use wharf_core::pool::{Audit, Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
@@ -68,11 +72,19 @@ struct Inner {
     queue: Option<TxQueue>,
     settings: Settings,
     owners: Owners,
-    state: Mutex<State>,
+    parts: Mutex<Parts>,
     measured: Measurements,
+    monitor: Arc<PathMonitor>,
 }
 
-struct State {
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.monitor.close();
+    }
+}
+
+/// The parts that come and go.
+struct Parts {
     source: Source,
     far_end: Option<Box<dyn Duplex>>,
     /// The receive side in use.
@@ -141,9 +153,52 @@ impl Path {
     /// # Errors
     /// [`QueueError::Device`] if there is none, or it was taken already.
     pub fn far_end(&self) -> Result<Self, QueueError> {
-        let far_end = self.state().far_end.take();
+        let far_end = self.parts().far_end.take();
         let far_end = far_end.ok_or_else(|| self.fault("its other end is not in this process"))?;
         PathBuilder::of_far_end(&self.inner.name, far_end)
+    }
+
+    /// Returns the state of the device, which is asked for its line, unless a thread works with it. A state that is over
+    /// is forgotten: a line that is up again is [`State::Up`].
+    pub fn state(&self) -> State {
+        let parts = self.parts();
+        let receiver = parts.receiving.as_ref().map(|receiving| receiving.queue.clone());
+        drop(parts);
+        let at = self.inner.queue.as_ref().map(|queue| queue as &dyn Watched);
+        self.inner.monitor.state(at.or(receiver.as_ref().map(|queue| queue as &dyn Watched)))
+    }
+
+    /// Tells what happens to the path from now on: its line goes down, comes up, is gone; its device stalls, that is, holds
+    /// frames and completes none for longer than it ever takes (see [`PathBuilder::stall_after`]), and resumes; a handler
+    /// panics. Each value has all events. While there is one, the poller looks at an idle line twice a second.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wharf::{Direction, Event, Path, State};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let path = Path::open("null", Direction::Send)?; // or xdp:eth0, packet:eth0, ...
+    /// let events = path.events()?;
+    /// let watcher = std::thread::spawn(move || {
+    ///     for event in events {
+    ///         match event {
+    ///             Event::Down { why, .. } | Event::Gone { why, .. } => eprintln!("no line: {why}"),
+    ///             Event::Stalled { why, .. } => eprintln!("stalled: {why}"),
+    ///             other => eprintln!("{other:?}"),
+    ///         }
+    ///     }
+    /// });
+    /// assert_eq!(path.state(), State::Up);
+    /// path.close(Duration::from_secs(1)); // ends the iterator
+    /// watcher.join().unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`QueueError::Device`]: the system is out of descriptors.
+    pub fn events(&self) -> Result<Events, QueueError> {
+        Events::new(&self.inner.monitor).map_err(|error| self.fault(format!("no descriptor: {error}")))
     }
 
     /// Waits up to `time` until all packets sent so far have left. Returns true if they have.
@@ -157,28 +212,29 @@ impl Path {
         if let Some(queue) = &self.inner.queue {
             queue.shutdown(time);
         }
-        let mut state = self.state();
-        state.source = Source::Gone("it is closed");
-        let (receiving, poller) = (state.receiving.take(), state.poller.take());
+        let mut parts = self.parts();
+        parts.source = Source::Gone("it is closed");
+        let (receiving, poller) = (parts.receiving.take(), parts.poller.take());
         // The packets on their way to another end that is not in use are this path's again.
-        state.far_end = None;
-        drop(state);
+        parts.far_end = None;
+        drop(parts);
         if let Some(Receiving { queue, .. }) = receiving {
             // The device's error, at its end, changes nothing for the caller.
             let _ = queue.close();
         }
         drop(poller);
+        self.inner.monitor.close();
         self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.inner.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the poller's thread anew, for the queues that it now has. Returns the thread before.
-    fn restart_poller(&self, state: &mut State) -> Result<Option<PollerThread>, QueueError> {
-        let served = state.receiving.as_ref().filter(|receiving| receiving.is_served);
-        let is_received_from = state.receiving.as_ref().is_some_and(|receiving| receiving.is_of_queue);
+    fn restart_poller(&self, parts: &mut Parts) -> Result<Option<PollerThread>, QueueError> {
+        let served = parts.receiving.as_ref().filter(|receiving| receiving.is_served);
+        let is_received_from = parts.receiving.as_ref().is_some_and(|receiving| receiving.is_of_queue);
         // A device has one place in a poller: its receive queue runs its transmit queue, too.
         let queue = self.inner.queue.as_ref().filter(|_| !is_received_from);
         let mut started = None;
@@ -193,7 +249,7 @@ impl Path {
                 Some(poller.start().map_err(|error| self.fault(format!("no thread to poll it: {error}")))?);
         }
         started.iter().for_each(|poller| self.inner.measured.add(poller.counters()));
-        Ok(std::mem::replace(&mut state.poller, started))
+        Ok(std::mem::replace(&mut parts.poller, started))
     }
 
     fn fault(&self, what: impl Into<String>) -> QueueError {

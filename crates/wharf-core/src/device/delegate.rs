@@ -49,6 +49,11 @@ macro_rules! delegate {
             $crate::device::parts::Device::mode(&$to)
         }
     };
+    (@ ($self:ident, $to:expr) link) => {
+        fn link(&mut $self) -> Option<Result<(), $crate::device::parts::DeviceError>> {
+            $crate::device::parts::Device::link(&mut $to)
+        }
+    };
     (@ ($self:ident, $to:expr) attach) => {
         fn attach(&mut $self, region: std::sync::Arc<$crate::device::parts::Region>) -> Result<(), $crate::device::parts::DeviceError> {
             $crate::device::parts::Device::attach(&mut $to, region)
@@ -137,7 +142,7 @@ impl<D: Notify + ?Sized> Notify for Box<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device + ?Sized> Device for Box<D> {
-    delegate!(*self: name, mode, attach, visit, close);
+    delegate!(*self: name, mode, link, attach, visit, close);
 }
 
 #[deny(clippy::missing_trait_methods)]

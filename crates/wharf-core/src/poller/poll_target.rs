@@ -3,7 +3,7 @@
 use super::schedule::{IrqChange, PollOutcome};
 use crate::device::RxDevice;
 use crate::tx::owner::Action;
-use crate::tx::queue::{QdiscRun, QueueState, Shared};
+use crate::tx::queue::{QdiscRun, QueueState, Shared, TxQueue};
 use crate::wakeup::Call;
 use std::fmt::Debug;
 use std::os::fd::RawFd;
@@ -17,6 +17,11 @@ pub(crate) trait PollTarget: Send + Sync + Debug {
     /// one.
     fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome;
 
+    /// Looks whether the device is well. Returns when the next look is due even if the poller sleeps, ns.
+    fn watch(&self, _now_ns: u64) -> u64 {
+        u64::MAX
+    }
+
     /// The file descriptor that a notification makes readable or writable.
     fn wait_fd(&self) -> Option<RawFd>;
 
@@ -29,23 +34,28 @@ pub(crate) trait PollTarget: Send + Sync + Debug {
 
 /// A transmit queue as a poller's device.
 #[derive(Debug)]
-pub(super) struct TxTarget(pub(super) Arc<Shared>);
+pub(super) struct TxTarget(pub(super) TxQueue);
 
 impl PollTarget for TxTarget {
     fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome {
-        poll_queue(&self.0, irq, away, budget_packets, None)
+        poll_queue(&self.0.shared, irq, away, budget_packets, None)
+    }
+
+    fn watch(&self, now_ns: u64) -> u64 {
+        let monitor = self.0.shared.counters.monitor.get();
+        monitor.map_or(u64::MAX, |monitor| monitor.look(now_ns, &self.0))
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        self.0.wait_fd
+        self.0.shared.wait_fd
     }
 
     fn enroll(&self, call: &Arc<Call>) {
-        self.0.add_poller(call);
+        self.0.shared.add_poller(call);
     }
 
     fn leave(&self, call: &Arc<Call>) {
-        self.0.remove_poller(call);
+        self.0.shared.remove_poller(call);
     }
 }
 

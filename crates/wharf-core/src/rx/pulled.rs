@@ -22,6 +22,10 @@ impl PollTarget for PulledTarget {
         found
     }
 
+    fn watch(&self, now_ns: u64) -> u64 {
+        self.0.watch(now_ns)
+    }
+
     fn wait_fd(&self) -> Option<RawFd> {
         self.0.wait_fd
     }

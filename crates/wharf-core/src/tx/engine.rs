@@ -14,7 +14,7 @@ mod orphans;
 
 pub use bulk::Batching;
 
-use crate::bql::{Bounds, Bql, StallDetector};
+use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
 use crate::device::TxSide;
 use crate::host::Clock;
@@ -108,19 +108,9 @@ impl TxEngine {
         self.bounds = batching.bounds();
     }
 
-    /// Watches for stalls of the device: frames queued and no completion for `threshold`.
-    pub fn watch_stalls(&mut self, threshold: Duration) {
-        self.netdev.stall = Some(StallDetector::new(threshold));
-    }
-
     /// The byte limit, if the device has one.
     pub fn bql(&self) -> Option<&Bql> {
         self.netdev.bql.as_ref()
-    }
-
-    /// Returns the number of stalls seen and the longest one.
-    pub fn stalls(&self) -> (u64, Duration) {
-        self.netdev.stall.as_ref().map_or((0, Duration::ZERO), |stall| (stall.count(), stall.max()))
     }
 
     /// The queueing discipline.

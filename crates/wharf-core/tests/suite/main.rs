@@ -2,7 +2,6 @@
 
 mod audit;
 mod bql_properties;
-mod bql_stall;
 mod bql_traces;
 mod drops;
 mod ends_of_waits;
@@ -39,3 +38,4 @@ mod units;
 mod virtual_time;
 mod waiters;
 mod wakes;
+mod watchdog;

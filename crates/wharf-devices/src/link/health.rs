@@ -29,13 +29,16 @@ pub struct Health {
     told_too_long: bool,
     /// Error for the next reap.
     error: Option<DeviceError>,
+    /// What is the matter, and the system's answer, unless it is up.
+    why: (String, i32),
 }
 
 impl Health {
     pub fn new(link: Link) -> Self {
         let (state, told_too_long, error, longest_bytes) = (State::Up, false, None, link.longest_bytes());
         let Link { name: device, interface_name, interface, .. } = link;
-        Self { device, interface_name, interface, state, longest_bytes, told_too_long, error }
+        let why = Default::default();
+        Self { device, interface_name, interface, state, longest_bytes, told_too_long, error, why }
     }
 
     /// The device's name.
@@ -86,15 +89,34 @@ impl Health {
         (self.interface, self.interface_name) = (interface, name.into());
     }
 
+    /// Notes that the interface is up. That it was down is reported no more.
     pub fn come_back(&mut self) {
         self.state = State::Up;
+        self.error.take_if(|error| matches!(error, DeviceError::Down { .. }));
     }
 
     pub fn change(&mut self, to: State, what: &str, source: io::Error) {
         if self.state != to && self.state != State::Gone {
             self.state = to;
-            self.error = Some(DeviceError::Lost { device: self.device.clone(), what: what.into(), source });
+            self.why = (what.into(), source.raw_os_error().unwrap_or(0));
+            self.error = self.state_error();
         }
+    }
+
+    fn state_error(&self) -> Option<DeviceError> {
+        let (device, what) = (self.device.clone(), self.why.0.clone());
+        let source = io::Error::from_raw_os_error(self.why.1);
+        match self.state {
+            State::Up => None,
+            State::Down => Some(DeviceError::Down { device, what, source }),
+            State::Gone => Some(DeviceError::Gone { device, what, source }),
+        }
+    }
+
+    /// Returns the state as of the last look: see [`Device::link`](wharf_core::device::Device::link).
+    #[cold]
+    pub(crate) fn link(&self) -> Option<Result<(), DeviceError>> {
+        Some(self.state_error().map_or(Ok(()), Err))
     }
 
     /// Returns true if a frame needs no special treatment: it is as on a wire, of a length that any frame may
@@ -154,7 +176,7 @@ impl Health {
     /// Reports that nothing leaves although the interface is up.
     #[cold]
     pub(crate) fn lose(&mut self, what: &str, source: io::Error) {
-        self.error = Some(DeviceError::Lost { device: self.device.clone(), what: what.into(), source });
+        self.error = Some(DeviceError::Down { device: self.device.clone(), what: what.into(), source });
     }
 
     /// Reports an unusual error of the kernel.

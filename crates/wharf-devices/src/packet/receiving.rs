@@ -7,7 +7,7 @@ pub mod work;
 use super::Opened;
 use crate::host::ExactClock;
 use crate::iface::{Drops, KernelDrops, LookTimer, Step};
-use crate::link::{ENETDOWN, Link};
+use crate::link::Link;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Default for ReceiveOptions {
 
 /// Returns true if nothing can ever arrive any more; an interface that is down may come up again.
 fn is_final(error: &DeviceError) -> bool {
-    !matches!(error, DeviceError::Lost { source, .. } if source.raw_os_error() == Some(ENETDOWN))
+    !matches!(error, DeviceError::Down { .. })
 }
 
 /// Receives frames by PACKET_RX_RING, version 3. Frames that the host itself sends by the interface are not
@@ -254,6 +254,11 @@ impl Notify for PacketReceiver {
 impl Device for PacketReceiver {
     fn name(&self) -> String {
         self.link.name.clone()
+    }
+
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        let state = self.ring.as_ref()?.socket().interface_state(&self.link.interface);
+        Some(self.link.arrival_fault(state).map_or(Ok(()), Err))
     }
 
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {

@@ -246,6 +246,11 @@ impl Device for PacketSender {
         self.name.clone()
     }
 
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        self.look_again();
+        self.health.link()
+    }
+
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region);
         Ok(())

@@ -164,7 +164,7 @@ impl End {
         let device = self.health.device().to_string();
         if self.state_after(&source) == State::Gone {
             self.over = true;
-            return DeviceError::Lost { device, what: "the interface is gone".into(), source };
+            return DeviceError::Gone { device, what: "the interface is gone".into(), source };
         }
         io_fault(&device, "cannot receive")(source)
     }

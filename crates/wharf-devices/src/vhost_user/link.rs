@@ -245,6 +245,10 @@ impl Link {
         }
     }
 
+    pub(super) fn has_driver(&self) -> bool {
+        lock(&self.stream).is_some()
+    }
+
     /// Ends the device: the message thread comes to its end.
     pub(super) fn close(&self) {
         self.closes.store(true, Ordering::Relaxed);

@@ -53,6 +53,7 @@ impl Notify for XdpBoth {
 
 impl Device for XdpBoth {
     delegate!(receiver: name, mode);
+    delegate!(sender: link);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         let (made, socket, how) = self.receiver.attach_with(&region, Made::new)?;

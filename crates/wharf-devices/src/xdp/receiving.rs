@@ -281,6 +281,11 @@ impl Device for XdpReceiver {
         self.mode
     }
 
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        let state = self.link.interface.state(self.open.as_ref()?.asker.as_fd());
+        Some(self.link.arrival_fault(state).map_or(Ok(()), Err))
+    }
+
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         // A completion ring must exist; it stays empty, since nothing is sent.
         let completion = |socket: &XdpSocket| {

@@ -143,6 +143,10 @@ impl Device for XdpSender {
         self.mode
     }
 
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        self.sending.as_mut()?.link()
+    }
+
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         let made = first_that_works(self.options.mode, |how| self.make(&region, how));
         let ((socket, made), how) =

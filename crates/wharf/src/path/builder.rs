@@ -1,8 +1,9 @@
 //! `PathBuilder`: the settings of a new path.
 
 use super::metrics::Measurements;
-use super::{Inner, Owners, Path, Source, State};
+use super::{Inner, Owners, Parts, Path, PathMonitor, Source};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use wharf_core::bql::Bounds;
 use wharf_core::device::{AnyDevice, DeviceError, Duplex, RxDevice};
 use wharf_core::engine::Batching;
@@ -29,6 +30,7 @@ pub struct PathBuilder {
     small_queues: Option<Option<u32>>,
     poller: Settings,
     owners: Owners,
+    stall_after: Option<Duration>,
 }
 
 impl std::fmt::Debug for PathBuilder {
@@ -50,6 +52,7 @@ impl PathBuilder {
             small_queues: None,
             poller: Settings::default(),
             owners: Owners::default(),
+            stall_after: None,
         }
     }
 
@@ -106,6 +109,14 @@ impl PathBuilder {
     #[must_use]
     pub fn owners(mut self, owners: Owners) -> Self {
         self.owners = owners;
+        self
+    }
+
+    /// Sets the time without a completion, while the device holds frames, that is a stall: see
+    /// [`Path::events`]. By default it is eight times the longest recent delay of a completion, from 100 ms to 1 s.
+    #[must_use]
+    pub fn stall_after(mut self, time: Duration) -> Self {
+        self.stall_after = Some(time);
         self
     }
 
@@ -189,7 +200,7 @@ impl PathBuilder {
     }
 
     fn build_over(self, name: String, opened: Opened) -> Result<Path, QueueError> {
-        let Self { direction, owners, poller: settings, .. } = self;
+        let Self { direction, owners, poller: settings, stall_after, .. } = self;
         if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(fault(&name, format!("no processor {cpu} for this process")));
         }
@@ -203,15 +214,17 @@ impl PathBuilder {
             Direction::Send => (Some(self.queue(&pool, device)?), Source::Gone("it was opened to send")),
             Direction::Both => (Some(self.queue(&pool, device)?), source(receiving)),
         };
+        let monitor = PathMonitor::new(stall_after);
         if let Some(queue) = &queue {
             queue.set_claimants(owners.claimants());
+            monitor.watch(queue);
         }
         let settings = owners.settings(settings);
-        let state = State { source, far_end, receiving: None, poller: None };
-        let (state, measured) = (Mutex::new(state), Measurements::default());
-        let inner = Inner { name, pool, queue, settings, owners, state, measured };
+        let parts = Parts { source, far_end, receiving: None, poller: None };
+        let (parts, measured) = (Mutex::new(parts), Measurements::default());
+        let inner = Inner { name, pool, queue, settings, owners, parts, measured, monitor };
         let path = Path { inner: Arc::new(inner) };
-        path.restart_poller(&mut path.state())?;
+        path.restart_poller(&mut path.parts())?;
         Ok(path)
     }
 

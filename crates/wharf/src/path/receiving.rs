@@ -1,6 +1,6 @@
 //! The receive side of a path: the receiver or handler that has it, and how it is given back.
 
-use super::{Path, State};
+use super::{Parts, Path};
 use std::sync::Arc;
 use wharf_core::device::RxDevice;
 use wharf_core::queue::{Claimants, QueueError};
@@ -45,7 +45,7 @@ impl Path {
     /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Pool`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
         let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
-        if matches!(self.state().source, Source::OfQueue)
+        if matches!(self.parts().source, Source::OfQueue)
             && self.inner.owners.claimants() == Claimants::Pollers
         {
             let what = "its poller has to receive, too: take served_receiver, or owners that are senders";
@@ -178,8 +178,8 @@ impl Path {
             &mut dyn FnMut(Handler) -> Result<RxQueue, QueueError>,
         ) -> Result<(RxQueue, T), QueueError>,
     ) -> Result<T, QueueError> {
-        let mut state = self.state();
-        let source = state.take_source(self)?;
+        let mut parts = self.parts();
+        let source = parts.take_source(self)?;
         let is_of_queue = matches!(source, Source::OfQueue);
         let mut source = Some(source);
         let made = make(&mut |handler| self.rx_queue(source.take(), handler));
@@ -187,16 +187,16 @@ impl Path {
             Ok(made) => made,
             Err(error) => {
                 match source {
-                    Some(unused) => state.source = unused,
-                    None if is_of_queue => state.source = Source::OfQueue,
+                    Some(unused) => parts.source = unused,
+                    None if is_of_queue => parts.source = Source::OfQueue,
                     None => {}
                 }
                 return Err(error);
             }
         };
-        state.receiving = Some(Receiving { queue, is_served, is_of_queue });
-        let before = self.restart_poller(&mut state);
-        drop(state);
+        parts.receiving = Some(Receiving { queue, is_served, is_of_queue });
+        let before = self.restart_poller(&mut parts);
+        drop(parts);
         // Joins the thread, whose handler may use the path.
         drop(before?);
         Ok(made)
@@ -211,28 +211,29 @@ impl Path {
             _ => Err(self.fault("it only sends")),
         }?;
         self.inner.measured.add_weak(queue.measured());
+        self.inner.monitor.watch_receiver(&queue, self.inner.queue.is_none());
         Ok(queue)
     }
 
     /// Takes the receive side back from a receiver that goes.
     fn take_back(&self) {
-        let mut state = self.state();
+        let mut parts = self.parts();
         // There is none if the path is closed.
-        let Some(Receiving { is_of_queue, queue, .. }) = state.receiving.take() else { return };
-        state.source = match is_of_queue {
+        let Some(Receiving { is_of_queue, queue, .. }) = parts.receiving.take() else { return };
+        parts.source = match is_of_queue {
             true => Source::OfQueue,
             false => Source::Gone("its receive side was closed with its receiver"),
         };
         // Without a thread, senders run the queue themselves.
-        let before = self.restart_poller(&mut state);
-        drop(state);
+        let before = self.restart_poller(&mut parts);
+        drop(parts);
         drop(before);
         // A device that fails to close has no user any more.
         let _ = queue.close();
     }
 }
 
-impl State {
+impl Parts {
     /// Takes the receive side for a receiver.
     fn take_source(&mut self, path: &Path) -> Result<Source, QueueError> {
         match std::mem::replace(&mut self.source, Source::Gone("its receive side is in use")) {

@@ -5,7 +5,7 @@
 
 use super::Sink;
 use super::orphans::{Orphans, ReleasedSink};
-use crate::bql::{Bql, BqlError, StallDetector};
+use crate::bql::{Bql, BqlError};
 use crate::counters::QueueCounters;
 use crate::device::{CompletionMode, Completions, DeviceError, TxSide};
 use crate::host::Clock;
@@ -30,7 +30,6 @@ pub(super) struct NetdevQueue {
     failed: Batch,
     /// Present if the device completes frames late.
     orphans: Option<Orphans>,
-    pub(super) stall: Option<StallDetector>,
     clock: Arc<dyn Clock>,
     pub(super) counters: Arc<QueueCounters>,
 }
@@ -47,19 +46,7 @@ impl NetdevQueue {
         });
         let (completions, failed) = (Completions::new(REAP_BUDGET), Batch::new(1));
         let orphans = (completion_mode == CompletionMode::Late).then(Orphans::default);
-        Self {
-            pool,
-            device,
-            bql,
-            in_device: 0,
-            urgent: false,
-            completions,
-            failed,
-            orphans,
-            stall: None,
-            clock,
-            counters,
-        }
+        Self { pool, device, bql, in_device: 0, urgent: false, completions, failed, orphans, clock, counters }
     }
 
     /// Returns the bytes that may be handed over, with one packet past them; `None` if the limit is closed.
@@ -109,9 +96,6 @@ impl NetdevQueue {
         }
         if let Some(bql) = &mut self.bql {
             bql.queued_batch(bytes as u32, last_bytes);
-        }
-        if let Some(stall) = &mut self.stall {
-            stall.queued(Duration::from_nanos(self.clock.now_ns()));
         }
         self.in_device += taken;
         let counters = &*self.counters;
@@ -222,9 +206,6 @@ impl NetdevQueue {
                 }
             }
         }
-        if self.stall.is_some() {
-            self.note_progress();
-        }
     }
 
     /// Accounts for a completion that may move the limit.
@@ -246,18 +227,6 @@ impl NetdevQueue {
         if let Some(bql) = &self.bql {
             let in_flight_bytes = u64::from(bql.in_flight());
             self.counters.completed_bytes.set(self.counters.bytes.get().saturating_sub(in_flight_bytes));
-        }
-    }
-
-    #[cold]
-    fn note_progress(&mut self) {
-        let Some(stall) = &mut self.stall else { return };
-        let now = Duration::from_nanos(self.clock.now_ns());
-        stall.completed(now);
-        self.counters.stalls.set(stall.count());
-        self.counters.longest_stall_ns.set(stall.max().as_nanos() as u64);
-        if self.in_device > 0 {
-            stall.queued(now);
         }
     }
 

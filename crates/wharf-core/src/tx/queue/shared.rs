@@ -186,7 +186,7 @@ impl Shared {
 
     /// Runs `look` on the state, as the owner. Returns `None` if the owner died or stays for longer than `tries`
     /// naps.
-    pub(super) fn inspect<R>(&self, tries: u32, look: impl FnOnce(&mut QueueState) -> R) -> Option<R> {
+    pub(crate) fn inspect<R>(&self, tries: u32, look: impl FnOnce(&mut QueueState) -> R) -> Option<R> {
         for _ in 0..tries {
             match self.cell.claim(0) {
                 Published::Owner(owned) => {
@@ -326,6 +326,8 @@ impl Shared {
         self.closed.store(true, Ordering::Release);
         self.waiters.wake_all();
         self.pool.wake_served();
+        let monitor = self.counters.monitor.get();
+        monitor.inspect(|monitor| monitor.panicked("its device or discipline panicked", true));
     }
 
     /// Returns the error of a closed queue: its death, if that is why.

@@ -5,6 +5,7 @@ use super::tx::{Kernel, Sending};
 use crate::iface::LookTimer;
 use crate::link::{EAGAIN, EBUSY, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE, State};
 use std::io;
+use wharf_core::device::DeviceError;
 
 impl<K: Kernel> Sending<K> {
     /// Rings the doorbell, and handles the kernel's answer.
@@ -21,6 +22,12 @@ impl<K: Kernel> Sending<K> {
         if self.look.is_due() || self.health.state() != State::Up {
             self.look_again();
         }
+    }
+
+    /// Looks at the interface now: see [`Device::link`](wharf_core::device::Device::link).
+    pub(in super::super) fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        self.look_again();
+        self.health.link()
     }
 
     #[cold]
@@ -78,8 +85,8 @@ impl<K: Kernel> Sending<K> {
             Some(ENETDOWN | ENXIO | ENODEV) => {
                 self.look_again();
                 if error.raw_os_error() != Some(ENETDOWN) && self.health.state() != State::Gone {
-                    self.health
-                        .lose("the kernel has let go of its queue", io::Error::from_raw_os_error(ENXIO));
+                    let source = io::Error::from_raw_os_error(ENXIO);
+                    self.health.change(State::Gone, "the kernel has let go of its queue", source);
                     self.let_go(GONE);
                 }
                 false

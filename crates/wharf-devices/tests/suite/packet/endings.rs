@@ -159,7 +159,7 @@ fn the_other_ends_mtu_too_small_is_no_wait_without_end() {
                 }
                 std::thread::sleep(Duration::from_millis(1));
             };
-            let is_lost = matches!(error, DeviceError::Lost { .. });
+            let is_lost = matches!(error, DeviceError::Down { .. });
             assert!(is_lost && error.to_string().contains("MTU"), "{len} bytes: {error}");
             assert_eq!(from.reap(), (0, vec!["refused"]));
             from.offer(&frame(2, 100));

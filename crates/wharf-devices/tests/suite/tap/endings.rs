@@ -15,7 +15,7 @@ fn down_and_up_again_both_ways() {
         (0..3).for_each(|number| tap.offer(&frame(number, 100)));
         tap.device.tx_mut().unwrap().transmit(&mut tap.batch, false);
         let error = tap.device.tx_mut().unwrap().reap(0, false, &mut tap.done).unwrap_err();
-        assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
+        assert!(matches!(error, DeviceError::Down { .. }), "{error}");
         assert!(
             error.to_string().starts_with("tap:t0: the interface is down: `ip link set t0 up`"),
             "{error}"
@@ -50,7 +50,7 @@ fn removed_under_traffic() {
         (0..3).for_each(|number| tap.offer(&frame(number, 100)));
         tap.device.tx_mut().unwrap().transmit(&mut tap.batch, false);
         let error = tap.device.tx_mut().unwrap().reap(0, false, &mut tap.done).unwrap_err();
-        assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
+        assert!(matches!(error, DeviceError::Gone { .. }), "{error}");
         assert!(error.to_string().starts_with("tap:t0: the interface is gone"), "{error}");
         assert_eq!(tap.reap(), (0, vec!["gone"; 3]));
         tap.offer(&frame(3, 100));

@@ -186,7 +186,7 @@ fn switched_off_it_waits_and_then_goes_on() {
     bench.mock.with(|kernel| kernel.state = State::Down);
     bench.offer(3);
     assert!(bench.transmit());
-    assert!(matches!(bench.reap(), Err(DeviceError::Lost { .. })));
+    assert!(matches!(bench.reap(), Err(DeviceError::Down { .. })));
     assert_eq!((bench.sent.len(), bench.failed.len(), bench.sending.held()), (0, 0, 3));
     bench.offer(1);
     bench.transmit();
@@ -209,7 +209,7 @@ fn a_link_without_carrier_drops_and_says_so() {
     });
     bench.offer(3);
     bench.transmit();
-    assert!(matches!(bench.reap(), Err(DeviceError::Lost { .. })));
+    assert!(matches!(bench.reap(), Err(DeviceError::Down { .. })));
     assert_eq!(bench.failed, [(0, "link-down"), (1, "link-down"), (2, "link-down")]);
     bench.assert_conserved();
 }
@@ -227,7 +227,7 @@ fn gone_and_closed() {
         if goes {
             bench.offer(2);
             bench.transmit();
-            assert!(matches!(bench.reap(), Err(DeviceError::Lost { .. })));
+            assert!(matches!(bench.reap(), Err(DeviceError::Gone { .. })));
         } else {
             bench.sending.close();
             bench.reap().unwrap();

@@ -1,0 +1,121 @@
+//! `Monitor`: the place that hears what happens to a queue: a device's errors, panics, and stalls by its [`Watchdog`].
+//!
+//! Owners tell errors and panics where they find them, which is off the hot path. A poller calls [`Monitor::look`] while
+//! it polls, every [`LOOK_NS`], and before it sleeps: packets cost nothing.
+
+mod watchdog;
+
+pub use watchdog::{Sign, Watchdog};
+
+use crate::device::DeviceError;
+use crate::host::Wake;
+use crate::rx::{RxQueue, RxShared};
+use crate::tx::queue::{Shared, TxQueue};
+use std::fmt::Debug;
+use std::sync::{Arc, Weak};
+
+/// Time between two looks of a poller that polls on, ns.
+pub const LOOK_NS: u64 = 5_000_000;
+
+/// Hears what happens to queues. Owners call it, also senders: [`Monitor::error`] and [`Monitor::panicked`] take no lock.
+pub trait Monitor: Send + Sync + Debug {
+    /// The device has reported `error`.
+    fn error(&self, error: &DeviceError);
+
+    /// A handler, a discipline or a device has panicked: `what` has ended.
+    fn panicked(&self, what: &'static str, is_dead: bool);
+
+    /// A poller looks at its transmit queue or receive queue. Returns the time of its clock at which it looks again even
+    /// if it sleeps, ns; `u64::MAX` for none.
+    fn look(&self, now_ns: u64, at: &dyn Watched) -> u64;
+}
+
+/// What a device says of its line: see [`Device::link`](crate::device::Device::link).
+pub type Link = Option<Result<(), DeviceError>>;
+
+/// A queue that a poller looks at.
+pub trait Watched {
+    /// Returns what the device says of its line, unless another thread has the device.
+    fn link(&self) -> Link;
+
+    /// Returns the transmit queue that it is.
+    fn queue(&self) -> Option<&TxQueue> {
+        None
+    }
+}
+
+/// A wake-up of a queue's poller, for threads that have work for it.
+#[derive(Debug)]
+enum CallPoller {
+    Tx(Weak<Shared>),
+    Rx(Weak<RxShared>),
+}
+
+impl Wake for CallPoller {
+    fn wake(&self) {
+        match self {
+            Self::Tx(queue) => queue.upgrade().iter().for_each(|queue| queue.wake_poller()),
+            Self::Rx(queue) => queue.upgrade().iter().for_each(|queue| queue.resume()),
+        }
+    }
+}
+
+impl RxQueue {
+    /// Has `monitor` hear of the queue. The first one stays.
+    #[doc(hidden)]
+    pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
+        _ = self.shared.monitor.set(monitor);
+    }
+
+    /// Returns a wake-up of the queue's poller.
+    #[doc(hidden)]
+    pub fn call_poller(&self) -> Arc<dyn Wake> {
+        Arc::new(CallPoller::Rx(Arc::downgrade(&self.shared)))
+    }
+}
+
+impl Watched for RxQueue {
+    fn link(&self) -> Link {
+        self.shared.link()
+    }
+}
+
+impl TxQueue {
+    /// Has `monitor` hear of the queue. The first one stays.
+    #[doc(hidden)]
+    pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
+        _ = self.shared.counters.monitor.set(monitor);
+    }
+
+    /// Returns a wake-up of the queue's poller.
+    #[doc(hidden)]
+    pub fn call_poller(&self) -> Arc<dyn Wake> {
+        Arc::new(CallPoller::Tx(Arc::downgrade(&self.shared)))
+    }
+
+    /// Takes completions at once. Returns true if the device has some to come, in its own time; `None` if another
+    /// thread owns the queue.
+    #[doc(hidden)]
+    pub fn has_completions_due(&self) -> Option<bool> {
+        self.shared.inspect(1, |state| {
+            state.engine.force_completion();
+            state.reap();
+            state.engine.in_device() == 0 || state.engine.device_mut().next_completion_ns().is_some()
+        })
+    }
+}
+
+impl Watched for TxQueue {
+    /// An error of a line that is up again is the last error no more.
+    fn link(&self) -> Link {
+        let link = self.shared.inspect(1, |state| state.engine.device_mut().link()).flatten();
+        if let Some(Ok(())) = link {
+            self.shared.counters.came_back();
+        }
+        link
+    }
+
+    fn queue(&self) -> Option<&TxQueue> {
+        Some(self)
+    }
+}

@@ -1,0 +1,182 @@
+//! `Events` and `State` of a path: what happens to its device, told while it lasts.
+//!
+//! Reading order: `monitor.rs` (what is heard and seen, and by which threads), `log.rs` (the events kept for readers),
+//! this file (what a program reads).
+
+mod log;
+mod monitor;
+
+pub(super) use monitor::PathMonitor;
+
+use log::Listener;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+/// The state of a path's device. See [`Path::state`](super::Path::state).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// Nothing is known to be wrong.
+    Up,
+    /// The line is down: frames fail, or wait, until it is up again.
+    Down {
+        /// Since when.
+        since: Instant,
+        /// The device's words.
+        why: String,
+    },
+    /// The interface, the peer or the queue is gone for good.
+    Gone {
+        /// Since when.
+        since: Instant,
+        /// The device's words.
+        why: String,
+    },
+    /// The device holds frames, and completes none of them for longer than it ever takes.
+    Stalled {
+        /// When it completed a frame last, or was given its first.
+        since: Instant,
+        /// The frames, and the time.
+        why: String,
+    },
+}
+
+/// Something that happened to a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The line is down: see [`State::Down`].
+    Down {
+        /// Since when.
+        since: Instant,
+        /// The device's words.
+        why: String,
+    },
+    /// The line is up again.
+    Up,
+    /// The interface, the peer or the queue is gone for good.
+    Gone {
+        /// Since when.
+        since: Instant,
+        /// The device's words.
+        why: String,
+    },
+    /// The device has begun to stall: see [`State::Stalled`].
+    Stalled {
+        /// When it completed a frame last, or was given its first.
+        since: Instant,
+        /// The frames, and the time.
+        why: String,
+    },
+    /// The device completes frames again, or has given them all back.
+    Resumed {
+        /// Length of the stall.
+        after: Duration,
+    },
+    /// A handler, a discipline or the device has panicked, and has ended.
+    Panicked {
+        /// The part that has ended.
+        why: String,
+    },
+}
+
+/// The events of a path, from the making of this value on. See [`Path::events`](super::Path::events).
+///
+/// A program reads them by a blocking iterator, which ends when the path is closed; by [`Events::try_next`] or
+/// [`Events::next_within`]; as a task; or it waits for the descriptor in poll(2), which is readable while there are
+/// events, and now and then once too often. Up to 256 unread events are kept: [`Events::missed`] counts older ones.
+#[derive(Debug)]
+pub struct Events {
+    monitor: Arc<PathMonitor>,
+    listener: Arc<Listener>,
+    /// Number of the next event.
+    next: u64,
+    missed: u64,
+}
+
+/// Wakes a thread that waits for an event.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Events {
+    pub(super) fn new(monitor: &Arc<PathMonitor>) -> std::io::Result<Self> {
+        let listener = Arc::new(Listener::new()?);
+        let next = monitor.listen(&listener);
+        Ok(Self { monitor: monitor.clone(), listener, next, missed: 0 })
+    }
+
+    /// Returns the next event, if there is one.
+    pub fn try_next(&mut self) -> Option<Event> {
+        let (event, missed) = self.monitor.take(&mut self.next, &self.listener);
+        self.missed += missed;
+        event
+    }
+
+    /// Waits up to `time` for the next event. Returns `None` if there was none, or the path is closed.
+    pub fn next_within(&mut self, time: Duration) -> Option<Event> {
+        self.wait(Instant::now().checked_add(time))
+    }
+
+    /// Returns the next event as a task; `None` once the path is closed.
+    pub async fn next_async(&mut self) -> Option<Event> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Returns the next event, or has the task woken by it; `None` once the path is closed: the method of a stream.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.listener.set_task(cx.waker());
+        match self.try_next() {
+            None if !self.monitor.is_closed() => Poll::Pending,
+            // An event may have come just before the end.
+            None => Poll::Ready(self.try_next()),
+            event => Poll::Ready(event),
+        }
+    }
+
+    /// Returns the number of events that were dropped, since the program did not read them in time.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    fn wait(&mut self, until: Option<Instant>) -> Option<Event> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        loop {
+            if let Poll::Ready(event) = self.poll_next(&mut Context::from_waker(&waker)) {
+                return event;
+            }
+            match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return None,
+                Some(left) => std::thread::park_timeout(left),
+                None => std::thread::park(),
+            }
+        }
+    }
+}
+
+impl Iterator for Events {
+    type Item = Event;
+
+    /// Waits for the next event; `None` once the path is closed.
+    fn next(&mut self) -> Option<Event> {
+        self.wait(None)
+    }
+}
+
+impl AsFd for Events {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.monitor.ignore(&self.listener);
+    }
+}

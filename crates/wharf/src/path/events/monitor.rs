@@ -1,0 +1,317 @@
+//! `PathMonitor`: hears of errors and panics from the threads that meet them, and looks at the device by the poller's thread.
+//!
+//! Any owner may tell, also a sender: it pushes the news into an inbox and rings the listeners, without a lock. The
+//! poller and the readers move the news into the log, under a lock that no sender takes, and under which neither the queue
+//! nor a reader's waker runs. News of a state that is known already is not told, so the inbox stays short.
+
+use super::log::{Listener, Log};
+use super::{Event, State};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wharf_core::counters::QueueCounters;
+use wharf_core::device::DeviceError;
+use wharf_core::host::Wake;
+use wharf_core::monitor::{Link, Monitor, Sign, Watchdog, Watched};
+use wharf_core::queue::TxQueue;
+use wharf_core::rx::RxQueue;
+use wharf_mem::inbox::Inbox;
+
+/// Time between two looks at a line that is down, and at one that is up while a program listens.
+const DOWN_LOOK: Duration = Duration::from_millis(50);
+const IDLE_LOOK: Duration = Duration::from_millis(500);
+
+/// States of the line, as threads without the lock know it.
+const UP: u8 = 0;
+const DOWN: u8 = 1;
+const GONE: u8 = 2;
+
+/// The monitor of one path.
+#[derive(Debug)]
+pub(in crate::path) struct PathMonitor {
+    news: Inbox<Event>,
+    line: AtomicU8,
+    listeners: ArcSwap<Vec<Arc<Listener>>>,
+    kept: Mutex<Kept>,
+    /// Calls the poller, to look.
+    poller: ArcSwapOption<Arc<dyn Wake>>,
+    closed: AtomicBool,
+}
+
+/// What is known, for the poller and readers.
+#[derive(Debug)]
+struct Kept {
+    log: Log,
+    /// [`State::Up`], unless the line is down or gone.
+    line: State,
+    /// [`State::Up`], or stalled.
+    stall: State,
+    watchdog: Watchdog,
+    /// When the next look at the line is due, ns.
+    looks_ns: u64,
+}
+
+impl PathMonitor {
+    /// Makes one; see [`Watchdog::new`] for `stall_after`.
+    pub(in crate::path) fn new(stall_after: Option<Duration>) -> Arc<Self> {
+        let (log, watchdog) = (Log::default(), Watchdog::new(stall_after));
+        let kept = Kept { log, line: State::Up, stall: State::Up, watchdog, looks_ns: 0 };
+        Arc::new(Self {
+            news: Inbox::default(),
+            line: AtomicU8::new(UP),
+            listeners: ArcSwap::default(),
+            kept: Mutex::new(kept),
+            poller: ArcSwapOption::empty(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Watches `queue`.
+    pub(in crate::path) fn watch(self: &Arc<Self>, queue: &TxQueue) {
+        self.poller.store(Some(Arc::new(queue.call_poller())));
+        queue.set_monitor(self.clone());
+    }
+
+    /// Watches `queue`, the path's receive queue until there is another one.
+    pub(in crate::path) fn watch_receiver(self: &Arc<Self>, queue: &RxQueue, is_alone: bool) {
+        if is_alone {
+            self.poller.store(Some(Arc::new(queue.call_poller())));
+        }
+        queue.set_monitor(self.clone());
+    }
+
+    /// Ends all waits for events.
+    pub(in crate::path) fn close(&self) {
+        self.closed.store(true, SeqCst);
+        self.ring();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst)
+    }
+
+    /// Returns the state; `at` is looked at, unless another thread has it.
+    pub(in crate::path) fn state(&self, at: Option<&dyn Watched>) -> State {
+        let link = at.map(|at| self.ask(at, true));
+        let mut kept = self.settled();
+        let has_news = link.is_some_and(|link| kept.line_is(link));
+        let state = if kept.line == State::Up { kept.stall.clone() } else { kept.line.clone() };
+        drop(kept);
+        self.ring_if(has_news);
+        state
+    }
+
+    /// Adds a reader. Returns the number of its first event.
+    pub(super) fn listen(&self, listener: &Arc<Listener>) -> u64 {
+        let mut kept = self.settled();
+        self.listeners.rcu(|all| all.iter().chain([listener]).cloned().collect::<Vec<_>>());
+        kept.looks_ns = 0;
+        let first = kept.log.end();
+        drop(kept);
+        // A sleeping poller begins to look at the line.
+        self.call_poller();
+        first
+    }
+
+    pub(super) fn ignore(&self, listener: &Arc<Listener>) {
+        let is_other = |other: &&Arc<Listener>| !Arc::ptr_eq(other, listener);
+        self.listeners.rcu(|all| all.iter().filter(is_other).cloned().collect::<Vec<_>>());
+    }
+
+    /// Takes event `next`, and the number of events missed before it.
+    pub(super) fn take(&self, next: &mut u64, listener: &Listener) -> (Option<Event>, u64) {
+        let kept = self.settled();
+        let (event, missed) = kept.log.read(next);
+        if *next == kept.log.end() {
+            listener.clear();
+            if !self.news.is_empty() || self.is_closed() {
+                listener.ring();
+            }
+        }
+        (event, missed)
+    }
+
+    fn ring(&self) {
+        self.listeners.load().iter().for_each(|listener| listener.ring());
+    }
+
+    fn call_poller(&self) {
+        if let Some(poller) = &*self.poller.load() {
+            poller.wake();
+        }
+    }
+
+    /// Tells news of a thread that may be a sender: no lock.
+    fn tell(&self, event: Event) {
+        self.news.push(event);
+        self.ring();
+        self.call_poller();
+    }
+
+    fn ring_if(&self, has_news: bool) {
+        if has_news {
+            self.ring();
+        }
+    }
+
+    /// Returns what is known, with all news in it.
+    fn settled(&self) -> MutexGuard<'_, Kept> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        self.settle(&mut kept);
+        kept
+    }
+
+    /// Works like [`PathMonitor::settled`], for the poller: `None` while a reader looks.
+    fn try_settled(&self) -> Option<MutexGuard<'_, Kept>> {
+        let mut kept = self.kept.try_lock().ok()?;
+        self.settle(&mut kept);
+        Some(kept)
+    }
+
+    fn settle(&self, kept: &mut Kept) {
+        self.news.take().for_each(|event| kept.hear(event));
+    }
+
+    /// Asks the device for its line. No lock is held: this runs the queue.
+    fn ask(&self, at: &dyn Watched, is_down: bool) -> Link {
+        if is_down {
+            // From here on a thread that finds the line down says so again.
+            _ = self.line.compare_exchange(DOWN, UP, SeqCst, SeqCst);
+        }
+        let link = at.link();
+        if let Some(Err(error)) = &link {
+            self.line.fetch_max(line_of(error), SeqCst);
+        }
+        link
+    }
+
+    /// Compares the device's counters with those of the last look. Makes sure that completions are overdue: some may be
+    /// there to be taken, or due by the device's clock, or frames wait for a peer. Returns true if there is news.
+    fn look_at_completions(&self, at: &dyn Watched, queue: &TxQueue, now_ns: u64) -> Option<bool> {
+        let frames = || queue.counters().device_frames();
+        let mut kept = self.try_settled()?;
+        let sign = kept.watchdog.look(now_ns, frames())?;
+        if let Sign::Resumed { after_ns } = sign {
+            let QueueCounters { stalls, longest_stall_ns, .. } = queue.counters();
+            stalls.add(1);
+            longest_stall_ns.set(longest_stall_ns.get().max(after_ns));
+            return Some(kept.sees(sign, 0, now_ns));
+        }
+        drop(kept);
+        let has_due = queue.has_completions_due()?;
+        let link = self.ask(at, false);
+        let mut kept = self.try_settled()?;
+        let has_news = kept.line_is(link);
+        if has_due || kept.line != State::Up {
+            kept.watchdog.excuse(now_ns);
+            return Some(has_news);
+        }
+        let sign = kept.watchdog.look(now_ns, frames());
+        Some(sign.is_some_and(|sign| kept.sees(sign, frames().0, now_ns)) || has_news)
+    }
+}
+
+impl Kept {
+    /// Takes in news. A state of the line that is known is none.
+    fn hear(&mut self, event: Event) {
+        match (event.clone(), &self.line) {
+            (Event::Down { .. }, State::Down { .. } | State::Gone { .. }) => return,
+            (Event::Gone { .. }, State::Gone { .. }) => return,
+            (Event::Down { since, why }, _) => self.line = State::Down { since, why },
+            (Event::Gone { since, why }, _) => self.line = State::Gone { since, why },
+            _ => {}
+        }
+        self.log.push(event);
+    }
+
+    /// Takes in what the device says of its line. Returns true if that is news.
+    fn line_is(&mut self, link: Link) -> bool {
+        let before = self.log.end();
+        match (link, &self.line) {
+            (Some(Err(error)), _) => event_of(&error).into_iter().for_each(|event| self.hear(event)),
+            (Some(Ok(())), State::Down { .. }) => {
+                self.line = State::Up;
+                self.log.push(Event::Up);
+            }
+            _ => {}
+        }
+        self.log.end() > before
+    }
+
+    /// Takes in what the watchdog has found, with `frames` in the device. Returns true: it is news.
+    fn sees(&mut self, sign: Sign, frames: u64, now_ns: u64) -> bool {
+        let event = match sign {
+            Sign::Resumed { after_ns } => {
+                self.stall = State::Up;
+                Event::Resumed { after: Duration::from_nanos(after_ns) }
+            }
+            Sign::Overdue { since_ns } => {
+                self.watchdog.stall();
+                let time = Duration::from_nanos(now_ns - since_ns);
+                let since = Instant::now().checked_sub(time).unwrap_or_else(Instant::now);
+                let why =
+                    format!("the device has completed none of {frames} frames for {} ms", time.as_millis());
+                self.stall = State::Stalled { since, why: why.clone() };
+                Event::Stalled { since, why }
+            }
+        };
+        self.log.push(event);
+        true
+    }
+}
+
+fn line_of(error: &DeviceError) -> u8 {
+    match error {
+        DeviceError::Gone { .. } => GONE,
+        DeviceError::Down { .. } => DOWN,
+        _ => UP,
+    }
+}
+
+fn event_of(error: &DeviceError) -> Option<Event> {
+    let (since, why) = (Instant::now(), error.to_string());
+    match line_of(error) {
+        GONE => Some(Event::Gone { since, why }),
+        DOWN => Some(Event::Down { since, why }),
+        _ => None,
+    }
+}
+
+impl Monitor for PathMonitor {
+    fn error(&self, error: &DeviceError) {
+        let to = line_of(error);
+        if self.line.fetch_max(to, SeqCst) < to {
+            event_of(error).into_iter().for_each(|event| self.tell(event));
+        }
+    }
+
+    fn panicked(&self, what: &'static str, is_dead: bool) {
+        let why: String = what.into();
+        self.tell(Event::Panicked { why: why.clone() });
+        if is_dead && self.line.swap(GONE, SeqCst) != GONE {
+            self.tell(Event::Gone { since: Instant::now(), why });
+        }
+    }
+
+    fn look(&self, now_ns: u64, at: &dyn Watched) -> u64 {
+        let news = at.queue().and_then(|queue| self.look_at_completions(at, queue, now_ns));
+        self.ring_if(news == Some(true));
+        let later_ns = |time: Duration| now_ns.saturating_add(time.as_nanos() as u64);
+        let Some(mut kept) = self.try_settled() else { return later_ns(DOWN_LOOK) };
+        let is_up = kept.line == State::Up;
+        if matches!(kept.line, State::Gone { .. }) || is_up && self.listeners.load().is_empty() {
+            return u64::MAX;
+        }
+        if now_ns < kept.looks_ns {
+            return kept.looks_ns;
+        }
+        let due_ns = later_ns(if is_up { IDLE_LOOK } else { DOWN_LOOK });
+        kept.looks_ns = due_ns;
+        drop(kept);
+        let link = self.ask(at, !is_up);
+        let has_news = self.try_settled().is_some_and(|mut kept| kept.line_is(link));
+        self.ring_if(has_news);
+        due_ns
+    }
+}
