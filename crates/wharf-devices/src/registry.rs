@@ -66,7 +66,10 @@ impl Registry {
 
     fn unknown(&self, text: &str) -> OptionError {
         let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name).collect();
-        let what = format!("unknown kind of device; there are {}", names.join(", "));
+        let mut what = format!("unknown kind of device; there are {}", names.join(", "));
+        if cfg!(not(feature = "vhost")) && text.contains("-user") {
+            what += "; vhost-user and virtio-user need the crate's feature `vhost`";
+        }
         OptionError { subject: format!("\"{}\"", text.escape_debug()), what }
     }
 }

@@ -207,7 +207,10 @@ impl Path {
     }
 
     /// Closes the path: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the others return to
-    /// the pool; those that the device has stay with it. Returns the holders of the pool's frames.
+    /// the pool; those that the device has stay with it. Returns the holders of the pool's frames. A path that is dropped
+    /// without this returns what has not left at once.
+    ///
+    /// It waits for the end of a handler that runs ([`Path::on_receive`]): a handler must not call it.
     pub fn close(&self, time: Duration) -> Audit {
         if let Some(queue) = &self.inner.queue {
             queue.shutdown(time);

@@ -30,6 +30,13 @@ impl Burst {
         self.batch.is_empty()
     }
 
+    /// The bytes of each packet; of a super-packet, the first chunk.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        // Each frame of a burst is its pool's.
+        self.batch.frames().iter().map(|frame| self.pool.region().bytes(frame).unwrap_or_default())
+    }
+
     /// The bytes of each packet, to write; of a super-packet, the first chunk.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {

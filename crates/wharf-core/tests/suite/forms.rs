@@ -427,3 +427,21 @@ fn a_canceller_ends_the_wait_of_any_queue_of_a_spread() {
     end(&second, &other_control);
     end(&queue, &control);
 }
+
+#[test]
+fn a_canceller_ends_the_wait_of_a_task() {
+    let (queue, control) = full();
+    let mut sender = queue.sender("waits").unwrap();
+    let canceller = sender.canceller();
+    let mut packets = numbered(&mut sender, 0, 4, 64);
+    {
+        let mut waits = pin!(sender.send_async(&mut packets));
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(waits.as_mut().poll(context).is_pending());
+        canceller.cancel();
+        assert!(matches!(waits.poll(context), Poll::Ready(Err(QueueError::Cancelled))));
+    }
+    assert_eq!(packets.iter().count(), packets.len(), "the rest stays in the burst");
+    drop((packets, sender));
+    end(&queue, &control);
+}

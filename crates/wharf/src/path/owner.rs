@@ -7,7 +7,8 @@ use wharf_core::queue::Claimants;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Owners {
     /// A sender that is alone, in its own call: its packets leave at once, and no other thread is busy. From the second
-    /// sender on, the path's poller, as with [`Owners::Poller`].
+    /// sender on, the path's poller, as with [`Owners::Poller`]. A sender that is made while the sole one is stopped in
+    /// its own call waits for it.
     #[default]
     Auto,
     /// The senders, by turns, each for a quota; the path's poller for what they leave. A sender that is stopped while it

@@ -22,7 +22,7 @@ pub struct Canceller {
 #[derive(Debug, Default)]
 struct State {
     is_cancelled: bool,
-    /// The wake-up of the thread that waits.
+    /// The wake-up of the thread or task that waits.
     wake: Option<Arc<dyn Wake>>,
 }
 
@@ -46,6 +46,7 @@ impl Canceller {
 }
 
 /// A wait that can be cancelled.
+#[derive(Debug)]
 pub(super) struct Waiting(Canceller);
 
 impl Waiting {

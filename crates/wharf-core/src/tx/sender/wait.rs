@@ -4,6 +4,7 @@
 //! For a task, a poller ([`crate::poller::Poller`]) or a dedicated owner should run the queue meanwhile. Without one, a
 //! waiting task asks to be polled again at once, and runs the queue itself each time.
 
+use super::cancel::Waiting;
 use super::{Burst, PoolError, QueueError, Sender, Watch};
 use crate::host::{Clock, Wake};
 use crate::tx::queue::waiters::Need;
@@ -54,6 +55,7 @@ pub(super) struct Fill {
 pub(super) struct TaskWait {
     wake: Arc<TaskWake>,
     watches: Vec<Watch>,
+    cancel: Option<Waiting>,
     pub(super) need: Need,
 }
 
@@ -98,16 +100,21 @@ pub(super) async fn wait_async(senders: &mut [Sender], need: Need) -> Result<(),
 pub(super) fn poll_wait(
     senders: &mut [Sender], context: &mut Context<'_>, need: Need, wait: &mut Option<TaskWait>,
 ) -> Poll<Result<(), QueueError>> {
-    let TaskWait { wake, watches, .. } = wait.get_or_insert_with(|| {
+    let TaskWait { wake, watches, cancel, .. } = wait.get_or_insert_with(|| {
         let wake = Arc::new(TaskWake::default());
         wake.set(context.waker());
         let woken: Arc<dyn Wake> = wake.clone();
-        TaskWait { watches: register(senders, need, &woken), wake, need }
+        let cancel = senders[0].cancel.as_ref().map(|cancel| cancel.enter(&woken));
+        TaskWait { watches: register(senders, need, &woken), wake, cancel, need }
     });
     wake.set(context.waker());
     if let Some(seen) = look(senders, watches) {
         *wait = None;
         return Poll::Ready(seen);
+    }
+    if cancel.as_ref().is_some_and(Waiting::is_cancelled) {
+        *wait = None;
+        return Poll::Ready(Err(QueueError::Cancelled));
     }
     if !senders.iter().all(Sender::is_driven) {
         context.waker().wake_by_ref();

@@ -31,8 +31,8 @@ const SELF_DRIVEN_NAP_NS: u64 = 20_000;
 const DOUBLINGS_MAX: usize = 6;
 
 impl Sender {
-    /// Returns a handle that ends a wait of this sender from another thread. A wait then looks at one more lock: a
-    /// sender without a canceller does not.
+    /// Returns a handle that ends a wait of this sender, as a thread or as a task, from another thread. A wait then looks at one
+    /// more lock: a sender without a canceller does not.
     pub fn canceller(&mut self) -> Canceller {
         self.cancel.get_or_insert_with(Canceller::default).clone()
     }
