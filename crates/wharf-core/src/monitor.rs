@@ -1,7 +1,7 @@
 //! `Monitor`: the place that hears what happens to a queue: a device's errors, panics, and stalls by its [`Watchdog`].
 //!
 //! Owners tell errors and panics where they find them, which is off the hot path. A poller calls [`Monitor::look`] while
-//! it polls, every [`LOOK_NS`], and before it sleeps: packets cost nothing.
+//! it polls, every [`LOOK_NS`], and before it sleeps if something is the matter: packets cost nothing.
 
 mod watchdog;
 
@@ -24,6 +24,9 @@ pub trait Monitor: Send + Sync + Debug {
 
     /// A handler, a discipline or a device has panicked: `what` has ended.
     fn panicked(&self, what: &'static str, is_dead: bool);
+
+    /// True if a poller that is about to sleep should look first. Called at each sleep: cheap.
+    fn wants_look(&self) -> bool;
 
     /// A poller looks at its transmit queue or receive queue. Returns the time of its clock at which it looks again even
     /// if it sleeps, ns; `u64::MAX` for none.

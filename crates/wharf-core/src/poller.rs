@@ -15,7 +15,7 @@ pub use schedule::{Mode, Settings};
 
 use crate::host::{ParkWait, Wait, Wake};
 use crate::metrics::{Measured, Walk, table};
-use crate::monitor::LOOK_NS;
+use crate::monitor::{LOOK_NS, Monitor, Watched};
 use crate::pool::lock;
 use crate::rx::{PulledTarget, RxQueue};
 use crate::tx::queue::TxQueue;
@@ -220,7 +220,10 @@ impl ActivePoller {
             }
             Action::Sleep { for_ns } => {
                 self.counters.sleeps.add(u64::from(for_ns > 0));
-                if self.is_stale && for_ns > LOOK_NS {
+                if self.is_stale
+                    && for_ns > LOOK_NS
+                    && self.monitored().any(|(monitor, _)| monitor.wants_look())
+                {
                     self.watch(now_ns);
                 }
                 let watch_ns = self.wakes_ns.saturating_sub(now_ns);
@@ -254,12 +257,17 @@ impl ActivePoller {
             .unwrap_or(PollOutcome { over: true, ..PollOutcome::default() })
     }
 
+    fn monitored(&self) -> impl Iterator<Item = (&dyn Monitor, &dyn Watched)> {
+        self.enrolled.targets.iter().filter_map(|poll_target| poll_target.monitored())
+    }
+
     /// Looks whether the devices are well.
     #[cold]
     fn watch(&mut self, now_ns: u64) {
-        let looks = self.enrolled.targets.iter().map(|poll_target| poll_target.watch(now_ns));
-        self.wakes_ns = looks.min().unwrap_or(u64::MAX);
+        let looks = self.monitored().map(|(monitor, at)| monitor.look(now_ns, at));
+        let next_ns = looks.min().unwrap_or(u64::MAX);
         (self.looks_ns, self.is_stale) = (now_ns.saturating_add(LOOK_NS), false);
+        self.wakes_ns = next_ns.max(self.looks_ns);
     }
 
     fn sleep(&mut self, for_ns: u64) {

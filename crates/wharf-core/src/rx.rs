@@ -383,8 +383,8 @@ impl PollTarget for RxShared {
         found
     }
 
-    fn watch(&self, now_ns: u64) -> u64 {
-        self.monitor.get().map_or(u64::MAX, |monitor| monitor.look(now_ns, self))
+    fn monitored(&self) -> Option<(&dyn Monitor, &dyn Watched)> {
+        Some((&**self.monitor.get()?, self))
     }
 
     fn wait_fd(&self) -> Option<RawFd> {

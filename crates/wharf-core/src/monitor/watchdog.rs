@@ -64,7 +64,8 @@ impl Watchdog {
             before => {
                 self.since_ns = (held > 0).then_some(now_ns);
                 let delay_ns = before.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
-                self.delay_ns = delay_ns.max(self.delay_ns - (self.delay_ns >> FORGET_SHIFT));
+                let learnt_ns = delay_ns.min(BOUND_NS_MAX / DELAYS);
+                self.delay_ns = learnt_ns.max(self.delay_ns - (self.delay_ns >> FORGET_SHIFT));
                 let was_stalled = std::mem::take(&mut self.is_stalled);
                 return was_stalled.then_some(Sign::Resumed { after_ns: delay_ns });
             }
@@ -83,8 +84,8 @@ impl Watchdog {
         self.since_ns = self.since_ns.map(|_| now_ns);
     }
 
-    /// Since when the device is stalled, ns.
-    pub fn stalled_since_ns(&self) -> Option<u64> {
-        self.since_ns.filter(|_| self.is_stalled)
+    /// True if the device held frames at the last look.
+    pub fn is_waiting(&self) -> bool {
+        self.since_ns.is_some()
     }
 }

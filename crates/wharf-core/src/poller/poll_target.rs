@@ -2,6 +2,7 @@
 
 use super::schedule::{IrqChange, PollOutcome};
 use crate::device::RxDevice;
+use crate::monitor::{Monitor, Watched};
 use crate::tx::owner::Action;
 use crate::tx::queue::{QdiscRun, QueueState, Shared, TxQueue};
 use crate::wakeup::Call;
@@ -17,10 +18,8 @@ pub(crate) trait PollTarget: Send + Sync + Debug {
     /// one.
     fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome;
 
-    /// Looks whether the device is well. Returns when the next look is due even if the poller sleeps, ns.
-    fn watch(&self, _now_ns: u64) -> u64 {
-        u64::MAX
-    }
+    /// Returns the monitor that looks whether the device is well, if there is one, and what it looks at.
+    fn monitored(&self) -> Option<(&dyn Monitor, &dyn Watched)>;
 
     /// The file descriptor that a notification makes readable or writable.
     fn wait_fd(&self) -> Option<RawFd>;
@@ -41,9 +40,8 @@ impl PollTarget for TxTarget {
         poll_queue(&self.0.shared, irq, away, budget_packets, None)
     }
 
-    fn watch(&self, now_ns: u64) -> u64 {
-        let monitor = self.0.shared.counters.monitor.get();
-        monitor.map_or(u64::MAX, |monitor| monitor.look(now_ns, &self.0))
+    fn monitored(&self) -> Option<(&dyn Monitor, &dyn Watched)> {
+        Some((&**self.0.shared.counters.monitor.get()?, &self.0))
     }
 
     fn wait_fd(&self) -> Option<RawFd> {

@@ -1,6 +1,7 @@
 //! `PulledTarget`: a receive queue that a receiver's calls poll.
 
 use super::RxShared;
+use crate::monitor::{Monitor, Watched};
 use crate::poller::PollTarget;
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::tx::queue::TxQueue;
@@ -22,8 +23,8 @@ impl PollTarget for PulledTarget {
         found
     }
 
-    fn watch(&self, now_ns: u64) -> u64 {
-        self.0.watch(now_ns)
+    fn monitored(&self) -> Option<(&dyn Monitor, &dyn Watched)> {
+        self.0.monitored()
     }
 
     fn wait_fd(&self) -> Option<RawFd> {

@@ -9,6 +9,7 @@
 
 mod bias;
 mod dedicated;
+mod events;
 mod hand_off;
 mod inbox;
 mod memory;

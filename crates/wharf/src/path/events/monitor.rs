@@ -34,6 +34,8 @@ pub(in crate::path) struct PathMonitor {
     line: AtomicU8,
     listeners: ArcSwap<Vec<Arc<Listener>>>,
     kept: Mutex<Kept>,
+    /// The device held frames at the last look, the line is down, or there is news: the poller looks before it sleeps.
+    wants_look: AtomicBool,
     /// Calls the poller, to look.
     poller: ArcSwapOption<Arc<dyn Wake>>,
     closed: AtomicBool,
@@ -62,6 +64,7 @@ impl PathMonitor {
             line: AtomicU8::new(UP),
             listeners: ArcSwap::default(),
             kept: Mutex::new(kept),
+            wants_look: AtomicBool::new(false),
             poller: ArcSwapOption::empty(),
             closed: AtomicBool::new(false),
         })
@@ -137,6 +140,7 @@ impl PathMonitor {
     }
 
     fn call_poller(&self) {
+        self.wants_look.store(true, SeqCst);
         if let Some(poller) = &*self.poller.load() {
             poller.wake();
         }
@@ -294,12 +298,23 @@ impl Monitor for PathMonitor {
         }
     }
 
+    fn wants_look(&self) -> bool {
+        self.wants_look.load(SeqCst)
+    }
+
     fn look(&self, now_ns: u64, at: &dyn Watched) -> u64 {
+        self.wants_look.store(false, SeqCst);
         let news = at.queue().and_then(|queue| self.look_at_completions(at, queue, now_ns));
         self.ring_if(news == Some(true));
         let later_ns = |time: Duration| now_ns.saturating_add(time.as_nanos() as u64);
-        let Some(mut kept) = self.try_settled() else { return later_ns(DOWN_LOOK) };
+        let Some(mut kept) = self.try_settled() else {
+            self.wants_look.store(true, SeqCst);
+            return later_ns(DOWN_LOOK);
+        };
         let is_up = kept.line == State::Up;
+        if kept.watchdog.is_waiting() || matches!(kept.line, State::Down { .. }) {
+            self.wants_look.store(true, SeqCst);
+        }
         if matches!(kept.line, State::Gone { .. }) || is_up && self.listeners.load().is_empty() {
             return u64::MAX;
         }

@@ -1,0 +1,69 @@
+//! Events of a path: an owner tells, a poller moves the news into the log, a reader reads. The descriptor is a flag
+//! that is swapped: the kernel writes and reads an event counter under one lock, so that one follows the other.
+//! `crates/wharf/src/path/events/monitor.rs`.
+
+use crate::{OF_THREE_THREADS, check};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use wharf_mem::inbox::Inbox;
+
+#[derive(Default)]
+struct Monitor {
+    news: Inbox<u8>,
+    /// Number of events in the log.
+    log: Mutex<usize>,
+    is_readable: AtomicBool,
+    told: AtomicUsize,
+}
+
+impl Monitor {
+    /// An owner tells: no lock.
+    fn tell(&self) {
+        self.news.push(0);
+        self.told.fetch_add(1, SeqCst);
+        self.is_readable.swap(true, SeqCst);
+    }
+
+    /// A poller looks. It rings only for news of its own.
+    fn look(&self) {
+        if let Ok(mut log) = self.log.try_lock() {
+            *log += self.news.take().count();
+        }
+    }
+
+    /// A reader takes an event, and clears the descriptor when it has read all.
+    fn read(&self, next: &mut usize) -> bool {
+        let mut log = self.log.lock().unwrap();
+        *log += self.news.take().count();
+        let is_there = *next < *log;
+        *next += usize::from(is_there);
+        if *next == *log {
+            self.is_readable.swap(false, SeqCst);
+            if !self.news.is_empty() {
+                self.is_readable.swap(true, SeqCst);
+            }
+        }
+        is_there
+    }
+}
+
+#[test]
+fn a_reader_that_waits_for_the_descriptor_misses_no_event() {
+    check(OF_THREE_THREADS, || {
+        let monitor = Arc::new(Monitor::default());
+        let owner = monitor.clone();
+        let owner = thread::spawn(move || (0..2).for_each(|_| owner.tell()));
+        let poller = monitor.clone();
+        let poller = thread::spawn(move || (0..2).for_each(|_| poller.look()));
+        let mut next = 0;
+        (0..2).for_each(|_| _ = monitor.read(&mut next));
+        owner.join().unwrap();
+        poller.join().unwrap();
+        // Waits for the descriptor, as in poll(2), and reads.
+        while monitor.is_readable.load(SeqCst) {
+            monitor.read(&mut next);
+        }
+        assert_eq!(next, monitor.told.load(SeqCst), "an event is left, and the descriptor is not readable");
+    });
+}
