@@ -18,29 +18,17 @@ use crate::metrics::Measured;
 use crate::monitor::{Link, Monitor, Watched};
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::poller::{PollTarget, poll_queue};
-use crate::pool::{Burst, PagePool, lock};
+use crate::pool::{PagePool, lock};
 use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::{Call, Callers};
 use counters::RxCounters;
 use inbox::Inbox;
 pub(crate) use pulled::PulledTarget;
 use state::RxState;
+pub use state::{Handler, Rest};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
-
-/// The treatment of frames that a handler leaves in the burst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
-    /// Free their memory.
-    Free,
-    /// Show them again at the next poll, and receive nothing before that: back-pressure. [`RxQueue::resume`] calls for
-    /// that poll.
-    Again,
-}
-
-/// The user's handler of received frames, in order.
-pub type Handler = Box<dyn FnMut(&mut Burst) -> Rest + Send>;
 
 /// The receive side of a device. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]

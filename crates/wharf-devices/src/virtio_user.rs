@@ -31,10 +31,7 @@ mod timeout;
 
 pub use options::{Napi, PAIRS_MAX, VirtioUserOptions};
 
-use crate::host::HostClock;
-use crate::virtio::packed::PackedDriver;
-use crate::virtio::split::SplitDriver;
-use crate::virtio::{DriverRing, Layout, RingError, feature};
+use crate::virtio::{DriverRing, RingError, feature};
 use cleaning::Cleaning;
 use detached::{DetachedFrames, PEER_GONE};
 use pairs::Pairs;
@@ -43,12 +40,12 @@ use reconnector::Reconnector;
 use sending::SEGMENTS_MAX;
 use session::{Endpoint, Session};
 pub(crate) use spec::KIND;
+pub use spec::open;
 use std::io;
 use std::os::fd::RawFd;
-use std::path::Path;
 use std::sync::Arc;
 use wharf_core::device::{
-    Completions, Device, DeviceError, Duplex, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
+    Completions, Device, DeviceError, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
@@ -59,30 +56,6 @@ pub const HEADER_BYTES: usize = 12;
 const HOLES: &str = "the back end has punched holes into the memory for frames";
 /// Empty polls between two looks at the connection.
 const LOOK_EVERY: u32 = 64;
-
-/// Opens the driver, with either ring layout.
-///
-/// # Errors
-/// [`DeviceError::Io`] if there is no back end, or it rejects something; [`DeviceError::Unsupported`] for an
-/// invalid size, and for features that the back end lacks.
-pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Duplex>, DeviceError> {
-    let name = format!("virtio-user:{}", path.display().to_string().escape_debug());
-    options.check().map_err(|what| DeviceError::Unsupported { device: name.clone(), what })?;
-    let endpoint = Endpoint::new(name, path.into(), options)?;
-    let session = Session::open(&endpoint, endpoint.connect_soon()?, None)?;
-    Ok(match options.napi {
-        Napi::On { anywhere } => cleaned(endpoint, session, cleaning::Napi::new(anywhere)),
-        Napi::Off => cleaned(endpoint, session, cleaning::AtTransmit::<()>::default()),
-        Napi::Timer => cleaned(endpoint, session, cleaning::AtTransmit::ticking(HostClock)),
-    })
-}
-
-fn cleaned<C: Cleaning>(endpoint: Endpoint, session: Session, cleaning: C) -> Box<dyn Duplex> {
-    match session.layout() {
-        Layout::Split => Box::new(VirtioUser::<SplitDriver, C>::new(endpoint, session, cleaning)),
-        Layout::Packed => Box::new(VirtioUser::<PackedDriver, C>::new(endpoint, session, cleaning)),
-    }
-}
 
 /// A virtio-net driver; see [`open`].
 ///

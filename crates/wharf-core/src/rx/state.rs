@@ -1,13 +1,25 @@
 //! `RxState`: the part of a receive queue that one poller at a time has: the device, its memory, and the frames that the
 //! handler left.
 
-use super::{Handler, Rest};
 use crate::device::RxDevice;
 use crate::host::Wake;
 use crate::pool::{Burst, Cache, PagePool, WaitPlace};
 use crate::tx::queue::QueueError;
 use std::sync::Arc;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
+
+/// The treatment of frames that a handler leaves in the burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Free their memory.
+    Free,
+    /// Show them again at the next poll, and receive nothing before that: back-pressure. [`RxQueue::resume`](super::RxQueue::resume) calls for
+    /// that poll.
+    Again,
+}
+
+/// The user's handler of received frames, in order.
+pub type Handler = Box<dyn FnMut(&mut Burst) -> Rest + Send>;
 
 pub(super) struct RxState {
     /// `None` if the device belongs to a transmit queue, or is closed.

@@ -1,10 +1,15 @@
-//! `virtio-user:SOCKET[,server=off|on,...]`: see [`KIND`].
+//! `virtio-user:SOCKET[,server=off|on,...]`: the specification's keys ([`KIND`]), and opening.
 
-use super::{Napi, PAIRS_MAX, VirtioUserOptions};
+use super::cleaning::{self, Cleaning};
+use super::session::{Endpoint, Session};
+use super::{Napi, PAIRS_MAX, VirtioUser, VirtioUserOptions};
+use crate::host::HostClock;
 use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout};
 use crate::virtio::Layout;
+use crate::virtio::packed::PackedDriver;
+use crate::virtio::split::SplitDriver;
 use std::path::Path;
-use wharf_core::device::DeviceError;
+use wharf_core::device::{DeviceError, Duplex};
 use wharf_core::options::Key;
 
 /// The kind of device.
@@ -46,12 +51,12 @@ pub(crate) static KIND: Kind = Kind {
         "virtio-user",
         "virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere,copy=on|off], both ways",
         "a virtio-net driver, over a vhost-user back end",
-        open,
+        open_kind,
     )
 };
 
 /// Opens it with the queue pairs of `opening` unless the specification has a number of its own.
-fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+fn open_kind(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
     let options = spec.options();
     let offered = |key| match options.word(key) {
         Some("on") => Some(true),
@@ -75,7 +80,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         let checked = layout.check_size(u32::try_from(size).unwrap_or(u32::MAX));
         wanted.size = checked.map_err(|error| spec.fault(format!("size: {error}")))?;
     }
-    Ok(vec![Opened::new(super::open(Path::new(spec.place()), wanted)?.into())])
+    Ok(vec![Opened::new(open(Path::new(spec.place()), wanted)?.into())])
 }
 
 fn napi(spec: &DeviceSpec) -> Result<Napi, DeviceError> {
@@ -87,5 +92,29 @@ fn napi(spec: &DeviceSpec) -> Result<Napi, DeviceError> {
         Some("off") => Ok(Napi::Off),
         Some("timer") => Ok(Napi::Timer),
         _ => Ok(Napi::On { anywhere }),
+    }
+}
+
+/// Opens the driver, with either ring layout.
+///
+/// # Errors
+/// [`DeviceError::Io`] if there is no back end, or it rejects something; [`DeviceError::Unsupported`] for an
+/// invalid size, and for features that the back end lacks.
+pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Duplex>, DeviceError> {
+    let name = format!("virtio-user:{}", path.display().to_string().escape_debug());
+    options.check().map_err(|what| DeviceError::Unsupported { device: name.clone(), what })?;
+    let endpoint = Endpoint::new(name, path.into(), options)?;
+    let session = Session::open(&endpoint, endpoint.connect_soon()?, None)?;
+    Ok(match options.napi {
+        Napi::On { anywhere } => cleaned(endpoint, session, cleaning::Napi::new(anywhere)),
+        Napi::Off => cleaned(endpoint, session, cleaning::AtTransmit::<()>::default()),
+        Napi::Timer => cleaned(endpoint, session, cleaning::AtTransmit::ticking(HostClock)),
+    })
+}
+
+fn cleaned<C: Cleaning>(endpoint: Endpoint, session: Session, cleaning: C) -> Box<dyn Duplex> {
+    match session.layout() {
+        Layout::Split => Box::new(VirtioUser::<SplitDriver, C>::new(endpoint, session, cleaning)),
+        Layout::Packed => Box::new(VirtioUser::<PackedDriver, C>::new(endpoint, session, cleaning)),
     }
 }
