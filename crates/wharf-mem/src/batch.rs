@@ -6,8 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod summary;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use summary::Summary;
 

@@ -1,4 +1,4 @@
-//! A batch against a `VecDeque`.
+//! A batch against a `VecDeque`; order, capacity, sums and moves of one or two batches.
 
 mod common;
 
@@ -202,4 +202,79 @@ fn a_batch_of_two_pools_is_of_neither() {
     assert!(!Batch::new(2).any_meta());
     ours.give(batch.pop().unwrap());
     theirs.give(batch.pop().unwrap());
+}
+
+/// Frames whose number shows in their length.
+struct Numbered(Pool);
+
+impl Numbered {
+    fn new() -> Self {
+        Self(Pool::new(256, 2048, 64))
+    }
+
+    fn frame(&mut self, number: u32, sender: u16) -> Frame {
+        self.0.take(sender, 100 + number).unwrap()
+    }
+}
+
+fn number(frame: &Frame) -> u32 {
+    frame.len_bytes() - 100
+}
+
+#[test]
+fn a_batch_that_shifts_keeps_order_and_capacity() {
+    let mut frames = Numbered::new();
+    let mut batch = Batch::new(4);
+    let (mut next_in, mut next_out) = (0, 0);
+    for round in 0..50u32 {
+        while batch.room() > 0 {
+            batch.push(frames.frame(next_in, 3)).unwrap();
+            next_in += 1;
+        }
+        assert!(batch.push(frames.frame(0, 3)).is_err(), "it is full");
+        assert_eq!(batch.len(), 4);
+        for _ in 0..1 + round % 4 {
+            assert_eq!(number(&batch.pop().unwrap()), next_out);
+            next_out += 1;
+        }
+    }
+}
+
+#[test]
+fn a_taker_that_panics_has_each_frame_once() {
+    let mut frames = Numbered::new();
+    let mut batch = Batch::new(8);
+    (0..6).for_each(|index| batch.push(frames.frame(index, 1)).unwrap());
+    let mut taken = Vec::new();
+    batch.take_while(|frame| number(frame) < 2, |frame| taken.push(number(&frame)));
+    assert_eq!((&taken[..], batch.len(), batch.bytes()), (&[0, 1][..], 4, batch.bytes_of_first(4)));
+    let panics = std::panic::AssertUnwindSafe(|| {
+        batch.take_while(|_| true, |frame| assert!(number(&frame) < 3, "this one is too much"));
+    });
+    assert!(std::panic::catch_unwind(panics).is_err());
+    assert_eq!((batch.len(), number(&batch.frames()[0])), (2, 4));
+    batch.take_while(|_| true, drop);
+    assert!(batch.is_empty() && batch.bytes() == 0);
+}
+
+#[test]
+fn a_batch_that_is_moved_keeps_sums_and_runs() {
+    let mut frames = Numbered::new();
+    let mut batch = Batch::new(8);
+    for (index, sender) in [(0, 1), (1, 1), (2, 9), (3, 1)] {
+        batch.push(frames.frame(index, sender)).unwrap();
+    }
+    assert_eq!((batch.bytes(), batch.bytes_of_first(2), batch.run_of_sender().0), (406, 201, 2));
+    let pool = batch.frames()[0].pool();
+    let mut other = Batch::new(3);
+    assert_eq!(other.append(&mut batch, 8), 3);
+    assert_eq!((other.len(), batch.len(), batch.run_of_sender()), (3, 1, (1, 103)));
+    assert_eq!(number(&other.pop_back().unwrap()), 2);
+    batch.refresh();
+    assert!(batch.is_of_pool(pool) && !batch.is_of_pool(pool + 1) && !batch.any_meta());
+    assert_eq!((batch.sender(), batch.bytes()), (Some(1), batch.bytes_of_first(1)));
+    batch.frames_mut()[0].set_sender(8);
+    assert_eq!(batch.sender(), None, "unknown until it is computed");
+    batch.refresh();
+    assert_eq!(batch.sender(), Some(8));
 }

@@ -11,6 +11,7 @@
 //! | `late` | a completion comes later, and those behind it with it | completions |
 //! | `reorder` | up to eight later completions overtake one | completions |
 //! | `alloc` | memory for a frame is refused | frames received; takes of a sender |
+//! | `never` | a completion does not come: the frame stays in the device until that is closed | completions |
 //!
 //! Each kind has a SplitMix64 generator of its own, and its n-th event always has the same fate. Which frames fail does not depend
 //! on how they are grouped into calls, nor on other faults.

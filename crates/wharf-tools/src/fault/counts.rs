@@ -12,10 +12,11 @@ pub(super) enum Kind {
     Late,
     Reorder,
     Alloc,
+    Never,
 }
 
 /// The key of each kind in a specification.
-const NAMES: [&str; 7] = ["error", "short", "stall", "lost", "late", "reorder", "alloc"];
+const NAMES: [&str; 8] = ["error", "short", "stall", "lost", "late", "reorder", "alloc", "never"];
 
 /// Faults injected so far, by their keys in a specification. Any thread may read them at any time.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Completions that are lost, late or reordered.
+//! Completions that are lost, late, reordered, or never come.
 
 use super::counts::{FaultCounts, Kind};
 use super::roll::Roll;
@@ -19,10 +19,13 @@ pub(super) struct Later {
     late: Roll,
     late_ns: u64,
     reorder: Roll,
+    never: Roll,
     /// In order, each with the time from which on it is given. Those behind it wait.
     queue: VecDeque<(Frame, u64)>,
     /// Each with the number of completions that are given before it.
     overtaken: Vec<(Frame, u64)>,
+    /// Those that never come, until the device is closed.
+    kept: Vec<Frame>,
     /// A completion has come without a notification.
     silent: bool,
     clock: Arc<dyn Clock>,
@@ -37,8 +40,10 @@ impl Later {
             late: roll(spec.late, Kind::Late),
             late_ns: nanoseconds(spec.late_time),
             reorder: roll(spec.reorder, Kind::Reorder),
+            never: roll(spec.never, Kind::Never),
             queue: VecDeque::new(),
             overtaken: Vec::new(),
+            kept: Vec::new(),
             silent: false,
             clock,
             counts,
@@ -51,16 +56,17 @@ impl Later {
 
     /// True if completions pass as they come.
     pub(super) fn is_off(&self) -> bool {
-        !(self.lost.is_on() || self.late.is_on() || self.reorder.is_on())
+        ![&self.lost, &self.late, &self.reorder, &self.never].into_iter().any(Roll::is_on)
     }
 
     pub(super) fn held(&self) -> usize {
-        self.queue.len() + self.overtaken.len()
+        self.queue.len() + self.overtaken.len() + self.kept.len()
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.queue.iter().for_each(|(frame, _)| see(frame));
         self.overtaken.iter().for_each(|(frame, _)| see(frame));
+        self.kept.iter().for_each(see);
     }
 
     /// Takes completions, and decides when each is given.
@@ -75,6 +81,11 @@ impl Later {
             self.counts.add(Kind::Lost, 1);
         }
         while let Some(frame) = sent.pop() {
+            if self.never.happens() {
+                self.counts.add(Kind::Never, 1);
+                self.kept.push(frame);
+                continue;
+            }
             let due_ns = match self.late.happens() {
                 true => self.delayed_ns(),
                 false => 0,
@@ -122,7 +133,8 @@ impl Later {
         let (budget, mut given) = (budget.min(into.sent.room()), 0);
         while given < budget {
             let next = self.queue.pop_front().map(|held| held.0);
-            let Some(frame) = next.or_else(|| self.overtaken.pop().map(|held| held.0)) else { break };
+            let next = next.or_else(|| self.overtaken.pop().map(|held| held.0)).or_else(|| self.kept.pop());
+            let Some(frame) = next else { break };
             given += push(into, frame);
         }
         given

@@ -16,6 +16,7 @@ pub const KEYS: &[Key] = &[
     key("late", "0%:100us", "Completions that come late, and by how much"),
     key("reorder", "0%", "Frames that up to eight later completions overtake"),
     key("alloc", "0%", "Allocations that fail"),
+    key("never", "0%", "Completions that never come, until the device is closed"),
 ];
 
 const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
@@ -57,6 +58,8 @@ pub struct FaultSpec {
     pub reorder: Chance,
     /// Allocations that fail: takes of a sender ([`super::FailingMemory`]), frames of a receiving device.
     pub alloc: Chance,
+    /// Frames whose completion never comes: the device has them until it is closed.
+    pub never: Chance,
 }
 
 impl Default for FaultSpec {
@@ -74,6 +77,7 @@ impl Default for FaultSpec {
             late_time: Duration::from_micros(100),
             reorder: never,
             alloc: never,
+            never,
         }
     }
 }
@@ -110,6 +114,7 @@ impl FaultSpec {
             ("lost", &mut spec.lost),
             ("reorder", &mut spec.reorder),
             ("alloc", &mut spec.alloc),
+            ("never", &mut spec.never),
         ] {
             *chance = read_chance(&options, key, options.text(key).unwrap_or("0%"))?;
         }

@@ -304,6 +304,29 @@ fn full_ring_counts_held_back_frames() {
 }
 
 #[test]
+fn a_completion_that_never_comes_stays_in_the_device_until_it_closes() {
+    let mut rig = Rig::new("never=1/4,late=1/1000000");
+    let mut sent = Vec::new();
+    for _ in 0..10 {
+        rig.offer(4);
+        rig.transmit(false);
+        sent.extend(rig.reap().0);
+    }
+    assert!(sent.iter().copied().eq((0..40).filter(|number| number % 4 != 3)), "{sent:?}");
+    let mut seen = Vec::new();
+    rig.device.visit(&mut |frame| seen.push(frame.len_bytes()));
+    let kept: Vec<_> = (0..40).filter(|number| number % 4 == 3).collect();
+    assert_eq!((rig.device.outstanding(), rig.counts.of("never"), &seen), (10, 10, &kept));
+    rig.clock.set(u64::MAX / 2);
+    assert_eq!((rig.reap(), rig.device.next_completion_ns()), ((vec![], vec![]), None), "not by waiting");
+    rig.device.close().unwrap();
+    let mut closed = rig.reap().0;
+    closed.sort_unstable();
+    assert_eq!(closed, kept);
+    rig.assert_home();
+}
+
+#[test]
 fn memory_is_refused_to_receivers_and_senders() {
     let mut ends = Ends::new(&WireSpec::default());
     let far = ends.far.take().unwrap();

@@ -23,7 +23,7 @@ fn valid_faults_are_read() {
 
 #[test]
 fn invalid_options_give_one_line_with_the_valid_ones() {
-    let keys = "its keys are seed, error, short, stall, lost, late, reorder, alloc";
+    let keys = "its keys are seed, error, short, stall, lost, late, reorder, alloc, never";
     let chance = "write it like 1%, 0.05% or 1/100";
     for (text, message) in [
         ("drop=1%", format!("fault: unknown key \"drop\"; {keys}")),
