@@ -13,20 +13,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Stall {
     watchdog: Watchdog,
+    /// The time of `--give-up`, and a watchdog with that bound.
+    give_up: Option<(Duration, Watchdog)>,
     began: Instant,
 }
 
-impl Default for Stall {
-    fn default() -> Self {
-        Self { watchdog: Watchdog::new(Some(PATIENCE)), began: Instant::now() }
-    }
-}
-
 impl Stall {
-    /// Prints a line on standard error when `queue` begins to stall.
-    pub(crate) fn look(&mut self, device: impl std::fmt::Display, queue: &TxQueue) {
+    /// Begins the watch. A device that completes nothing for `give_up` is given up.
+    pub(crate) fn new(give_up: Option<Duration>) -> Self {
+        let give_up = give_up.map(|time| (time, Watchdog::new(Some(time))));
+        Self { watchdog: Watchdog::new(Some(PATIENCE)), give_up, began: Instant::now() }
+    }
+
+    /// Prints a line on standard error when `queue` begins to stall. Returns the error that ends the run once the device
+    /// is given up.
+    pub(crate) fn look(&mut self, device: impl std::fmt::Display, queue: &TxQueue) -> Option<String> {
         let (frames, completed) = queue.counters().device_frames();
-        let sign = self.watchdog.look(self.began.elapsed().as_nanos() as u64, (frames, completed));
+        let now_ns = self.began.elapsed().as_nanos() as u64;
+        let sign = self.watchdog.look(now_ns, (frames, completed));
         if let Some(Sign::Overdue { .. }) = sign {
             self.watchdog.stall();
             output::complain(&format!(
@@ -36,5 +40,8 @@ impl Stall {
                 PATIENCE.as_secs(),
             ));
         }
+        let (time, watchdog) = self.give_up.as_mut()?;
+        watchdog.look(now_ns, (frames, completed))?;
+        Some(format!("{device}: given up: no completion for {time:?}, and {frames} in the device"))
     }
 }

@@ -154,3 +154,30 @@ fn no_file_is_read_and_written_nor_written_twice() {
     let done = wharf(&["receive", "--from", &from, "--pcap", "/dev/null", "--trace", "/dev/null"]);
     assert_eq!(done.code, Some(0), "{done:?}");
 }
+
+#[test]
+fn a_device_that_completes_nothing_is_given_up_and_every_packet_is_accounted_for() {
+    for (count, faults, stays) in [("100000", "never=100%", 1), ("10", "never=1/3", 3)] {
+        let send =
+            ["send", "--batch", "on", "--json", "--count", count, "--fault", faults, "--give-up", "500ms"];
+        let done = wharf(&send);
+        let given_up = format!("wharf: wire: given up: no completion for 500ms, and {stays} in the device\n");
+        assert_eq!((done.code, &done.stderr), (Some(1), &given_up));
+        let run: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+        assert_eq!(run["faults"]["injected"]["never"], stays);
+        assert_eq!((&run["pool"]["out"], &run["received"]["packets"]), (&0.into(), &run["packets"]));
+    }
+    // A device that is slow, but goes on, is not.
+    let slow = ["send", "--batch", "on", "--count", "2000", "--fault", "stall=5%:50ms", "--give-up", "1s"];
+    assert_eq!(wharf(&slow).code, Some(0));
+}
+
+#[test]
+fn a_forwarding_end_without_a_peer_is_given_up() {
+    let folder = Folder::new();
+    let (from, to) = (format!("pcap:{SAMPLE}"), format!("vhost-user:{}", folder.path("socket").display()));
+    let done = wharf(&["forward", &from, &to, "--give-up", "300ms"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains(": given up: no completion for 300ms, and "), "{}", done.stderr);
+    assert!(done.stdout.contains("frames out"), "{}", done.stdout);
+}

@@ -73,7 +73,7 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     let forward = Forward::start(a, b, &settings(args)).map_err(starting)?;
     // Scripts wait for this line before they send.
     output::complain(&format!("forwarding {}", between(&forward)));
-    let mut tells = Tells::of(&forward);
+    let mut tells = Tells::of(&forward, args.give_up);
     let lost = watch(args, signals, &forward, &mut tells);
     let finished = forward.finish(GRACE);
     tells.look_back(&finished, lost.as_ref());
@@ -140,7 +140,7 @@ fn between(forward: &Forward) -> String {
     forward.directions().iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Supervises the run until its end. Returns the error of a device that is lost for good, if one is.
+/// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
 fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells) -> Option<String> {
     let (watch, live) = (Watch::new(signals, args.seconds), Live::default());
     loop {
@@ -154,7 +154,9 @@ fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut T
                 return Some(error.to_string());
             }
         }
-        tells.look(forward);
+        if let Some(given_up) = tells.look(forward) {
+            return Some(given_up);
+        }
         let next = watch.look(Duration::ZERO, Duration::ZERO);
         if watch.is_ending() || forward.is_over() {
             return None;

@@ -18,22 +18,26 @@ pub(super) struct Tells {
 }
 
 impl Tells {
-    pub(super) fn of(forward: &Forward) -> Self {
+    pub(super) fn of(forward: &Forward, give_up: Option<Duration>) -> Self {
         let queues = forward.directions().iter().map(|direction| direction.queues.len());
-        let sending = queues.map(|queues| (0..queues).map(|_| Told::default()).collect()).collect();
+        let sending = queues
+            .map(|queues| (0..queues).map(|_| Told { errors: 0, stall: Stall::new(give_up) }).collect())
+            .collect();
         Self { sending, lines: Lines::default() }
     }
 
-    /// Prints news of the ends that frames leave by and arrive at.
-    pub(super) fn look(&mut self, forward: &Forward) {
+    /// Prints news of the ends that frames leave by and arrive at. Returns the error of a device that is given up.
+    pub(super) fn look(&mut self, forward: &Forward) -> Option<String> {
+        let mut given_up = None;
         for (direction, told) in forward.directions().iter().zip(&mut self.sending) {
             for (queue, told) in direction.queues.iter().zip(told) {
                 told.news(queue.counters()).iter().for_each(|line| self.lines.tell(line));
-                told.stall.look(&direction.to, queue);
+                given_up = told.stall.look(&direction.to, queue).or(given_up);
             }
             let arriving = direction.receivers.iter().filter_map(RxQueue::take_error);
             arriving.for_each(|error| self.lines.tell(&error.to_string()));
         }
+        given_up
     }
 
     /// Prints news once all is over, without the error that ended it and the errors that the summary ends with.
@@ -49,7 +53,7 @@ impl Tells {
 }
 
 /// Errors and a stall that were printed for a queue of a sending end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Told {
     errors: u64,
     stall: Stall,

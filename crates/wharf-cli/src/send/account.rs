@@ -36,6 +36,8 @@ pub(super) struct Account {
     pub(super) is_cut: bool,
     /// The device's last error as it received.
     pub(super) device_error: Option<DeviceError>,
+    /// The error if the device was given up.
+    pub(super) given_up: Option<String>,
     pub(super) wrapped: Wrapped,
 }
 
@@ -77,6 +79,7 @@ impl Account {
         let of_device = |queue: &TxQueue| device_faults(queue.counters(), self.is_cut);
         let mut faults: Vec<String> = queues.iter().flat_map(of_device).collect();
         faults.extend(self.device_error.iter().map(ToString::to_string));
+        faults.extend(self.given_up.clone());
         let senders = queues.iter().flat_map(TxQueue::senders);
         let accepted: u64 = senders.map(|sender| sender.packets.get()).sum();
         let (sent, failed) = (sum(queues, |all| all.sent.get()), sum(queues, |all| all.failed.get()));

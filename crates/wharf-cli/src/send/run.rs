@@ -57,7 +57,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let echoed = echo.map(Echo::finish);
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
-    let span_ns = sent?;
+    let (span_ns, given_up) = sent?;
     let (echoed, device_error) = echoed.unzip();
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
@@ -77,6 +77,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
         received,
         is_cut,
         device_error,
+        given_up,
         wrapped,
     };
     Ok(account.close(&queues, signals.asked()))
@@ -171,11 +172,12 @@ fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dy
     Ok(Box::new(sender))
 }
 
-/// Runs the senders until they have ended and all frames have left. Returns the nanoseconds from the first frame to the last completion.
+/// Runs the senders until they have ended and all frames have left. Returns the nanoseconds from the first frame to the last
+/// completion, and the error if the device was given up.
 fn send(
     plan: &Plan, (queues, echo): (&[TxQueue], Option<&Echo>), schedule: Option<&Arc<Schedule>>,
     wrapped: &Wrapped, signals: &Signals,
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<(u64, Option<String>)> {
     let senders = (0..plan.threads()).map(|at| senders_of(plan, queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -206,6 +208,6 @@ fn send(
     let driven = supervisor.wait(&ended);
     threads.into_iter().try_for_each(joined)?;
     let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
-    let end_ns = supervisor.settle();
-    Ok(end_ns.saturating_sub(first_ns.unwrap_or(end_ns)))
+    let (end_ns, given_up) = supervisor.settle();
+    Ok((end_ns.saturating_sub(first_ns.unwrap_or(end_ns)), given_up))
 }

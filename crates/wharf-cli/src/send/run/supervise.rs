@@ -32,6 +32,7 @@ pub(super) struct Supervisor<'a> {
     watch: Watch<'a>,
     /// One for each queue.
     stalls: RefCell<Vec<Stall>>,
+    given_up: RefCell<Option<String>>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -40,8 +41,9 @@ impl<'a> Supervisor<'a> {
         stop: &'a AtomicBool,
     ) -> Self {
         let (device, senders) = (&plan.args.to, plan.args.senders);
-        let stalls = RefCell::new(queues.iter().map(|_| Stall::default()).collect());
-        Self { device, queues, echo, stop, senders, watch: Watch::new(signals, plan.time), stalls }
+        let stalls = RefCell::new(queues.iter().map(|_| Stall::new(plan.args.give_up)).collect());
+        let watch = Watch::new(signals, plan.time);
+        Self { device, queues, echo, stop, senders, watch, stalls, given_up: RefCell::default() }
     }
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
@@ -78,19 +80,23 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC.
-    pub(super) fn settle(&self) -> u64 {
+    /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC, and the error if the
+    /// device was given up.
+    pub(super) fn settle(self) -> (u64, Option<String>) {
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
         let drained = || self.queues.iter().all(|queue| queue.drain_until(soon_ns()));
         while !drained() && !self.is_overdue() {}
-        ExactClock.now_ns()
+        (ExactClock.now_ns(), self.given_up.into_inner())
     }
 
     /// Shows progress, checks time, signals and a lost device. Returns the time until it is to be called again.
     fn next_look(&self) -> Duration {
         self.show();
         for (stall, queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
-            stall.look(self.device, queue);
+            if let Some(error) = stall.look(self.device, queue) {
+                self.given_up.borrow_mut().get_or_insert(error);
+                self.watch.end_within(Duration::ZERO);
+            }
         }
         // Either side of a device hears first that it is lost.
         let has_ended = self.echo.is_some_and(|echo| echo.receiver().has_ended());
