@@ -12,11 +12,11 @@
 //! byte where the faulty header or record starts, for instance
 //! `x.pcap: byte 24: record header cut short (3 of 16 bytes)`. Refused are:
 //!
-//! - an empty file, a wrong magic number, a version other than 2.4, a link type
-//!   other than Ethernet, frames that carry their check sequence;
+//! - an empty file, a wrong magic number, a version other than 2.4 and 2.5, a link
+//!   type other than Ethernet, frames that carry their check sequence;
 //! - a header or a record cut short;
-//! - a record of length 0, longer than the file's snap length, longer than
-//!   [`SNAP_LEN_MAX`], or with more bytes captured than were on the wire;
+//! - a record of length 0, longer than [`SNAP_LEN_MAX`], or with more bytes
+//!   captured than were on the wire;
 //! - a time stamp whose fraction is a second or more. It is not carried over into
 //!   the seconds: such a fraction most often means that the magic number gives the
 //!   wrong unit, and a replay would be a thousand times off;
@@ -24,7 +24,8 @@
 //!   opened, since opening a fifo waits for its other end.
 //!
 //! A snap length of 0, or beyond [`SNAP_LEN_MAX`], is read as [`SNAP_LEN_MAX`],
-//! as libpcap does. A record shorter than its packet (snapped) is not an error:
+//! as libpcap does. A record may be longer than the snap length: tools that join captures
+//! write such files, and libpcap and Wireshark read them. A record shorter than its packet (snapped) is not an error:
 //! [`Record::wire_len`] tells, and the caller decides.
 //!
 //! Memory: one read buffer of 64 KiB and the caller's buffer for one packet.
@@ -33,7 +34,7 @@
 //!
 //! Version 0.17 was tried on the files that the tests here make. It neither
 //! panics nor hangs, and its memory is bounded; but it hands out records of length
-//! 0, longer than the snap length, longer than their packet or with a fraction
+//! 0, longer than their packet or with a fraction
 //! beyond the second; it refuses a valid record that outgrows its buffer; and its
 //! errors ("Unexpected end of file") name no place in the file. What it would save
 //! is the two functions below that take the headers apart.
@@ -204,8 +205,9 @@ impl FileHeader {
             byte_order.u16_at(bytes, file_field::VERSION_MAJOR),
             byte_order.u16_at(bytes, file_field::VERSION_MINOR),
         );
-        if version != VERSION {
-            let (major, minor) = version;
+        let (major, minor) = version;
+        // Some writers say 2.5. Wireshark reads their files as 2.4.
+        if major != VERSION.0 || !(VERSION.1..=5).contains(&minor) {
             return Err((file_field::VERSION_MAJOR as u64, Fault::Version { major, minor }));
         }
         check_link(byte_order.u32_at(bytes, file_field::LINK_TYPE))
@@ -250,7 +252,7 @@ impl RecordHeader {
         let fraction = order.u32_at(bytes, record_field::FRACTION);
         let captured_len = order.u32_at(bytes, record_field::CAPTURED_LEN);
         let wire_len = order.u32_at(bytes, record_field::WIRE_LEN);
-        check_lengths(captured_len, wire_len, file.snap_len)?;
+        check_lengths(captured_len, wire_len)?;
         let limit = file.resolution.units_per_second();
         if fraction >= limit {
             return Err(Fault::Fraction { fraction, limit });
@@ -263,7 +265,7 @@ impl RecordHeader {
     /// Precision beyond the file's resolution is cut off, not rounded, so that time stamps keep their order.
     fn encode(&self, file: &FileHeader) -> Result<[u8; RECORD_HEADER_LEN], Fault> {
         let order = file.byte_order;
-        check_lengths(self.captured_len, self.wire_len, file.snap_len)?;
+        check_lengths(self.captured_len, self.wire_len)?;
         let unit_count = self.ts_ns / u64::from(file.resolution.unit_ns());
         let per_second = u64::from(file.resolution.units_per_second());
         let seconds =
@@ -306,11 +308,10 @@ fn check_link(field: u32) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_lengths(captured: u32, wire: u32, snap: u32) -> Result<(), Fault> {
+fn check_lengths(captured: u32, wire: u32) -> Result<(), Fault> {
     match captured {
         0 => Err(Fault::RecordEmpty),
         _ if captured > SNAP_LEN_MAX => Err(Fault::RecordTooLong { captured }),
-        _ if captured > snap => Err(Fault::RecordOverSnap { captured, snap }),
         _ if captured > wire => Err(Fault::RecordOverWire { captured, wire }),
         _ => Ok(()),
     }

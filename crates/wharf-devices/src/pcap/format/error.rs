@@ -46,8 +46,8 @@ pub enum Fault {
     /// The first four bytes are none of pcap's.
     #[error("not a pcap file: it starts with {}{}", hex(*found), hint(*found))]
     Magic { found: [u8; 4] },
-    /// A version of the format other than 2.4.
-    #[error("pcap version {major}.{minor} is not supported, only 2.4")]
+    /// A version of the format other than 2.4 and 2.5.
+    #[error("pcap version {major}.{minor} is not supported, only 2.4 and 2.5")]
     Version { major: u16, minor: u16 },
     /// The packets are not Ethernet frames.
     #[error(
@@ -70,9 +70,6 @@ pub enum Fault {
     /// A record longer than any that is read or written.
     #[error("record of {captured} bytes is longer than the limit of {SNAP_LEN_MAX}")]
     RecordTooLong { captured: u32 },
-    /// A record longer than the file says records are.
-    #[error("record of {captured} bytes is longer than the file's snap length of {snap}")]
-    RecordOverSnap { captured: u32, snap: u32 },
     /// A record longer than the packet it was taken from.
     #[error("record of {captured} bytes is longer than its packet of {wire}")]
     RecordOverWire { captured: u32, wire: u32 },

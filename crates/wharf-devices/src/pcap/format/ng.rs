@@ -17,9 +17,7 @@ mod interface;
 use std::io::Read;
 
 use super::input::Input;
-use super::{
-    ByteOrder, Fault, INTERFACES_MAX, PcapError, Record, check_lengths, check_link, effective_snap_len,
-};
+use super::{ByteOrder, Fault, INTERFACES_MAX, PcapError, Record, check_lengths, check_link};
 use interface::Interface;
 
 /// The kind of the first block of a section, the same in both byte orders: a file begins with it.
@@ -192,7 +190,7 @@ impl Section {
             (None, 0) => fields.wire,
             (None, snap_len) => fields.wire.min(snap_len),
         };
-        check_lengths(captured, fields.wire, effective_snap_len(interface.snap_len))?;
+        check_lengths(captured, fields.wire)?;
         if captured > block.left_bytes {
             return Err(Fault::PacketOverBlock { captured, room: block.left_bytes });
         }

@@ -84,14 +84,14 @@ impl Writing {
                 self.file = self.file.interface(if link_is_ethernet { 1 } else { 105 }, snap_len, &options);
             }
             Part::Enhanced { interface, units, beyond, data } => {
-                if let Some((place, ts_ns)) = self.fits(interface, units, data.len()) {
+                if let Some((place, ts_ns)) = self.fits(interface, units) {
                     let wire = data.len() as u32 + beyond;
                     self.file = self.file.enhanced(place, units, wire, &data);
                     self.expect(ts_ns, wire, data);
                 }
             }
             Part::Obsolete { interface, units, beyond, data } => {
-                if let Some((place, ts_ns)) = self.fits(interface, units, data.len()) {
+                if let Some((place, ts_ns)) = self.fits(interface, units) {
                     let wire = data.len() as u32 + beyond;
                     self.file = self.file.obsolete(place as u16, units, wire, &data);
                     self.expect(ts_ns, wire, data);
@@ -113,11 +113,10 @@ impl Writing {
     }
 
     /// An interface of which such a packet can be.
-    fn fits(&self, interface: prop::sample::Index, units: u64, len: usize) -> Option<(u32, u64)> {
+    fn fits(&self, interface: prop::sample::Index, units: u64) -> Option<(u32, u64)> {
         let place = (!self.interfaces.is_empty()).then(|| interface.index(self.interfaces.len()))?;
         let described = self.interfaces[place];
-        let fits = described.snap_len == 0 || len <= described.snap_len as usize;
-        (described.is_ethernet && fits).then_some((place as u32, described.ts_ns(units)?))
+        described.is_ethernet.then_some((place as u32, described.ts_ns(units)?))
     }
 
     fn expect(&mut self, ts_ns: u64, wire_len: u32, data: Vec<u8>) {
