@@ -42,6 +42,6 @@ impl Stall {
         }
         let (time, watchdog) = self.give_up.as_mut()?;
         watchdog.look(now_ns, (frames, completed))?;
-        Some(format!("{device}: given up: no completion for {time:?}, and {frames} in the device"))
+        Some(format!("{device}: given up: no completion for {time:?}, frames in the device: {frames}"))
     }
 }

@@ -161,7 +161,8 @@ fn a_device_that_completes_nothing_is_given_up_and_every_packet_is_accounted_for
         let send =
             ["send", "--batch", "on", "--json", "--count", count, "--fault", faults, "--give-up", "500ms"];
         let done = wharf(&send);
-        let given_up = format!("wharf: wire: given up: no completion for 500ms, and {stays} in the device\n");
+        let given_up =
+            format!("wharf: wire: given up: no completion for 500ms, frames in the device: {stays}\n");
         assert_eq!((done.code, &done.stderr), (Some(1), &given_up));
         let run: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
         assert_eq!(run["faults"]["injected"]["never"], stays);
@@ -170,6 +171,9 @@ fn a_device_that_completes_nothing_is_given_up_and_every_packet_is_accounted_for
     // A device that is slow, but goes on, is not.
     let slow = ["send", "--batch", "on", "--count", "2000", "--fault", "stall=5%:50ms", "--give-up", "1s"];
     assert_eq!(wharf(&slow).code, Some(0));
+    let done = wharf(&["send", "--count", "1000", "--give-up", "99ms"]);
+    assert_eq!(done.code, Some(2));
+    assert!(done.line().contains("want a time from 100ms to a year"), "{done:?}");
 }
 
 #[test]
@@ -178,6 +182,10 @@ fn a_forwarding_end_without_a_peer_is_given_up() {
     let (from, to) = (format!("pcap:{SAMPLE}"), format!("vhost-user:{}", folder.path("socket").display()));
     let done = wharf(&["forward", &from, &to, "--give-up", "300ms"]);
     assert_eq!(done.code, Some(1));
-    assert!(done.stderr.contains(": given up: no completion for 300ms, and "), "{}", done.stderr);
+    assert!(
+        done.stderr.contains(": given up: no completion for 300ms, frames in the device: "),
+        "{}",
+        done.stderr
+    );
     assert!(done.stdout.contains("frames out"), "{}", done.stdout);
 }

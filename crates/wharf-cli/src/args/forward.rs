@@ -43,9 +43,9 @@ pub(crate) struct ForwardArgs {
     /// End after this time: 2, 0.5, 300ms, 1min. It begins once both ends are open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// End with an error once a device has completed no packet for this time: 30s. Without it, packets in a device that stands still
-    /// are waited for; a line says so after 10 s
-    #[arg(long, value_name = "TIME", value_parser = values::seconds)]
+    /// End with an error once a device that has packets completes none for this time, at least 100ms: longer than the device takes for
+    /// one packet, such as 30s. Without it, a line says after 10 s that the device completes nothing
+    #[arg(long, value_name = "TIME", value_parser = values::give_up)]
     pub(crate) give_up: Option<Duration>,
     /// Queueing discipline of each direction
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]

@@ -204,6 +204,14 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     want(read, "a time above 0, at most a year: 2, 0.5, 300ms or 1min")
 }
 
+/// Reads the time without a completion that a run gives up after: several looks long, at least.
+pub(super) fn give_up(text: &str) -> Result<Duration, String> {
+    want(
+        seconds(text).ok().filter(|time| time.as_millis() >= 100),
+        "a time from 100ms to a year: 2, 0.5, 300ms or 1min",
+    )
+}
+
 pub(super) fn macs(text: &str) -> Result<Macs, String> {
     let mac = |text: &str| {
         let mut bytes = [0; 6];
