@@ -13,8 +13,8 @@ use wharf_mem::batch::BATCH_FRAMES_MAX;
 pub enum Rest {
     /// Free their memory.
     Free,
-    /// Show them again at the next poll, and receive nothing before that: back-pressure. [`RxQueue::resume`](super::RxQueue::resume) calls for
-    /// that poll.
+    /// Show them again at the next poll, and receive nothing before that: back-pressure.
+    /// [`RxQueue::resume`](super::RxQueue::resume) calls for that poll.
     Again,
 }
 

@@ -24,8 +24,8 @@
 //!   opened, since opening a fifo waits for its other end.
 //!
 //! A snap length of 0, or beyond [`SNAP_LEN_MAX`], is read as [`SNAP_LEN_MAX`],
-//! as libpcap does. A record may be longer than the snap length: tools that join captures
-//! write such files, and libpcap and Wireshark read them. A record shorter than its packet (snapped) is not an error:
+//! as libpcap does. A record longer than the snap length is read whole, as Wireshark
+//! does; libpcap cuts it. A record shorter than its packet (snapped) is not an error:
 //! [`Record::wire_len`] tells, and the caller decides.
 //!
 //! Memory: one read buffer of 64 KiB and the caller's buffer for one packet.
