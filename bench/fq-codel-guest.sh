@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `--qdisc fq_codel` beside the kernel's own, in a guest whose kernel has it (Debian's cloud kernel under QEMU without hardware
 # acceleration): eight bulk flows of 1.5 times the rate and a sparse one enter a bottleneck of 4 Mbit/s by a TAP. It is a bridge
-# with tbf and fq_codel, or `wharf forward --rate 4mbit --qdisc fq_codel` from `xdp:` or from `packet:`, alternating. Prints
-# medians, and the ratios by round. Needs root, qemu-system-x86, busybox-static, cpio, iproute2.
+# with tbf and fq_codel, or `wharf forward --rate 4mbit --qdisc fq_codel` from `xdp:` or from `packet:` with `tpacket=v2`,
+# alternating. Prints medians, and the ratios by round. Needs root, qemu-system-x86, busybox-static, cpio, iproute2.
 #
 # The guest's clock counts instructions (`-icount`, 2 ns each) and skips idle time, so that delays are those of one processor of
 # 500 million instructions a second, however slow the emulator and however busy the host.
@@ -49,7 +49,8 @@ bottleneck() { # kernel|xdp|packet
     ip link add br0 type bridge && ip link set br0 arp off up && ip link set t0 master br0 && ip link set vc master br0
     tc qdisc add dev vc root handle 1: tbf rate 4mbit burst 4k limit 10m && tc qdisc add dev vc parent 1: handle 2: fq_codel
   else
-    /tools/wharf forward \$1:t0 packet:vc --rate 4mbit --burst 4k --qdisc fq_codel >/dev/null 2>/tmp/forward.err &
+    case \$1 in packet) from=packet:t0,tpacket=v2 ;; *) from=\$1:t0 ;; esac
+    /tools/wharf forward \$from packet:vc --rate 4mbit --burst 4k --qdisc fq_codel >/dev/null 2>/tmp/forward.err &
     forward=\$!
     ready /tmp/forward.err forwarding \$forward
   fi

@@ -2,7 +2,7 @@
 //!
 //! Sending: [`PacketSender`], PACKET_TX_RING. Each frame is copied into a slot, one system call hands a batch
 //! over, and a slot comes back when its frame has left: real completions, so that there is a byte queue
-//! limit. Receiving: [`PacketReceiver`], PACKET_RX_RING in blocks. Both use PACKET_VNET_HDR, the header that
+//! limit. Receiving: [`PacketReceiver`], PACKET_RX_RING, in blocks or a frame at a time. Both use PACKET_VNET_HDR, the header that
 //! describes unfinished checksums and super-packets.
 //!
 //! Needs CAP_NET_RAW. The interface is looked up in the network namespace of the thread that opens it.
@@ -13,7 +13,7 @@ mod spec;
 
 #[doc(hidden)]
 pub use receiving::work;
-pub use receiving::{PacketReceiver, ReceiveOptions, SuperPackets};
+pub use receiving::{PacketReceiver, ReceiveOptions, ReceiveVersion, SuperPackets};
 pub use sending::{PacketSender, SendOptions};
 
 use crate::iface::io_fault;

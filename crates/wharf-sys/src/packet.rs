@@ -9,7 +9,7 @@ mod receive;
 mod socket;
 mod transmit;
 
-pub use receive::{BlockRing, ReceiveShape, Received};
+pub use receive::{BlockRing, ReceiveShape, ReceiveVersion, Received};
 pub use socket::{PacketSocket, Statistics};
 pub use transmit::{SlotRing, SlotState};
 

@@ -4,7 +4,7 @@ use crate::counters::QueueCounters;
 use crate::host::Park;
 use crate::pool::{Audit, Burst, Cache, PoolError};
 use crate::qdisc::classify;
-use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Pause, Sink, Source, TxEngine};
+use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Pause, Sink, TxEngine};
 use crate::tx::queue::{QueueBuilder, QueueError};
 use crate::tx::sender;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Direct {
         {
             return Ok(offered);
         }
-        self.drive(&mut BurstSource(batch));
+        self.drive(batch);
         Ok(offered - batch.len())
     }
 
@@ -108,12 +108,12 @@ impl Direct {
     pub fn poll(&mut self) {
         self.engine.force_completion();
         self.cache.release_cached_if_wanted();
-        self.drive(&mut BurstSource(&mut Batch::new(0)));
+        self.drive(&mut Batch::new(0));
     }
 
     /// Transmits and reaps, again and again while that frees room.
     #[inline(never)]
-    fn drive(&mut self, source: &mut BurstSource<'_>) {
+    fn drive(&mut self, source: &mut Batch) {
         loop {
             let (_, pause) = self.engine.transmit(source, self.quota);
             let (reaped, open) = self.engine.reap(&mut CacheSink(&mut self.cache));
@@ -146,8 +146,7 @@ impl Direct {
     /// Gives back the frames that the device has not taken, and closes the device. Returns the holders of frames of
     /// the pool.
     pub fn close(mut self) -> Audit {
-        let mut none = Batch::new(0);
-        self.engine.drain_unsent(&mut BurstSource(&mut none), &mut CacheSink(&mut self.cache));
+        self.engine.drain_unsent(&mut Batch::new(0), &mut CacheSink(&mut self.cache));
         self.engine.close(&mut CacheSink(&mut self.cache));
         self.closed = true;
         let mut audit = self.cache.pool().audit();
@@ -160,24 +159,9 @@ impl Drop for Direct {
     /// Gives the frames back if [`Direct::close`] was not called.
     fn drop(&mut self) {
         if !self.closed {
-            self.engine.drain_unsent(&mut BurstSource(&mut Batch::new(0)), &mut CacheSink(&mut self.cache));
+            self.engine.drain_unsent(&mut Batch::new(0), &mut CacheSink(&mut self.cache));
             self.engine.close(&mut CacheSink(&mut self.cache));
         }
-    }
-}
-
-/// The user's burst as a source.
-struct BurstSource<'a>(&'a mut Batch);
-
-impl Source for BurstSource<'_> {
-    #[inline]
-    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
-        to.append(self.0, max)
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 

@@ -36,6 +36,18 @@ pub trait Source {
     fn is_empty(&self) -> bool;
 }
 
+impl Source for Batch {
+    #[inline]
+    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
+        to.append(self, max)
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        Batch::is_empty(self)
+    }
+}
+
 /// The recycler of completed frames.
 pub trait Sink {
     /// Recycles all frames of `done`.

@@ -16,13 +16,14 @@ use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
 use wharf_core::sg_writer::SgWriter;
 use wharf_mem::{Batch, Frame, Meta, Region};
+pub use wharf_sys::packet::ReceiveVersion;
 use wharf_sys::packet::{BlockRing, PacketSocket, ReceiveShape};
 use work::{Work, is_plain};
 
 /// Bytes of a block: room for the longest super-packet, and for a thousand short frames.
-const BLOCK_BYTES: u64 = 128 << 10;
+const BLOCK_BYTES: u32 = 128 << 10;
 /// Time after which the kernel delivers a block that is not full: the shortest that it knows. Linux before 6.18
-/// counts it in ticks, so that a frame waits for up to 8 ms at 250 Hz.
+/// counts it in ticks, so that a frame waits for up to 8 ms at 250 Hz, if not by [`ReceiveVersion::V2`].
 const RETIRE_MS: u32 = 1;
 /// Time that frames may take out of the ring once the interface has gone.
 const LAST_FRAMES_NS: u64 = 10_000_000;
@@ -50,11 +51,19 @@ pub struct ReceiveOptions {
     pub buffer_bytes: u64,
     /// True if the interface takes frames for other stations, too: the default, as in other captures.
     pub promiscuous: bool,
+    /// The ring's version. By `TPACKET_V2` the kernel delivers each frame at once, but a ring of 32 MiB has room
+    /// for 256 frames, of any length.
+    pub version: ReceiveVersion,
 }
 
 impl Default for ReceiveOptions {
     fn default() -> Self {
-        Self { super_packets: SuperPackets::Cut, buffer_bytes: 32 << 20, promiscuous: true }
+        Self {
+            super_packets: SuperPackets::Cut,
+            buffer_bytes: 32 << 20,
+            promiscuous: true,
+            version: ReceiveVersion::V3,
+        }
     }
 }
 
@@ -63,7 +72,7 @@ fn is_final(error: &DeviceError) -> bool {
     !matches!(error, DeviceError::Down { .. })
 }
 
-/// Receives frames by PACKET_RX_RING, version 3. Frames that the host itself sends by the interface are not
+/// Receives frames by PACKET_RX_RING. Frames that the host itself sends by the interface are not
 /// received.
 ///
 /// Frames arrive as on a wire: checksums that their sender had left to an adapter are filled in, VLAN tags
@@ -135,8 +144,9 @@ impl PacketReceiver {
         socket.enable_vnet_header().map_err(&fault)?;
         // Linux before 4.20 lacks the option; frames are distinguished by their kind, too.
         let _ = socket.ignore_outgoing();
-        let blocks = (options.buffer_bytes / BLOCK_BYTES).clamp(2, 8192) as u32;
-        let shape = ReceiveShape { block_bytes: BLOCK_BYTES as u32, blocks, retire_ms: RETIRE_MS };
+        let blocks = (options.buffer_bytes / u64::from(BLOCK_BYTES)).clamp(2, 8192) as u32;
+        let shape =
+            ReceiveShape { block_bytes: BLOCK_BYTES, blocks, retire_ms: RETIRE_MS, version: options.version };
         let ring = BlockRing::new(socket, shape).map_err(&fault)?;
         if options.promiscuous {
             ring.socket().make_promiscuous(index).map_err(&fault)?;

@@ -1,7 +1,7 @@
 //! `packet:INTERFACE[,bypass=off|on,ring=1024]` to send,
-//! `packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off]` to receive.
+//! `packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off,tpacket=v3|v2]` to receive.
 
-use super::{PacketReceiver, PacketSender, ReceiveOptions, SendOptions, SuperPackets};
+use super::{PacketReceiver, PacketSender, ReceiveOptions, ReceiveVersion, SendOptions, SuperPackets};
 use crate::requirements::{NET_RAW, Requirement};
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
 use wharf_core::device::DeviceError;
@@ -20,12 +20,17 @@ pub(crate) static KIND: Kind = Kind {
         Key::word("gso", &["cut", "keep"], "Super-packets: segment them, or receive them whole"),
         Key::number("buffer", (256 << 10, 1 << 30), "256k to 1g bytes", "32m", "Bytes of the receive ring"),
         Key::on_off("promisc", "Receive frames for other addresses, too"),
+        Key::word(
+            "tpacket",
+            &["v3", "v2"],
+            "Kernel's delivery: blocks, each up to 8 ms late before Linux 6.18, or each frame at once",
+        ),
     ],
     queues: QueueLayout::Devices,
     can: Can::BOTH,
     ..Kind::new(
         "packet",
-        "packet:INTERFACE[,bypass=off|on,ring=1024] to send, packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off] to receive",
+        "packet:INTERFACE[,bypass=off|on,ring=1024] to send, packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off,tpacket=v3|v2] to receive",
         "a raw socket on an interface",
         open,
     )
@@ -69,6 +74,10 @@ fn to_receive(spec: &DeviceSpec) -> ReceiveOptions {
     ReceiveOptions {
         super_packets,
         promiscuous: spec.options().is_on("promisc"),
+        version: match spec.options().word("tpacket") {
+            Some("v2") => ReceiveVersion::V2,
+            _ => ReceiveVersion::V3,
+        },
         buffer_bytes: spec.number("buffer").unwrap_or(default.buffer_bytes),
     }
 }

@@ -6,6 +6,7 @@ mod fairness;
 mod far_host;
 mod fitted;
 mod golden;
+mod histogram;
 mod linux_qdisc;
 mod linux_qdisc_one_queue;
 mod linux_qdisc_shared;

@@ -1,8 +1,8 @@
-//! `BlockRing`: `PACKET_RX_RING`, version 3: blocks that the kernel fills with frames and hands over whole.
+//! `BlockRing`: `PACKET_RX_RING`: blocks that the kernel fills with frames and hands over whole.
 //!
 //! This process owns a block from the moment its status says so until it gives the block back; the kernel
-//! does not write it meanwhile. The kernel hands over a block when it is full, or a fixed time after its
-//! first frame.
+//! does not write it meanwhile. By version 3, the kernel hands over a block when it is full, or a fixed time after
+//! its first frame. By version 2, a block here has one frame, which the kernel hands over at once.
 
 use super::{PacketSocket, VNET_HEADER_BYTES};
 use crate::call::Pages;
@@ -11,14 +11,25 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 const _: () = assert!(size_of::<libc::tpacket3_hdr>() == 48 && align_of::<libc::tpacket3_hdr>() == 4);
 const _: () = assert!(size_of::<libc::tpacket_block_desc>() == 48 && size_of::<libc::tpacket_req3>() == 28);
+const _: () = assert!(size_of::<libc::tpacket2_hdr>() == 32 && size_of::<libc::tpacket_req>() == 16);
 
-/// In a block's description: its status, its number of frames, and the offset of the first.
+/// In a block's description by version 3: its status, its number of frames, and the offset of the first.
 const BLOCK_AT: usize = std::mem::offset_of!(libc::tpacket_block_desc, hdr);
 const STATUS_AT: usize = BLOCK_AT + std::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
 const FRAMES_AT: usize = BLOCK_AT + std::mem::offset_of!(libc::tpacket_hdr_v1, num_pkts);
 const FIRST_AT: usize = BLOCK_AT + std::mem::offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
 /// Offset of the packet type in the socket address behind a frame's header.
-const KIND_AT: usize = size_of::<libc::tpacket3_hdr>() + std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype);
+const KIND_AT: usize = std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype);
+
+/// The version of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReceiveVersion {
+    /// `TPACKET_V3`: a block has many frames.
+    #[default]
+    V3,
+    /// `TPACKET_V2`: a block has one frame.
+    V2,
+}
 
 /// The dimensions of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +38,10 @@ pub struct ReceiveShape {
     pub block_bytes: u32,
     /// Number of blocks.
     pub blocks: u32,
-    /// Time after which a block that is not full is handed over, milliseconds.
+    /// Time after which a block that is not full is handed over, milliseconds; unused by version 2.
     pub retire_ms: u32,
+    /// The version.
+    pub version: ReceiveVersion,
 }
 
 /// A receive ring.
@@ -63,25 +76,61 @@ pub struct Received<'a> {
     pub is_outgoing: bool,
 }
 
+impl ReceiveVersion {
+    fn request(self, socket: &PacketSocket, shape: ReceiveShape) -> io::Result<()> {
+        let (tp_block_size, tp_block_nr) = (shape.block_bytes, shape.blocks);
+        let version = match self {
+            Self::V3 => libc::tpacket_versions::TPACKET_V3,
+            Self::V2 => libc::tpacket_versions::TPACKET_V2,
+        };
+        socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &(version as libc::c_int))?;
+        if self == Self::V2 {
+            let (tp_frame_size, tp_frame_nr) = (tp_block_size, tp_block_nr);
+            let request = libc::tpacket_req { tp_block_size, tp_block_nr, tp_frame_size, tp_frame_nr };
+            return socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request);
+        }
+        let request = libc::tpacket_req3 {
+            tp_block_size,
+            tp_block_nr,
+            // Version 3 ignores it, but it must divide the block.
+            tp_frame_size: 4096,
+            tp_frame_nr: (tp_block_size / 4096).saturating_mul(tp_block_nr),
+            tp_retire_blk_tov: shape.retire_ms,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+    }
+
+    /// Returns the offset of the status in a block, and the bytes of a frame's header, which the socket address follows.
+    fn layout(self) -> (usize, usize) {
+        match self {
+            Self::V3 => (STATUS_AT, size_of::<libc::tpacket3_hdr>()),
+            Self::V2 => {
+                (std::mem::offset_of!(libc::tpacket2_hdr, tp_status), size_of::<libc::tpacket2_hdr>())
+            }
+        }
+    }
+}
+
+/// Says what a header of version 2 says by one of version 3. No frame follows it in its block.
+fn converted(header: &libc::tpacket2_hdr) -> libc::tpacket3_hdr {
+    // SAFETY: `tpacket3_hdr` is plain numbers, for which zero is valid.
+    let mut to: libc::tpacket3_hdr = unsafe { std::mem::zeroed() };
+    (to.tp_sec, to.tp_nsec) = (header.tp_sec, header.tp_nsec);
+    (to.tp_snaplen, to.tp_len) = (header.tp_snaplen, header.tp_len);
+    (to.tp_status, to.tp_mac) = (header.tp_status, header.tp_mac);
+    (to.hv1.tp_vlan_tci, to.hv1.tp_vlan_tpid) = (header.tp_vlan_tci.into(), header.tp_vlan_tpid);
+    to
+}
+
 impl BlockRing {
     /// Makes a ring. The socket has its vnet header enabled, and is not bound yet.
     ///
     /// # Errors
     /// `EINVAL` for impossible dimensions; `ENOMEM`.
     pub fn new(socket: PacketSocket, shape: ReceiveShape) -> io::Result<Self> {
-        let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
-        socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
-        let request = libc::tpacket_req3 {
-            tp_block_size: shape.block_bytes,
-            tp_block_nr: shape.blocks,
-            // Version 3 ignores it, but it must divide the block.
-            tp_frame_size: 4096,
-            tp_frame_nr: (shape.block_bytes / 4096).saturating_mul(shape.blocks),
-            tp_retire_blk_tov: shape.retire_ms,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
-        };
-        socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        shape.version.request(&socket, shape)?;
         let pages = socket.map_ring(shape.block_bytes as usize * shape.blocks as usize)?;
         Ok(Self { pages, socket, shape, block: 0, is_ours: false, left: 0, frame_at: 0 })
     }
@@ -106,18 +155,24 @@ impl BlockRing {
     /// Takes the next block, and returns true if there was one.
     fn next_block(&mut self) -> bool {
         let start = self.block_start();
+        let status_at = start + self.shape.version.layout().0;
         if self.is_ours {
             // Release: all reads of the block are done before the kernel may write it again.
-            self.pages.word(start + STATUS_AT).store(libc::TP_STATUS_KERNEL, Release);
+            self.pages.word(status_at).store(libc::TP_STATUS_KERNEL, Release);
             self.block = (self.block + 1) % self.shape.blocks;
             self.is_ours = false;
             return true;
         }
         // Acquire pairs with the kernel's barrier before it hands the block over.
-        self.is_ours = self.pages.word(start + STATUS_AT).load(Acquire) & libc::TP_STATUS_USER != 0;
+        self.is_ours = self.pages.word(status_at).load(Acquire) & libc::TP_STATUS_USER != 0;
         if self.is_ours {
-            self.left = self.pages.word(start + FRAMES_AT).load(Acquire);
-            self.frame_at = self.pages.word(start + FIRST_AT).load(Acquire) as usize;
+            (self.left, self.frame_at) = match self.shape.version {
+                ReceiveVersion::V3 => (
+                    self.pages.word(start + FRAMES_AT).load(Acquire),
+                    self.pages.word(start + FIRST_AT).load(Acquire) as usize,
+                ),
+                ReceiveVersion::V2 => (1, 0),
+            };
         }
         self.is_ours
     }
@@ -125,7 +180,7 @@ impl BlockRing {
     /// Returns the header of the first unread frame; `None` if there is none, or it is not inside the block.
     #[inline]
     fn header(&self) -> Option<libc::tpacket3_hdr> {
-        let room = KIND_AT + 1;
+        let room = self.shape.version.layout().1 + KIND_AT + 1;
         let fits = self.frame_at.checked_add(room)? <= self.shape.block_bytes as usize;
         if self.left == 0 || !fits || !self.frame_at.is_multiple_of(4) {
             return None;
@@ -133,7 +188,12 @@ impl BlockRing {
         let place = self.pages.place(self.block_start() + self.frame_at, room);
         // SAFETY: inside the mapping and aligned, as just checked. This process owns the block: nothing
         // writes it. Volatile, once: what is checked is what is used.
-        Some(unsafe { place.cast::<libc::tpacket3_hdr>().as_ptr().read_volatile() })
+        Some(unsafe {
+            match self.shape.version {
+                ReceiveVersion::V3 => place.cast::<libc::tpacket3_hdr>().as_ptr().read_volatile(),
+                ReceiveVersion::V2 => converted(&place.cast::<libc::tpacket2_hdr>().as_ptr().read_volatile()),
+            }
+        })
     }
 
     /// Returns the first unread frame: see [`BlockRing::ready`]. `None` if there is none, or it is not inside
@@ -150,7 +210,7 @@ impl BlockRing {
         let start = self.block_start() + self.frame_at;
         let (data, vnet) =
             (self.pages.place(start + mac_at, len), self.pages.place(start + vnet_at, VNET_HEADER_BYTES));
-        let kind = self.pages.place(start + KIND_AT, 1);
+        let kind = self.pages.place(start + self.shape.version.layout().1 + KIND_AT, 1);
         // SAFETY: all inside the block, which this process owns until `next_block` gives it back. That wants
         // `&mut self`, and these borrow `&self`: until then the kernel does not write it. Any bits are a
         // valid byte.

@@ -31,20 +31,14 @@ const HOLD: Duration = Duration::from_secs(1);
 
 /// The settings of a new queue. See [`TxQueue::builder`].
 pub struct QueueBuilder {
-    pool: PagePool,
     device: TxSide,
     qdisc: Box<dyn Qdisc>,
-    clock: Arc<dyn Clock>,
-    park: Arc<dyn Park>,
-    policy: Policy,
     batching: Batching,
     hold: Duration,
     byte_limits: Bounds,
-    lane_frames: u32,
-    /// `None` until set: the default depends on the discipline.
+    /// `None` for the discipline's default.
     small_queue_bytes: Option<Option<u32>>,
-    index_start: u32,
-    run_observer: Option<Arc<dyn RunObserver>>,
+    parts: Parts,
 }
 
 impl std::fmt::Debug for QueueBuilder {
@@ -77,20 +71,26 @@ impl TxQueue {
     fn builder_over(
         pool: &PagePool, device: TxSide, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
     ) -> QueueBuilder {
-        QueueBuilder {
+        let parts = Parts {
             pool: pool.clone(),
-            device,
-            qdisc: Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS))),
-            clock,
+            clock: Arc::new(Unfailing::new(clock)),
             park,
             policy: Policy::default(),
-            batching: Batching::On,
-            hold: HOLD,
-            byte_limits: Bounds::LEARN,
             lane_frames: LANE_FRAMES,
             small_queue_bytes: None,
             index_start: 0,
             run_observer: None,
+            name: device.name(),
+            mode: None,
+        };
+        QueueBuilder {
+            device,
+            qdisc: Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS))),
+            batching: Batching::On,
+            hold: HOLD,
+            byte_limits: Bounds::LEARN,
+            small_queue_bytes: None,
+            parts,
         }
     }
 }
@@ -106,7 +106,7 @@ impl QueueBuilder {
     /// Sets the bounds of one ownership; 128 packets and one jiffy by default.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
+        self.parts.policy = policy;
         self
     }
 
@@ -135,7 +135,7 @@ impl QueueBuilder {
     /// Sets the frames in a lane: a power of two, at most 65536; 256 by default.
     #[must_use]
     pub fn lane_frames(mut self, frames: u32) -> Self {
-        self.lane_frames = frames;
+        self.parts.lane_frames = frames;
         self
     }
 
@@ -143,7 +143,7 @@ impl QueueBuilder {
     /// an observer, the default, this costs nothing.
     #[must_use]
     pub fn observe_runs(mut self, observer: Arc<dyn RunObserver>) -> Self {
-        self.run_observer = Some(observer);
+        self.parts.run_observer = Some(observer);
         self
     }
 
@@ -160,20 +160,20 @@ impl QueueBuilder {
     /// Sets the first value of ring indices and byte counters: tests start near 2^32 to see them wrap.
     #[must_use]
     pub fn index_start(mut self, start: u32) -> Self {
-        self.index_start = start;
+        self.parts.index_start = start;
         self
     }
 
     fn check(&self) -> Result<(), QueueError> {
         let fault = |setting, value, why| Err(QueueError::Setting { setting, value, why });
-        if !self.lane_frames.is_power_of_two() || self.lane_frames > 1 << 16 {
-            return fault("lane_frames", self.lane_frames.into(), "a power of two, at most 65536");
+        if !self.parts.lane_frames.is_power_of_two() || self.parts.lane_frames > 1 << 16 {
+            return fault("lane_frames", self.parts.lane_frames.into(), "a power of two, at most 65536");
         }
         let small_queue_bytes = self.small_queue_bytes.flatten();
         if let Some(bytes) = small_queue_bytes.filter(|bytes| !SMALL_QUEUE_BOUNDS.contains(bytes)) {
             return fault("small_queues", bytes.into(), "4096 bytes to 1 GiB");
         }
-        if self.policy.quota_packets == 0 {
+        if self.parts.policy.quota_packets == 0 {
             return fault("quota_packets", 0, "at least 1");
         }
         Ok(())
@@ -182,34 +182,20 @@ impl QueueBuilder {
     /// Attaches the device to the pool's memory and makes the engine.
     pub(crate) fn into_engine(self) -> Result<EngineParts, QueueError> {
         self.check()?;
-        let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, .. } = self;
-        let Self { byte_limits, lane_frames, small_queue_bytes, index_start, run_observer, .. } = self;
-        let small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&*qdisc));
-        let name = device.name();
-        let clock: Arc<dyn Clock> = Arc::new(Unfailing::new(clock));
+        let Self { mut device, qdisc, batching, hold, byte_limits, small_queue_bytes, mut parts } = self;
+        parts.small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&*qdisc));
+        let (pool, clock, start) = (&parts.pool, parts.clock.clone(), parts.index_start);
         device.attach(pool.region().clone())?;
-        let mode = device.mode();
-        let device = gso::completed(device, &pool);
+        parts.mode = device.mode();
+        let device = gso::completed(device, pool);
         let counters = Arc::new(QueueCounters::default());
-        let mut engine = TxEngine::new(pool.region(), device, qdisc, hold, clock.clone(), counters.clone());
+        let mut engine = TxEngine::new(pool.region(), device, qdisc, hold, clock, counters.clone());
         engine.set_batching(batching);
-        if index_start != 0 && engine.bql().is_some() {
-            engine.set_bql(Some(Bql::start_at(hold, index_start)));
+        if start != 0 && engine.bql().is_some() {
+            engine.set_bql(Some(Bql::start_at(hold, start)));
         }
         engine.set_byte_limits(byte_limits);
-        let rest = Parts {
-            pool,
-            clock,
-            park,
-            policy,
-            lane_frames,
-            small_queue_bytes,
-            index_start,
-            run_observer,
-            name,
-            mode,
-        };
-        Ok((engine, counters, rest))
+        Ok((engine, counters, parts))
     }
 
     /// Builds the queue.
@@ -219,39 +205,27 @@ impl QueueBuilder {
     pub fn build(self) -> Result<TxQueue, QueueError> {
         wharf_mem::prepare();
         let (mut engine, counters, rest) = self.into_engine()?;
-        let Parts {
-            pool,
-            clock,
-            park,
-            policy,
-            lane_frames,
-            small_queue_bytes,
-            index_start,
-            run_observer,
-            name,
-            mode,
-        } = rest;
         let (wait_fd, receives) = (engine.device_mut().wait_fd(), engine.device_mut().rx().is_some());
         let uses_bands = engine.qdisc().uses_bands();
-        let (lanes, waiters) = (Lanes::new(pool.clone()), Waiters::new(uses_bands, counters.clone()));
+        let (lanes, waiters) = (Lanes::new(rest.pool.clone()), Waiters::new(uses_bands, counters.clone()));
         let (waiting, shut) = (false, false);
         let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
         let state = QueueState { engine, lanes, waiting, waited_bands: 0, poller, offer_looks, shut };
         let shared = Shared {
             cell: OwnerCell::new(state),
-            name,
-            mode,
-            pool,
-            policy,
-            lane_frames,
-            small_queue_bytes,
+            name: rest.name,
+            mode: rest.mode,
+            pool: rest.pool,
+            policy: rest.policy,
+            lane_frames: rest.lane_frames,
+            small_queue_bytes: rest.small_queue_bytes,
             tsq_window: TsqWindow::new(),
-            index_start,
+            index_start: rest.index_start,
             uses_bands,
-            clock,
-            park,
+            clock: rest.clock,
+            park: rest.park,
             counters,
-            run_observer,
+            run_observer: rest.run_observer,
             full_bands: AtomicU32::new(0),
             waiters,
             wait_fd,

@@ -4,7 +4,7 @@ use super::discipline::Discipline;
 use super::shared::{DeviceSide, Root, Shared, spin};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
-use wharf_core::engine::{Pause, Source};
+use wharf_core::engine::Pause;
 use wharf_core::owner::Owner;
 use wharf_core::qdisc::Limit;
 use wharf_core::run_observer::ObservedRun;
@@ -119,7 +119,7 @@ impl Runner {
             ran.for_others += others.count() as u64;
         }
         let mut back = spin(&shared.back);
-        let (packets, pause) = back.engine.transmit(&mut BurstSource(&mut self.bulk), u32::MAX);
+        let (packets, pause) = back.engine.transmit(&mut self.bulk, u32::MAX);
         shared.note_room(&back, pause == Pause::Stopped);
         ran.packets += u64::from(packets);
         packets
@@ -147,20 +147,5 @@ impl<D: Discipline> Shared<D> {
         self.reap();
         let back = spin(&self.back);
         back.engine.room_bytes() > 0
-    }
-}
-
-/// A bulk as a source.
-struct BurstSource<'a>(&'a mut Batch);
-
-impl Source for BurstSource<'_> {
-    #[inline]
-    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
-        to.append(self.0, max)
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
