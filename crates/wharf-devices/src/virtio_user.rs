@@ -282,7 +282,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
     fn close(&mut self) -> Result<(), DeviceError> {
         if let Some(session) = &self.session {
             // A back end that does not answer is cut off.
-            session.stop();
+            session.stop(self.endpoint.options.copy);
         }
         self.let_go("closed");
         self.detached.fail_line("closed");

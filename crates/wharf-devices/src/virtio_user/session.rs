@@ -27,6 +27,8 @@ use wharf_sys::stream;
 /// Time for all answers of a conversation (to agree on features, to start, to stop); a back end that takes
 /// longer is gone.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// The same to stop, for a back end that has copies of frames alone: none of our memory waits for it.
+const STOPS_WITHIN: Duration = Duration::from_millis(250);
 /// Time until a back end listens, or, with `server=on`, connects.
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
@@ -187,7 +189,7 @@ impl Session {
         let frontend = Frontend::from_stream(socket, (usize::from(pairs) * QUEUES) as u64);
         let is_late = Arc::default();
         let mut session = Self { name, frontend, socket: ours, features: 0, pairs, events, is_late };
-        let _patience = session.patience()?;
+        let _patience = session.patience(ANSWERS_WITHIN)?;
         session.negotiate(&endpoint.options, before)?;
         Ok(session)
     }
@@ -203,8 +205,8 @@ impl Session {
     }
 
     /// Starts the time limit for the back end's answers.
-    fn patience(&self) -> Result<Timeout, DeviceError> {
-        let patience = Timeout::new(&self.socket, ANSWERS_WITHIN, &self.is_late);
+    fn patience(&self, time: Duration) -> Result<Timeout, DeviceError> {
+        let patience = Timeout::new(&self.socket, time, &self.is_late);
         patience.map_err(io_fault(&self.name, "no thread to watch over its back end".into()))
     }
 
@@ -313,7 +315,7 @@ impl Session {
             mmap_offset: 0,
             mmap_handle: mapping.fd().as_raw_fd(),
         });
-        let _patience = self.patience()?;
+        let _patience = self.patience(ANSWERS_WITHIN)?;
         self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
         // A back end may count the virtqueues announced so far, and only once, when the first pair is
         // complete: Open vSwitch.
@@ -364,9 +366,10 @@ impl Session {
     }
 
     /// Stops the virtqueues: a back end that keeps to the rules then touches neither them nor our memory.
-    pub(super) fn stop(&self) -> bool {
+    pub(super) fn stop(&self, has_copies: bool) -> bool {
         // Without that it might never come back.
-        let Ok(_patience) = self.patience() else { return false };
+        let time = if has_copies { STOPS_WITHIN } else { ANSWERS_WITHIN };
+        let Ok(_patience) = self.patience(time) else { return false };
         (0..QUEUES * usize::from(self.pairs)).all(|index| self.frontend.get_vring_base(index).is_ok())
     }
 

@@ -3,7 +3,7 @@
 use super::pair::Socket;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wharf_core::device::AnyDevice;
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::pool;
@@ -29,25 +29,41 @@ fn answers_once(mut stream: UnixStream) {
 }
 
 /// The driver and a back end behind `serve`, which has the connection.
-fn opened(serve: impl FnOnce(UnixStream) + Send + 'static) -> Result<AnyDevice, String> {
+fn opened(keys: &str, serve: impl FnOnce(UnixStream) + Send + 'static) -> Result<AnyDevice, String> {
     let socket = Socket::new();
     let listener = UnixListener::bind(socket.path()).unwrap();
     std::thread::spawn(move || serve(listener.accept().unwrap().0));
-    open(&socket.driver(""), Direction::Both).map(|opened| opened.device).map_err(|error| error.to_string())
+    open(&socket.driver(keys), Direction::Both).map(|opened| opened.device).map_err(|error| error.to_string())
 }
 
 #[test]
 fn one_that_never_answers_is_given_up_as_it_is_opened() {
     // It reads nothing, and its connection stands for as long as anybody waits.
-    let error = opened(|_stream| std::thread::sleep(Duration::from_secs(3600))).err().unwrap();
+    let error = opened("", |_stream| std::thread::sleep(Duration::from_secs(3600))).err().unwrap();
     assert!(error.contains("the back end does not answer: "), "{error}");
 }
 
 #[test]
 fn one_that_does_not_stop_is_given_up_as_the_driver_closes() {
-    let mut device = opened(answers_once).unwrap();
+    for (keys, least_ms) in [("", 250), (",copy=off", 10_000)] {
+        let mut device = opened(keys, answers_once).unwrap();
+        let pool = pool(64);
+        device.attach(pool.region().clone()).unwrap();
+        let began = Instant::now();
+        device.close().unwrap();
+        assert!(began.elapsed() >= Duration::from_millis(least_ms), "it may still be about to answer");
+        assert_eq!(device.tx_mut().unwrap().outstanding(), 0);
+    }
+}
+
+/// What it has are copies: the driver's memory does not wait for it.
+#[test]
+fn one_that_has_copies_alone_holds_up_closing_for_a_moment() {
+    let mut device = opened("", answers_once).unwrap();
     let pool = pool(64);
     device.attach(pool.region().clone()).unwrap();
+    let began = Instant::now();
     device.close().unwrap();
-    assert_eq!(device.tx_mut().unwrap().outstanding(), 0);
+    // Far from the ten seconds of an answer that is needed.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
