@@ -122,6 +122,20 @@ fn a_rate_is_kept() {
     assert!(direction["pool"]["out"] == 0 && direction["gbps"].as_f64().unwrap() < 0.0088, "{direction}");
 }
 
+/// Most of the capture is still in the discipline when it has been read: what has arrived leaves, however slowly.
+#[test]
+fn the_end_of_a_capture_waits_for_what_is_inside() {
+    let read = format!("pcap:{SAMPLE}");
+    let done = wharf(&["forward", &read, "null", "--rate", "8mbit", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let direction = &done.json()["directions"][0];
+    assert_eq!(
+        (&direction["sent"], &direction["returned"]),
+        (&SAMPLE_FRAMES.into(), &0.into()),
+        "{direction}"
+    );
+}
+
 #[test]
 fn the_summary_is_a_table_for_people() {
     let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), "null"]);

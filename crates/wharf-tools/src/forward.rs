@@ -179,7 +179,7 @@ impl Forward {
         &self.directions
     }
 
-    /// True if nothing will arrive any more at either end, and all arrivals have gone into the queues.
+    /// True if nothing will arrive any more at either end, and all arrivals have left.
     pub fn is_over(&self) -> bool {
         self.directions.iter().all(Direction::is_over)
     }

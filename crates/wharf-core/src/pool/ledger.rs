@@ -93,7 +93,7 @@ pub enum Holder {
     Qdisc,
     /// In the requeue slot: dequeued, and not taken by the device yet.
     Requeue,
-    /// In the device.
+    /// In the device, or in the `Segmenter` before it.
     Device,
 }
 

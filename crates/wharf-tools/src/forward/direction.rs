@@ -108,9 +108,11 @@ impl Direction {
         self.activity.departed(packets, is_inside);
     }
 
-    /// True if nothing will arrive any more, and all arrivals have gone into the queues.
+    /// True if nothing will arrive any more, and all arrivals have left.
     pub(super) fn is_over(&self) -> bool {
-        self.receivers.iter().all(RxQueue::has_ended) && sum(&self.counts, |counts| &counts.waiting) == 0
+        let is_in =
+            self.receivers.iter().all(RxQueue::has_ended) && sum(&self.counts, |counts| &counts.waiting) == 0;
+        is_in && self.queues.iter().all(|queue| queue.drain_until(0))
     }
 
     /// Sends frames inside until `deadline_ns` of the host's clock. The rest comes back.
