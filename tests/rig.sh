@@ -14,9 +14,9 @@ started=()
 
 cleanup() {
   trap - EXIT INT TERM
-  for pid in "${started[@]}"; do kill -9 "$pid" 2>/dev/null; done
-  wait 2>/dev/null
-  for space in $a $b $c; do ip netns del "$space" 2>/dev/null; done
+  for pid in "${started[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  for space in $a $b $c; do ip netns del "$space" 2>/dev/null || true; done
   rm -rf "$out"
 }
 trap cleanup EXIT

@@ -89,10 +89,11 @@ impl Health {
         (self.interface, self.interface_name) = (interface, name.into());
     }
 
-    /// Notes that the interface is up. That it was down is reported no more.
+    /// Notes that the interface is up. That it was down is reported no more; what [`Health::lose`] tells still is.
     pub fn come_back(&mut self) {
-        self.state = State::Up;
-        self.error.take_if(|error| matches!(error, DeviceError::Down { .. }));
+        if std::mem::replace(&mut self.state, State::Up) != State::Up {
+            self.error.take_if(|error| matches!(error, DeviceError::Down { .. }));
+        }
     }
 
     pub fn change(&mut self, to: State, what: &str, source: io::Error) {
