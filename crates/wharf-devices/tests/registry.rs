@@ -99,7 +99,7 @@ fn wrong_specification_gives_one_line_with_the_right_form() {
     );
     assert_eq!(
         fault("packet:x,speed=1", Direction::Receive),
-        r#"packet:x: unknown key "speed"; its keys are gso, buffer, promisc"#
+        r#"packet:x: unknown key "speed"; its keys are gso, buffer, promisc, tpacket"#
     );
     assert_eq!(
         fault("udp:127.0.0.1:0,dest=socket", Direction::Receive),
