@@ -94,25 +94,3 @@ impl Row {
         self.set_meta(&Meta::default());
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_that_is_written_keeps_every_field() {
-        let meta = Meta {
-            gso_bytes: 1448,
-            gso_kind: 4,
-            needs_checksum: true,
-            checksum_start: 54,
-            checksum_offset: 16,
-            time_ns: u64::MAX,
-        };
-        let row = Row::default();
-        row.set_meta(&meta);
-        assert_eq!(row.meta(), meta);
-        row.clear();
-        assert_eq!(row.meta(), Meta::default());
-    }
-}

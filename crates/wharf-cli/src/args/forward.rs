@@ -18,7 +18,7 @@ Examples:
   wharf forward xdp:eth0 vhost-user:/run/vm.sock --queues 4
       four queues of eth0 and a guest with four queue pairs: a flow keeps its queue, and its order
   wharf forward pcap:in.pcap packet:eth1
-      one way: a capture at the first end is read, at the second it is written
+      one way, until the last frame of the capture has left; at the second end a capture is written
 
 Each direction is a path of its own, with its own discipline and byte queue limit. Frames that cannot be sent at once wait in \
 the discipline. When that is full, the direction receives no more, and the receiving device's own ring fills; it drops and \

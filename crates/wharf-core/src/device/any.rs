@@ -49,6 +49,15 @@ impl AnyDevice {
         }
     }
 
+    /// Returns the receive side, if there is one.
+    pub fn as_rx(&self) -> Option<&dyn RxDevice> {
+        match self {
+            Self::Tx(_) => None,
+            Self::Rx(device) => Some(&**device),
+            Self::Duplex(device) => Some(&**device),
+        }
+    }
+
     /// Returns the same as [`AnyDevice::as_tx`], mutable.
     pub fn tx_mut(&mut self) -> Option<&mut dyn TxDevice> {
         match self {

@@ -105,13 +105,11 @@ pub(super) fn handler(
             activity.moved();
         }
         let left = burst.len() as u64;
-        if sent.is_err() {
-            // The queue is closed or dead: there is nothing to send by.
-            noted.refused.fetch_add(left, Relaxed);
-            return Rest::Free;
-        }
-        noted.waiting.store(left, Relaxed);
-        if left == 0 { Rest::Free } else { Rest::Again }
+        // A queue that is closed or dead sends nothing any more: no frame waits for it.
+        let refused = if sent.is_err() { left } else { 0 };
+        noted.refused.fetch_add(refused, Relaxed);
+        noted.waiting.store(left - refused, Relaxed);
+        if left == refused { Rest::Free } else { Rest::Again }
     };
     (Box::new(handler), counts)
 }

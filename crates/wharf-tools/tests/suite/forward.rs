@@ -1,7 +1,11 @@
-//! Ends that cannot be forwarded between.
+//! Ends that cannot be forwarded between, and the end of a run.
 
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 use wharf_core::device::AnyDevice;
 use wharf_devices::null::Null;
+use wharf_devices::open::{Direction, open};
+use wharf_testkit::gate::Gate;
 use wharf_tools::forward::{Forward, ForwardError, ForwardSettings};
 
 #[test]
@@ -17,5 +21,41 @@ fn queues_that_have_no_other_end_are_refused() {
             Err(ForwardError::Nothing { .. }) => assert!(!refused, "{a} and {b}"),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// True once the run is over, or its receive side has ended with an error, within `time`.
+fn ends_within(forward: &Forward, time: Duration) -> bool {
+    let began = Instant::now();
+    // A device that panics while the receive side takes its completions ends that side.
+    let has_error = || forward.directions()[0].receivers[0].take_error().is_some();
+    while began.elapsed() < time {
+        if forward.is_over() || has_error() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// A run ends when the last frame has left, or when the device that it waits for has panicked.
+#[test]
+fn what_is_inside_leaves_before_the_end_unless_its_queue_is_dead() {
+    for dies in [false, true] {
+        let read = concat!("pcap:", env!("CARGO_MANIFEST_DIR"), "/../../data/sample.pcap");
+        let from = open(read, Direction::Receive).unwrap().device;
+        let (gate, control) = Gate::new(4);
+        let (a, b) = (vec![from.into()], vec![AnyDevice::tx(gate).into()]);
+        let forward = Forward::start(a, b, &ForwardSettings::default()).unwrap();
+        assert!(!ends_within(&forward, Duration::from_millis(300)), "frames are inside, and wait for room");
+        if dies {
+            control.bomb.store(1, SeqCst);
+        }
+        control.allowed.store(usize::MAX / 2, SeqCst);
+        assert!(ends_within(&forward, Duration::from_secs(20)), "dies: {dies}");
+        let direction = &forward.directions()[0];
+        let sent = direction.queues[0].counters().sent.get();
+        assert_eq!(sent == 2200, !dies, "{sent}");
+        forward.finish(Duration::ZERO);
     }
 }
