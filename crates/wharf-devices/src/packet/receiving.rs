@@ -45,14 +45,15 @@ pub enum SuperPackets {
 pub struct ReceiveOptions {
     /// Treatment of super-packets: they are segmented by default.
     pub super_packets: SuperPackets,
-    /// Bytes of the ring, from 256 KiB to 1 GiB: 32 MiB by default. That is some 200 000 short frames, or 256
-    /// blocks of 128 KiB. The kernel delivers at least one block per millisecond in which a frame arrives. So
+    /// Bytes of the ring, from 256 KiB to 1 GiB: 32 MiB by default. By `TPACKET_V3` that is some 200 000 short frames, or
+    /// 256 blocks of 128 KiB. The kernel delivers at least one block per millisecond in which a frame arrives. So
     /// even at low rates nothing is lost if the receiver does not poll for 256 ms.
     pub buffer_bytes: u64,
     /// True if the interface takes frames for other stations, too: the default, as in other captures.
     pub promiscuous: bool,
     /// The ring's version. By `TPACKET_V2` the kernel delivers each frame at once, but a ring of 32 MiB has room
-    /// for 256 frames, of any length.
+    /// for 256 frames, of any length. One frame that the kernel cannot describe (a super-packet by UFO, which a
+    /// virtual machine may send) stops such a ring: later frames count as dropped until the device is opened again.
     pub version: ReceiveVersion,
 }
 

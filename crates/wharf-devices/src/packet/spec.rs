@@ -23,7 +23,7 @@ pub(crate) static KIND: Kind = Kind {
         Key::word(
             "tpacket",
             &["v3", "v2"],
-            "Kernel's delivery: blocks, each up to 8 ms late before Linux 6.18, or each frame at once",
+            "Kernel's delivery: blocks, each up to 8 ms late before Linux 6.18, or each frame at once, 256 of them in 32m; v2 is for senders that are trusted (UFO stops it)",
         ),
     ],
     queues: QueueLayout::Devices,
