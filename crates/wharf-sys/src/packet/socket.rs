@@ -101,8 +101,12 @@ impl PacketSocket {
     pub fn join_fanout(&self, group: Option<u16>) -> io::Result<u16> {
         let kind =
             libc::PACKET_FANOUT_HASH | if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
-        let request = u32::from(group.unwrap_or(0)) | kind << 16;
-        self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &request)?;
+        let join = |flag: u32| {
+            let request = u32::from(group.unwrap_or(0)) | (kind | flag) << 16;
+            self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &request)
+        };
+        // A group has a hook of its own, which `ignore_outgoing` does not concern. An older kernel refuses the flag.
+        join(libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING).or_else(|_| join(0))?;
         let mut joined = [0u32];
         get(self.fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, &mut joined)?;
         Ok(joined[0] as u16)

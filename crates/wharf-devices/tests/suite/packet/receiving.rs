@@ -2,7 +2,8 @@
 
 use crate::net::{frame, send_raw, with_pair};
 use std::time::Duration;
-use wharf_core::device::AnyDevice;
+use wharf_core::device::{AnyDevice, RxDevice};
+use wharf_devices::packet::{PacketReceiver, ReceiveOptions};
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
 
@@ -79,6 +80,21 @@ fn frames_sent_by_this_host_are_not_received() {
         send_raw("va", [&theirs]);
         assert_eq!(end.receive(1), [theirs]);
         assert!(end.receive_within(1, Duration::from_millis(100)).is_empty());
+    });
+}
+
+/// More than the rings of the group have room for: none of them gets there.
+#[test]
+#[ignore = "wants root"]
+fn frames_sent_by_this_host_take_no_room_in_several_queues() {
+    with_pair(|| {
+        let options = ReceiveOptions { buffer_bytes: 256 << 10, ..ReceiveOptions::default() };
+        let mut group = PacketReceiver::open_queues("vb", options, 2).unwrap();
+        let frames: Vec<Vec<u8>> = (0..20_000).map(|number| frame(number, 300)).collect();
+        send_raw("vb", &frames);
+        for one in &mut group {
+            one.drops(&mut |reason, count| assert_eq!(count, 0, "{reason}"));
+        }
     });
 }
 
