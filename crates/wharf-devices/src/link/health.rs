@@ -89,7 +89,7 @@ impl Health {
         (self.interface, self.interface_name) = (interface, name.into());
     }
 
-    /// Notes that the interface is up. That it was down is reported no more; what [`Health::lose`] tells still is.
+    /// Notes that the interface is up. The error of a state before is dropped; that of [`Health::lose`] stays.
     pub fn come_back(&mut self) {
         if std::mem::replace(&mut self.state, State::Up) != State::Up {
             self.error.take_if(|error| matches!(error, DeviceError::Down { .. }));

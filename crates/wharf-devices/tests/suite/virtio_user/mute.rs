@@ -38,32 +38,23 @@ fn opened(keys: &str, serve: impl FnOnce(UnixStream) + Send + 'static) -> Result
 
 #[test]
 fn one_that_never_answers_is_given_up_as_it_is_opened() {
-    // It reads nothing, and its connection stands for as long as anybody waits.
+    // It reads nothing, and its connection stands.
     let error = opened("", |_stream| std::thread::sleep(Duration::from_secs(3600))).err().unwrap();
     assert!(error.contains("the back end does not answer: "), "{error}");
 }
 
+/// With `copy=off` the back end has the driver's memory, and closing waits for its answer. Else it has copies, and closing waits
+/// for a moment.
 #[test]
 fn one_that_does_not_stop_is_given_up_as_the_driver_closes() {
-    for (keys, least_ms) in [("", 250), (",copy=off", 10_000)] {
+    for (keys, least_ms, most_ms) in [("", 250, 5_000), (",copy=off", 10_000, 60_000)] {
         let mut device = opened(keys, answers_once).unwrap();
         let pool = pool(64);
         device.attach(pool.region().clone()).unwrap();
         let began = Instant::now();
         device.close().unwrap();
-        assert!(began.elapsed() >= Duration::from_millis(least_ms), "it may still be about to answer");
+        let took_ms = began.elapsed().as_millis();
+        assert!((least_ms..most_ms).contains(&took_ms), "{keys}: {took_ms} ms");
         assert_eq!(device.tx_mut().unwrap().outstanding(), 0);
     }
-}
-
-/// What it has are copies: the driver's memory does not wait for it.
-#[test]
-fn one_that_has_copies_alone_holds_up_closing_for_a_moment() {
-    let mut device = opened("", answers_once).unwrap();
-    let pool = pool(64);
-    device.attach(pool.region().clone()).unwrap();
-    let began = Instant::now();
-    device.close().unwrap();
-    // Far from the ten seconds of an answer that is needed.
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
