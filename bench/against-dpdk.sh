@@ -5,11 +5,8 @@ set -eu
 cd "$(dirname "$0")/.."
 rounds=${1:-5}
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
 
-pages=$(cat /proc/sys/vm/nr_hugepages)
-[ "$pages" -ge 512 ] || echo 512 >/proc/sys/vm/nr_hugepages
-mountpoint -q /dev/hugepages || { mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages; }
+. bench/huge_pages.sh
 for every in 1 256; do
   # shellcheck disable=SC2046
   gcc -O3 -march=native -DCLOCK_EVERY=$every $(pkg-config --cflags libdpdk) bench/peers/dpdk_pipe.c \
@@ -18,7 +15,7 @@ done
 # Both DPDK and Wharf are built for this very processor.
 RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release -p wharf-cli --target-dir target/native
 
-dpdk() { "$out/dpdk$1" -l 0-1 --no-pci --vdev=net_null0,copy=0 -m 512 2>/dev/null | grep Mpps >>"$out/dpdk$1.txt"; }
+dpdk() { "$out/dpdk$1" -l 0-1 --no-pci --vdev=net_null0,copy=0 -m 512 --huge-unlink 2>/dev/null | grep Mpps >>"$out/dpdk$1.txt"; }
 for round in $(seq "$rounds"); do
   echo "round $round of $rounds" >&2
   dpdk 1

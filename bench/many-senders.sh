@@ -9,11 +9,8 @@ rounds=${1:-3}
 shift || true
 counts=${*:-2 4 16 64}
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
 
-pages=$(cat /proc/sys/vm/nr_hugepages)
-[ "$pages" -ge 512 ] || echo 512 >/proc/sys/vm/nr_hugepages
-mountpoint -q /dev/hugepages || { mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages; }
+. bench/huge_pages.sh
 modes="default:0 rts:RING_F_MP_RTS_ENQ hts:RING_F_MP_HTS_ENQ"
 for mode in $modes; do
   # shellcheck disable=SC2046
@@ -31,7 +28,7 @@ for row in json.load(sys.stdin)['rows']:
 }
 dpdk() { # MODE SENDERS CORES
   # A producer that loses its core in the middle can stop the default ring for long. Such a run counts as it is.
-  timeout 60 "$out/dpdk_$1" --lcores "0@0,(1-$2)@$3" --no-pci --vdev=net_null0,copy=0 -m 512 2>/dev/null \
+  timeout 60 "$out/dpdk_$1" --lcores "0@0,(1-$2)@$3" --no-pci --vdev=net_null0,copy=0 -m 512 --huge-unlink 2>/dev/null \
     | sed -n "s/.*burst=\([0-9]*\) \([0-9.]*\) Mpps/dpdk $1@$3 $2 \1 \2/p" >>"$out/rows" || true
 }
 for round in $(seq "$rounds"); do

@@ -9,9 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 rounds=${1:-5} seconds=${2:-3} device=${3:-2} driver=${4:-3}
 
-pages=$(cat /proc/sys/vm/nr_hugepages)
-[ "$pages" -ge 512 ] || echo 512 >/proc/sys/vm/nr_hugepages
-mountpoint -q /dev/hugepages || { mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages; }
+. bench/huge_pages.sh
 if [ -z "${WHARF:-}" ]; then
   # DPDK is built for this very processor, for which it has loops of its own; so is Wharf.
   RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release -p wharf-cli --target-dir target/native
