@@ -17,6 +17,9 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, MemError, Region};
 
+/// Reason of frames that a device held when it was closed to be opened anew. The byte limit begins anew behind them.
+pub const LOST: &str = "lost";
+
 /// Moment at which a transmit side gives frames back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CompletionMode {

@@ -34,6 +34,7 @@ pub mod packet;
 #[cfg(feature = "pcap")]
 pub mod pcap;
 pub mod registry;
+pub mod reopen;
 pub mod requirements;
 pub mod spec;
 #[cfg(feature = "tap")]

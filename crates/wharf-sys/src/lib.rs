@@ -26,6 +26,7 @@ mod option;
 pub mod packet;
 pub mod shared;
 pub mod slice;
+pub mod stable_fd;
 pub mod stream;
 pub mod tap;
 pub mod timer;

@@ -72,6 +72,7 @@
 //! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`], [`QdiscRegistry`] |
 //! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |
 //! | what happens to the device: line down, up, gone, stalls, panics | [`Path::events`], [`Path::state`], [`Event`] |
+//! | what is done about it: wait, reset, open again, fail | [`OnStall`], [`OnGone`], [`Path::reopen`] |
 //! | what all of these count, in one walk | [`Metrics`], [`Metric`], [`MetricKind`] |
 //! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
 //!
@@ -92,7 +93,7 @@
 mod path;
 
 // The front door.
-pub use path::{Event, Events, Metrics, Owners, Path, PathBuilder, State};
+pub use path::{Event, Events, Metrics, OnGone, OnStall, Owners, Path, PathBuilder, State};
 #[doc(inline)]
 pub use wharf_core::metrics::{Metric, MetricKind};
 #[doc(inline)]

@@ -5,11 +5,13 @@ mod events;
 mod metrics;
 mod owner;
 mod receiving;
+mod recovery;
 
 pub use builder::PathBuilder;
 pub use events::{Event, Events, State};
 pub use metrics::Metrics;
 pub use owner::Owners;
+pub use recovery::{OnGone, OnStall};
 
 use events::PathMonitor;
 use metrics::Measurements;
@@ -199,6 +201,17 @@ impl Path {
     /// [`QueueError::Device`]: the system is out of descriptors.
     pub fn events(&self) -> Result<Events, QueueError> {
         Events::new(&self.inner.monitor).map_err(|error| self.fault(format!("no descriptor: {error}")))
+    }
+
+    /// Closes the device, whose frames fail as `lost`, and opens it again, on the same memory. Senders and receivers keep their
+    /// handles, and wait meanwhile. It returns at once; [`Event::Reopened`] tells of the end.
+    ///
+    /// # Errors
+    /// [`QueueError::Device`]: the device has no place to be opened from again (`null`, `wire`, `pcap`, a far end), or the path was
+    /// built with [`OnGone::Fail`] and without [`OnStall::Reset`].
+    pub fn reopen(&self) -> Result<(), QueueError> {
+        let reopener = self.inner.monitor.reopener();
+        reopener.map(|reopener| reopener.reset()).ok_or_else(|| self.fault("it cannot be opened again"))
     }
 
     /// Waits up to `time` until all packets sent so far have left. Returns true if they have.

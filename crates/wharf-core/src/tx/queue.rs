@@ -178,6 +178,12 @@ impl TxQueue {
         }
     }
 
+    /// Ends the queue for its senders, whose calls and waits return [`QueueError::Failed`] with `why` from now on. Frames inside
+    /// stay there until [`TxQueue::shutdown`].
+    pub fn fail(&self, why: &str) {
+        self.shared.fail(why);
+    }
+
     /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent for at most `within`. Frames
     /// left then return to their pool unsent and are counted as returned; frames that the device holds stay with it.
     /// Beside a dedicated owner, that thread does this work and must go on polling until then. Returns the holders of

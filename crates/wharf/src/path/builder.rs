@@ -1,7 +1,8 @@
 //! `PathBuilder`: the settings of a new path.
 
 use super::metrics::Measurements;
-use super::{Inner, Owners, Parts, Path, PathMonitor, Source};
+use super::recovery::Recovery;
+use super::{Inner, OnGone, OnStall, Owners, Parts, Path, PathMonitor, Source};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::bql::Bounds;
@@ -13,6 +14,7 @@ use wharf_core::qdisc::Qdisc;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::registry::Registry;
+use wharf_devices::reopen::Reopener;
 use wharf_devices::spec::{Direction, Opened, QueueLayout, Queues};
 
 /// Frames of a pool, for each queue.
@@ -31,6 +33,8 @@ pub struct PathBuilder {
     poller: Settings,
     owners: Owners,
     stall_after: Option<Duration>,
+    on_stall: OnStall,
+    on_gone: OnGone,
 }
 
 impl std::fmt::Debug for PathBuilder {
@@ -53,6 +57,8 @@ impl PathBuilder {
             poller: Settings::default(),
             owners: Owners::default(),
             stall_after: None,
+            on_stall: OnStall::default(),
+            on_gone: OnGone::default(),
         }
     }
 
@@ -120,16 +126,30 @@ impl PathBuilder {
         self
     }
 
+    /// Sets what is done about a device that stalls; by default it is told alone.
+    #[must_use]
+    pub fn on_stall(mut self, on_stall: OnStall) -> Self {
+        self.on_stall = on_stall;
+        self
+    }
+
+    /// Sets what is done about a device whose interface or peer has gone; by default it is opened again when it is back.
+    #[must_use]
+    pub fn on_gone(mut self, on_gone: OnGone) -> Self {
+        self.on_gone = on_gone;
+        self
+    }
+
     /// Opens the path.
     ///
     /// # Errors
     /// [`QueueError::Device`] with the reason: a specification that cannot be, a device that cannot be opened, no thread,
     /// no such processor. [`QueueError::Pool`], [`QueueError::Setting`].
     pub fn build(self) -> Result<Path, QueueError> {
-        let opened = self.open(1)?.pop();
-        let opened = opened.ok_or_else(|| fault(&self.spec, "no queue"))?;
+        let (mut opened, recovery) = self.open(1)?;
+        let opened = opened.pop().ok_or_else(|| fault(&self.spec, "no queue"))?;
         let name = opened.device.name();
-        self.build_over(name, opened)
+        self.build_over(name, opened, recovery)
     }
 
     /// Opens `count` queues of the device (`xdp`, `packet`, `tap`), and returns a path for each. `each` sets what belongs
@@ -162,7 +182,7 @@ impl PathBuilder {
         if self.qdisc.is_some() {
             return Err(fault(&self.spec, "each queue has a qdisc of its own"));
         }
-        let queues = self.open(count)?;
+        let (queues, reopener) = self.open(count)?;
         if self.pool.is_none() {
             let frames = POOL_FRAMES.saturating_mul(queues.len() as u32);
             self.pool = Some(PagePool::builder().frames(frames).clock(Arc::new(HostClock)).build()?);
@@ -175,12 +195,13 @@ impl PathBuilder {
             }
             let (spec, registry, pool) = (self.spec.clone(), self.registry.clone(), self.pool.clone());
             let queue = Self { spec, registry, pool, qdisc: None, ..self };
-            paths.push(each(queue, number).build_over(name, opened)?);
+            paths.push(each(queue, number).build_over(name, opened, reopener.clone())?);
         }
         Ok(paths)
     }
 
-    fn open(&self, count: u32) -> Result<Vec<Opened>, QueueError> {
+    /// Opens the device's queues, and returns their way to be opened again.
+    fn open(&self, count: u32) -> Result<(Vec<Opened>, Option<Arc<Reopener>>), QueueError> {
         let spec = self.registry.parse_for(&self.spec, self.direction).map_err(DeviceError::from)?;
         if self.direction == Direction::Both && !spec.kind().can.both {
             return Err(fault(&self.spec, "it cannot send and receive at once"));
@@ -190,17 +211,25 @@ impl PathBuilder {
         }
         let queues = Queues { count, ..Queues::default() };
         let queues = Queues { pool_shared_by: spec.devices(queues) as u32, ..queues };
-        Ok(spec.open(self.direction, queues)?)
+        let mut opened = spec.open(self.direction, queues)?;
+        if self.on_gone == OnGone::Fail && self.on_stall != OnStall::Reset {
+            return Ok((opened, None));
+        }
+        let is_automatic = self.on_gone == OnGone::Reopen;
+        let reopener = Reopener::around(&spec, self.direction, queues, is_automatic, &mut opened);
+        Ok((opened, reopener.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?))
     }
 
     /// Opens a path over the other end of the device of the path called `name`.
     pub(super) fn of_far_end(name: &str, far_end: Box<dyn Duplex>) -> Result<Path, QueueError> {
         let name = format!("far end of {name}");
-        Self::new(&name, Direction::Both).build_over(name, Opened::new(AnyDevice::Duplex(far_end)))
+        Self::new(&name, Direction::Both).build_over(name, Opened::new(AnyDevice::Duplex(far_end)), None)
     }
 
-    fn build_over(self, name: String, opened: Opened) -> Result<Path, QueueError> {
-        let Self { direction, owners, poller: settings, stall_after, .. } = self;
+    fn build_over(
+        self, name: String, opened: Opened, reopener: Option<Arc<Reopener>>,
+    ) -> Result<Path, QueueError> {
+        let Self { direction, owners, poller: settings, stall_after, on_stall, on_gone, .. } = self;
         if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(fault(&name, format!("no processor {cpu} for this process")));
         }
@@ -214,7 +243,7 @@ impl PathBuilder {
             Direction::Send => (Some(self.queue(&pool, device)?), Source::Gone("it was opened to send")),
             Direction::Both => (Some(self.queue(&pool, device)?), source(receiving)),
         };
-        let monitor = PathMonitor::new(stall_after);
+        let monitor = PathMonitor::new(stall_after, Recovery { on_stall, on_gone, reopener });
         if let Some(queue) = &queue {
             queue.set_claimants(owners.claimants());
             monitor.watch(queue);

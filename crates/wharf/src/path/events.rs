@@ -27,7 +27,7 @@ pub enum State {
         /// The device's words.
         why: String,
     },
-    /// The interface, the peer or the queue is gone for good.
+    /// The interface, the peer or the queue has gone: see [`OnGone`](super::OnGone).
     Gone {
         /// Since when.
         since: Instant,
@@ -56,12 +56,17 @@ pub enum Event {
     },
     /// The line is up again.
     Up,
-    /// The interface, the peer or the queue is gone for good.
+    /// The interface, the peer or the queue has gone: see [`State::Gone`].
     Gone {
         /// Since when.
         since: Instant,
         /// The device's words.
         why: String,
+    },
+    /// The device was opened again, after it had gone or was reset: see [`OnGone`](super::OnGone), [`OnStall`](super::OnStall).
+    Reopened {
+        /// Time since it had gone, or was reset.
+        after: Duration,
     },
     /// The device has begun to stall: see [`State::Stalled`].
     Stalled {

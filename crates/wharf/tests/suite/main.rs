@@ -5,4 +5,5 @@ mod interfaces;
 mod metrics;
 mod path;
 mod receivers;
+mod reopened;
 mod stopped;

@@ -7,7 +7,7 @@ use super::Sink;
 use super::orphans::{Orphans, ReleasedSink};
 use crate::bql::{Bql, BqlError};
 use crate::counters::QueueCounters;
-use crate::device::{CompletionMode, Completions, DeviceError, TxSide};
+use crate::device::{CompletionMode, Completions, DeviceError, LOST, TxSide};
 use crate::host::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,7 +156,7 @@ impl NetdevQueue {
             self.publish_completed();
             return 0;
         }
-        let (mut count, mut bytes) = (0, 0);
+        let (mut count, mut bytes, mut was_reopened) = (0, 0, false);
         for _ in 0..self.completions.sent.len() {
             let Some(frame) = self.completions.sent.pop() else { break };
             if self.is_ours(&frame) {
@@ -172,6 +172,7 @@ impl NetdevQueue {
             if self.is_ours(&frame) {
                 let len_bytes = u64::from(frame.len_bytes());
                 (count, bytes) = (count + 1, bytes + len_bytes);
+                was_reopened |= reason == LOST;
                 self.counters.fail(reason);
                 self.counters.failed_bytes.add(len_bytes);
                 let pushed = self.failed.push(frame);
@@ -180,7 +181,17 @@ impl NetdevQueue {
             }
         }
         self.settle(count, bytes);
+        if was_reopened && self.in_device == 0 {
+            self.forget_limit();
+        }
         all
+    }
+
+    /// Begins the byte limit anew: the device that taught it is no more.
+    fn forget_limit(&mut self) {
+        let Some(bql) = &mut self.bql else { return };
+        bql.reset(Duration::from_nanos(self.clock.now_ns()));
+        self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
     }
 
     /// True if the frame is of this queue's pool. Another frame is a device error: this queue never sent it, and its
@@ -234,10 +245,8 @@ impl NetdevQueue {
     /// stay closed for good.
     #[cold]
     fn miscounted(&mut self, completed: Result<(), BqlError>) {
-        let Some(bql) = &mut self.bql else { return };
-        let in_flight_bytes = bql.in_flight();
-        bql.reset(Duration::from_nanos(self.clock.now_ns()));
-        self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
+        let in_flight_bytes = self.bql.as_ref().map_or(0, Bql::in_flight);
+        self.forget_limit();
         let device = self.device.name();
         self.counters.error(&match completed {
             Err(source) => DeviceError::OverCompletion { device, source },

@@ -17,7 +17,7 @@ use crate::tx::queue::waiters::Waiters;
 use crate::tx::run_observer::RunObserver;
 use crate::tx::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES, TsqWindow};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use wharf_mem::OwnerCell;
 use wharf_mem::inbox::Inbox;
@@ -233,6 +233,7 @@ impl QueueBuilder {
             wakers: Wakers::default(),
             has_poller: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            failure: OnceLock::new(),
             control: Inbox::default(),
             senders: Mutex::new(SenderSlots::default()),
             living: AtomicUsize::new(0),

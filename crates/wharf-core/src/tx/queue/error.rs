@@ -43,6 +43,14 @@ pub enum QueueError {
     /// Another thread has ended the wait: see [`crate::sender::Canceller`].
     #[error("the wait was cancelled")]
     Cancelled,
+    /// The queue has ended: its device is of no use any more. See [`TxQueue::fail`](crate::queue::TxQueue::fail).
+    #[error("the queue of {device} has ended: {why}")]
+    Failed {
+        /// Name of the device.
+        device: String,
+        /// The reason.
+        why: String,
+    },
     /// A device panicked while its queue was being run.
     #[error("the queue is dead: its owner panicked inside the device {device}")]
     Dead {

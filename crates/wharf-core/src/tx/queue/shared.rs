@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(super) wakers: Wakers,
     pub(crate) has_poller: AtomicBool,
     pub(crate) closed: AtomicBool,
+    /// Why it was closed, if its device is of no use any more.
+    pub(super) failure: OnceLock<String>,
     pub(super) control: Inbox<ControlMessage>,
     pub(super) senders: Mutex<SenderSlots>,
     /// Senders that live.
@@ -330,10 +332,22 @@ impl Shared {
         monitor.inspect(|monitor| monitor.panicked("its device or discipline panicked", true));
     }
 
-    /// Returns the error of a closed queue: its death, if that is why.
+    /// Closes the queue for its senders, and ends their waits.
+    pub(super) fn fail(&self, why: &str) {
+        _ = self.failure.set(why.into());
+        self.closed.store(true, Ordering::Release);
+        self.waiters.wake_all();
+        self.pool.wake_served();
+    }
+
+    /// Returns the error of a closed queue: its death, or the end of its device, if that is why.
     #[cold]
     pub(crate) fn closed_error(&self) -> QueueError {
-        if self.cell.word() & DEAD != 0 { self.dead() } else { QueueError::Closed }
+        match self.failure.get() {
+            _ if self.cell.word() & DEAD != 0 => self.dead(),
+            Some(why) => QueueError::Failed { device: self.name.clone(), why: why.clone() },
+            None => QueueError::Closed,
+        }
     }
 
     #[cold]

@@ -5,6 +5,7 @@
 //! nor a reader's waker runs. News of a state that is known already is not told, so the inbox stays short.
 
 use super::log::{Listener, Log};
+use super::super::recovery::{OnGone, OnStall, Recovery};
 use super::{Event, State};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
@@ -16,6 +17,7 @@ use wharf_core::host::Wake;
 use wharf_core::monitor::{Link, Monitor, Sign, Watchdog, Watched};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
+use wharf_devices::reopen::{Change, Reopener};
 use wharf_mem::inbox::Inbox;
 
 /// Time between two looks at a line that is down, and at one that is up while a program listens.
@@ -39,6 +41,15 @@ pub(in crate::path) struct PathMonitor {
     /// Calls the poller, to look.
     poller: ArcSwapOption<Arc<dyn Wake>>,
     closed: AtomicBool,
+    recovery: Recovery,
+}
+
+/// What is to be done about a device, by the poller.
+#[derive(Debug)]
+enum Remedy {
+    Reset,
+    /// End the queue, for this reason.
+    Fail(String),
 }
 
 /// What is known, for the poller and readers.
@@ -52,14 +63,17 @@ struct Kept {
     watchdog: Watchdog,
     /// When the next look at the line is due, ns.
     looks_ns: u64,
+    on: (OnStall, OnGone),
+    remedy: Option<Remedy>,
 }
 
 impl PathMonitor {
     /// Makes one; see [`Watchdog::new`] for `stall_after`.
-    pub(in crate::path) fn new(stall_after: Option<Duration>) -> Arc<Self> {
+    pub(in crate::path) fn new(stall_after: Option<Duration>, recovery: Recovery) -> Arc<Self> {
         let (log, watchdog) = (Log::default(), Watchdog::new(stall_after));
-        let kept = Kept { log, line: State::Up, stall: State::Up, watchdog, looks_ns: 0 };
-        Arc::new(Self {
+        let on = (recovery.on_stall, recovery.on_gone);
+        let kept = Kept { log, line: State::Up, stall: State::Up, watchdog, looks_ns: 0, on, remedy: None };
+        let monitor = Arc::new(Self {
             news: Inbox::default(),
             line: AtomicU8::new(UP),
             listeners: ArcSwap::default(),
@@ -67,12 +81,42 @@ impl PathMonitor {
             wants_look: AtomicBool::new(false),
             poller: ArcSwapOption::empty(),
             closed: AtomicBool::new(false),
-        })
+            recovery,
+        });
+        if let Some(reopener) = &monitor.recovery.reopener {
+            let heard = Arc::downgrade(&monitor);
+            reopener.observe(move |change| {
+                heard.upgrade().iter().for_each(|monitor| monitor.hear(change));
+            });
+        }
+        monitor
+    }
+
+    /// Returns the way to open the device again, if there is one.
+    pub(in crate::path) fn reopener(&self) -> Option<&Arc<Reopener>> {
+        self.recovery.reopener.as_ref()
+    }
+
+    /// Hears of a device that is opened anew, in any thread.
+    fn hear(&self, change: &Change<'_>) {
+        match change {
+            Change::Gone(error) => self.error(error),
+            Change::Reset => {
+                self.line.fetch_max(DOWN, SeqCst);
+                self.tell(Event::Down { since: Instant::now(), why: "it is being opened anew".into() });
+            }
+            Change::NotYet(_) => {}
+            &Change::Reopened { after } => {
+                self.line.store(UP, SeqCst);
+                self.tell(Event::Reopened { after });
+            }
+        }
     }
 
     /// Watches `queue`.
     pub(in crate::path) fn watch(self: &Arc<Self>, queue: &TxQueue) {
         self.poller.store(Some(Arc::new(queue.call_poller())));
+        self.reopener().inspect(|reopener| reopener.add_poller(queue.call_poller()));
         queue.set_monitor(self.clone());
     }
 
@@ -81,6 +125,7 @@ impl PathMonitor {
         if is_alone {
             self.poller.store(Some(Arc::new(queue.call_poller())));
         }
+        self.reopener().inspect(|reopener| reopener.add_poller(queue.call_poller()));
         queue.set_monitor(self.clone());
     }
 
@@ -190,6 +235,13 @@ impl PathMonitor {
         link
     }
 
+    fn apply(&self, remedy: Remedy, at: &dyn Watched) {
+        match remedy {
+            Remedy::Reset => _ = self.reopener().inspect(|reopener| reopener.reset()),
+            Remedy::Fail(why) => _ = at.queue().inspect(|queue| queue.fail(&why)),
+        }
+    }
+
     /// Compares the device's counters with those of the last look. Makes sure that completions are overdue: some may be
     /// there to be taken, or due by the device's clock, or frames wait for a peer. Returns true if there is news.
     fn look_at_completions(&self, at: &dyn Watched, queue: &TxQueue, now_ns: u64) -> Option<bool> {
@@ -223,7 +275,11 @@ impl Kept {
             (Event::Down { .. }, State::Down { .. } | State::Gone { .. }) => return,
             (Event::Gone { .. }, State::Gone { .. }) => return,
             (Event::Down { since, why }, _) => self.line = State::Down { since, why },
-            (Event::Gone { since, why }, _) => self.line = State::Gone { since, why },
+            (Event::Gone { since, why }, _) => {
+                self.remedy = (self.on.1 == OnGone::Fail).then(|| Remedy::Fail(why.clone()));
+                self.line = State::Gone { since, why };
+            }
+            (Event::Reopened { .. }, _) => (self.line, self.stall) = (State::Up, State::Up),
             _ => {}
         }
         self.log.push(event);
@@ -256,6 +312,11 @@ impl Kept {
                 let since = Instant::now().checked_sub(time).unwrap_or_else(Instant::now);
                 let why =
                     format!("the device has completed none of {frames} frames for {} ms", time.as_millis());
+                self.remedy = match self.on.0 {
+                    OnStall::Report => None,
+                    OnStall::Reset => Some(Remedy::Reset),
+                    OnStall::Fail => Some(Remedy::Fail(why.clone())),
+                };
                 self.stall = State::Stalled { since, why: why.clone() };
                 Event::Stalled { since, why }
             }
@@ -311,6 +372,12 @@ impl Monitor for PathMonitor {
             self.wants_look.store(true, SeqCst);
             return later_ns(DOWN_LOOK);
         };
+        if let Some(remedy) = kept.remedy.take() {
+            drop(kept);
+            self.apply(remedy, at);
+            self.wants_look.store(true, SeqCst);
+            return later_ns(DOWN_LOOK);
+        }
         let is_up = kept.line == State::Up;
         if kept.watchdog.is_waiting() || matches!(kept.line, State::Down { .. }) {
             self.wants_look.store(true, SeqCst);

@@ -1,0 +1,322 @@
+//! Devices that are opened anew, on the same memory, after their interface or peer has gone, or when they are reset.
+//!
+//! [`Reopener::around`] puts a wrapper around each side that one specification has opened. A wrapper whose device has gone closes
+//! it: the socket is let go of, memory for arrivals comes back, and the frames that the device held fail as
+//! [`LOST`](wharf_core::device::LOST). Until all wrappers of the specification hold a new device they take no frames, and
+//! senders wait. A thread of the [`Reopener`]'s opens the device again, however long that takes.
+//!
+//! Reading order: this file (what the sides share, and the thread), `reopened.rs` (the wrapper), `side.rs`.
+
+mod reopened;
+mod side;
+
+pub use reopened::Reopened;
+
+use crate::spec::{DeviceSpec, Direction, Opened, Place, Queues};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wharf_core::device::{AnyDevice, DeviceError};
+use wharf_core::host::Wake;
+use wharf_core::wrap_device;
+use wharf_mem::Region;
+use wharf_sys::event::EventFd;
+
+/// Time between two attempts to open the device, and from the last opening to the first attempt.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Time in which all sides are to have closed their device. A side that nothing polls may be late: the attempts begin without it.
+const CLOSING_MAX: Duration = Duration::from_secs(1);
+
+/// News of a device that is opened anew.
+#[derive(Debug)]
+pub enum Change<'a> {
+    /// The device has gone: it is closed, and opened again once it can be.
+    Gone(&'a DeviceError),
+    /// A reset closes it.
+    Reset,
+    /// It cannot be opened yet.
+    NotYet(&'a DeviceError),
+    /// It is open again.
+    Reopened {
+        /// Time since it had gone, or was reset.
+        after: Duration,
+    },
+}
+
+type Observer = Arc<dyn Fn(&Change<'_>) + Send + Sync>;
+
+/// What the sides of one specification share.
+pub struct Reopener {
+    spec: DeviceSpec,
+    direction: Direction,
+    queues: Queues,
+    /// False if only [`Reopener::reset`] opens it anew.
+    is_automatic: bool,
+    /// Number of times that the sides were asked to close their device.
+    asked: AtomicU64,
+    state: Mutex<State>,
+    /// Told when a side has closed its device, and at the end.
+    changed: Condvar,
+    /// Readable once the device is open again: what a poller waits for meanwhile.
+    ready: EventFd,
+    observers: Mutex<Vec<Observer>>,
+    pollers: Mutex<Vec<Arc<dyn Wake>>>,
+}
+
+#[derive(Default)]
+struct State {
+    slots: Vec<Slot>,
+    /// Since when the device is closed, or to be closed.
+    since: Option<Instant>,
+    /// When it was last opened.
+    opened: Option<Instant>,
+    /// A reset was asked for since.
+    is_reset: bool,
+    /// The thread runs.
+    is_opening: bool,
+    is_closed: bool,
+}
+
+/// The place of one side.
+#[derive(Default)]
+struct Slot {
+    /// Memory that the device is attached to.
+    region: Option<Arc<Region>>,
+    /// The side has closed its device.
+    is_retired: bool,
+    /// The side is closed, and wants no device any more.
+    is_gone: bool,
+    /// The new device.
+    next: Option<AnyDevice>,
+}
+
+impl std::fmt::Debug for Reopener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reopener({})", self.spec)
+    }
+}
+
+impl Reopener {
+    /// Puts a wrapper around each device of `opened`, which `spec` has opened for `direction` with `queues`. Without
+    /// `is_automatic` a device that has gone is opened again by [`Reopener::reset`] alone. Returns `None`, and leaves them as they
+    /// are, if the kind of device has no place that could come back: a file would be begun anew.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn around(
+        spec: &DeviceSpec, direction: Direction, queues: Queues, is_automatic: bool, opened: &mut Vec<Opened>,
+    ) -> std::io::Result<Option<Arc<Self>>> {
+        if !matches!(spec.kind().place, Place::Interface(_) | Place::Socket(_) | Place::Address(_)) {
+            return Ok(None);
+        }
+        let reopener = Arc::new(Self {
+            spec: spec.clone(),
+            direction,
+            queues,
+            is_automatic,
+            asked: AtomicU64::new(0),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            ready: EventFd::new()?,
+            observers: Mutex::default(),
+            pollers: Mutex::default(),
+        });
+        *opened = std::mem::take(opened).into_iter().map(|opened| reopener.wrap(opened)).collect();
+        Ok(Some(reopener))
+    }
+
+    fn wrap(self: &Arc<Self>, opened: Opened) -> Opened {
+        let device = wrap_device!(opened.device, |inner| Reopened::new(inner, self.clone(), self.add_slot()));
+        let receiving = opened.receiving.map(|inner| {
+            let at = self.add_slot();
+            Box::new(Reopened::new(inner, self.clone(), at)) as Box<_>
+        });
+        Opened { device, receiving, ..opened }
+    }
+
+    fn add_slot(&self) -> usize {
+        let mut state = self.lock();
+        state.slots.push(Slot::default());
+        state.slots.len() - 1
+    }
+
+    /// Adds an observer, which hears of each [`Change`], in any thread, with no lock held.
+    pub fn observe(&self, observer: impl Fn(&Change<'_>) + Send + Sync + 'static) {
+        lock(&self.observers).push(Arc::new(observer));
+    }
+
+    /// Adds a wake-up of a poller that serves a side: it is called when the side has something to do.
+    pub fn add_poller(&self, poller: Arc<dyn Wake>) {
+        lock(&self.pollers).push(poller);
+    }
+
+    /// Closes the device, whose frames are lost, and opens it again. Does nothing while that goes on already.
+    pub fn reset(&self) {
+        let mut state = self.lock();
+        if state.is_closed {
+            return;
+        }
+        state.is_reset = true;
+        if state.since.is_some() {
+            drop(state);
+            return self.call_pollers();
+        }
+        state.since = Some(Instant::now());
+        self.asked.fetch_add(1, SeqCst);
+        drop(state);
+        self.tell(&Change::Reset);
+        self.call_pollers();
+    }
+
+    /// The device of a side has gone: all sides close theirs.
+    fn gone(&self, error: &DeviceError) {
+        let mut state = self.lock();
+        if state.is_closed || state.since.is_some() {
+            return;
+        }
+        state.since = Some(Instant::now());
+        self.asked.fetch_add(1, SeqCst);
+        drop(state);
+        self.tell(&Change::Gone(error));
+        self.call_pollers();
+    }
+
+    /// Returns the number of times that the sides were asked to close their device.
+    #[inline(always)]
+    fn asked(&self) -> u64 {
+        self.asked.load(SeqCst)
+    }
+
+    /// Notes the memory of side `at`.
+    fn attach(&self, at: usize, region: &Arc<Region>) {
+        self.lock().slots[at].region = Some(region.clone());
+    }
+
+    /// Side `at` has closed its device.
+    fn retired(&self, at: usize) {
+        self.lock().slots[at].is_retired = true;
+        self.changed.notify_all();
+    }
+
+    /// Side `at` is closed for good: the device is not opened any more once all are.
+    fn closed(&self, at: usize) {
+        let mut state = self.lock();
+        state.slots[at].is_gone = true;
+        let next = state.slots[at].next.take();
+        state.is_closed = state.slots.iter().all(|slot| slot.is_gone);
+        drop((state, next));
+        self.changed.notify_all();
+    }
+
+    /// Takes the new device of side `at`, if it is there. Has it opened if that is due.
+    fn take(self: &Arc<Self>, at: usize) -> Option<AnyDevice> {
+        let mut state = self.lock();
+        if let Some(device) = state.slots[at].next.take() {
+            state.slots[at].is_retired = false;
+            return Some(device);
+        }
+        let is_due = state.since.is_some() && (self.is_automatic || state.is_reset) && !state.is_closed;
+        if is_due && !state.is_opening {
+            let reopener = self.clone();
+            let thread = std::thread::Builder::new().name("wharf-reopen".into());
+            // Without a thread the next poll tries again.
+            state.is_opening = thread.spawn(move || reopener.open_again()).is_ok();
+        }
+        None
+    }
+
+    /// Opens the device again, as soon as it can be. The thread's work.
+    fn open_again(self: Arc<Self>) {
+        let mut first = true;
+        self.ready.clear();
+        while let Some(slots) = self.wait_for_turn(std::mem::take(&mut first)) {
+            let attached = slots.iter().flatten().count();
+            match self.open(slots) {
+                    Err(error) => self.tell(&Change::NotYet(&error)),
+                Ok(devices) => {
+                    if self.hand_out(devices, attached) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the next attempt is due: at once after a single loss, else after [`PAUSE`], and not before the sides have closed
+    /// their device. Returns the memory of each side; `None` if all are closed.
+    fn wait_for_turn(&self, is_first: bool) -> Option<Vec<Option<Arc<Region>>>> {
+        let mut state = self.lock();
+        let closing_max = state.since.map_or_else(Instant::now, |since| since + CLOSING_MAX);
+        let was_opened_lately = state.opened.is_some_and(|opened| opened.elapsed() < PAUSE * 10);
+        let earliest = Instant::now() + if is_first && !was_opened_lately { Duration::ZERO } else { PAUSE };
+        while !state.is_closed {
+            let now = Instant::now();
+            let is_retired =
+                state.slots.iter().all(|slot| slot.is_retired || slot.is_gone || slot.region.is_none());
+            let until = if is_retired { earliest } else { closing_max.max(earliest) };
+            if now >= until {
+                return Some(state.slots.iter().map(|slot| slot.region.clone()).collect());
+            }
+            let waited = self.changed.wait_timeout(state, until - now);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.is_opening = false;
+        None
+    }
+
+    /// Opens the device, and attaches each side to its memory.
+    fn open(&self, slots: Vec<Option<Arc<Region>>>) -> Result<Vec<AnyDevice>, DeviceError> {
+        let opened = self.spec.open(self.direction, self.queues)?;
+        let sides = opened.into_iter().flat_map(|opened| {
+            [Some(opened.device), opened.receiving.map(AnyDevice::from)].into_iter().flatten()
+        });
+        let mut devices: Vec<AnyDevice> = sides.collect();
+        if devices.len() != slots.len() {
+            return Err(self.spec.fault("it came back with another number of queues"));
+        }
+        for (device, region) in devices.iter_mut().zip(slots) {
+            if let Some(region) = region {
+                device.attach(region)?;
+            }
+        }
+        Ok(devices)
+    }
+
+    /// Gives each side its device, `attached` of which are attached to memory. Returns false if more sides are by
+    /// now: another attempt is necessary.
+    fn hand_out(&self, devices: Vec<AnyDevice>, attached: usize) -> bool {
+        let mut state = self.lock();
+        if state.slots.iter().filter(|slot| slot.region.is_some()).count() != attached {
+            return false;
+        }
+        let mut unused = Vec::new();
+        for (slot, device) in state.slots.iter_mut().zip(devices) {
+            if slot.is_gone { unused.push(device) } else { slot.next = Some(device) }
+        }
+        let after = state.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        (state.is_opening, state.is_reset, state.opened) = (false, false, Some(Instant::now()));
+        drop((state, unused));
+        self.tell(&Change::Reopened { after });
+        self.ready.signal();
+        self.call_pollers();
+        true
+    }
+
+    fn tell(&self, change: &Change<'_>) {
+        let observers = lock(&self.observers).clone();
+        observers.iter().for_each(|observer| observer(change));
+    }
+
+    fn call_pollers(&self) {
+        let pollers = lock(&self.pollers).clone();
+        pollers.into_iter().for_each(|poller| poller.wake());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

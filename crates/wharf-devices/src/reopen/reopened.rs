@@ -1,0 +1,374 @@
+//! `Reopened`: a device that is replaced by a new one of the same specification.
+
+use super::Reopener;
+use super::side::{Returned, Side};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+use wharf_core::device::{
+    AnyDevice, Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
+};
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::stable_fd::StableFd;
+
+/// Time between two looks for the new device, ns: a poller is called when it is there.
+const LOOK_NS: u64 = 20_000_000;
+
+/// A device that is closed when it has gone, and replaced once the [`Reopener`] has opened it again.
+pub struct Reopened<D: ?Sized + Side> {
+    /// `None` from the end of one to the beginning of the next.
+    inner: Option<Box<D>>,
+    /// Closed devices that have not given back all frames.
+    closed: Vec<Box<D>>,
+    reopener: Arc<Reopener>,
+    /// Number of this side.
+    at: usize,
+    /// Value of [`Reopener::asked`] that the device is newer than.
+    seen: u64,
+    name: String,
+    mode: Option<&'static str>,
+    tx_info: TxInfo,
+    /// Stands for the device's descriptor, or for the reopener's while there is no device.
+    wait_fd: Option<StableFd>,
+    is_armed: bool,
+    /// Frames to be reaped: sent, or failed for a reason.
+    done: VecDeque<(Frame, Option<&'static str>)>,
+    /// Memory that was posted for arrivals.
+    posted: VecDeque<Frame>,
+    /// Counts of the devices before.
+    drops: Vec<(&'static str, u64)>,
+    signals: Option<Signals>,
+    is_ended: bool,
+}
+
+impl<D: ?Sized + Side> Reopened<D> {
+    pub(super) fn new(inner: Box<D>, reopener: Arc<Reopener>, at: usize) -> Self {
+        Self {
+            name: inner.name(),
+            mode: inner.mode(),
+            tx_info: inner.tx_info().unwrap_or_default(),
+            inner: Some(inner),
+            closed: Vec::new(),
+            seen: reopener.asked(),
+            reopener,
+            at,
+            wait_fd: None,
+            is_armed: false,
+            done: VecDeque::new(),
+            posted: VecDeque::new(),
+            drops: Vec::new(),
+            signals: None,
+            is_ended: false,
+        }
+    }
+
+    /// Returns the device, if there is one: closes it if that was asked for, and takes the new one if it is there.
+    #[inline(always)]
+    fn device(&mut self) -> Option<&mut D> {
+        if self.inner.is_none() || self.reopener.asked() != self.seen {
+            self.settle();
+        }
+        self.inner.as_deref_mut()
+    }
+
+    #[cold]
+    fn settle(&mut self) {
+        if self.is_ended {
+            return;
+        }
+        self.retire();
+        self.take_back();
+        // The byte limit begins anew once all frames of the device before are back.
+        if self.inner.is_none()
+            && self.done.is_empty()
+            && self.closed.iter().all(|device| device.owes() == 0)
+            && let Some(device) = self.reopener.take(self.at)
+        {
+            self.install(device);
+        }
+    }
+
+    /// Closes the device, if there is one. Its frames are lost.
+    fn retire(&mut self) {
+        let Some(mut inner) = self.inner.take() else { return };
+        self.seen = self.reopener.asked();
+        if let Some(info) = inner.tx_info() {
+            self.tx_info = info;
+        }
+        self.signals = self.sum_of_signals(inner.signals());
+        inner.count_drops(&mut |reason, count| add(&mut self.drops, reason, count));
+        // The file is let go of before the device is closed: its queue would stay taken.
+        let ready = self.reopener.ready.as_fd().as_raw_fd();
+        self.wait_fd.as_ref().map(|fd| fd.point_to(ready));
+        // What went wrong at its end concerns no frame.
+        let _ = inner.close();
+        self.closed.push(inner);
+        self.take_back();
+        self.reopener.retired(self.at);
+    }
+
+    /// Takes back frames of closed devices.
+    fn take_back(&mut self) {
+        for device in &mut self.closed {
+            loop {
+                let mut returned = Returned::new();
+                device.take_back(&mut returned);
+                if returned.is_empty() {
+                    break;
+                }
+                while let Some(frame) = returned.tx.sent.pop() {
+                    self.done.push_back((frame, None));
+                }
+                self.done.extend(returned.tx.failed.drain(..).map(|(frame, _)| (frame, Some(LOST))));
+                while let Some(frame) = returned.posted.pop() {
+                    self.posted.push_back(frame);
+                }
+            }
+        }
+        self.closed.retain(|device| device.owes() > 0);
+    }
+
+    fn install(&mut self, device: AnyDevice) {
+        let Some(mut device) = D::of(device) else { return };
+        if let (Some(stable), Some(fd)) = (&self.wait_fd, device.wait_fd()) {
+            // Fails for no descriptor that is open.
+            let _ = stable.point_to(fd);
+        }
+        if self.is_armed {
+            // What came before is found by the poll in which this happens, or by the next one.
+            let _ = device.arm();
+        }
+        self.seen = self.reopener.asked();
+        self.inner = Some(device);
+    }
+
+    /// Handles an error of the device: that it has gone is told as news, and no error.
+    #[cold]
+    fn failed(&mut self, error: DeviceError) -> Result<(), DeviceError> {
+        if !matches!(error, DeviceError::Gone { .. }) {
+            return Err(error);
+        }
+        self.reopener.gone(&error);
+        self.retire();
+        Ok(())
+    }
+
+    fn sum_of_signals(&self, signals: Option<Signals>) -> Option<Signals> {
+        match (self.signals, signals) {
+            (Some(before), Some(now)) => Some(Signals {
+                interrupts: before.interrupts + now.interrupts,
+                kicks: before.kicks + now.kicks,
+            }),
+            (before, now) => before.or(now),
+        }
+    }
+
+    fn reap_done(&mut self, budget: usize, into: &mut Completions) {
+        let room = budget.min(into.sent.room());
+        let count = room.min(self.done.len());
+        for (frame, failure) in self.done.drain(..count) {
+            match failure {
+                Some(reason) => into.failed.push((frame, reason)),
+                // There is room, as just counted.
+                None => drop(into.sent.push(frame)),
+            }
+        }
+    }
+}
+
+fn add(sums: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) {
+    match sums.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, sum)) => *sum += count,
+        None => sums.push((reason, count)),
+    }
+}
+
+impl<D: ?Sized + Side> Drop for Reopened<D> {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            self.reopener.closed(self.at);
+        }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: ?Sized + Side> Notify for Reopened<D> {
+    fn arm(&mut self) -> bool {
+        self.is_armed = true;
+        self.device().is_none_or(|device| device.arm())
+    }
+
+    fn disarm(&mut self) {
+        self.is_armed = false;
+        if let Some(device) = self.device() {
+            device.disarm();
+        }
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.wait_fd.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        let now = self.inner.as_mut().and_then(|inner| inner.signals());
+        self.sum_of_signals(now)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: ?Sized + Side> Device for Reopened<D> {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        self.inner.as_ref().map_or(self.mode, |inner| inner.mode())
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        // The next device is attached as it is opened.
+        self.reopener.attach(self.at, &region);
+        self.device();
+        let Some(inner) = &mut self.inner else { return Ok(()) };
+        inner.attach(region)?;
+        self.mode = inner.mode();
+        let stable = inner.wait_fd().map(StableFd::of).transpose();
+        self.wait_fd = stable.map_err(crate::iface::io_fault(&self.name, "no descriptor to wait for it"))?;
+        Ok(())
+    }
+
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        let Some(inner) = self.device() else {
+            let (device, what) = (self.name.clone(), "it is being opened anew".into());
+            let source = std::io::Error::from_raw_os_error(crate::link::ENODEV);
+            return Some(Err(DeviceError::Down { device, what, source }));
+        };
+        match inner.link() {
+            Some(Err(error)) if matches!(error, DeviceError::Gone { .. }) => {
+                _ = self.failed(error);
+                self.link()
+            }
+            link => link,
+        }
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.inner.iter().chain(&self.closed).for_each(|device| device.visit(see));
+        self.done.iter().for_each(|(frame, _)| see(frame));
+        self.posted.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        if !std::mem::replace(&mut self.is_ended, true) {
+            self.reopener.closed(self.at);
+        }
+        self.inner.as_mut().map_or(Ok(()), |inner| inner.close())
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: ?Sized + Side + TxDevice> TxDevice for Reopened<D> {
+    fn info(&self) -> TxInfo {
+        self.inner.as_ref().map_or(self.tx_info, |inner| inner.info())
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        match self.device() {
+            Some(device) => device.transmit(batch, more),
+            None => Transmitted { doorbell: false, stopped: true },
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> bool {
+        self.inner.as_mut().is_some_and(|inner| inner.flush())
+    }
+
+    #[inline]
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        if let Some(device) = self.device() {
+            match device.reap(budget, urgent, into) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.failed(error)?,
+            }
+        }
+        self.take_back();
+        self.reap_done(budget.saturating_sub(into.len()), into);
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        let devices = self.inner.iter().chain(&self.closed).map(|device| device.outstanding());
+        devices.sum::<usize>() + self.done.len()
+    }
+
+    fn next_completion_ns(&self) -> Option<u64> {
+        match &self.inner {
+            Some(inner) => inner.next_completion_ns(),
+            None => Some(LOOK_NS).filter(|_| !self.is_ended),
+        }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: ?Sized + Side + RxDevice> RxDevice for Reopened<D> {
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        if !self.posted.is_empty() {
+            self.give_posted(cache);
+        }
+        let Some(device) = self.device() else { return Ok(0) };
+        match device.receive(cache, to, budget) {
+            Ok(count) => Ok(count),
+            Err(error) => self.failed(error).map(|()| 0),
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.inner.as_ref().map_or(self.is_ended, |inner| inner.ended())
+    }
+
+    fn reclaim(&mut self, to: &mut Batch) -> usize {
+        let mut count = self.inner.as_mut().map_or(0, |inner| inner.reclaim(to));
+        while to.room() > 0
+            && let Some(frame) = self.posted.pop_front()
+        {
+            count += usize::from(to.push(frame).is_ok());
+        }
+        count
+    }
+
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        let Some(inner) = &mut self.inner else {
+            return self.drops.iter().for_each(|&(reason, count)| see(reason, count));
+        };
+        if self.drops.is_empty() {
+            return inner.drops(see);
+        }
+        let mut sums = self.drops.clone();
+        inner.drops(&mut |reason, count| add(&mut sums, reason, count));
+        sums.into_iter().for_each(|(reason, count)| see(reason, count));
+    }
+
+    fn next_arrival_ns(&self) -> Option<u64> {
+        match &self.inner {
+            Some(inner) => inner.next_arrival_ns(),
+            None => Some(LOOK_NS).filter(|_| !self.is_ended),
+        }
+    }
+}
+
+impl<D: ?Sized + Side + RxDevice> Reopened<D> {
+    /// Gives back memory that the device before had posted for arrivals.
+    #[cold]
+    fn give_posted(&mut self, cache: &mut Cache) {
+        while !self.posted.is_empty() {
+            let count = self.posted.len().min(wharf_mem::batch::BATCH_FRAMES_MAX);
+            let mut batch = Batch::new(count);
+            self.posted.drain(..count).for_each(|frame| drop(batch.push(frame)));
+            // Frames of another pool stay out.
+            let _ = cache.give(&mut batch);
+        }
+    }
+}

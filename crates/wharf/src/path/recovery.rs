@@ -1,0 +1,38 @@
+//! What a path does about a device that stalls or has gone.
+
+use std::sync::Arc;
+use wharf_devices::reopen::Reopener;
+
+/// What a path does about a device that stalls: it holds frames, and completes none for longer than it ever takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnStall {
+    /// Tells of it: [`Event::Stalled`](super::Event::Stalled).
+    #[default]
+    Report,
+    /// Also closes the device, whose frames fail as `lost`, and opens it again on the same memory. Senders keep their handles and
+    /// wait meanwhile.
+    Reset,
+    /// Also ends the queue: senders get [`QueueError::Failed`](crate::QueueError::Failed).
+    Fail,
+}
+
+/// What a path does about a device whose interface or peer has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnGone {
+    /// Closes the device, whose frames fail as `lost`. Senders wait until the program calls [`Path::reopen`](super::Path::reopen).
+    Wait,
+    /// Works like [`OnGone::Wait`], and tries ten times a second to open the device again, on the same memory:
+    /// [`Event::Reopened`](super::Event::Reopened).
+    #[default]
+    Reopen,
+    /// Ends the queue: senders get [`QueueError::Failed`](crate::QueueError::Failed).
+    Fail,
+}
+
+/// The settings of a path, and its way to open the device again, if it has one.
+#[derive(Debug, Default)]
+pub(super) struct Recovery {
+    pub(super) on_stall: OnStall,
+    pub(super) on_gone: OnGone,
+    pub(super) reopener: Option<Arc<Reopener>>,
+}

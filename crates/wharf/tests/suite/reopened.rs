@@ -1,0 +1,275 @@
+//! Paths whose device is opened anew under live senders: after completions that never come, and after it has gone.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use wharf::{
+    AnyDevice, Device, DeviceError, Direction, Event, Events, Kind, OnGone, OnStall, Opened, Owners, Path,
+    PathBuilder, Place, QueueError, Registry, Sender, State, TxDevice, delegate,
+};
+use wharf_testkit::gate::{Control, Gate};
+use wharf_testkit::threads::within_a_minute;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A wait that a fault alone makes this long.
+const LONG: Duration = Duration::from_secs(20);
+/// Frames that the device has room for.
+const RING: usize = 64;
+const SENDERS: usize = 8;
+
+/// The place of a test's device.
+#[derive(Default)]
+struct World {
+    is_gone: AtomicBool,
+    /// Devices opened, and their controls.
+    opened: AtomicUsize,
+    controls: Mutex<Vec<Arc<Control>>>,
+}
+
+/// A [`Gate`] at a place. The first one completes nothing.
+struct Placed {
+    gate: Gate,
+    world: Arc<World>,
+}
+
+fn gone() -> DeviceError {
+    let source = std::io::Error::other("the test says so");
+    DeviceError::Gone { device: "gate".into(), what: "removed".into(), source }
+}
+
+impl wharf::Notify for Placed {}
+
+#[deny(clippy::missing_trait_methods)]
+impl Device for Placed {
+    delegate!(gate: name, mode, attach, visit);
+
+    /// What it holds has not left.
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.gate.control.failures.store(RING, SeqCst);
+        self.gate.close()
+    }
+
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        Some(if self.world.is_gone.load(SeqCst) { Err(gone()) } else { Ok(()) })
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl TxDevice for Placed {
+    delegate!(gate: info, transmit, flush, outstanding, next_completion_ns);
+
+    fn reap(
+        &mut self, budget: usize, urgent: bool, into: &mut wharf::Completions,
+    ) -> Result<(), DeviceError> {
+        self.gate.reap(budget, urgent, into)?;
+        if self.world.is_gone.load(SeqCst) { Err(gone()) } else { Ok(()) }
+    }
+}
+
+/// The world of the next path that is built, under a lock so that tests of one process take turns.
+static WORLDS: Mutex<Vec<(String, Arc<World>)>> = Mutex::new(Vec::new());
+static PLACED: Kind = Kind {
+    place: Place::Interface("NAME"),
+    ..Kind::new("placed", "placed:NAME", "a device of the test's own", |spec, _| {
+        let worlds = WORLDS.lock().unwrap();
+        let (_, world) = worlds.iter().find(|(name, _)| name == spec.place()).expect("a world");
+        if world.is_gone.load(SeqCst) {
+            return Err(gone());
+        }
+        let is_first = world.opened.fetch_add(1, SeqCst) == 0;
+        let (gate, control) = if is_first { Gate::new(RING) } else { Gate::open(RING) };
+        world.controls.lock().unwrap().push(control);
+        Ok(vec![Opened::new(AnyDevice::tx(Placed { gate, world: world.clone() }))])
+    })
+};
+
+fn placed(name: &str, build: impl FnOnce(PathBuilder) -> PathBuilder) -> (Path, Arc<World>) {
+    let world = Arc::new(World::default());
+    WORLDS.lock().unwrap().push((name.into(), world.clone()));
+    let registry = Registry::default().with(&PLACED).unwrap();
+    let builder = Path::builder(&format!("placed:{name}"), Direction::Send).registry(registry);
+    (build(builder).build().unwrap(), world)
+}
+
+fn next(events: &mut Events) -> Event {
+    events.next_within(LONG).expect("an event")
+}
+
+fn reopened(events: &mut Events) -> Duration {
+    loop {
+        if let Event::Reopened { after } = next(events) {
+            return after;
+        }
+    }
+}
+
+/// Sends bursts of 32 until `stop`. Returns the packets accepted, and the longest time beyond a deadline.
+fn run(mut sender: Sender, stop: &AtomicBool) -> (u64, Duration) {
+    let time = Duration::from_millis(20);
+    let (mut accepted, mut late) = (0, Duration::ZERO);
+    let mut burst = sender.burst(32);
+    while !stop.load(SeqCst) {
+        let began = Instant::now();
+        if sender.fill_within(&mut burst, 32, 64, time).is_ok() {
+            burst.iter_mut().for_each(|packet| packet.fill(0));
+            let count = burst.len();
+            let sent = sender.send_within(&mut burst, time);
+            assert!(matches!(sent, Ok(()) | Err(QueueError::TimedOut)), "{sent:?}");
+            accepted += (count - burst.len()) as u64;
+        }
+        burst.clear();
+        late = late.max(began.elapsed().saturating_sub(2 * time));
+    }
+    (accepted, late)
+}
+
+/// Runs [`SENDERS`] senders over `path` while `disturb` runs, and closes the path. Returns the longest time beyond a deadline.
+fn under_senders(path: &Path, disturb: impl FnOnce()) -> Duration {
+    let stop = AtomicBool::new(false);
+    let (accepted, late) = std::thread::scope(|scope| {
+        let senders: Vec<_> = (0..SENDERS).map(|at| path.sender(&format!("sender {at}")).unwrap()).collect();
+        let threads: Vec<_> = senders.into_iter().map(|sender| scope.spawn(|| run(sender, &stop))).collect();
+        disturb();
+        stop.store(true, SeqCst);
+        let sums = threads.into_iter().map(|thread| thread.join().unwrap());
+        sums.fold((0, Duration::ZERO), |(sum, late), (accepted, by)| (sum + accepted, late.max(by)))
+    });
+    let audit = path.close(SECOND);
+    let counters = path.queue().unwrap().counters();
+    let ends = (counters.sent.get(), counters.failed.get(), counters.returned.get());
+    assert_eq!(ends.0 + ends.1 + ends.2, accepted, "{ends:?}");
+    assert_eq!((counters.accepted.get(), audit.out()), (accepted, 0), "{audit}");
+    late
+}
+
+#[test]
+fn completions_lost_for_ever_and_a_reset_then_traffic_goes_on_within_a_second() {
+    for owners in [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }] {
+        let stall_after = Duration::from_millis(100);
+        let build = |path: PathBuilder| path.owners(owners).on_stall(OnStall::Reset).stall_after(stall_after);
+        let (path, world) = placed(&format!("stalls-{owners:?}"), build);
+        within_a_minute(move || {
+            let mut events = path.events().unwrap();
+            let counters = || path.queue().unwrap().counters();
+            let late = under_senders(&path, || {
+                assert!(matches!(next(&mut events), Event::Stalled { .. }), "{owners:?}");
+                let after = reopened(&mut events);
+                assert!(after < SECOND, "{owners:?}: {after:?}");
+                let began = Instant::now();
+                while counters().sent.get() < 10_000 {
+                    assert!(began.elapsed() < LONG, "{owners:?}: nothing leaves");
+                }
+            });
+            let failures = counters().failures();
+            let (reason, lost) = failures[0];
+            assert!(failures.len() == 1 && reason == "lost" && lost <= RING as u64, "{failures:?}");
+            assert_eq!(world.opened.load(SeqCst), 2, "{owners:?}");
+            eprintln!("{owners:?}: late by {late:?}");
+        });
+    }
+}
+
+#[test]
+fn a_device_that_has_gone_is_opened_again_when_it_is_back() {
+    let (path, world) = placed("gone", |path| path);
+    within_a_minute(move || {
+        let mut events = path.events().unwrap();
+        world.controls.lock().unwrap()[0].allowed.store(usize::MAX / 2, SeqCst);
+        under_senders(&path, || {
+            for _ in 0..3 {
+                world.is_gone.store(true, SeqCst);
+                let Event::Gone { why, .. } = next(&mut events) else { panic!("it has gone") };
+                assert!(why.contains("removed"), "{why}");
+                assert!(matches!(path.state(), State::Gone { .. }));
+                // Nothing is lost while it is away.
+                std::thread::sleep(Duration::from_millis(30));
+                let failed = path.queue().unwrap().counters().failed.get();
+                std::thread::sleep(Duration::from_millis(100));
+                assert_eq!(path.queue().unwrap().counters().failed.get(), failed);
+                world.is_gone.store(false, SeqCst);
+                let after = reopened(&mut events);
+                assert!(after >= Duration::from_millis(130), "{after:?}");
+                assert_eq!(path.state(), State::Up);
+                let sent = path.queue().unwrap().counters().sent.get();
+                let began = Instant::now();
+                while path.queue().unwrap().counters().sent.get() < sent + 1000 {
+                    assert!(began.elapsed() < LONG, "nothing leaves");
+                }
+            }
+        });
+        assert_eq!(world.opened.load(SeqCst), 4);
+    });
+}
+
+#[test]
+fn senders_wait_for_a_program_that_opens_it_again() {
+    let (path, world) = placed("waits", |path| path.on_gone(OnGone::Wait));
+    within_a_minute(move || {
+        let mut events = path.events().unwrap();
+        under_senders(&path, || {
+            world.is_gone.store(true, SeqCst);
+            assert!(matches!(next(&mut events), Event::Gone { .. }));
+            world.is_gone.store(false, SeqCst);
+            assert_eq!(events.next_within(Duration::from_millis(300)), None, "no attempt by itself");
+            path.reopen().unwrap();
+            reopened(&mut events);
+            assert!(path.drain(LONG) || path.queue().unwrap().counters().sent.get() > 0);
+        });
+    });
+}
+
+#[test]
+fn a_queue_that_fails_ends_every_wait_with_its_reason() {
+    let gone: fn(PathBuilder) -> PathBuilder = |path| path.on_gone(OnGone::Fail);
+    let stalled: fn(PathBuilder) -> PathBuilder =
+        |path| path.on_stall(OnStall::Fail).stall_after(Duration::from_millis(30));
+    for (name, build, goes, word) in [("fails", gone, true, "removed"), ("stuck", stalled, false, "none of")] {
+        let (path, world) = placed(name, build);
+        within_a_minute(move || {
+            let mut sender = path.sender("test").unwrap();
+            let mut burst = sender.burst(32);
+            world.is_gone.store(goes, SeqCst);
+            let _events = path.events().unwrap();
+            let error = loop {
+                if let Err(error) = sender.fill_within(&mut burst, 32, 64, LONG) {
+                    break error;
+                }
+                if let Err(error) = sender.send(&mut burst) {
+                    break error;
+                }
+            };
+            let is_told = matches!(&error, QueueError::Failed { why, .. } if why.contains(word));
+            assert!(is_told, "{name}: {error}");
+            assert!(path.sender("late").is_err(), "{name}");
+            drop((burst, sender));
+            assert_eq!(path.close(Duration::ZERO).out(), 0, "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_path_without_a_place_cannot_be_opened_again() {
+    let path = Path::open("null", Direction::Send).unwrap();
+    assert!(path.reopen().unwrap_err().to_string().contains("cannot be opened again"));
+}
+
+#[test]
+fn a_path_that_is_closed_while_its_device_is_away_ends_at_once() {
+    let (path, world) = placed("closed", |path| path);
+    within_a_minute(move || {
+        let mut events = path.events().unwrap();
+        world.is_gone.store(true, SeqCst);
+        let mut sender = path.sender("test").unwrap();
+        let mut burst = sender.burst(8);
+        sender.fill(&mut burst, 8, 64).unwrap();
+        sender.send(&mut burst).unwrap();
+        assert!(matches!(next(&mut events), Event::Gone { .. }));
+        let began = Instant::now();
+        drop((burst, sender));
+        assert_eq!(path.close(Duration::from_millis(10)).out(), 0);
+        assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
+        world.is_gone.store(false, SeqCst);
+        std::thread::sleep(Duration::from_millis(250));
+        assert_eq!(world.opened.load(SeqCst), 1, "a closed path opens nothing");
+    });
+}
