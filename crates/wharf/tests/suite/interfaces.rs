@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wharf::{Direction, Path, Spread, net};
+use wharf::{Direction, Event, Events, Path, Spread, net};
 use wharf_testkit::threads::within_a_minute;
 
 const QUEUES: u32 = 4;
@@ -119,5 +120,96 @@ fn packets_before_a_receivers_first_call_then_it_has_them() {
             packets += received.iter_mut().filter(|bytes| bytes[23] == net::UDP).count();
             received.clear();
         }
+    });
+}
+
+/// Sends numbered datagrams until `stop`. Returns the packets accepted.
+fn send_until(path: &Path, stop: &AtomicBool) -> u64 {
+    let mut sender = path.sender("test").unwrap();
+    let (mut burst, mut accepted, time) = (path.burst(32), 0, Duration::from_millis(20));
+    while !stop.load(SeqCst) {
+        if sender.fill_within(&mut burst, 32, 100, time).is_ok() {
+            burst.iter_mut().zip(0..).for_each(|(bytes, number)| write(bytes, 1, number));
+            // What has no room by then is dropped.
+            _ = sender.send_within(&mut burst, time);
+            accepted += 32 - burst.len() as u64;
+        }
+        burst.clear();
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    accepted
+}
+
+fn receive_until(path: &Path, stop: &AtomicBool, packets: &AtomicU64) {
+    let (mut receiver, mut received) = (path.receiver().unwrap(), path.burst(256));
+    while !stop.load(SeqCst) {
+        receiver.recv_within(&mut received, Duration::from_millis(20)).unwrap();
+        let count = received.iter_mut().filter(|bytes| bytes.get(23) == Some(&net::UDP)).count();
+        packets.fetch_add(count as u64, SeqCst);
+        received.clear();
+    }
+}
+
+fn wait_for(events: &mut Events, what: &str, is_it: impl Fn(&Event) -> bool) {
+    let began = Instant::now();
+    while !events.next_within(20 * SECOND).is_some_and(|event| is_it(&event)) {
+        assert!(began.elapsed() < 20 * SECOND, "not {what}");
+    }
+}
+
+/// Deletes an interface under traffic and makes it again, three times.
+fn made_again(near: &str, far: &str, delete: &str, make: impl Fn()) {
+    let near = Path::open(near, Direction::Send).unwrap();
+    let far = Path::open(far, Direction::Receive).unwrap();
+    let (stop, packets) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (mut near_events, mut far_events) = (near.events().unwrap(), far.events().unwrap());
+    let arrive = |from: &str| {
+        let (before, began) = (packets.load(SeqCst), Instant::now());
+        while packets.load(SeqCst) < before + 1000 {
+            assert!(began.elapsed() < 20 * SECOND, "{near:?} {from}: {:?} {:?}", near.state(), far.state());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        began.elapsed()
+    };
+    let accepted = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| send_until(&near, &stop));
+        scope.spawn(|| receive_until(&far, &stop, &packets));
+        arrive("at first");
+        for _ in 0..3 {
+            ip(delete);
+            wait_for(&mut near_events, "gone", |event| matches!(event, Event::Gone { .. }));
+            std::thread::sleep(Duration::from_millis(150));
+            make();
+            let is_back = |event: &Event| matches!(event, Event::Reopened { .. });
+            wait_for(&mut near_events, "sent by again", is_back);
+            wait_for(&mut far_events, "received from again", is_back);
+            eprintln!("{near:?}: 1000 packets {:?} after both are open", arrive("again"));
+        }
+        stop.store(true, SeqCst);
+        sending.join().unwrap()
+    });
+    let audits = [near.close(SECOND), far.close(SECOND)];
+    let counters = near.queue().unwrap().counters();
+    let ends = (counters.sent.get(), counters.failed.get(), counters.returned.get());
+    assert_eq!((ends.0 + ends.1 + ends.2, counters.accepted.get()), (accepted, accepted), "{ends:?}");
+    assert_eq!([audits[0].out(), audits[1].out()], [0, 0], "{near:?} {} {}", audits[0], audits[1]);
+    eprintln!("{near:?}: {accepted} accepted, {ends:?}, {:?}", counters.failures());
+}
+
+#[test]
+#[ignore = "wants root"]
+fn interface_that_is_made_again_carries_traffic_again() {
+    within_a_minute(|| {
+        enter_with_pair();
+        let pair = || {
+            ip("link add va type veth peer name vb");
+            ip("link set va up");
+            ip("link set vb up");
+        };
+        for kind in ["packet", "xdp"] {
+            made_again(&format!("{kind}:va"), &format!("{kind}:vb"), "link del va", pair);
+        }
+        // The device makes its interface by itself.
+        made_again("tap:t0", "packet:t0", "link del t0", || {});
     });
 }
