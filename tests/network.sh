@@ -188,9 +188,9 @@ under_traffic() {
   # A deleted namespace takes its interfaces and their other ends along: here both vc and vd.
   space $c
   ip -n $b link add vd type veth peer name vx netns $c && ip -n $b link set vd arp off up && ip -n $c link set vx up
-  receive got packet:vd --seconds 60
+  receive got packet:vd --seconds 60 --on-gone fail
   local receiver=$pid
-  start sent "" "$wharf" send --size 60 --rate 20kpps --seconds 60 --to packet:vd --json
+  start sent "" "$wharf" send --size 60 --rate 20kpps --seconds 60 --on-gone fail --to packet:vd --json
   local sender=$pid
   sleep 1
   ip netns del $c

@@ -140,9 +140,9 @@ refused() {
 lost() {
   local kind=$1 missing=$2 says=$3 seconds=$4
   shift 4
-  receive got "$kind:vd" --seconds 60
+  receive got "$kind:vd" --seconds 60 --on-gone fail
   local receiver=$pid
-  in_a "$wharf" send --size 60 --rate 20kpps --seconds "$seconds" --to "$kind:vc" --json >"$out/sent.json" 2>"$out/sent.err" &
+  in_a "$wharf" send --size 60 --rate 20kpps --seconds "$seconds" --on-gone fail --to "$kind:vc" --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
   started+=($sender)
   sleep 1

@@ -92,7 +92,7 @@ mtu_too_small() {
 
 # sending NAME SECONDS: starts a sender to that TAP in the background, process $sender.
 sending() {
-  in_a "$wharf" send --size 60 --rate 20kpps --seconds "$2" --to "tap:$1" --json >"$out/sent.json" 2>"$out/sent.err" &
+  in_a "$wharf" send --size 60 --rate 20kpps --seconds "$2" --on-gone fail --to "tap:$1" --json >"$out/sent.json" 2>"$out/sent.err" &
   sender=$!
   started+=($sender)
   sleep 1
@@ -115,7 +115,7 @@ under_traffic() {
   stop receiver $receiver INT
   holds got 'got["packets"] == 100 and got["lost"] == 0'
 
-  receive got tap:t7 --seconds 60
+  receive got tap:t7 --seconds 60 --on-gone fail
   receiver=$pid
   sending t6 60
   ip -n $a link del t6
@@ -130,7 +130,7 @@ under_traffic() {
 
   # A deleted namespace takes its interfaces along, although their users are elsewhere.
   space $c
-  receive got tap:t9 --seconds 60
+  receive got tap:t9 --seconds 60 --on-gone fail
   receiver=$pid
   ip -n $a link set t9 netns $c && ip -n $c link set t9 arp off up || die "cannot be moved"
   within 40 ip netns exec $c "$wharf" send --to packet:t9 --size 60 --count 100 --json >"$out/sent.json" 2>&1 || die "send to one that was moved"

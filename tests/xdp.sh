@@ -145,7 +145,7 @@ under_traffic() {
   lost xdp 'got["drops"]["total"]' "is gone" 60 ip -n $a link del vc
   space $c
   ip -n $b link add vd type veth peer name vx netns $c && ip -n $b link set vd arp off up && ip -n $c link set vx up
-  start sent "" "$wharf" send --size 60 --rate 20kpps --seconds 60 --to xdp:vd --json
+  start sent "" "$wharf" send --size 60 --rate 20kpps --seconds 60 --on-gone fail --to xdp:vd --json
   local sender=$pid
   sleep 1
   ip netns del $c

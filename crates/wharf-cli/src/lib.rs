@@ -17,6 +17,7 @@ mod plan;
 mod progress;
 mod queues;
 mod receive;
+mod recovery;
 mod report;
 mod send;
 mod session;

@@ -27,6 +27,18 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Time in which all sides are to have closed their device. A side that nothing polls may be late: the attempts begin without it.
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
+/// What is done about a device whose interface or peer has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnGone {
+    /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Path::reopen`).
+    Wait,
+    /// Works like [`OnGone::Wait`], and ten times a second it is tried to open it again, on the same memory.
+    #[default]
+    Reopen,
+    /// A path's queue ends: senders get [`QueueError::Failed`](wharf_core::queue::QueueError::Failed).
+    Fail,
+}
+
 /// News of a device that is opened anew.
 #[derive(Debug)]
 pub enum Change<'a> {
@@ -50,8 +62,7 @@ pub struct Reopener {
     spec: DeviceSpec,
     direction: Direction,
     queues: Queues,
-    /// False if only [`Reopener::reset`] opens it anew.
-    is_automatic: bool,
+    on_gone: OnGone,
     /// Number of times that the sides were asked to close their device.
     asked: AtomicU64,
     state: Mutex<State>,
@@ -97,14 +108,14 @@ impl std::fmt::Debug for Reopener {
 }
 
 impl Reopener {
-    /// Puts a wrapper around each device of `opened`, which `spec` has opened for `direction` with `queues`. Without
-    /// `is_automatic` a device that has gone is opened again by [`Reopener::reset`] alone. Returns `None`, and leaves them as they
-    /// are, if the kind of device has no place that could come back: a file would be begun anew.
+    /// Puts a wrapper around each device of `opened`, which `spec` has opened for `direction` with `queues`. With
+    /// [`OnGone::Fail`] the loss of a device is an error as without it, and [`Reopener::reset`] alone opens it again. Returns `None`,
+    /// and leaves them as they are, if the kind of device has no place that could come back: a file would be begun anew.
     ///
     /// # Errors
     /// The system is out of descriptors.
     pub fn around(
-        spec: &DeviceSpec, direction: Direction, queues: Queues, is_automatic: bool, opened: &mut Vec<Opened>,
+        spec: &DeviceSpec, direction: Direction, queues: Queues, on_gone: OnGone, opened: &mut Vec<Opened>,
     ) -> std::io::Result<Option<Arc<Self>>> {
         if !matches!(spec.kind().place, Place::Interface(_) | Place::Socket(_) | Place::Address(_)) {
             return Ok(None);
@@ -113,7 +124,7 @@ impl Reopener {
             spec: spec.clone(),
             direction,
             queues,
-            is_automatic,
+            on_gone,
             asked: AtomicU64::new(0),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -168,6 +179,11 @@ impl Reopener {
         self.call_pollers();
     }
 
+    /// Returns the time for which the device has been closed; `None` while it is open.
+    pub fn away(&self) -> Option<Duration> {
+        self.lock().since.map(|since| since.elapsed())
+    }
+
     /// The device of a side has gone: all sides close theirs.
     fn gone(&self, error: &DeviceError) {
         let mut state = self.lock();
@@ -215,7 +231,8 @@ impl Reopener {
             state.slots[at].is_retired = false;
             return Some(device);
         }
-        let is_due = state.since.is_some() && (self.is_automatic || state.is_reset) && !state.is_closed;
+        let is_due =
+            state.since.is_some() && (self.on_gone == OnGone::Reopen || state.is_reset) && !state.is_closed;
         if is_due && !state.is_opening {
             let reopener = self.clone();
             let thread = std::thread::Builder::new().name("wharf-reopen".into());
@@ -232,7 +249,7 @@ impl Reopener {
         while let Some(slots) = self.wait_for_turn(std::mem::take(&mut first)) {
             let attached = slots.iter().flatten().count();
             match self.open(slots) {
-                    Err(error) => self.tell(&Change::NotYet(&error)),
+                Err(error) => self.tell(&Change::NotYet(&error)),
                 Ok(devices) => {
                     if self.hand_out(devices, attached) {
                         return;

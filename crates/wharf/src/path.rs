@@ -11,7 +11,7 @@ pub use builder::PathBuilder;
 pub use events::{Event, Events, State};
 pub use metrics::Metrics;
 pub use owner::Owners;
-pub use recovery::{OnGone, OnStall};
+pub use recovery::OnStall;
 
 use events::PathMonitor;
 use metrics::Measurements;
@@ -25,6 +25,7 @@ use wharf_core::pool::{Audit, Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{PollerBuilder, PollerThread};
+pub use wharf_devices::reopen::OnGone;
 use wharf_devices::spec::Direction;
 
 /// A device, its pool, its transmit queue and the thread that serves them.

@@ -1,5 +1,6 @@
 //! `wharf forward`.
 
+use super::RecoveryArgs;
 use super::values::{self, Poll, WhenFull};
 use clap::Args;
 use std::path::PathBuf;
@@ -27,8 +28,8 @@ discipline: with --qdisc prio, a full band then holds up no other band.
 
 A line on standard error says when a link goes down, and when a frame is too long for the end that it leaves by. Frames for a \
 link that is down are dropped (link-down) until it is back. Up to 2048 frames in the ring of an xdp end that the kernel had \
-not taken yet stay there meanwhile, and leave then. When an interface is gone for good, the run ends with its summary and \
-exit code 1. Drops alone are no failure.";
+not taken yet stay there meanwhile, and leave then. An interface or a peer that has gone is \
+opened again when it is back; with --on-gone fail the run ends with its summary and exit code 1. Drops alone are no failure.";
 
 /// Two ends, and how to forward between them.
 #[derive(Debug, Args)]
@@ -43,10 +44,6 @@ pub(crate) struct ForwardArgs {
     /// End after this time: 2, 0.5, 300ms, 1min. It begins once both ends are open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// End with an error once a device that has packets completes none for this time, at least 100ms: longer than the device takes for
-    /// one packet, such as 30s. Without it, a line says after 10 s that the device completes nothing
-    #[arg(long, value_name = "TIME", value_parser = values::give_up)]
-    pub(crate) give_up: Option<Duration>,
     /// Queueing discipline of each direction
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
     pub(crate) qdisc: QdiscSpec,
@@ -89,4 +86,6 @@ pub(crate) struct ForwardArgs {
     /// without pauses of a second and more
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) recovery: RecoveryArgs,
 }

@@ -1,7 +1,7 @@
 //! `wharf receive`.
 
 use super::{
-    WrapArgs,
+    OnGone, WrapArgs,
     values::{self, Poll},
 };
 use clap::Args;
@@ -58,6 +58,9 @@ pub(crate) struct ReceiveArgs {
     /// One JSON object instead of a table. `generated` counts the packets with a stamp alone, and its rates leave out other traffic
     #[arg(long)]
     pub(crate) json: bool,
+    /// When the interface or the peer has gone: open it again once it is back, or end with an error
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
+    pub(crate) on_gone: OnGone,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
 }

@@ -1,5 +1,6 @@
 //! `wharf send`.
 
+use super::RecoveryArgs;
 use super::values::{self, Poll, SmallQueues, WhenFull};
 use super::wrap::WrapArgs;
 use clap::Args;
@@ -98,10 +99,6 @@ pub(crate) struct SendArgs {
     /// End each run after this time: 2, 0.5, 300ms, 1min. It begins once the device is open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// End with an error once a device that has packets completes none for this time, at least 100ms: longer than the device takes for
-    /// one packet, such as 30s. Without it, a line says after 10 s that the device completes nothing
-    #[arg(long, value_name = "TIME", value_parser = values::give_up)]
-    pub(crate) give_up: Option<Duration>,
     /// Device to send to: see `wharf devices`
     #[arg(long, value_name = "DEVICE", value_parser = values::device, default_value = "wire")]
     pub(crate) to: DeviceSpec,
@@ -152,6 +149,8 @@ pub(crate) struct SendArgs {
     /// were dropped by the device or while they waited; rates are of sent packets
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) recovery: RecoveryArgs,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
 }

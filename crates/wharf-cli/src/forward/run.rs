@@ -3,9 +3,10 @@
 use super::account::{ForwardReport, outcome};
 use super::live::Live;
 use super::tell::Tells;
-use crate::args::{ForwardArgs, WhenFull};
+use crate::args::{ForwardArgs, RecoveryArgs, WhenFull};
 use crate::files::check_written;
 use crate::output;
+use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
 use crate::session::{Outcome, Watch, check_cpus};
 use crate::signals::Signals;
@@ -62,7 +63,7 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outcome<ForwardReport>> {
-    let [mut a, mut b] = ends(args, signals)?;
+    let ([mut a, mut b], recoveries) = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
     if let Some(file) = &mirror {
         let traced = |device| wrap_device!(device, |inner| file.around(inner).sent_only());
@@ -73,7 +74,11 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     let forward = Forward::start(a, b, &settings(args)).map_err(starting)?;
     // Scripts wait for this line before they send.
     output::complain(&format!("forwarding {}", between(&forward)));
-    let mut tells = Tells::of(&forward, args.give_up);
+    for direction in forward.directions() {
+        let call = |recovery: &Recovery| recovery.call_pollers_of(&direction.queues, &direction.receivers);
+        recoveries.iter().for_each(call);
+    }
+    let mut tells = Tells::of(&forward, args.recovery, &recoveries);
     let lost = watch(args, signals, &forward, &mut tells);
     let finished = forward.finish(GRACE);
     tells.look_back(&finished, lost.as_ref());
@@ -103,22 +108,33 @@ fn settings(args: &ForwardArgs) -> ForwardSettings {
 }
 
 /// Opens the ends, each with as many queues as asked for, if it can have several.
-fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<[Vec<End>; 2]> {
+fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<([Vec<End>; 2], [Recovery; 2])> {
     let queues = Queues { count: args.queues, ..Queues::default() };
     // If one end has one queue only, all queues of the other share memory.
     let has_pool_each = args.a.devices(queues) == args.b.devices(queues);
     let pool_shared_by = if has_pool_each { 1 } else { args.queues };
     let queues = Queues { pool_shared_by, ..queues };
-    let (a, b) = (args.a.clone(), args.b.clone());
-    signals.unless_asked(move || Ok([end(&a, Place::First, queues)?, end(&b, Place::Second, queues)?]))?
+    let (a, b, recovery) = (args.a.clone(), args.b.clone(), args.recovery);
+    signals.unless_asked(move || {
+        let (a, of_a) = end(&a, Place::First, queues, recovery)?;
+        let (b, of_b) = end(&b, Place::Second, queues, recovery)?;
+        Ok(([a, b], [of_a, of_b]))
+    })?
 }
 
 /// Makes an error about a specification a wrong use; one about a capture is none.
-fn end(spec: &DeviceSpec, place: Place, queues: Queues) -> anyhow::Result<Vec<End>> {
-    End::open_queues(spec, place, queues).map_err(|error| match error {
+fn end(
+    spec: &DeviceSpec, place: Place, queues: Queues, recovery: RecoveryArgs,
+) -> anyhow::Result<(Vec<End>, Recovery)> {
+    let fault = |error| match error {
         DeviceError::Unsupported { .. } if spec.file().is_none() => usage(error),
         error => error.into(),
-    })
+    };
+    let direction = place.direction(spec.kind());
+    let mut opened = spec.open(direction, queues).map_err(fault)?;
+    let recovery = Recovery::around(recovery, spec, (direction, queues), &mut opened)?;
+    let ends: Result<Vec<End>, DeviceError> = opened.into_iter().map(End::of).collect();
+    Ok((ends.map_err(fault)?, recovery))
 }
 
 fn starting(error: ForwardError) -> anyhow::Error {

@@ -1,11 +1,13 @@
 //! Lines on standard error about the devices while frames are forwarded.
 
+use crate::args::RecoveryArgs;
 use crate::output;
+use crate::recovery::Recovery;
 use crate::stall::Stall;
 use std::time::{Duration, Instant};
 use wharf::counters::QueueCounters;
 use wharf::rx::RxQueue;
-use wharf_tools::forward::{Forward, Summary};
+use wharf_tools::forward::{Direction, Forward, Summary};
 
 /// Time before the same line is printed again: both sides of a device, or every frame, may meet the same.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -18,11 +20,13 @@ pub(super) struct Tells {
 }
 
 impl Tells {
-    pub(super) fn of(forward: &Forward, give_up: Option<Duration>) -> Self {
-        let queues = forward.directions().iter().map(|direction| direction.queues.len());
-        let sending = queues
-            .map(|queues| (0..queues).map(|_| Told { errors: 0, stall: Stall::new(give_up) }).collect())
-            .collect();
+    pub(super) fn of(forward: &Forward, args: RecoveryArgs, [a, b]: &[Recovery; 2]) -> Self {
+        let told = |direction: &Direction| {
+            let recovery = if a.is_of(&direction.to) { a } else { b };
+            let told = |_| Told { errors: 0, stall: Stall::new(args, recovery.clone()) };
+            direction.queues.iter().map(told).collect()
+        };
+        let sending = forward.directions().iter().map(told).collect();
         Self { sending, lines: Lines::default() }
     }
 

@@ -1,9 +1,10 @@
 //! One reception: pool, device and receiving thread, from the first frame to the account at the end.
 
 use super::account::{Account, ReceiveReport};
-use crate::args::ReceiveArgs;
+use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
 use crate::output::{self, grouped, with_causes};
+use crate::recovery::Recovery;
 use crate::report::device_text;
 use crate::session::{Outcome, Watch, check_cpus, joined, open, start};
 use crate::signals::Signals;
@@ -41,9 +42,11 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
     let pool = pool.clock(Arc::new(HostClock)).build()?;
     // An error about a capture is no wrong use.
     let is_usage = args.from.file().is_none();
-    let opened = open("--from", &args.from, Direction::Receive, Queues::default(), is_usage, signals)?
-        .pop()
-        .context("a device has at least one queue")?;
+    let recovery = RecoveryArgs { on_gone: args.on_gone, on_stall: OnStall::Report, give_up: None };
+    let (direction, queues) = (Direction::Receive, Queues::default());
+    let mut opened = open("--from", &args.from, direction, queues, is_usage, signals)?;
+    let recovery = Recovery::around(recovery, &args.from, (direction, queues), &mut opened)?;
+    let opened = opened.pop().context("a device has at least one queue")?;
     if opened.far_end.is_some() {
         let what = "its other end is in this process, where nothing sends; `wharf send` does both";
         return Err(usage(format!("--from {}: {what}", opened.device.name())));
@@ -52,6 +55,7 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
     let recorder = Recorder::new(Arrivals::default(), args.pcap.as_deref())?;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
     let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
+    recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
     // Scripts wait for this line before they send.
     let mode = receiver.queue().device_mode();
     output::complain(&format!("listening on {}", device_text(&device, mode)));

@@ -7,6 +7,7 @@ mod supervise;
 use super::account::Account;
 use super::plan::Plan;
 use crate::args::WhenFull;
+use crate::recovery::Recovery;
 use crate::report::Report;
 use crate::session::{Outcome, joined, open, start};
 use crate::signals::Signals;
@@ -40,7 +41,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let pool = pool(plan, plan.args.frames)?;
     check_length(plan, &pool)?;
     let schedule = (!plan.pace().is_top()).then(|| Schedule::new(&pool));
-    let Sending { name, has_bql, queues, far_end, delay, wrapped } =
+    let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
     let echo = plan
@@ -49,7 +50,8 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
         .then(|| Echo::new(&queues[0], plan.traffic.check(plan.args.qdisc.kind().order)))
         .transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
-    let sent = send(plan, (&queues, echo.as_ref()), schedule.as_ref(), &wrapped, signals);
+    recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
+    let sent = send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);
     }
@@ -92,6 +94,7 @@ struct Sending {
     /// Time that a frame takes to the far end.
     delay: Duration,
     wrapped: Wrapped,
+    recovery: Recovery,
 }
 
 /// Opens the device's queues.
@@ -101,7 +104,9 @@ fn sending(
     let mut all: Option<Sending> = None;
     let direction = if plan.args.echo { Direction::Both } else { Direction::Send };
     let queues = Queues { count: plan.args.queues, ..Queues::default() };
-    for opened in open("--to", &plan.args.to, direction, queues, true, signals)? {
+    let mut opened = open("--to", &plan.args.to, direction, queues, true, signals)?;
+    let recovery = Recovery::around(plan.args.recovery, &plan.args.to, (direction, queues), &mut opened)?;
+    for opened in opened {
         let completes = opened.device.as_tx().is_some_and(|device| device.info().has_real_completions());
         let (name, has_bql) = (opened.device.name(), completes && !plan.args.bql.is_off());
         let (device, wrapped) = wrap(opened.device, &plan.args.wrap)?;
@@ -119,7 +124,8 @@ fn sending(
             .byte_limits(plan.args.bql)
             .build()?;
         let (far_end, delay) = (opened.far_end, opened.delay);
-        let first = || Sending { name, has_bql, queues: Vec::new(), far_end, delay, wrapped };
+        let recovery = recovery.clone();
+        let first = || Sending { name, has_bql, queues: Vec::new(), far_end, delay, wrapped, recovery };
         all.get_or_insert_with(first).queues.push(queue);
     }
     all.context("a device has at least one queue")
@@ -175,8 +181,8 @@ fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dy
 /// Runs the senders until they have ended and all frames have left. Returns the nanoseconds from the first frame to the last
 /// completion, and the error if the device was given up.
 fn send(
-    plan: &Plan, (queues, echo): (&[TxQueue], Option<&Echo>), schedule: Option<&Arc<Schedule>>,
-    wrapped: &Wrapped, signals: &Signals,
+    plan: &Plan, (queues, echo, recovery): (&[TxQueue], Option<&Echo>, &Recovery),
+    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
 ) -> anyhow::Result<(u64, Option<String>)> {
     let senders = (0..plan.threads()).map(|at| senders_of(plan, queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
@@ -204,7 +210,7 @@ fn send(
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }
     drop(results);
-    let supervisor = Supervisor::new(plan, (queues, echo), signals, &stop);
+    let supervisor = Supervisor::new(plan, (queues, echo, recovery), signals, &stop);
     let driven = supervisor.wait(&ended);
     threads.into_iter().try_for_each(joined)?;
     let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();

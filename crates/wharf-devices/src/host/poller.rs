@@ -77,7 +77,8 @@ impl HostWait {
     /// Puts device `at` into the set, or arms it anew. Returns false if the system lacks the resources.
     fn include(&mut self, at: usize) -> bool {
         let Some(Watched { fd, is_in_set }) = self.watched.get_mut(&at) else { return true };
-        let set = if *is_in_set { self.epoll.set(*fd, at as u64, true) } else { Err(ErrorKind::NotFound.into()) };
+        let set =
+            if *is_in_set { self.epoll.set(*fd, at as u64, true) } else { Err(ErrorKind::NotFound.into()) };
         // Another file may stand behind the number since: the set has forgotten the one before.
         let result = match set {
             Err(error) if error.kind() == ErrorKind::NotFound => self.epoll.add(*fd, at as u64, true),

@@ -1,12 +1,13 @@
 //! `Reopened`: a device that is replaced by a new one of the same specification.
 
-use super::Reopener;
 use super::side::{Returned, Side};
+use super::{OnGone, Reopener};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{
-    AnyDevice, Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
+    AnyDevice, Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice,
+    TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -143,10 +144,15 @@ impl<D: ?Sized + Side> Reopened<D> {
         self.inner = Some(device);
     }
 
+    /// True if the device is to be replaced after this error.
+    fn replaces(&self, error: &DeviceError) -> bool {
+        matches!(error, DeviceError::Gone { .. }) && self.reopener.on_gone != OnGone::Fail
+    }
+
     /// Handles an error of the device: that it has gone is told as news, and no error.
     #[cold]
     fn failed(&mut self, error: DeviceError) -> Result<(), DeviceError> {
-        if !matches!(error, DeviceError::Gone { .. }) {
+        if !self.replaces(&error) {
             return Err(error);
         }
         self.reopener.gone(&error);
@@ -245,7 +251,7 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
             return Some(Err(DeviceError::Down { device, what, source }));
         };
         match inner.link() {
-            Some(Err(error)) if matches!(error, DeviceError::Gone { .. }) => {
+            Some(Err(error)) if self.replaces(&error) => {
                 _ = self.failed(error);
                 self.link()
             }

@@ -34,13 +34,16 @@ impl End {
     /// Opens queues of the device that `spec` describes, each device as an end: see [`DeviceSpec::open`].
     ///
     /// # Errors
-    /// Those of [`DeviceSpec::open`], and [`DeviceError::Unsupported`] for a kind whose other end is in this process, where nothing
-    /// would serve it.
+    /// Those of [`DeviceSpec::open`], and of [`End::of`].
     pub fn open_queues(spec: &DeviceSpec, place: Place, queues: Queues) -> Result<Vec<Self>, DeviceError> {
         spec.open(place.direction(spec.kind()), queues)?.into_iter().map(Self::of).collect()
     }
 
-    fn of(opened: Opened) -> Result<Self, DeviceError> {
+    /// Makes an end of a device that was opened for its place.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] for a kind whose other end is in this process, where nothing would serve it.
+    pub fn of(opened: Opened) -> Result<Self, DeviceError> {
         let Opened { device, receiving, far_end, super_packets, .. } = opened;
         if far_end.is_some() {
             let what = "its other end is in this process, where nothing uses it".into();

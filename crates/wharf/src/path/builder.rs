@@ -215,8 +215,7 @@ impl PathBuilder {
         if self.on_gone == OnGone::Fail && self.on_stall != OnStall::Reset {
             return Ok((opened, None));
         }
-        let is_automatic = self.on_gone == OnGone::Reopen;
-        let reopener = Reopener::around(&spec, self.direction, queues, is_automatic, &mut opened);
+        let reopener = Reopener::around(&spec, self.direction, queues, self.on_gone, &mut opened);
         Ok((opened, reopener.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?))
     }
 

@@ -1,7 +1,7 @@
 //! What a path does about a device that stalls or has gone.
 
 use std::sync::Arc;
-use wharf_devices::reopen::Reopener;
+use wharf_devices::reopen::{OnGone, Reopener};
 
 /// What a path does about a device that stalls: it holds frames, and completes none for longer than it ever takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,19 +13,6 @@ pub enum OnStall {
     /// wait meanwhile.
     Reset,
     /// Also ends the queue: senders get [`QueueError::Failed`](crate::QueueError::Failed).
-    Fail,
-}
-
-/// What a path does about a device whose interface or peer has gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnGone {
-    /// Closes the device, whose frames fail as `lost`. Senders wait until the program calls [`Path::reopen`](super::Path::reopen).
-    Wait,
-    /// Works like [`OnGone::Wait`], and tries ten times a second to open the device again, on the same memory:
-    /// [`Event::Reopened`](super::Event::Reopened).
-    #[default]
-    Reopen,
-    /// Ends the queue: senders get [`QueueError::Failed`](crate::QueueError::Failed).
     Fail,
 }
 

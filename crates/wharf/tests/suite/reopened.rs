@@ -223,7 +223,8 @@ fn a_queue_that_fails_ends_every_wait_with_its_reason() {
     let gone: fn(PathBuilder) -> PathBuilder = |path| path.on_gone(OnGone::Fail);
     let stalled: fn(PathBuilder) -> PathBuilder =
         |path| path.on_stall(OnStall::Fail).stall_after(Duration::from_millis(30));
-    for (name, build, goes, word) in [("fails", gone, true, "removed"), ("stuck", stalled, false, "none of")] {
+    for (name, build, goes, word) in [("fails", gone, true, "removed"), ("stuck", stalled, false, "none of")]
+    {
         let (path, world) = placed(name, build);
         within_a_minute(move || {
             let mut sender = path.sender("test").unwrap();

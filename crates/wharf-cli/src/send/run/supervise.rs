@@ -1,6 +1,7 @@
 //! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
 use crate::output::grouped;
+use crate::recovery::Recovery;
 use crate::send::plan::Plan;
 use crate::session::{LOOK, Watch};
 use crate::signals::Signals;
@@ -37,11 +38,12 @@ pub(super) struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
-        plan: &'a Plan<'a>, (queues, echo): (&'a [TxQueue], Option<&'a Echo>), signals: &'a Signals,
-        stop: &'a AtomicBool,
+        plan: &'a Plan<'a>, (queues, echo, recovery): (&'a [TxQueue], Option<&'a Echo>, &Recovery),
+        signals: &'a Signals, stop: &'a AtomicBool,
     ) -> Self {
         let (device, senders) = (&plan.args.to, plan.args.senders);
-        let stalls = RefCell::new(queues.iter().map(|_| Stall::new(plan.args.give_up)).collect());
+        let stall = |_| Stall::new(plan.args.recovery, recovery.clone());
+        let stalls = RefCell::new(queues.iter().map(stall).collect());
         let watch = Watch::new(signals, plan.time);
         Self { device, queues, echo, stop, senders, watch, stalls, given_up: RefCell::default() }
     }

@@ -4,8 +4,8 @@
 //! poller and the readers move the news into the log, under a lock that no sender takes, and under which neither the queue
 //! nor a reader's waker runs. News of a state that is known already is not told, so the inbox stays short.
 
+use super::super::recovery::{OnStall, Recovery};
 use super::log::{Listener, Log};
-use super::super::recovery::{OnGone, OnStall, Recovery};
 use super::{Event, State};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
@@ -17,7 +17,7 @@ use wharf_core::host::Wake;
 use wharf_core::monitor::{Link, Monitor, Sign, Watchdog, Watched};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
-use wharf_devices::reopen::{Change, Reopener};
+use wharf_devices::reopen::{Change, OnGone, Reopener};
 use wharf_mem::inbox::Inbox;
 
 /// Time between two looks at a line that is down, and at one that is up while a program listens.

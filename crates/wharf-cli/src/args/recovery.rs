@@ -1,0 +1,37 @@
+//! Options for devices that stall or go.
+
+use super::values;
+use clap::{Args, ValueEnum};
+use std::time::Duration;
+
+/// What a run does about a device that fails it.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "When a device fails")]
+pub(crate) struct RecoveryArgs {
+    /// When an interface or a peer has gone: open it again once it is back, while senders wait, or end with an error
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
+    pub(crate) on_gone: OnGone,
+    /// When a device that has packets completes none for 10 s: close it, whose packets are lost, and open it again; say so and
+    /// wait; or end with an error
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = OnStall::Reset)]
+    pub(crate) on_stall: OnStall,
+    /// End with an error once a device that has packets completes none for this time, or is away for as long, at least 100ms: longer
+    /// than the device takes for one packet, such as 30s
+    #[arg(long, value_name = "TIME", value_parser = values::give_up)]
+    pub(crate) give_up: Option<Duration>,
+}
+
+/// Ways to treat a device that has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnGone {
+    Reopen,
+    Fail,
+}
+
+/// Ways to treat a device that stalls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnStall {
+    Reset,
+    Report,
+    Fail,
+}
