@@ -18,6 +18,7 @@ mod progress;
 mod queues;
 mod receive;
 mod report;
+mod sandbox;
 mod send;
 mod session;
 mod signals;

@@ -1,5 +1,6 @@
 //! `wharf forward`.
 
+use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, WhenFull};
 use clap::Args;
 use std::path::PathBuf;
@@ -89,4 +90,6 @@ pub(crate) struct ForwardArgs {
     /// without pauses of a second and more
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sandbox: SandboxArgs,
 }

@@ -1,7 +1,7 @@
 //! `wharf receive`.
 
 use super::{
-    WrapArgs,
+    SandboxArgs, WrapArgs,
     values::{self, Poll},
 };
 use clap::Args;
@@ -60,4 +60,6 @@ pub(crate) struct ReceiveArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
+    #[command(flatten)]
+    pub(crate) sandbox: SandboxArgs,
 }

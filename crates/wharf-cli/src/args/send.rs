@@ -1,5 +1,6 @@
 //! `wharf send`.
 
+use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, SmallQueues, WhenFull};
 use super::wrap::WrapArgs;
 use clap::Args;
@@ -154,6 +155,8 @@ pub(crate) struct SendArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
+    #[command(flatten)]
+    pub(crate) sandbox: SandboxArgs,
 }
 
 const GENERATE: &str = "Generated packets";
