@@ -21,10 +21,10 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
     let mut outcomes = Vec::new();
-    for (at, &batching) in plan.batchings.iter().enumerate() {
+    for &batching in &plan.batchings {
         if outcomes.is_empty() || !signals.asked() {
-            // Another run opens its files anew.
-            let sandbox = (at + 1 == plan.batchings.len()).then_some(&sandbox);
+            // A second run is one over memory: it opens nothing that takes a privilege.
+            let sandbox = outcomes.is_empty().then_some(&sandbox);
             outcomes.push(run::run(&plan, batching, sandbox, &signals)?);
         }
     }

@@ -30,7 +30,7 @@ impl Signals {
         let (mut comes, came) = UnixStream::pair().context("cannot listen to signals")?;
         let overdue = is_overdue.clone();
         let watch = move || {
-            // An interrupted read goes on: as the user changes, each thread has a signal.
+            // An interrupted read goes on: the C library changes the user of each thread by a signal.
             let _ = comes.read_exact(&mut [0]);
             thread::sleep(AGAIN);
             overdue.store(true, Ordering::Relaxed);

@@ -59,8 +59,8 @@ const PRCTL: &[libc::c_int] =
 /// Commands of `bpf(2)` that hand an interface's frames to an AF_XDP socket (linux/bpf.h): BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM,
 /// BPF_PROG_LOAD and BPF_LINK_CREATE.
 const BPF: &[libc::c_int] = &[0, 2, 5, 28];
-/// `TIOCLINUX` (linux/tty.h): as `TIOCSTI` does, it types into a terminal.
-const TIOCLINUX: u64 = 0x541c;
+/// Requests that type into a terminal: `TIOCSTI`, and `TIOCLINUX` by its selection (asm-generic/ioctls.h).
+const TYPES: [u64; 2] = [0x5412, 0x541c];
 
 /// The programs of the filter.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
         let rule = |&value: &libc::c_int| only_if(&[(0, SeccompCmpOp::Eq, value as u64)]);
         rules.insert(call, values.iter().map(rule).collect::<Result<_, _>>()?);
     }
-    let terminal = [(1, SeccompCmpOp::Ne, libc::TIOCSTI as u64), (1, SeccompCmpOp::Ne, TIOCLINUX)];
+    let terminal = TYPES.map(|request| (1, SeccompCmpOp::Ne, request));
     // No memory becomes code.
     let data = [(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)];
     // A thread, and no process.

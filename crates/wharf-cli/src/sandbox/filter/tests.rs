@@ -141,9 +141,9 @@ fn arguments_decide_where_a_call_can_do_harm() {
         // BPF_LINK_CREATE, and BPF_PROG_GET_FD_BY_ID.
         (libc::SYS_bpf, [28, 0, 0], [13, 0, 0]),
         (libc::SYS_tgkill, [pid, 1, 6], [pid + 1, 1, 6]),
-        // The kernel takes 32 bits of a request.
-        (libc::SYS_ioctl, [1, libc::FIONREAD as u64, 0], [1, libc::TIOCSTI as u64 | 1 << 32, 0]),
-        (libc::SYS_ioctl, [1, libc::TUNGETIFF as u64, 0], [1, TIOCLINUX, 0]),
+        // FIONREAD, and TIOCSTI: the kernel takes 32 bits of a request. TUNGETIFF, and TIOCLINUX.
+        (libc::SYS_ioctl, [1, 0x541b, 0], [1, 0x5412 | 1 << 32, 0]),
+        (libc::SYS_ioctl, [1, 0x8004_54d2, 0], [1, 0x541c, 0]),
         (libc::SYS_mmap, [0, 4096, 3], [0, 4096, 7]),
         (libc::SYS_mprotect, [0, 4096, 3], [0, 4096, 4]),
         (libc::SYS_clone, [thread, 0, 0], [word(libc::CLONE_VM | libc::CLONE_VFORK), 0, 0]),
