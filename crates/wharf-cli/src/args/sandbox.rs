@@ -17,11 +17,11 @@ pub(crate) struct SandboxArgs {
     pub(crate) seccomp: Option<Seccomp>,
 }
 
-/// Whether system calls are refused.
+/// The treatment of system calls that a run does not need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Seccomp {
-    /// They are
+    /// Refuse them
     On,
-    /// They are not
+    /// Allow all
     Off,
 }
