@@ -6,6 +6,7 @@ mod lab;
 mod plan;
 mod receive;
 mod recovery;
+mod sandbox;
 mod send;
 mod values;
 mod wrap;
@@ -16,6 +17,7 @@ pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs, LabSweepArgs}
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
+pub(crate) use sandbox::{SandboxArgs, Seccomp};
 pub(crate) use send::SendArgs;
 pub(crate) use values::{SmallQueues, WhenFull};
 pub(crate) use wrap::WrapArgs;

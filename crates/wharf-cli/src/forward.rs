@@ -7,13 +7,15 @@ mod table;
 mod tell;
 
 use crate::args::ForwardArgs;
+use crate::sandbox::Sandbox;
 use crate::session::conclude;
 use crate::signals::Signals;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
     run::check(args)?;
+    let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
-    let outcome = run::run(args, &signals)?;
+    let outcome = run::run(args, &sandbox, &signals)?;
     conclude(args.json, &outcome.report, || table::summary(&outcome), &outcome.faults)
 }

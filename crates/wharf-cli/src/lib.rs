@@ -19,6 +19,7 @@ mod queues;
 mod receive;
 mod recovery;
 mod report;
+mod sandbox;
 mod send;
 mod session;
 mod signals;

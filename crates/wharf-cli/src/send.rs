@@ -8,6 +8,7 @@ mod traffic;
 
 use crate::args::SendArgs;
 use crate::report::Report;
+use crate::sandbox::Sandbox;
 use crate::session::{Outcome, conclude};
 use crate::signals::Signals;
 use plan::Plan;
@@ -17,11 +18,14 @@ use wharf::devices::registry::Registry;
 /// Sends, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let plan = Plan::new(args, registry)?;
+    let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
     let mut outcomes = Vec::new();
     for &batching in &plan.batchings {
         if outcomes.is_empty() || !signals.asked() {
-            outcomes.push(run::run(&plan, batching, &signals)?);
+            // A second run is one over memory: it opens nothing that takes a privilege.
+            let sandbox = outcomes.is_empty().then_some(&sandbox);
+            outcomes.push(run::run(&plan, batching, sandbox, &signals)?);
         }
     }
     let faults: Vec<String> = outcomes.iter().flat_map(|outcome| outcome.faults.clone()).collect();

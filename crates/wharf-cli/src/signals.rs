@@ -30,7 +30,8 @@ impl Signals {
         let (mut comes, came) = UnixStream::pair().context("cannot listen to signals")?;
         let overdue = is_overdue.clone();
         let watch = move || {
-            let _ = comes.read(&mut [0]);
+            // An interrupted read goes on: the C library changes the user of each thread by a signal.
+            let _ = comes.read_exact(&mut [0]);
             thread::sleep(AGAIN);
             overdue.store(true, Ordering::Relaxed);
         };

@@ -31,6 +31,13 @@ const WRONG: &[(&str, &str)] = &[
     ("send --seconds 5parsec", "300ms"),
     ("send --rate 10", "want a rate with its unit"),
     ("send --rate -5", "'-5' for '--rate <RATE>': want a rate with its unit"),
+    (
+        "send --count 9 --size 60 --to null --user no-such-user",
+        "--user no-such-user: no user \"no-such-user\" in /etc/passwd",
+    ),
+    ("receive --from udp:127.0.0.1:0 --user 1:no-such-group", "no group \"no-such-group\" in /etc/group"),
+    ("forward null wire --user root", "that is root: want another user"),
+    ("forward null wire --seccomp maybe", "[possible values: on, off]"),
     ("forward packet:lo packet:lo", "both ends are packet:lo"),
     ("forward packet:lo packet:lo,gso=keep", "both ends are packet:lo"),
     ("forward xdp:lo xdp:lo,queue=1", "both ends are xdp:lo"),

@@ -1,7 +1,8 @@
 //! Mappings, system calls and clocks: the one crate that talks to the kernel.
 //!
 //! Each module is a thin, safe wrapper around calls that are unsafe, each block with its argument. No module knows a
-//! protocol. One call changes the whole process and is only made on request: [`guard::install`], a signal handler.
+//! protocol. Few calls change the whole process, and are only made on request: [`guard::install`], a signal handler, and
+//! [`credentials::become_user`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Wharf runs on Linux only");
@@ -10,6 +11,7 @@ pub mod affinity;
 pub mod cache_line;
 mod call;
 pub mod clock;
+pub mod credentials;
 pub mod epoll;
 pub mod errno;
 pub mod ethtool;

@@ -1,6 +1,7 @@
 //! `wharf forward`.
 
 use super::RecoveryArgs;
+use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, WhenFull};
 use clap::Args;
 use std::path::PathBuf;
@@ -88,4 +89,6 @@ pub(crate) struct ForwardArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) recovery: RecoveryArgs,
+    #[command(flatten)]
+    pub(crate) sandbox: SandboxArgs,
 }

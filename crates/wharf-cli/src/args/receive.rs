@@ -1,7 +1,7 @@
 //! `wharf receive`.
 
 use super::{
-    OnGone, WrapArgs,
+    OnGone, SandboxArgs, WrapArgs,
     values::{self, Poll},
 };
 use clap::Args;
@@ -63,4 +63,6 @@ pub(crate) struct ReceiveArgs {
     pub(crate) on_gone: OnGone,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
+    #[command(flatten)]
+    pub(crate) sandbox: SandboxArgs,
 }

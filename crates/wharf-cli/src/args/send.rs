@@ -1,6 +1,7 @@
 //! `wharf send`.
 
 use super::RecoveryArgs;
+use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, SmallQueues, WhenFull};
 use super::wrap::WrapArgs;
 use clap::Args;
@@ -153,6 +154,8 @@ pub(crate) struct SendArgs {
     pub(crate) recovery: RecoveryArgs,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
+    #[command(flatten)]
+    pub(crate) sandbox: SandboxArgs,
 }
 
 const GENERATE: &str = "Generated packets";

@@ -8,6 +8,7 @@ use crate::files::check_written;
 use crate::output;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
+use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus};
 use crate::signals::Signals;
 use crate::usage;
@@ -62,7 +63,9 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 }
 
 /// Forwards until one of the ends that were asked for.
-pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outcome<ForwardReport>> {
+pub(super) fn run(
+    args: &ForwardArgs, sandbox: &Sandbox, signals: &Signals,
+) -> anyhow::Result<Outcome<ForwardReport>> {
     let ([mut a, mut b], recoveries) = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
     if let Some(file) = &mirror {
@@ -72,6 +75,7 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
         }
     }
     let forward = Forward::start(a, b, &settings(args)).map_err(starting)?;
+    sandbox.enter()?;
     // Scripts wait for this line before they send.
     output::complain(&format!("forwarding {}", between(&forward)));
     for direction in forward.directions() {

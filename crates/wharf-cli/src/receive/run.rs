@@ -6,6 +6,7 @@ use crate::files::check_written;
 use crate::output::{self, grouped, with_causes};
 use crate::recovery::Recovery;
 use crate::report::device_text;
+use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus, joined, open, start};
 use crate::signals::Signals;
 use crate::usage;
@@ -37,7 +38,9 @@ pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
 }
 
 /// Receives until one of the ends that were asked for.
-pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outcome<ReceiveReport>> {
+pub(super) fn run(
+    args: &ReceiveArgs, sandbox: &Sandbox, signals: &Signals,
+) -> anyhow::Result<Outcome<ReceiveReport>> {
     let pool = PagePool::builder().frames(args.frames).frame_bytes(args.frame_bytes);
     let pool = pool.clock(Arc::new(HostClock)).build()?;
     // An error about a capture is no wrong use.
@@ -56,6 +59,7 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
     let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
     recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
+    sandbox.enter()?;
     // Scripts wait for this line before they send.
     let mode = receiver.queue().device_mode();
     output::complain(&format!("listening on {}", device_text(&device, mode)));

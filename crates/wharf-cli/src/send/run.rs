@@ -9,6 +9,7 @@ use super::plan::Plan;
 use crate::args::WhenFull;
 use crate::recovery::Recovery;
 use crate::report::Report;
+use crate::sandbox::Sandbox;
 use crate::session::{Outcome, joined, open, start};
 use crate::signals::Signals;
 use crate::wrap::{Wrapped, wrap};
@@ -36,8 +37,10 @@ const RECEIVER_FRAMES: u32 = 16384;
 /// Time from now to the first frame that is due, for the threads to start.
 const LEAD_NS: u64 = 2_000_000;
 
-/// Runs once.
-pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow::Result<Outcome<Report>> {
+/// Runs once, in `sandbox` from the moment at which all is open.
+pub(super) fn run(
+    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, signals: &Signals,
+) -> anyhow::Result<Outcome<Report>> {
     let pool = pool(plan, plan.args.frames)?;
     check_length(plan, &pool)?;
     let schedule = (!plan.pace().is_top()).then(|| Schedule::new(&pool));
@@ -51,6 +54,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
         .transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
+    sandbox.map_or(Ok(()), Sandbox::enter)?;
     let sent = send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);

@@ -1,6 +1,7 @@
 //! Calls, mappings and shared memory by their public interface: one binary, since each links anew.
 
 mod clock;
+mod credentials;
 mod epoll;
 mod event;
 mod guard;
