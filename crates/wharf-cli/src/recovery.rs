@@ -4,6 +4,7 @@ use crate::args::{OnGone, OnStall, RecoveryArgs};
 use crate::output;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use wharf::device::DeviceError;
 use wharf::devices::reopen::{self, Change, Reopener};
 use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
 use wharf::queue::TxQueue;
@@ -65,6 +66,10 @@ impl Recovery {
     }
 }
 
+fn is_no_device(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())
+}
+
 fn say(name: &str, change: &Change<'_>, told: &Mutex<Option<String>>) {
     let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
     match change {
@@ -75,6 +80,8 @@ fn say(name: &str, change: &Change<'_>, told: &Mutex<Option<String>>) {
             ));
         }
         Change::Reset => *told = None,
+        // That it is not there has been said.
+        Change::NotYet(DeviceError::Io { source, .. }) if is_no_device(source) => {}
         Change::NotYet(error) if told.is_none() => {
             let error = error.to_string();
             output::complain(&format!("cannot be opened yet, tried ten times a second: {error}"));

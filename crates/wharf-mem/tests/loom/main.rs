@@ -15,6 +15,7 @@ mod inbox;
 mod memory;
 mod path;
 mod poller;
+mod reopen;
 mod reserved;
 mod rings;
 mod waitlist;
