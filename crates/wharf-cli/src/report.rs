@@ -39,6 +39,9 @@ pub(crate) struct Report {
     /// Packets that the device left, to go first next time.
     pub(crate) requeues: u64,
     pub(crate) drops: Drops,
+    /// Records of a replayed capture that can be no frame, by reason, and are not sent: counted once, however often the capture
+    /// is replayed. Null without one.
+    pub(crate) skipped: Option<BTreeMap<String, u64>>,
     /// Packets that came back unsent at the end.
     pub(crate) returned: u64,
     pub(crate) bql: BqlReport,
@@ -287,10 +290,16 @@ pub(crate) fn device_text(device: &str, mode: Option<&str>) -> String {
 impl FaultReport {
     /// Returns the faults with their counts, for people.
     pub(crate) fn text(&self) -> String {
-        let kinds = self.injected.iter().filter(|kind| *kind.1 > 0);
-        let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{kind} {}", grouped(*count))).collect();
-        if kinds.is_empty() { "none".into() } else { kinds.join("\n") }
+        let kinds = counts_text(&self.injected);
+        if kinds.is_empty() { "none".into() } else { kinds }
     }
+}
+
+/// Returns a line for each count that is not 0, for people.
+pub(crate) fn counts_text(counts: &BTreeMap<String, u64>) -> String {
+    let counts = counts.iter().filter(|count| *count.1 > 0);
+    let lines: Vec<String> = counts.map(|(name, count)| format!("{name} {}", grouped(*count))).collect();
+    lines.join("\n")
 }
 
 /// A capture of the frames that the device took.

@@ -28,7 +28,8 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
             outcomes.push(run::run(&plan, batching, sandbox, &signals)?);
         }
     }
-    let faults: Vec<String> = outcomes.iter().flat_map(|outcome| outcome.faults.clone()).collect();
+    let of_runs = outcomes.iter().flat_map(|outcome| outcome.faults.clone());
+    let faults: Vec<String> = plan.fault().into_iter().chain(of_runs).collect();
     conclude(args.json, &whole(&outcomes), || table::summary(&plan, &outcomes), &faults)
 }
 

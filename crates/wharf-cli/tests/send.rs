@@ -210,10 +210,15 @@ fn frames_too_long_for_memory_name_the_size_that_would_do() {
     let done = wharf(&["send", "--pcap", SAMPLE, "--frame-bytes", "1024"]);
     assert_eq!(done.code, Some(1));
     assert!(done.line().contains("--frame-bytes 2048 would do"), "{done:?}");
-    let done = wharf(&["send", "--size", "9000", "--count", "10"]);
+    let done = wharf(&["send", "--size", "9000", "--count", "10", "--frame-bytes", "2k"]);
     let advice = done.line().split("--frame-bytes ").nth(1).unwrap().split(' ').next().unwrap();
     let run = send(&format!("--size 9000 --count 10 --frame-bytes {advice}"));
     assert_eq!(number(&run, "/bytes"), 90_000);
+    assert_eq!(
+        number(&send("--size 65535 --count 10"), "/bytes"),
+        655_350,
+        "and is taken unless another is given"
+    );
 }
 
 #[test]

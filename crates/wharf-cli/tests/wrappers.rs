@@ -38,6 +38,29 @@ fn faults_are_counted_and_cost_no_frame_but_those_that_fail() {
     }
 }
 
+/// A device that comes back goes on, and one that does not is given up, with each packet accounted for.
+#[test]
+fn freezes_and_half_answers_cost_no_frame() {
+    for to in ["wire", "null"] {
+        let faults = "seed=7,freeze=1%:5ms,half=20%";
+        let send = ["send", "--json", "--size", "60", "--count", "20000", "--senders", "2", "--burst", "16"];
+        let run = wharf(&[&send[..], &["--to", to, "--fault", faults]].concat()).good_json();
+        let injected = |kind: &str| run["faults"]["injected"][kind].as_u64();
+        assert!(injected("freeze") > Some(0) && injected("half") > Some(0), "{run}");
+        assert_eq!((&run["sent"], &run["pool"]["out"]), (&20_000.into(), &0.into()));
+    }
+    let received =
+        ["receive", "--json", "--from", &format!("pcap:{SAMPLE}"), "--fault", "half=50%,freeze=2%:5ms"];
+    let run = wharf(&received).json();
+    assert_eq!(run["packets"], SAMPLE_FRAMES);
+    assert!(run["faults"]["injected"]["half"].as_u64() > Some(0), "{run}");
+    let frozen = ["send", "--json", "--count", "1000", "--fault", "freeze=100%:60s", "--give-up", "200ms"];
+    let done = wharf(&frozen);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.line().contains("given up: no completion for 200ms"), "{done:?}");
+    assert_eq!(done.json()["pool"]["out"], 0);
+}
+
 #[test]
 fn the_same_seed_fails_as_many_and_the_summary_says_so() {
     let run = |seed: &str| {

@@ -131,7 +131,7 @@ impl PoolBuilder {
     }
 
     /// Sets the bytes of one frame, with headroom and 448 B of colour (from 2 KiB on): a multiple of 64, from 128 to
-    /// 65536; 2048 by default.
+    /// 262656 ([`FRAME_BYTES_MAX`](wharf_mem::FRAME_BYTES_MAX)); 2048 by default.
     #[must_use]
     pub fn frame_bytes(mut self, bytes: u32) -> Self {
         self.spec.frame_bytes = bytes;

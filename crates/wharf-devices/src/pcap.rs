@@ -4,6 +4,8 @@
 //!
 //! Packets keep their time: a received frame carries its record's time stamp (`Meta::time_ns`, from 1970). A
 //! frame with a time stamp is written with it, any other with the wall clock's time.
+//!
+//! Records that can be no frame are skipped and counted, with their reason: [`misfit`].
 
 pub mod format;
 mod sink;
@@ -19,6 +21,21 @@ pub use format::create_file;
 pub(crate) use spec::KIND;
 use std::path::Path;
 use wharf_core::device::DeviceError;
+use wharf_mem::frame::LENGTH_BYTES_MAX;
+
+/// The reason why a record of length 0 is skipped: it holds no frame.
+pub const EMPTY: &str = "empty";
+/// The reason why a record longer than any frame ([`LENGTH_BYTES_MAX`]) is skipped.
+pub const TOO_LONG: &str = "too-long";
+
+/// Returns the reason to skip a record whose frame would have `len_bytes`; `None` if there can be such a frame.
+pub fn misfit(len_bytes: u32) -> Option<&'static str> {
+    match len_bytes {
+        0 => Some(EMPTY),
+        1..=LENGTH_BYTES_MAX => None,
+        _ => Some(TOO_LONG),
+    }
+}
 
 /// Returns a device's name: the beginning of its specification, on one line.
 fn device_name(path: &Path) -> String {

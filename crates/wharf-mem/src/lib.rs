@@ -68,7 +68,7 @@ pub use frame::{Frame, FreeFrame};
 pub use meta::Meta;
 pub use owner_cell::{Bias, BiasedOwnership, OwnerCell, Ownership, Published};
 pub use region::{Chain, Region};
-pub use spec::{MemError, RegionSpec};
+pub use spec::{FRAME_BYTES_MAX, MemError, RegionSpec};
 
 /// Registers the process for the asymmetric fence (`membarrier(2)`), which makes [`OwnerCell::publish`] cheap. Further calls
 /// do nothing.

@@ -29,7 +29,7 @@ mod take;
 pub use bytes::Chunks;
 pub use chain::Chain;
 
-use crate::frame::{Frame, FreeFrame};
+use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
 use crate::meta::{Meta, Row};
 use crate::pool_number;
 use crate::spec::{MemError, RegionSpec};
@@ -158,7 +158,8 @@ impl Region {
     #[inline]
     pub fn set_len(&self, frame: &mut Frame, len_bytes: u32) -> Result<(), MemError> {
         self.check(frame)?;
-        let max_bytes = (self.data_bytes_max() as usize).saturating_add_signed(-self.shift(frame)) as u32;
+        let room_bytes = (self.data_bytes_max() as usize).saturating_add_signed(-self.shift(frame)) as u32;
+        let max_bytes = room_bytes.min(LENGTH_BYTES_MAX);
         if len_bytes > max_bytes {
             return Err(MemError::TooLong { len_bytes, max_bytes });
         }

@@ -1,14 +1,20 @@
 //! The specification of a region, and the errors of its use.
 #![forbid(unsafe_code)]
 
-use crate::frame::FRAMES_MAX;
+use crate::frame::{FRAMES_MAX, LENGTH_BYTES_MAX};
+
+/// Bytes that a buffer has beside its data by default: 64 of headroom, and 448 of colour.
+const BESIDE_BYTES: u32 = 512;
+/// The most bytes of one buffer: the longest frame fits, [`LENGTH_BYTES_MAX`].
+pub const FRAME_BYTES_MAX: u32 = (LENGTH_BYTES_MAX + BESIDE_BYTES).next_multiple_of(64);
 
 /// The specification of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionSpec {
     /// Number of buffers, 1 to 2^24.
     pub frames: u32,
-    /// Bytes of one buffer, headroom and colour included: a multiple of 64, from 128 to 65,536.
+    /// Bytes of one buffer, headroom and colour included: a multiple of 64, from 128 to
+    /// [`FRAME_BYTES_MAX`] (262,656).
     pub frame_bytes: u32,
     /// Bytes kept free before the data, for headers that are put in front later: a multiple of 64, at most
     /// half of a buffer.
@@ -77,8 +83,9 @@ impl RegionSpec {
     pub(crate) fn check(&self) -> Result<(), MemError> {
         let why = if self.frames == 0 || self.frames > FRAMES_MAX {
             "1 to 16777216 frames"
-        } else if !(128..=65536).contains(&self.frame_bytes) || !self.frame_bytes.is_multiple_of(64) {
-            "frames are 128 to 65536 B, a multiple of 64"
+        } else if !(128..=FRAME_BYTES_MAX).contains(&self.frame_bytes) || !self.frame_bytes.is_multiple_of(64)
+        {
+            "frames are 128 to 262656 B, a multiple of 64"
         } else if !self.headroom_bytes.is_multiple_of(64) || self.headroom_bytes > self.frame_bytes / 2 {
             "headroom is a multiple of 64 and at most half of a frame"
         } else {

@@ -4,8 +4,8 @@ mod common;
 
 use common::Pool;
 use proptest::prelude::*;
-use wharf_mem::frame::FRAMES_MAX;
-use wharf_mem::{Batch, Frame, FreeFrame, MemError, Meta, Region, RegionSpec};
+use wharf_mem::frame::{FRAMES_MAX, LENGTH_BYTES_MAX};
+use wharf_mem::{Batch, FRAME_BYTES_MAX, Frame, FreeFrame, MemError, Meta, Region, RegionSpec};
 
 /// Each frame's data is in its own buffer behind the headroom, 64-byte aligned, inside the mapping.
 fn check_places(frames: u32, frame_bytes: u32, headroom_bytes: u32) {
@@ -40,6 +40,7 @@ fn frames_are_apart_aligned_and_inside() {
     check_places(1000, 128, 0);
     check_places(100, 1984, 192);
     check_places(9, 65_536, 32_768);
+    check_places(9, FRAME_BYTES_MAX, 64);
 }
 
 fn specs() -> impl Strategy<Value = (u32, u32, u32)> {
@@ -200,12 +201,15 @@ fn a_length_beyond_the_buffer_is_refused() {
         (2048, 0, 1600),
         (2048, 1024, 576),
         (65_536, 0, 65_088),
+        (FRAME_BYTES_MAX, 64, LENGTH_BYTES_MAX),
+        (FRAME_BYTES_MAX, 0, LENGTH_BYTES_MAX),
     ] {
         let mut pool = Pool::new(2, frame_bytes, headroom_bytes);
         assert_eq!(pool.region.data_bytes_max(), max_bytes);
         let mut frame = pool.take(0, max_bytes).unwrap();
         assert_eq!(pool.region.bytes(&frame).unwrap().len() as u32, max_bytes);
-        for too_long in [max_bytes + 1, (1 << 18) - 1, 1 << 18, u32::MAX] {
+        let longer = [max_bytes + 1, LENGTH_BYTES_MAX, LENGTH_BYTES_MAX + 1, u32::MAX].into_iter();
+        for too_long in longer.filter(|&len| len > max_bytes) {
             let of_take = pool.take(0, too_long).unwrap_err();
             let of_set_len = pool.region.set_len(&mut frame, too_long).unwrap_err();
             let said = format!("{too_long} B do not fit: at most {max_bytes} B");
@@ -218,16 +222,29 @@ fn a_length_beyond_the_buffer_is_refused() {
     }
 }
 
+/// A length has 18 bits: headroom that was taken in makes no room for a longer one.
+#[test]
+fn the_longest_frame_gets_no_longer_by_its_headroom() {
+    let mut pool = Pool::new(2, FRAME_BYTES_MAX, 64);
+    let mut frame = pool.take(0, 10).unwrap();
+    pool.region.prepend(&mut frame, 64).unwrap();
+    let error = pool.region.set_len(&mut frame, LENGTH_BYTES_MAX + 1).unwrap_err().to_string();
+    assert_eq!(error, "262144 B do not fit: at most 262143 B");
+    pool.region.set_len(&mut frame, LENGTH_BYTES_MAX).unwrap();
+    assert_eq!(pool.region.bytes(&frame).unwrap().len() as u32, LENGTH_BYTES_MAX);
+    pool.give(frame);
+}
+
 #[test]
 fn a_spec_out_of_bounds_is_an_error_with_the_bound() {
     for (frames, frame_bytes, headroom_bytes, what) in [
         (0, 2048, 0, "1 to 16777216 frames"),
         (FRAMES_MAX + 1, 2048, 0, "1 to 16777216 frames"),
         (u32::MAX, 2048, 0, "1 to 16777216 frames"),
-        (1, 0, 0, "frames are 128 to 65536 B"),
-        (1, 64, 0, "frames are 128 to 65536 B"),
+        (1, 0, 0, "frames are 128 to 262656 B"),
+        (1, 64, 0, "frames are 128 to 262656 B"),
         (1, 2000, 0, "a multiple of 64"),
-        (1, 65_600, 0, "frames are 128 to 65536 B"),
+        (1, FRAME_BYTES_MAX + 64, 0, "frames are 128 to 262656 B"),
         (1, 2048, 32, "headroom is a multiple of 64"),
         (1, 2048, 1088, "at most half of a frame"),
     ] {

@@ -12,18 +12,25 @@
 //! | `reorder` | up to eight later completions overtake one | completions |
 //! | `alloc` | memory for a frame is refused | frames received; takes of a sender |
 //! | `never` | a completion does not come: the frame stays in the device until that is closed | completions |
+//! | `freeze` | the device does nothing for a while, and does not say when it goes on | calls that took, completed or received any |
+//! | `half` | a first part of the completions, or arrivals, comes at once; the device says nothing of the rest, which the next call finds | calls that fetched two or more |
 //!
 //! Each kind has a SplitMix64 generator of its own, and its n-th event always has the same fate. Which frames fail does not depend
 //! on how they are grouped into calls, nor on other faults.
 //!
 //! A sender's allocation is not a call of the device: [`FailingMemory`] decides on it, where frames are taken.
 //!
-//! No frame is lost, doubled or reordered by a fault, and doorbells are rung as ever. A stall ends by time, and the call after it
-//! is spared. [`Device::close`] ends all faults.
+//! A stall is refusal: the device has notifications as ever, and says when it goes on. A freeze is silence: it begins after a call, with
+//! that call's frames inside, and a watch over the device sees one that completes nothing.
+//!
+//! No frame is lost, doubled or reordered by a fault, and doorbells are rung as ever. Stalls and freezes end by time, and the call
+//! after a stall is spared. [`Device::close`] ends all faults.
 
 mod counts;
+mod half;
 mod later;
 mod memory;
+mod pause;
 #[doc(hidden)]
 pub mod roll;
 mod spec;
@@ -33,7 +40,9 @@ pub use memory::FailingMemory;
 pub use spec::{Chance, FaultSpec};
 
 use counts::Kind;
+use half::HalfReceptions;
 use later::{Later, nanoseconds};
+use pause::Pause;
 use roll::Roll;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -46,6 +55,9 @@ use wharf_devices::host::ExactClock;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame};
 
+/// Distinguishes the stream of receptions that are cut from that of completions, and from those of senders.
+const STREAM_OF_RECEPTIONS: u64 = 1 << 33;
+
 /// Reason of frames that failed by injection.
 pub const INJECTED: &str = "injected";
 
@@ -54,8 +66,10 @@ pub struct Fault<D> {
     inner: D,
     error: Roll,
     short: Roll,
-    stall: Stall,
+    stall: Pause,
+    freeze: Pause,
     alloc: Roll,
+    half: HalfReceptions,
     later: Later,
     /// Leftover frames at the front of the next batch, whose fate is drawn already.
     spared: usize,
@@ -82,16 +96,15 @@ impl<D> Fault<D> {
     pub fn new(inner: D, spec: &FaultSpec) -> Self {
         let roll = |chance, kind| Roll::new(chance, spec.seed, kind as u64);
         let (clock, counts) = (Arc::new(ExactClock), Arc::new(FaultCounts::default()));
+        let pause =
+            |chance, kind, time| Pause::new(roll(chance, kind), kind, nanoseconds(time), clock.clone());
         Self {
             error: roll(spec.error, Kind::Error),
             short: roll(spec.short, Kind::Short),
-            stall: Stall {
-                roll: roll(spec.stall, Kind::Stall),
-                time_ns: nanoseconds(spec.stall_time),
-                until_ns: None,
-                clock: clock.clone(),
-            },
+            stall: pause(spec.stall, Kind::Stall, spec.stall_time),
+            freeze: pause(spec.freeze, Kind::Freeze, spec.freeze_time),
             alloc: roll(spec.alloc, Kind::Alloc),
+            half: HalfReceptions::new(Roll::new(spec.half, spec.seed, STREAM_OF_RECEPTIONS)),
             later: Later::new(spec, clock, counts.clone()),
             spared: 0,
             part: Batch::new(BATCH_FRAMES_MAX),
@@ -105,10 +118,11 @@ impl<D> Fault<D> {
         }
     }
 
-    /// Sets the clock for stalls and late completions; the host's exact one by default.
+    /// Sets the clock for stalls, freezes and late completions; the host's exact one by default.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.stall.clock = clock.clone();
+        self.stall.set_clock(clock.clone());
+        self.freeze.set_clock(clock.clone());
         self.later.set_clock(clock);
         self
     }
@@ -116,6 +130,11 @@ impl<D> Fault<D> {
     /// Returns the counts of injected faults. They may be read while the path has the device.
     pub fn counts(&self) -> Arc<FaultCounts> {
         self.counts.clone()
+    }
+
+    /// True if the device does nothing now.
+    fn stands_still(&self) -> bool {
+        self.stall.is_on() || self.freeze.is_on()
     }
 
     fn held(&self) -> usize {
@@ -195,12 +214,13 @@ impl<D: Device> Notify for Fault<D> {
 
     fn arm(&mut self) -> bool {
         let is_quiet = self.inner.arm();
-        self.stall.is_on() || (is_quiet && self.failed.is_empty() && !self.later.is_ready())
+        let has_found_all = is_quiet && self.failed.is_empty() && !self.later.is_ready();
+        self.stands_still() || self.half.hides_rest() || has_found_all
     }
 
     /// Returns none while notifications may be lost: a descriptor that the device makes readable cannot be unset.
     fn wait_fd(&self) -> Option<RawFd> {
-        if self.later.is_off() { self.inner.wait_fd() } else { None }
+        if self.later.is_off() && !self.freeze.can_begin() { self.inner.wait_fd() } else { None }
     }
 }
 
@@ -216,7 +236,8 @@ impl<D: Device> Device for Fault<D> {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         self.closed = true;
-        self.stall.until_ns = None;
+        self.stall.end();
+        self.freeze.end();
         self.inner.close()
     }
 }
@@ -229,7 +250,7 @@ impl<D: TxDevice> TxDevice for Fault<D> {
         if self.closed {
             return self.inner.transmit(batch, more);
         }
-        if !batch.is_empty() && self.stall.begins(&self.counts) {
+        if self.freeze.is_on() || (!batch.is_empty() && self.stall.begins_with(&self.counts)) {
             return Transmitted { doorbell: self.flush(), stopped: true };
         }
         let ring_frames = self.inner.info().ring_frames.map_or(usize::MAX, |frames| frames as usize);
@@ -243,6 +264,9 @@ impl<D: TxDevice> TxDevice for Fault<D> {
         let stopped = done.stopped || !batch.is_empty() || is_full;
         let doorbell = done.doorbell || ((!more || stopped) && self.flush());
         self.owes_doorbell &= !doorbell;
+        if batch.len() < offered {
+            self.freeze.begins_after(&self.counts);
+        }
         Transmitted { doorbell, stopped }
     }
 
@@ -252,27 +276,36 @@ impl<D: TxDevice> TxDevice for Fault<D> {
     }
 
     fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        if self.stall.is_on() {
+        if self.stands_still() {
             return Ok(());
         }
+        let before = into.len();
         let failed = self.give_failed(budget, into);
         let left = budget - failed;
         if self.closed {
             let held = self.later.give_all(left, into);
             return self.inner.reap(left - held, urgent, into);
         }
-        if self.later.is_off() {
+        let reaped = if self.later.is_off() {
             self.inner.reap(left, urgent, into)
         } else {
             self.reap_later(left, urgent, into)
+        };
+        if into.len() > before {
+            self.freeze.begins_after(&self.counts);
         }
+        reaped
     }
 
     fn outstanding(&self) -> usize {
         self.inner.outstanding() + self.held()
     }
 
+    /// Returns `None` while the device is frozen: it does not know.
     fn next_completion_ns(&self) -> Option<u64> {
+        if self.freeze.is_on() {
+            return None;
+        }
         if let Some(left_ns) = self.stall.left_ns() {
             return Some(left_ns);
         }
@@ -288,10 +321,10 @@ impl<D: TxDevice> TxDevice for Fault<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice> RxDevice for Fault<D> {
-    delegate!(inner: ended, reclaim, drops, next_arrival_ns);
+    delegate!(inner: ended, reclaim, drops);
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        if self.stall.is_on() {
+        if self.stands_still() {
             return Ok(0);
         }
         let clear = self.alloc.clear_of(budget as u64) as usize;
@@ -301,48 +334,18 @@ impl<D: RxDevice> RxDevice for Fault<D> {
             }
             return Ok(0);
         }
-        let received = self.inner.receive(cache, to, clear)?;
+        let most = self.half.most(clear);
+        let received = self.inner.receive(cache, to, most)?;
         self.alloc.pass(received as u64);
         if received > 0 {
-            self.stall.begins(&self.counts);
+            self.half.note(received, most, &self.counts);
+            self.stall.begins_with(&self.counts);
+            self.freeze.begins_after(&self.counts);
         }
         Ok(received)
     }
-}
 
-/// The stall of a device.
-struct Stall {
-    roll: Roll,
-    time_ns: u64,
-    until_ns: Option<u64>,
-    clock: Arc<dyn Clock>,
-}
-
-impl Stall {
-    /// True if the device stands still in this call: the stall goes on, or begins. The first call after a stall is spared, or with a
-    /// chance of 100 % nothing would ever be sent.
-    fn begins(&mut self, counts: &FaultCounts) -> bool {
-        match self.until_ns {
-            Some(until_ns) if self.clock.now_ns() < until_ns => true,
-            Some(_) => {
-                self.until_ns = None;
-                false
-            }
-            None if self.roll.is_on() && self.roll.happens() => {
-                counts.add(Kind::Stall, 1);
-                self.until_ns = Some(self.clock.now_ns().saturating_add(self.time_ns));
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn is_on(&self) -> bool {
-        self.until_ns.is_some_and(|until_ns| self.clock.now_ns() < until_ns)
-    }
-
-    fn left_ns(&self) -> Option<u64> {
-        let left_ns = self.until_ns?.saturating_sub(self.clock.now_ns());
-        (left_ns > 0).then_some(left_ns)
+    fn next_arrival_ns(&self) -> Option<u64> {
+        if self.freeze.is_on() || self.half.hides_rest() { None } else { self.inner.next_arrival_ns() }
     }
 }

@@ -23,7 +23,7 @@ mod super_packet;
 mod timing;
 
 pub use arrivals::{Amount, Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
-pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame};
+pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame, Skipped};
 pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, Verify};
 pub use drive::{Drive, Driven, Submit};
 pub use echo::Echo;

@@ -25,7 +25,8 @@ it, or as it was received. It needs both ends on one machine, whose clock they s
 packets are counted as unstamped.
 
 Ends by itself after --count or --seconds, or when the device has ended; otherwise SIGINT, SIGTERM and SIGHUP end it \
-with its summary. Exit code 1 when packets were lost or dropped.";
+with its summary. Exit code 1 when packets were lost or dropped. Records of length 0 in a capture are skipped and counted \
+(empty): they are no packets.";
 
 /// A device, and what to do with its frames.
 #[derive(Debug, Args)]

@@ -47,7 +47,8 @@ SIGINT, SIGTERM and SIGHUP end a run with its summary and exit code 0, within ha
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct SendArgs {
-    /// Replay this capture (pcap or pcapng); several senders share it by flow
+    /// Replay this capture (pcap or pcapng); several senders share it by flow. Records of length 0, or longer than 262143 bytes,
+    /// are skipped and counted
     #[arg(long, value_name = "FILE", help_heading = "A capture")]
     pub(crate) pcap: Option<PathBuf>,
     /// Times to go through the capture
@@ -139,11 +140,11 @@ pub(crate) struct SendArgs {
     /// Most frames that a sender hands over at a time [default: 64; to udp as many of one size as go in one message]
     #[arg(long, value_name = "N", value_parser = values::number(1..=values::BURST_MAX))]
     pub(crate) burst: Option<usize>,
-    /// Frames of memory
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::number(1..=values::FRAMES_MAX))]
-    pub(crate) frames: u32,
-    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement [default: 2048, or what a
-    /// super-packet needs]
+    /// Frames of memory [default: 4096, or fewer beyond 256 MiB in all]
+    #[arg(long, value_name = "N", value_parser = values::number(1..=values::FRAMES_MAX))]
+    pub(crate) frames: Option<u32>,
+    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement [default: 2048, or what the
+    /// longest frame or super-packet needs]
     #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: Option<u32>,
     /// One JSON object instead of a table. `packets` and `bytes` are those that devices took, `sent` those that left, `failed` those that

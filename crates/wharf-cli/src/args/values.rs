@@ -10,6 +10,7 @@ use wharf::devices::registry::Registry;
 use wharf::devices::spec::DeviceSpec;
 use wharf::devices::units;
 use wharf::engine::Batching;
+use wharf::mem::FRAME_BYTES_MAX;
 use wharf::options::OptionError;
 use wharf::poller::Mode;
 use wharf::qdisc::{self, QdiscRegistry, QdiscSetup, QdiscSpec, TBF_BURST_BYTES_MAX, TBF_RATE_MAX};
@@ -239,8 +240,8 @@ where
 }
 
 pub(super) fn memory_bytes(text: &str) -> Result<u32, String> {
-    let bytes = size(text).filter(|bytes| bytes % 64 == 0 && (128..=65536).contains(bytes));
-    want(bytes, "a multiple of 64 from 128 to 65536")
+    let bytes = size(text).filter(|bytes| bytes % 64 == 0 && (128..=FRAME_BYTES_MAX).contains(bytes));
+    want(bytes, &format!("a multiple of 64 from 128 to {FRAME_BYTES_MAX}"))
 }
 
 pub(super) fn seed(text: &str) -> Result<u64, String> {
@@ -317,6 +318,7 @@ mod tests {
             assert!(macs(wrong).is_err(), "{wrong}");
         }
         assert!(memory_bytes("2047").is_err() && memory_bytes("4k").is_ok());
+        assert!(memory_bytes("262656").is_ok() && memory_bytes("262720").is_err());
         let vlan = number(1u16..=4094);
         assert_eq!((vlan("1"), vlan("4094")), (Ok(1), Ok(4094)));
         assert_eq!(vlan("4095"), Err("want a number from 1 to 4094".into()));

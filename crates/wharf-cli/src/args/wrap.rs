@@ -10,8 +10,9 @@ use wharf_tools::fault::FaultSpec;
 #[command(next_help_heading = "Around the device")]
 pub(crate) struct WrapArgs {
     /// Make the device fail, the same way for the same seed, such as seed=7,error=1%,short=10%. Also
-    /// stall=0.1%:5ms, lost=1%, late=1%:200us, reorder=5%, alloc=1% and never=0.1% (completions that do not come).
-    /// Each is a share, or 1/100 for every hundredth
+    /// stall=0.1%:5ms, lost=1%, late=1%:200us, reorder=5%, alloc=1%, never=0.1% (completions that do not come),
+    /// freeze=0.01%:1s (the device does nothing at all for a time) and half=1% (completions, or receptions, in two
+    /// parts). Each is a share, or 1/100 for every hundredth
     #[arg(long, value_name = "FAULTS", value_parser = FaultSpec::parse)]
     pub(crate) fault: Option<FaultSpec>,
     /// Also write every frame that the device takes or receives into this capture

@@ -5,6 +5,7 @@ use crate::session::Outcome;
 use crate::wrap::Wrapped;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use wharf::devices::pcap::EMPTY;
 use wharf::pool::Audit;
 use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
@@ -65,7 +66,8 @@ impl Account {
             let sent = (packets - duplicated).saturating_add(lost);
             self.faults.push(format!("{lost} of {sent} generated packets were lost"));
         }
-        let dropped = self.drops.iter().filter(|(_, count)| **count > 0);
+        // A record of length 0 is no packet that could be lost.
+        let dropped = self.drops.iter().filter(|(reason, count)| **count > 0 && *reason != EMPTY);
         self.faults.extend(dropped.map(|(reason, count)| format!("{count} packets were dropped: {reason}")));
         if audit.out() > 0 {
             self.faults.push(format!("memory did not come back: {audit}"));

@@ -39,6 +39,8 @@ pub(super) struct Account {
     /// The error if the device was given up.
     pub(super) given_up: Option<String>,
     pub(super) wrapped: Wrapped,
+    /// Records of the capture that are not sent.
+    pub(super) skipped: Option<BTreeMap<String, u64>>,
 }
 
 impl Account {
@@ -61,6 +63,7 @@ impl Account {
             qdisc: Some(QdiscReport::of(self.qdisc, queues)),
             faults: self.wrapped.faults(),
             trace: self.wrapped.trace(),
+            skipped: self.skipped.take(),
             ..of_queues(&self.device, queues, self.has_bql, self.span_ns, &self.audit)
         }
     }

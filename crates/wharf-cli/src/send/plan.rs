@@ -5,15 +5,17 @@ use crate::args::{SendArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::session::check_cpus;
 use crate::usage;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use wharf::devices::pcap::TOO_LONG;
 use wharf::devices::registry::Registry;
 use wharf::devices::spec::{Kind, QueueLayout};
 use wharf::engine::Batching;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
-use wharf_tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
+use wharf_tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Skipped, Split};
 
 /// Length of a run that nothing else ends.
 const DEFAULT_TIME: Duration = Duration::from_secs(1);
@@ -21,9 +23,13 @@ const DEFAULT_TIME: Duration = Duration::from_secs(1);
 const BURST_PACKETS: usize = 64;
 /// Low delay (RFC 1349): the kernel's first band.
 const TOS_LOW_DELAY: u8 = 0x10;
-/// Bytes of memory of a frame, by default and at most.
+/// Bytes of memory of a frame, at least by default.
 const FRAME_BYTES: u32 = 2048;
-const FRAME_BYTES_MAX: u32 = 65536;
+/// Bytes of a frame's memory beside its data, by default: headroom, and placement.
+const BESIDE_BYTES: u32 = 512;
+/// Frames of memory by default, and the bytes of all of them from which on there are fewer.
+const FRAMES: u32 = 4096;
+const MEMORY_BYTES: u32 = 256 << 20;
 /// 2001:db8::1 and ::2, from the range kept for documentation.
 const IPV6_SOURCE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const IPV6_DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
@@ -41,6 +47,8 @@ pub(super) struct Plan<'a> {
     pub(super) small_queue_bytes: Option<u32>,
     pub(super) burst: usize,
     pub(super) frame_bytes: u32,
+    /// Records of the capture that are not sent, by reason; `None` for generated traffic.
+    pub(super) skipped: Option<BTreeMap<String, u64>>,
 }
 
 impl<'a> Plan<'a> {
@@ -51,9 +59,9 @@ impl<'a> Plan<'a> {
         let read = args.pcap.as_deref().map(|path| ("--pcap", path));
         check_written(read, &[args.to.file().map(|path| ("--to", path)), args.wrap.trace_file()])?;
         let ends = Ends::new(args)?;
-        let (what, traffic) = match &args.pcap {
+        let (what, traffic, skipped) = match &args.pcap {
             Some(path) => replay(args, path, ends.rounds)?,
-            None => generated(args)?,
+            None => generated(args).map(|(what, traffic)| (what, traffic, None))?,
         };
         Ok(Self {
             args,
@@ -62,7 +70,8 @@ impl<'a> Plan<'a> {
             batchings: args.batch.map_or_else(|| ends.batchings(), |batching| vec![batching]),
             small_queue_bytes: small_queue_bytes(args),
             burst: burst(args)?,
-            frame_bytes: args.frame_bytes.unwrap_or_else(|| frame_bytes(args, &traffic)),
+            frame_bytes: args.frame_bytes.unwrap_or_else(|| frame_bytes_for(traffic.longest_bytes())),
+            skipped: skipped.map(|skipped| reasons(&skipped)),
             traffic,
         })
     }
@@ -70,6 +79,22 @@ impl<'a> Plan<'a> {
     /// Returns the pace of all senders but that of the sparse flow.
     pub(super) fn pace(&self) -> Pace {
         self.args.speed.or(self.args.rate).unwrap_or_default()
+    }
+
+    /// Returns the frames of the senders' memory.
+    pub(super) fn frames(&self) -> u32 {
+        self.args.frames.unwrap_or_else(|| self.frames_within(FRAMES))
+    }
+
+    /// Returns `most` frames, or as many as there is memory for by default.
+    pub(super) fn frames_within(&self, most: u32) -> u32 {
+        most.min(MEMORY_BYTES / self.frame_bytes)
+    }
+
+    /// Returns a fault for records that were to be sent and are longer than any frame.
+    pub(super) fn fault(&self) -> Option<String> {
+        let too_long = self.skipped.as_ref()?.get(TOO_LONG)?;
+        Some(format!("{too_long} records of the capture are longer than any frame: {TOO_LONG}"))
     }
 
     /// Returns the number of threads that send. That of the sparse flow is the last.
@@ -153,8 +178,14 @@ impl Ends {
     }
 }
 
-fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, Traffic)> {
+fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, Traffic, Option<Skipped>)> {
     let capture = Capture::load(path, CAPTURE_BYTES_MAX)?;
+    let skipped = capture.skipped();
+    if skipped.empty > 0 {
+        let (name, empty) = (capture.name(), skipped.empty);
+        let all = capture.len() as u64 + skipped.total();
+        crate::output::complain(&format!("{name}: {empty} of {all} records have length 0, and are skipped"));
+    }
     if capture.snapped() > 0 {
         let (name, snapped, all) = (capture.name(), capture.snapped(), capture.len());
         let note = format!(
@@ -164,7 +195,13 @@ fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, 
     }
     let what = format!("{} ({} frames)", capture.name(), capture.len());
     let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.kind().order);
-    Ok((what, Traffic::Replay { split, rounds }))
+    Ok((what, Traffic::Replay { split, rounds }, Some(skipped)))
+}
+
+/// Returns the reasons that occurred, each with its count.
+fn reasons(skipped: &Skipped) -> BTreeMap<String, u64> {
+    let by_reason = skipped.by_reason().into_iter().filter(|(_, count)| *count > 0);
+    by_reason.map(|(reason, count)| (reason.to_string(), count)).collect()
 }
 
 fn generated(args: &SendArgs) -> anyhow::Result<(String, Traffic)> {
@@ -231,13 +268,10 @@ fn super_packets(args: &SendArgs, spec: &GeneratorSpec) -> anyhow::Result<u16> {
     Ok((bytes.saturating_sub(headers) / payload.max(1)).clamp(1, most.into()) as u16)
 }
 
-/// Returns the frame memory that super-packets need, as far as there can be.
-fn frame_bytes(args: &SendArgs, traffic: &Traffic) -> u32 {
-    match args.gso {
-        // Headroom, and 448 bytes of placement.
-        Some(_) => (traffic.longest_bytes() + 512).next_multiple_of(64).clamp(FRAME_BYTES, FRAME_BYTES_MAX),
-        None => FRAME_BYTES,
-    }
+/// Returns the bytes of memory of a frame into which `len_bytes` fit, at most [`wharf::mem::FRAME_BYTES_MAX`]: no frame of any
+/// traffic is too long for that.
+pub(super) fn frame_bytes_for(len_bytes: u32) -> u32 {
+    (len_bytes + BESIDE_BYTES).next_multiple_of(64).max(FRAME_BYTES)
 }
 
 fn generator_spec(args: &SendArgs) -> anyhow::Result<GeneratorSpec> {

@@ -5,7 +5,7 @@ mod receiving;
 mod supervise;
 
 use super::account::Account;
-use super::plan::Plan;
+use super::plan::{Plan, frame_bytes_for};
 use crate::args::WhenFull;
 use crate::recovery::Recovery;
 use crate::report::Report;
@@ -31,7 +31,7 @@ use wharf::queue::TxQueue;
 use wharf::sender::Spread;
 use wharf_tools::traffic::{Drive, Echo, Schedule, Submit, Timed};
 
-/// Frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
+/// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
 
 /// Time from now to the first frame that is due, for the threads to start.
@@ -41,7 +41,7 @@ const LEAD_NS: u64 = 2_000_000;
 pub(super) fn run(
     plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, signals: &Signals,
 ) -> anyhow::Result<Outcome<Report>> {
-    let pool = pool(plan, plan.args.frames)?;
+    let pool = pool(plan, plan.frames())?;
     check_length(plan, &pool)?;
     let schedule = (!plan.pace().is_top()).then(|| Schedule::new(&pool));
     let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery } =
@@ -85,6 +85,7 @@ pub(super) fn run(
         device_error,
         given_up,
         wrapped,
+        skipped: plan.skipped.clone(),
     };
     Ok(account.close(&queues, signals.asked()))
 }
@@ -157,13 +158,10 @@ fn check_length(plan: &Plan, pool: &PagePool) -> anyhow::Result<()> {
     if longest <= room {
         return Ok(());
     }
-    // Headroom, and 448 bytes of placement, which begin at 2048.
-    let enough = (longest + 512).next_multiple_of(64).max(2048);
-    let advice = match enough {
-        ..=65536 => format!("--frame-bytes {enough} would do"),
-        _ => "there is none for more than 65024".into(),
-    };
-    Err(anyhow!("a frame of {longest} bytes does not fit: memory is for {room}; {advice}"))
+    let enough = frame_bytes_for(longest);
+    Err(anyhow!(
+        "a frame of {longest} bytes does not fit: memory is for {room}; --frame-bytes {enough} would do"
+    ))
 }
 
 /// Returns the processor of thread `at`, if processors were named.

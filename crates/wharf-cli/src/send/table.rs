@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use crate::output::{Row, bytes, columns, grouped, some, text, time};
-use crate::report::{ClassReport, FaultReport, Report};
+use crate::report::{ClassReport, FaultReport, Report, counts_text};
 use crate::session::Outcome;
 use wharf::engine::Batching;
 
@@ -57,6 +57,7 @@ const ROWS: &[Row<Report>] = &[
     ("timing error p99", |report| shown(&report.timing_error_ns, |timing| time(timing.p99))),
     ("timing error max", |report| shown(&report.timing_error_ns, |timing| time(timing.max))),
     ("dropped", |report| grouped(report.drops.total)),
+    ("records not sent", |report| shown(&report.skipped, counts_text)),
     ("returned unsent", |report| some(report.returned)),
     ("received", |report| shown(&report.received, |received| grouped(received.packets))),
     ("still under way", |report| shown(&report.received, |received| some(received.not_arrived))),

@@ -15,8 +15,8 @@
 //! - an empty file, a wrong magic number, a version other than 2.4 and 2.5, a link
 //!   type other than Ethernet, frames that carry their check sequence;
 //! - a header or a record cut short;
-//! - a record of length 0, longer than [`SNAP_LEN_MAX`], or with more bytes
-//!   captured than were on the wire;
+//! - a record longer than [`SNAP_LEN_MAX`], or with more bytes captured than were
+//!   on the wire;
 //! - a time stamp whose fraction is a second or more. It is not carried over into
 //!   the seconds: such a fraction most often means that the magic number gives the
 //!   wrong unit, and a replay would be a thousand times off;
@@ -26,15 +26,17 @@
 //! A snap length of 0, or beyond [`SNAP_LEN_MAX`], is read as [`SNAP_LEN_MAX`],
 //! as libpcap does. A record longer than the snap length is read whole, as Wireshark
 //! does; libpcap cuts it. A record shorter than its packet (snapped) is not an error:
-//! [`Record::wire_len`] tells, and the caller decides.
+//! [`Record::wire_len`] tells, and the caller decides. A record of length 0 is read
+//! like any other, without bytes: it is no frame, and readers of frames skip and
+//! count it ([`super::misfit`]). None is written.
 //!
 //! Memory: one read buffer of 64 KiB and the caller's buffer for one packet.
 //!
 //! # Why not `pcap-parser`
 //!
 //! Version 0.17 was tried on the files that the tests here make. It neither
-//! panics nor hangs, and its memory is bounded; but it hands out records of length
-//! 0, longer than their packet or with a fraction
+//! panics nor hangs, and its memory is bounded; but it hands out records longer
+//! than their packet or with a fraction
 //! beyond the second; it refuses a valid record that outgrows its buffer; and its
 //! errors ("Unexpected end of file") name no place in the file. What it would save
 //! is the two functions below that take the headers apart.
@@ -265,6 +267,9 @@ impl RecordHeader {
     /// Precision beyond the file's resolution is cut off, not rounded, so that time stamps keep their order.
     fn encode(&self, file: &FileHeader) -> Result<[u8; RECORD_HEADER_LEN], Fault> {
         let order = file.byte_order;
+        if self.captured_len == 0 {
+            return Err(Fault::RecordEmpty);
+        }
         check_lengths(self.captured_len, self.wire_len)?;
         let unit_count = self.ts_ns / u64::from(file.resolution.unit_ns());
         let per_second = u64::from(file.resolution.units_per_second());
@@ -310,7 +315,6 @@ fn check_link(field: u32) -> Result<(), Fault> {
 
 fn check_lengths(captured: u32, wire: u32) -> Result<(), Fault> {
     match captured {
-        0 => Err(Fault::RecordEmpty),
         _ if captured > SNAP_LEN_MAX => Err(Fault::RecordTooLong { captured }),
         _ if captured > wire => Err(Fault::RecordOverWire { captured, wire }),
         _ => Ok(()),

@@ -1,7 +1,7 @@
 //! `PcapSink`: writes every frame into a capture.
 
 use super::format::{Fault, PcapError, PcapOptions, PcapWriter};
-use super::{device_error, device_name};
+use super::{EMPTY, device_error, device_name};
 use crate::host::WallClock;
 use crate::iface::TxBook;
 use std::fs::File;
@@ -117,7 +117,7 @@ impl<W: Write> PcapSink<W> {
     #[cold]
     fn note(&mut self, error: PcapError) -> &'static str {
         let reason = match &error {
-            PcapError::Malformed { fault: Fault::RecordEmpty, .. } => "empty",
+            PcapError::Malformed { fault: Fault::RecordEmpty, .. } => EMPTY,
             PcapError::Malformed { fault: Fault::TimeTooLate { .. }, .. } => "bad-time",
             _ => "write-error",
         };

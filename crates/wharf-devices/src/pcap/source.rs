@@ -1,8 +1,8 @@
 //! `PcapSource`: reads frames from a capture.
 
 use super::format::{PcapReader, Record};
-use super::{device_error, device_name};
-use crate::iface::pool_fault;
+use super::{device_error, device_name, misfit};
+use crate::iface::{Drops, Step, pool_fault};
 use std::path::Path;
 use std::sync::Arc;
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
@@ -22,7 +22,8 @@ pub enum Snapped {
     Send,
 }
 
-/// The reading device: it gives frames as fast as it is asked. It only receives.
+/// The reading device: it gives frames as fast as it is asked. It only receives. Records that can be no frame
+/// ([`misfit`]) count as its drops.
 pub struct PcapSource {
     name: String,
     reader: PcapReader,
@@ -31,6 +32,8 @@ pub struct PcapSource {
     record: Option<(Record, u32)>,
     bytes: Vec<u8>,
     placer: SgWriter,
+    /// Records that were skipped.
+    drops: Drops,
     /// The error that ended the reading, until it has been reported.
     error: Option<DeviceError>,
     ended: bool,
@@ -57,6 +60,7 @@ impl PcapSource {
             record: None,
             bytes: Vec::new(),
             placer: SgWriter::default(),
+            drops: Drops::default(),
             error: None,
             ended: false,
         })
@@ -78,8 +82,9 @@ impl PcapSource {
     fn len_bytes(&self, record: &Record) -> Result<u32, DeviceError> {
         let captured = self.bytes.len() as u32;
         match self.snapped {
-            _ if captured == record.wire_len => Ok(captured),
             Snapped::Pad => Ok(record.wire_len),
+            // Without a byte there is no other packet than the one captured.
+            _ if captured == record.wire_len || captured == 0 => Ok(captured),
             Snapped::Send => Ok(captured),
             Snapped::Refuse => {
                 let wire = record.wire_len;
@@ -94,17 +99,21 @@ impl PcapSource {
         DeviceError::Unsupported { device: self.name.clone(), what }
     }
 
-    /// Puts one packet onto `to`, which has room. Returns false if there is none, or no memory for it.
-    fn receive_one(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<bool, DeviceError> {
-        let Some((record, len_bytes)) = self.load()? else { return Ok(false) };
+    /// Puts one packet onto `to`, which has room.
+    fn receive_one(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Step, DeviceError> {
+        let Some((record, len_bytes)) = self.load()? else { return Ok(Step::Empty) };
+        if let Some(reason) = misfit(len_bytes) {
+            self.record = None;
+            return Ok(Step::dropped(reason, &mut self.drops));
+        }
         let meta = Meta { time_ns: record.ts_ns, ..Meta::default() };
         let placed = self.placer.place(cache, to, [&self.bytes[..]].into_iter(), len_bytes, &meta);
         match placed.map_err(|error| pool_fault(&self.name, error))? {
             Placement::Done => {
                 self.record = None;
-                Ok(true)
+                Ok(Step::Received)
             }
-            Placement::NoMemory => Ok(false),
+            Placement::NoMemory => Ok(Step::Waits),
             Placement::TooLong => {
                 let pool = cache.pool();
                 let (frames, bytes) = (pool.frames(), pool.region().data_bytes_max());
@@ -137,10 +146,12 @@ impl RxDevice for PcapSource {
             return Err(error);
         }
         let mut received = 0;
-        while received < budget.min(to.room() + received) {
+        // Skipped records count for the budget: a call ends, however many there are.
+        for _ in 0..budget.min(to.room()) {
             match self.receive_one(cache, to) {
-                Ok(true) => received += 1,
-                Ok(false) => break,
+                Ok(Step::Received) => received += 1,
+                Ok(Step::Dropped) => {}
+                Ok(Step::Waits | Step::Empty) => break,
                 Err(error) => {
                     (self.ended, self.record) = (true, None);
                     if received == 0 {
@@ -152,6 +163,10 @@ impl RxDevice for PcapSource {
             }
         }
         Ok(received)
+    }
+
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.drops.show(see);
     }
 
     fn ended(&self) -> bool {

@@ -89,9 +89,17 @@ fn every_prefix_gives_its_whole_records_and_then_an_error_with_the_place() {
 }
 
 #[test]
-fn record_of_length_0() {
-    let capture = Capture::new().packet(60).record((1, 2), 0, 60, &[]).packet(60);
-    assert_eq!(capture.fault(), "memory: byte 100: record of length 0");
+fn a_record_of_length_0_is_read_without_bytes() {
+    let capture = Capture::new().packet(60).record((1, 2), 0, 60, &[]).record((1, 2), 0, 0, &[]).packet(9);
+    let (packets, error) = read_all(&capture.0);
+    assert!(error.is_none(), "{error:?}");
+    let lens: Vec<_> = packets.iter().map(|(record, bytes)| (record.wire_len, bytes.len())).collect();
+    assert_eq!(lens, [(60, 60), (60, 0), (0, 0), (9, 9)]);
+    let cut = Capture::new().record((1, 2), 0, 60, &[]).0;
+    assert_eq!(
+        Capture(cut[..39].to_vec()).fault(),
+        "memory: byte 24: record header cut short (15 of 16 bytes)"
+    );
 }
 
 #[test]

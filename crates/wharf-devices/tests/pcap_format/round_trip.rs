@@ -140,12 +140,12 @@ fn the_last_records_are_written_on_drop_too() {
 
 #[test]
 fn after_an_error_the_reader_is_at_its_end() {
-    let bytes = Capture::new().packet(60).record((1, 2), 0, 0, &[]).0;
+    let bytes = Capture::new().packet(60).record((1, 2), 1, 0, &[7]).0;
     let mut reader = PcapReader::new(Cursor::new(&bytes), "x.pcap").unwrap();
     let mut buf = Vec::new();
     assert!(reader.next(&mut buf).unwrap().is_some());
     let message = reader.next(&mut buf).unwrap_err().to_string();
-    assert_eq!(message, "x.pcap: byte 100: record of length 0");
+    assert_eq!(message, "x.pcap: byte 100: record of 1 bytes is longer than its packet of 0");
     assert!(reader.next(&mut buf).unwrap().is_none() && buf.is_empty());
     assert_eq!(reader.record_offset_bytes(), 100);
 }

@@ -10,8 +10,11 @@ use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
-use wharf_devices::pcap::format::{ByteOrder, PcapOptions, PcapReader, PcapWriter, Record, Resolution};
-use wharf_devices::pcap::{PcapSink, PcapSource, Snapped};
+use wharf_devices::pcap::format::{
+    ByteOrder, PcapOptions, PcapReader, PcapWriter, Record, Resolution, SNAP_LEN_MAX,
+};
+use wharf_devices::pcap::{EMPTY, PcapSink, PcapSource, Snapped, TOO_LONG};
+use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_mem::{Batch, Meta};
 use wharf_testkit::threads::TestClock;
 use wharf_testkit::{Scratch, pool};
@@ -266,6 +269,43 @@ fn snapped_packets_are_an_error_unless_an_option_says_otherwise() {
         assert_eq!((bytes.len(), &bytes[..60]), (len, &[7; 60][..]));
         assert!(bytes[60..].iter().all(|&byte| byte == 0));
         cache.give(&mut batch).unwrap();
+    }
+    assert_eq!(pool.audit().out(), 0);
+}
+
+/// Records are skipped, a budget's worth in a call, and counted with their reason.
+#[test]
+fn records_that_are_no_frames_are_dropped_by_reason() {
+    let scratch = Scratch::new("pcap");
+    let path = scratch.file("odd.pcap");
+    let mut writer = PcapWriter::create(&path, PcapOptions::default()).unwrap();
+    let longest = vec![7u8; SNAP_LEN_MAX as usize];
+    for len in [9, LENGTH_BYTES_MAX, LENGTH_BYTES_MAX + 1, 9] {
+        writer.write(5, [&longest[..len as usize]], len).unwrap();
+    }
+    writer.finish().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let empty = |wire: u32| [[0; 12], [0, 0, 0, 0, 0, 0, 0, 0, wire as u8, 0, 0, 0]].concat()[8..].to_vec();
+    (0..20).for_each(|_| bytes.extend(empty(0)));
+    bytes.extend(empty(60));
+    std::fs::write(&path, bytes).unwrap();
+
+    let pool = pool(512);
+    let mut cache = pool.cache("one").unwrap();
+    let mut batch = Batch::new(8);
+    let cases = [(Snapped::Refuse, 21, 4), (Snapped::Send, 21, 4), (Snapped::Pad, 20, 5)];
+    for (snapped, empty, frames) in cases {
+        let mut source = PcapSource::open(&path, snapped).unwrap();
+        let (mut received, mut calls) = (0, 0);
+        while !source.ended() {
+            received += source.receive(&mut cache, &mut batch, 8).unwrap();
+            cache.give(&mut batch).unwrap();
+            calls += 1;
+        }
+        let mut drops = Vec::new();
+        source.drops(&mut |reason, count| drops.push((reason, count)));
+        assert_eq!((received, calls), (frames - 1, 4), "{snapped:?}");
+        assert_eq!(drops, [(TOO_LONG, 1), (EMPTY, empty)], "{snapped:?}");
     }
     assert_eq!(pool.audit().out(), 0);
 }

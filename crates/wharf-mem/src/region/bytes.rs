@@ -13,7 +13,7 @@
 
 use super::Region;
 use crate::batch::Batch;
-use crate::frame::{Frame, FreeFrame};
+use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
 use crate::spec::{MemError, RegionSpec};
 use std::ptr::NonNull;
 use std::slice;
@@ -50,7 +50,8 @@ impl Layout {
         let colour_mask = if spec.frame_bytes >= COLOURED_FROM_BYTES { COLOURS - 1 } else { 0 };
         // SAFETY: the headroom is less than a buffer, of which the mapping has at least one.
         let start = unsafe { mapping.start().add(spec.headroom_bytes as usize) };
-        let data_bytes_max = spec.frame_bytes - spec.headroom_bytes - (colour_mask * COLOUR_BYTES) as u32;
+        let room_bytes = spec.frame_bytes - spec.headroom_bytes - (colour_mask * COLOUR_BYTES) as u32;
+        let data_bytes_max = room_bytes.min(LENGTH_BYTES_MAX);
         Self { start, stride_bytes: spec.frame_bytes as usize, colour_mask, number, data_bytes_max }
     }
 

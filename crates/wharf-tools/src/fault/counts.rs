@@ -13,10 +13,13 @@ pub(super) enum Kind {
     Reorder,
     Alloc,
     Never,
+    Freeze,
+    Half,
 }
 
 /// The key of each kind in a specification.
-const NAMES: [&str; 8] = ["error", "short", "stall", "lost", "late", "reorder", "alloc", "never"];
+const NAMES: [&str; 10] =
+    ["error", "short", "stall", "lost", "late", "reorder", "alloc", "never", "freeze", "half"];
 
 /// Faults injected so far, by their keys in a specification. Any thread may read them at any time.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Completions that are lost, late, reordered, or never come.
+//! Completions that are lost, late, reordered, come in two parts, or never.
 
 use super::counts::{FaultCounts, Kind};
 use super::roll::Roll;
@@ -20,13 +20,16 @@ pub(super) struct Later {
     late_ns: u64,
     reorder: Roll,
     never: Roll,
+    half: Roll,
+    /// The completions that come before the rest of a batch that is cut.
+    first_part: Option<usize>,
     /// In order, each with the time from which on it is given. Those behind it wait.
     queue: VecDeque<(Frame, u64)>,
     /// Each with the number of completions that are given before it.
     overtaken: Vec<(Frame, u64)>,
     /// Those that never come, until the device is closed.
     kept: Vec<Frame>,
-    /// A completion has come without a notification.
+    /// Completions have come without a notification.
     silent: bool,
     clock: Arc<dyn Clock>,
     counts: Arc<FaultCounts>,
@@ -41,6 +44,8 @@ impl Later {
             late_ns: nanoseconds(spec.late_time),
             reorder: roll(spec.reorder, Kind::Reorder),
             never: roll(spec.never, Kind::Never),
+            half: roll(spec.half, Kind::Half),
+            first_part: None,
             queue: VecDeque::new(),
             overtaken: Vec::new(),
             kept: Vec::new(),
@@ -56,7 +61,7 @@ impl Later {
 
     /// True if completions pass as they come.
     pub(super) fn is_off(&self) -> bool {
-        ![&self.lost, &self.late, &self.reorder, &self.never].into_iter().any(Roll::is_on)
+        ![&self.lost, &self.late, &self.reorder, &self.never, &self.half].into_iter().any(Roll::is_on)
     }
 
     pub(super) fn held(&self) -> usize {
@@ -80,6 +85,9 @@ impl Later {
             self.silent = true;
             self.counts.add(Kind::Lost, 1);
         }
+        if !found_silent {
+            self.cut(sent.len());
+        }
         while let Some(frame) = sent.pop() {
             if self.never.happens() {
                 self.counts.add(Kind::Never, 1);
@@ -100,16 +108,31 @@ impl Later {
         }
     }
 
+    /// Cuts a batch of `count` completions in two, by chance.
+    fn cut(&mut self, count: usize) {
+        if count >= 2 && self.half.happens() {
+            self.counts.add(Kind::Half, 1);
+            self.first_part = Some(self.half.up_to(count as u64 - 1) as usize);
+        }
+    }
+
     fn delayed_ns(&self) -> u64 {
         self.counts.add(Kind::Late, 1);
         self.clock.now_ns().saturating_add(self.late_ns)
     }
 
-    /// Gives up to `budget` frames that are due.
+    /// Gives up to `budget` frames that are due; of a batch that is cut its first part.
     pub(super) fn give(&mut self, budget: usize, into: &mut Completions) {
         if self.silent {
             return;
         }
+        let part = self.first_part.take();
+        self.give_due(budget.min(part.unwrap_or(budget)), into);
+        // The next call finds the rest.
+        self.silent = part.is_some();
+    }
+
+    fn give_due(&mut self, budget: usize, into: &mut Completions) {
         let budget = budget.min(into.sent.room());
         let mut given = 0;
         while given < budget && self.is_first_due() {

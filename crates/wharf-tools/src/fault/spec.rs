@@ -4,7 +4,7 @@ use std::time::Duration;
 use wharf_core::options::{Key, OptionError, Options, Values, split};
 use wharf_core::units;
 
-/// The longest stall or delay of a completion.
+/// The longest stall, freeze or delay of a completion.
 const TIME_MAX: Duration = Duration::from_secs(60);
 /// The keys of `--fault`.
 pub const KEYS: &[Key] = &[
@@ -17,6 +17,16 @@ pub const KEYS: &[Key] = &[
     key("reorder", "0%", "Frames that up to eight later completions overtake"),
     key("alloc", "0%", "Allocations that fail"),
     key("never", "0%", "Completions that never come, until the device is closed"),
+    key(
+        "freeze",
+        "0%:1s",
+        "Calls after which the device does nothing at all, without a word, and for how long",
+    ),
+    key(
+        "half",
+        "0%",
+        "Completions and receptions of which only a first part comes at once, the rest unannounced",
+    ),
 ];
 
 const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
@@ -60,6 +70,13 @@ pub struct FaultSpec {
     pub alloc: Chance,
     /// Frames whose completion never comes: the device has them until it is closed.
     pub never: Chance,
+    /// Calls that took, completed or received frames, after which the device does nothing at all, and does not say when it goes on.
+    pub freeze: Chance,
+    /// Length of a freeze, 1 s by default.
+    pub freeze_time: Duration,
+    /// Calls that fetch completions or receive of which only a first part comes at once. The next call finds the rest, without a
+    /// notification.
+    pub half: Chance,
 }
 
 impl Default for FaultSpec {
@@ -78,13 +95,16 @@ impl Default for FaultSpec {
             reorder: never,
             alloc: never,
             never,
+            freeze: never,
+            freeze_time: Duration::from_secs(1),
+            half: never,
         }
     }
 }
 
 impl FaultSpec {
     /// Reads `key=value,...`. `seed` is a number. Every other value is a chance: `1%`, `0.05%`, or `1/100` for exactly every hundredth.
-    /// `stall` and `late` take a time behind a colon: `stall=1%:5ms`.
+    /// `stall`, `late` and `freeze` take a time behind a colon: `stall=1%:5ms`.
     ///
     /// # Errors
     /// [`OptionError`]: one line that says what is allowed.
@@ -97,9 +117,12 @@ impl FaultSpec {
             let wrong = || options.fault(format!("seed: \"{}\" is no number such as 7", seed.escape_debug()));
             spec.seed = seed.parse().map_err(|_| wrong())?;
         }
-        let stall_and_late =
-            [("stall", &mut spec.stall, &mut spec.stall_time), ("late", &mut spec.late, &mut spec.late_time)];
-        for (key, chance, time) in stall_and_late {
+        let with_time = [
+            ("stall", &mut spec.stall, &mut spec.stall_time),
+            ("late", &mut spec.late, &mut spec.late_time),
+            ("freeze", &mut spec.freeze, &mut spec.freeze_time),
+        ];
+        for (key, chance, time) in with_time {
             let value = options.text(key).unwrap_or("0%");
             let (first, rest) =
                 value.split_once(':').map_or((value, None), |(first, rest)| (first, Some(rest)));
@@ -115,6 +138,7 @@ impl FaultSpec {
             ("reorder", &mut spec.reorder),
             ("alloc", &mut spec.alloc),
             ("never", &mut spec.never),
+            ("half", &mut spec.half),
         ] {
             *chance = read_chance(&options, key, options.text(key).unwrap_or("0%"))?;
         }

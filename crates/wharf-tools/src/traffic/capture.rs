@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use wharf_devices::pcap::format::{PcapError, PcapReader};
+use wharf_devices::pcap::{EMPTY, TOO_LONG, misfit};
 
 /// The longest file that the command line loads, in bytes.
 pub const CAPTURE_BYTES_MAX: u64 = 256 << 20;
@@ -32,6 +33,14 @@ pub enum CaptureError {
         /// The byte at which it ends.
         offset_bytes: u64,
     },
+    /// A capture of records that can be no frame.
+    #[error("{file}: none of its {records} records can be sent: each is empty, or longer than any frame")]
+    NoFrame {
+        /// The file's name.
+        file: String,
+        /// Its records.
+        records: u64,
+    },
 }
 
 /// Frames of a capture, all in memory.
@@ -45,6 +54,28 @@ pub struct Capture {
     times_ns: Vec<u64>,
     longest_bytes: u32,
     snapped: u64,
+    skipped: Skipped,
+}
+
+/// Records of a capture that can be no frame ([`misfit`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Records of length 0.
+    pub empty: u64,
+    /// Records longer than any frame.
+    pub too_long: u64,
+}
+
+impl Skipped {
+    /// Returns each reason with its count.
+    pub fn by_reason(&self) -> [(&'static str, u64); 2] {
+        [(EMPTY, self.empty), (TOO_LONG, self.too_long)]
+    }
+
+    /// Returns the count of all.
+    pub fn total(&self) -> u64 {
+        self.empty + self.too_long
+    }
 }
 
 /// One frame of a capture.
@@ -77,17 +108,23 @@ impl Capture {
             if reader.record_offset_bytes() + frame.len() as u64 > limit_bytes {
                 return Err(too_large());
             }
-            capture.push(&frame, record.ts_ns, record.wire_len);
+            match misfit(frame.len() as u32) {
+                None => capture.push(&frame, record.ts_ns, record.wire_len),
+                Some(EMPTY) => capture.skipped.empty += 1,
+                Some(_) => capture.skipped.too_long += 1,
+            }
         }
-        match capture.is_empty() {
-            true => Err(CaptureError::Empty { file, offset_bytes: reader.record_offset_bytes() }),
-            false => Ok(capture),
+        match (capture.len(), capture.skipped.total()) {
+            (0, 0) => Err(CaptureError::Empty { file, offset_bytes: reader.record_offset_bytes() }),
+            (0, records) => Err(CaptureError::NoFrame { file, records }),
+            _ => Ok(capture),
         }
     }
 
     fn empty(name: String, capacity_bytes: usize) -> Self {
         let bytes = Vec::with_capacity(capacity_bytes);
-        Self { name, bytes, starts: vec![0], times_ns: Vec::new(), longest_bytes: 0, snapped: 0 }
+        let skipped = Skipped::default();
+        Self { name, bytes, starts: vec![0], times_ns: Vec::new(), longest_bytes: 0, snapped: 0, skipped }
     }
 
     fn push(&mut self, frame: &[u8], ts_ns: u64, wire_len: u32) {
@@ -127,6 +164,11 @@ impl Capture {
     /// Returns the number of frames that were cut short when captured.
     pub fn snapped(&self) -> u64 {
         self.snapped
+    }
+
+    /// Returns the records that were skipped, and are none of its frames.
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
     }
 
     /// Returns frame `at`.

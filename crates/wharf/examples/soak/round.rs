@@ -22,13 +22,14 @@ const DEATH_EVERY: u64 = 6;
 /// Time limit for packets inside to leave.
 const DRAIN: Duration = Duration::from_secs(60);
 
-const FAULTS: [&str; 6] = [
+const FAULTS: [&str; 7] = [
     "error=0.1%",
     "stall=1%:2ms,short=10%",
     "lost=5%,late=1%:300us",
     "reorder=2%,short=1/7,error=1/1000",
     "stall=0.5%:5ms,lost=2%,late=0.5%:1ms,reorder=1%,error=0.05%,short=5%",
     "late=10%:50us",
+    "freeze=0.1%:50ms,half=10%",
 ];
 
 /// The owner of the queue besides its senders.

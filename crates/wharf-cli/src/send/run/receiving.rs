@@ -45,7 +45,7 @@ impl Receiving {
     pub(super) fn start(plan: &Plan, far_end: Box<dyn Duplex>, delay: Duration) -> anyhow::Result<Self> {
         let receiver = Receiver::new(
             far_end,
-            &pool(plan, RECEIVER_FRAMES)?,
+            &pool(plan, plan.frames_within(RECEIVER_FRAMES))?,
             Mode::default(),
             plan.traffic.check(plan.args.qdisc.kind().order),
         )?;

@@ -64,7 +64,7 @@ pub enum Fault {
     /// The file ends within a record's packet.
     #[error("record cut short ({present} of {captured} captured bytes)")]
     RecordCutShort { present: usize, captured: u32 },
-    /// A record without a packet.
+    /// A packet without bytes, to be written.
     #[error("record of length 0")]
     RecordEmpty,
     /// A record longer than any that is read or written.

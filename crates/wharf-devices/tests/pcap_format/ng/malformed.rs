@@ -82,10 +82,21 @@ fn blocks_whose_lengths_are_wrong() {
 }
 
 #[test]
+fn packets_of_length_0_are_read_without_bytes() {
+    let snapped = changed(start().enhanced(0, 1, 60, b"abcd"), THIRD + 20, &0u32.to_le_bytes());
+    for (file, wire_len) in [(snapped, 60), (start().simple(0, b""), 0), (start().obsolete(0, 1, 7, b""), 7)]
+    {
+        let (packets, error) = read_all(&file.simple(1, b"x").bytes);
+        assert!(error.is_none(), "{error:?}");
+        let lens: Vec<_> = packets.iter().map(|(record, bytes)| (record.wire_len, bytes.len())).collect();
+        assert_eq!(lens, [(wire_len, 0), (1, 1)]);
+    }
+}
+
+#[test]
 fn packets_that_do_not_fit() {
     let captured =
         |len: u32| changed(start().enhanced(0, 1, u32::MAX, b"abcd"), THIRD + 20, &len.to_le_bytes());
-    assert_fault(&captured(0), THIRD, "record of length 0");
     assert_fault(&captured(5), THIRD, "packet of 5 bytes in a block with room for 4");
     assert_fault(&captured(262_144), THIRD, "packet of 262144 bytes in a block with room for 4");
     assert_fault(&captured(262_145), THIRD, "record of 262145 bytes is longer than the limit of 262144");
@@ -99,7 +110,6 @@ fn packets_that_do_not_fit() {
         "record of 4 bytes is longer than its packet of 3",
     );
     assert_fault(&start().simple(9, b"abcd"), THIRD, "packet of 9 bytes in a block with room for 4");
-    assert_fault(&start().simple(0, b""), THIRD, "record of length 0");
     assert_fault(
         &start().simple(262_145, b"abcd"),
         THIRD,

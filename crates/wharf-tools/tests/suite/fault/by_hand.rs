@@ -12,23 +12,23 @@ use wharf_testkit::threads::TestClock;
 use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec, INJECTED};
 
 /// A faulty device, frames for it, and the frames that came back.
-struct Rig {
-    device: Fault<Box<dyn TxDevice>>,
-    clock: Arc<TestClock>,
-    counts: Arc<FaultCounts>,
+pub struct Rig {
+    pub device: Fault<Box<dyn TxDevice>>,
+    pub clock: Arc<TestClock>,
+    pub counts: Arc<FaultCounts>,
     pool: PagePool,
     cache: Cache,
-    batch: Batch,
+    pub batch: Batch,
     done: Completions,
     next: u32,
 }
 
-fn spec(text: &str) -> FaultSpec {
+pub fn spec(text: &str) -> FaultSpec {
     FaultSpec::parse(text).unwrap()
 }
 
 impl Rig {
-    fn new(faults: &str) -> Self {
+    pub fn new(faults: &str) -> Self {
         Self::over(Box::new(Null::default()), faults)
     }
 
@@ -51,19 +51,19 @@ impl Rig {
     }
 
     /// Adds `count` numbered frames to the batch: their lengths are the numbers.
-    fn offer(&mut self, count: u32) {
+    pub fn offer(&mut self, count: u32) {
         for number in self.next..self.next + count {
             self.cache.take(&mut self.batch, 1, number).unwrap();
         }
         self.next += count;
     }
 
-    fn transmit(&mut self, more: bool) -> Transmitted {
+    pub fn transmit(&mut self, more: bool) -> Transmitted {
         self.device.transmit(&mut self.batch, more)
     }
 
     /// Numbers sent and failed.
-    fn reap(&mut self) -> (Vec<u32>, Vec<u32>) {
+    pub fn reap(&mut self) -> (Vec<u32>, Vec<u32>) {
         self.device.reap(256, false, &mut self.done).unwrap();
         let sent = self.done.sent.frames().iter().map(Frame::len_bytes).collect();
         assert!(self.done.failed.iter().all(|failed| failed.1 == INJECTED));
@@ -73,7 +73,7 @@ impl Rig {
         (sent, failed)
     }
 
-    fn assert_home(mut self) {
+    pub fn assert_home(mut self) {
         self.cache.give(&mut self.batch).unwrap();
         assert_eq!((self.device.outstanding(), self.pool.audit().out()), (0, 0));
     }

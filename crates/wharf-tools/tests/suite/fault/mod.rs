@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod flow;
+mod lasting;
 mod path;
 mod rig;
 mod roll;

@@ -12,7 +12,8 @@ const DRIVERS: [Driver; 4] = [Driver::Direct, Driver::Senders, Driver::Poller, D
 /// Short times: a test waits for nothing.
 fn faults() -> FaultSpec {
     let (stall_time, late_time) = (Duration::from_micros(50), Duration::from_micros(20));
-    FaultSpec { seed: 7, stall_time, late_time, ..FaultSpec::default() }
+    let freeze_time = Duration::from_micros(200);
+    FaultSpec { seed: 7, stall_time, late_time, freeze_time, ..FaultSpec::default() }
 }
 
 fn case(driver: Driver, ring: Option<u32>, faults: FaultSpec) -> Case {
@@ -23,7 +24,7 @@ fn case(driver: Driver, ring: Option<u32>, faults: FaultSpec) -> Case {
 /// Sets one fault of a specification.
 type Set = fn(&mut FaultSpec, Chance);
 
-const EACH: [(&str, Set); 7] = [
+const EACH: [(&str, Set); 9] = [
     ("error", |faults, chance| faults.error = chance),
     ("short", |faults, chance| faults.short = chance),
     ("stall", |faults, chance| faults.stall = chance),
@@ -31,6 +32,8 @@ const EACH: [(&str, Set); 7] = [
     ("late", |faults, chance| faults.late = chance),
     ("reorder", |faults, chance| faults.reorder = chance),
     ("alloc", |faults, chance| faults.alloc = chance),
+    ("freeze", |faults, chance| faults.freeze = chance),
+    ("half", |faults, chance| faults.half = chance),
 ];
 
 /// Each fault alone, always, as far as anything can get through then, and now and then.
@@ -79,10 +82,11 @@ fn chance() -> impl Strategy<Value = Chance> {
 }
 
 fn any_faults() -> impl Strategy<Value = FaultSpec> {
-    let chances = prop::array::uniform6(chance());
+    let chances = prop::array::uniform8(chance());
     let alloc = prop_oneof![Just(Chance::Never), (1u32..500_000).prop_map(Chance::Millionths)];
-    let set = |(seed, [error, short, stall, lost, late, reorder], alloc): (u64, [Chance; 6], Chance)| {
-        FaultSpec { seed, error, short, stall, lost, late, reorder, alloc, ..faults() }
+    let set = |(seed, chances, alloc): (u64, [Chance; 8], Chance)| {
+        let [error, short, stall, lost, late, reorder, freeze, half] = chances;
+        FaultSpec { seed, error, short, stall, lost, late, reorder, alloc, freeze, half, ..faults() }
     };
     (any::<u64>(), chances, alloc).prop_map(set)
 }

@@ -65,20 +65,23 @@ struct Rig {
     taken: Taken,
     broken: Arc<AtomicUsize>,
     counts: Arc<FaultCounts>,
-    far: Option<thread::JoinHandle<()>>,
+    far: Option<thread::JoinHandle<Vec<u64>>>,
 }
 
-/// Receives and gives back until the other end is gone.
-fn drain(mut far: Wire) {
-    let pool = pool(256);
+/// Receives and gives back until the other end is gone. Returns the headers of the frames, in their order.
+fn drain(mut far: Fault<Wire>) -> Vec<u64> {
+    let (pool, mut headers) = (pool(256), Vec::new());
     let (mut cache, mut batch) = (pool.cache("far").unwrap(), Batch::new(64));
     while !far.ended() {
         if far.receive(&mut cache, &mut batch, 64).unwrap() == 0 {
             thread::yield_now();
         }
+        let header = |frame| pool.region().bytes(frame).unwrap()[..8].try_into().unwrap();
+        headers.extend(batch.frames().iter().map(header).map(u64::from_be_bytes));
         cache.give(&mut batch).unwrap();
     }
     assert_eq!(pool.audit().out(), 0);
+    headers
 }
 
 impl Case {
@@ -96,6 +99,7 @@ impl Case {
             None => (Box::new(Null::default()), None),
             Some(ring) => {
                 let (near, far) = wire(&WireSpec::default().clock(Arc::new(UnreadClock)).ring(ring).unwrap());
+                let far = Fault::new(far, &self.faults);
                 (Box::new(near), Some(thread::spawn(move || drain(far))))
             }
         };
@@ -219,9 +223,7 @@ impl Case {
 
     /// Checks the rules that always hold.
     fn check(&self, rig: Rig, queue: Option<&TxQueue>) {
-        if let Some(far) = rig.far {
-            far.join().unwrap();
-        }
+        let received = rig.far.map(|far| far.join().unwrap());
         if let Some(queue) = queue {
             queue.poll();
             assert_conserved(queue);
@@ -230,6 +232,9 @@ impl Case {
         let audit = rig.pool.audit();
         assert_eq!(audit.out(), 0, "{audit}");
         assert_eq!(rig.broken.load(SeqCst), 0, "doorbells and stops");
+        if let (Some(received), None) = (received, self.cut_at) {
+            assert!(received == *locked(&rig.taken), "the other end receives each frame once, in its order");
+        }
         let taken: Vec<_> = locked(&rig.taken).iter().map(|&header| name_of(header)).collect();
         for who in 0..self.senders {
             // Without bands, the whole of a sender's is one row.

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use wharf_core::qdisc::Order;
 use wharf_devices::pcap::format::{PcapOptions, PcapWriter};
+use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_testkit::Scratch;
 use wharf_tools::traffic::{
     Arrival, CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame, Check, Findings, GeneratorSpec,
-    Position, Replay, Source, Split, Verify,
+    Position, Replay, Skipped, Source, Split, Verify,
 };
 
 /// Writes frames, each with its time, and cut short by as many bytes as its place says if `cuts`.
@@ -47,6 +48,37 @@ fn too_large_and_empty_files_are_refused_with_the_reason() {
     write(&empty, &[], false);
     let error = Capture::load(&empty, 100).unwrap_err().to_string();
     assert!(error.ends_with(".pcap: byte 24: the capture holds no packet"), "{error}");
+}
+
+/// A classic capture with a record of each length, all of them whole.
+fn records_of(lens: &[u32]) -> Vec<u8> {
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    for len in lens {
+        bytes.extend([0; 8]);
+        bytes.extend([len.to_le_bytes(), len.to_le_bytes()].concat());
+        bytes.resize(bytes.len() + *len as usize, 7);
+    }
+    bytes
+}
+
+#[test]
+fn records_that_are_no_frames_are_skipped_and_counted() {
+    let scratch = Scratch::new("capture");
+    let path = scratch.file("odd.pcap");
+    let load = |lens: &[u32]| {
+        std::fs::write(&path, records_of(lens)).unwrap();
+        Capture::load(&path, CAPTURE_BYTES_MAX)
+    };
+    let capture = load(&[0, 60, 0, LENGTH_BYTES_MAX, LENGTH_BYTES_MAX + 1, 0, 61]).unwrap();
+    assert_eq!((capture.len(), capture.longest_bytes()), (3, LENGTH_BYTES_MAX));
+    assert_eq!((0..3).map(|at| capture.frame(at).bytes.len()).collect::<Vec<_>>(), [60, 262_143, 61]);
+    assert_eq!(capture.skipped().by_reason(), [("empty", 3), ("too-long", 1)]);
+    assert_eq!((capture.skipped().total(), load(&[60]).unwrap().skipped()), (4, Skipped::default()));
+    let error = load(&[0, LENGTH_BYTES_MAX + 1]).unwrap_err().to_string();
+    assert!(
+        error.ends_with("none of its 2 records can be sent: each is empty, or longer than any frame"),
+        "{error}"
+    );
 }
 
 fn frame(host: u8) -> Vec<u8> {
