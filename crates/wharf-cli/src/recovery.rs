@@ -55,6 +55,11 @@ impl Recovery {
         receivers.iter().for_each(|receiver| reopener.add_poller(receiver.call_poller()));
     }
 
+    /// True if a device that has gone is opened again by itself.
+    pub(crate) fn is_automatic(&self) -> bool {
+        self.reopener.as_ref().is_some_and(|reopener| reopener.is_automatic())
+    }
+
     /// Closes the device and opens it again. Returns false if it cannot be.
     pub(crate) fn reset(&self) -> bool {
         self.reopener.as_ref().map(|reopener| reopener.reset()).is_some()

@@ -85,6 +85,8 @@ table! {
         /// Reasons of frames that the discipline dropped.
         qdisc_reasons: Mutex<Vec<(&'static str, u64)>>,
         last_error: Mutex<Option<(String, bool)>>,
+        /// The error with which the device has gone.
+        gone_error: OnceLock<String>,
         /// Hears of the device's errors.
         pub(crate) monitor: OnceLock<Arc<dyn Monitor>>,
     }
@@ -133,7 +135,11 @@ impl QueueCounters {
     pub(crate) fn error(&self, error: &DeviceError) {
         self.device_errors.add(1);
         let is_down = matches!(error, DeviceError::Down { .. });
-        self.lost.add(u64::from(is_down || matches!(error, DeviceError::Gone { .. })));
+        let is_gone = matches!(error, DeviceError::Gone { .. });
+        self.lost.add(u64::from(is_down || is_gone));
+        if is_gone {
+            _ = self.gone_error.set(error.to_string());
+        }
         *crate::pool::lock(&self.last_error) = Some((error.to_string(), is_down));
         self.monitor.get().inspect(|monitor| monitor.error(error));
     }
@@ -191,6 +197,12 @@ impl QueueCounters {
     /// Returns the last error of the device; not that its line was down, once a path has seen it up again.
     pub fn last_error(&self) -> Option<String> {
         crate::pool::lock(&self.last_error).as_ref().map(|(error, _)| error.clone())
+    }
+
+    /// Returns the error with which the device has gone for good.
+    #[doc(hidden)]
+    pub fn gone_error(&self) -> Option<&str> {
+        self.gone_error.get().map(String::as_str)
     }
 
     /// Returns the frames that the device holds, and those that it has completed.

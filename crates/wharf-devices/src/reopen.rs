@@ -179,6 +179,11 @@ impl Reopener {
         self.call_pollers();
     }
 
+    /// True if a device that has gone is opened again without a [`Reopener::reset`].
+    pub fn is_automatic(&self) -> bool {
+        self.on_gone == OnGone::Reopen
+    }
+
     /// Returns the time for which the device has been closed; `None` while it is open.
     pub fn away(&self) -> Option<Duration> {
         self.lock().since.map(|since| since.elapsed())
@@ -231,8 +236,7 @@ impl Reopener {
             state.slots[at].is_retired = false;
             return Some(device);
         }
-        let is_due =
-            state.since.is_some() && (self.on_gone == OnGone::Reopen || state.is_reset) && !state.is_closed;
+        let is_due = state.since.is_some() && (self.is_automatic() || state.is_reset) && !state.is_closed;
         if is_due && !state.is_opening {
             let reopener = self.clone();
             let thread = std::thread::Builder::new().name("wharf-reopen".into());

@@ -181,7 +181,11 @@ impl TxQueue {
     /// Ends the queue for its senders, whose calls and waits return [`QueueError::Failed`] with `why` from now on. Frames inside
     /// stay there until [`TxQueue::shutdown`].
     pub fn fail(&self, why: &str) {
-        self.shared.fail(why);
+        let Shared { failure, closed, waiters, pool, .. } = &*self.shared;
+        _ = failure.set(why.into());
+        closed.store(true, Ordering::Release);
+        waiters.wake_all();
+        pool.wake_served();
     }
 
     /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent for at most `within`. Frames

@@ -11,7 +11,6 @@ use wharf_core::pool::Audit;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 use wharf_core::sender::DROP_TAIL;
-use wharf_devices::GONE;
 
 /// One direction: the receive sides of one end, and the queues of the other.
 #[derive(Debug)]
@@ -89,12 +88,7 @@ impl Direction {
 
     /// Returns the reason if nothing can leave by it for good: the device that it leaves by is gone.
     pub fn gone(&self) -> Option<String> {
-        let is_gone = |queue: &&TxQueue| {
-            let counters = queue.counters();
-            counters.lost.get() > 0 && counters.failures().iter().any(|&(reason, _)| reason == GONE)
-        };
-        let queue = self.queues.iter().find(is_gone)?;
-        Some(queue.counters().last_error().unwrap_or_else(|| format!("{}: gone", self.to)))
+        self.queues.iter().find_map(|queue| queue.counters().gone_error()).map(str::to_string)
     }
 
     /// Notes departures since the last call. Frames that a discipline holds back leave long after they came, and belong to the time that

@@ -28,6 +28,8 @@ pub(super) struct Supervisor<'a> {
     queues: &'a [TxQueue],
     echo: Option<&'a Echo>,
     stop: &'a AtomicBool,
+    /// The run goes on while a line is down, or a device away.
+    goes_on: bool,
     /// Senders that end by themselves.
     senders: u16,
     watch: Watch<'a>,
@@ -42,10 +44,11 @@ impl<'a> Supervisor<'a> {
         signals: &'a Signals, stop: &'a AtomicBool,
     ) -> Self {
         let (device, senders) = (&plan.args.to, plan.args.senders);
+        let goes_on = recovery.is_automatic();
         let stall = |_| Stall::new(plan.args.recovery, recovery.clone());
         let stalls = RefCell::new(queues.iter().map(stall).collect());
         let watch = Watch::new(signals, plan.time);
-        Self { device, queues, echo, stop, senders, watch, stalls, given_up: RefCell::default() }
+        Self { device, queues, echo, stop, goes_on, senders, watch, stalls, given_up: RefCell::default() }
     }
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
@@ -102,7 +105,8 @@ impl<'a> Supervisor<'a> {
         }
         // Either side of a device hears first that it is lost.
         let has_ended = self.echo.is_some_and(|echo| echo.receiver().has_ended());
-        if has_ended || self.queues.iter().any(|queue| queue.counters().lost.get() > 0) {
+        let is_lost = !self.goes_on && self.queues.iter().any(|queue| queue.counters().lost.get() > 0);
+        if has_ended || is_lost {
             self.watch.end_within(GRACE);
         }
         let next = self.watch.look(GRACE, GRACE_OF_TIME);

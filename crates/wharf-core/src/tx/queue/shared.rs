@@ -332,14 +332,6 @@ impl Shared {
         monitor.inspect(|monitor| monitor.panicked("its device or discipline panicked", true));
     }
 
-    /// Closes the queue for its senders, and ends their waits.
-    pub(super) fn fail(&self, why: &str) {
-        _ = self.failure.set(why.into());
-        self.closed.store(true, Ordering::Release);
-        self.waiters.wake_all();
-        self.pool.wake_served();
-    }
-
     /// Returns the error of a closed queue: its death, or the end of its device, if that is why.
     #[cold]
     pub(crate) fn closed_error(&self) -> QueueError {
