@@ -169,18 +169,6 @@ impl<D: ?Sized + Side> Reopened<D> {
             (before, now) => before.or(now),
         }
     }
-
-    fn reap_done(&mut self, budget: usize, into: &mut Completions) {
-        let room = budget.min(into.sent.room());
-        let count = room.min(self.done.len());
-        for (frame, failure) in self.done.drain(..count) {
-            match failure {
-                Some(reason) => into.failed.push((frame, reason)),
-                // There is room, as just counted.
-                None => drop(into.sent.push(frame)),
-            }
-        }
-    }
 }
 
 fn add(sums: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) {
@@ -279,11 +267,12 @@ impl<D: ?Sized + Side + TxDevice> TxDevice for Reopened<D> {
         self.inner.as_ref().map_or(self.tx_info, |inner| inner.info())
     }
 
+    /// Asks for the device alone: a reap follows, which also finds that the device is to be closed.
     #[inline]
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        match self.device() {
-            Some(device) => device.transmit(batch, more),
-            None => Transmitted { doorbell: false, stopped: true },
+        match &mut self.inner {
+            Some(inner) => inner.transmit(batch, more),
+            None => self.transmit_by_next(batch, more),
         }
     }
 
@@ -294,15 +283,13 @@ impl<D: ?Sized + Side + TxDevice> TxDevice for Reopened<D> {
 
     #[inline]
     fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        if let Some(device) = self.device() {
-            match device.reap(budget, urgent, into) {
-                Ok(()) => return Ok(()),
-                Err(error) => self.failed(error)?,
-            }
+        if self.reopener.asked() == self.seen
+            && let Some(inner) = &mut self.inner
+        {
+            let result = inner.reap(budget, urgent, into);
+            return if result.is_ok() { result } else { result.or_else(|error| self.failed(error)) };
         }
-        self.take_back();
-        self.reap_done(budget.saturating_sub(into.len()), into);
-        Ok(())
+        self.reap_closed(budget, urgent, into)
     }
 
     fn outstanding(&self) -> usize {
@@ -313,8 +300,43 @@ impl<D: ?Sized + Side + TxDevice> TxDevice for Reopened<D> {
     fn next_completion_ns(&self) -> Option<u64> {
         match &self.inner {
             Some(inner) => inner.next_completion_ns(),
+            // Frames that are back are taken at once.
+            None if !self.done.is_empty() => Some(0),
             None => Some(LOOK_NS).filter(|_| !self.is_ended),
         }
+    }
+}
+
+impl<D: ?Sized + Side + TxDevice> Reopened<D> {
+    /// Transmits by the next device, if it is there.
+    #[cold]
+    fn transmit_by_next(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        match self.device() {
+            Some(device) => device.transmit(batch, more),
+            None => Transmitted { doorbell: false, stopped: true },
+        }
+    }
+
+    /// Closes the device if that was asked for, and gives back frames of the devices before.
+    #[cold]
+    fn reap_closed(
+        &mut self, budget: usize, urgent: bool, into: &mut Completions,
+    ) -> Result<(), DeviceError> {
+        self.settle();
+        if let Some(inner) = &mut self.inner {
+            return inner.reap(budget, urgent, into);
+        }
+        self.take_back();
+        let room = budget.saturating_sub(into.len()).min(into.sent.room());
+        let count = room.min(self.done.len());
+        for (frame, failure) in self.done.drain(..count) {
+            match failure {
+                Some(reason) => into.failed.push((frame, reason)),
+                // There is room, as just counted.
+                None => drop(into.sent.push(frame)),
+            }
+        }
+        Ok(())
     }
 }
 
