@@ -154,7 +154,7 @@ down_and_up() { # WHAT: the forwarder's second link goes down under traffic, and
 # made_again KIND [LINK]: the forwarder's second interface is deleted under traffic, and made again.
 made_again() {
   ip -n $b link del fb
-  forwarder_says "$1:fb: the interface is gone.*packets wait until it is back"
+  forwarder_says "$1:fb.*: the interface is gone.*packets wait until it is back"
   host $c hb fb 2 "${2:-}"
   forwarder_says "$1:fb: open again after"
   goes_on hb "the interface is made again"
