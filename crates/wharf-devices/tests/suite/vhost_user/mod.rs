@@ -6,6 +6,7 @@ mod frames;
 mod guest;
 mod hostile;
 mod hostile_cases;
+mod hostile_chance;
 mod long_chains;
 mod peer;
 mod rig;
