@@ -52,14 +52,14 @@ impl QueueState {
         quiet && self.lanes.is_empty()
     }
 
-    /// Sends a whole burst past an idle queue and takes completions. Returns `None`, with nothing done, unless the
-    /// caller's lane is empty and the only one in use.
+    /// Sends a whole burst of `bytes` past an idle queue and takes completions, for the holder of the bias. Returns `None`,
+    /// with nothing done, if the burst must go by the lane.
     #[inline(always)]
-    pub(crate) fn pass(&mut self, burst: &mut Batch, quota: u32, own: OwnCache<'_>) -> Option<PassOutcome> {
-        if !self.is_sole() {
-            return None;
-        }
-        let (packets, pause) = self.engine.pass(burst, quota)?;
+    pub(crate) fn pass(
+        &mut self, burst: &mut Batch, bytes: u64, quota: u32, own: OwnCache<'_>,
+    ) -> Option<PassOutcome> {
+        debug_assert!(self.is_sole(), "another thread that changes this revokes the bias first");
+        let (packets, pause) = self.engine.pass(burst, bytes, quota)?;
         let (lanes, OwnCache { cache, place }) = (&mut self.lanes, own);
         let mut sink = CacheOrLanes { cache, place, lanes, returned_bytes: 0 };
         let goes_on = self.engine.reap_after(pause, &mut sink);
@@ -119,6 +119,13 @@ struct CacheOrLanes<'a> {
 }
 
 impl Sink for CacheOrLanes<'_> {
+    #[inline(always)]
+    fn recycle_only(&mut self, done: &mut Batch) -> Option<u32> {
+        let bytes = self.cache.give_only(done)?;
+        self.returned_bytes += u64::from(bytes);
+        Some(bytes)
+    }
+
     #[inline(always)]
     fn recycle(&mut self, done: &mut Batch) {
         if !done.is_from(self.place) || done.any_meta() {

@@ -94,7 +94,7 @@ impl Sender {
         let quota = shared.policy.quota_packets;
         let own = OwnCache { cache: &mut self.cache, place: self.place };
         let (died, mut entered) = (DieOnPanic(shared), entered);
-        let passed = entered.with(|state| state.pass(batch, quota, own));
+        let passed = entered.with(|state| state.pass(batch, bytes, quota, own));
         std::mem::forget(died);
         entered.leave();
         let Some(PassOutcome { packets, goes_on, returned_bytes }) = passed else {
@@ -105,8 +105,9 @@ impl Sender {
         if bytes != returned_bytes {
             self.credit.charge_but(bytes, returned_bytes);
         }
-        self.counters.drained_packets.add(u64::from(packets));
-        self.counters.packets.add(count as u64);
+        let counters = &*self.counters;
+        counters.drained_packets.add(u64::from(packets));
+        counters.packets.add(count as u64);
         if goes_on {
             self.end_biased();
         }
@@ -142,7 +143,7 @@ impl Sender {
                 if state.shut || !state.lanes.is_empty() {
                     return state.engine.transmit(&mut state.lanes, quota);
                 }
-                if let Some(done) = state.engine.pass(batch, quota) {
+                if let Some(done) = state.engine.pass(batch, bytes, quota) {
                     has_passed = true;
                     return done;
                 }
