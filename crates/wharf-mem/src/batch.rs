@@ -243,7 +243,7 @@ impl Batch {
         if self.contents.stale { self.bytes_summed_anew() } else { self.contents.summary.bytes }
     }
 
-    /// True if all frames are known to belong to pool `pool`. This and the next three may be false although
+    /// True if all frames are known to belong to pool `pool`. This and the next two may be false although
     /// it is so, after frames have left or after [`Batch::frames_mut`]; they are never true wrongly.
     // Field by field: a copy of the whole summary, just after it was written piece by piece, stalls the load.
     #[inline]
@@ -261,12 +261,6 @@ impl Batch {
     #[inline]
     pub fn is_of(&self, charge: Charge) -> bool {
         self.contents.summary.is_of(charge)
-    }
-
-    /// True if all frames are known to be charged to `sender`.
-    #[inline(always)]
-    pub fn is_from(&self, sender: u16) -> bool {
-        self.contents.summary.is_from(sender)
     }
 
     /// Returns the sender that all frames are charged to, where it is one and known.

@@ -73,11 +73,6 @@ impl Summary {
         self.all_have(charge.bits(), POOL_MASK | SENDER_MASK)
     }
 
-    #[inline(always)]
-    pub(super) fn is_from(&self, sender: u16) -> bool {
-        self.all_have(Frame::template(0, sender, 0), SENDER_MASK)
-    }
-
     /// True if all frames have the bits of `mask` as in `want`.
     #[inline(always)]
     fn all_have(&self, want: u64, mask: u64) -> bool {

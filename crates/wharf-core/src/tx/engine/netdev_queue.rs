@@ -29,7 +29,7 @@ pub(super) struct NetdevQueue {
     /// Holds one failed frame on its way to the sink.
     failed: Batch,
     /// Present if the device completes frames late.
-    orphans: Option<Orphans>,
+    orphans: Option<Box<Orphans>>,
     clock: Arc<dyn Clock>,
     pub(super) counters: Arc<QueueCounters>,
 }
@@ -45,7 +45,7 @@ impl NetdevQueue {
             bql
         });
         let (completions, failed) = (Completions::new(REAP_BUDGET), Batch::new(1));
-        let orphans = (completion_mode == CompletionMode::Late).then(Orphans::default);
+        let orphans = (completion_mode == CompletionMode::Late).then(Box::default);
         Self { pool, device, bql, in_device: 0, urgent: false, completions, failed, orphans, clock, counters }
     }
 

@@ -9,7 +9,7 @@ use super::{BYPASS_FRAMES, Sender};
 use crate::qdisc::classify;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
-use crate::tx::queue::{OwnCache, PassOutcome, QdiscRun, QueueError, Shared};
+use crate::tx::queue::{PassOutcome, QdiscRun, QueueError, Shared};
 use std::sync::atomic::Ordering;
 use wharf_mem::{Batch, Published};
 
@@ -92,9 +92,8 @@ impl Sender {
         debug_assert!(self.lane.is_drained());
         let count = batch.len();
         let quota = shared.policy.quota_packets;
-        let own = OwnCache { cache: &mut self.cache, place: self.place };
         let (died, mut entered) = (DieOnPanic(shared), entered);
-        let passed = entered.with(|state| state.pass(batch, bytes, quota, own));
+        let passed = entered.with(|state| state.pass(batch, bytes, quota, &mut self.cache));
         std::mem::forget(died);
         entered.leave();
         let Some(PassOutcome { packets, goes_on, returned_bytes }) = passed else {
