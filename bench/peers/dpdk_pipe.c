@@ -9,6 +9,8 @@
  * With -DMANY=1 the bursts are 1 and 32; -DRING_MODE=RING_F_MP_RTS_ENQ or RING_F_MP_HTS_ENQ is for senders that are
  * pre-empted.
  * Prints packets per second at bursts of 1, 8, 32 and 64. Wants huge pages (or --no-huge).
+ * Behind "--", a burst (up to 64) and a number of bursts: sends these on one core, without a clock, and prints nothing. That is
+ * for counting instructions (bench/instructions.sh).
  */
 #include <rte_cycles.h>
 #include <rte_eal.h>
@@ -18,6 +20,7 @@
 #include <rte_ring.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct rte_mempool *pool;
@@ -74,19 +77,26 @@ static int sender(void *arg)
 #define RING_MODE 0
 #endif
 
+/* One round of a core that owns the ring. Returns the number of packets that it sent. */
+static __rte_always_inline unsigned turn(int produce_too, const char *frame)
+{
+	struct rte_mbuf *bufs[64];
+	if (produce_too) {
+		unsigned n = produce(bufs, burst, frame);
+		rte_ring_enqueue_burst(ring, (void **)bufs, n, NULL);
+	}
+	unsigned n = rte_ring_dequeue_burst(ring, (void **)bufs, burst, NULL), sent = 0;
+	while (sent < n)
+		sent += rte_eth_tx_burst(0, 0, bufs + sent, n - sent);
+	return n;
+}
+
 static void drain(const char *label, double seconds, int produce_too)
 {
 	char frame[64] = {1};
-	struct rte_mbuf *bufs[64];
 	uint64_t hz = rte_get_tsc_hz(), start = rte_rdtsc(), end = start + (uint64_t)(seconds * hz), packets = 0;
 	for (unsigned round = 0; round % CLOCK_EVERY || rte_rdtsc() < end; round++) {
-		if (produce_too) {
-			unsigned n = produce(bufs, burst, frame);
-			rte_ring_enqueue_burst(ring, (void **)bufs, n, NULL);
-		}
-		unsigned n = rte_ring_dequeue_burst(ring, (void **)bufs, burst, NULL), sent = 0;
-		while (sent < n)
-			sent += rte_eth_tx_burst(0, 0, bufs + sent, n - sent);
+		unsigned n = turn(produce_too, frame);
 		packets += n;
 		if (!n && yields)
 			sched_yield();
@@ -104,14 +114,22 @@ int main(int argc, char **argv)
 	char label[32];
 	unsigned senders, lcore;
 	void *left;
+	char counted_frame[64] = {1};
+	int own = rte_eal_init(argc, argv);
 
-	if (rte_eal_init(argc, argv) < 0)
+	if (own < 0)
 		return 1;
 	senders = rte_lcore_count() - 1;
 	yields = senders > 1;
 	pool = rte_pktmbuf_pool_create("pool", 65535, 256, 0, 2176, rte_socket_id());
 	ring = rte_ring_create("ring", 1024, rte_socket_id(), RING_F_SC_DEQ | RING_MODE);
 	port_init(0);
+	if (argc - own == 3) {
+		burst = atoi(argv[own + 1]);
+		for (long rounds = atol(argv[own + 2]); rounds > 0; rounds--)
+			turn(1, counted_frame);
+		return 0;
+	}
 	for (unsigned i = 0; i < sizeof bursts / sizeof *bursts && senders == 1; i++) {
 		burst = bursts[i];
 		drain("one-core", 1.5, 1);

@@ -9,7 +9,7 @@ mod summary;
 
 pub(crate) use summary::Summary;
 
-use crate::frame::{Frame, FreeFrame};
+use crate::frame::{Charge, Frame, FreeFrame};
 
 /// The most frames that a batch can hold, and that a device may complete in one call.
 pub const BATCH_FRAMES_MAX: usize = 256;
@@ -138,17 +138,20 @@ impl Batch {
         self.contents.len += 1;
     }
 
-    /// Takes the only frame; `None` if there are others, or it is another pool's or has a row in the side
-    /// table.
+    /// Takes the only frame as a free buffer, with its length, bytes. Returns `None` if there are others, or it
+    /// is not charged to `charge`, or has a row in the side table.
     #[inline(always)]
-    pub(crate) fn pop_only(&mut self, pool: u8) -> Option<Frame> {
-        let frame = self.contents.slots.get(self.contents.head).filter(|frame| frame.is_plain_of(pool));
+    pub fn free_only(&mut self, charge: Charge) -> Option<(FreeFrame, u32)> {
         if self.contents.len != 1 {
             return None;
         }
-        let frame = frame?.moved();
+        let frame = self.contents.slots.get(self.contents.head)?;
+        if !frame.is_plain_and_charged(charge) {
+            return None;
+        }
+        let (free, len_bytes) = (frame.moved().into_free(), frame.len_bytes());
         self.reset();
-        Some(frame)
+        Some((free, len_bytes))
     }
 
     /// Takes the first frame.
@@ -240,7 +243,7 @@ impl Batch {
         if self.contents.stale { self.bytes_summed_anew() } else { self.contents.summary.bytes }
     }
 
-    /// True if all frames are known to belong to pool `pool`. This and the next three may be false although
+    /// True if all frames are known to belong to pool `pool`. This and the next two may be false although
     /// it is so, after frames have left or after [`Batch::frames_mut`]; they are never true wrongly.
     // Field by field: a copy of the whole summary, just after it was written piece by piece, stalls the load.
     #[inline]
@@ -254,16 +257,10 @@ impl Batch {
         self.contents.summary.is_plain_of(pool)
     }
 
-    /// True if all frames are known to belong to pool `pool` and to be charged to `sender`.
+    /// True if all frames are known to be charged to `charge`.
     #[inline]
-    pub fn is_of(&self, pool: u8, sender: u16) -> bool {
-        self.contents.summary.is_of(pool, sender)
-    }
-
-    /// True if all frames are known to be charged to `sender`.
-    #[inline(always)]
-    pub fn is_from(&self, sender: u16) -> bool {
-        self.contents.summary.is_from(sender)
+    pub fn is_of(&self, charge: Charge) -> bool {
+        self.contents.summary.is_of(charge)
     }
 
     /// Returns the sender that all frames are charged to, where it is one and known.

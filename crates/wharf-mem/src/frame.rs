@@ -43,6 +43,13 @@ impl Frame {
         Frame(template | u64::from(free.0))
     }
 
+    /// Makes a frame of `len_bytes` of `free`, which names the pool, charged to the sender of `charge`. Used by
+    /// `region/take.rs`.
+    #[inline(always)]
+    pub(crate) fn charged(free: FreeFrame, charge: Charge, len_bytes: u32) -> Self {
+        Frame(charge.0 & SENDER_MASK | u64::from(len_bytes) << LENGTH_SHIFT | u64::from(free.0))
+    }
+
     /// Returns the bits that frames of one pool, sender and length share.
     #[inline(always)]
     pub(crate) fn template(pool: u8, sender: u16, len_bytes: u32) -> u64 {
@@ -141,9 +148,39 @@ impl Frame {
         self.0 & (POOL_MASK | META) == u64::from(pool) << POOL_SHIFT
     }
 
+    /// True if the frame is charged to `charge` and has no row in the side table.
+    #[inline(always)]
+    pub(crate) fn is_plain_and_charged(&self, charge: Charge) -> bool {
+        self.0 & (POOL_MASK | META | SENDER_MASK) == charge.0
+    }
+
     #[inline(always)]
     pub(crate) fn set_has_meta(&mut self, has: bool) {
         self.0 = self.0 & !META | u64::from(has) << META_SHIFT;
+    }
+}
+
+/// The pool and the sender of frames, as the bits that such frames have in common: one comparison checks both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charge(u64);
+
+impl Charge {
+    /// Makes the charge of frames of `pool` to `sender`.
+    #[inline]
+    pub fn new(pool: u8, sender: u16) -> Self {
+        Charge(Frame::template(pool, sender, 0))
+    }
+
+    /// Returns the sender's number.
+    #[inline(always)]
+    pub fn sender(self) -> u16 {
+        Frame(self.0).sender()
+    }
+
+    /// Returns the bits of frames that are charged so, without row in the side table, in band 0, of index and length 0.
+    #[inline(always)]
+    pub(crate) fn bits(self) -> u64 {
+        self.0
     }
 }
 

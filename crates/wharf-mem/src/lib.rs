@@ -64,7 +64,7 @@ mod sync;
 pub mod word;
 
 pub use batch::Batch;
-pub use frame::{Frame, FreeFrame};
+pub use frame::{Charge, Frame, FreeFrame};
 pub use meta::Meta;
 pub use owner_cell::{Bias, BiasedOwnership, OwnerCell, Ownership, Published};
 pub use region::{Chain, Region};

@@ -6,7 +6,7 @@ use common::Pool;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, Meta};
+use wharf_mem::{Batch, Charge, Frame, Meta};
 
 const BUFFERS: u32 = 600;
 
@@ -147,7 +147,7 @@ impl Twin {
         let Some(first) = queue.front() else { return };
         let number = self.pool.region.number();
         let is_one_sender = queue.iter().all(|name| name.1 == first.1);
-        assert!(batch.is_of_pool(number) && batch.is_of(number, first.1) == is_one_sender);
+        assert!(batch.is_of_pool(number) && batch.is_of(Charge::new(number, first.1)) == is_one_sender);
         assert_eq!(batch.any_meta(), queue.iter().any(|name| name.3));
         assert_eq!(batch.sender(), is_one_sender.then_some(first.1));
     }
@@ -169,8 +169,8 @@ impl Twin {
         if let Some(first) = queue.front() {
             assert!(batch.any_meta() || !queue.iter().any(|name| name.3));
             assert!(batch.sender().is_none_or(|sender| sender == first.1 && run == queue.len()));
-            assert!(!batch.is_of_pool(number ^ 1) && !batch.is_of(number ^ 1, first.1));
-            assert!(!batch.is_of(number, first.1) || run == queue.len());
+            assert!(!batch.is_of_pool(number ^ 1) && !batch.is_of(Charge::new(number ^ 1, first.1)));
+            assert!(!batch.is_of(Charge::new(number, first.1)) || run == queue.len());
         }
     }
 }
@@ -277,4 +277,35 @@ fn a_batch_that_is_moved_keeps_sums_and_runs() {
     assert_eq!(batch.sender(), None, "unknown until it is computed");
     batch.refresh();
     assert_eq!(batch.sender(), Some(8));
+}
+
+#[test]
+fn only_frame_is_freed_if_it_is_plain_and_of_that_charge() {
+    let (mut pool, mut other) = (Pool::new(4, 128, 0), Pool::new(1, 128, 0));
+    let charge = Charge::new(pool.region.number(), 5);
+    assert_eq!(charge.sender(), 5);
+    let mut batch = Batch::new(4);
+    assert!(batch.free_only(charge).is_none(), "no frame");
+    let strangers = [pool.take(6, 60).unwrap(), other.take(5, 60).unwrap()];
+    let mut with_row = pool.take(5, 60).unwrap();
+    pool.region.set_meta(&mut with_row, &Meta::default()).unwrap();
+    for frame in strangers.into_iter().chain([with_row]) {
+        let before = name(&frame);
+        batch.push(frame).unwrap();
+        assert!(batch.free_only(charge).is_none());
+        let frame = batch.pop().unwrap();
+        assert_eq!(name(&frame), before);
+        if frame.pool() == pool.region.number() { pool.give(frame) } else { other.give(frame) }
+    }
+    for len_bytes in [60, 61] {
+        batch.push(pool.take(5, len_bytes).unwrap()).unwrap();
+    }
+    assert!(batch.free_only(charge).is_none(), "two frames");
+    pool.give(batch.pop().unwrap());
+    let index = batch.frames()[0].index();
+    let (free, len_bytes) = batch.free_only(charge).unwrap();
+    assert_eq!((free.index(), len_bytes, batch.len(), batch.bytes()), (index, 61, 0, 0));
+    pool.free.push(free);
+    pool.assert_whole();
+    other.assert_whole();
 }

@@ -5,7 +5,7 @@ mod common;
 use common::Pool;
 use proptest::prelude::*;
 use wharf_mem::frame::{FRAMES_MAX, LENGTH_BYTES_MAX};
-use wharf_mem::{Batch, FRAME_BYTES_MAX, Frame, FreeFrame, MemError, Meta, Region, RegionSpec};
+use wharf_mem::{Batch, Charge, FRAME_BYTES_MAX, Frame, FreeFrame, MemError, Meta, Region, RegionSpec};
 
 /// Each frame's data is in its own buffer behind the headroom, 64-byte aligned, inside the mapping.
 fn check_places(frames: u32, frame_bytes: u32, headroom_bytes: u32) {
@@ -175,6 +175,20 @@ fn another_pools_free_frame_is_not_taken_and_its_frame_not_given() {
     let taken = ours.region.take(&mut ours.free, &mut batch, 8, 0, 60, |_| {});
     assert!(is_foreign(taken, index, &theirs, &ours));
     assert_eq!((ours.free.len(), batch.len()), (5, 0));
+    let mut stranger = vec![ours.free.remove(2)];
+    for pool in [&ours, &theirs] {
+        let charge = Charge::new(pool.region.number(), 7);
+        let taken = ours.region.take_one(&mut stranger, &mut batch, charge, 60, |_| {});
+        assert!(is_foreign(taken, index, &theirs, &ours));
+        assert_eq!((stranger.len(), batch.len()), (1, 0));
+    }
+    ours.free.insert(2, stranger.remove(0));
+    // A charge of another pool names the sender alone.
+    let charge = Charge::new(theirs.region.number(), 7);
+    assert_eq!(ours.region.take_one(&mut ours.free, &mut batch, charge, 60, |_| {}).unwrap(), 1);
+    let frame = batch.pop().unwrap();
+    assert_eq!((frame.pool(), frame.sender()), (ours.region.number(), 7));
+    ours.give(frame);
     // The buffers above it can be taken.
     assert_eq!(ours.region.take(&mut ours.free, &mut batch, 2, 0, 60, |_| {}).unwrap(), 2);
     theirs.free.push(ours.free.remove(2));

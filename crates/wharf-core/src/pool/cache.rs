@@ -11,7 +11,7 @@ use super::{BULK, Burst, Packet, PageCounters, PagePool, PoolError, QuotaKind, R
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::return_ring::ReturnConsumer;
-use wharf_mem::{Batch, Frame, FreeFrame};
+use wharf_mem::{Batch, Charge, Frame, FreeFrame};
 
 /// Most buffers that a cache keeps before it gives a part to the depot.
 pub(super) const KEEP: usize = 8 * BULK;
@@ -31,8 +31,8 @@ pub struct Cache {
     stack: Vec<FreeFrame>,
     /// Frames of other caches that were freed here, gathered to a bulk.
     stash: Vec<FreeFrame>,
-    /// The sender that new frames are charged to.
-    sender: u16,
+    /// The pool, and the sender that new frames are charged to.
+    charge: Charge,
     number: usize,
     /// Buffers that it may keep on its stack, as of the last refill; in the stash, fewer than that.
     keep: Reservation,
@@ -91,7 +91,7 @@ impl Cache {
             pool: pool.clone(),
             stack: Vec::with_capacity(2 * KEEP + 4 * BULK),
             stash: Vec::with_capacity(2 * BULK),
-            sender: 0,
+            charge: Charge::new(pool.region().number(), 0),
             number,
             keep: Reservation::new(pool, QuotaKind::CacheStacks),
             bulk: 1,
@@ -113,7 +113,8 @@ impl Cache {
     /// Sets the return ring, and the sender that frames are charged to from now on.
     #[doc(hidden)]
     pub fn set_return_ring(&mut self, ring: ReturnConsumer, sender: u16) {
-        (self.return_ring, self.sender) = (ReturnRing(Some(ring)), sender);
+        self.return_ring = ReturnRing(Some(ring));
+        self.charge_to(sender);
         self.serve_a_sender();
     }
 
@@ -127,6 +128,12 @@ impl Cache {
     #[doc(hidden)]
     pub fn take_return_ring(&mut self) -> Option<ReturnConsumer> {
         self.return_ring.0.take()
+    }
+
+    /// The pool, and the sender that new frames are charged to.
+    #[inline]
+    pub(crate) fn charge(&self) -> Charge {
+        self.charge
     }
 
     /// The pool's number.
@@ -147,12 +154,12 @@ impl Cache {
     /// [`PoolError::Exhausted`] if no frame is free; [`PoolError::Memory`] for a length too long.
     #[inline(always)]
     pub fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.date();
         // The common case of a quiet path: one frame, and the stack has some.
-        if count == 1 && self.clock_due > 0 && !self.stack.is_empty() {
-            self.clock_due -= 1;
+        if count == 1 {
             let Shared { region, ledger, .. } = &*self.pool.shared;
             let note = |index| ledger.write(index, self.stamp);
-            if let Ok(1) = region.take_one(&mut self.stack, to, self.sender, len_bytes, note) {
+            if let Ok(1) = region.take_one(&mut self.stack, to, self.charge, len_bytes, note) {
                 return Ok(1);
             }
         }
@@ -162,12 +169,11 @@ impl Cache {
     #[inline(never)]
     fn take_slowly(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let count = count.min(to.room());
-        self.date();
         // Taking straight from the return ring spares the stack and a store to the ledger.
         if let (Some(ring), true) = (&mut self.return_ring.0, count >= STRAIGHT_FROM) {
             let Shared { region, ledger, .. } = &*self.pool.shared;
             let note = |index| ledger.write(index, self.stamp);
-            let taken = region.take_returned(ring, to, count, self.sender, len_bytes, note)?;
+            let taken = region.take_returned(ring, to, count, self.charge.sender(), len_bytes, note)?;
             if taken > 0 {
                 return Ok(taken);
             }
@@ -186,21 +192,26 @@ impl Cache {
     }
 
     /// Reads the clock every few takes, and gives buffers to waiters then.
-    #[inline]
+    #[inline(always)]
     fn date(&mut self) {
         if self.clock_due == 0 {
-            self.clock_due = CLOCK_EVERY;
-            self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
-            self.release_cached_if_wanted();
+            self.renew_stamp();
         }
         self.clock_due -= 1;
+    }
+
+    #[inline(never)]
+    fn renew_stamp(&mut self) {
+        self.clock_due = CLOCK_EVERY;
+        self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
+        self.release_cached_if_wanted();
     }
 
     #[inline]
     fn take_stacked(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let Shared { region, ledger, .. } = &*self.pool.shared;
         let note = |index| ledger.write(index, self.stamp);
-        Ok(region.take(&mut self.stack, to, count, self.sender, len_bytes, note)?)
+        Ok(region.take(&mut self.stack, to, count, self.charge.sender(), len_bytes, note)?)
     }
 
     /// Works like [`Cache::take`], into a burst; a full burst gets 0, and no error.
@@ -248,24 +259,25 @@ impl Cache {
     }
 
     /// Works like [`Cache::give`], for frames known to be this cache's own, as on a path with one sender.
-    #[inline(always)]
-    pub(crate) fn give_own(&mut self, from: &mut Batch) -> Result<(), PoolError> {
-        let Shared { region, ledger, .. } = &*self.pool.shared;
-        let Some(free) = region.give_only(from) else { return self.give_own_many(from) };
-        ledger.freed(free.index());
-        self.stack.push(free);
-        self.trim(0);
-        Ok(())
-    }
-
     #[inline(never)]
-    fn give_own_many(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+    pub(crate) fn give_own(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         let old = self.stack.len();
         let given = self.pool.shared.region.give(from, &mut self.stack, from.len());
         let ledger = &self.pool.shared.ledger;
         self.stack[old..].iter().for_each(|free| ledger.freed(free.index()));
         self.trim(0);
         Ok(given?)
+    }
+
+    /// Takes back the only frame of a batch, known to be this cache's own. Returns its length, bytes. Returns `None`, with
+    /// nothing done, if there are others, or it is not charged to this cache's sender, or has a row in the side table.
+    #[inline(always)]
+    pub(crate) fn give_only(&mut self, from: &mut Batch) -> Option<u32> {
+        let (free, len_bytes) = from.free_only(self.charge)?;
+        self.pool.shared.ledger.freed(free.index());
+        self.stack.push(free);
+        self.trim(0);
+        Some(len_bytes)
     }
 
     /// Works like [`Cache::give`], for one frame.

@@ -79,7 +79,7 @@ impl Direct {
             burst.batch_mut().refresh();
         }
         let (offered, batch) = (burst.len(), burst.batch_mut());
-        if let Some((_, pause)) = self.engine.pass(batch, self.quota)
+        if let Some((_, pause)) = self.engine.pass(batch, batch.bytes(), self.quota)
             && !self.engine.reap_after(pause, &mut CacheSink(&mut self.cache))
         {
             return Ok(offered);
@@ -169,6 +169,11 @@ impl Drop for Direct {
 struct CacheSink<'a>(&'a mut Cache);
 
 impl Sink for CacheSink<'_> {
+    #[inline(always)]
+    fn recycle_only(&mut self, done: &mut Batch) -> Option<u32> {
+        self.0.give_only(done)
+    }
+
     #[inline(always)]
     fn recycle(&mut self, done: &mut Batch) {
         // Cannot fail: `try_send` has checked the pool.

@@ -53,6 +53,13 @@ pub trait Sink {
     /// Recycles all frames of `done`.
     fn recycle(&mut self, done: &mut Batch);
 
+    /// Recycles the only frame of `done` by one look at it. Returns its length, bytes. Returns `None`, with nothing done, if
+    /// the frame has to go by [`Sink::recycle`].
+    #[inline(always)]
+    fn recycle_only(&mut self, _done: &mut Batch) -> Option<u32> {
+        None
+    }
+
     /// Charges `sender` for `bytes` less, while the frames are still out (`skb_orphan`).
     fn release(&mut self, _sender: u16, _bytes: u32) {}
 
@@ -218,21 +225,21 @@ impl TxEngine {
         self.netdev.room_bytes().is_none()
     }
 
-    /// Sends all of `burst` past an idle queue in one call. Returns as [`TxEngine::transmit`] does; `None` if the
-    /// burst must go that way.
+    /// Sends all of `burst`, of `bytes`, past an idle queue in one call. Returns as [`TxEngine::transmit`] does; `None`
+    /// if the burst must go that way.
     #[inline(always)]
-    pub fn pass(&mut self, burst: &mut Batch, quota: u32) -> Option<(u32, Pause)> {
+    pub(crate) fn pass(&mut self, burst: &mut Batch, bytes: u64, quota: u32) -> Option<(u32, Pause)> {
         let room_bytes = self.netdev.room_bytes()?;
         let (packets_max, bytes_max) = self.switch();
         let count = burst.len();
         if count == 0 || count > packets_max.min(quota as usize) || !self.is_empty() {
             return None;
         }
-        if count > 1 && burst.bytes() > room_bytes.min(bytes_max) {
+        if count > 1 && bytes > room_bytes.min(bytes_max) {
             return None;
         }
         self.netdev.counters.accepted.add(count as u64);
-        let (taken, stopped) = self.netdev.hand(burst);
+        let (taken, stopped) = self.netdev.hand(burst, count, bytes);
         if taken as usize != count {
             self.batch.append(burst, usize::MAX);
         }
@@ -265,7 +272,7 @@ impl TxEngine {
             if self.batch.is_empty() {
                 return (0, Some(Pause::Empty));
             }
-            self.netdev.hand(&mut self.batch)
+            self.hand_batch()
         } else {
             self.hand_requeued()
         };
@@ -276,6 +283,13 @@ impl TxEngine {
             return (taken, Some(Pause::Empty));
         }
         (taken, (taken >= quota).then_some(Pause::Quota))
+    }
+
+    /// Hands over the batch.
+    #[inline(always)]
+    fn hand_batch(&mut self) -> (u32, bool) {
+        let (count, bytes) = (self.batch.len(), self.batch.bytes());
+        self.netdev.hand(&mut self.batch, count, bytes)
     }
 
     /// Moves the source's frames into the qdisc after a stop, so that the qdisc orders all of them.

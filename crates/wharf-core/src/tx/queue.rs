@@ -23,7 +23,7 @@ pub use qdisc_run::QdiscRun;
 pub(crate) use qdisc_run::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending};
 pub use shared::Claimants;
 pub(crate) use shared::{ControlMessage, Shared};
-pub(crate) use state::{OwnCache, PassOutcome, PollerState, QueueState};
+pub(crate) use state::{PassOutcome, PollerState, QueueState};
 
 use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};

@@ -257,8 +257,7 @@ impl Sender {
         if self.shared.closed.load(Ordering::Relaxed) {
             return Err(self.shared.closed_error());
         }
-        let (ours, theirs) = (self.cache.pool_number(), burst.number());
-        if ours != theirs || !burst.batch_mut().is_of(ours, self.place) {
+        if !burst.batch_mut().is_of(self.cache.charge()) {
             self.charge(burst)?;
         }
         if self.shared.uses_bands {

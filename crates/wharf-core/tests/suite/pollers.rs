@@ -12,6 +12,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::{Sleepers, within_a_minute};
+use wharf_testkit::wrappers::{InReap, Interrupted};
 use wharf_testkit::{assert_conserved, numbered, pool};
 
 #[derive(Debug, Default, Clone)]
@@ -295,4 +296,27 @@ fn receive_poll_takes_completions_of_its_send_queue() {
         drop(receiver);
         assert_conserved(&queue);
     });
+}
+
+/// A sender acquires the bias after its sixteenth run alone. A poller that comes in that run is woken by ordinary runs.
+#[test]
+fn poller_that_comes_in_a_sole_run_leaves_the_sender_without_bias() {
+    for comes in [false, true] {
+        let (threads, in_reap) = (Threads::default(), InReap::default());
+        let ((inner, _), pool) = (Gate::open(64), pool(64));
+        let queue = threads.queue(&pool, Interrupted { inner, in_reap: in_reap.clone() });
+        let mut sender = queue.sender("alone").unwrap();
+        for n in 0..16 {
+            if comes && n == 15 {
+                let poller = threads.poller(Mode::Sleeping, std::slice::from_ref(&queue), &[]).0;
+                *in_reap.lock().unwrap() = Some(Box::new(|| std::mem::forget(poller.begin())));
+            }
+            let mut burst = numbered(&mut sender, n, 1, 64);
+            sender.send(&mut burst).unwrap();
+        }
+        let is_biased = format!("{queue:?}").contains(&format!("{:#x}", wharf_mem::word::BIASED));
+        assert_eq!((is_biased, queue.counters().sent.get()), (!comes, 16));
+        drop(sender);
+        assert_conserved(&queue);
+    }
 }

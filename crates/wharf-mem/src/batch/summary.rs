@@ -1,7 +1,7 @@
 //! The summary of a batch's frames, kept up to date as they come and go: no stage must read each frame.
 #![forbid(unsafe_code)]
 
-use crate::frame::{Frame, META, POOL_MASK, SENDER_MASK};
+use crate::frame::{Charge, Frame, META, POOL_MASK, SENDER_MASK};
 
 /// The bits that the frames of a batch have in common, and their bytes. After frames have left, the common
 /// bits are a bound: never more than there are.
@@ -69,13 +69,8 @@ impl Summary {
     }
 
     #[inline(always)]
-    pub(super) fn is_of(&self, pool: u8, sender: u16) -> bool {
-        self.all_have(Frame::template(pool, sender, 0), POOL_MASK | SENDER_MASK)
-    }
-
-    #[inline(always)]
-    pub(super) fn is_from(&self, sender: u16) -> bool {
-        self.all_have(Frame::template(0, sender, 0), SENDER_MASK)
+    pub(super) fn is_of(&self, charge: Charge) -> bool {
+        self.all_have(charge.bits(), POOL_MASK | SENDER_MASK)
     }
 
     /// True if all frames have the bits of `mask` as in `want`.

@@ -21,13 +21,6 @@ impl Region {
         self.give_with_care(from, to, count)
     }
 
-    /// Takes the only frame of `from` as a free buffer; `None` if there are others, or it is another pool's or has a row
-    /// in the side table.
-    #[inline(always)]
-    pub fn give_only(&self, from: &mut Batch) -> Option<FreeFrame> {
-        Some(from.pop_only(self.layout.number)?.into_free())
-    }
-
     /// Does the same for frames that may be chains or another pool's.
     #[cold]
     fn give_with_care(

@@ -3,7 +3,7 @@
 
 use super::Region;
 use crate::batch::{Batch, Summary};
-use crate::frame::{Frame, FreeFrame};
+use crate::frame::{Charge, Frame, FreeFrame};
 use crate::return_ring::ReturnConsumer;
 use crate::spec::MemError;
 
@@ -67,16 +67,15 @@ impl Region {
         Ok(count)
     }
 
-    /// Does as [`Region::take`] for one buffer, without the set-up of a loop: a quiet path takes single buffers.
+    /// Does as [`Region::take`] for one buffer, charged to the sender of `charge`, without the set-up of a loop: a quiet path takes single buffers.
     ///
     /// # Errors
     /// Those of [`Region::take`].
     #[inline(always)]
     pub fn take_one(
-        &self, from: &mut Vec<FreeFrame>, to: &mut Batch, sender: u16, len_bytes: u32, each: impl Fn(u32),
+        &self, from: &mut Vec<FreeFrame>, to: &mut Batch, charge: Charge, len_bytes: u32, each: impl Fn(u32),
     ) -> Result<usize, MemError> {
         self.check_len(len_bytes)?;
-        let template = Frame::template(self.layout.number, sender, len_bytes);
         let Some(free) = from.pop() else { return Ok(0) };
         let is_ours = free.pool() == self.layout.number;
         if !is_ours || to.room() == 0 {
@@ -85,7 +84,7 @@ impl Region {
             return if is_ours { Ok(0) } else { Err(fault) };
         }
         each(free.index());
-        to.put(Frame::from_parts(free, template));
+        to.put(Frame::charged(free, charge, len_bytes));
         Ok(1)
     }
 

@@ -3,14 +3,14 @@
 use super::Cache;
 use crate::pool::ledger::NO_CACHE;
 use crate::pool::{BULK, PageCounters, PoolError};
-use wharf_mem::Batch;
+use wharf_mem::{Batch, Charge};
 
 #[doc(hidden)]
 impl Cache {
     /// Charges the frames taken from now on to `sender`.
     #[inline]
     pub fn charge_to(&mut self, sender: u16) {
-        self.sender = sender;
+        self.charge = Charge::new(self.pool_number, sender);
     }
 
     /// Keeps its share, whatever other caches keep.

@@ -93,7 +93,7 @@ impl TxEngine {
         self.passing.append(&mut self.batch, count);
         self.behind.append(&mut self.batch, usize::MAX);
         std::mem::swap(&mut self.passing, &mut self.batch);
-        let handed = self.netdev.hand(&mut self.batch);
+        let handed = self.hand_batch();
         self.batch.append(&mut self.behind, usize::MAX);
         handed
     }

@@ -29,7 +29,7 @@ pub(super) struct NetdevQueue {
     /// Holds one failed frame on its way to the sink.
     failed: Batch,
     /// Present if the device completes frames late.
-    orphans: Option<Orphans>,
+    orphans: Option<Box<Orphans>>,
     clock: Arc<dyn Clock>,
     pub(super) counters: Arc<QueueCounters>,
 }
@@ -45,7 +45,7 @@ impl NetdevQueue {
             bql
         });
         let (completions, failed) = (Completions::new(REAP_BUDGET), Batch::new(1));
-        let orphans = (completion_mode == CompletionMode::Late).then(Orphans::default);
+        let orphans = (completion_mode == CompletionMode::Late).then(Box::default);
         Self { pool, device, bql, in_device: 0, urgent: false, completions, failed, orphans, clock, counters }
     }
 
@@ -58,21 +58,38 @@ impl NetdevQueue {
         }
     }
 
-    /// Hands the batch over in one call, with one doorbell. Returns the number of frames taken, and true if the
-    /// device stopped.
+    /// Hands the batch of `offered` frames and `bytes` over in one call, with one doorbell. Returns the number of frames
+    /// taken, and true if the device stopped.
     #[inline(always)]
-    pub(super) fn hand(&mut self, batch: &mut Batch) -> (u32, bool) {
-        let (offered, bytes) = (batch.len(), batch.bytes());
-        let last_bytes = if offered == 1 { bytes as u32 } else { batch.last_bytes() };
+    pub(super) fn hand(&mut self, batch: &mut Batch, offered: usize, bytes: u64) -> (u32, bool) {
+        if self.orphans.is_some() {
+            self.hand_orphaned(batch, offered, bytes)
+        } else {
+            self.hand_charged(batch, offered, bytes)
+        }
+    }
+
+    /// Hands over frames whose senders are released as the device takes them.
+    #[inline(never)]
+    fn hand_orphaned(&mut self, batch: &mut Batch, offered: usize, bytes: u64) -> (u32, bool) {
         if let Some(orphans) = &mut self.orphans {
             orphans.offer(batch);
         }
+        let (taken, stopped) = self.hand_charged(batch, offered, bytes);
+        if let Some(orphans) = &mut self.orphans {
+            orphans.taken(taken as usize);
+        }
+        (taken, stopped)
+    }
+
+    #[inline(always)]
+    fn hand_charged(&mut self, batch: &mut Batch, offered: usize, bytes: u64) -> (u32, bool) {
+        let last_bytes = if offered == 1 { bytes as u32 } else { batch.last_bytes() };
         let done = self.device.transmit(batch, false);
         if !batch.is_empty() {
             return self.handed_partly(batch, offered, bytes, done.doorbell);
         }
-        self.account(offered, bytes, last_bytes);
-        self.counters.doorbells.add(u64::from(done.doorbell));
+        self.account(offered, bytes, last_bytes, done.doorbell);
         (offered as u32, done.stopped)
     }
 
@@ -82,18 +99,14 @@ impl NetdevQueue {
         let taken = offered.saturating_sub(batch.len());
         if taken > 0 {
             let last_bytes = batch.last_taken_bytes().unwrap_or(0);
-            self.account(taken, bytes.saturating_sub(batch.bytes()), last_bytes);
-            self.counters.doorbells.add(u64::from(doorbell));
+            self.account(taken, bytes.saturating_sub(batch.bytes()), last_bytes, doorbell);
         }
         self.counters.requeues.add(batch.len() as u64);
         (taken as u32, true)
     }
 
     #[inline(always)]
-    fn account(&mut self, taken: usize, bytes: u64, last_bytes: u32) {
-        if let Some(orphans) = &mut self.orphans {
-            orphans.taken(taken);
-        }
+    fn account(&mut self, taken: usize, bytes: u64, last_bytes: u32, doorbell: bool) {
         if let Some(bql) = &mut self.bql {
             bql.queued_batch(bytes as u32, last_bytes);
         }
@@ -102,6 +115,7 @@ impl NetdevQueue {
         counters.packets.add(taken as u64);
         counters.bytes.add(bytes);
         counters.batches.add(1);
+        counters.doorbells.add(u64::from(doorbell));
     }
 
     /// Takes completions and recycles their frames. Returns the number of frames.
@@ -136,8 +150,16 @@ impl NetdevQueue {
     /// Accounts for the completions and recycles their frames. Returns the number of frames.
     #[inline(always)]
     fn complete(&mut self, sink: &mut impl Sink) -> usize {
-        // An empty batch is of no pool.
         let Completions { sent, failed } = &mut self.completions;
+        // A quiet path completes one frame at a time.
+        if failed.is_empty()
+            && let Some(bytes) = sink.recycle_only(sent)
+        {
+            self.counters.sent.add(1);
+            self.settle(1, bytes.into());
+            return 1;
+        }
+        // An empty batch is of no pool.
         if !sent.is_of_pool(self.pool) || !failed.is_empty() {
             return self.complete_with_care(sink);
         }

@@ -52,16 +52,15 @@ impl QueueState {
         quiet && self.lanes.is_empty()
     }
 
-    /// Sends a whole burst past an idle queue and takes completions. Returns `None`, with nothing done, unless the
-    /// caller's lane is empty and the only one in use.
+    /// Sends a whole burst of `bytes` past an idle queue and takes completions, for the holder of the bias and its `cache`.
+    /// Returns `None`, with nothing done, if the burst must go by the lane.
     #[inline(always)]
-    pub(crate) fn pass(&mut self, burst: &mut Batch, quota: u32, own: OwnCache<'_>) -> Option<PassOutcome> {
-        if !self.is_sole() {
-            return None;
-        }
-        let (packets, pause) = self.engine.pass(burst, quota)?;
-        let (lanes, OwnCache { cache, place }) = (&mut self.lanes, own);
-        let mut sink = CacheOrLanes { cache, place, lanes, returned_bytes: 0 };
+    pub(crate) fn pass(
+        &mut self, burst: &mut Batch, bytes: u64, quota: u32, cache: &mut Cache,
+    ) -> Option<PassOutcome> {
+        debug_assert!(self.is_sole(), "another thread that changes this revokes the bias first");
+        let (packets, pause) = self.engine.pass(burst, bytes, quota)?;
+        let mut sink = CacheOrLanes { cache, lanes: &mut self.lanes, returned_bytes: 0 };
         let goes_on = self.engine.reap_after(pause, &mut sink);
         Some(PassOutcome { packets, goes_on, returned_bytes: sink.returned_bytes })
     }
@@ -94,12 +93,6 @@ impl QueueState {
     }
 }
 
-/// The cache of a sender that is alone on the queue, and its place.
-pub(crate) struct OwnCache<'a> {
-    pub(crate) cache: &'a mut Cache,
-    pub(crate) place: u16,
-}
-
 /// The result of a burst that passed an idle queue.
 pub(crate) struct PassOutcome {
     /// Frames that the device took.
@@ -113,15 +106,21 @@ pub(crate) struct PassOutcome {
 /// A sink that gives the sender's own frames to its cache, and other frames to their lanes.
 struct CacheOrLanes<'a> {
     cache: &'a mut Cache,
-    place: u16,
     lanes: &'a mut Lanes,
     returned_bytes: u64,
 }
 
 impl Sink for CacheOrLanes<'_> {
     #[inline(always)]
+    fn recycle_only(&mut self, done: &mut Batch) -> Option<u32> {
+        let bytes = self.cache.give_only(done)?;
+        self.returned_bytes += u64::from(bytes);
+        Some(bytes)
+    }
+
+    #[inline(always)]
     fn recycle(&mut self, done: &mut Batch) {
-        if !done.is_from(self.place) || done.any_meta() {
+        if !done.is_of(self.cache.charge()) || done.any_meta() {
             return self.lanes.recycle_run_by_run(done);
         }
         self.returned_bytes += done.bytes();
@@ -131,7 +130,7 @@ impl Sink for CacheOrLanes<'_> {
     }
 
     fn release(&mut self, sender: u16, bytes: u32) {
-        match sender == self.place {
+        match sender == self.cache.charge().sender() {
             true => self.returned_bytes += u64::from(bytes),
             false => self.lanes.release(sender, bytes),
         }

@@ -55,7 +55,7 @@ impl BiasedOwner {
         if self.due == 0 {
             self.due = self.runs;
             self.bias = self.bias.take().or_else(|| cell.take_bias());
-            self.bias.iter_mut().for_each(|bias| cell.acquire(bias));
+            self.bias.iter_mut().for_each(|bias| acquire_if_sole(cell, bias));
         }
     }
 
@@ -72,5 +72,18 @@ impl BiasedOwner {
         if let Some(bias) = self.bias.take() {
             cell.return_bias(bias);
         }
+    }
+}
+
+/// Acquires the bias, unless another thread has used the queue since the sole run. While the bias is held the queue stays
+/// as it is: another thread that changes it revokes the bias first.
+#[cold]
+fn acquire_if_sole(cell: &OwnerCell<QueueState>, bias: &mut Bias) {
+    cell.acquire(bias);
+    let Some(mut entered) = cell.enter(bias) else { return };
+    let is_sole = entered.with(|state| state.is_sole());
+    entered.leave();
+    if !is_sole {
+        cell.release(bias);
     }
 }

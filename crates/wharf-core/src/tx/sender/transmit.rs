@@ -9,7 +9,7 @@ use super::{BYPASS_FRAMES, Sender};
 use crate::qdisc::classify;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
-use crate::tx::queue::{OwnCache, PassOutcome, QdiscRun, QueueError, Shared};
+use crate::tx::queue::{PassOutcome, QdiscRun, QueueError, Shared};
 use std::sync::atomic::Ordering;
 use wharf_mem::{Batch, Published};
 
@@ -92,9 +92,8 @@ impl Sender {
         debug_assert!(self.lane.is_drained());
         let count = batch.len();
         let quota = shared.policy.quota_packets;
-        let own = OwnCache { cache: &mut self.cache, place: self.place };
         let (died, mut entered) = (DieOnPanic(shared), entered);
-        let passed = entered.with(|state| state.pass(batch, quota, own));
+        let passed = entered.with(|state| state.pass(batch, bytes, quota, &mut self.cache));
         std::mem::forget(died);
         entered.leave();
         let Some(PassOutcome { packets, goes_on, returned_bytes }) = passed else {
@@ -105,8 +104,9 @@ impl Sender {
         if bytes != returned_bytes {
             self.credit.charge_but(bytes, returned_bytes);
         }
-        self.counters.drained_packets.add(u64::from(packets));
-        self.counters.packets.add(count as u64);
+        let counters = &*self.counters;
+        counters.drained_packets.add(u64::from(packets));
+        counters.packets.add(count as u64);
         if goes_on {
             self.end_biased();
         }
@@ -142,7 +142,7 @@ impl Sender {
                 if state.shut || !state.lanes.is_empty() {
                     return state.engine.transmit(&mut state.lanes, quota);
                 }
-                if let Some(done) = state.engine.pass(batch, quota) {
+                if let Some(done) = state.engine.pass(batch, bytes, quota) {
                     has_passed = true;
                     return done;
                 }
