@@ -1,6 +1,7 @@
 //! `virtio-user` over our own `vhost-user`: both sides in one process.
 
 mod holes;
+mod hostile_chance;
 mod mute;
 mod napi;
 mod pair;
