@@ -65,6 +65,12 @@ impl Recovery {
         self.reopener.as_ref().map(|reopener| reopener.reset()).is_some()
     }
 
+    /// Returns the fault of a run that ends while the device is away.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let away = self.away()?.as_secs_f64();
+        Some(format!("{}: it was away when the run ended, for {away:.1} s by then", self.name))
+    }
+
     /// Returns the time for which the device has been away.
     pub(crate) fn away(&self) -> Option<Duration> {
         self.reopener.as_ref()?.away()

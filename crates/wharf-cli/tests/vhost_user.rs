@@ -148,7 +148,8 @@ fn back_end_that_breaks_its_rings_ends_a_run_whose_packets_come_back() {
     let listener = UnixListener::bind(folder.path("switch.sock")).unwrap();
     let to = format!("virtio-user:{}", text(&folder.path("switch.sock")));
     let began = Instant::now();
-    let child = command(&["send", "--size", "60", "--echo", "--to", &to, "--seconds", "30"]).spawn().unwrap();
+    let arguments = ["send", "--size", "60", "--echo", "--to", &to, "--seconds", "30", "--on-gone", "fail"];
+    let child = command(&arguments).spawn().unwrap();
     let (stream, _) = listener.accept().unwrap();
     let used_at = set_up_by(&stream);
     // The rings are the smallest memory of the driver.

@@ -84,11 +84,14 @@ pub(super) fn run(
     }
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
     let lost = watch(args, signals, &forward, &mut tells);
+    let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
     let finished = forward.finish(GRACE);
     tells.look_back(&finished, lost.as_ref());
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
-    Ok(outcome(finished, lost, mirrored, signals.asked(), args))
+    let mut outcome = outcome(finished, lost, mirrored, signals.asked(), args);
+    outcome.faults.extend(away);
+    Ok(outcome)
 }
 
 fn settings(args: &ForwardArgs) -> ForwardSettings {

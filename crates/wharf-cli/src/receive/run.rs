@@ -66,6 +66,7 @@ pub(super) fn run(
     let (receiver, ended) = receive(args, receiver, signals)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
+    account.fault(recovery.fault());
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     receiver.queue().drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));

@@ -63,7 +63,7 @@ pub(super) fn run(
     let echoed = echo.map(Echo::finish);
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
-    let (span_ns, given_up) = sent?;
+    let ((span_ns, given_up), away) = (sent?, recovery.fault());
     let (echoed, device_error) = echoed.unzip();
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
@@ -87,7 +87,9 @@ pub(super) fn run(
         wrapped,
         skipped: plan.skipped.clone(),
     };
-    Ok(account.close(&queues, signals.asked()))
+    let mut outcome = account.close(&queues, signals.asked());
+    outcome.faults.extend(away);
+    Ok(outcome)
 }
 
 /// The device's queues, with all that belongs to them.
