@@ -2,11 +2,13 @@
 
 use crate::args::{OnGone, OnStall, RecoveryArgs};
 use crate::output;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::reopen::{self, Change, Reopener};
 use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
+use wharf::monitor::Watched;
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
 
@@ -16,8 +18,18 @@ pub(crate) struct Recovery {
     reopener: Option<Arc<Reopener>>,
     /// Name of the device.
     name: String,
-    /// The first failure to open it in this absence.
-    told: Arc<Mutex<Option<String>>>,
+    news: Arc<Mutex<News>>,
+}
+
+/// What was said about a device.
+#[derive(Debug, Default)]
+struct News {
+    /// It only receives.
+    receives: bool,
+    /// A failure to open it was told in this absence.
+    is_told: bool,
+    /// Why it cannot be opened any more.
+    failure: Option<String>,
 }
 
 impl Recovery {
@@ -35,10 +47,11 @@ impl Recovery {
             OnGone::Fail => reopen::OnGone::Fail,
         };
         let reopener = Reopener::around(spec, direction, queues, on_gone, opened)?;
-        let recovery = Self { reopener, name: name.clone(), told: Arc::default() };
-        let told = recovery.told.clone();
+        let news = News { receives: direction == Direction::Receive, ..News::default() };
+        let recovery = Self { reopener, name: name.clone(), news: Arc::new(Mutex::new(news)) };
+        let (news, fails) = (recovery.news.clone(), args.on_gone == OnGone::Fail);
         if let Some(reopener) = &recovery.reopener {
-            reopener.observe(move |change| say(&name, change, &told));
+            reopener.observe(move |change| say(&name, change, fails, &news));
         }
         Ok(recovery)
     }
@@ -65,6 +78,18 @@ impl Recovery {
         self.reopener.as_ref().map(|reopener| reopener.reset()).is_some()
     }
 
+    /// Returns the error of a device that cannot be opened any more.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).failure.clone()
+    }
+
+    /// Has a queue that is idle close its device, if that is away: nothing else asks for it.
+    pub(crate) fn look(&self, queue: &TxQueue) {
+        if self.away().is_some() {
+            _ = queue.link();
+        }
+    }
+
     /// Returns the fault of a run that ends while the device is away.
     pub(crate) fn fault(&self) -> Option<String> {
         let away = self.away()?.as_secs_f64();
@@ -77,30 +102,38 @@ impl Recovery {
     }
 }
 
-fn is_no_device(error: &std::io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())
+/// True if the error says what the loss has said: it is not there.
+fn is_no_device(error: &DeviceError) -> bool {
+    let errno = rustix::io::Errno::NODEV.raw_os_error();
+    matches!(error, DeviceError::Io { source, .. } if source.raw_os_error() == Some(errno))
 }
 
-fn say(name: &str, change: &Change<'_>, told: &Mutex<Option<String>>) {
-    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+/// True if this process may not open it, and no wait helps.
+fn is_forbidden(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied)
+}
+
+fn say(name: &str, change: &Change<'_>, fails: bool, news: &Mutex<News>) {
+    let mut news = news.lock().unwrap_or_else(PoisonError::into_inner);
     match change {
+        Change::Gone(error) if fails => news.failure = Some(error.to_string()),
+        Change::NotYet(error) if is_forbidden(error) => {
+            news.failure = Some(format!("{error}: so it cannot be opened again"));
+        }
         Change::Gone(error) => {
-            *told = None;
-            output::complain(&format!(
-                "{error}; packets wait until it is back (--on-gone fail ends instead)"
-            ));
+            let waits = if news.receives { "nothing arrives" } else { "packets wait" };
+            output::complain(&format!("{error}; {waits} until it is back (--on-gone fail ends instead)"));
         }
-        Change::Reset => *told = None,
-        // That it is not there has been said.
-        Change::NotYet(DeviceError::Io { source, .. }) if is_no_device(source) => {}
-        Change::NotYet(error) if told.is_none() => {
-            let error = error.to_string();
-            output::complain(&format!("cannot be opened yet, tried ten times a second: {error}"));
-            *told = Some(error);
+        Change::Reset => {}
+        Change::NotYet(_) if news.is_told => {}
+        Change::NotYet(error) if is_no_device(error) => {}
+        Change::NotYet(error) => {
+            output::complain(&format!("{error}; it is tried again until it opens"));
+            news.is_told = true;
         }
-        Change::NotYet(_) => {}
         Change::Reopened { after } => {
             output::complain(&format!("{name}: open again after {:.1} s", after.as_secs_f64()));
+            news.is_told = false;
         }
     }
 }

@@ -33,6 +33,10 @@ impl Stall {
     /// Prints a line on standard error when `queue` begins to stall, and does what was asked for. Returns the error that ends the run
     /// once the device is given up.
     pub(crate) fn look(&mut self, device: impl std::fmt::Display, queue: &TxQueue) -> Option<String> {
+        self.recovery.look(queue);
+        if let Some(failure) = self.recovery.failure() {
+            return Some(failure);
+        }
         let (frames, completed) = queue.counters().device_frames();
         let now_ns = self.began.elapsed().as_nanos() as u64;
         if let Some(Sign::Overdue { .. }) = self.watchdog.look(now_ns, (frames, completed)) {

@@ -17,8 +17,10 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, MemError, Region};
 
-/// Reason of frames that a device held when it was closed to be opened anew. The byte limit begins anew behind them.
+/// Reason of frames that a device held when it was closed to be opened anew.
 pub const LOST: &str = "lost";
+/// Reasons of frames that fail because their device is no more. The byte limit begins anew behind them.
+pub(crate) const REASONS_OF_LOSS: [&str; 3] = [LOST, "gone", "peer-gone"];
 
 /// Moment at which a transmit side gives frames back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,10 +3,12 @@
 //! [`Reopener::around`] puts a wrapper around each side that one specification has opened. A wrapper whose device has gone closes
 //! it: the socket is let go of, memory for arrivals comes back, and the frames that the device held fail as
 //! [`LOST`](wharf_core::device::LOST). Until all wrappers of the specification hold a new device they take no frames, and
-//! senders wait. A thread of the [`Reopener`]'s opens the device again, however long that takes.
+//! senders wait. A thread of the [`Reopener`]'s opens the device again, however long that takes: in the network namespace, and on
+//! the processors, of the thread that opened it first.
 //!
-//! Reading order: this file (what the sides share, and the thread), `reopened.rs` (the wrapper), `side.rs`.
+//! Reading order: this file (what the sides share, and the thread), `reopened.rs` (the wrapper), `side.rs`, `counts.rs`.
 
+mod counts;
 mod reopened;
 mod side;
 
@@ -18,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::host::Wake;
+use wharf_core::host::outlive;
 use wharf_core::wrap_device;
 use wharf_mem::Region;
 use wharf_sys::event::EventFd;
@@ -66,7 +69,7 @@ pub struct Reopener {
     /// Number of times that the sides were asked to close their device.
     asked: AtomicU64,
     state: Mutex<State>,
-    /// Told when a side has closed its device, and at the end.
+    /// Told of each change of the state.
     changed: Condvar,
     /// Readable once the device is open again: what a poller waits for meanwhile.
     ready: EventFd,
@@ -83,8 +86,6 @@ struct State {
     opened: Option<Instant>,
     /// A reset was asked for since.
     is_reset: bool,
-    /// The thread runs.
-    is_opening: bool,
     is_closed: bool,
 }
 
@@ -97,8 +98,31 @@ struct Slot {
     is_retired: bool,
     /// The side is closed, and wants no device any more.
     is_gone: bool,
-    /// The new device.
-    next: Option<AnyDevice>,
+    /// The new device, and the value of [`Reopener::asked`] that it is newer than.
+    next: Option<(u64, AnyDevice)>,
+}
+
+impl State {
+    /// Asks the sides to close their device. Returns the devices that they have not taken yet.
+    fn ask(&mut self, asked: &AtomicU64) -> Vec<(u64, AnyDevice)> {
+        self.since = Some(Instant::now());
+        asked.fetch_add(1, SeqCst);
+        let untaken = self.slots.iter_mut().filter_map(|slot| {
+            let next = slot.next.take()?;
+            slot.is_retired = true;
+            Some(next)
+        });
+        untaken.collect()
+    }
+
+    /// True once each side has closed its device. One that has no memory yet holds nothing.
+    fn is_retired(&self) -> bool {
+        self.slots.iter().all(|slot| slot.is_retired || slot.is_gone || slot.region.is_none())
+    }
+
+    fn attached(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.region.is_some()).count()
+    }
 }
 
 impl std::fmt::Debug for Reopener {
@@ -113,7 +137,7 @@ impl Reopener {
     /// and leaves them as they are, if the kind of device has no place that could come back: a file would be begun anew.
     ///
     /// # Errors
-    /// The system is out of descriptors.
+    /// The system is out of descriptors, or gives no thread.
     pub fn around(
         spec: &DeviceSpec, direction: Direction, queues: Queues, on_gone: OnGone, opened: &mut Vec<Opened>,
     ) -> std::io::Result<Option<Arc<Self>>> {
@@ -132,6 +156,8 @@ impl Reopener {
             observers: Mutex::default(),
             pollers: Mutex::default(),
         });
+        let serving = reopener.clone();
+        std::thread::Builder::new().name("wharf-reopen".into()).spawn(move || serving.serve())?;
         *opened = std::mem::take(opened).into_iter().map(|opened| reopener.wrap(opened)).collect();
         Ok(Some(reopener))
     }
@@ -161,22 +187,21 @@ impl Reopener {
         lock(&self.pollers).push(poller);
     }
 
-    /// Closes the device, whose frames are lost, and opens it again. Does nothing while that goes on already.
+    /// Closes the device, whose frames are lost, and opens it again. While that goes on already, it is done once more at most. A side
+    /// that nothing polls closes its device when its line is next asked for: see [`Device::link`](wharf_core::device::Device::link).
     pub fn reset(&self) {
         let mut state = self.lock();
         if state.is_closed {
             return;
         }
         state.is_reset = true;
-        if state.since.is_some() {
-            drop(state);
-            return self.call_pollers();
+        let is_news = state.since.is_none();
+        let untaken = if is_news { state.ask(&self.asked) } else { Vec::new() };
+        drop((state, untaken));
+        if is_news {
+            self.tell(&Change::Reset);
         }
-        state.since = Some(Instant::now());
-        self.asked.fetch_add(1, SeqCst);
-        drop(state);
-        self.tell(&Change::Reset);
-        self.call_pollers();
+        self.notify();
     }
 
     /// True if a device that has gone is opened again without a [`Reopener::reset`].
@@ -195,11 +220,10 @@ impl Reopener {
         if state.is_closed || state.since.is_some() {
             return;
         }
-        state.since = Some(Instant::now());
-        self.asked.fetch_add(1, SeqCst);
-        drop(state);
+        let untaken = state.ask(&self.asked);
+        drop((state, untaken));
         self.tell(&Change::Gone(error));
-        self.call_pollers();
+        self.notify();
     }
 
     /// Returns the number of times that the sides were asked to close their device.
@@ -229,38 +253,41 @@ impl Reopener {
         self.changed.notify_all();
     }
 
-    /// Takes the new device of side `at`, if it is there. Has it opened if that is due.
-    fn take(self: &Arc<Self>, at: usize) -> Option<AnyDevice> {
-        let mut state = self.lock();
-        if let Some(device) = state.slots[at].next.take() {
-            state.slots[at].is_retired = false;
-            return Some(device);
-        }
-        let is_due = state.since.is_some() && (self.is_automatic() || state.is_reset) && !state.is_closed;
-        if is_due && !state.is_opening {
-            let reopener = self.clone();
-            let thread = std::thread::Builder::new().name("wharf-reopen".into());
-            // Without a thread the next poll tries again.
-            state.is_opening = thread.spawn(move || reopener.open_again()).is_ok();
-        }
-        None
+    /// Takes the new device of side `at`, if it is there, and the value of [`Reopener::asked`] that it is newer than.
+    fn take(&self, at: usize) -> Option<(u64, AnyDevice)> {
+        self.lock().slots[at].next.take()
     }
 
-    /// Opens the device again, as soon as it can be. The thread's work.
-    fn open_again(self: Arc<Self>) {
-        let mut first = true;
-        self.ready.clear();
-        while let Some(slots) = self.wait_for_turn(std::mem::take(&mut first)) {
-            let attached = slots.iter().flatten().count();
-            match self.open(slots) {
-                Err(error) => self.tell(&Change::NotYet(&error)),
-                Ok(devices) => {
-                    if self.hand_out(devices, attached) {
-                        return;
+    /// Opens the device again each time that it has gone or is reset. The thread's work, until all sides are closed.
+    fn serve(&self) {
+        while self.wait_for_loss() {
+            self.ready.clear();
+            let mut is_first = true;
+            while let Some(slots) = self.wait_for_turn(std::mem::take(&mut is_first)) {
+                let attached = slots.iter().flatten().count();
+                // A kind of the user's may panic.
+                match outlive(|| self.open(slots)).unwrap_or_else(|| Err(self.spec.fault("it panicked"))) {
+                    Ok(devices) => {
+                        if self.hand_out(devices, attached) {
+                            break;
+                        }
                     }
+                    Err(error) if self.on_gone == OnGone::Fail && is_missing(&error) => {
+                        return self.tell(&Change::Gone(&error));
+                    }
+                    Err(error) => self.tell(&Change::NotYet(&error)),
                 }
             }
         }
+    }
+
+    /// Waits until the device is to be opened again. Returns false once all sides are closed.
+    fn wait_for_loss(&self) -> bool {
+        let mut state = self.lock();
+        while !state.is_closed && !(state.since.is_some() && (self.is_automatic() || state.is_reset)) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.is_closed
     }
 
     /// Waits until the next attempt is due: at once after a single loss, else after [`PAUSE`], and not before the sides have closed
@@ -272,16 +299,15 @@ impl Reopener {
         let earliest = Instant::now() + if is_first && !was_opened_lately { Duration::ZERO } else { PAUSE };
         while !state.is_closed {
             let now = Instant::now();
-            let is_retired =
-                state.slots.iter().all(|slot| slot.is_retired || slot.is_gone || slot.region.is_none());
-            let until = if is_retired { earliest } else { closing_max.max(earliest) };
+            let until = if state.is_retired() { earliest } else { closing_max.max(earliest) };
             if now >= until {
+                // A reset from here on concerns the device that is opened now.
+                state.is_reset = false;
                 return Some(state.slots.iter().map(|slot| slot.region.clone()).collect());
             }
             let waited = self.changed.wait_timeout(state, until - now);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.is_opening = false;
         None
     }
 
@@ -304,37 +330,61 @@ impl Reopener {
     }
 
     /// Gives each side its device, `attached` of which are attached to memory. Returns false if more sides are by
-    /// now: another attempt is necessary.
+    /// now, or a reset was asked for: another attempt is necessary.
     fn hand_out(&self, devices: Vec<AnyDevice>, attached: usize) -> bool {
+        let after = self.away().unwrap_or_default();
         let mut state = self.lock();
-        if state.slots.iter().filter(|slot| slot.region.is_some()).count() != attached {
+        if state.is_reset || state.attached() != attached {
             return false;
         }
-        let mut unused = Vec::new();
-        for (slot, device) in state.slots.iter_mut().zip(devices) {
-            if slot.is_gone { unused.push(device) } else { slot.next = Some(device) }
-        }
-        let after = state.since.take().map_or(Duration::ZERO, |since| since.elapsed());
-        (state.is_opening, state.is_reset, state.opened) = (false, false, Some(Instant::now()));
-        drop((state, unused));
+        drop(state);
+        // Before a side can tell that its line is up, or that the new device has gone as well.
         self.tell(&Change::Reopened { after });
+        state = self.lock();
+        let (generation, mut unused) = (self.asked(), Vec::new());
+        for (slot, device) in state.slots.iter_mut().zip(devices) {
+            if slot.is_gone {
+                unused.push(device);
+            } else {
+                (slot.next, slot.is_retired) = (Some((generation, device)), false);
+            }
+        }
+        (state.since, state.opened) = (None, Some(Instant::now()));
+        // A reset that came with the news is one of the new device.
+        let untaken = if std::mem::take(&mut state.is_reset) { state.ask(&self.asked) } else { Vec::new() };
+        state.is_reset = !untaken.is_empty();
+        drop((state, unused, untaken));
         self.ready.signal();
-        self.call_pollers();
+        self.notify();
         true
     }
 
     fn tell(&self, change: &Change<'_>) {
         let observers = lock(&self.observers).clone();
-        observers.iter().for_each(|observer| observer(change));
+        observers.iter().for_each(|observer| _ = outlive(|| observer(change)));
     }
 
-    fn call_pollers(&self) {
+    /// Calls the thread, and the sides' pollers.
+    fn notify(&self) {
+        self.changed.notify_all();
         let pollers = lock(&self.pollers).clone();
-        pollers.into_iter().for_each(|poller| poller.wake());
+        pollers.into_iter().for_each(|poller| _ = outlive(|| poller.wake()));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+}
+
+/// True if the error says that there is no such interface or peer.
+fn is_missing(error: &DeviceError) -> bool {
+    use crate::link::{ECONNREFUSED, ENODEV, ENOENT, ENXIO};
+    match error {
+        DeviceError::Gone { .. } => true,
+        DeviceError::Io { source, .. } => {
+            source.raw_os_error().is_some_and(|errno| [ECONNREFUSED, ENODEV, ENOENT, ENXIO].contains(&errno))
+        }
+        _ => false,
     }
 }
 

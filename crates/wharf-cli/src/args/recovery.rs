@@ -8,11 +8,10 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "When a device fails")]
 pub(crate) struct RecoveryArgs {
-    /// When an interface or a peer has gone: open it again once it is back, while senders wait, or end with an error
+    /// What to do when an interface or a peer has gone
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,
-    /// When a device that has packets completes none for 10 s: close it, whose packets are lost, and open it again; say so and
-    /// wait; or end with an error
+    /// What to do when a device that has packets completes none for 10 s, though its line is up
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnStall::Reset)]
     pub(crate) on_stall: OnStall,
     /// End with an error once a device that has packets completes none for this time, or is away for as long, at least 100ms: longer
@@ -24,14 +23,19 @@ pub(crate) struct RecoveryArgs {
 /// Ways to treat a device that has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnGone {
+    /// Open it again once it is back, and go on; packets wait meanwhile. A TAP is made again at once
     Reopen,
+    /// End with an error
     Fail,
 }
 
 /// Ways to treat a device that stalls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnStall {
+    /// Close it, and open it again; packets that it had are lost
     Reset,
+    /// Say so, and wait
     Report,
+    /// End with an error
     Fail,
 }

@@ -63,10 +63,10 @@ pub(super) fn run(
     // Scripts wait for this line before they send.
     let mode = receiver.queue().device_mode();
     output::complain(&format!("listening on {}", device_text(&device, mode)));
-    let (receiver, ended) = receive(args, receiver, signals)?;
+    let (receiver, ended) = receive(args, receiver, &recovery, signals)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
-    account.fault(recovery.fault());
+    account.fault(recovery.failure().or_else(|| recovery.fault()));
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     receiver.queue().drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
@@ -77,7 +77,7 @@ pub(super) fn run(
 
 /// Receives in a thread of its own, and watches over it.
 fn receive(
-    args: &ReceiveArgs, mut receiver: Receiving, signals: &Signals,
+    args: &ReceiveArgs, mut receiver: Receiving, recovery: &Recovery, signals: &Signals,
 ) -> anyhow::Result<(Receiving, Result<(), QueueError>)> {
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
@@ -93,7 +93,7 @@ fn receive(
     loop {
         let next = watch.look(GRACE, GRACE_OF_TIME);
         shared.stop.store(watch.is_ending(), Ordering::Release);
-        shared.end.store(watch.is_overdue(), Ordering::Release);
+        shared.end.store(watch.is_overdue() || recovery.failure().is_some(), Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
             return joined(thread);
         }

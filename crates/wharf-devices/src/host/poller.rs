@@ -79,9 +79,13 @@ impl HostWait {
         let Some(Watched { fd, is_in_set }) = self.watched.get_mut(&at) else { return true };
         let set =
             if *is_in_set { self.epoll.set(*fd, at as u64, true) } else { Err(ErrorKind::NotFound.into()) };
-        // Another file may stand behind the number since: the set has forgotten the one before.
+        // Another file may stand behind the number since, which is not in the set yet, or from an earlier time.
         let result = match set {
             Err(error) if error.kind() == ErrorKind::NotFound => self.epoll.add(*fd, at as u64, true),
+            result => result,
+        };
+        let result = match result {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => self.epoll.set(*fd, at as u64, true),
             result => result,
         };
         *is_in_set = result.is_ok();

@@ -1,5 +1,6 @@
 //! `Reopened`: a device that is replaced by a new one of the same specification.
 
+use super::counts::Counts;
 use super::side::{Returned, Side};
 use super::{OnGone, Reopener};
 use std::collections::VecDeque;
@@ -38,8 +39,7 @@ pub struct Reopened<D: ?Sized + Side> {
     /// Memory that was posted for arrivals.
     posted: VecDeque<Frame>,
     /// Counts of the devices before.
-    drops: Vec<(&'static str, u64)>,
-    signals: Option<Signals>,
+    before: Counts,
     is_ended: bool,
 }
 
@@ -58,8 +58,7 @@ impl<D: ?Sized + Side> Reopened<D> {
             is_armed: false,
             done: VecDeque::new(),
             posted: VecDeque::new(),
-            drops: Vec::new(),
-            signals: None,
+            before: Counts::default(),
             is_ended: false,
         }
     }
@@ -84,9 +83,10 @@ impl<D: ?Sized + Side> Reopened<D> {
         if self.inner.is_none()
             && self.done.is_empty()
             && self.closed.iter().all(|device| device.owes() == 0)
-            && let Some(device) = self.reopener.take(self.at)
+            && let Some((newer_than, device)) = self.reopener.take(self.at)
         {
             self.install(device);
+            self.seen = newer_than;
         }
     }
 
@@ -97,8 +97,10 @@ impl<D: ?Sized + Side> Reopened<D> {
         if let Some(info) = inner.tx_info() {
             self.tx_info = info;
         }
-        self.signals = self.sum_of_signals(inner.signals());
-        inner.count_drops(&mut |reason, count| add(&mut self.drops, reason, count));
+        self.before.set_signals(self.before.signals_with(inner.signals()));
+        inner.count_drops(&mut |reason, count| self.before.add_drops(reason, count));
+        // What it has done with by now keeps its reasons.
+        self.drain(&mut inner, |reason| reason);
         // The file is let go of before the device is closed: its queue would stay taken.
         let ready = self.reopener.ready.as_fd().as_raw_fd();
         self.wait_fd.as_ref().map(|fd| fd.point_to(ready));
@@ -111,23 +113,31 @@ impl<D: ?Sized + Side> Reopened<D> {
 
     /// Takes back frames of closed devices.
     fn take_back(&mut self) {
-        for device in &mut self.closed {
-            loop {
-                let mut returned = Returned::new();
-                device.take_back(&mut returned);
-                if returned.is_empty() {
-                    break;
-                }
-                while let Some(frame) = returned.tx.sent.pop() {
-                    self.done.push_back((frame, None));
-                }
-                self.done.extend(returned.tx.failed.drain(..).map(|(frame, _)| (frame, Some(LOST))));
-                while let Some(frame) = returned.posted.pop() {
-                    self.posted.push_back(frame);
-                }
+        for mut device in std::mem::take(&mut self.closed) {
+            self.drain(&mut device, |_| LOST);
+            if device.owes() > 0 {
+                self.closed.push(device);
             }
         }
-        self.closed.retain(|device| device.owes() > 0);
+    }
+
+    /// Takes all that `device` gives back. `name` names the reason of frames that have failed.
+    fn drain(&mut self, device: &mut Box<D>, name: impl Fn(&'static str) -> &'static str) {
+        loop {
+            let mut returned = Returned::new();
+            device.take_back(&mut returned);
+            if returned.is_empty() {
+                return;
+            }
+            while let Some(frame) = returned.tx.sent.pop() {
+                self.done.push_back((frame, None));
+            }
+            let failed = returned.tx.failed.drain(..).map(|(frame, reason)| (frame, Some(name(reason))));
+            self.done.extend(failed);
+            while let Some(frame) = returned.posted.pop() {
+                self.posted.push_back(frame);
+            }
+        }
     }
 
     fn install(&mut self, device: AnyDevice) {
@@ -140,7 +150,6 @@ impl<D: ?Sized + Side> Reopened<D> {
             // What came before is found by the poll in which this happens, or by the next one.
             let _ = device.arm();
         }
-        self.seen = self.reopener.asked();
         self.inner = Some(device);
     }
 
@@ -158,23 +167,6 @@ impl<D: ?Sized + Side> Reopened<D> {
         self.reopener.gone(&error);
         self.retire();
         Ok(())
-    }
-
-    fn sum_of_signals(&self, signals: Option<Signals>) -> Option<Signals> {
-        match (self.signals, signals) {
-            (Some(before), Some(now)) => Some(Signals {
-                interrupts: before.interrupts + now.interrupts,
-                kicks: before.kicks + now.kicks,
-            }),
-            (before, now) => before.or(now),
-        }
-    }
-}
-
-fn add(sums: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) {
-    match sums.iter_mut().find(|(known, _)| *known == reason) {
-        Some((_, sum)) => *sum += count,
-        None => sums.push((reason, count)),
     }
 }
 
@@ -206,7 +198,7 @@ impl<D: ?Sized + Side> Notify for Reopened<D> {
 
     fn signals(&mut self) -> Option<Signals> {
         let now = self.inner.as_mut().and_then(|inner| inner.signals());
-        self.sum_of_signals(now)
+        self.before.signals_with(now)
     }
 }
 
@@ -232,16 +224,12 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
         Ok(())
     }
 
+    /// Tells nothing while there is no device: observers hear of its end and of the next one.
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
-        let Some(inner) = self.device() else {
-            let (device, what) = (self.name.clone(), "it is being opened anew".into());
-            let source = std::io::Error::from_raw_os_error(crate::link::ENODEV);
-            return Some(Err(DeviceError::Down { device, what, source }));
-        };
-        match inner.link() {
+        match self.device()?.link() {
             Some(Err(error)) if self.replaces(&error) => {
                 _ = self.failed(error);
-                self.link()
+                None
             }
             link => link,
         }
@@ -368,15 +356,11 @@ impl<D: ?Sized + Side + RxDevice> RxDevice for Reopened<D> {
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        let Some(inner) = &mut self.inner else {
-            return self.drops.iter().for_each(|&(reason, count)| see(reason, count));
-        };
-        if self.drops.is_empty() {
-            return inner.drops(see);
+        match &mut self.inner {
+            Some(inner) if self.before.has_no_drops() => inner.drops(see),
+            Some(inner) => self.before.drops_with(|see| inner.drops(see), see),
+            None => self.before.drops_with(|_| {}, see),
         }
-        let mut sums = self.drops.clone();
-        inner.drops(&mut |reason, count| add(&mut sums, reason, count));
-        sums.into_iter().for_each(|(reason, count)| see(reason, count));
     }
 
     fn next_arrival_ns(&self) -> Option<u64> {

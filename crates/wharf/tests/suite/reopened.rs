@@ -21,6 +21,8 @@ const SENDERS: usize = 8;
 #[derive(Default)]
 struct World {
     is_gone: AtomicBool,
+    /// Attempts to open it that panic.
+    panics: AtomicUsize,
     /// Devices opened, and their controls.
     opened: AtomicUsize,
     controls: Mutex<Vec<Arc<Control>>>,
@@ -73,6 +75,11 @@ static PLACED: Kind = Kind {
     ..Kind::new("placed", "placed:NAME", "a device of the test's own", |spec, _| {
         let worlds = WORLDS.lock().unwrap();
         let (_, world) = worlds.iter().find(|(name, _)| name == spec.place()).expect("a world");
+        let world = world.clone();
+        drop(worlds);
+        if world.panics.fetch_update(SeqCst, SeqCst, |panics| panics.checked_sub(1)).is_ok() {
+            panic!("the test says so");
+        }
         if world.is_gone.load(SeqCst) {
             return Err(gone());
         }
@@ -272,5 +279,65 @@ fn a_path_that_is_closed_while_its_device_is_away_ends_at_once() {
         world.is_gone.store(false, SeqCst);
         std::thread::sleep(Duration::from_millis(250));
         assert_eq!(world.opened.load(SeqCst), 1, "a closed path opens nothing");
+    });
+}
+
+#[test]
+fn resets_at_any_moment_are_each_carried_out() {
+    let (path, world) = placed("resets", |path| path);
+    within_a_minute(move || {
+        let mut events = path.events().unwrap();
+        under_senders(&path, || {
+            for round in 0..30 {
+                // At once upon the news, and while the device is being opened.
+                path.reopen().unwrap();
+                if round % 3 == 0 {
+                    path.reopen().unwrap();
+                }
+                reopened(&mut events);
+            }
+            let (sent, began) = (path.queue().unwrap().counters().sent.get(), Instant::now());
+            while path.queue().unwrap().counters().sent.get() < sent + 1000 {
+                assert!(began.elapsed() < LONG, "nothing leaves: {:?}", path.state());
+            }
+        });
+        assert!(world.opened.load(SeqCst) > 30);
+    });
+}
+
+#[test]
+fn a_kind_that_panics_as_it_opens_is_tried_again() {
+    let (path, world) = placed("panics", |path| path);
+    within_a_minute(move || {
+        let mut events = path.events().unwrap();
+        under_senders(&path, || {
+            world.panics.store(3, SeqCst);
+            path.reopen().unwrap();
+            reopened(&mut events);
+        });
+        assert_eq!(world.panics.load(SeqCst), 0);
+    });
+}
+
+#[test]
+fn a_device_that_goes_while_it_is_reset_fails_where_that_is_asked_for() {
+    let stall_after = Duration::from_millis(30);
+    let build =
+        |path: PathBuilder| path.on_stall(OnStall::Reset).on_gone(OnGone::Fail).stall_after(stall_after);
+    let (path, world) = placed("goes", build);
+    within_a_minute(move || {
+        let mut sender = path.sender("test").unwrap();
+        let mut burst = sender.burst(32);
+        world.is_gone.store(true, SeqCst);
+        let error = loop {
+            _ = sender.fill_within(&mut burst, 32, 64, Duration::from_millis(20));
+            match sender.send_within(&mut burst, Duration::from_millis(20)) {
+                Ok(()) | Err(QueueError::TimedOut) => {}
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(&error, QueueError::Failed { why, .. } if why.contains("removed")), "{error}");
+        drop((burst, sender));
+        assert_eq!(path.close(Duration::ZERO).out(), 0);
     });
 }

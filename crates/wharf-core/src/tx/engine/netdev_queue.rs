@@ -7,7 +7,7 @@ use super::Sink;
 use super::orphans::{Orphans, ReleasedSink};
 use crate::bql::{Bql, BqlError};
 use crate::counters::QueueCounters;
-use crate::device::{CompletionMode, Completions, DeviceError, LOST, TxSide};
+use crate::device::{CompletionMode, Completions, DeviceError, REASONS_OF_LOSS, TxSide};
 use crate::host::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl NetdevQueue {
             self.publish_completed();
             return 0;
         }
-        let (mut count, mut bytes, mut was_reopened) = (0, 0, false);
+        let (mut count, mut bytes, mut was_lost) = (0, 0, false);
         for _ in 0..self.completions.sent.len() {
             let Some(frame) = self.completions.sent.pop() else { break };
             if self.is_ours(&frame) {
@@ -194,7 +194,7 @@ impl NetdevQueue {
             if self.is_ours(&frame) {
                 let len_bytes = u64::from(frame.len_bytes());
                 (count, bytes) = (count + 1, bytes + len_bytes);
-                was_reopened |= reason == LOST;
+                was_lost |= REASONS_OF_LOSS.contains(&reason);
                 self.counters.fail(reason);
                 self.counters.failed_bytes.add(len_bytes);
                 let pushed = self.failed.push(frame);
@@ -203,7 +203,7 @@ impl NetdevQueue {
             }
         }
         self.settle(count, bytes);
-        if was_reopened && self.in_device == 0 {
+        if was_lost && self.in_device == 0 {
             self.forget_limit();
         }
         all

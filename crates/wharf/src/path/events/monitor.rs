@@ -42,6 +42,8 @@ pub(in crate::path) struct PathMonitor {
     poller: ArcSwapOption<Arc<dyn Wake>>,
     closed: AtomicBool,
     recovery: Recovery,
+    /// Why the device could not be opened again at the last attempt.
+    not_yet: ArcSwapOption<String>,
 }
 
 /// What is to be done about a device, by the poller.
@@ -82,6 +84,7 @@ impl PathMonitor {
             poller: ArcSwapOption::empty(),
             closed: AtomicBool::new(false),
             recovery,
+            not_yet: ArcSwapOption::empty(),
         });
         if let Some(reopener) = &monitor.recovery.reopener {
             let heard = Arc::downgrade(&monitor);
@@ -105,8 +108,9 @@ impl PathMonitor {
                 self.line.fetch_max(DOWN, SeqCst);
                 self.tell(Event::Down { since: Instant::now(), why: "it is being opened anew".into() });
             }
-            Change::NotYet(_) => {}
+            Change::NotYet(error) => self.not_yet.store(Some(Arc::new(error.to_string()))),
             &Change::Reopened { after } => {
+                self.not_yet.store(None);
                 self.line.store(UP, SeqCst);
                 self.tell(Event::Reopened { after });
             }
@@ -144,7 +148,12 @@ impl PathMonitor {
         let link = at.map(|at| self.ask(at, true));
         let mut kept = self.settled();
         let has_news = link.is_some_and(|link| kept.line_is(link));
-        let state = if kept.line == State::Up { kept.stall.clone() } else { kept.line.clone() };
+        let mut state = if kept.line == State::Up { kept.stall.clone() } else { kept.line.clone() };
+        if let (State::Down { why, .. } | State::Gone { why, .. }, Some(not_yet)) =
+            (&mut state, &*self.not_yet.load())
+        {
+            *why += &format!("; it cannot be opened yet: {not_yet}");
+        }
         drop(kept);
         self.ring_if(has_news);
         state
