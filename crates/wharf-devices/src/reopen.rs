@@ -97,8 +97,8 @@ struct Slot {
     is_retired: bool,
     /// The side is closed, and wants no device any more.
     is_gone: bool,
-    /// The new device.
-    next: Option<AnyDevice>,
+    /// The new device, and the value of [`Reopener::asked`] that it is newer than.
+    next: Option<(AnyDevice, u64)>,
 }
 
 impl std::fmt::Debug for Reopener {
@@ -224,12 +224,13 @@ impl Reopener {
         self.changed.notify_all();
     }
 
-    /// Takes the new device of side `at`, if it is there. Has it opened if that is due.
-    fn take(self: &Arc<Self>, at: usize) -> Option<AnyDevice> {
+    /// Takes the new device of side `at`, if it is there, with the value of [`Reopener::asked`] that it is newer than: a reset since
+    /// then closes it, too. Has it opened if that is due.
+    fn take(self: &Arc<Self>, at: usize) -> Option<(AnyDevice, u64)> {
         let mut state = self.lock();
-        if let Some(device) = state.slots[at].next.take() {
+        if let Some(next) = state.slots[at].next.take() {
             state.slots[at].is_retired = false;
-            return Some(device);
+            return Some(next);
         }
         let is_due =
             state.since.is_some() && (self.on_gone == OnGone::Reopen || state.is_reset) && !state.is_closed;
@@ -306,9 +307,9 @@ impl Reopener {
         if state.slots.iter().filter(|slot| slot.region.is_some()).count() != attached {
             return false;
         }
-        let mut unused = Vec::new();
+        let (mut unused, asked) = (Vec::new(), self.asked());
         for (slot, device) in state.slots.iter_mut().zip(devices) {
-            if slot.is_gone { unused.push(device) } else { slot.next = Some(device) }
+            if slot.is_gone { unused.push(device) } else { slot.next = Some((device, asked)) }
         }
         let after = state.since.take().map_or(Duration::ZERO, |since| since.elapsed());
         (state.is_opening, state.is_reset, state.opened) = (false, false, Some(Instant::now()));

@@ -84,9 +84,9 @@ impl<D: ?Sized + Side> Reopened<D> {
         if self.inner.is_none()
             && self.done.is_empty()
             && self.closed.iter().all(|device| device.owes() == 0)
-            && let Some(device) = self.reopener.take(self.at)
+            && let Some((device, asked)) = self.reopener.take(self.at)
         {
-            self.install(device);
+            self.install(device, asked);
         }
     }
 
@@ -130,7 +130,8 @@ impl<D: ?Sized + Side> Reopened<D> {
         self.closed.retain(|device| device.owes() > 0);
     }
 
-    fn install(&mut self, device: AnyDevice) {
+    /// Begins with `device`, which was opened when the sides had been asked `asked` times to close theirs.
+    fn install(&mut self, device: AnyDevice, asked: u64) {
         let Some(mut device) = D::of(device) else { return };
         if let (Some(stable), Some(fd)) = (&self.wait_fd, device.wait_fd()) {
             // Fails for no descriptor that is open.
@@ -140,7 +141,7 @@ impl<D: ?Sized + Side> Reopened<D> {
             // What came before is found by the poll in which this happens, or by the next one.
             let _ = device.arm();
         }
-        self.seen = self.reopener.asked();
+        self.seen = asked;
         self.inner = Some(device);
     }
 
