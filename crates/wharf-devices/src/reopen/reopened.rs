@@ -6,8 +6,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{
-    AnyDevice, Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice,
-    TxInfo,
+    Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -32,6 +31,10 @@ pub struct Reopened<D: ?Sized + Side> {
     tx_info: TxInfo,
     /// Stands for the device's descriptor, or for the reopener's while there is no device.
     wait_fd: Option<StableFd>,
+    /// It does so. The kernel refuses that while the process's limit of descriptors is below the number of `wait_fd`.
+    is_pointed: bool,
+    /// A new device that `wait_fd` does not stand for yet, with the value of `seen` that it brings.
+    next: Option<(Box<D>, u64)>,
     is_armed: bool,
     /// Frames to be reaped: sent, or failed for a reason.
     done: VecDeque<(Frame, Option<&'static str>)>,
@@ -55,6 +58,8 @@ impl<D: ?Sized + Side> Reopened<D> {
             reopener,
             at,
             wait_fd: None,
+            is_pointed: true,
+            next: None,
             is_armed: false,
             done: VecDeque::new(),
             posted: VecDeque::new(),
@@ -80,14 +85,25 @@ impl<D: ?Sized + Side> Reopened<D> {
         }
         self.retire();
         self.take_back();
-        // The byte limit begins anew once all frames of the device before are back.
-        if self.inner.is_none()
-            && self.done.is_empty()
-            && self.closed.iter().all(|device| device.owes() == 0)
-            && let Some((device, asked)) = self.reopener.take(self.at)
-        {
-            self.install(device, asked);
+        if self.inner.is_some() {
+            return;
         }
+        if !self.is_pointed {
+            self.point_to_reopener();
+        }
+        // The byte limit begins anew once all frames of the device before are back.
+        if self.done.is_empty() && self.closed.iter().all(|device| device.owes() == 0) {
+            let taken = self.reopener.take(self.at).and_then(|(device, asked)| Some((D::of(device)?, asked)));
+            if let Some((device, asked)) = taken.or_else(|| self.next.take()) {
+                self.install(device, asked);
+            }
+        }
+    }
+
+    /// Lets go of the device's file, which would keep its queue taken.
+    fn point_to_reopener(&mut self) {
+        let ready = self.reopener.ready.as_fd().as_raw_fd();
+        self.is_pointed = self.wait_fd.as_ref().is_none_or(|fd| fd.point_to(ready).is_ok());
     }
 
     /// Closes the device, if there is one. Its frames are lost.
@@ -99,9 +115,8 @@ impl<D: ?Sized + Side> Reopened<D> {
         }
         self.signals = self.sum_of_signals(inner.signals());
         inner.count_drops(&mut |reason, count| add(&mut self.drops, reason, count));
-        // The file is let go of before the device is closed: its queue would stay taken.
-        let ready = self.reopener.ready.as_fd().as_raw_fd();
-        self.wait_fd.as_ref().map(|fd| fd.point_to(ready));
+        // The file is let go of before the device is closed.
+        self.point_to_reopener();
         // What went wrong at its end concerns no frame.
         let _ = inner.close();
         self.closed.push(inner);
@@ -131,11 +146,13 @@ impl<D: ?Sized + Side> Reopened<D> {
     }
 
     /// Begins with `device`, which was opened when the sides had been asked `asked` times to close theirs.
-    fn install(&mut self, device: AnyDevice, asked: u64) {
-        let Some(mut device) = D::of(device) else { return };
-        if let (Some(stable), Some(fd)) = (&self.wait_fd, device.wait_fd()) {
-            // Fails for no descriptor that is open.
-            let _ = stable.point_to(fd);
+    fn install(&mut self, mut device: Box<D>, asked: u64) {
+        if let (Some(stable), Some(fd)) = (&self.wait_fd, device.wait_fd())
+            && stable.point_to(fd).is_err()
+        {
+            // A poller would sleep through what the device tells.
+            self.next = Some((device, asked));
+            return;
         }
         if self.is_armed {
             // What came before is found by the poll in which this happens, or by the next one.
@@ -270,6 +287,7 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
         if !std::mem::replace(&mut self.is_ended, true) {
             self.reopener.closed(self.at);
         }
+        self.next = None;
         self.inner.as_mut().map_or(Ok(()), |inner| inner.close())
     }
 }
