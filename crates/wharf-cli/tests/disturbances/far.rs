@@ -63,7 +63,7 @@ impl Far {
     /// Ends it. Returns the frames that are out of its pool.
     pub fn close(&self) -> usize {
         self.set_socket(OVER);
-        self.path.as_ref().map_or(0, |path| path.close(Duration::from_secs(1)).out() as usize)
+        self.path.as_ref().map_or(0, |path| path.close(Duration::from_secs(1)).out())
     }
 }
 

@@ -14,7 +14,7 @@ pub const KINDS: &[Kind] = &[
     Kind::new("peer-stopped-reset", PEERS, stop).stalls(OnStall::Reset),
     Kind::new("peer-stopped-then-killed", PEERS, stop_and_kill),
     Kind::new("peer-packed-other", PEERS, restart_with_other_rings),
-    Kind::new("peer-with-2-queues", PEERS, |bed| restart(bed, libc::SIGKILL, ",queues=2")),
+    Kind::new("peer-with-2-queues", PEERS, restart_with_2_queues),
     Kind::new("socket-removed", PEERS, remove_socket),
     Kind::new("stranger-beside-the-peer", PEERS, meet_stranger),
     Kind::new("strangers-beside-the-peer", PEERS, |bed| (0..5).for_each(|_| meet_stranger(bed))),
@@ -52,9 +52,21 @@ fn stop_and_kill(bed: &mut Bed) {
 }
 
 fn restart_with_other_rings(bed: &mut Bed) {
-    // A driver's choice; what a device offers.
-    let options = if bed.device == VhostUser { ",packed=on" } else { ",packed=off" };
-    restart(bed, libc::SIGKILL, options);
+    if bed.device == VhostUser {
+        return restart(bed, libc::SIGKILL, ",packed=on");
+    }
+    // A driver that insists on packed rings has to wait for a back end that offers them.
+    restart(bed, libc::SIGKILL, ",packed=off");
+    restart(bed, libc::SIGKILL, "");
+}
+
+fn restart_with_2_queues(bed: &mut Bed) {
+    restart(bed, libc::SIGKILL, ",queues=2");
+    if bed.device == VhostUser {
+        // A driver of more queues than the device has ends.
+        bed.hold();
+        bed.start_peer("");
+    }
 }
 
 fn remove_socket(bed: &mut Bed) {

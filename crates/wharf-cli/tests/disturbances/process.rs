@@ -36,7 +36,11 @@ fn among_busy(bed: &mut Bed, disturb: impl FnOnce(&mut Bed)) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().unwrap().get() {
-            scope.spawn(|| while !over.load(SeqCst) {});
+            scope.spawn(|| {
+                while !over.load(SeqCst) {
+                    std::hint::spin_loop()
+                }
+            });
         }
         disturb(bed);
         over.store(true, SeqCst);

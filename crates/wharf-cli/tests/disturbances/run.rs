@@ -3,6 +3,7 @@
 use crate::bed::{Bed, LONG, wait_until};
 use crate::kind::{Device, End, Kind};
 use std::time::Duration;
+use wharf::State;
 
 /// Time from the end of the cause until traffic goes on, or each sender has its error.
 const RESUMES: Duration = Duration::from_secs(1);
@@ -33,11 +34,18 @@ pub fn run(kind: &Kind, device: Device, seed: u64) -> Outcome {
     std::thread::sleep(time);
     (kind.disturb)(&mut bed);
     let after = match kind.end {
-        End::Resumes => went_on(&bed, (bed.sent(), bed.far.packets().unwrap_or(0))),
+        End::Resumes => goes_on(&bed),
         End::Errors => failed(&bed),
     };
     if after.is_none_or(|after| after > RESUMES) {
         faults.push(format!("{:?} after {after:?}: {:?}", kind.end, bed.path.state()));
+    }
+    if kind.end == End::Resumes && bed.random.below(4) == 0 {
+        // Nothing is left of the disturbance that would keep the device from being opened again.
+        bed.path.reopen().unwrap();
+        if goes_on(&bed).is_none_or(|after| after > RESUMES) {
+            faults.push(format!("not reopened afterwards: {:?}", bed.path.state()));
+        }
     }
     faults.extend(close(&mut bed));
     let late = bed.load.late();
@@ -46,6 +54,12 @@ pub fn run(kind: &Kind, device: Device, seed: u64) -> Outcome {
     }
     let failures = bed.path.queue().unwrap().counters().failures();
     Outcome { after, late, failures, faults }
+}
+
+/// Waits until traffic goes on from now, and the path says that it is up.
+fn goes_on(bed: &Bed) -> Option<Duration> {
+    let after = went_on(bed, (bed.sent(), bed.far.packets().unwrap_or(0)))?;
+    Some(after + wait_until(LONG, || bed.path.state() == State::Up)?)
 }
 
 /// Waits until packets leave, and arrive, beyond these counts.
