@@ -220,15 +220,10 @@ fn spec(device: Device, folder: &Folder) -> String {
     }
 }
 
-/// Starts a process that receives from the other side of the device's socket.
+/// Starts a process that drops what arrives at the other side of the device's socket.
 fn start_peer(device: Device, folder: &Folder, options: &str) -> Process {
     let kind = if device == VhostUser { "virtio-user" } else { "vhost-user" };
     let from = format!("{kind}:{}{options}", text(&folder.path("socket")));
-    Process::start(Command::new(env!("CARGO_BIN_EXE_wharf")).args([
-        "receive",
-        "--seconds",
-        "60",
-        "--from",
-        &from,
-    ]))
+    let forward = ["forward", "--seconds", "60", &from, "null"];
+    Process::start(Command::new(env!("CARGO_BIN_EXE_wharf")).args(forward))
 }

@@ -43,8 +43,9 @@ pub fn run(kind: &Kind, device: Device, seed: u64) -> Outcome {
     if kind.end == End::Resumes && bed.random.below(4) == 0 {
         // Nothing is left of the disturbance that would keep the device from being opened again.
         bed.path.reopen().unwrap();
-        if goes_on(&bed).is_none_or(|after| after > RESUMES) {
-            faults.push(format!("not reopened afterwards: {:?}", bed.path.state()));
+        let after = goes_on(&bed);
+        if after.is_none_or(|after| after > RESUMES) {
+            faults.push(format!("reopened afterwards, after {after:?}: {:?}", bed.path.state()));
         }
     }
     faults.extend(close(&mut bed));
