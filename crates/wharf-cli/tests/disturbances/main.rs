@@ -22,9 +22,11 @@ mod run;
 mod table;
 
 use kind::{Device, Kind};
+use run::Outcome;
 use std::sync::mpsc;
 use std::time::Duration;
 
+const HANG: &str = "a wait that does not end";
 /// Time after which a run hangs.
 const HANGS: Duration = Duration::from_secs(40);
 
@@ -57,6 +59,16 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: a number")))
 }
 
+/// Runs in a thread that has a network of its own.
+fn run_apart(kind: &'static Kind, device: Device, seed: u64) -> Result<Outcome, &'static str> {
+    let (done, waits) = mpsc::channel();
+    std::thread::spawn(move || done.send(run::run(kind, device, seed)));
+    waits.recv_timeout(HANGS).map_err(|error| match error {
+        mpsc::RecvTimeoutError::Disconnected => "panicked, as said above",
+        mpsc::RecvTimeoutError::Timeout => HANG,
+    })
+}
+
 #[test]
 #[ignore = "wants root"]
 fn senders_go_on_or_have_their_error_after_every_disturbance() {
@@ -66,20 +78,23 @@ fn senders_go_on_or_have_their_error_after_every_disturbance() {
     println!("WHARF_SEED={seed}");
     let mut table = table::Table::new(seed);
     for (number, (kind, device)) in plan(seed, runs).into_iter().enumerate() {
-        // A thread of its own: it has a network of its own.
-        let (done, waits) = mpsc::channel();
         let seed = seed.wrapping_add(number as u64);
-        let thread = std::thread::spawn(move || done.send(run::run(kind, device, seed)));
-        match waits.recv_timeout(HANGS) {
-            Ok(outcome) => table.add(kind, device, outcome),
-            Err(mpsc::RecvTimeoutError::Disconnected) => table.fail(kind, device, "panicked, as said above"),
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                table.fail(kind, device, "a wait that does not end");
-                break;
-            }
+        let mut outcome = run_apart(kind, device, seed);
+        if let Ok(Outcome { slow, .. }) = &outcome
+            && !slow.is_empty()
+        {
+            // Another program may have had the processors: too slow twice is a fault.
+            eprintln!("too slow, once more: {slow:?}");
+            outcome = run_apart(kind, device, seed);
         }
-        // The panic's words are on standard error.
-        let _ = thread.join();
+        let hangs = matches!(outcome, Err(fault) if fault == HANG);
+        match outcome {
+            Ok(outcome) => table.add(kind, device, outcome),
+            Err(fault) => table.fail(kind, device, fault),
+        }
+        if hangs {
+            break;
+        }
     }
     table.print();
     assert!(table.failures().is_empty(), "WHARF_SEED={seed}: {:#?}", table.failures());

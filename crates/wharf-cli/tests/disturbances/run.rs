@@ -21,40 +21,48 @@ pub struct Outcome {
     pub failures: Vec<(&'static str, u64)>,
     /// What must not be.
     pub faults: Vec<String>,
+    /// What took too long: a fault, unless other programs have taken the processors.
+    pub slow: Vec<String>,
+}
+
+impl Outcome {
+    /// Adds `what` to the faults if it took longer than [`RESUMES`]; how long, if it came at all, decides to which.
+    fn judge(&mut self, what: &str, after: Option<Duration>, bed: &Bed) {
+        if after.is_none_or(|after| after > RESUMES) {
+            let fault = format!("{what} after {after:?}: {:?}", bed.path.state());
+            if after.is_some() { &mut self.slow } else { &mut self.faults }.push(fault);
+        }
+    }
 }
 
 pub fn run(kind: &Kind, device: Device, seed: u64) -> Outcome {
     let mut bed = Bed::new(kind, device, seed);
-    let mut faults = Vec::new();
+    let (faults, slow) = (Vec::new(), Vec::new());
+    let mut outcome = Outcome { after: None, late: Duration::ZERO, failures: Vec::new(), faults, slow };
     // A peer may take a while to be there.
     if went_on(&bed, (0, 0)).is_none() {
-        faults.push(format!("nothing leaves at first: {:?}", bed.path.state()));
+        outcome.faults.push(format!("nothing leaves at first: {:?}", bed.path.state()));
     }
     let time = bed.random.millis(20, 120);
     std::thread::sleep(time);
     (kind.disturb)(&mut bed);
-    let after = match kind.end {
+    outcome.after = match kind.end {
         End::Resumes => goes_on(&bed),
         End::Errors => failed(&bed),
     };
-    if after.is_none_or(|after| after > RESUMES) {
-        faults.push(format!("{:?} after {after:?}: {:?}", kind.end, bed.path.state()));
-    }
+    outcome.judge(&format!("{:?}", kind.end), outcome.after, &bed);
     if kind.end == End::Resumes && bed.random.below(4) == 0 {
         // Nothing is left of the disturbance that would keep the device from being opened again.
         bed.path.reopen().unwrap();
-        let after = goes_on(&bed);
-        if after.is_none_or(|after| after > RESUMES) {
-            faults.push(format!("reopened afterwards, after {after:?}: {:?}", bed.path.state()));
-        }
+        outcome.judge("reopened afterwards", goes_on(&bed), &bed);
     }
-    faults.extend(close(&mut bed));
-    let late = bed.load.late();
-    if late > LATE {
-        faults.push(format!("a call ended {late:?} after its deadline"));
+    outcome.faults.extend(close(&mut bed));
+    outcome.late = bed.load.late();
+    if outcome.late > LATE {
+        outcome.slow.push(format!("a call ended {:?} after its deadline", outcome.late));
     }
-    let failures = bed.path.queue().unwrap().counters().failures();
-    Outcome { after, late, failures, faults }
+    outcome.failures = bed.path.queue().unwrap().counters().failures();
+    outcome
 }
 
 /// Waits until traffic goes on from now, and the path says that it is up.

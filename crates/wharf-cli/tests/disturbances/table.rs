@@ -26,6 +26,7 @@ impl Table {
     }
 
     pub fn add(&mut self, kind: &Kind, device: Device, outcome: Outcome) {
+        eprintln!("  {:?} after {:?}, late by {:?}", kind.end, outcome.after, outcome.late);
         let row = self.rows.entry((kind.name, device)).or_default();
         row.runs += 1;
         row.after = row.after.max(outcome.after.unwrap_or(Duration::MAX));
@@ -33,7 +34,7 @@ impl Table {
         for (reason, count) in outcome.failures {
             *row.failures.entry(reason).or_default() += count;
         }
-        for fault in outcome.faults {
+        for fault in outcome.faults.into_iter().chain(outcome.slow) {
             self.note(kind, device, &fault);
         }
         self.runs += 1;
@@ -59,11 +60,13 @@ impl Table {
     pub fn print(&self) {
         println!("device      disturbance                              runs  after ms   late ms  failures");
         for ((name, device), row) in &self.rows {
-            let [after, late] = [row.after, row.late].map(|time| time.as_secs_f64() * 1e3);
+            let late = row.late.as_secs_f64() * 1e3;
+            let after =
+                if row.after == Duration::MAX { "never".into() } else { row.after.as_millis().to_string() };
             let failures: Vec<_> =
                 row.failures.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
             let (device, runs, failures) = (device.name(), row.runs, failures.join(", "));
-            println!("{device:<11} {name:<40} {runs:>4} {after:>9.0} {late:>9.1}  {failures}");
+            println!("{device:<11} {name:<40} {runs:>4} {after:>9} {late:>9.1}  {failures}");
         }
         println!("{} runs, WHARF_SEED={}, {} faults", self.runs, self.seed, self.failures.len());
     }
