@@ -7,7 +7,7 @@ use crate::load::Load;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wharf::{Direction, OnStall, Owners, Path};
+use wharf::{Direction, Owners, Path, PathBuilder};
 
 /// Time without a completion that is a stall, where a stall is the disturbance.
 const STALL_AFTER: Duration = Duration::from_millis(200);
@@ -104,13 +104,7 @@ impl Bed {
         // A driver connects to a back end that listens.
         let mut peer = (device == VirtioUser).then(|| start_peer(device, &folder, ""));
         let owners = [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }][random.below(3) as usize];
-        let mut builder = Path::builder(&spec, direction).owners(owners);
-        builder = builder.on_gone(kind.on_gone).on_stall(kind.on_stall);
-        let stalls = kind.on_stall != OnStall::Report;
-        if stalls {
-            builder = builder.stall_after(STALL_AFTER);
-        }
-        let path = builder.build().unwrap_or_else(|error| panic!("{spec}: {error}"));
+        let path = open(kind, Path::builder(&spec, direction).owners(owners));
         if is_both {
             path.on_receive(Box::new(|_| wharf::Rest::Free)).unwrap();
         }
@@ -120,7 +114,7 @@ impl Bed {
         eprintln!("{}/{} seed {seed}: {spec}, {direction:?}, {owners:?}", device.name(), kind.name);
         let far = Far::new(device);
         let load = Load::start(&path, seed);
-        Self { device, random, path, far, load, peer, others: Vec::new(), folder, stalls }
+        Self { device, random, path, far, load, peer, others: Vec::new(), folder, stalls: kind.has_stalls() }
     }
 
     pub fn sent(&self) -> u64 {
@@ -189,6 +183,15 @@ impl Bed {
     pub fn start_peer(&mut self, options: &str) {
         self.peer = Some(start_peer(self.device, &self.folder, options));
     }
+}
+
+fn open(kind: &Kind, mut builder: PathBuilder) -> Path {
+    builder = builder.on_gone(kind.on_gone).on_stall(kind.on_stall);
+    if kind.has_stalls() {
+        builder = builder.stall_after(STALL_AFTER);
+    }
+    let text = format!("{builder:?}");
+    builder.build().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 fn make_network(device: Device) {

@@ -64,6 +64,10 @@ impl Kind {
         Self { on_stall, ..self }
     }
 
+    pub fn has_stalls(&self) -> bool {
+        self.on_stall != OnStall::Report
+    }
+
     pub const fn on_gone(self, on_gone: OnGone) -> Self {
         Self { on_gone, ..self }
     }
