@@ -7,8 +7,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{
-    AnyDevice, Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice,
-    TxInfo,
+    Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -33,6 +32,10 @@ pub struct Reopened<D: ?Sized + Side> {
     tx_info: TxInfo,
     /// Stands for the device's descriptor, or for the reopener's while there is no device.
     wait_fd: Option<StableFd>,
+    /// It does so. The kernel refuses that while the process's limit of descriptors is below the number of `wait_fd`.
+    is_pointed: bool,
+    /// A new device that `wait_fd` does not stand for yet, with the value of `seen` that it brings.
+    next: Option<(u64, Box<D>)>,
     is_armed: bool,
     /// Frames to be reaped: sent, or failed for a reason.
     done: VecDeque<(Frame, Option<&'static str>)>,
@@ -55,6 +58,8 @@ impl<D: ?Sized + Side> Reopened<D> {
             reopener,
             at,
             wait_fd: None,
+            is_pointed: true,
+            next: None,
             is_armed: false,
             done: VecDeque::new(),
             posted: VecDeque::new(),
@@ -79,15 +84,23 @@ impl<D: ?Sized + Side> Reopened<D> {
         }
         self.retire();
         self.take_back();
-        // The byte limit begins anew once all frames of the device before are back.
-        if self.inner.is_none()
-            && self.done.is_empty()
-            && self.closed.iter().all(|device| device.owes() == 0)
-            && let Some((newer_than, device)) = self.reopener.take(self.at)
-        {
-            self.install(device);
-            self.seen = newer_than;
+        if !self.is_pointed {
+            self.point_to_reopener();
         }
+        // The byte limit begins anew once all frames of the device before are back.
+        if self.done.is_empty() && self.closed.iter().all(|device| device.owes() == 0) {
+            let taken = self.reopener.take(self.at);
+            let taken = taken.and_then(|(newer_than, device)| Some((newer_than, D::of(device)?)));
+            if let Some((newer_than, device)) = taken.or_else(|| self.next.take()) {
+                self.install(newer_than, device);
+            }
+        }
+    }
+
+    /// Lets go of the device's file, which would keep its queue taken.
+    fn point_to_reopener(&mut self) {
+        let ready = self.reopener.ready.as_fd().as_raw_fd();
+        self.is_pointed = self.wait_fd.as_ref().is_none_or(|fd| fd.point_to(ready).is_ok());
     }
 
     /// Closes the device, if there is one. Its frames are lost.
@@ -101,10 +114,8 @@ impl<D: ?Sized + Side> Reopened<D> {
         inner.count_drops(&mut |reason, count| self.before.add_drops(reason, count));
         // What it has done with by now keeps its reasons.
         self.drain(&mut inner, |reason| reason);
-        // The file is let go of before the device is closed: its queue would stay taken.
-        let ready = self.reopener.ready.as_fd().as_raw_fd();
-        self.wait_fd.as_ref().map(|fd| fd.point_to(ready));
-        // What went wrong at its end concerns no frame.
+        // The file is let go of before the device is closed.
+        self.point_to_reopener();
         let _ = inner.close();
         self.closed.push(inner);
         self.take_back();
@@ -140,17 +151,20 @@ impl<D: ?Sized + Side> Reopened<D> {
         }
     }
 
-    fn install(&mut self, device: AnyDevice) {
-        let Some(mut device) = D::of(device) else { return };
-        if let (Some(stable), Some(fd)) = (&self.wait_fd, device.wait_fd()) {
-            // Fails for no descriptor that is open.
-            let _ = stable.point_to(fd);
+    /// Begins with `device`, which is newer than `newer_than` times that the sides were asked to close theirs.
+    fn install(&mut self, newer_than: u64, mut device: Box<D>) {
+        if let (Some(stable), Some(fd)) = (&self.wait_fd, device.wait_fd())
+            && stable.point_to(fd).is_err()
+        {
+            // A poller would sleep through what the device tells.
+            self.next = Some((newer_than, device));
+            return;
         }
         if self.is_armed {
-            // What came before is found by the poll in which this happens, or by the next one.
+            // The poll in which this happens finds what came before.
             let _ = device.arm();
         }
-        self.inner = Some(device);
+        (self.seen, self.inner) = (newer_than, Some(device));
     }
 
     /// True if the device is to be replaced after this error.
@@ -245,6 +259,7 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
         if !std::mem::replace(&mut self.is_ended, true) {
             self.reopener.closed(self.at);
         }
+        self.next = None;
         self.inner.as_mut().map_or(Ok(()), |inner| inner.close())
     }
 }
@@ -317,13 +332,11 @@ impl<D: ?Sized + Side + TxDevice> Reopened<D> {
         self.take_back();
         let room = budget.saturating_sub(into.len()).min(into.sent.room());
         let count = room.min(self.done.len());
-        for (frame, failure) in self.done.drain(..count) {
-            match failure {
-                Some(reason) => into.failed.push((frame, reason)),
-                // There is room, as just counted.
-                None => drop(into.sent.push(frame)),
-            }
-        }
+        self.done.drain(..count).for_each(|(frame, failure)| match failure {
+            Some(reason) => into.failed.push((frame, reason)),
+            // There is room, as just counted.
+            None => drop(into.sent.push(frame)),
+        });
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod net;
 mod packet;
 mod pcap;
 mod polling;
+mod reopen;
 mod requirements;
 mod supers;
 mod tap;
