@@ -7,14 +7,22 @@ use std::time::{Duration, Instant};
 use wharf::monitor::{Sign, Watchdog, Watched};
 use wharf::queue::TxQueue;
 
-/// Time without a completion that is a stall: twice as long as before Linux's watchdog speaks up (net/sched/sch_generic.c,
-/// `dev_watchdog`: 5 s unless the driver has its own).
+/// Time without a completion that is told.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+/// Least time between two such lines: a slow device may stall with each packet.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Time without a completion after which something is done about it: twice as long as before Linux's watchdog speaks up
+/// (net/sched/sch_generic.c, `dev_watchdog`: 5 s unless the driver has its own).
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Watches one transmit queue.
 #[derive(Debug)]
 pub(crate) struct Stall {
+    /// With the bounds of the line, and of the remedy.
+    teller: Watchdog,
     watchdog: Watchdog,
+    /// When the last line was printed, and the packets sent by then, until the stall is over.
+    told: Option<(Instant, Option<u64>)>,
     on_stall: OnStall,
     /// The time of `--give-up`, and a watchdog with that bound.
     give_up: Option<(Duration, Watchdog)>,
@@ -25,13 +33,14 @@ pub(crate) struct Stall {
 impl Stall {
     /// Begins the watch over a queue whose device `recovery` opens again.
     pub(crate) fn new(args: RecoveryArgs, recovery: Recovery) -> Self {
+        let [teller, watchdog] = [TOLD_AFTER, PATIENCE].map(|bound| Watchdog::new(Some(bound)));
         let give_up = args.give_up.map(|time| (time, Watchdog::new(Some(time))));
-        let watchdog = Watchdog::new(Some(PATIENCE));
-        Self { watchdog, on_stall: args.on_stall, give_up, recovery, began: Instant::now() }
+        let on_stall = args.on_stall;
+        Self { teller, watchdog, told: None, on_stall, give_up, recovery, began: Instant::now() }
     }
 
-    /// Prints a line on standard error when `queue` begins to stall, and does what was asked for. Returns the error that ends the run
-    /// once the device is given up.
+    /// Prints a line on standard error when `queue` has begun to stall, and when that is over; does what was asked for. Returns the error
+    /// that ends the run once the device is given up.
     pub(crate) fn look(&mut self, device: impl std::fmt::Display, queue: &TxQueue) -> Option<String> {
         self.recovery.look(queue);
         if let Some(failure) = self.recovery.failure() {
@@ -39,17 +48,18 @@ impl Stall {
         }
         let (frames, completed) = queue.counters().device_frames();
         let now_ns = self.began.elapsed().as_nanos() as u64;
+        self.tell(&device, queue, now_ns);
         if let Some(Sign::Overdue { .. }) = self.watchdog.look(now_ns, (frames, completed)) {
             self.watchdog.stall();
-            let what = format!(
-                "{device}: its other side has completed none of {frames} frame{} for {} s",
-                if frames == 1 { "" } else { "s" },
-                PATIENCE.as_secs(),
-            );
-            if self.on_stall == OnStall::Fail {
-                return Some(what);
+            let what = none_of(&device, frames, PATIENCE);
+            match self.on_stall {
+                OnStall::Fail => return Some(what),
+                OnStall::Reset if is_up(queue) && self.recovery.reset() => {
+                    let remedy = "they are lost, and it is opened anew (--on-stall report waits instead)";
+                    output::complain(&format!("{what}: {remedy}"));
+                }
+                OnStall::Reset | OnStall::Report => {}
             }
-            output::complain(&format!("{what}: {}", self.remedy(queue)));
         }
         let (time, watchdog) = self.give_up.as_mut()?;
         if let Some(away) = self.recovery.away().filter(|away| away >= time) {
@@ -59,13 +69,47 @@ impl Stall {
         Some(format!("{device}: given up: no completion for {time:?}, frames in the device: {frames}"))
     }
 
-    /// Resets the device if that is asked for, and nothing else explains the stall. Returns what was done, or the likely cause.
-    fn remedy(&self, queue: &TxQueue) -> &'static str {
-        // A peer that has not come yet, or a line that is down, takes nothing from a new device either.
-        let is_up = !matches!(queue.link(), Some(Err(_)));
-        if self.on_stall == OnStall::Reset && is_up && self.recovery.reset() {
-            return "they are lost, and it is opened anew (--on-stall report waits instead)";
+    fn tell(&mut self, device: &impl std::fmt::Display, queue: &TxQueue, now_ns: u64) {
+        let (frames, completed) = queue.counters().device_frames();
+        match self.teller.look(now_ns, (frames, completed)) {
+            // The device knows when the next one is due: a wire with a delay.
+            Some(Sign::Overdue { .. }) if queue.has_completions_due() != Some(false) => {
+                self.teller.excuse(now_ns);
+            }
+            Some(Sign::Overdue { .. }) => {
+                self.teller.stall();
+                if self.told.is_some_and(|(last, _)| last.elapsed() < AGAIN) {
+                    return;
+                }
+                self.told = Some((Instant::now(), Some(queue.counters().sent.get())));
+                output::complain(&match queue.link() {
+                    Some(Err(error)) => format!("{error}: packets wait"),
+                    _ => {
+                        let why = "it is busy, or stopped, or does not serve every queue";
+                        format!("{}: {why}; packets wait", none_of(device, frames, TOLD_AFTER))
+                    }
+                });
+            }
+            Some(Sign::Resumed { after_ns }) => {
+                // Packets that come back as the run ends are none that it takes.
+                if let Some((_, sent)) = &mut self.told
+                    && sent.take().is_some_and(|sent| queue.counters().sent.get() > sent)
+                {
+                    let after = after_ns as f64 / 1e9;
+                    output::complain(&format!("{device}: it takes packets again, after {after:.1} s"));
+                }
+            }
+            None => {}
         }
-        "it is busy, or stopped, or does not serve every queue"
     }
+}
+
+fn none_of(device: &impl std::fmt::Display, frames: u64, time: Duration) -> String {
+    let s = if frames == 1 { "" } else { "s" };
+    format!("{device}: its other side has completed none of {frames} frame{s} for {} s", time.as_secs())
+}
+
+/// False if the line is down, or the peer has not come: a new device would change nothing.
+fn is_up(queue: &TxQueue) -> bool {
+    !matches!(queue.link(), Some(Err(_)))
 }
