@@ -102,12 +102,6 @@ impl Recovery {
     }
 }
 
-/// True if the error says what the loss has said: it is not there.
-fn is_no_device(error: &DeviceError) -> bool {
-    let errno = rustix::io::Errno::NODEV.raw_os_error();
-    matches!(error, DeviceError::Io { source, .. } if source.raw_os_error() == Some(errno))
-}
-
 /// True if this process may not open it, and no wait helps.
 fn is_forbidden(error: &DeviceError) -> bool {
     matches!(error, DeviceError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied)
@@ -126,7 +120,7 @@ fn say(name: &str, change: &Change<'_>, fails: bool, news: &Mutex<News>) {
         }
         Change::Reset => {}
         Change::NotYet(_) if news.is_told => {}
-        Change::NotYet(error) if is_no_device(error) => {}
+        Change::NotYet(error) if reopen::is_missing(error) => {}
         Change::NotYet(error) => {
             output::complain(&format!("{error}; it is tried again until it opens"));
             news.is_told = true;

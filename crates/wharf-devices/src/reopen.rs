@@ -376,8 +376,8 @@ impl Reopener {
     }
 }
 
-/// True if the error says that there is no such interface or peer.
-fn is_missing(error: &DeviceError) -> bool {
+/// True if the error says that there is no such interface or peer, which is no news once it has gone.
+pub fn is_missing(error: &DeviceError) -> bool {
     use crate::link::{ECONNREFUSED, ENODEV, ENOENT, ENXIO};
     match error {
         DeviceError::Gone { .. } => true,

@@ -17,7 +17,7 @@ use wharf_core::host::Wake;
 use wharf_core::monitor::{Link, Monitor, Sign, Watchdog, Watched};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
-use wharf_devices::reopen::{Change, OnGone, Reopener};
+use wharf_devices::reopen::{Change, OnGone, Reopener, is_missing};
 use wharf_mem::inbox::Inbox;
 
 /// Time between two looks at a line that is down, and at one that is up while a program listens.
@@ -108,7 +108,10 @@ impl PathMonitor {
                 self.line.fetch_max(DOWN, SeqCst);
                 self.tell(Event::Down { since: Instant::now(), why: "it is being opened anew".into() });
             }
-            Change::NotYet(error) => self.not_yet.store(Some(Arc::new(error.to_string()))),
+            Change::NotYet(error) => {
+                let news = (!is_missing(error)).then(|| Arc::new(error.to_string()));
+                self.not_yet.store(news);
+            }
             &Change::Reopened { after } => {
                 self.not_yet.store(None);
                 self.line.store(UP, SeqCst);
