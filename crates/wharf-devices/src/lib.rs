@@ -33,6 +33,7 @@ pub mod open {
 pub mod packet;
 #[cfg(feature = "pcap")]
 pub mod pcap;
+pub mod reasons;
 pub mod registry;
 pub mod reopen;
 pub mod requirements;

@@ -26,6 +26,9 @@ const IN_A_ROW_MAX: u32 = 64;
 const UNSENT_MAX: Duration = Duration::from_secs(4);
 const UNSENT_LOOK: Duration = Duration::from_millis(2);
 
+/// Text of errors of the network layer.
+const NO_WAY: &str = "no neighbour answers (`ip neigh`), or no route leads to the destination";
+
 /// Action for the first message, which the kernel rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
@@ -215,9 +218,7 @@ fn reason_of(errno: i32) -> (&'static str, &'static str) {
     match errno {
         ECONNREFUSED => ("connection-refused", "no program listens there"),
         EMSGSIZE => ("too-long", "a datagram is longer than can be sent there"),
-        ENETUNREACH | EHOSTUNREACH | EHOSTDOWN => {
-            ("unreachable", "no neighbour answers (`ip neigh`), or no route leads to the destination")
-        }
+        ENETUNREACH | EHOSTUNREACH | EHOSTDOWN => ("unreachable", NO_WAY),
         EPERM | EACCES => ("not-permitted", "a firewall, or the lack of a right, forbids a datagram"),
         ENETDOWN => ("link-down", "the interface is down"),
         EADDRNOTAVAIL => ("bad-source", "the source address is not this machine's any more"),
