@@ -21,6 +21,7 @@
 pub mod host;
 #[doc(hidden)]
 pub mod iface;
+pub mod interfaces;
 #[doc(hidden)]
 pub mod link;
 pub mod null;
