@@ -1,6 +1,7 @@
 //! The UDP socket and its options.
 
 use crate::call::check;
+use crate::netlink::Netlink;
 use crate::option::{get, set, set_buffer};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -52,6 +53,12 @@ impl UdpSocket {
     /// Returns the socket's own address and port.
     pub fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Returns true if the socket is connected, and no neighbour answers on the way to its peer.
+    pub fn lacks_neighbour(&self) -> bool {
+        let Ok(peer) = self.socket.peer_addr() else { return false };
+        Netlink::open().and_then(|netlink| netlink.lacks_neighbour(peer.ip())).unwrap_or(false)
     }
 
     /// Returns the error that ICMP has reported of a datagram since the last call, unless another call has
