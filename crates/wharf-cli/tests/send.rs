@@ -327,3 +327,10 @@ fn refused_datagrams_are_reported_even_if_few() {
         assert_eq!((sent + failed).to_string(), count);
     }
 }
+
+#[test]
+fn the_summary_shows_drops_by_reason() {
+    let run = wharf(&["send", "--size", "60", "--count", "100", "--fault", "error=1/10", "--to", "null"]);
+    let shows = |line: &str| line.starts_with("by reason") && line.ends_with("injected 10");
+    assert!(run.code == Some(0) && run.stdout.lines().any(shows), "{run:?}");
+}
