@@ -104,7 +104,7 @@ impl SendErrors {
     /// Notes that something was sent.
     #[inline]
     pub(super) fn over(&mut self) {
-        if self.last.is_some() {
+        if self.in_a_row > 0 || self.last.is_some() {
             (self.last, self.in_a_row) = (None, 0);
             self.stuck.clear();
         }
@@ -298,7 +298,7 @@ mod tests {
         let mut errors = SendErrors::new("udp:x:1");
         let report = |errno| ErrorReport { errno, is_late: true };
         let own = ErrorReport { errno: EMSGSIZE, is_late: false };
-        for _ in 0..40 {
+        for _ in 0..100 {
             let reports = [report(EHOSTUNREACH), report(ENETUNREACH), report(EACCES), own];
             assert_eq!(errors.note_reports(reports.into_iter()), 3);
             assert_eq!(errors.after_reports(error(EHOSTUNREACH)), Action::Again);
@@ -306,8 +306,8 @@ mod tests {
         }
         let told = errors.take_last_error().unwrap_err();
         let DeviceError::Undelivered { counts, .. } = &told else { panic!("{told}") };
-        assert_eq!(counts[..], [("unreachable", 80), ("not-permitted", 40)]);
-        assert!(!told.to_string().contains('\n') && told.to_string().contains("120 datagrams"), "{told}");
+        assert_eq!(counts[..], [("unreachable", 200), ("not-permitted", 100)]);
+        assert!(!told.to_string().contains('\n') && told.to_string().contains("300 datagrams"), "{told}");
         let last = (0..65).map(|_| errors.after_reports(error(EHOSTUNREACH))).last();
         assert_eq!(last, Some(Action::Fail("unreachable")), "there is an end to retries");
     }
