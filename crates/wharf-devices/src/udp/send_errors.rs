@@ -24,7 +24,10 @@ const IN_A_ROW_MAX: u32 = 64;
 /// Longest wait for datagrams that have not left this host as the device is closed, and time between two looks. The
 /// kernel asks for a neighbour three times, a second each (`mcast_solicit`, `retrans_time_ms`).
 const UNSENT_MAX: Duration = Duration::from_secs(4);
-const UNSENT_LOOK: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(2);
+/// Wait for the answers to the last datagrams: a round trip to a host nearby, or a turn of the kernel's thread for
+/// received packets on a busy processor.
+const ANSWERS_MAX: Duration = Duration::from_millis(20);
 
 /// Text of errors of the network layer.
 const NO_WAY: &str = "no neighbour answers (`ip neigh`), or no route leads to the destination";
@@ -48,6 +51,7 @@ pub(super) struct SendErrors {
     /// The last error since something was sent.
     last: Option<i32>,
     in_a_row: u32,
+    has_sent: bool,
     stuck: StuckTimer,
     told: Vec<i32>,
     /// Error for the next reap.
@@ -98,12 +102,22 @@ impl SendErrors {
     pub(super) fn new(device: &str) -> Self {
         let (device, last, stuck, told, error) =
             (device.into(), None, StuckTimer::default(), Vec::new(), None);
-        Self { device, last, in_a_row: 0, stuck, told, error, undelivered: Undelivered::default() }
+        Self {
+            device,
+            last,
+            in_a_row: 0,
+            has_sent: false,
+            stuck,
+            told,
+            error,
+            undelivered: Undelivered::default(),
+        }
     }
 
     /// Notes that something was sent.
     #[inline]
     pub(super) fn over(&mut self) {
+        self.has_sent = true;
         if self.in_a_row > 0 || self.last.is_some() {
             (self.last, self.in_a_row) = (None, 0);
             self.stuck.clear();
@@ -166,8 +180,8 @@ impl SendErrors {
         }
     }
 
-    /// Reads the last reports. Unless a datagram has been reported before, it waits for those that have not left this
-    /// host yet: the kernel drops them when no neighbour has answered for 3 s.
+    /// Reads the last reports. Unless a datagram has been reported before, it waits for answers to the last ones, and for
+    /// those that have not left this host yet: the kernel drops them when no neighbour has answered for 3 s.
     pub(super) fn wait_for_reports(&mut self, socket: &UdpSocket) {
         let since = Instant::now();
         let mut waited = false;
@@ -177,12 +191,13 @@ impl SendErrors {
                 Ok(Some(error)) => self.note_error(socket, error),
                 _ => drop(self.note_reports(iter::from_fn(|| socket.next_report()))),
             }
-            let waits = self.undelivered.total == 0 && socket.unsent_bytes().is_ok_and(|bytes| bytes > 0);
-            if !waits || since.elapsed() > UNSENT_MAX {
+            let is_unsent = socket.unsent_bytes().is_ok_and(|bytes| bytes > 0);
+            let time = if is_unsent { UNSENT_MAX } else { ANSWERS_MAX };
+            if !self.has_sent || self.undelivered.total > 0 || since.elapsed() > time {
                 break;
             }
-            waited = true;
-            thread::sleep(UNSENT_LOOK);
+            waited |= is_unsent;
+            thread::sleep(LOOK);
         }
         // ICMP reports nothing while loopback is down.
         if waited && self.undelivered.total == 0 && socket.lacks_neighbour() {
