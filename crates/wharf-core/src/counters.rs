@@ -288,3 +288,22 @@ impl SenderCounters {
         &self.name
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undelivered_frames_count_by_reason_beside_those_that_failed() {
+        let counters = QueueCounters::default();
+        counters.fail("too-long");
+        for counts in [vec![("unreachable", 3), ("refused", 1)], vec![("unreachable", 2)]] {
+            let source = std::io::ErrorKind::HostUnreachable.into();
+            let (device, what) = ("udp".into(), "lost".into());
+            counters.error(&DeviceError::Undelivered { device, what, counts, source });
+        }
+        assert_eq!(counters.undelivered_by_reason(), [("unreachable", 5), ("refused", 1)]);
+        assert_eq!((counters.undelivered.get(), counters.failed.get()), (6, 1));
+        assert_eq!((counters.failures(), counters.device_errors.get()), (vec![("too-long", 1)], 2));
+    }
+}
