@@ -58,7 +58,7 @@ at_top_speed() {
     [ $code -eq 0 ] || die "send $how"
     stop top $pid INT
     holds sent top 'sent["drops"]["total"] == 0
-      and sent["packets"] == top["packets"] + top["drops"]["by_reason"].get("kernel", 0)
+      and sent["packets"] == top["packets"] + top["drops"]["by_reason"].get("ring-full", 0)
       and top["unstamped"] == top["duplicated"] == top["reordered"] == 0 and top["lost"] <= top["drops"]["total"]'
     echo "top speed, $how: $(python3 -c "
 import json
@@ -83,9 +83,9 @@ with_drops() { # a receiver that sleeps for a while in the middle, so that its s
   [ $code -eq 1 ] || die "lost packets, and exit code $code"
   # The receiver cannot miss a number behind the last packet that came. These may be many on a machine that pauses.
   holds sent top 'sent["packets"] == 50000 == top["packets"] + top["drops"]["total"] and top["drops"]["total"] > 1000
-    and top["drops"]["by_reason"] == {"kernel": top["drops"]["total"]} and top["lost"] <= top["drops"]["total"]
+    and top["drops"]["by_reason"] == {"ring-full": top["drops"]["total"]} and top["lost"] <= top["drops"]["total"]
     and top["reordered"] == top["duplicated"] == 0'
-  one_line top "packets were dropped: kernel"
+  one_line top "packets were dropped: ring-full"
   echo "a receiver that sleeps: what is missing is what the kernel dropped, exactly; exit code 1"
 }
 

@@ -29,7 +29,7 @@ from_tcpreplay() { # CAPTURE
   ended own $pid
   [ $code -eq 0 ] || die "own: exit code $code"
   same "$1" "$out/own.pcap" own
-  holds own 'own["drops"]["by_reason"] == {"kernel": 0} or own["drops"]["total"] == 0'
+  holds own 'own["drops"]["by_reason"] == {"ring-full": 0} or own["drops"]["total"] == 0'
   ip -n $a link show t0 >/dev/null || die "it was there before, and is not any more"
   echo "tcpreplay: $(frames "$1") frames, byte for byte"
 }

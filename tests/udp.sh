@@ -71,7 +71,7 @@ own_ends() { # at top speed: the kernel dropped and counted what did not arrive
     [ $code -eq 0 ] || die "own ends: exit code $code"
     stop got $pid INT
     holds sent got 'sent["packets"] == got["packets"] + got["drops"]["total"] and got["packets"] > 1000
-      and set(got["drops"]["by_reason"]) == {"kernel"} and got["unstamped"] == got["reordered"] == got["duplicated"] == 0
+      and set(got["drops"]["by_reason"]) == {"socket-full"} and got["unstamped"] == got["reordered"] == got["duplicated"] == 0
       and sum(sender["packets"] for sender in got["senders"]) == got["packets"] and got["pool"]["out"] == sent["pool"]["out"] == 0'
   done
   receive got "udp:127.0.0.1:$port"
@@ -112,7 +112,8 @@ nobody_there() { # an absent peer is reported, and the sender goes on: a later p
   send alone --size 100 --count 5000
   [ $code -eq 1 ] || die "no listener: exit code $code"
   one_line alone "no program listens"
-  holds alone 'alone["packets"] == 5000 and alone["drops"]["total"] == 0 and alone["pool"]["out"] == 0'
+  holds alone 'alone["packets"] == 5000 == alone["sent"] + alone["failed"] and alone["failed"] > 0 and alone["pool"]["out"] == 0
+    and alone["drops"] == {"total": alone["failed"], "by_reason": {"connection-refused": alone["failed"]}}'
   "${here[@]}" "$wharf" send --to "$to" --size 100 --rate 1kpps --seconds 30 --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
   started+=($sender)
@@ -123,8 +124,8 @@ nobody_there() { # an absent peer is reported, and the sender goes on: a later p
   done
   stop sent $sender TERM
   one_line sent "no program listens"
-  holds sent early late 'sent["drops"]["total"] == 0 and early["packets"] == late["packets"] == 200 and sent["packets"] > 400'
-  echo "no listener: reported in a line; a later listener gets the datagrams sent from then on"
+  holds sent early late 'set(sent["drops"]["by_reason"]) == {"connection-refused"} and early["packets"] == late["packets"] == 200 and sent["packets"] > 400'
+  echo "no listener: reported in a line and counted by reason; a later listener gets the datagrams sent from then on"
 }
 
 # Runs in a network namespace of its own, whose loopback it may change, as root of nothing else.
@@ -164,6 +165,35 @@ changed_loopback() {
   holds slow "slow['packets'] == $(cat "$out/count.slow") > 1000 and slow['drops']['total'] == 0
     and slow['requeues'] > 0 and slow['gbps'] < 0.08 and slow['senders'][0]['waits'] > 0"
   echo "40 Mbit/s: a full socket buffer makes senders wait, and every datagram arrives"
+}
+
+# As above, with a pair of interfaces, at the other end of which no host answers.
+cat >"$out/unreachable.sh" <<'S'
+set -u
+wharf=$1 out=$2
+ip link add near type veth peer name far && ip link set near up && ip link set far up && ip address add 10.5.0.1/24 dev near || exit 3
+ip link set lo up
+"$wharf" send --to udp:10.5.0.2:7000 --size 60 --seconds 1 --json >"$out/unreached.json" 2>"$out/unreached.err"
+[ $? -eq 1 ] || exit 1
+# Without loopback, the kernel reports nothing.
+ip link set lo down
+"$wharf" send --to udp:10.5.0.3:7000 --size 60 --count 10 --json >"$out/unreported.json" 2>"$out/unreported.err"
+[ $? -eq 1 ] || exit 1
+S
+unreachable() {
+  within 60 unshare -rn bash "$out/unreachable.sh" "$wharf" "$out" >"$out/unreachable.err" 2>&1
+  code=$?
+  if [ $code -eq 3 ] || ! unshare -rn true 2>/dev/null; then
+    [ "${CI:-}" != true ] || die "no network of its own"
+    echo "a host that does not answer: not here"
+    return
+  fi
+  [ $code -eq 0 ] || die "a host that does not answer: exit code $code"
+  one_line unreached "no neighbour answers"
+  one_line unreported "no neighbour answers"
+  holds unreached 'unreached["drops"]["by_reason"] == {"unreachable": unreached["failed"]} and unreached["failed"] > 0
+    and unreached["packets"] == unreached["sent"] + unreached["failed"] and unreached["pool"]["out"] == 0'
+  echo "no neighbour: reported in a line, exit code 1; what the kernel reports is counted"
 }
 
 names() { # a name server that answers in the frames of the questions
@@ -206,5 +236,6 @@ own_ends
 by_frame
 nobody_there
 changed_loopback
+unreachable
 names
 what_cannot_be

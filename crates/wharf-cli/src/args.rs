@@ -49,7 +49,8 @@ Examples:
   wharf plan --nic cx5 --link gen3x16 --size 64     what a server can carry, and what stops it
   wharf lab run bulk                                what bulk dequeue was worth, in virtual time
   wharf bench path                                  what the path itself can do on this machine
-  wharf devices                                     the devices to send to and receive from
+  wharf devices                                     the devices to send to and receive from, and interfaces
+  wharf explain ring-full                           what a reason of drops means, and what to do
 
 Exit codes: 0 done, 1 failed, 2 used wrongly.";
 
@@ -68,14 +69,30 @@ pub(crate) enum Command {
     Lab(LabArgs),
     /// Measure the path on this machine
     Bench(BenchArgs),
-    /// List the devices that there are, and what each lacks on this machine
+    /// List the devices that there are, what each lacks on this machine, and this machine's interfaces
     Devices(DevicesArgs),
+    /// Explain a reason of drops, or a row of a summary
+    Explain(ExplainArgs),
 }
 
 /// `wharf devices`.
 #[derive(Debug, Args)]
 pub(crate) struct DevicesArgs {
+    /// Kind of device, such as xdp: shows each of its keys, with values, default and when to change it
+    #[arg(value_name = "KIND")]
+    pub(crate) kind: Option<String>,
     /// One JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `wharf explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Reason, such as ring-full, or row of a summary, such as requeues; all if left out
+    #[arg(value_name = "WORD")]
+    pub(crate) word: Vec<String>,
+    /// One JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,8 +1,12 @@
-//! `wharf devices`: the kinds of devices, and what each lacks on this machine.
+//! `wharf devices`: the kinds of devices, what each lacks on this machine, and the machine's interfaces.
+
+mod kind;
 
 use crate::args::DevicesArgs;
-use crate::output::{print, print_json, table, text};
+use crate::output::{print, print_json, table, text, wrapped};
+use crate::usage;
 use serde_json::{Value, json};
+use wharf::devices::interfaces::HostInterface;
 use wharf::devices::registry::Registry;
 use wharf::devices::requirements::{Lacking, Machine};
 use wharf::devices::spec::Kind;
@@ -10,12 +14,37 @@ use wharf::devices::spec::Kind;
 /// A kind, and what it lacks here, as far as that shows without opening one.
 type Row = (&'static Kind, Vec<Lacking>);
 
-/// Lists the devices.
+/// Lists the devices, or shows one kind.
 pub(crate) fn devices(args: &DevicesArgs, registry: &Registry) -> anyhow::Result<()> {
     let machine = Machine::look();
-    let rows: Vec<Row> = registry.kinds().iter().map(|&kind| (kind, machine.lacking(kind))).collect();
-    let devices = || rows.iter().map(as_json).collect::<Vec<_>>();
-    if args.json { print_json(&json!({ "devices": devices() })) } else { print(&listing(&rows)) }
+    let kinds = match &args.kind {
+        Some(name) => vec![named(name, registry)?],
+        None => registry.kinds().to_vec(),
+    };
+    let rows: Vec<Row> = kinds.into_iter().map(|kind| (kind, machine.lacking(kind))).collect();
+    let interfaces: Vec<(HostInterface, Vec<&str>)> =
+        HostInterface::all().into_iter().map(|one| (one.clone(), users(&one, registry))).collect();
+    if args.json {
+        let devices: Vec<Value> = rows.iter().map(as_json).collect();
+        let interfaces: Vec<Value> = interfaces.iter().map(interface_as_json).collect();
+        return print_json(&json!({ "devices": devices, "interfaces": interfaces }));
+    }
+    match &rows[..] {
+        [row] if args.kind.is_some() => print(&kind::page(row, &interfaces)),
+        _ => print(&format!("{}\n\n{}", listing(&rows), interface_table(&interfaces))),
+    }
+}
+
+fn named(name: &str, registry: &Registry) -> anyhow::Result<&'static Kind> {
+    registry.kinds().iter().copied().find(|kind| kind.name == name).ok_or_else(|| {
+        let names: Vec<&str> = registry.kinds().iter().map(|kind| kind.name).collect();
+        usage(format!("\"{}\" is no kind of device; there are {}", name.escape_debug(), names.join(", ")))
+    })
+}
+
+/// Returns the kinds that can use an interface.
+fn users(interface: &HostInterface, registry: &Registry) -> Vec<&'static str> {
+    registry.kinds().iter().filter(|kind| interface.is_for(kind)).map(|kind| kind.name).collect()
 }
 
 /// Returns a row as JSON. The keys are a promise.
@@ -29,21 +58,68 @@ fn as_json((kind, lacking): &Row) -> Value {
         "built": true,
         "ready": lacking.is_empty(),
         "lacking": lacks.collect::<Vec<_>>(),
+        "sends": kind.can.send,
+        "receives": kind.can.receive,
+        "both_at_once": kind.can.both,
+        "keys": kind::keys(kind).iter().map(kind::key_as_json).collect::<Vec<_>>(),
+    })
+}
+
+fn interface_as_json((interface, users): &(HostInterface, Vec<&str>)) -> Value {
+    json!({
+        "name": interface.name,
+        "ethernet": interface.is_ethernet,
+        "up": interface.is_up,
+        "carrier": interface.has_carrier,
+        "mtu_bytes": interface.mtu_bytes,
+        "driver": interface.driver,
+        "speed_mbit": interface.speed_mbit,
+        "devices": users,
     })
 }
 
 fn listing(rows: &[Row]) -> String {
-    let mut overview = table(&["device", "what it is", "here"]);
-    overview.column_iter_mut().for_each(|column| column.set_cell_alignment(comfy_table::CellAlignment::Left));
+    let mut overview = wrapped(&["device", "what it is", "sends, receives", "here"]);
     for (kind, lacking) in rows {
         let state = if lacking.is_empty() { "ready" } else { "lacks something: see below" };
-        overview.add_row([kind.name, kind.summary, state]);
+        overview.add_row([kind.name, kind.summary, kind::directions(kind), state]);
     }
     let specs = rows.iter().map(|(kind, _)| format!("  {}", kind.usage)).collect::<Vec<_>>().join("\n");
     let lacks: Vec<String> = rows.iter().flat_map(mends).collect();
     let lacks =
         if lacks.is_empty() { String::new() } else { format!("\n\nLacking here:\n{}", lacks.join("\n")) };
-    format!("{}\n\nHow they are written:\n{specs}{lacks}", text(&overview))
+    let keys = "What each key means: wharf devices KIND";
+    format!("{}\n\nHow they are written:\n{specs}\n{keys}{lacks}", text(&overview))
+}
+
+/// Returns a table of the interfaces and the specifications that use each.
+fn interface_table(interfaces: &[(HostInterface, Vec<&str>)]) -> String {
+    let mut rows = table(&["interface", "state", "MTU", "speed", "driver", "use it as"]);
+    rows.column_iter_mut().for_each(|column| column.set_cell_alignment(comfy_table::CellAlignment::Left));
+    for (interface, users) in interfaces {
+        let state = match (interface.is_up, interface.has_carrier) {
+            (true, true) => "up",
+            (true, false) => "up, no carrier",
+            (false, _) => "down",
+        };
+        let speed = interface.speed_mbit.map_or_else(|| "-".into(), |speed| format!("{speed} Mbit/s"));
+        let specs: Vec<String> = users.iter().map(|kind| format!("{kind}:{}", interface.name)).collect();
+        let specs = if specs.is_empty() {
+            "none: its frames have no Ethernet header".into()
+        } else {
+            specs.join(", ")
+        };
+        let driver = interface.driver.clone().unwrap_or_else(|| "-".into());
+        rows.add_row([
+            interface.name.clone(),
+            state.into(),
+            interface.mtu_bytes.to_string(),
+            speed,
+            driver,
+            specs,
+        ]);
+    }
+    format!("Interfaces of this machine:\n{}", text(&rows))
 }
 
 fn mends((kind, lacking): &Row) -> impl Iterator<Item = String> {

@@ -9,6 +9,7 @@
 mod args;
 mod bench;
 mod devices;
+mod explain;
 mod files;
 mod forward;
 mod lab;
@@ -74,6 +75,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Command::Plan(args) => plan::run(&args),
         Command::Lab(args) => lab::lab(&args),
         Command::Bench(args) => bench::bench(&args),
+        Command::Explain(args) => explain::explain(&args),
         Command::Devices(args) => devices::devices(&args, &registries.devices),
     };
     match done {

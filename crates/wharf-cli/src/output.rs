@@ -1,8 +1,11 @@
 //! Printing: a reader that has gone away is no failure, and never a panic.
 
 use anyhow::Context;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::io::{ErrorKind, Write};
+
+/// Width of wrapped tables where standard output is no terminal.
+const WIDTH: u16 = 100;
 
 /// Prints `text` and a new line to standard output. A reader that closed it is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
@@ -51,6 +54,17 @@ pub(crate) fn table(header: &[&str]) -> Table {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    table
+}
+
+/// Makes a table whose cells are aligned to the left and wrapped to the terminal, or to 100 columns.
+pub(crate) fn wrapped(header: &[&str]) -> Table {
+    let mut table = table(header);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    if table.width().is_none() {
+        table.set_width(WIDTH);
+    }
+    table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Left));
     table
 }
 

@@ -10,7 +10,8 @@ pub(crate) fn of_queues(
     device: &str, queues: &[TxQueue], has_bql: bool, span_ns: u64, audit: &Audit,
 ) -> Report {
     let (packets, bytes) = (sum(queues, |all| all.packets.get()), sum(queues, |all| all.bytes.get()));
-    let sent = sum(queues, |all| all.sent.get());
+    let undelivered = sum(queues, |all| all.undelivered.get());
+    let sent = sum(queues, |all| all.sent.get()).saturating_sub(undelivered);
     let sent_bytes = sum(queues, |all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
     let (seconds, doorbells) = (span_ns as f64 / 1e9, sum(queues, |all| all.doorbells.get()));
     let per_second = |amount: f64| if span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
@@ -23,7 +24,7 @@ pub(crate) fn of_queues(
         packets,
         bytes,
         sent,
-        failed: sum(queues, |all| all.failed.get()),
+        failed: sum(queues, |all| all.failed.get()) + undelivered,
         mpps: per_second(sent as f64 / 1e6),
         gbps: per_second(sent_bytes as f64 * 8.0 / 1e9),
         batches: sum(queues, |all| all.batches.get()),
@@ -49,8 +50,8 @@ fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {
     QueueReport {
         packets: counters.packets.get(),
         bytes: counters.bytes.get(),
-        sent: counters.sent.get(),
-        failed: counters.failed.get(),
+        sent: counters.sent.get().saturating_sub(counters.undelivered.get()),
+        failed: counters.failed.get() + counters.undelivered.get(),
         batches: counters.batches.get(),
         doorbells: counters.doorbells.get(),
         requeues: counters.requeues.get(),

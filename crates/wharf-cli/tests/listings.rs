@@ -1,4 +1,4 @@
-//! `wharf devices` and `wharf bench path`.
+//! `wharf devices`, `wharf explain` and `wharf bench path`.
 
 mod common;
 
@@ -32,6 +32,77 @@ fn every_device_is_listed_with_its_lacking_requirements() {
         "{}",
         table.stdout
     );
+}
+
+#[test]
+fn interfaces_are_listed_with_the_devices_that_use_them() {
+    let listing = wharf(&["devices", "--json"]).good_json();
+    let interfaces = listing["interfaces"].as_array().unwrap();
+    let lo = interfaces.iter().find(|interface| interface["name"] == "lo").unwrap();
+    assert_eq!(lo["devices"], serde_json::json!(["packet", "xdp"]), "{lo}");
+    assert!(
+        lo["up"].is_boolean() && lo["carrier"].is_boolean() && lo["mtu_bytes"].as_u64() > Some(0),
+        "{lo}"
+    );
+    assert!(wharf(&["devices"]).stdout.contains("packet:lo, xdp:lo"));
+    let hint = wharf(&["send", "--to", "lo", "--count", "1"]);
+    assert_eq!(hint.code, Some(2));
+    assert!(hint.line().contains("lo is an interface: packet:lo or xdp:lo"), "{hint:?}");
+}
+
+#[test]
+fn each_kind_has_a_page_with_its_keys() {
+    let listing = wharf(&["devices", "--json"]).good_json();
+    for device in listing["devices"].as_array().unwrap() {
+        let name = device["name"].as_str().unwrap();
+        let one = wharf(&["devices", name, "--json"]).good_json();
+        assert_eq!(one["devices"], serde_json::json!([device]));
+        let page = wharf(&["devices", name]).stdout;
+        assert!(page.contains(device["spec"].as_str().unwrap()), "{page}");
+        for key in device["keys"].as_array().unwrap() {
+            for text in ["key", "values", "default", "direction", "meaning", "when"] {
+                assert!(key[text].as_str().is_some_and(|text| !text.is_empty()), "{text}: {key}");
+            }
+            let (key, spec) = (key["key"].as_str().unwrap(), device["spec"].as_str().unwrap());
+            let is_row = |line: &str| line.split_whitespace().next() == Some(key);
+            assert!(page.lines().any(is_row) && spec.contains(key), "{key}: {page}");
+        }
+    }
+    let unknown = wharf(&["devices", "ether"]);
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.line().contains("no kind of device; there are null, wire"), "{unknown:?}");
+}
+
+#[test]
+fn words_are_explained_and_unknown_ones_get_the_nearest() {
+    for (word, says) in [
+        (&["fill-ring-empty"][..], "--frames"),
+        (&["requeues"], "none was lost"),
+        (&["senders'", "waits"], "back-pressure"),
+        (&["packets_per_doorbell"], "Higher costs less"),
+    ] {
+        let told = wharf(&[&["explain"], word].concat());
+        assert!(told.code == Some(0) && told.stdout.contains(says), "{told:?}");
+    }
+    let all = wharf(&["explain", "--json"]).good_json();
+    let (reasons, rows) = (all["reasons"].as_array().unwrap(), all["rows"].as_array().unwrap());
+    assert!(reasons.len() > 40 && rows.len() > 10, "{all}");
+    let table = wharf(&["explain"]).stdout;
+    assert!(reasons.iter().all(|reason| table.contains(reason["word"].as_str().unwrap())), "{table}");
+    let unknown = wharf(&["explain", "ringfull"]);
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.line().contains("nearest are \"ring-full\""), "{unknown:?}");
+}
+
+#[test]
+fn each_row_of_a_summary_that_is_no_rate_is_explained() {
+    let sent = wharf(&["send", "--size", "60", "--count", "100", "--to", "null"]).stdout;
+    for row in
+        ["packets per doorbell", "byte queue limit", "requeues", "senders' waits", "dropped", "frames out"]
+    {
+        assert!(sent.contains(row), "{row}: {sent}");
+        assert_eq!(wharf(&["explain", row]).code, Some(0), "{row}");
+    }
 }
 
 #[test]

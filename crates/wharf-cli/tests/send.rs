@@ -318,7 +318,19 @@ fn refused_datagrams_are_reported_even_if_few() {
             done.code == Some(1) && done.line().contains("no program listens there"),
             "{count}: {done:?}"
         );
+        // Each call's datagrams are one segmented send, of which the kernel reports each datagram, or the first.
         let run = done.json();
-        assert_eq!((&run["packets"].to_string()[..], &run["drops"]["total"]), (count, &0.into()));
+        let refused = &run["drops"]["by_reason"]["connection-refused"];
+        assert!(refused.as_u64() >= Some(1) && *refused == run["drops"]["total"], "{run}");
+        let (sent, failed) = (run["sent"].as_u64().unwrap(), run["failed"].as_u64().unwrap());
+        assert_eq!((&run["packets"].to_string()[..], &failed), (count, &refused.as_u64().unwrap()));
+        assert_eq!((sent + failed).to_string(), count);
     }
+}
+
+#[test]
+fn the_summary_shows_drops_by_reason() {
+    let run = wharf(&["send", "--size", "60", "--count", "100", "--fault", "error=1/10", "--to", "null"]);
+    let shows = |line: &str| line.starts_with("by reason") && line.ends_with("injected 10");
+    assert!(run.code == Some(0) && run.stdout.lines().any(shows), "{run:?}");
 }

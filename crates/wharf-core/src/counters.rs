@@ -52,6 +52,8 @@ table! {
         requeues: Counter "packets",
         /// Frames completed as sent.
         sent: Counter "packets",
+        /// Frames that were lost behind the device, as it has learnt since: a part of `sent`.
+        undelivered: Counter "packets",
         /// Frames completed, sent or not, in a poll that receives.
         cleaned_from_receive: Counter "packets",
         /// Frames completed as failed, and those that the discipline dropped.
@@ -84,6 +86,8 @@ table! {
         reasons: Mutex<Vec<(&'static str, u64)>>,
         /// Reasons of frames that the discipline dropped.
         qdisc_reasons: Mutex<Vec<(&'static str, u64)>>,
+        /// Reasons of frames that were lost behind the device.
+        undelivered_reasons: Mutex<Vec<(&'static str, u64)>>,
         last_error: Mutex<Option<(String, bool)>>,
         /// The error with which the device has gone.
         gone_error: OnceLock<String>,
@@ -102,6 +106,11 @@ const IN_DEVICE_BYTES: Row =
     Row::gauge("wharf_queue_device_bytes", "bytes", "Bytes of frames in the device.");
 const FAILURES: Row =
     Row::counter("wharf_queue_failures", "packets", "Frames that the device failed, by reason.");
+const UNDELIVERED: Row = Row::counter(
+    "wharf_queue_losses_behind",
+    "packets",
+    "Frames completed as sent that were lost behind the device, by reason.",
+);
 const DROPS: Row =
     Row::counter("wharf_queue_drops", "packets", "Frames that the discipline dropped, by reason.");
 
@@ -134,6 +143,13 @@ impl QueueCounters {
 
     pub(crate) fn error(&self, error: &DeviceError) {
         self.device_errors.add(1);
+        if let DeviceError::Undelivered { counts, .. } = error {
+            let mut reasons = crate::pool::lock(&self.undelivered_reasons);
+            for &(reason, count) in counts {
+                self.undelivered.add(count);
+                add(&mut reasons, reason, count);
+            }
+        }
         let is_down = matches!(error, DeviceError::Down { .. });
         let is_gone = matches!(error, DeviceError::Gone { .. });
         self.lost.add(u64::from(is_down || is_gone));
@@ -172,6 +188,7 @@ impl QueueCounters {
         walk.show(IN_DEVICE, inside.device);
         walk.show(IN_DEVICE_BYTES, inside.device_bytes);
         walk.by_reason(FAILURES, &self.device_failures());
+        walk.by_reason(UNDELIVERED, &self.undelivered_by_reason());
         walk.by_reason(DROPS, &crate::pool::lock(&self.qdisc_reasons).clone());
     }
 
@@ -192,6 +209,11 @@ impl QueueCounters {
     /// Returns the number of frames that the device failed, by reason.
     pub fn device_failures(&self) -> Vec<(&'static str, u64)> {
         crate::pool::lock(&self.reasons).clone()
+    }
+
+    /// Returns the number of frames that were completed as sent and lost behind the device, by reason.
+    pub fn undelivered_by_reason(&self) -> Vec<(&'static str, u64)> {
+        crate::pool::lock(&self.undelivered_reasons).clone()
     }
 
     /// Returns the last error of the device; not that its line was down, once a path has seen it up again.
@@ -264,5 +286,24 @@ impl SenderCounters {
     /// Returns the sender's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undelivered_frames_count_by_reason_beside_those_that_failed() {
+        let counters = QueueCounters::default();
+        counters.fail("too-long");
+        for counts in [vec![("unreachable", 3), ("refused", 1)], vec![("unreachable", 2)]] {
+            let source = std::io::ErrorKind::HostUnreachable.into();
+            let (device, what) = ("udp".into(), "lost".into());
+            counters.error(&DeviceError::Undelivered { device, what, counts, source });
+        }
+        assert_eq!(counters.undelivered_by_reason(), [("unreachable", 5), ("refused", 1)]);
+        assert_eq!((counters.undelivered.get(), counters.failed.get()), (6, 1));
+        assert_eq!((counters.failures(), counters.device_errors.get()), (vec![("too-long", 1)], 2));
     }
 }

@@ -126,6 +126,18 @@ pub enum DeviceError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// Frames completed as sent were lost behind the device, as it has learnt since: each is reported once.
+    #[error("{device}: {what}: {source}")]
+    Undelivered {
+        /// Name of the device.
+        device: String,
+        /// The cause of the last one, and the way to mend it if there is one.
+        what: String,
+        /// Frames by reason, as far as no earlier error has counted them.
+        counts: Vec<(&'static str, u64)>,
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// A specification or a use that the device does not support.
     #[error("{device}: {what}")]
     Unsupported {

@@ -14,8 +14,10 @@ pub struct Key {
     pub values: Values,
     /// Default, as a user would write it; `none` or the like where leaving the key out has a meaning of its own.
     pub default: &'static str,
-    /// Meaning, and when to change it: one sentence without a full stop.
+    /// Meaning: one sentence without a full stop.
     pub meaning: &'static str,
+    /// When to change it: one sentence without a full stop; empty if the meaning says it.
+    pub when: &'static str,
 }
 
 /// The values that an option takes.
@@ -46,7 +48,7 @@ pub enum Values {
 impl Key {
     /// Makes a key that takes one of `words`, the first by default.
     pub const fn word(name: &'static str, words: &'static [&'static str], meaning: &'static str) -> Self {
-        Self { name, values: Values::OneOf(words), default: words[0], meaning }
+        Self { name, values: Values::OneOf(words), default: words[0], meaning, when: "" }
     }
 
     /// Makes a key that takes `off` or `on`, `off` by default.
@@ -64,14 +66,21 @@ impl Key {
         name: &'static str, (least, most): (u64, u64), range: &'static str, default: &'static str,
         meaning: &'static str,
     ) -> Self {
-        Self { name, values: Values::Number { least, most, range }, default, meaning }
+        Self { name, values: Values::Number { least, most, range }, default, meaning, when: "" }
     }
 
     /// Makes a key that takes a time up to `most`.
     pub const fn time(
         name: &'static str, most: Duration, default: &'static str, meaning: &'static str,
     ) -> Self {
-        Self { name, values: Values::Time { most }, default, meaning }
+        Self { name, values: Values::Time { most }, default, meaning, when: "" }
+    }
+
+    /// Adds when to change it: one sentence without a full stop.
+    #[must_use]
+    pub const fn when(mut self, when: &'static str) -> Self {
+        self.when = when;
+        self
     }
 
     /// Returns the values that it takes, for help: `off|on`, `1 to 65536 frames`.

@@ -21,6 +21,7 @@
 pub mod host;
 #[doc(hidden)]
 pub mod iface;
+pub mod interfaces;
 #[doc(hidden)]
 pub mod link;
 pub mod null;
@@ -33,6 +34,7 @@ pub mod open {
 pub mod packet;
 #[cfg(feature = "pcap")]
 pub mod pcap;
+pub mod reasons;
 pub mod registry;
 pub mod reopen;
 pub mod requirements;

@@ -4,6 +4,7 @@
 //! parsed, opened and listed as they are.
 
 use crate::BUILT_IN;
+use crate::interfaces::HostInterface;
 use crate::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
 use wharf_core::device::DeviceError;
 use wharf_core::options::OptionError;
@@ -65,12 +66,25 @@ impl Registry {
     }
 
     fn unknown(&self, text: &str) -> OptionError {
+        let subject = format!("\"{}\"", text.escape_debug());
+        let name = text.split([':', ',']).next().unwrap_or_default();
+        if let Some(what) = self.of_interface(name) {
+            return OptionError { subject, what };
+        }
         let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name).collect();
         let mut what = format!("unknown kind of device; there are {}", names.join(", "));
         if cfg!(not(feature = "vhost")) && text.contains("-user") {
             what += "; vhost-user and virtio-user need the crate's feature `vhost`";
         }
-        OptionError { subject: format!("\"{}\"", text.escape_debug()), what }
+        OptionError { subject, what }
+    }
+
+    /// Returns the specifications by which the interface `name` is used; `None` if there is none.
+    fn of_interface(&self, name: &str) -> Option<String> {
+        let interface = HostInterface::find(name)?;
+        let specs = self.kinds.iter().filter(|kind| interface.is_for(kind));
+        let specs: Vec<String> = specs.map(|kind| format!("{}:{name}", kind.name)).collect();
+        (!specs.is_empty()).then(|| format!("{name} is an interface: {}", specs.join(" or ")))
     }
 }
 

@@ -76,7 +76,7 @@ impl Default for TapOptions {
 /// to be filled in, as their row of the side table says ([`Region::meta`]). The same may be sent. While the
 /// interface is down, sent frames fail (`link-down`) and nothing arrives; both go on when it is up again. A
 /// removed interface is [`DeviceError::Gone`]. Frames that the kernel dropped because they were not received
-/// in time are shown as `kernel`. The kernel counts them for all queues together, so only the first of queues
+/// in time are shown as `ring-full`. The kernel counts them for all queues together, so only the first of queues
 /// opened together shows them ([`Tap::open_queues`]).
 #[derive(Debug)]
 pub struct Tap {
@@ -205,7 +205,7 @@ impl RxDevice for Tap {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         if let Some(drops) = self.end.kernel_drops() {
-            see("kernel", drops);
+            see("ring-full", drops);
         }
         self.receiving.drops.show(see);
     }

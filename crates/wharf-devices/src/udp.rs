@@ -13,8 +13,13 @@
 //! the peer if connected, else from any sender. One device does both.
 //!
 //! There are no completions: the kernel has copied a frame when the call returns, so there is no byte queue
-//! limit. A full socket buffer stops the device until the kernel reports that it is writable. The kernel does
-//! not report drops of a full qdisc.
+//! limit. A full socket buffer stops the device until the kernel reports that it is writable; so does a full
+//! queueing discipline, for a moment.
+//!
+//! A datagram that the kernel has taken may yet be lost before the destination: no neighbour answers, a router has
+//! no route, no program listens. The kernel queues a report of each (`IP_RECVERR`), as far as ICMP reports them. They
+//! are read when a call returns an error, and when the device is closed, and are counted by
+//! [`DeviceError::Undelivered`].
 
 #[doc(hidden)]
 pub mod addressing;
@@ -129,6 +134,8 @@ impl Udp {
 
     fn new(name: &str, socket: UdpSocket, addressing: Addressing, options: &UdpOptions) -> Self {
         socket.set_receive_buffer(options.buffer_bytes);
+        // Without reports a connected socket still gets the errors of closed ports.
+        let _ = socket.report_errors();
         if options.joins_received {
             // A kernel without `UDP_GRO` delivers datagrams one by one.
             let _ = socket.join_received();
@@ -185,13 +192,14 @@ impl Device for Udp {
         self.sending.book.visit(see);
     }
 
+    /// Waits up to 4 s for datagrams that have not left this host, so that the kernel can report that no neighbour
+    /// answers.
     fn close(&mut self) -> Result<(), DeviceError> {
         self.count_drops();
-        // An error of the last call is read here: no call follows that would report it.
-        if let Some(Ok(Some(error))) = self.socket.take().map(|socket| socket.take_error()) {
-            self.sending.errors.note_earlier(error);
+        if let Some(socket) = self.socket.take() {
+            self.sending.errors.wait_for_reports(&socket);
         }
-        self.sending.errors.take_error()
+        self.sending.errors.take_last_error()
     }
 }
 
@@ -232,7 +240,8 @@ impl RxDevice for Udp {
             self.count_drops();
         }
         let Self { name, socket: Some(socket), sending, receiving, .. } = self else { return Ok(0) };
-        let told = &mut |error| sending.errors.note_earlier(error);
+        let socket = &*socket;
+        let told = &mut |error| sending.errors.note_error(socket, error);
         receiving.receive(socket, cache, to, budget.min(to.room()), name, told)
     }
 
@@ -242,7 +251,7 @@ impl RxDevice for Udp {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_drops();
-        self.drops.show(see);
+        self.drops.show("socket-full", see);
         self.receiving.drops.show(see);
     }
 }

@@ -153,3 +153,24 @@ fn a_kind_with_two_keys_of_one_name_is_refused_and_one_key_in_two_tables_is_not(
     let refused = Registry::default().with(&OTHER).unwrap_err().to_string();
     assert_eq!(refused, "mine: its tables of keys have two different ones called ring");
 }
+
+/// Loopback is an interface of every machine.
+#[test]
+fn the_name_of_an_interface_gets_its_specifications() {
+    for text in ["lo", "lo:x", "lo,gso=keep"] {
+        let told = open(text, Direction::Send).unwrap_err().to_string();
+        let wanted = format!("\"{text}\": lo is an interface: packet:lo or xdp:lo");
+        assert!(told == wanted || cfg!(not(all(feature = "packet", feature = "xdp"))), "{told}");
+    }
+}
+
+#[test]
+fn each_key_of_each_kind_says_when_to_change_it() {
+    for kind in Registry::default().kinds() {
+        for key in [kind.keys, kind.tx_keys, kind.rx_keys].concat() {
+            let texts = [key.meaning, key.when, key.default];
+            let is_good = texts.iter().all(|text| !text.is_empty() && !text.ends_with('.'));
+            assert!(is_good, "{}: {key:?}", kind.name);
+        }
+    }
+}

@@ -1,4 +1,7 @@
-//! One question to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit.
+//! Questions to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit, and whether the
+//! neighbour on the way to an address answers.
+
+mod neighbour;
 
 use crate::call::{check, socket};
 use crate::interface::Interface;
@@ -22,6 +25,8 @@ struct StatsMessage {
     filter_mask: u32,
 }
 
+/// More than an answer has.
+const ANSWER_BYTES: usize = 1024;
 const MESSAGE_BYTES: usize = size_of::<StatsMessage>();
 const _: () = assert!(MESSAGE_BYTES == 28);
 
@@ -51,14 +56,20 @@ impl Netlink {
         question.header.nlmsg_flags = libc::NLM_F_REQUEST as u16;
         question.ifindex = interface.index as u32;
         question.filter_mask = 1 << (IFLA_STATS_LINK_64 - 1);
-        let fd = self.0.as_raw_fd();
-        // SAFETY: a message of that many bytes.
-        check(unsafe { libc::send(fd, (&raw const question).cast(), MESSAGE_BYTES, 0) })?;
-        let mut answer = [0u8; 1024];
-        // SAFETY: room for that many bytes. The kernel has answered before `send` returned.
-        let count =
-            check(unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT) })?;
+        // SAFETY: a message of that many bytes, plain numbers without padding.
+        let question = unsafe { std::slice::from_raw_parts((&raw const question).cast(), MESSAGE_BYTES) };
+        let mut answer = [0; ANSWER_BYTES];
+        let count = self.ask(question, &mut answer)?;
         dropped(&answer[..count])
+    }
+
+    /// Sends a question. Returns the number of bytes of the answer.
+    fn ask(&self, question: &[u8], answer: &mut [u8; ANSWER_BYTES]) -> io::Result<usize> {
+        let fd = self.0.as_raw_fd();
+        // SAFETY: that many bytes, which the kernel reads.
+        check(unsafe { libc::send(fd, question.as_ptr().cast(), question.len(), 0) })?;
+        // SAFETY: room for that many bytes. The kernel has answered before `send` returned.
+        check(unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT) })
     }
 }
 

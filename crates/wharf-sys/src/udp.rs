@@ -7,10 +7,12 @@
 
 mod address;
 mod control;
+mod errors;
 mod incoming;
 mod outgoing;
 mod socket;
 
+pub use control::ErrorReport;
 pub use incoming::{DATAGRAM_BYTES_MAX, Incoming, Received};
 pub use outgoing::{Message, Outgoing, Writer, WrittenMessage};
 pub use socket::UdpSocket;

@@ -2,6 +2,7 @@
 
 use super::account::{DirectionReport, ForwardReport};
 use crate::output::{Row, columns, grouped, some, text};
+use crate::report::counts_text;
 use crate::session::Outcome;
 
 /// Returns the summary: a column per direction, and a verdict.
@@ -36,10 +37,7 @@ const ROWS: &[Row<DirectionReport>] = &[
     ("discipline", |direction| direction.common.qdisc_text()),
     ("requeues", |direction| grouped(direction.common.requeues)),
     ("dropped", |direction| grouped(direction.common.drops.total)),
-    ("by reason", |direction| {
-        let reasons = direction.common.drops.by_reason.iter();
-        reasons.map(|(reason, count)| format!("{reason} {}", grouped(*count))).collect::<Vec<_>>().join("\n")
-    }),
+    ("by reason", |direction| counts_text(&direction.common.drops.by_reason)),
     ("returned unsent", |direction| some(direction.common.returned)),
     ("frames out", |direction| grouped(direction.common.pool.out)),
 ];

@@ -129,14 +129,17 @@ fn drops(queues: &[TxQueue]) -> Drops {
     let mut by_reason = BTreeMap::new();
     let mut add = |reason: &str, count| *by_reason.entry(reason.to_string()).or_default() += count;
     for queue in queues {
-        queue.counters().failures().into_iter().for_each(|(reason, count)| add(reason, count));
+        let counters = queue.counters();
+        let failures = counters.failures().into_iter().chain(counters.undelivered_by_reason());
+        failures.for_each(|(reason, count)| add(reason, count));
         match queue.sender_totals().drops.get() {
             0 => {}
             at_senders => add(DROP_TAIL, at_senders),
         }
     }
     let at_senders = by_reason.get(DROP_TAIL).copied().unwrap_or_default();
-    Drops { total: sum(queues, |all| all.failed.get()) + at_senders, by_reason }
+    let failed = sum(queues, |all| all.failed.get() + all.undelivered.get());
+    Drops { total: failed + at_senders, by_reason }
 }
 
 fn timing(errors: &mut Latency) -> Option<TimingReport> {

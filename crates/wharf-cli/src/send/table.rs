@@ -57,6 +57,7 @@ const ROWS: &[Row<Report>] = &[
     ("timing error p99", |report| shown(&report.timing_error_ns, |timing| time(timing.p99))),
     ("timing error max", |report| shown(&report.timing_error_ns, |timing| time(timing.max))),
     ("dropped", |report| grouped(report.drops.total)),
+    ("by reason", |report| counts_text(&report.drops.by_reason)),
     ("records not sent", |report| shown(&report.skipped, counts_text)),
     ("returned unsent", |report| some(report.returned)),
     ("received", |report| shown(&report.received, |received| grouped(received.packets))),

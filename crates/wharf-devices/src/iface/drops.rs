@@ -61,9 +61,9 @@ impl KernelDrops {
         self.last = count;
     }
 
-    /// Shows the count, also if it is 0.
-    pub(crate) fn show(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        see("kernel", self.total);
+    /// Shows the count under `reason`, also if it is 0.
+    pub(crate) fn show(&self, reason: &'static str, see: &mut dyn FnMut(&'static str, u64)) {
+        see(reason, self.total);
     }
 }
 
@@ -82,8 +82,8 @@ mod tests {
             }
         }
         let mut shown = Vec::new();
-        deltas.show(&mut |reason, count| shown.push((reason, count)));
-        wraps.show(&mut |reason, count| shown.push((reason, count)));
-        assert_eq!((readings, shown), (3, vec![("kernel", 3 * u64::from(u32::MAX)); 2]));
+        deltas.show("ring-full", &mut |reason, count| shown.push((reason, count)));
+        wraps.show("ring-full", &mut |reason, count| shown.push((reason, count)));
+        assert_eq!((readings, shown), (3, vec![("ring-full", 3 * u64::from(u32::MAX)); 2]));
     }
 }

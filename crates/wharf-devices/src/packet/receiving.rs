@@ -78,7 +78,7 @@ fn is_final(error: &DeviceError) -> bool {
 ///
 /// Frames arrive as on a wire: checksums that their sender had left to an adapter are filled in, VLAN tags
 /// are back in place. [`Meta::time_ns`] of each is its time of arrival, since 1970. Frames that the kernel
-/// dropped because the ring was full are shown by [`RxDevice::drops`] as `kernel`.
+/// dropped because the ring was full are shown by [`RxDevice::drops`] as `ring-full`.
 ///
 /// An interface that is switched off is reported once; receiving goes on when it is up again.
 #[derive(Debug)]
@@ -312,7 +312,7 @@ impl RxDevice for PacketReceiver {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_kernel_drops();
-        self.kernel_drops.show(see);
+        self.kernel_drops.show("ring-full", see);
         self.drops.show(see);
     }
 

@@ -15,14 +15,14 @@ pub(crate) static KIND: Kind = Kind {
             "resolution",
             &["ns", "us"],
             "Resolution of the time stamps: us for programs that read no other",
-        ),
-        Key::word("order", &["le", "be"], "Byte order of the file"),
+        ).when("us, for a program that reads microseconds only"),
+        Key::word("order", &["le", "be"], "Byte order of the file").when("be, for a program that reads that order only"),
     ],
     rx_keys: &[Key::word(
         "snapped",
         &["refuse", "pad", "send"],
         "Frames that were cut short when captured: refuse the file, fill them with zeros, or take them as they are",
-    )],
+    ).when("pad, to keep the lengths on the wire; send, to send just the bytes that were captured")],
     can: Can { receive: true, ..Can::SEND },
     ..Kind::new(
         "pcap",

@@ -14,12 +14,12 @@ use super::send_errors::EADDRNOTAVAIL;
 use super::send_errors::{Action, SendErrors};
 use crate::iface::TxBook;
 use crate::link::EINVAL;
-use std::io;
 use std::sync::Arc;
+use std::{io, iter};
 use wharf_core::device::{Completions, DeviceError, Transmitted};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Region};
-use wharf_sys::udp::{Message, Outgoing, UdpSocket, Writer};
+use wharf_sys::udp::{ErrorReport, Message, Outgoing, UdpSocket, Writer};
 
 /// Frames held between two reaps.
 pub(super) const RING_FRAMES: usize = BATCH_FRAMES_MAX;
@@ -28,12 +28,21 @@ pub(super) const RING_FRAMES: usize = BATCH_FRAMES_MAX;
 pub trait Kernel {
     /// Sends the messages. Returns the number taken, or the error at the first one.
     fn send(&mut self, messages: &mut Writer<'_, '_>) -> io::Result<usize>;
+
+    /// Returns the next report of an earlier datagram; `None` if there is no further one.
+    fn next_report(&mut self) -> Option<ErrorReport> {
+        None
+    }
 }
 
 impl Kernel for UdpSocket {
     #[inline]
     fn send(&mut self, messages: &mut Writer<'_, '_>) -> io::Result<usize> {
         messages.send(self)
+    }
+
+    fn next_report(&mut self) -> Option<ErrorReport> {
+        UdpSocket::next_report(self)
     }
 }
 
@@ -117,7 +126,10 @@ impl Sending {
         let sent = *answer.as_ref().unwrap_or(&0);
         self.take(batch, self.plan.before(sent));
         match answer {
-            Err(error) => self.handle(batch, error, &first.unwrap_or_default()),
+            Err(error) => {
+                let earlier = self.errors.note_reports(iter::from_fn(|| kernel.next_report()));
+                self.handle(batch, error, &first.unwrap_or_default(), earlier > 0)
+            }
             Ok(sent) => {
                 if sent > 0 {
                     self.errors.over();
@@ -130,13 +142,20 @@ impl Sending {
         }
     }
 
-    /// Handles the rejection of `first`, whose frames are at the front of the batch.
+    /// Handles the rejection of `first`, whose frames are at the front of the batch; `is_earlier` if reports of earlier
+    /// datagrams came with it.
     #[cold]
-    fn handle(&mut self, batch: &mut Batch, error: io::Error, first: &Message) -> Result<usize, Wait> {
+    fn handle(
+        &mut self, batch: &mut Batch, error: io::Error, first: &Message, is_earlier: bool,
+    ) -> Result<usize, Wait> {
         if matches!(error.raw_os_error(), Some(EINVAL | EADDRNOTAVAIL)) && first.from.is_some() {
             self.addressing.forget();
         }
-        match self.errors.action(error, first.segment_bytes.is_some()) {
+        let action = match is_earlier {
+            true => self.errors.after_reports(error),
+            false => self.errors.action(error, first.segment_bytes.is_some()),
+        };
+        match action {
             Action::Wait => return Err(Wait),
             Action::Again => {}
             Action::Apart => {

@@ -11,26 +11,31 @@ pub(crate) static KIND: Kind = Kind {
     needs: "nothing; client=on: a driver that listens",
     place: Place::Socket("SOCKET"),
     keys: &[
-        Key::off_on("client", "Connect to a driver that listens, in place of listening for one"),
+        Key::off_on("client", "Connect to a driver that listens, in place of listening for one")
+            .when("on, if the virtual machine makes the socket (QEMU: `server=on`)"),
         Key::number(
             "queues",
             (1, PAIRS_MAX as u64),
             "1 to 32",
             "1, or --queues",
             "Queue pairs that it offers",
-        ),
-        Key::on_off("packed", "Offer packed rings (`VIRTIO_F_RING_PACKED`)"),
+        )
+        .when("As many as the virtual machine has (QEMU: `queues=`)"),
+        Key::on_off("packed", "Offer packed rings (`VIRTIO_F_RING_PACKED`)")
+            .when("off, if the driver's packed rings are faulty"),
         Key {
             name: "mode",
             values: Values::Text,
             default: "by umask, or 660 with group",
             meaning: "Permissions of the socket, octal: who may write to it may connect",
+            when: "660 with group, to let a virtual machine of another user connect",
         },
         Key {
             name: "group",
             values: Values::Text,
             default: "the process's",
             meaning: "Group of the socket, a name of /etc/group or a number, such as that of the virtual machines",
+            when: "The group of the virtual machine's user, such as kvm",
         },
     ],
     queues: QueueLayout::Pairs,

@@ -17,33 +17,44 @@ pub(crate) static KIND: Kind = Kind {
     needs: "a back end that listens; server=on: one that connects",
     place: Place::Socket("SOCKET"),
     keys: &[
-        Key::off_on("server", "Listen for a back end, in place of connecting to one"),
-        Key::off_on("reconnect", "Connect again when the back end is gone"),
-        Key::number("queues", (1, PAIRS_MAX as u64), "1 to 32", "1, or --queues", "Queue pairs to use"),
-        Key::off_on("packed", "Use packed rings (`VIRTIO_F_RING_PACKED`)"),
+        Key::off_on("server", "Listen for a back end, in place of connecting to one")
+            .when("on, if the back end connects (Open vSwitch: `dpdkvhostuserclient`)"),
+        Key::off_on("reconnect", "Connect again when the back end is gone")
+            .when("on, if the back end may be restarted"),
+        Key::number("queues", (1, PAIRS_MAX as u64), "1 to 32", "1, or --queues", "Queue pairs to use")
+            .when("As many as the back end has"),
+        Key::off_on("packed", "Use packed rings (`VIRTIO_F_RING_PACKED`)")
+            .when("on, if the back end offers it: fewer cache lines per packet"),
         Key::word(
             "in_order",
             &["auto", "on", "off"],
             "Buffers come back in order (`VIRTIO_F_IN_ORDER`): where offered, needed, or refused",
-        ),
+        )
+        .when("off, if the back end's order is faulty; on, to fail without it"),
         Key::word(
             "mrg_rxbuf",
             &["auto", "on", "off"],
             "Long packets over several buffers (`VIRTIO_NET_F_MRG_RXBUF`): where offered, needed, or refused",
-        ),
-        Key::on_off("offload", "Checksum and segmentation offloads"),
-        Key::number("size", (0, u64::MAX), "1 to 32768", "256", "Descriptors of each virtqueue"),
+        )
+        .when("on, if packets longer than a frame arrive and must not be lost"),
+        Key::on_off("offload", "Checksum and segmentation offloads")
+            .when("off, if the back end takes finished frames only"),
+        Key::number("size", (0, u64::MAX), "1 to 32768", "256", "Descriptors of each virtqueue")
+            .when("Higher, if the back end is called seldom; lower, for less delay behind the byte limit"),
         Key::word(
             "napi",
             &["on", "off", "timer"],
             "When sent buffers are reaped: on the back end's interrupt, on transmit, or after a time",
-        ),
+        )
+        .when("off or timer, to trade the byte limit for fewer interrupts"),
         Key::word(
             "clean",
             &["here", "anywhere"],
             "With napi=on: the thread that owns the queue reaps, or the one that receives as well",
-        ),
-        Key::on_off("copy", "Copy frames; off: share the pool's memory with the back end, which is trusted"),
+        )
+        .when("anywhere, if one thread receives all the time"),
+        Key::on_off("copy", "Copy frames; off: share the pool's memory with the back end, which is trusted")
+            .when("off, if the back end is trusted with the pool: no copy"),
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,

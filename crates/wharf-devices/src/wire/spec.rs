@@ -13,22 +13,26 @@ pub(crate) static KIND: Kind = Kind {
             values: Values::BitRate,
             default: "none",
             meaning: "Bits per second in each direction",
+            when: "Set it to model a line: without it, the two threads are the bound",
         },
-        Key::time("delay", DELAY_MAX, "0", "Time that a frame takes to the other end"),
+        Key::time("delay", DELAY_MAX, "0", "Time that a frame takes to the other end")
+            .when("Set it to model a long line"),
         Key::number(
             "ring",
             (0, u64::MAX),
             "a power of two from 2 to 65536",
             "1024",
             "Frames that an end can have under way",
-        ),
+        )
+        .when("Lower, to bound what waits in the device; at least rate times delay"),
         Key::number(
             "overhead",
             (0, 65536),
             "0 to 65536 bytes",
             "24",
             "Bytes by which each frame is longer on the line: preamble, check sequence and gap",
-        ),
+        )
+        .when("0, to count the bytes of frames alone"),
     ],
     can: Can { far_end: true, stays_inside: true, ..Can::BOTH },
     ..Kind::new(

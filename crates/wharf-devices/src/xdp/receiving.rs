@@ -49,7 +49,7 @@ pub struct ReceiveOptions {
 ///
 /// Frames lie in memory of the pool from the beginning: up to three quarters of it, 8192 frames at most, are
 /// posted to the fill ring, and come back when the device is closed. [`RxDevice::drops`] shows frames dropped
-/// for lack of memory as `kernel`, and frames that the ring had no room for as `ring-full`.
+/// for lack of memory as `fill-ring-empty`, and frames that the ring had no room for as `ring-full`.
 ///
 /// An interface that is switched off is reported once; receiving goes on when it is up again.
 #[derive(Debug)]
@@ -347,7 +347,7 @@ impl RxDevice for XdpReceiver {
         self.count_drops();
         // The kernel drops a frame once and counts it twice if the fill ring is empty or the frame is longer
         // than it.
-        see("kernel", self.kernel_drops.received_dropped);
+        see("fill-ring-empty", self.kernel_drops.received_dropped);
         if self.kernel_drops.receive_ring_full > 0 {
             see("ring-full", self.kernel_drops.receive_ring_full);
         }

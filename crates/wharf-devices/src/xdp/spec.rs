@@ -16,18 +16,18 @@ pub(crate) static KIND: Kind = Kind {
     ],
     place: Place::Interface("INTERFACE"),
     keys: &[
-        Key::number("queue", (0, 65535), "0 to 65535", "0", "First queue of the interface"),
+        Key::number("queue", (0, 65535), "0 to 65535", "0", "First queue of the interface").when("The queue that the adapter steers your frames to (`ethtool -n NAME`)"),
         Key::word(
             "mode",
             &["auto", "copy", "zerocopy"],
             "How frames get to the driver: zero-copy where it can, copied by the kernel, or zero-copy or not at all",
-        ),
+        ).when("zerocopy, to fail where it is not zero-copy; copy, if the driver's zero-copy is faulty"),
     ],
     rx_keys: &[Key::word(
         "csum",
         &["fill", "off"],
         "Checksums that the sender left to its device: fill them in, or leave them; by default where a peer may leave them",
-    )],
+    ).when("off, if nothing behind reads checksums: it saves a pass over each frame")],
     queues: QueueLayout::Devices,
     can: Can::ECHO,
     ..Kind::new(

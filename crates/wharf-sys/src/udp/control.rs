@@ -12,7 +12,7 @@ const _: () = assert!(HEADER.is_multiple_of(WORD) && HEADER >= TYPE_AT + 4);
 const _: () = assert!(size_of::<libc::in_pktinfo>() == 12 && size_of::<libc::in6_pktinfo>() == 20);
 
 /// Room for more than all that is ever asked for at once: packet information of IPv4 and IPv6, and a segment
-/// size.
+/// size, or the report of an error with its address.
 const CONTROL_BYTES: usize = 128;
 
 /// The control messages of one message.
@@ -75,7 +75,22 @@ pub(super) struct ControlInfo {
     pub(super) interface: u32,
     /// Bytes of each datagram that the kernel has coalesced.
     pub(super) segment_bytes: Option<usize>,
+    /// The report of an earlier datagram, of a message of the error queue.
+    pub(super) report: Option<ErrorReport>,
 }
+
+/// A report from a socket's error queue (`sock_extended_err`, `ip(7)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorReport {
+    /// Error number, `errno(3)`.
+    pub errno: i32,
+    /// True if it is about a datagram that the kernel had taken: ICMP reported it, from another host or, without a
+    /// neighbour, from this one. Otherwise the call that sent the datagram has returned the error.
+    pub is_late: bool,
+}
+
+/// Origins of reports by ICMP (`SO_EE_ORIGIN_ICMP`, `SO_EE_ORIGIN_ICMP6`).
+const ICMP_ORIGINS: [u8; 2] = [libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6];
 
 impl ControlInfo {
     fn note(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {
@@ -92,6 +107,11 @@ impl ControlInfo {
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                 let (Some(to), Some(interface)) = (array::<16>(data, 0), array(data, 16)) else { return };
                 (self.interface, self.to) = (u32::from_ne_bytes(interface), Some(Ipv6Addr::from(to).into()));
+            }
+            (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                let (Some(errno), Some([origin])) = (array(data, 0), array(data, 4)) else { return };
+                let is_late = ICMP_ORIGINS.contains(&origin);
+                self.report = Some(ErrorReport { errno: i32::from_ne_bytes(errno), is_late });
             }
             _ => {}
         }
@@ -128,8 +148,20 @@ mod tests {
             to: Some("192.0.2.9".parse().unwrap()),
             interface: u32::from_ne_bytes([2, 0, 0, 0]),
             segment_bytes: Some(1452),
+            report: None,
         };
         assert_eq!(control.read(len), wanted);
+        for (origin, is_late) in
+            [(libc::SO_EE_ORIGIN_ICMP, true), (libc::SO_EE_ORIGIN_ICMP6, true), (1, false)]
+        {
+            let mut data = [0; 44];
+            data[..4].copy_from_slice(&libc::EHOSTUNREACH.to_ne_bytes());
+            data[4] = origin;
+            let len = control.push(0, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &data);
+            let wanted = ErrorReport { errno: libc::EHOSTUNREACH, is_late };
+            assert_eq!(control.read(len).report, Some(wanted));
+            assert_eq!(control.read(HEADER + 4).report, None, "cut short");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The UDP socket and its options.
 
+use crate::call::check;
+use crate::netlink::Netlink;
 use crate::option::{get, set, set_buffer};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// `SO_MEMINFO` (include/uapi/asm-generic/socket.h) and an index of what it returns
 /// (include/uapi/linux/sock_diag.h).
@@ -53,6 +55,12 @@ impl UdpSocket {
         self.local
     }
 
+    /// Returns true if the socket is connected, and no neighbour answers on the way to its peer.
+    pub fn lacks_neighbour(&self) -> bool {
+        let Ok(peer) = self.socket.peer_addr() else { return false };
+        Netlink::open().and_then(|netlink| netlink.lacks_neighbour(peer.ip())).unwrap_or(false)
+    }
+
     /// Returns the error that ICMP has reported of a datagram since the last call, unless another call has
     /// returned it (`SO_ERROR`).
     ///
@@ -83,6 +91,32 @@ impl UdpSocket {
             SocketAddr::V4(_) => set(self.fd(), libc::IPPROTO_IP, libc::IP_PKTINFO, &1i32),
             SocketAddr::V6(_) => set(self.fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, &1i32),
         }
+    }
+
+    /// Makes the kernel queue a report of each datagram that ICMP reports as undelivered, and those for which no
+    /// neighbour answers (`IP_RECVERR`, `IPV6_RECVERR`): see [`UdpSocket::next_report`]. A datagram that a full
+    /// queueing discipline drops is then an `ENOBUFS` of the call that sends it.
+    ///
+    /// # Errors
+    /// Those of `setsockopt(2)`.
+    pub fn report_errors(&self) -> io::Result<()> {
+        // An IPv6 socket sends IPv4 as well, to mapped addresses.
+        if self.local.is_ipv6() {
+            set(self.fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &1i32)?;
+        }
+        set(self.fd(), libc::IPPROTO_IP, libc::IP_RECVERR, &1i32)
+    }
+
+    /// Returns the bytes of datagrams that have not left this host, with the kernel's overhead (`SIOCOUTQ`): they wait
+    /// in a queueing discipline, an adapter, or for a neighbour's address.
+    ///
+    /// # Errors
+    /// Those of `ioctl(2)`.
+    pub fn unsent_bytes(&self) -> io::Result<usize> {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the request writes one number, which lives as long as the call.
+        check(unsafe { libc::ioctl(self.fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+        Ok(usize::try_from(bytes).unwrap_or(0))
     }
 
     /// Sets the receive buffer, bytes, with the kernel's overhead. A process without `CAP_NET_ADMIN` gets at

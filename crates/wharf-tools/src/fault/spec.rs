@@ -30,7 +30,7 @@ pub const KEYS: &[Key] = &[
 ];
 
 const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key { name, values: Values::Text, default, meaning }
+    Key { name, values: Values::Text, default, meaning, when: "" }
 }
 
 /// The chance of an event.

@@ -197,8 +197,10 @@ fn all_drops(
 ) -> BTreeMap<String, u64> {
     add(&mut drops, DROP_TAIL, at_senders(queues));
     add(&mut drops, "closed", sum(counts, |counts| &counts.refused));
-    let failures = queues.iter().flat_map(|queue| queue.counters().failures());
-    failures.for_each(|(reason, count)| add(&mut drops, reason, count));
+    let counters = || queues.iter().map(TxQueue::counters);
+    let failures = counters().flat_map(QueueCounters::failures);
+    let undelivered = counters().flat_map(QueueCounters::undelivered_by_reason);
+    failures.chain(undelivered).for_each(|(reason, count)| add(&mut drops, reason, count));
     drops
 }
 

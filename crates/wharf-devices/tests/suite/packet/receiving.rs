@@ -10,7 +10,7 @@ use wharf_testkit::end::End;
 fn kernel_drops(device: &mut AnyDevice) -> u64 {
     let mut drops = 0;
     device.rx_mut().unwrap().drops(&mut |reason, count| {
-        assert!(reason == "kernel" || count == 0, "{reason}: {count}");
+        assert!(reason == "ring-full" || count == 0, "{reason}: {count}");
         drops += count;
     });
     drops

@@ -126,7 +126,7 @@ fn without_memory_packets_wait_and_none_is_lost() {
         }
         let mut drops = Vec::new();
         device.rx_mut().unwrap().drops(&mut |reason, count| drops.push((reason, count)));
-        assert_eq!(drops, [("kernel", 0)]);
+        assert_eq!(drops, [("ring-full", 0)]);
     });
 }
 
@@ -156,6 +156,6 @@ fn frames_beyond_pool_or_ring_are_dropped_by_reason() {
         }
         let mut drops = Vec::new();
         device.rx_mut().unwrap().drops(&mut |reason, count| drops.push((reason, count)));
-        assert_eq!(drops, [("kernel", 20 - received), ("too-long", 1)]);
+        assert_eq!(drops, [("ring-full", 20 - received), ("too-long", 1)]);
     });
 }

@@ -9,6 +9,7 @@ use wharf_devices::udp::addressing::{Addressing, ByFrame};
 use wharf_devices::udp::headers::Headers;
 use wharf_packet::gso::GSO_UDP;
 use wharf_sys::errno::{EACCES, EAGAIN, ECONNREFUSED, EHOSTUNREACH, EINVAL, EIO, EMSGSIZE, ENOBUFS, EPERM};
+use wharf_sys::udp::ErrorReport;
 
 #[test]
 fn a_batch_of_one_length_is_one_message_and_one_call() {
@@ -179,6 +180,24 @@ fn closed_port_does_not_end_the_device() {
     assert!(rig.reap().unwrap().contains("no program listens"));
     rig.send_all();
     assert_eq!((rig.completed, rig.model.got.len(), rig.failed.len()), (20, 20, 0));
+}
+
+#[test]
+fn reports_of_earlier_datagrams_hold_up_none_and_are_told() {
+    let mut rig = Rig::connected();
+    // More than a frame is tried again in a row.
+    for number in 0..100 {
+        rig.offer(&[number; 20]);
+        rig.model.script.push_back((0, EHOSTUNREACH));
+        let report = ErrorReport { errno: EHOSTUNREACH, is_late: true };
+        rig.model.reports.extend([report, ErrorReport { is_late: false, ..report }, report]);
+        rig.transmit();
+    }
+    let told = rig.reap().unwrap();
+    assert!(told.contains("no neighbour answers") && told.contains("at least 200 datagrams"), "{told}");
+    rig.send_all();
+    assert_eq!((rig.completed, rig.model.got.len(), rig.failed.len()), (100, 100, 0));
+    assert!(rig.model.reports.is_empty());
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn long_and_empty_datagrams_arrive() {
     peer.send_to(&[1; 9000], local).unwrap();
     peer.send_to(&[2; 9], local).unwrap();
     assert_eq!(parsed(&rig.receive(1, 3)[0]).2, [2; 9]);
-    assert_eq!(drops(&mut rig), [("kernel", 0), ("too-long", 1)]);
+    assert_eq!(drops(&mut rig), [("socket-full", 0), ("too-long", 1)]);
     rig.assert_all_home();
 }
 
@@ -126,7 +126,7 @@ fn datagrams_beyond_the_socket_buffer_are_counted() {
         received += rig.receive(1, 64).len() as u64;
     }
     let dropped = drops(&mut rig);
-    assert!(dropped[0].0 == "kernel" && dropped[0].1 > 1000, "{dropped:?}");
+    assert!(dropped[0].0 == "socket-full" && dropped[0].1 > 1000, "{dropped:?}");
     rig.device.close().unwrap();
     assert_eq!(drops(&mut rig), dropped, "known after the end, too");
 }

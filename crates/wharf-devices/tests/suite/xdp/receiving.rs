@@ -38,7 +38,7 @@ fn receives(spec: &'static str, mode: &'static str, frame_bytes: u32) {
             send_raw("va", some);
             assert!(end.receive(some.len()) == some, "frames differ from those sent");
         }
-        assert_eq!(drops(&mut end.device), [("kernel", 0)]);
+        assert_eq!(drops(&mut end.device), [("fill-ring-empty", 0)]);
         finish(end);
     });
 }

@@ -8,7 +8,7 @@ use wharf_devices::udp::addressing::Addressing;
 use wharf_devices::udp::headers::Headers;
 use wharf_devices::udp::sending::{Kernel, Sending};
 use wharf_mem::Batch;
-use wharf_sys::udp::{Message, Writer};
+use wharf_sys::udp::{ErrorReport, Message, Writer};
 
 /// A kernel that takes messages by a script, and segments joined ones.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(super) struct Model {
     pub(super) never_joined: Option<i32>,
     /// Datagrams beginning with this byte are rejected for good.
     pub(super) forbidden: Option<(u8, i32)>,
+    /// Reports of earlier datagrams, in its error queue.
+    pub(super) reports: VecDeque<ErrorReport>,
     pub(super) calls: usize,
     pub(super) messages: usize,
     pub(super) got: Vec<(Vec<u8>, Message)>,
@@ -43,6 +45,10 @@ impl Model {
 }
 
 impl Kernel for Model {
+    fn next_report(&mut self) -> Option<ErrorReport> {
+        self.reports.pop_front()
+    }
+
     fn send(&mut self, messages: &mut Writer<'_, '_>) -> io::Result<usize> {
         self.calls += 1;
         assert!(!messages.is_empty());

@@ -1,0 +1,99 @@
+//! The page of one kind of device: its keys, with values, default and when to change each.
+
+use super::{Row, interface_table, mends};
+use crate::output::{text, wrapped};
+use serde_json::{Value, json};
+use wharf::devices::interfaces::HostInterface;
+use wharf::devices::reasons::REASONS;
+use wharf::devices::spec::{Kind, Place};
+use wharf::{Key, Values};
+
+/// A key, with the direction that it is of.
+pub(super) type KeyOf = (&'static Key, &'static str);
+
+/// Returns the keys of a kind in every direction.
+pub(super) fn keys(kind: &Kind) -> Vec<KeyOf> {
+    let both = kind.keys.iter().map(|key| (key, "both"));
+    let send = kind.tx_keys.iter().map(|key| (key, "send"));
+    let receive = kind.rx_keys.iter().map(|key| (key, "receive"));
+    both.chain(send).chain(receive).collect()
+}
+
+/// Returns a key as JSON. The keys are a promise.
+pub(super) fn key_as_json((key, direction): &KeyOf) -> Value {
+    json!({
+        "key": key.name,
+        "values": key.allowed(),
+        "default": key.default,
+        "direction": direction,
+        "meaning": key.meaning,
+        "when": key.when,
+    })
+}
+
+/// Returns the directions of a kind in words.
+pub(super) fn directions(kind: &Kind) -> &'static str {
+    match (kind.can.send, kind.can.receive, kind.can.both) {
+        (true, true, true) => "sends and receives",
+        (true, true, false) => "sends or receives",
+        (true, false, _) => "sends",
+        (false, ..) => "receives",
+    }
+}
+
+/// Returns the page of a kind.
+pub(super) fn page(row: &Row, interfaces: &[(HostInterface, Vec<&str>)]) -> String {
+    let (kind, lacking) = row;
+    let here = if lacking.is_empty() {
+        "ready".into()
+    } else {
+        mends(row).collect::<Vec<_>>().join("\n").trim().to_string()
+    };
+    let head = format!(
+        "{}: {}; it {}\n{}\nneeds: {}\nhere: {here}",
+        kind.name,
+        kind.summary,
+        directions(kind),
+        kind.usage,
+        kind.needs
+    );
+    let mut parts = vec![head, key_table(kind)];
+    let usable: Vec<(HostInterface, Vec<&str>)> = interfaces
+        .iter()
+        .filter(|(_, users)| users.contains(&kind.name))
+        .map(|(interface, _)| (interface.clone(), vec![kind.name]))
+        .collect();
+    if matches!(kind.place, Place::Interface(_)) && !usable.is_empty() {
+        parts.push(interface_table(&usable));
+    }
+    let reasons: Vec<&str> =
+        REASONS.iter().filter(|row| row.devices.contains(&kind.name)).map(|row| row.word).collect();
+    if !reasons.is_empty() {
+        parts.push(format!("Frames fail or are dropped as (wharf explain WORD): {}", reasons.join(", ")));
+    }
+    parts.join("\n\n")
+}
+
+fn key_table(kind: &Kind) -> String {
+    let keys = keys(kind);
+    if keys.is_empty() {
+        return "It takes no keys.".into();
+    }
+    let mut rows = wrapped(&["key", "values", "default", "to", "meaning; when to change it"]);
+    for (key, direction) in keys {
+        let to = if direction == "both" { "both ways" } else { direction };
+        let values = match key.values {
+            Values::OneOf(words) => words.join(", "),
+            _ => key.allowed(),
+        };
+        let when = if key.when.is_empty() { String::new() } else { format!(". {}", key.when) };
+        rows.add_row([
+            key.name.into(),
+            values,
+            key.default.into(),
+            to.into(),
+            format!("{}{when}", key.meaning),
+        ]);
+    }
+    text(&rows)
+}

@@ -1,0 +1,136 @@
+//! `wharf explain`: the reasons of drops, and the rows of summaries.
+
+mod terms;
+
+use crate::args::ExplainArgs;
+use crate::output::{self, print, print_json};
+use crate::usage;
+use serde_json::{Value, json};
+use terms::{TERMS, Term};
+use wharf::devices::reasons::{self, REASONS, Reason};
+
+/// Most words that an unknown one is answered with.
+const NEAREST_MAX: usize = 3;
+
+/// Explains a word, or lists all.
+pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
+    let (reasons, terms) = match args.word.join(" ") {
+        word if word.is_empty() => (REASONS.iter().collect(), TERMS.iter().collect()),
+        word => (named(&word), TERMS.iter().filter(|term| is_same(term.word, &word)).collect::<Vec<_>>()),
+    };
+    if reasons.is_empty() && terms.is_empty() {
+        return Err(usage(unknown(&args.word.join(" "))));
+    }
+    match (args.json, args.word.is_empty()) {
+        (true, _) => print_json(&as_json(&reasons, &terms)),
+        (false, true) => print(&listing(&reasons, &terms)),
+        (false, false) => print(&paragraphs(&reasons, &terms)),
+    }
+}
+
+fn named(word: &str) -> Vec<&'static Reason> {
+    reasons::of(&normal(word).replace(' ', "-")).collect()
+}
+
+/// Returns a word as it is compared: `senders_waits` of the JSON is `senders' waits` of the summary.
+fn normal(word: &str) -> String {
+    word.to_lowercase().replace(['_', '-'], " ").replace('\'', "").trim_end_matches(':').to_string()
+}
+
+fn is_same(word: &str, other: &str) -> bool {
+    normal(word) == normal(other)
+}
+
+/// Returns the objects as JSON. The keys are a promise.
+fn as_json(reasons: &[&Reason], terms: &[&Term]) -> Value {
+    let reasons = reasons.iter().map(|reason| {
+        json!({
+            "word": reason.word,
+            "devices": reason.devices,
+            "what_happened": reason.what_happened,
+            "what_to_do": reason.what_to_do,
+        })
+    });
+    let terms = terms.iter().map(|term| {
+        let commands: Vec<&str> = term.commands.split(", ").collect();
+        json!({ "word": term.word, "commands": commands, "meaning": term.meaning, "reading": term.reading })
+    });
+    json!({ "reasons": reasons.collect::<Vec<_>>(), "rows": terms.collect::<Vec<_>>() })
+}
+
+fn listing(reasons: &[&Reason], terms: &[&Term]) -> String {
+    let mut drops = output::wrapped(&["reason", "counted by", "what happened"]);
+    for reason in reasons {
+        drops.add_row([reason.word, &reason.devices.join(", "), reason.what_happened]);
+    }
+    let mut rows = output::wrapped(&["row of the summary", "shown by", "what it counts"]);
+    for term in terms {
+        rows.add_row([term.word, term.commands, term.meaning]);
+    }
+    format!("{}\n\n{}\n\nWhat to do: wharf explain WORD", output::text(&drops), output::text(&rows))
+}
+
+fn paragraphs(reasons: &[&Reason], terms: &[&Term]) -> String {
+    let reason = |reason: &&Reason| {
+        format!(
+            "{} ({})\n  What happened: {}\n  What to do: {}",
+            reason.word,
+            reason.devices.join(", "),
+            reason.what_happened,
+            reason.what_to_do
+        )
+    };
+    let term =
+        |term: &&Term| format!("{} ({})\n  {}\n  {}", term.word, term.commands, term.meaning, term.reading);
+    let all: Vec<String> = reasons.iter().map(reason).chain(terms.iter().map(term)).collect();
+    all.join("\n\n")
+}
+
+/// Returns the answer to a word that is not in the tables: the nearest ones.
+fn unknown(word: &str) -> String {
+    let mut known: Vec<&str> =
+        REASONS.iter().map(|reason| reason.word).chain(TERMS.iter().map(|term| term.word)).collect();
+    known.dedup();
+    let given = normal(word);
+    known.sort_by_key(|known| (!normal(known).contains(&given), distance(&normal(known), &given)));
+    let nearest: Vec<String> = known.iter().take(NEAREST_MAX).map(|known| format!("\"{known}\"")).collect();
+    let word = word.escape_debug();
+    format!("\"{word}\" is no reason and no row of a summary; nearest are {}", nearest.join(", "))
+}
+
+/// Returns the number of letters to insert, delete or replace to get from one word to the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, theirs) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *theirs);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_word_gets_the_nearest() {
+        assert!(unknown("ring-ful").contains("nearest are \"ring-full\""), "{}", unknown("ring-ful"));
+        assert!(unknown("waits").contains("nearest are \"senders' waits\""), "{}", unknown("waits"));
+        let distances = [("", ""), ("a", ""), ("kitten", "sitting"), ("lost", "lots")];
+        assert_eq!(distances.map(|(one, other)| distance(one, other)), [0, 1, 3, 2]);
+    }
+
+    #[test]
+    fn rows_are_sorted_and_found_by_the_name_of_the_json_too() {
+        assert!(TERMS.is_sorted_by_key(|term| term.word));
+        for word in ["packets_per_doorbell", "Senders' waits", "frames out", "timing-error"] {
+            assert_eq!(TERMS.iter().filter(|term| is_same(term.word, word)).count(), 1, "{word}");
+        }
+        assert_eq!(named("ring_full").len(), 3, "of packet, tap and xdp");
+    }
+}

@@ -1,0 +1,139 @@
+//! Each word that frames are counted by as failed or dropped, in any crate of the path, has a row in the table of reasons.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use wharf_devices::reasons;
+
+/// Crates that count frames by reason.
+const CRATES: [&str; 4] = ["wharf-core", "wharf-packet", "wharf-devices", "wharf-tools"];
+/// Texts in front of a word that is a reason.
+const BEFORE: [&str; 12] = [
+    "Failed(",
+    "Fail(",
+    "Err(",
+    "Err((",
+    ".add(",
+    "see(",
+    "dropped(",
+    "unwrap_or(",
+    "withdraw(",
+    "(frame, ",
+    "=> (",
+    "&str = ",
+];
+/// Words of such a form that are no reasons.
+const NO_REASONS: &[&str] = &[
+    "block",
+    "device",
+    "directory",
+    "flows",
+    "marked",
+    "packets",
+    "prio",
+    "fifo",
+    "packet",
+    "socket",
+    "tbf",
+    "vhost-user",
+    "virtio-user",
+    "virtio-patience",
+    "zero-copy",
+    "unswitched-off",
+    "foreign",
+];
+/// Folders, or files, of kinds of devices, whose words must have a row for that kind.
+const KINDS: [&str; 8] = ["packet", "pcap", "tap", "udp", "vhost-user", "virtio-user", "wire", "xdp"];
+
+/// Returns the files of Rust below `folder`, without tests.
+fn files(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            files(&path, into);
+        } else if name.ends_with(".rs") && name != "tests.rs" && name != "table.rs" {
+            into.push(path);
+        }
+    }
+}
+
+/// Calls `see` with each word in lower case that `line` quotes, and with the text in front of it.
+fn quoted<'a>(line: &'a str, mut see: impl FnMut(&'a str, &'a str)) {
+    let mut at = 0;
+    for (number, part) in line.split('"').enumerate() {
+        let is_word = part.starts_with(|first: char| first.is_ascii_lowercase())
+            && part.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
+        if number % 2 == 1 && is_word {
+            see(&line[..at - 1], part);
+        }
+        at += part.len() + 1;
+    }
+}
+
+fn is_reason(line: &str, before: &str, word: &str) -> bool {
+    if NO_REASONS.contains(&word) || word.starts_with("wharf-") {
+        return false;
+    }
+    // The value of a block.
+    let is_alone = line.trim() == format!("\"{word}\"");
+    let is_counted =
+        BEFORE.iter().any(|text| before.ends_with(text)) || before.contains("fail") && before.ends_with(", ");
+    word.contains('-') || is_counted || is_alone
+}
+
+/// Returns the words of the sources, with the files and lines that have them.
+fn words() -> BTreeMap<String, Vec<(PathBuf, usize)>> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut all = Vec::new();
+    CRATES.iter().for_each(|name| files(&crates.join(name).join("src"), &mut all));
+    let mut words: BTreeMap<String, Vec<(PathBuf, usize)>> = BTreeMap::new();
+    for file in all {
+        let text = fs::read_to_string(&file).unwrap();
+        let source = text.split("#[cfg(test)]").next().unwrap();
+        for (number, line) in source.lines().enumerate().filter(|(_, line)| !line.trim().starts_with("//")) {
+            quoted(line, |before, word| {
+                if is_reason(line, before, word) {
+                    words.entry(word.into()).or_default().push((file.clone(), number + 1));
+                }
+            });
+        }
+    }
+    words
+}
+
+#[test]
+fn each_word_of_the_sources_has_a_row() {
+    let words = words();
+    assert!(words.len() > 30, "{:?}", words.keys());
+    let missing = words.iter().filter(|(word, _)| reasons::of(word).next().is_none());
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "no row in crates/wharf-devices/src/reasons/table.rs: {missing:#?}");
+}
+
+#[test]
+fn each_device_has_a_row_for_its_words() {
+    let mut missing = Vec::new();
+    for (word, places) in words() {
+        let devices: BTreeSet<&str> = reasons::of(&word).flat_map(|row| row.devices).copied().collect();
+        for (file, line) in places {
+            let path = file.to_string_lossy().replace('_', "-");
+            let kind = KINDS.iter().find(|kind| {
+                path.contains(&format!("devices/src/{kind}/"))
+                    || path.ends_with(&format!("devices/src/{kind}.rs"))
+            });
+            if kind.is_some_and(|kind| !devices.contains(kind) && !devices.contains("any")) {
+                missing.push((word.clone(), kind, file, line));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn each_row_is_of_a_word_in_the_sources() {
+    let words = words();
+    let unused: Vec<&str> =
+        reasons::REASONS.iter().map(|row| row.word).filter(|word| !words.contains_key(*word)).collect();
+    assert!(unused.is_empty(), "{unused:?}");
+}

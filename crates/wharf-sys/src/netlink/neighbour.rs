@@ -1,0 +1,126 @@
+//! The neighbour on the way to an address: `ip route get`, then `ip neigh get`.
+
+use super::{ANSWER_BYTES, Netlink};
+use std::io;
+use std::net::IpAddr;
+
+const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
+/// Bytes of `struct rtmsg`, and of `struct ndmsg` (linux/rtnetlink.h, linux/neighbour.h).
+const BODY_BYTES: usize = 12;
+const ATTRIBUTES_AT: usize = HEADER_BYTES + BODY_BYTES;
+/// Places within `struct ndmsg`.
+const NEIGHBOUR_INTERFACE_AT: usize = 4;
+const NEIGHBOUR_STATE_AT: usize = HEADER_BYTES + 8;
+const NDA_DST: u16 = 1;
+
+impl Netlink {
+    /// Returns true if no neighbour answers on the way to `to`: the kernel asks for the address of the host, or of its
+    /// router, or has given up asking (`NUD_INCOMPLETE`, `NUD_FAILED`).
+    ///
+    /// # Errors
+    /// `ENETUNREACH` without a route; `ENOENT` if the kernel knows no such neighbour.
+    pub fn lacks_neighbour(&self, to: IpAddr) -> io::Result<bool> {
+        let (family, destination) = bytes_of(to);
+        let mut body = [0; BODY_BYTES];
+        (body[0], body[1]) = (family, (destination.len() * 8) as u8);
+        let route = self.get(libc::RTM_GETROUTE, &body, (libc::RTA_DST, &destination))?;
+        let gateway = attribute(&route, libc::RTA_GATEWAY).map_or(destination, <[u8]>::to_vec);
+        let interface = attribute(&route, libc::RTA_OIF).ok_or_else(strange)?;
+        let mut body = [0; BODY_BYTES];
+        body[0] = family;
+        let room = &mut body[NEIGHBOUR_INTERFACE_AT..NEIGHBOUR_INTERFACE_AT + 4];
+        room.copy_from_slice(interface.get(..4).ok_or_else(strange)?);
+        let neighbour = self.get(libc::RTM_GETNEIGH, &body, (NDA_DST, &gateway))?;
+        let state =
+            neighbour.get(NEIGHBOUR_STATE_AT..).and_then(|rest| rest.first_chunk()).ok_or_else(strange)?;
+        Ok(u16::from_ne_bytes(*state) & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0)
+    }
+
+    /// Asks for one object by a message of `kind` with one attribute.
+    fn get(
+        &self, kind: u16, body: &[u8; BODY_BYTES], (attribute, value): (u16, &[u8]),
+    ) -> io::Result<Vec<u8>> {
+        let len = ATTRIBUTES_AT + 4 + value.len();
+        let mut question = Vec::with_capacity(len);
+        question.extend((len as u32).to_ne_bytes());
+        question.extend(kind.to_ne_bytes());
+        question.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+        question.extend([0; 8]);
+        question.extend(body);
+        question.extend(((4 + value.len()) as u16).to_ne_bytes());
+        question.extend(attribute.to_ne_bytes());
+        question.extend(value);
+        let mut answer = [0; ANSWER_BYTES];
+        let count = self.ask(&question, &mut answer)?;
+        check(&answer[..count])
+    }
+}
+
+fn bytes_of(address: IpAddr) -> (u8, Vec<u8>) {
+    match address.to_canonical() {
+        IpAddr::V4(address) => (libc::AF_INET as u8, address.octets().to_vec()),
+        IpAddr::V6(address) => (libc::AF_INET6 as u8, address.octets().to_vec()),
+    }
+}
+
+/// Returns the answer, or the error in it.
+fn check(answer: &[u8]) -> io::Result<Vec<u8>> {
+    let kind = answer.get(4..6).ok_or_else(strange)?;
+    if i32::from(u16::from_ne_bytes([kind[0], kind[1]])) == libc::NLMSG_ERROR {
+        let errno = answer.get(HEADER_BYTES..).and_then(|rest| rest.first_chunk()).ok_or_else(strange)?;
+        return Err(io::Error::from_raw_os_error(i32::from_ne_bytes(*errno).wrapping_neg()));
+    }
+    Ok(answer.to_vec())
+}
+
+/// Returns the value of the attribute `wanted` of an answer.
+fn attribute(answer: &[u8], wanted: u16) -> Option<&[u8]> {
+    let mut rest = answer.get(ATTRIBUTES_AT..)?;
+    loop {
+        let (len, kind) = (u16::from_ne_bytes([*rest.first()?, *rest.get(1)?]), rest.get(2..4)?);
+        let value = rest.get(4..usize::from(len))?;
+        if u16::from_ne_bytes([kind[0], kind[1]]) == wanted {
+            return Some(value);
+        }
+        rest = rest.get(usize::from(len).next_multiple_of(4)..)?;
+    }
+}
+
+fn strange() -> io::Error {
+    io::Error::other("rtnetlink's answer is none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_found_and_lies_are_none() {
+        let mut answer = vec![0; ATTRIBUTES_AT];
+        answer.extend([6, 0, 1, 0, 7, 8, 0, 0, 8, 0, 4, 0, 1, 2, 3, 4]);
+        let native = |bytes: &mut [u8]| {
+            let number = u16::from_le_bytes([bytes[0], bytes[1]]);
+            bytes[..2].copy_from_slice(&number.to_ne_bytes());
+        };
+        [0, 2, 8, 10].into_iter().for_each(|at| native(&mut answer[ATTRIBUTES_AT + at..]));
+        assert_eq!(attribute(&answer, 1), Some(&[7, 8][..]));
+        assert_eq!(attribute(&answer, 4), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(attribute(&answer, 9), None);
+        for len in 0..answer.len() {
+            assert_eq!(attribute(&answer[..len], 4), None, "{len}");
+        }
+        for lie in [0u16, 3, u16::MAX] {
+            answer[ATTRIBUTES_AT..ATTRIBUTES_AT + 2].copy_from_slice(&lie.to_ne_bytes());
+            assert_eq!(attribute(&answer, 4), None, "{lie}");
+        }
+    }
+
+    #[test]
+    fn loopback_lacks_no_neighbour() {
+        let netlink = Netlink::open().unwrap();
+        for address in ["127.0.0.1", "::ffff:127.0.0.1"] {
+            // Loopback may be down, or have no entry.
+            assert!(!netlink.lacks_neighbour(address.parse().unwrap()).unwrap_or(false), "{address}");
+        }
+    }
+}
