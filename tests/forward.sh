@@ -264,12 +264,16 @@ for kind in packet xdp; do
   lies $kind ha hb
   rate $kind
   rates $kind
+  shape $kind $kind:fa $kind:fb ha hb
   links $kind
   peer_down $kind
   namespace_gone $kind
   arrivals_gone $kind
   idle $kind
 done
+long_queue
+one_pair
+on_a_terminal
 super_rates
 short_of_memory
 tap_goes
