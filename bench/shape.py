@@ -142,7 +142,9 @@ def figures(got, own, pinged, used):
 
 
 def print_row(kind, options, all_figures):
-    bulk, s50, s99, e50, e99, p50, p99, used = (statistics.median(column) for column in zip(*(one for one, _ in all_figures)))
+    # A round in which no ping came back in time has no figure of them.
+    columns = ([one for one in column if one == one] or [float("nan")] for column in zip(*(one for one, _ in all_figures)))
+    bulk, s50, s99, e50, e99, p50, p99, used = map(statistics.median, columns)
     cells = [f"{bulk:.1f}", f"{s50:.1f} / {s99:.1f}", f"{e50:.1f} / {e99:.1f}", f"{p50:.1f} / {p99:.1f}", f"{used:.3f}"]
     print(f"| {kind} | {options or '(default)'} | {' | '.join(cells)} | {', '.join(all_figures[-1][1])} |", flush=True)
 
