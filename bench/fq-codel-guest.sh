@@ -50,7 +50,7 @@ bottleneck() { # kernel|xdp|packet
     tc qdisc add dev vc root handle 1: tbf rate 4mbit burst 4k limit 10m && tc qdisc add dev vc parent 1: handle 2: fq_codel
   else
     case \$1 in packet) from=packet:t0,tpacket=v2 ;; *) from=\$1:t0 ;; esac
-    /tools/wharf forward \$from packet:vc --rate 4mbit --burst 4k --qdisc fq_codel >/dev/null 2>/tmp/forward.err &
+    /tools/wharf forward \$from packet:vc --rate 4mbit --burst 4k --qdisc fq_codel:limit=10240 >/dev/null 2>/tmp/forward.err &
     forward=\$!
     ready /tmp/forward.err forwarding \$forward
   fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `wharf forward` between two hosts (network namespaces): iperf3 and files by each pair of devices; packets with false headers;
-# rates; links, interfaces and namespaces that go away under traffic; its cost when idle. Needs root. Leaves nothing behind;
-# every command has a time limit.
+# rates; delays under overload; links, interfaces and namespaces that go away under traffic; its cost when idle. Needs root. Leaves
+# nothing behind; every command has a time limit.
 # FILE_MIB=1024 sends a file of that size in place of 64 MiB. SECONDS_EACH=10 makes each iperf3 run longer, STALL_SECONDS=600
 # the runs in which data must never stop. RATE_SECONDS=10 measures --rate for that time and demands 1 %; without it the rate
 # must only not be exceeded.
@@ -264,12 +264,16 @@ for kind in packet xdp; do
   lies $kind ha hb
   rate $kind
   rates $kind
+  shape $kind $kind:fa $kind:fb ha hb
   links $kind
   peer_down $kind
   namespace_gone $kind
   arrivals_gone $kind
   idle $kind
 done
+long_queue
+one_pair
+on_a_terminal
 super_rates
 short_of_memory
 tap_goes

@@ -16,9 +16,9 @@ many_flows() {
   holds got 'got["packets"] - got["unstamped"] == 10000 and got["lost"] == got["reordered"] == got["duplicated"] == 0'
 }
 
-# several NAME FROM TO A B ARGUMENTS...: forwards both ways by four queues of each end.
+# several NAME FROM TO A B ARGUMENTS...: forwards both ways by four queues of each end, and loses nothing.
 several() {
-  forward "${@:4}" --queues 4
+  forward "${@:4}" --queues 4 --when-full wait
   case $4 in tap:*) tap_host $a "$2" 1 && tap_host $c "$3" 2 ;; esac
   iperf "$1, 4 queues, 8 streams, both ways" 10.9.0.2 -P 8 --bidir
   many_flows "$1, 4 queues" "$2" "$3"
@@ -57,9 +57,9 @@ into_one() { # frames of four queues meet in a capture
 
 # from_one: a TAP of several queues, and a driver of one over a device of another process.
 from_one() {
-  start device "forwarding" "$wharf" forward --json "vhost-user:$out/one.sock" tap:ta
+  start device "forwarding" "$wharf" forward --json "vhost-user:$out/one.sock" tap:ta --when-full wait
   local device=$pid
-  forward "virtio-user:$out/one.sock,queues=1" tap:tb --queues 4
+  forward "virtio-user:$out/one.sock,queues=1" tap:tb --queues 4 --when-full wait
   tap_host $a ta 1
   tap_host $c tb 2
   iperf "virtio-user to 4 queues of a TAP, 8 streams, both ways" 10.9.0.2 -P 8 --bidir

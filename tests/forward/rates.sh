@@ -37,6 +37,51 @@ rate_of() {
   echo "  $name: never exceeded; how near it comes this machine, which stands still too much, does not tell"
 }
 
+# shaped NAME A B FROM TO ARGUMENTS...: offers half as much again as --rate lets through, and two flows of 50 packets a second beside
+# it: DSCP 0 and EF. DSCP 1 tells the load from the first, and is in the same band. Medians: the machine stands still now and then.
+shaped() {
+  local name=$1 from=$4 to=$5 at load=()
+  forward "$2" "$3" --rate 20mbit "${@:6}"
+  for at in "$a $from" "$c $to"; do
+    ip -n $b link show "${at#* }" >/dev/null 2>&1 || continue
+    ip -n $b link set "${at#* }" netns "${at% *}" && ip -n "${at% *}" link set "${at#* }" arp off up || die "$at: not moved"
+  done
+  receive_in_c got "$to"
+  to=packet:$from
+  for at in "1 --size 1000 --rate 30mbit --tos 4" "2 --size 100 --rate 50pps --tos 0" "3 --size 100 --rate 50pps --tos 0xb8"; do
+    # shellcheck disable=SC2086
+    send "load${at%% *}" --seconds 2 --src "192.0.2.${at%% *}" ${at#* } &
+    load+=($!)
+  done
+  wait "${load[@]}"
+  sleep 0.3
+  stop got "$receiver" INT
+  forwarded
+  python3 - "$name" "$out/got.json" <<'P'
+import json, sys
+delays = {one["dscp"]: one["latency_ns"]["p50"] / 1e6 for one in json.load(open(sys.argv[2]))["latency_by_dscp"]}
+print(f"  {sys.argv[1]}: of 30 Mbit/s through --rate 20mbit the load waits {delays[1]:.1f} ms, a sparse flow {delays[0]:.1f}, EF {delays[46]:.1f}")
+P
+}
+
+shape() { # KIND A B FROM TO: no queue stands in front of the discipline
+  shaped "$1" "${@:2:4}"
+  holds got forward '(p50 := {one["dscp"]: one["latency_ns"]["p50"] / 1e6 for one in got["latency_by_dscp"]})[0] < 20 > p50[46]
+    and (one := forward["directions"][0])["drops"]["by_reason"]["overlimit"] > 0 and one["qdisc"]["name"] == "fq_codel"
+    and one["when_full"] == "drop-head" and 0 < one["queue_delay_ns"]["p50"] < 100e6'
+  shaped "$1, prio" "${@:2:4}" --qdisc prio
+  holds got forward '(p50 := {one["dscp"]: one["latency_ns"]["p50"] / 1e6 for one in got["latency_by_dscp"]})[46] < 5 < p50[1] < 100
+    and (one := forward["directions"][0])["drops"]["by_reason"]["drop-tail"] > 0 and one["when_full"] == "drop-tail"
+    and (bands := [band["delay_ns"]["p50"] for band in one["queue_delay_by_band"]])[0] < 5e6 < bands[1]'
+}
+
+long_queue() { # --when-full wait drops nothing itself, and says what it costs
+  shaped "packet, wait" packet:fa packet:fb ha hb --when-full wait
+  grep -q "wait: while the discipline is full" "$out/forward.err" || die "it does not say what waits"
+  holds got forward '{one["dscp"]: one["latency_ns"]["p50"] / 1e6 for one in got["latency_by_dscp"]}[46] > 100
+    and (one := forward["directions"][0])["qdisc"]["name"] == "fifo" and one["drops"]["by_reason"].keys() <= {"kernel", "link-down"}'
+}
+
 rates() { # KIND
   local size
   for size in 64 590 1514; do
@@ -46,16 +91,17 @@ rates() { # KIND
 
 tap_rates() {
   local size
+  shape tap tap:ta tap:tb ta tb
   for size in 64 590 1514; do
     rate_of "tap, $size bytes" tap:ta tap:tb ta tb --size $size
   done
   rate_of "tap, super-packets of 60 KiB" tap:ta tap:tb ta tb --size 1514 --gso 60k --frames 1024
 }
 
-super_rates() { # super-packets: longer than the burst, and shorter
+super_rates() { # super-packets: of more than a millisecond, and of less
   rate_of "packet, super-packets of 60 KiB" packet:fa,gso=keep packet:fb,gso=keep ha hb --size 1514 --gso 60k --frames 1024
   holds forward '0 < 30 * forward["directions"][0]["cut_packets"] < forward["directions"][0]["pieces"]'
-  rate_of "packet to xdp, super-packets of 16 KiB" packet:fa,gso=keep xdp:fb ha hb --size 1514 --gso 16k --frames 1024
+  rate_of "packet to xdp, super-packets of 8 KiB" packet:fa,gso=keep xdp:fb ha hb --size 1514 --gso 8k --frames 1024
   holds forward 'forward["directions"][0]["cut_packets"] == 0'
 }
 

@@ -149,6 +149,7 @@ down_and_up() { # WHAT: the forwarder's second link goes down under traffic, and
   sleep 1
   ip -n $b link set fb up
   goes_on hb "$1"
+  forwarder_says "fb: is up again after [0-9.]* s, [0-9 ]* dropped meanwhile"
 }
 
 # made_again KIND [LINK]: the forwarder's second interface is deleted under traffic, and made again.
@@ -170,6 +171,31 @@ links() { # KIND: the link goes down and comes back under traffic, then is made 
     and forward["directions"][0]["drops"]["by_reason"].get("link-down", 0) > 0'
   no_load
   echo "$kind: a link down and up again, or deleted and made again: dropped, counted, and on it goes"
+}
+
+on_a_terminal() { # messages stay, above a line of progress no longer than the terminal is wide
+  local load
+  start forward "forwarding" python3 tests/forward/terminal.py run "$wharf" forward packet:fa packet:fb
+  forwarder=$pid
+  load_to hb
+  down_and_up "the link is back"
+  stop forward "$forwarder" INT
+  [ $code -eq 0 ] || die "on a terminal: exit code $code"
+  no_load
+  python3 tests/forward/terminal.py judge "$out/forward.err" "the interface is down" "is up again after" || die "on a terminal"
+  echo "on a terminal: each message is kept"
+}
+
+one_pair() { # both ends of one veth pair
+  ip -n $b link add near type veth peer name far && ip -n $b link set near up && ip -n $b link set far up || die "no pair"
+  forward packet:near packet:far
+  forwarder_says "packet:near and packet:far are the two ends of one veth pair"
+  forwarded
+  forward packet:near packet:fb
+  forwarded
+  grep -q "veth pair" "$out/forward.err" && die "near and fb are no pair"
+  ip -n $b link del near
+  echo "both ends of one pair: it says so"
 }
 
 odd_frames() { # KIND: frames too long for the other end, and runts; a mirror has exactly the sent ones

@@ -181,11 +181,19 @@ fn with_registries(command: clap::Command, registries: &Registries) -> clap::Com
             arg.value_parser(device)
         }
         read if read == TypeId::of::<QdiscSpec>() => {
-            arg.value_parser(qdisc.clone()).help(usage.clone()).long_help(keys.clone())
+            let default = default_text(&arg);
+            let arg = arg.value_parser(qdisc.clone()).help(format!("{usage}{default}"));
+            arg.long_help(format!("{keys}{default}"))
         }
         _ => arg,
     });
     command.mut_subcommands(|command| with_registries(command, registries))
+}
+
+/// Returns the default that an argument's own help names, behind a blank.
+fn default_text(arg: &clap::Arg) -> String {
+    let help = arg.get_help().map_or(String::new(), ToString::to_string);
+    help.find("[default: ").map_or(String::new(), |at| format!(" {}", &help[at..]))
 }
 
 /// Returns the direction of the device that an argument names, as far as the argument says it.

@@ -1,7 +1,9 @@
 //! `wharf forward`.
 
 mod account;
+mod link;
 mod live;
+mod policy;
 mod run;
 mod table;
 mod tell;

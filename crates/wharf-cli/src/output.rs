@@ -1,5 +1,6 @@
 //! Printing: a reader that has gone away is no failure, and never a panic.
 
+use crate::progress;
 use anyhow::Context;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::io::{ErrorKind, Write};
@@ -25,7 +26,7 @@ pub(crate) fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
 pub(crate) fn complain(what: &str) {
     let line: Vec<&str> = what.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     // If standard error is closed, there is nothing left to do.
-    let _ = writeln!(std::io::stderr(), "wharf: {}", line.join(" "));
+    let _ = progress::above(|| writeln!(std::io::stderr(), "wharf: {}", line.join(" ")));
 }
 
 /// Returns an error with its causes, without those that it names itself.

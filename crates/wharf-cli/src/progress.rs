@@ -2,12 +2,24 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time between two changes of the line.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// One line of progress.
+/// The line that is shown now, if one is: other output goes above it.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Writes to standard error by `write` with the line of progress out of the way, which is then drawn again below.
+pub(crate) fn above<R>(write: impl FnOnce() -> R) -> R {
+    match &*SHOWN.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+/// One line of progress, cut to the width of the terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
     said: Cell<Option<Instant>>,
@@ -16,9 +28,10 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }
+        *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
         Self { bar, said: Cell::new(None) }
     }
 
@@ -33,6 +46,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.bar.finish_and_clear();
     }
 }

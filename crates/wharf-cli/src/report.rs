@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use wharf::pool::Audit;
-use wharf::qdisc::{band_of_priority, priority_of_tos};
+use wharf::qdisc::DscpBands;
 use wharf::queue::TxQueue;
 use wharf_tools::trace::TraceCounts;
 use wharf_tools::traffic::{Latencies, Latency};
@@ -147,7 +147,7 @@ pub(crate) struct LatencyReport {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ClassReport {
     pub(crate) dscp: u8,
-    /// Band of three by the kernel's map.
+    /// Band of `prio` by its default map.
     pub(crate) band: u8,
     pub(crate) packets: u64,
     pub(crate) latency_ns: LatencyReport,
@@ -166,7 +166,7 @@ impl ClassReport {
     pub(crate) fn all_of(latencies: &Latencies) -> Vec<Self> {
         let one = |(dscp, latency): (u8, &Latency)| Self {
             dscp,
-            band: band_of_priority(priority_of_tos(dscp << 2)),
+            band: DscpBands::default().band(dscp),
             packets: latency.packets(),
             latency_ns: LatencyReport::of(latency),
         };

@@ -122,6 +122,51 @@ fn a_rate_is_kept() {
     assert!(direction["pool"]["out"] == 0 && direction["gbps"].as_f64().unwrap() < 0.0088, "{direction}");
 }
 
+/// The time in the discipline is that of the bucket: the last of 1.3 MB at 8 Mbit/s leave after more than a second.
+#[test]
+fn the_summary_has_the_time_in_the_discipline() {
+    let read = format!("pcap:{SAMPLE}");
+    let run =
+        |more: &[&str]| wharf(&[&["forward", &read, "null", "--rate", "8mbit", "--json"], more].concat());
+    let done = run(&["--qdisc", "prio"]).json();
+    let direction = &done["directions"][0];
+    assert_eq!(
+        (&direction["when_full"], &direction["drops"]["total"]),
+        (&"wait".into(), &0.into()),
+        "{direction}"
+    );
+    let bands = direction["queue_delay_by_band"].as_array().unwrap();
+    assert!(bands.iter().all(|band| band["band"].as_u64() < Some(3)) && !bands.is_empty(), "{direction}");
+    assert!(direction["queue_delay_ns"]["p99"].as_u64() > Some(100_000_000), "{direction}");
+    let people = wharf(&["forward", &read, "null", "--rate", "8mbit"]);
+    for row in ["when full", "queue delay p50", "queue delay p99"] {
+        assert!(people.stdout.lines().any(|line| line.starts_with(row)), "{row}: {}", people.stdout);
+    }
+}
+
+/// A forwarder of a capture loses nothing; the same with a drop policy does, at its discipline.
+#[test]
+fn a_capture_is_dropped_from_only_if_asked() {
+    let read = format!("pcap:{SAMPLE}");
+    let done = wharf(&["forward", &read, "null", "--rate", "8mbit", "--when-full", "drop-tail", "--json"]);
+    let direction = &done.json()["directions"][0];
+    assert!(direction["drops"]["by_reason"]["drop-tail"].as_u64() > Some(1000), "{direction}");
+    assert_eq!(
+        (&direction["qdisc"]["name"], &direction["when_full"]),
+        (&"fq_codel".into(), &"drop-tail".into())
+    );
+    let done = wharf(&["forward", &read, "null", "--bql", "max=4k", "--small-queues", "64k", "--json"]);
+    let direction = &done.json()["directions"][0];
+    assert_eq!(
+        (&direction["sent"], &direction["returned"]),
+        (&SAMPLE_FRAMES.into(), &0.into()),
+        "{direction}"
+    );
+    assert!(direction["bql"]["limit_bytes"].as_u64() <= Some(4096), "{direction}");
+    let off = wharf(&["forward", &read, "null", "--bql", "off", "--json"]).json();
+    assert_eq!(off["directions"][0]["bql"]["enabled"], false);
+}
+
 /// Most of the capture is still in the discipline when it has been read: what has arrived leaves, however slowly.
 #[test]
 fn the_end_of_a_capture_waits_for_what_is_inside() {

@@ -2,6 +2,7 @@
 //!
 //! One table of [`Key`]s drives parsing, error messages and help. [`Options`] holds values that have been checked against it.
 
+use crate::qdisc::DscpBands;
 use crate::units::{self, UnitError};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub enum Values {
     },
     /// A text that its owner reads.
     Text,
+    /// Bands of single DSCPs, such as `46=0/cs1=2`, from 0 to below this number.
+    DscpBands(u8),
 }
 
 impl Key {
@@ -91,6 +94,7 @@ impl Key {
             Values::BitRate => "a bit rate such as 10gbit".into(),
             Values::Time { most } => format!("a time up to {most:?}"),
             Values::Text => "text".into(),
+            Values::DscpBands(_) => "DSCP=BAND/...".into(),
         }
     }
 
@@ -111,6 +115,9 @@ impl Key {
                 time => Err(format!("{}: {time:?} is beyond {most:?}", self.name)),
             },
             Values::Text => Ok(Value::Text),
+            Values::DscpBands(bands) => DscpBands::read(text, bands)
+                .map(Value::DscpBands)
+                .map_err(|what| format!("{}: {what}", self.name)),
         }
     }
 
@@ -135,6 +142,7 @@ enum Value {
     Number(u64),
     Time(Duration),
     Text,
+    DscpBands(DscpBands),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,7 +177,7 @@ impl Options {
         Ok(options)
     }
 
-    fn add(&mut self, part: &str) -> Result<(), String> {
+    pub(crate) fn add(&mut self, part: &str) -> Result<(), String> {
         let allowed = || allowed(&self.keys);
         let Some((name, text)) = part.split_once('=') else {
             return Err(format!("\"{}\" is no key=value; {}", part.escape_debug(), allowed()));
@@ -226,6 +234,14 @@ impl Options {
     pub fn time(&self, key: &str) -> Option<Duration> {
         match self.find(key)?.value {
             Value::Time(time) => Some(time),
+            _ => None,
+        }
+    }
+
+    /// Returns the bands given for `key`.
+    pub fn dscp_bands(&self, key: &str) -> Option<DscpBands> {
+        match self.find(key)?.value {
+            Value::DscpBands(bands) => Some(bands),
             _ => None,
         }
     }

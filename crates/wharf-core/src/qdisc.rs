@@ -23,6 +23,7 @@ mod codel;
 mod context;
 #[doc(hidden)]
 pub mod contract;
+mod dscp;
 mod fifo;
 mod fq_codel;
 mod prio;
@@ -34,7 +35,7 @@ mod tbf;
 
 pub use crate::offload::wire_bytes;
 pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
-pub use classify::{band_of_bytes, band_of_priority, priority_of_tos, set_priority};
+pub use classify::{DscpBands, band_of_bytes, band_of_priority, priority_of_tos, set_priority};
 pub use codel::CODEL;
 pub use context::{Dropped, QdiscContext};
 pub use fifo::{Fifo, FifoLimit};
@@ -124,6 +125,11 @@ pub trait Qdisc: Send {
         false
     }
 
+    /// Returns the band of each DSCP, by which senders classify frames without a priority if it looks at bands.
+    fn dscp_bands(&self) -> DscpBands {
+        DscpBands::default()
+    }
+
     /// Returns the time, by [`QdiscContext::now_ns`], at which a frame that it holds back now may leave. Such
     /// a queue needs a poller, or a sender that waits.
     fn next_event_ns(&self) -> Option<u64> {
@@ -190,6 +196,10 @@ impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
 
     fn uses_bands(&self) -> bool {
         (**self).uses_bands()
+    }
+
+    fn dscp_bands(&self) -> DscpBands {
+        (**self).dscp_bands()
     }
 
     fn next_event_ns(&self) -> Option<u64> {

@@ -6,13 +6,14 @@ pub use health::{Health, State};
 
 use crate::iface::io_fault;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use wharf_core::device::DeviceError;
 pub(crate) use wharf_sys::errno::{
     EADDRINUSE, EAGAIN, EBADFD, EBUSY, ECONNREFUSED, EEXIST, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS,
     ENODEV, ENOENT, ENOMEM, ENOTTY, ENXIO, EOPNOTSUPP, EPERM,
 };
-use wharf_sys::interface::{Interface, InterfaceState};
+use wharf_sys::interface::{Interface, InterfaceSocket, InterfaceState};
+use wharf_sys::netlink::Netlink;
 
 /// Reason of frames that fail because the interface has gone for good.
 pub const GONE: &str = "gone";
@@ -95,6 +96,16 @@ impl Link {
     pub(crate) fn longest_bytes(&self) -> u32 {
         self.state.mtu_bytes.saturating_add(ETHERNET_BYTES)
     }
+}
+
+/// True if two interfaces of this network namespace are linked to each other: the ends of a veth pair.
+pub(crate) fn are_peers(a: &str, b: &str) -> bool {
+    let linked = || -> io::Result<bool> {
+        let (socket, netlink) = (InterfaceSocket::open()?, Netlink::open()?);
+        let [a, b] = [Interface::find(socket.as_fd(), a)?, Interface::find(socket.as_fd(), b)?];
+        Ok(netlink.link_of(&a)? == Some(b.index) && netlink.link_of(&b)? == Some(a.index))
+    };
+    linked().unwrap_or(false)
 }
 
 pub(crate) fn down(interface: &str) -> String {

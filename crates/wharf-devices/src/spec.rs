@@ -300,6 +300,12 @@ impl DeviceSpec {
         has_end && self.kind.name == other.kind.name && self.place == other.place
     }
 
+    /// True if both name interfaces that are the two ends of one veth pair, in this network namespace: what one sends arrives at the other.
+    pub fn is_peer(&self, other: &Self) -> bool {
+        let is_interface = |spec: &Self| matches!(spec.kind.place, Place::Interface(_));
+        is_interface(self) && is_interface(other) && crate::link::are_peers(&self.place, &other.place)
+    }
+
     /// Returns its options.
     pub fn options(&self) -> &Options {
         &self.options

@@ -1,5 +1,5 @@
-//! Questions to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit, and whether the
-//! neighbour on the way to an address answers.
+//! Questions to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit, the other end of a veth pair, and
+//! whether the neighbour on the way to an address answers.
 
 mod neighbour;
 
@@ -27,6 +27,24 @@ struct StatsMessage {
 
 /// More than an answer has.
 const ANSWER_BYTES: usize = 1024;
+
+/// `struct ifinfomsg`, with the message's header.
+#[repr(C)]
+struct LinkMessage {
+    header: libc::nlmsghdr,
+    family: u8,
+    pad: u8,
+    kind: u16,
+    ifindex: i32,
+    flags: u32,
+    change: u32,
+}
+
+const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
+const LINK_MESSAGE_BYTES: usize = size_of::<LinkMessage>();
+const _: () = assert!(LINK_MESSAGE_BYTES == 32);
+/// Room for the answer about a link, which has the state of every protocol in it.
+const LINK_ANSWER_BYTES: usize = 16384;
 const MESSAGE_BYTES: usize = size_of::<StatsMessage>();
 const _: () = assert!(MESSAGE_BYTES == 28);
 
@@ -63,8 +81,28 @@ impl Netlink {
         dropped(&answer[..count])
     }
 
+    /// Returns the index of the interface that `interface` is linked to in the same network namespace: of one end of a veth pair, the
+    /// other. `None` if it has no link, or in another namespace.
+    ///
+    /// # Errors
+    /// `ENODEV` if the interface is gone.
+    pub fn link_of(&self, interface: &Interface) -> io::Result<Option<i32>> {
+        // SAFETY: plain numbers, for which zero is valid.
+        let mut question: LinkMessage = unsafe { std::mem::zeroed() };
+        question.header.nlmsg_len = LINK_MESSAGE_BYTES as u32;
+        question.header.nlmsg_type = libc::RTM_GETLINK;
+        question.header.nlmsg_flags = libc::NLM_F_REQUEST as u16;
+        question.ifindex = interface.index;
+        // SAFETY: a message of that many bytes, plain numbers without padding.
+        let question =
+            unsafe { std::slice::from_raw_parts((&raw const question).cast(), LINK_MESSAGE_BYTES) };
+        let mut answer = vec![0; LINK_ANSWER_BYTES];
+        let count = self.ask(question, &mut answer)?;
+        linked(&answer[..count])
+    }
+
     /// Sends a question. Returns the number of bytes of the answer.
-    fn ask(&self, question: &[u8], answer: &mut [u8; ANSWER_BYTES]) -> io::Result<usize> {
+    fn ask(&self, question: &[u8], answer: &mut [u8]) -> io::Result<usize> {
         let fd = self.0.as_raw_fd();
         // SAFETY: that many bytes, which the kernel reads.
         check(unsafe { libc::send(fd, question.as_ptr().cast(), question.len(), 0) })?;
@@ -73,28 +111,54 @@ impl Netlink {
     }
 }
 
-/// Reads the number from an answer: header, message, attributes.
-fn dropped(answer: &[u8]) -> io::Result<u64> {
-    const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
-    const NUMBERS_AT: usize = 4;
-    let strange = || io::Error::other("rtnetlink's answer is none");
-    let word = |at: usize| answer.get(at..at + 4).map(|bytes| [bytes[0], bytes[1], bytes[2], bytes[3]]);
-    let half = |at: usize| answer.get(at..at + 2).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
+fn strange() -> io::Error {
+    io::Error::other("rtnetlink's answer is none")
+}
+
+fn word(answer: &[u8], at: usize) -> Option<[u8; 4]> {
+    answer.get(at..)?.first_chunk().copied()
+}
+
+/// Returns the attributes behind the `from` bytes of headers of an answer of kind `wanted`, by number.
+fn attributes(answer: &[u8], wanted: u16, from: usize) -> io::Result<impl Iterator<Item = (u16, &[u8])>> {
+    let half = move |at: usize| Some(u16::from_ne_bytes(*answer.get(at..)?.first_chunk()?));
     let kind = half(4).ok_or_else(strange)?;
     if i32::from(kind) == libc::NLMSG_ERROR {
-        let errno = i32::from_ne_bytes(word(HEADER_BYTES).ok_or_else(strange)?);
+        let errno = i32::from_ne_bytes(word(answer, HEADER_BYTES).ok_or_else(strange)?);
         return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
     }
-    let mut at = MESSAGE_BYTES;
-    while let (RTM_NEWSTATS, Some(bytes), Some(attribute)) = (kind, half(at), half(at + 2)) {
-        if attribute == IFLA_STATS_LINK_64 {
-            let from = at + NUMBERS_AT + 8 * TX_DROPPED;
-            let number = answer.get(from..).and_then(|rest| rest.first_chunk()).ok_or_else(strange)?;
-            return Ok(u64::from_ne_bytes(*number));
-        }
-        at += usize::from(bytes.max(4)).next_multiple_of(4);
+    if kind != wanted {
+        return Err(strange());
     }
-    Err(strange())
+    let mut at = from;
+    Ok(std::iter::from_fn(move || {
+        let (bytes, attribute) = (usize::from(half(at)?.max(4)), half(at + 2)?);
+        let value = answer.get(at + 4..at + bytes)?;
+        at += bytes.next_multiple_of(4);
+        Some((attribute, value))
+    }))
+}
+
+/// Reads the number of drops from an answer.
+fn dropped(answer: &[u8]) -> io::Result<u64> {
+    let mut attributes = attributes(answer, RTM_NEWSTATS, MESSAGE_BYTES)?;
+    let numbers = attributes.find(|(attribute, _)| *attribute == IFLA_STATS_LINK_64);
+    let number = numbers.and_then(|(_, numbers)| numbers.get(8 * TX_DROPPED..)?.first_chunk());
+    number.map(|number| u64::from_ne_bytes(*number)).ok_or_else(strange)
+}
+
+/// Reads the index of the linked interface from an answer.
+fn linked(answer: &[u8]) -> io::Result<Option<i32>> {
+    let mut link = None;
+    for (attribute, value) in attributes(answer, libc::RTM_NEWLINK, LINK_MESSAGE_BYTES)? {
+        match attribute {
+            libc::IFLA_LINK => link = word(value, 0).map(i32::from_ne_bytes),
+            // The other is in another namespace, where its index means something else.
+            libc::IFLA_LINK_NETNSID => return Ok(None),
+            _ => {}
+        }
+    }
+    Ok(link)
 }
 
 #[cfg(test)]
@@ -115,5 +179,24 @@ mod tests {
         // Attributes of no length do not loop for ever.
         answer[28..32].fill(0);
         assert!(dropped(&answer).is_err());
+    }
+
+    #[test]
+    fn a_link_in_another_namespace_is_none() {
+        let attribute = |kind: u16, value: i32| {
+            [&8u16.to_ne_bytes()[..], &kind.to_ne_bytes(), &value.to_ne_bytes()].concat()
+        };
+        let mut answer = vec![0u8; LINK_MESSAGE_BYTES];
+        answer[4] = libc::RTM_NEWLINK as u8;
+        assert_eq!(linked(&answer).unwrap(), None);
+        answer.extend(attribute(libc::IFLA_LINK, 7));
+        assert_eq!(linked(&answer).unwrap(), Some(7));
+        answer.extend(attribute(libc::IFLA_LINK_NETNSID, 0));
+        assert_eq!(linked(&answer).unwrap(), None);
+        for len in 0..answer.len() {
+            let _ = linked(&answer[..len]);
+        }
+        answer[4] = RTM_NEWSTATS as u8;
+        assert!(linked(&answer).is_err());
     }
 }

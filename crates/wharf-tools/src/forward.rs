@@ -1,8 +1,9 @@
 //! Forwarding: frames that arrive at one device leave by another, both ways.
 //!
 //! Each direction is a path of its own with its own discipline: a receive side hands arrivals to the sender of a transmit queue.
-//! Frames that cannot be sent yet wait, and the direction receives no more meanwhile. The device's own ring then fills, and the device
-//! drops and counts frames that do not fit. The forwarder never copies frames; a device may, within its own memory.
+//! What becomes of frames for which the discipline has no room is its own policy and the sender's ([`ForwardSettings::drop_tail`]). If
+//! both wait, the direction receives no more meanwhile: the device's own ring fills, which no discipline reorders, and the device drops
+//! and counts frames that do not fit. The forwarder never copies frames; a device may, within its own memory.
 //!
 //! ```text
 //!   A ── receive ──► Pass ── Sender ──► TxQueue (discipline, byte limit) ── transmit ──► B
@@ -16,16 +17,19 @@
 //! several, they are one forwarder: the single queue's flows are spread over the others by hash ([`wharf_packet::flow_hash`]), and the
 //! others' flows meet in the single queue. Either way the frames of a flow keep their order.
 
+mod delay;
 mod direction;
 mod end;
 mod line;
 mod pass;
 
+pub use delay::QueueDelay;
 pub use direction::{Direction, Summary};
 pub use end::{End, Place};
 
 use line::Line;
 use std::time::Duration;
+use wharf_core::bql::Bounds;
 use wharf_core::host::Clock;
 use wharf_core::poller::Settings;
 use wharf_core::pool::{PagePool, PoolError};
@@ -115,6 +119,10 @@ pub struct ForwardSettings {
     pub qdisc_packets: u32,
     /// Most bytes on a wire of a super-packet that is not segmented before the discipline: what a token bucket holds, for example.
     pub longest_bytes: Option<u64>,
+    /// Bounds of the byte queue limit of each queue.
+    pub byte_limits: Bounds,
+    /// Most bytes that a direction may have inside before its frames wait: none, since no local sender produces them.
+    pub small_queues: Option<u32>,
     /// True to drop frames for which the discipline has no room, in place of having them wait. A packet of high priority then never
     /// waits behind others.
     pub drop_tail: bool,
@@ -134,6 +142,8 @@ impl Default for ForwardSettings {
             qdisc: Box::new(|_| Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS)))),
             qdisc_packets: FIFO_PACKETS as u32,
             longest_bytes: None,
+            byte_limits: Bounds::LEARN,
+            small_queues: None,
             drop_tail: false,
             poller: Settings::default(),
             pollers: None,

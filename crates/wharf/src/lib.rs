@@ -136,8 +136,8 @@ pub use wharf_devices::host::PollerThread;
 // Queueing disciplines.
 #[doc(inline)]
 pub use wharf_core::qdisc::{
-    Backpressure, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc, QdiscContext,
-    QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
+    Backpressure, DscpBands, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc,
+    QdiscContext, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
 };
 
 // Devices by specification, and the kinds that there are.

@@ -2,10 +2,11 @@
 
 use super::RecoveryArgs;
 use super::sandbox::SandboxArgs;
-use super::values::{self, Poll, WhenFull};
+use super::values::{self, Poll, SmallQueues, WhenFull};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
+use wharf::bql::Bounds;
 use wharf::devices::spec::DeviceSpec;
 use wharf::qdisc::QdiscSpec;
 
@@ -15,20 +16,28 @@ Examples:
       frames that arrive at one interface leave by the other, both ways, until SIGINT, SIGTERM or SIGHUP
   wharf forward xdp:eth0 xdp:eth1 --qdisc prio --seconds 60 --json
       by AF_XDP, nothing copied in user space; three bands; one JSON object after a minute
+  wharf forward packet:eth0 packet:eth1 --rate 20mbit
+      20 Mbit/s each way by fq_codel: flows share it, and a sparse flow does not wait behind them
   wharf forward packet:eth0 tap:guest --rate 100mbit --qdisc prio
-      100 Mbit/s each way; of the packets that wait for that, urgent ones leave first
+      100 Mbit/s each way; of the packets that wait for that, urgent ones (EF, CS5 to CS7) leave first
   wharf forward xdp:eth0 vhost-user:/run/vm.sock --queues 4
       four queues of eth0 and a guest with four queue pairs: a flow keeps its queue, and its order
   wharf forward pcap:in.pcap packet:eth1
       one way, until the last frame of the capture has left; at the second end a capture is written
 
-Each direction is a path of its own, with its own discipline and byte queue limit. Frames that cannot be sent at once wait in \
-the discipline. When that is full, the direction receives no more, and the receiving device's own ring fills; it drops and \
-counts what does not fit. With --when-full drop-tail or drop-head frames are received all the same, and dropped at the \
-discipline: with --qdisc prio, a full band then holds up no other band.
+Each direction is a path of its own, with its own discipline and byte queue limit. What arrives goes into the discipline, which \
+drops and counts what it has no room for: fq_codel from the flow with the most bytes (overlimit), the others the newest packet \
+(drop-tail) or the oldest (drop-head), with prio of the full band only. A discipline that drops and is given no limit is short: as \
+many frames of 1514 bytes as last 50 ms at --rate, from 50 to 500, or 500 without --rate.
+
+--when-full wait is for rigs that must lose nothing, and the default where an end is a capture: when the discipline is full, the \
+direction receives no more. Packets then wait in the receiving device's own ring, megabytes of them, in which urgent ones wait behind \
+others. The device drops and counts what does not fit.
+
+The summary has the time that packets waited in the discipline (queue delay), by band with prio. It leaves out the devices' own rings.
 
 A line on standard error says when a link goes down, and when a frame is too long for the end that it leaves by. Frames for a \
-link that is down are dropped (link-down) until it is back. Up to 2048 frames in the ring of an xdp end that the kernel had \
+link that is down are dropped (link-down) until it is back; a second line then says for how long, and how many. Up to 2048 frames in the ring of an xdp end that the kernel had \
 not taken yet stay there meanwhile, and leave then. An interface or a peer that has gone is \
 opened again when it is back; with --on-gone fail the run ends with its summary and exit code 1. Drops alone are no failure.";
 
@@ -45,19 +54,28 @@ pub(crate) struct ForwardArgs {
     /// End after this time: 2, 0.5, 300ms, 1min. It begins once both ends are open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// Queueing discipline of each direction
-    #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
-    pub(crate) qdisc: QdiscSpec,
+    /// Queueing discipline of each direction [default: fq_codel, or fifo where packets wait]
+    #[arg(long, value_name = "QDISC", value_parser = values::qdisc)]
+    pub(crate) qdisc: Option<QdiscSpec>,
     /// Most bits per second that leave in each direction, such as 100mbit, counted from the Ethernet header on, and for each segment of a
-    /// super-packet; super-packets longer than the burst are segmented (tbf)
+    /// super-packet (tbf). Super-packets longer than 1 ms at the rate, or than --burst, are segmented
     #[arg(long, value_name = "RATE", value_parser = values::bits)]
     pub(crate) rate: Option<u64>,
     /// Bytes that may leave at once after a pause [default: 4 ms at the rate, 3028 at least]
     #[arg(long, value_name = "SIZE", requires = "rate", value_parser = values::token_bytes)]
     pub(crate) burst: Option<u64>,
-    /// Treatment of packets when the discipline is full
-    #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
-    pub(crate) when_full: WhenFull,
+    /// Treatment of packets when the discipline is full [default: drop-head with fq_codel, drop-tail with others, wait where an end is a
+    /// capture]
+    #[arg(long, value_name = "WAY", value_enum)]
+    pub(crate) when_full: Option<WhenFull>,
+    /// Byte queue limit, the bytes that the device may have in flight: on (learnt), off (as much as its ring holds), min=SIZE, max=SIZE or
+    /// both (min=64k,max=1m)
+    #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
+    pub(crate) bql: Bounds,
+    /// Bytes that one direction may have inside before its packets wait in the receiving device's ring: on (about 1 ms of its rate, at
+    /// most 1m), off, or another maximum, such as 64k. It does not count with drop-tail [default: off, since no local sender waits]
+    #[arg(long, value_name = "SIZE", value_parser = values::small_queues)]
+    pub(crate) small_queues: Option<SmallQueues>,
     /// Queues of each end that has several: `packet`, `xdp` (from its queue= on) and `tap`, and queue pairs of `vhost-user` and
     /// `virtio-user`. Arrivals of one leave by the queue of the same number; if only one end has several, each flow leaves by one of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]

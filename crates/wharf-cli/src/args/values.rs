@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -30,13 +31,14 @@ pub(super) const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
 pub(crate) type Macs = [[u8; 6]; 2];
 
 /// The policy of a full queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum WhenFull {
     /// Senders wait, in turn
     Wait,
     /// Packets that do not fit are dropped
     DropTail,
-    /// The packets that have waited longest are dropped
+    /// The packets that have waited longest are dropped; with fq_codel those of the flow with the most bytes
     DropHead,
 }
 

@@ -1,12 +1,15 @@
 //! The account of a run: the counts of each direction, and a check that they add up.
 
-use crate::args::ForwardArgs;
+use super::policy::Policy;
+use crate::args::{ForwardArgs, WhenFull};
 use crate::queues::of_queues;
-use crate::report::{Drops, QdiscReport, Report, TraceReport};
+use crate::report::{Drops, LatencyReport, QdiscReport, Report, TraceReport};
 use crate::session::Outcome;
 use serde::Serialize;
 use std::collections::HashSet;
+use wharf::qdisc::Order;
 use wharf_tools::forward::Summary;
+use wharf_tools::traffic::Latency;
 
 /// Both directions. The keys are a promise.
 #[derive(Debug, Serialize)]
@@ -28,15 +31,36 @@ pub(super) struct DirectionReport {
     pub(super) pieces: u64,
     /// `seconds` without pauses of a second and more with nothing inside. Rates are over this time.
     pub(super) active_seconds: f64,
+    /// Treatment of packets when the discipline is full.
+    pub(super) when_full: WhenFull,
+    /// Time that packets which left had waited in the discipline, of one in 16; null if none left. The devices' rings are not in it.
+    pub(super) queue_delay_ns: Option<LatencyReport>,
+    /// The same of packets that the discipline held, by its bands; empty without bands.
+    pub(super) queue_delay_by_band: Vec<BandReport>,
     #[serde(flatten)]
     pub(super) common: Report,
 }
 
-/// Makes the report; `lost` is the error of the device that ended the run, if one did.
+/// Delays of one band.
+#[derive(Debug, Serialize)]
+pub(super) struct BandReport {
+    pub(super) band: u8,
+    pub(super) delay_ns: LatencyReport,
+}
+
+/// How a run ended.
+pub(super) struct Ending {
+    /// The error of the device that ended it, if one did.
+    pub(super) lost: Option<String>,
+    /// A signal ended it.
+    pub(super) interrupted: bool,
+}
+
+/// Makes the report.
 pub(super) fn outcome(
-    summaries: Vec<Summary>, lost: Option<String>, mirror: Option<TraceReport>, interrupted: bool,
-    args: &ForwardArgs,
+    summaries: Vec<Summary>, ending: Ending, mirror: Option<TraceReport>, asked: (&ForwardArgs, &Policy),
 ) -> Outcome<ForwardReport> {
+    let Ending { lost, interrupted } = ending;
     let mut faults: Vec<String> = lost.into_iter().collect();
     for summary in &summaries {
         faults.extend(summary.errors.iter().map(ToString::to_string));
@@ -50,14 +74,17 @@ pub(super) fn outcome(
     // Several queues of an interface may have the same error.
     let mut told = HashSet::new();
     faults.retain(|fault| told.insert(fault.clone()));
-    let directions = summaries.into_iter().map(|summary| direction(summary, args)).collect();
+    let directions = summaries.into_iter().map(|summary| direction(summary, asked)).collect();
     Outcome { report: ForwardReport { directions, mirror }, faults, interrupted }
 }
 
-fn direction(summary: Summary, args: &ForwardArgs) -> DirectionReport {
+fn direction(summary: Summary, (args, policy): (&ForwardArgs, &Policy)) -> DirectionReport {
     let (span_ns, active_ns) = (summary.span_ns, summary.active_ns);
-    let Summary { from, to, queues, has_bql, received, cut, pieces, returned, drops, audit, .. } = summary;
-    let qdisc = QdiscReport::of(args.qdisc.kind().name, &queues);
+    let Summary {
+        from, to, queues, has_bql, received, cut, pieces, returned, drops, audit, queue_delay, ..
+    } = summary;
+    let qdisc = QdiscReport::of(policy.qdisc.kind().name, &queues);
+    let uses_bands = policy.qdisc.kind().order == Order::Band;
     let common = Report {
         drops: Drops::of(drops),
         returned,
@@ -65,6 +92,24 @@ fn direction(summary: Summary, args: &ForwardArgs) -> DirectionReport {
         seconds: span_ns as f64 / 1e9,
         ..of_queues(&to, &queues, has_bql, active_ns, &audit)
     };
-    let active_seconds = active_ns as f64 / 1e9;
-    DirectionReport { from, received_packets: received, cut_packets: cut, pieces, active_seconds, common }
+    DirectionReport {
+        from,
+        received_packets: received,
+        cut_packets: cut,
+        pieces,
+        active_seconds: active_ns as f64 / 1e9,
+        when_full: policy.when_full,
+        queue_delay_ns: delay(&queue_delay.all),
+        queue_delay_by_band: if uses_bands { bands(&queue_delay.by_band) } else { Vec::new() },
+        common,
+    }
+}
+
+fn delay(of: &Latency) -> Option<LatencyReport> {
+    (of.packets() > 0).then(|| LatencyReport::of(of))
+}
+
+fn bands(by_band: &[Latency]) -> Vec<BandReport> {
+    let one = |(band, of): (u8, &Latency)| Some(BandReport { band, delay_ns: delay(of)? });
+    (0..).zip(by_band).filter_map(one).collect()
 }

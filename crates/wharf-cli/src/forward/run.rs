@@ -1,9 +1,10 @@
 //! One run: ends, forwarder and supervision.
 
-use super::account::{ForwardReport, outcome};
+use super::account::{Ending, ForwardReport, outcome};
 use super::live::Live;
+use super::policy::Policy;
 use super::tell::Tells;
-use crate::args::{ForwardArgs, RecoveryArgs, WhenFull};
+use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::output;
 use crate::recovery::Recovery;
@@ -74,8 +75,16 @@ pub(super) fn run(
             *end = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced)).collect();
         }
     }
-    let forward = Forward::start(a, b, &settings(args)).map_err(starting)?;
+    let policy = Policy::of(args)?;
+    let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
+    if args.a.is_peer(&args.b) {
+        let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
+        output::complain(&format!(
+            "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
+        ));
+    }
     sandbox.enter()?;
+    policy.warning(args).into_iter().for_each(output::complain);
     // Scripts wait for this line before they send.
     output::complain(&format!("forwarding {}", between(&forward)));
     for direction in forward.directions() {
@@ -89,20 +98,23 @@ pub(super) fn run(
     tells.look_back(&finished, lost.as_ref());
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
-    let mut outcome = outcome(finished, lost, mirrored, signals.asked(), args);
+    let end = Ending { lost, interrupted: signals.asked() };
+    let mut outcome = outcome(finished, end, mirrored, (args, &policy));
     outcome.faults.extend(away);
     Ok(outcome)
 }
 
-fn settings(args: &ForwardArgs) -> ForwardSettings {
-    let (qdisc, when_full) = (args.qdisc.clone(), args.when_full);
+fn settings(args: &ForwardArgs, policy: &Policy) -> ForwardSettings {
+    let (qdisc, when_full) = (policy.qdisc.clone(), policy.when_full);
     let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
         qdisc_packets: qdisc.packets() as u32,
-        // Super-packets longer than the bucket are segmented, as by the kernel's tbf.
-        longest_bytes: rate.map(|rate| rate.burst_bytes()),
+        // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
+        longest_bytes: rate.map(|rate| args.burst.unwrap_or_else(|| millisecond_bytes(rate))),
+        byte_limits: args.bql,
+        small_queues: args.small_queues.and_then(|SmallQueues(bytes)| bytes),
         qdisc: Box::new(move |_| match rate {
             Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
             None => qdisc.build(when_full.setup()),
@@ -112,6 +124,11 @@ fn settings(args: &ForwardArgs) -> ForwardSettings {
         pollers: args.pollers,
         cpus: args.cpu.clone(),
     }
+}
+
+/// Returns the bytes that leave in a millisecond, or those of an ordinary frame where that is more.
+fn millisecond_bytes(rate: Rate) -> u64 {
+    (rate.bits_per_second() / 8000).max(1514)
 }
 
 /// Opens the ends, each with as many queues as asked for, if it can have several.

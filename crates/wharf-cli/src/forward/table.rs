@@ -1,9 +1,11 @@
 //! The summary for people.
 
-use super::account::{DirectionReport, ForwardReport};
-use crate::output::{Row, columns, grouped, some, text};
-use crate::report::counts_text;
+use super::account::{BandReport, DirectionReport, ForwardReport};
+use crate::args::WhenFull;
+use crate::output::{Row, columns, grouped, some, text, time};
+use crate::report::{LatencyReport, counts_text};
 use crate::session::Outcome;
+use clap::ValueEnum;
 
 /// Returns the summary: a column per direction, and a verdict.
 pub(super) fn summary(outcome: &Outcome<ForwardReport>) -> String {
@@ -35,9 +37,27 @@ const ROWS: &[Row<DirectionReport>] = &[
     ("packets per doorbell", |direction| format!("{:.1}", direction.common.packets_per_doorbell)),
     ("byte queue limit", |direction| direction.common.limit_text()),
     ("discipline", |direction| direction.common.qdisc_text()),
+    ("when full", |direction| word(direction.when_full)),
+    ("queue delay p50", |direction| delay(direction, |all| all.p50)),
+    ("queue delay p99", |direction| delay(direction, |all| all.p99)),
     ("requeues", |direction| grouped(direction.common.requeues)),
     ("dropped", |direction| grouped(direction.common.drops.total)),
     ("by reason", |direction| counts_text(&direction.common.drops.by_reason)),
     ("returned unsent", |direction| some(direction.common.returned)),
     ("frames out", |direction| grouped(direction.common.pool.out)),
 ];
+
+/// Returns the policy as its option has it.
+fn word(when_full: WhenFull) -> String {
+    when_full.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+}
+
+/// Returns a time in the discipline: of all packets, or a line for each band.
+fn delay(direction: &DirectionReport, which: fn(&LatencyReport) -> u64) -> String {
+    let bands = &direction.queue_delay_by_band;
+    if bands.is_empty() {
+        return direction.queue_delay_ns.as_ref().map_or(String::new(), |all| time(which(all)));
+    }
+    let line = |band: &BandReport| format!("band {}: {}", band.band, time(which(&band.delay_ns)));
+    bands.iter().map(line).collect::<Vec<_>>().join("\n")
+}

@@ -1,5 +1,6 @@
 //! Lines on standard error about the devices while frames are forwarded.
 
+use super::link::LinkWatch;
 use crate::args::RecoveryArgs;
 use crate::output;
 use crate::recovery::Recovery;
@@ -23,7 +24,8 @@ impl Tells {
     pub(super) fn of(forward: &Forward, args: RecoveryArgs, [a, b]: &[Recovery; 2]) -> Self {
         let told = |direction: &Direction| {
             let recovery = if a.is_of(&direction.to) { a } else { b };
-            let told = |_| Told { errors: 0, stall: Stall::new(args, recovery.clone()) };
+            let told =
+                |_| Told { errors: 0, link: LinkWatch::default(), stall: Stall::new(args, recovery.clone()) };
             direction.queues.iter().map(told).collect()
         };
         let sending = forward.directions().iter().map(told).collect();
@@ -35,7 +37,10 @@ impl Tells {
         let mut given_up = None;
         for (direction, told) in forward.directions().iter().zip(&mut self.sending) {
             for (queue, told) in direction.queues.iter().zip(told) {
-                told.news(queue.counters()).iter().for_each(|line| self.lines.tell(line));
+                let news = told.news(queue.counters());
+                news.iter().for_each(|line| self.lines.tell(line));
+                let up_again = told.link.look(queue, news.is_some());
+                up_again.iter().for_each(|line| output::complain(&format!("{}: {line}", direction.to)));
                 given_up = told.stall.look(&direction.to, queue).or(given_up);
             }
             let arriving = direction.receivers.iter().filter_map(RxQueue::take_error);
@@ -60,6 +65,7 @@ impl Tells {
 #[derive(Debug)]
 struct Told {
     errors: u64,
+    link: LinkWatch,
     stall: Stall,
 }
 

@@ -3,9 +3,10 @@
 //! The kernel's `pfifo_fast`: three bands, filled by priority or DSCP (`classify`). A full band holds back
 //! the senders of that band only.
 
-use super::registry::{Order, QUEUE_PACKETS, QdiscKind};
+use super::registry::{Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind, QdiscSpec};
 use super::store::Store;
-use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull, classify};
+use super::{Backpressure, DROP_HEAD, DscpBands, Limit, Qdisc, QdiscContext, WhenFull, classify};
+use crate::options::{Key, Values};
 use wharf_mem::{Batch, Frame};
 
 const BANDS: usize = 3;
@@ -13,14 +14,36 @@ const BANDS: usize = 3;
 /// `prio` of a registry.
 pub(super) const KIND: QdiscKind = QdiscKind {
     name: "prio",
-    usage: "prio",
-    summary: "three bands, by DSCP",
+    usage: "prio[:key=value,...]",
+    summary: "three bands, by DSCP: EF, VA and CS5 to CS7 first",
     takes_limit: false,
     order: Order::Band,
-    keys: &[],
-    packets: |_| Prio::BANDS * QUEUE_PACKETS,
-    build: |_, setup| Box::new(Prio::new(QUEUE_PACKETS).when_full(setup.when_full)),
+    keys: &[
+        Key::number(
+            "limit",
+            (1, QUEUE_PACKETS_MAX as u64),
+            "1 to 1048576 packets",
+            "1000",
+            "packets in each band",
+        ),
+        Key {
+            name: "map",
+            values: Values::DscpBands(BANDS as u8),
+            default: "the kernel's bands, but ef, va and cs5 to cs7 in band 0",
+            meaning: "bands of single DSCPs, such as 46=0/cs1=2; band 0 leaves first",
+            when: "",
+        },
+    ],
+    packets: |spec| Prio::BANDS * limit(spec),
+    build: |spec, setup| {
+        let map = spec.options().dscp_bands("map");
+        Box::new(Prio::new(limit(spec)).dscp_bands(map.unwrap_or_default()).when_full(setup.when_full))
+    },
 };
+
+fn limit(spec: &QdiscSpec) -> usize {
+    spec.options().number("limit").map_or(QUEUE_PACKETS, |packets| packets as usize)
+}
 
 /// Priority bands.
 #[derive(Debug)]
@@ -29,6 +52,7 @@ pub struct Prio {
     /// Frames that each band takes before it is full.
     limit_packets: usize,
     when_full: WhenFull,
+    dscp_bands: DscpBands,
 }
 
 impl Prio {
@@ -40,7 +64,14 @@ impl Prio {
     pub fn new(limit_packets: usize) -> Self {
         let limit_packets = limit_packets.max(1);
         let bands = std::array::from_fn(|_| Store::with_capacity(limit_packets));
-        Self { bands, limit_packets, when_full: WhenFull::Wait }
+        Self { bands, limit_packets, when_full: WhenFull::Wait, dscp_bands: DscpBands::default() }
+    }
+
+    /// Sets the band of each DSCP.
+    #[must_use]
+    pub fn dscp_bands(mut self, bands: DscpBands) -> Self {
+        self.dscp_bands = bands;
+        self
     }
 
     /// Sets what the limit of a band does.
@@ -135,6 +166,10 @@ impl Qdisc for Prio {
 
     fn uses_bands(&self) -> bool {
         true
+    }
+
+    fn dscp_bands(&self) -> DscpBands {
+        self.dscp_bands
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {

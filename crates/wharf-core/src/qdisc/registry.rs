@@ -12,6 +12,9 @@ pub const QUEUE_PACKETS: usize = 1000;
 /// Most packets that a limit can be.
 pub const QUEUE_PACKETS_MAX: usize = 1 << 20;
 
+/// The key of a limit in packets, where it is an option.
+const LIMIT: &str = "limit";
+
 /// A kind of discipline: one value with everything that is to be known of it.
 #[derive(Debug, Clone, Copy)]
 pub struct QdiscKind {
@@ -91,6 +94,19 @@ impl QdiscSpec {
     /// Returns the number of packets that the discipline holds.
     pub fn packets(&self) -> usize {
         (self.kind.packets)(self)
+    }
+
+    /// Limits it to `packets` packets, of each band if it has bands, unless it has a limit or its kind takes none in packets.
+    #[must_use]
+    pub fn or_limit(mut self, packets: usize) -> Self {
+        let packets = packets.clamp(1, QUEUE_PACKETS_MAX);
+        if self.kind.takes_limit {
+            self.limit = self.limit.or(Some(FifoLimit::Packets(packets)));
+        } else if self.kind.keys.iter().any(|key| key.name == LIMIT) && self.options.text(LIMIT).is_none() {
+            let read = self.options.add(&format!("{LIMIT}={packets}"));
+            debug_assert!(read.is_ok(), "a kind's limit is in packets: {read:?}");
+        }
+        self
     }
 
     /// Builds an empty discipline.

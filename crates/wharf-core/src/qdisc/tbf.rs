@@ -9,7 +9,7 @@
 //!
 //! Tokens are counted in bits times nanoseconds per second, so nothing is rounded.
 
-use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
+use super::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, WhenFull};
 use wharf_mem::{Batch, Frame};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -203,6 +203,10 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
 
     fn uses_bands(&self) -> bool {
         self.inner.uses_bands()
+    }
+
+    fn dscp_bands(&self) -> DscpBands {
+        self.inner.dscp_bands()
     }
 
     /// The time at which the next frame may leave; 0, at once, if no frame has been looked at.

@@ -3,7 +3,7 @@
 use crate::counters::QueueCounters;
 use crate::host::Park;
 use crate::pool::{Audit, Burst, Cache, PoolError};
-use crate::qdisc::classify;
+use crate::qdisc::{DscpBands, classify};
 use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Pause, Sink, TxEngine};
 use crate::tx::queue::{QueueBuilder, QueueError};
 use crate::tx::sender;
@@ -21,7 +21,8 @@ pub struct Direct {
     counters: Arc<QueueCounters>,
     park: Arc<dyn Park>,
     quota: u32,
-    uses_bands: bool,
+    /// The band of each DSCP, if the discipline looks at bands.
+    bands: Option<DscpBands>,
     closed: bool,
 }
 
@@ -41,9 +42,9 @@ impl QueueBuilder {
         engine.reserve(BULK_PACKETS_MAX);
         let mut cache = parts.pool.cache("direct")?;
         cache.serve_a_sender();
-        let uses_bands = engine.qdisc().uses_bands();
+        let bands = engine.qdisc().uses_bands().then(|| engine.qdisc().dscp_bands());
         let quota = parts.policy.quota_packets;
-        Ok(Direct { engine, cache, counters, park: parts.park, quota, uses_bands, closed: false })
+        Ok(Direct { engine, cache, counters, park: parts.park, quota, bands, closed: false })
     }
 }
 
@@ -73,9 +74,9 @@ impl Direct {
         if ours != theirs || !(batch.is_of_pool(ours) || sender::all_of_pool(batch, ours)) {
             return Err(sender::foreign_pool(ours, theirs, batch));
         }
-        if self.uses_bands {
+        if let Some(bands) = &self.bands {
             let region = self.cache.pool().region().clone();
-            burst.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, &region));
+            burst.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, &region, bands));
             burst.batch_mut().refresh();
         }
         let (offered, batch) = (burst.len(), burst.batch_mut());

@@ -281,8 +281,8 @@ impl Sender {
 
     #[inline(never)]
     fn classify(&self, batch: &mut Batch) {
-        let region = self.shared.pool.region();
-        batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region));
+        let (region, bands) = (self.shared.pool.region(), &self.shared.dscp_bands);
+        batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region, bands));
         batch.refresh();
     }
 }

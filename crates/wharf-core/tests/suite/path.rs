@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
-use wharf_core::qdisc::{Fifo, FifoLimit, Prio};
+use wharf_core::qdisc::{Fifo, FifoLimit, Prio, QdiscRegistry, QdiscSetup, set_priority};
 use wharf_core::queue::QueueError;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -106,6 +106,31 @@ fn batching_off_makes_one_call_and_doorbell_per_packet() {
     assert_eq!(control.sent(), (0..1280).collect::<Vec<u64>>());
     drop(sender);
     assert_conserved(&queue);
+}
+
+/// Of three packets that wait, EF leaves first by default, and CS1 last where the map says so. A priority goes before the DSCP.
+#[test]
+fn packets_without_a_priority_leave_by_the_bands_of_their_dscp() {
+    for (spec, order) in [("prio", [0, 2, 4, 1, 3]), ("prio:map=ef=1/cs1=2/0=0", [0, 3, 4, 2, 1])] {
+        let pool = pool(64);
+        let (gate, control) = Gate::new(1);
+        let qdisc = QdiscRegistry::default().parse(spec).unwrap().build(QdiscSetup::default());
+        let queue = builder(&pool, gate).qdisc(qdisc).build().unwrap();
+        let mut sender = queue.sender("dscp").unwrap();
+        for (n, tos) in [(0, 0), (1, 0x20), (2, 0xb8), (3, 0), (4, 0)] {
+            let mut burst = numbered(&mut sender, n, 1, 64);
+            burst.iter_mut().for_each(|bytes| bytes[12..16].copy_from_slice(&[8, 0, 0x45, tos]));
+            if n == 4 {
+                burst.frames_mut().iter_mut().for_each(|frame| set_priority(frame, 6));
+            }
+            sender.send(&mut burst).unwrap();
+        }
+        control.allowed.store(usize::MAX / 2, SeqCst);
+        assert!(queue.drain(Duration::MAX));
+        assert_eq!(control.sent(), order, "{spec}");
+        drop(sender);
+        assert_conserved(&queue);
+    }
 }
 
 #[test]

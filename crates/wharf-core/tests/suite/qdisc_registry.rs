@@ -15,6 +15,7 @@ fn known_spellings_are_read() {
         ("fifo:7", Some(FifoLimit::Packets(7)), 7),
         ("fifo:64k", Some(FifoLimit::Bytes(65536)), 1000),
         ("prio", None, 3000),
+        ("prio:limit=7,map=46=1/cs1=2", None, 21),
         ("fq_codel", None, 10_240),
         ("fq_codel:target=1ms,limit=64,ecn=off", None, 64),
     ] {
@@ -40,9 +41,27 @@ fn kinds_that_drop_at_the_head_do_so_if_asked() {
     }
 }
 
+/// A limit from outside is that of a specification without one.
+#[test]
+fn a_limit_is_set_where_there_is_none() {
+    for (text, packets) in [
+        ("fifo", 20),
+        ("fifo:7", 7),
+        ("fifo:64k", 1000),
+        ("prio", 60),
+        ("prio:limit=7", 21),
+        ("fq_codel", 20),
+        ("fq_codel:limit=7", 7),
+    ] {
+        assert_eq!(parse(text).unwrap().or_limit(20).packets(), packets, "{text}");
+    }
+    assert_eq!(parse("prio").unwrap().or_limit(0).packets(), 3, "at least one");
+}
+
 #[test]
 fn other_spellings_get_an_error_with_the_choices() {
-    for wrong in ["", "fq", "fifo:", "fifo:0", "fifo:0k", "fifo:9999999", "prio:3", "fifo:a=b"] {
+    for wrong in ["", "fq", "fifo:", "fifo:0", "fifo:0k", "fifo:9999999", "prio:3", "prio:map=46", "fifo:a=b"]
+    {
         assert!(parse(wrong).is_err(), "{wrong}");
     }
     for wrong in ["flows=0", "target=5", "target=2min", "ecn=yes", "limit=0", "rate=1", "quantum=0"] {

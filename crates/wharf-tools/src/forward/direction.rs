@@ -1,5 +1,6 @@
 //! One direction, while it runs and once it is over.
 
+use super::delay::{Delays, QueueDelay};
 use super::pass::{Activity, Counts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Direction {
     pub(super) activity: Arc<Activity>,
     /// By receiver.
     pub(super) counts: Vec<Arc<Counts>>,
+    /// By queue.
+    pub(super) delays: Vec<Arc<Delays>>,
 }
 
 /// The result of a direction. Every received frame is accounted for:
@@ -58,6 +61,8 @@ pub struct Summary {
     pub span_ns: u64,
     /// The same without pauses of a second and more in which nothing moved and nothing was inside. Rates are over this time.
     pub active_ns: u64,
+    /// Time that packets waited in the discipline.
+    pub queue_delay: QueueDelay,
     /// Errors of the devices as they closed.
     pub errors: Vec<DeviceError>,
     /// The memory at the end, of all queues together.
@@ -78,6 +83,7 @@ impl Direction {
             is_of_queue: false,
             activity: Arc::default(),
             counts: Vec::new(),
+            delays: Vec::new(),
         }
     }
 
@@ -118,12 +124,16 @@ impl Direction {
 
     /// Closes the receive side, once nothing polls it. The queues are still to be shut down.
     pub(super) fn close(self) -> Summary {
-        let Self { from, to, queues, has_bql, receivers, activity, counts, .. } = self;
+        let Self { from, to, queues, has_bql, receivers, activity, counts, delays, .. } = self;
         let receive_drops = receive_drops(&receivers);
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
         Summary {
             from,
             to,
+            queue_delay: QueueDelay::of(
+                &delays,
+                queues.iter().map(|queue| queue.counters().packets.get()).sum(),
+            ),
             queues,
             has_bql,
             errors: closed.flatten().collect(),

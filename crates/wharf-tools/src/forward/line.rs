@@ -1,5 +1,6 @@
 //! `Line`: queues that forward by themselves, both ways: one queue of each end, or all of them if only one end has several.
 
+use super::delay::{Delayed, Delays};
 use super::direction::Direction;
 use super::end::End;
 use super::pass::{self, Activity, Counts};
@@ -54,8 +55,11 @@ impl Line {
             let [from, to] = [at, 1 - at].map(|at| names[at].clone());
             let direction = directions[at].get_or_insert_with(|| Direction::new(from, to));
             for device in ends[1 - at].iter_mut().filter_map(End::take_sending) {
-                direction.has_bql = device.as_tx().is_some_and(|device| device.info().has_real_completions());
-                leaving[at].push(settings.queue(&pools[at], device)?);
+                direction.has_bql = !settings.byte_limits.is_off()
+                    && device.as_tx().is_some_and(|device| device.info().has_real_completions());
+                let delays = Arc::default();
+                leaving[at].push(settings.queue(&pools[at], device, &delays)?);
+                direction.delays.push(delays);
             }
         }
         for at in (0..2).filter(|&at| there[at]) {
@@ -96,11 +100,15 @@ impl ForwardSettings {
         Ok([first, second])
     }
 
-    /// Builds the transmit queue. Small queues are off: no local sender produces these frames.
-    fn queue(&self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, ForwardError> {
+    /// Builds the transmit queue, whose discipline notes its delays.
+    fn queue(
+        &self, pool: &PagePool, device: AnyDevice, delays: &Arc<Delays>,
+    ) -> Result<TxQueue, ForwardError> {
         let builder = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))
             .map_err(wharf_core::queue::QueueError::from)?;
-        Ok(builder.qdisc((self.qdisc)(pool)).small_queues(None).build()?)
+        let qdisc = Delayed::new((self.qdisc)(pool), pool.frames(), delays.clone());
+        let builder = builder.qdisc(Box::new(qdisc)).byte_limits(self.byte_limits);
+        Ok(builder.small_queues(self.small_queues).build()?)
     }
 
     /// Hands arrivals of each side to the queues `leaving`.

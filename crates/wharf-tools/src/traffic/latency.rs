@@ -42,6 +42,14 @@ impl Latency {
         self.last_count += 1;
     }
 
+    /// Notes `count` packets of the same latency.
+    pub fn record_many(&mut self, latency_ns: u64, count: u64) {
+        self.histogram.saturating_record_n(latency_ns, count);
+        if count > 0 {
+            self.max_ns = self.max_ns.max(latency_ns);
+        }
+    }
+
     fn enter(&mut self) {
         self.histogram.saturating_record_n(self.last_ns, self.last_count);
         self.max_ns = self.max_ns.max(self.last_ns);

@@ -1,8 +1,9 @@
 //! `Events` and `State` of a path: what happens to its device, told while it lasts.
 //!
-//! Reading order: `monitor.rs` (what is heard and seen, and by which threads), `log.rs` (the events kept for readers),
+//! Reading order: `monitor.rs` (what is heard and seen, and by which threads), `kept.rs` (what is known), `log.rs` (the events kept for readers),
 //! this file (what a program reads).
 
+mod kept;
 mod log;
 mod monitor;
 

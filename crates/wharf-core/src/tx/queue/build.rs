@@ -206,7 +206,7 @@ impl QueueBuilder {
         wharf_mem::prepare();
         let (mut engine, counters, rest) = self.into_engine()?;
         let (wait_fd, receives) = (engine.device_mut().wait_fd(), engine.device_mut().rx().is_some());
-        let uses_bands = engine.qdisc().uses_bands();
+        let (uses_bands, dscp_bands) = (engine.qdisc().uses_bands(), engine.qdisc().dscp_bands());
         let (lanes, waiters) = (Lanes::new(rest.pool.clone()), Waiters::new(uses_bands, counters.clone()));
         let (waiting, shut) = (false, false);
         let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
@@ -222,6 +222,7 @@ impl QueueBuilder {
             tsq_window: TsqWindow::new(),
             index_start: rest.index_start,
             uses_bands,
+            dscp_bands,
             clock: rest.clock,
             park: rest.park,
             counters,

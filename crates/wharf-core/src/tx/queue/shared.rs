@@ -8,6 +8,7 @@ use crate::device::TxSide;
 use crate::host::{Clock, Park, Wake};
 use crate::metrics::{Measured, Walk};
 use crate::pool::{PagePool, PeerQueue, lock};
+use crate::qdisc::DscpBands;
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::{Lane, Lanes};
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) tsq_window: TsqWindow,
     pub(crate) index_start: u32,
     pub(crate) uses_bands: bool,
+    pub(crate) dscp_bands: DscpBands,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) park: Arc<dyn Park>,
     pub(crate) counters: Arc<QueueCounters>,

@@ -4,7 +4,8 @@
 //! poller and the readers move the news into the log, under a lock that no sender takes, and under which neither the queue
 //! nor a reader's waker runs. News of a state that is known already is not told, so the inbox stays short.
 
-use super::super::recovery::{OnStall, Recovery};
+use super::super::recovery::Recovery;
+use super::kept::{DOWN, GONE, Kept, Remedy, UP, event_of, line_of};
 use super::log::{Listener, Log};
 use super::{Event, State};
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -17,17 +18,12 @@ use wharf_core::host::Wake;
 use wharf_core::monitor::{Link, Monitor, Sign, Watchdog, Watched};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
-use wharf_devices::reopen::{Change, OnGone, Reopener, is_missing};
+use wharf_devices::reopen::{Change, Reopener, is_missing};
 use wharf_mem::inbox::Inbox;
 
 /// Time between two looks at a line that is down, and at one that is up while a program listens.
 const DOWN_LOOK: Duration = Duration::from_millis(50);
 const IDLE_LOOK: Duration = Duration::from_millis(500);
-
-/// States of the line, as threads without the lock know it.
-const UP: u8 = 0;
-const DOWN: u8 = 1;
-const GONE: u8 = 2;
 
 /// The monitor of one path.
 #[derive(Debug)]
@@ -44,29 +40,6 @@ pub(in crate::path) struct PathMonitor {
     recovery: Recovery,
     /// Why the device could not be opened again at the last attempt.
     not_yet: ArcSwapOption<String>,
-}
-
-/// What is to be done about a device, by the poller.
-#[derive(Debug)]
-enum Remedy {
-    Reset,
-    /// End the queue, for this reason.
-    Fail(String),
-}
-
-/// What is known, for the poller and readers.
-#[derive(Debug)]
-struct Kept {
-    log: Log,
-    /// [`State::Up`], unless the line is down or gone.
-    line: State,
-    /// [`State::Up`], or stalled.
-    stall: State,
-    watchdog: Watchdog,
-    /// When the next look at the line is due, ns.
-    looks_ns: u64,
-    on: (OnStall, OnGone),
-    remedy: Option<Remedy>,
 }
 
 impl PathMonitor {
@@ -277,81 +250,6 @@ impl PathMonitor {
         }
         let sign = kept.watchdog.look(now_ns, frames());
         Some(sign.is_some_and(|sign| kept.sees(sign, frames().0, now_ns)) || has_news)
-    }
-}
-
-impl Kept {
-    /// Takes in news. A state of the line that is known is none.
-    fn hear(&mut self, event: Event) {
-        match (event.clone(), &self.line) {
-            (Event::Down { .. }, State::Down { .. } | State::Gone { .. }) => return,
-            (Event::Gone { .. }, State::Gone { .. }) => return,
-            (Event::Down { since, why }, _) => self.line = State::Down { since, why },
-            (Event::Gone { since, why }, _) => {
-                self.remedy = (self.on.1 == OnGone::Fail).then(|| Remedy::Fail(why.clone()));
-                self.line = State::Gone { since, why };
-            }
-            (Event::Reopened { .. }, _) => (self.line, self.stall) = (State::Up, State::Up),
-            _ => {}
-        }
-        self.log.push(event);
-    }
-
-    /// Takes in what the device says of its line. Returns true if that is news.
-    fn line_is(&mut self, link: Link) -> bool {
-        let before = self.log.end();
-        match (link, &self.line) {
-            (Some(Err(error)), _) => event_of(&error).into_iter().for_each(|event| self.hear(event)),
-            (Some(Ok(())), State::Down { .. }) => {
-                self.line = State::Up;
-                self.log.push(Event::Up);
-            }
-            _ => {}
-        }
-        self.log.end() > before
-    }
-
-    /// Takes in what the watchdog has found, with `frames` in the device. Returns true: it is news.
-    fn sees(&mut self, sign: Sign, frames: u64, now_ns: u64) -> bool {
-        let event = match sign {
-            Sign::Resumed { after_ns } => {
-                self.stall = State::Up;
-                Event::Resumed { after: Duration::from_nanos(after_ns) }
-            }
-            Sign::Overdue { since_ns } => {
-                self.watchdog.stall();
-                let time = Duration::from_nanos(now_ns - since_ns);
-                let since = Instant::now().checked_sub(time).unwrap_or_else(Instant::now);
-                let why =
-                    format!("the device has completed none of {frames} frames for {} ms", time.as_millis());
-                self.remedy = match self.on.0 {
-                    OnStall::Report => None,
-                    OnStall::Reset => Some(Remedy::Reset),
-                    OnStall::Fail => Some(Remedy::Fail(why.clone())),
-                };
-                self.stall = State::Stalled { since, why: why.clone() };
-                Event::Stalled { since, why }
-            }
-        };
-        self.log.push(event);
-        true
-    }
-}
-
-fn line_of(error: &DeviceError) -> u8 {
-    match error {
-        DeviceError::Gone { .. } => GONE,
-        DeviceError::Down { .. } => DOWN,
-        _ => UP,
-    }
-}
-
-fn event_of(error: &DeviceError) -> Option<Event> {
-    let (since, why) = (Instant::now(), error.to_string());
-    match line_of(error) {
-        GONE => Some(Event::Gone { since, why }),
-        DOWN => Some(Event::Down { since, why }),
-        _ => None,
     }
 }
 

@@ -1,0 +1,93 @@
+//! The discipline of each direction, and what it does at its limit.
+
+use crate::args::{ForwardArgs, WhenFull};
+use crate::usage;
+use wharf::qdisc::{Order, QdiscRegistry, QdiscSpec};
+
+/// Time that a full discipline which drops holds up a packet, at the rate and with the longest ordinary frames.
+const SHORT_MS: u64 = 50;
+/// Frames that such a discipline holds, at least and at most: at 100 Mbit/s the most last 60 ms, at 10 Gbit/s 0.6 ms.
+const SHORT_PACKETS: std::ops::RangeInclusive<u64> = 50..=500;
+/// Bits of the longest ordinary frame.
+const FRAME_BITS: u64 = 1514 * 8;
+
+/// See the module.
+pub(super) struct Policy {
+    pub(super) qdisc: QdiscSpec,
+    pub(super) when_full: WhenFull,
+}
+
+impl Policy {
+    /// Returns what was asked for, or the default: nothing that arrives waits in front of the discipline, unless an end is a capture.
+    pub(super) fn of(args: &ForwardArgs) -> anyhow::Result<Self> {
+        let has_capture = args.a.file().is_some() || args.b.file().is_some();
+        let is_lossless = args.when_full.map_or(has_capture, |when_full| when_full == WhenFull::Wait);
+        // CoDel drops however much room there is.
+        let by_default = if is_lossless { "fifo" } else { "fq_codel" };
+        let asked = args.qdisc.clone().map_or_else(|| QdiscRegistry::default().parse(by_default), Ok);
+        let qdisc = asked.map_err(usage)?;
+        if is_lossless {
+            return Ok(Self { qdisc, when_full: WhenFull::Wait });
+        }
+        // A discipline of flows knows which one to drop from. To others the newest packet is as good as any.
+        let own = if qdisc.kind().order == Order::Flow { WhenFull::DropHead } else { WhenFull::DropTail };
+        let when_full = args.when_full.unwrap_or(own);
+        Ok(Self { qdisc: qdisc.or_limit(short_packets(args.rate)), when_full })
+    }
+
+    /// Returns a line on what the policy costs, if a user asked for one that holds up urgent packets.
+    pub(super) fn warning(&self, args: &ForwardArgs) -> Option<&'static str> {
+        let holds_up = args.rate.is_some() || args.qdisc.is_some();
+        (args.when_full == Some(WhenFull::Wait) && holds_up).then_some(
+            "--when-full wait: while the discipline is full, packets wait in the receiving device's ring, urgent ones behind others",
+        )
+    }
+}
+
+/// Returns the packets of a discipline that drops and has no limit of its own.
+fn short_packets(rate: Option<u64>) -> usize {
+    let at_rate = |bits_per_second: u64| bits_per_second.saturating_mul(SHORT_MS) / 1000 / FRAME_BITS;
+    let packets = rate.map_or(*SHORT_PACKETS.end(), at_rate);
+    packets.clamp(*SHORT_PACKETS.start(), *SHORT_PACKETS.end()) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ForwardArgs,
+    }
+
+    #[test]
+    fn nothing_waits_in_front_of_the_discipline_unless_it_must() {
+        use WhenFull::{DropHead, DropTail, Wait};
+        for (line, name, when_full, packets) in [
+            ("packet:a packet:b", "fq_codel", DropHead, 500),
+            ("packet:a packet:b --rate 20mbit", "fq_codel", DropHead, 82),
+            ("packet:a packet:b --rate 20mbit --qdisc fq_codel:limit=7", "fq_codel", DropHead, 7),
+            ("packet:a tap:b --rate 20mbit --qdisc prio", "prio", DropTail, 3 * 82),
+            ("packet:a tap:b --qdisc prio:limit=9 --when-full drop-head", "prio", DropHead, 27),
+            ("packet:a tap:b --qdisc fifo:20", "fifo", DropTail, 20),
+            ("packet:a packet:b --rate 20mbit --when-full drop-tail", "fq_codel", DropTail, 82),
+            ("packet:a packet:b --rate 20mbit --when-full wait", "fifo", Wait, 1000),
+            ("packet:a packet:b --qdisc prio --when-full wait", "prio", Wait, 3000),
+            ("pcap:a packet:b --rate 20mbit", "fifo", Wait, 1000),
+            ("packet:a pcap:b --qdisc prio", "prio", Wait, 3000),
+            ("pcap:a null --when-full drop-tail", "fq_codel", DropTail, 500),
+        ] {
+            let args = Line::parse_from(std::iter::once("forward").chain(line.split(' '))).args;
+            let Policy { qdisc, when_full: which } = Policy::of(&args).unwrap();
+            assert_eq!((qdisc.kind().name, which, qdisc.packets()), (name, when_full, packets), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_short_discipline_lasts_as_long_at_any_rate_within_bounds() {
+        let packets = [8_000, 20_000_000, 100_000_000, 10_000_000_000, u64::MAX].map(Some).map(short_packets);
+        assert_eq!((packets, short_packets(None)), ([50, 82, 412, 500, 500], 500));
+    }
+}
