@@ -1,9 +1,19 @@
 #!/usr/bin/env bash
-# Runs the README's first command as a newcomer does, and checks its summary.
+# Runs the README's first commands as a newcomer does, and checks their figures.
 set -eu
 cd "$(dirname "$0")/.."
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
+cargo run --quiet --release -- demo
+target/release/wharf demo --json >"$out/demo.json"
+python3 - "$out/demo.json" <<'P'
+import json, sys
+demo = json.load(open(sys.argv[1]))
+delay, batching = demo["priority_delay"], demo["batching"]
+assert delay["off"]["p50_ns"] > 3 * delay["on"]["p50_ns"] > 0 and delay["on"]["limit_bytes"] > 0, demo
+assert batching["on"]["packets_per_doorbell"] > 8 * batching["off"]["packets_per_doorbell"] > 0, demo
+assert min(delay["off"]["mbps"], delay["on"]["mbps"]) > 90, demo
+P
 cargo run --quiet --release -- send --pcap data/sample.pcap
 cargo run --quiet --release -- send --pcap data/sample.pcap --json >"$out/run.json"
 python3 - "$out/run.json" <<'P'

@@ -57,6 +57,8 @@ Exit codes: 0 done, 1 failed, 2 used wrongly.";
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Show in some seconds what the byte queue limit and batching do on this machine; needs no privilege
+    Demo(DemoArgs),
     /// Send a capture or generated packets to a device
     Send(Box<SendArgs>),
     /// Receive from a device: check generated packets, count others, write a capture
@@ -73,6 +75,14 @@ pub(crate) enum Command {
     Devices(DevicesArgs),
     /// Explain a reason of drops, or a row of a summary
     Explain(ExplainArgs),
+}
+
+/// `wharf demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// One JSON object instead of the picture
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `wharf devices`.

@@ -8,6 +8,7 @@
 
 mod args;
 mod bench;
+mod demo;
 mod devices;
 mod explain;
 mod files;
@@ -69,6 +70,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
     // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
     let _ = wharf::devices::vhost_user::install_sigbus_handler();
     let done = match command {
+        Command::Demo(args) => demo::demo(&args, registries),
         Command::Send(args) => send::send(&args, &registries.devices),
         Command::Receive(args) => receive::receive(&args),
         Command::Forward(args) => forward::forward(&args),

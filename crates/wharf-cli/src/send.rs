@@ -33,6 +33,17 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     conclude(args.json, &whole(&outcomes), || table::summary(&plan, &outcomes), &faults)
 }
 
+/// Runs once, as `args` say, and prints nothing.
+pub(crate) fn run_once(
+    args: &SendArgs, registry: &Registry, signals: &Signals,
+) -> anyhow::Result<Outcome<Report>> {
+    let plan = Plan::new(args, registry)?;
+    let batching = plan.batchings.first().copied().unwrap_or_default();
+    let mut outcome = run::run(&plan, batching, None, signals)?;
+    outcome.faults.extend(plan.fault());
+    Ok(outcome)
+}
+
 /// Returns the first run's report, with the figures of the second one for comparison.
 fn whole(outcomes: &[Outcome<Report>]) -> Option<Report> {
     let compare = outcomes.get(1).map(|off| {

@@ -1,0 +1,160 @@
+//! `wharf demo`: what the byte queue limit and batching do, on this machine, in a few seconds and without a privilege.
+
+use crate::args::{self, Command, DemoArgs};
+use crate::output::{self, print, print_json, time};
+use crate::report::Report;
+use crate::send;
+use crate::session::Outcome;
+use crate::signals::Signals;
+use crate::{Registries, usage};
+use anyhow::anyhow;
+use serde::Serialize;
+
+/// Two senders that keep a slow wire busy, and a sparse flow beside them.
+const BUSY: &str = "send --size 1514 --senders 2 --qdisc prio --priority-rate 1kpps --seconds 2 --to wire:rate=100mbit --bql";
+/// A sender of short packets.
+const SHORT: &str = "send --size 60 --seconds 0.7 --to null --batch";
+/// Cells of the longest bar.
+const BAR: usize = 36;
+
+/// The figures of a demonstration.
+#[derive(Debug, Serialize)]
+struct DemoReport {
+    /// With the byte limit off and on.
+    priority_delay: Pair<Delay>,
+    /// With batching off and on.
+    batching: Pair<Rate>,
+}
+
+#[derive(Debug, Serialize)]
+struct Pair<T> {
+    off: T,
+    on: T,
+}
+
+/// The delay of the sparse flow, and how much of the wire was used.
+#[derive(Debug, Serialize)]
+struct Delay {
+    p50_ns: u64,
+    p99_ns: u64,
+    limit_bytes: u64,
+    mbps: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Rate {
+    mpps: f64,
+    packets_per_doorbell: f64,
+}
+
+/// Runs it, and prints the picture, or the figures as JSON.
+pub(crate) fn demo(args: &DemoArgs, registries: &Registries) -> anyhow::Result<()> {
+    let signals = Signals::listen()?;
+    if !args.json {
+        output::complain(
+            "two seconds each with and without the byte limit, and a second with and without batching",
+        );
+    }
+    let run = |command: &str, switch: &str| measure(&format!("{command} {switch}"), registries, &signals);
+    let report = DemoReport {
+        priority_delay: Pair { off: delay(&run(BUSY, "off")?)?, on: delay(&run(BUSY, "on")?)? },
+        batching: Pair { off: rate(&run(SHORT, "off")?), on: rate(&run(SHORT, "on")?) },
+    };
+    if args.json { print_json(&report) } else { print(&picture(&report)) }
+}
+
+/// Runs a command line of `wharf send`, without printing. Returns its report.
+fn measure(command: &str, registries: &Registries, signals: &Signals) -> anyhow::Result<Report> {
+    let words: Vec<_> = ["wharf"].into_iter().chain(command.split(' ')).map(Into::into).collect();
+    let Ok(Command::Send(args)) = args::parse(registries, &words, |_| None) else {
+        return Err(usage(format!("{command}: this is a bug in wharf")));
+    };
+    let Outcome { report, faults, .. } = send::run_once(&args, &registries.devices, signals)?;
+    match (signals.asked(), faults.first()) {
+        (true, _) => Err(anyhow!("interrupted")),
+        (false, Some(fault)) => Err(anyhow!("{fault}")),
+        (false, None) => Ok(report),
+    }
+}
+
+/// Returns the delay of the packets of the first band.
+fn delay(report: &Report) -> anyhow::Result<Delay> {
+    let first = report.latency_by_dscp.iter().find(|class| class.band == 0);
+    let latency = &first.ok_or_else(|| anyhow!("no packet of the sparse flow arrived"))?.latency_ns;
+    let (limit_bytes, mbps) = (report.bql.limit_bytes, (report.gbps * 1e5).round() / 100.0);
+    Ok(Delay { p50_ns: latency.p50, p99_ns: latency.p99, limit_bytes, mbps })
+}
+
+fn rate(report: &Report) -> Rate {
+    Rate { mpps: report.mpps, packets_per_doorbell: report.packets_per_doorbell }
+}
+
+/// Draws the two comparisons, no line longer than 80 cells.
+fn picture(report: &DemoReport) -> String {
+    let DemoReport { priority_delay: delays, batching } = report;
+    let worst = delays.off.p50_ns.max(delays.on.p50_ns);
+    let delay = |name: &str, one: &Delay| {
+        let bar = bar(one.p50_ns as f64, worst as f64);
+        format!("  {name:<15} {bar} {} (p99 {})\n", time(one.p50_ns), time(one.p99_ns))
+    };
+    let best = batching.off.mpps.max(batching.on.mpps);
+    let rate = |name: &str, one: &Rate| {
+        let bar = bar(one.mpps, best);
+        format!("  {name:<15} {bar} {:.1} Mpps, {:.0} a doorbell\n", one.mpps, one.packets_per_doorbell)
+    };
+    [
+        "Two senders keep a wire of 100 Mbit/s busy. The delay of a high-priority packet\nbeside them, half of the packets:\n\n",
+        &delay("byte limit off", &delays.off),
+        &delay("byte limit on", &delays.on),
+        &format!(
+            "\n  {} times less. Sent: {:.1} and {:.1} Mbit/s; limit learnt: {} bytes.\n",
+            ratio(delays.off.p50_ns as f64, delays.on.p50_ns as f64),
+            delays.off.mbps,
+            delays.on.mbps,
+            output::grouped(delays.on.limit_bytes)
+        ),
+        "\nOne sender of 60-byte packets into a device that costs nothing:\n\n",
+        &rate("batching off", &batching.off),
+        &rate("batching on", &batching.on),
+        &format!("\n  {} times as fast.\n", ratio(batching.on.mpps, batching.off.mpps)),
+        "\nNext:\n",
+        "  wharf receive --from udp:127.0.0.1:9000 --seconds 5 & sleep 1\n",
+        "  wharf send --imix --rate 100mbit --seconds 3 --to udp:127.0.0.1:9000\n",
+        "  wharf devices      the kinds of devices, and this machine's interfaces\n",
+    ]
+    .concat()
+}
+
+fn bar(value: f64, most: f64) -> String {
+    let cells = if most > 0.0 { (value / most * BAR as f64).round() as usize } else { 0 };
+    format!("{:<BAR$}", "█".repeat(cells.clamp(1, BAR)))
+}
+
+fn ratio(more: f64, less: f64) -> String {
+    let ratio = if less > 0.0 { more / less } else { 0.0 };
+    if ratio < 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picture_fits_a_terminal_of_80_cells_and_draws_in_proportion() {
+        let delay = |p50_ns| Delay { p50_ns, p99_ns: 4 * p50_ns, limit_bytes: 20_000, mbps: 98.5 };
+        let rate = |mpps| Rate { mpps, packets_per_doorbell: 60.0 };
+        let report = DemoReport {
+            priority_delay: Pair { off: delay(226_500_000), on: delay(1_000_000) },
+            batching: Pair { off: rate(9.0), on: rate(28.8) },
+        };
+        let picture = picture(&report);
+        assert!(picture.lines().all(|line| line.chars().count() <= 80), "{picture}");
+        assert!(picture.contains("226 times less") && picture.contains("3.2 times as fast"), "{picture}");
+        let cells = |word: &str| {
+            let line = picture.lines().find(|line| line.contains(word)).unwrap();
+            line.chars().filter(|&cell| cell == '█').count()
+        };
+        let words = ["byte limit off", "byte limit on", "batching off", "batching on"];
+        assert_eq!(words.map(cells), [36, 1, 11, 36]);
+    }
+}
