@@ -41,6 +41,7 @@ const NO_REASONS: &[&str] = &[
     "zero-copy",
     "unswitched-off",
     "foreign",
+    "limit",
 ];
 /// Folders, or files, of kinds of devices, whose words must have a row for that kind.
 const KINDS: [&str; 8] = ["packet", "pcap", "tap", "udp", "vhost-user", "virtio-user", "wire", "xdp"];
