@@ -15,6 +15,8 @@ const LINK_DOWN: &str = "link-down";
 pub(super) struct LinkWatch {
     /// Time at which the line was seen down; none while it is up.
     since: Option<Instant>,
+    /// An error came, and the line was not asked for since.
+    is_asked: bool,
     /// Packets dropped until it was last up.
     dropped: u64,
 }
@@ -22,7 +24,8 @@ pub(super) struct LinkWatch {
 impl LinkWatch {
     /// Looks at the line after an error, and while it is down. Returns a line once it is up again.
     pub(super) fn look(&mut self, queue: &TxQueue, has_error: bool) -> Option<String> {
-        if self.since.is_none() && !has_error {
+        self.is_asked |= has_error;
+        if self.since.is_none() && !self.is_asked {
             return None;
         }
         let dropped = || dropped(queue.counters());
@@ -31,7 +34,9 @@ impl LinkWatch {
 
     /// Another thread may have the device just now (`None`): the next look tells. A device that is gone is another's to report.
     fn change(&mut self, link: Link, now: Instant, dropped: impl Fn() -> u64) -> Option<String> {
-        match link? {
+        let link = link?;
+        self.is_asked = false;
+        match link {
             Err(DeviceError::Down { .. }) => {
                 self.since.get_or_insert(now);
                 None
