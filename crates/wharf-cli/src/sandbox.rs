@@ -1,4 +1,4 @@
-//! What a run gives up once its devices and files are open, before it reads what others write: its user, its capabilities, and
+//! A run gives up, once its devices and files are open and before it reads what others write, its user, its capabilities, and
 //! system calls that it does not need.
 //!
 //! A file that is executed gives no privilege from the start on, when the process has one thread: the kernel keeps that, and most
@@ -14,7 +14,7 @@ use filter::Filter;
 use user::User;
 use wharf_sys::credentials;
 
-/// What is to be given up.
+/// Privileges to give up.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     user: Option<User>,

@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Time in which all sides are to have closed their device. A side that nothing polls may be late: the attempts begin without it.
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
-/// What is done about a device whose interface or peer has gone.
+/// Treatment of a device whose interface or peer has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnGone {
     /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Path::reopen`).
@@ -60,7 +60,7 @@ pub enum Change<'a> {
 
 type Observer = Arc<dyn Fn(&Change<'_>) + Send + Sync>;
 
-/// What the sides of one specification share.
+/// State that the sides of one specification share.
 pub struct Reopener {
     spec: DeviceSpec,
     direction: Direction,

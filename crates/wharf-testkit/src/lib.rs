@@ -26,6 +26,7 @@
 //! | `packets::Shape` | super-packets of every shape |
 //! | [`Scratch`] | a directory of a test's own |
 
+pub mod chance;
 pub mod content;
 pub mod gate;
 pub mod packets;

@@ -59,7 +59,7 @@ pub(crate) struct ReceiveArgs {
     /// One JSON object instead of a table. `generated` counts the packets with a stamp alone, and its rates leave out other traffic
     #[arg(long)]
     pub(crate) json: bool,
-    /// What to do when the interface or the peer has gone
+    /// Treatment of an interface or a peer that has gone
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,
     #[command(flatten)]

@@ -4,14 +4,14 @@ use super::values;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 
-/// What a run does about a device that fails it.
+/// Treatment of devices that fail a run.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "When a device fails")]
 pub(crate) struct RecoveryArgs {
-    /// What to do when an interface or a peer has gone
+    /// Treatment of an interface or a peer that has gone
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,
-    /// What to do when a device that has packets completes none for 10 s, though its line is up
+    /// Treatment of a device that has packets and completes none for 10 s, though its line is up
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnStall::Reset)]
     pub(crate) on_stall: OnStall,
     /// End with an error once a device that has packets completes none for this time, or is away for as long, at least 100ms: longer

@@ -8,7 +8,7 @@ pub(super) struct Term {
     /// Commands that show it.
     pub(super) commands: &'static str,
     pub(super) meaning: &'static str,
-    /// What a high or a low value says.
+    /// Meaning of a high or a low value.
     pub(super) reading: &'static str,
 }
 

@@ -13,15 +13,15 @@ const LATE: Duration = Duration::from_millis(250);
 const SENT: u64 = 256;
 const ARRIVED: u64 = 32;
 
-/// What a run came to.
+/// Outcome of a run.
 pub struct Outcome {
     /// From the end of the cause until traffic went on, or each sender had its error. `None` if that never came.
     pub after: Option<Duration>,
     pub late: Duration,
     pub failures: Vec<(&'static str, u64)>,
-    /// What must not be.
+    /// Faults.
     pub faults: Vec<String>,
-    /// What took too long: a fault, unless other programs have taken the processors.
+    /// Waits that took too long: a fault, unless other programs have taken the processors.
     pub slow: Vec<String>,
 }
 

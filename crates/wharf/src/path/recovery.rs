@@ -1,9 +1,9 @@
-//! What a path does about a device that stalls or has gone.
+//! A path's treatment of a device that stalls or has gone.
 
 use std::sync::Arc;
 use wharf_devices::reopen::{OnGone, Reopener};
 
-/// What a path does about a device that stalls: it holds frames, and completes none for longer than it ever takes.
+/// A path's treatment of a device that stalls: it holds frames, and completes none for longer than it ever takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnStall {
     /// Tells of it: [`Event::Stalled`](super::Event::Stalled).

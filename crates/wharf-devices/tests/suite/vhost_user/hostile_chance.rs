@@ -9,36 +9,21 @@ use std::time::{Duration, Instant};
 use wharf_core::device::TxDevice;
 use wharf_devices::virtio::feature;
 use wharf_mem::Meta;
+use wharf_testkit::chance::Chance;
 
 /// Bytes of the first pair's rings, which lie at the beginning of the memory.
 const RINGS_BYTES: u64 = 128 << 10;
 /// The bound for the next driver. A debug build on a busy machine gets more.
 const NEXT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
 
-/// xorshift64*.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// A word that a device may stumble over.
-    fn word(&mut self) -> u64 {
-        match self.below(5) {
-            0 => self.next(),
-            1 => u64::MAX - self.below(4),
-            2 => GUEST + self.below(MEMORY_BYTES as u64 + 64),
-            3 => self.below(4),
-            _ => self.below(1 << 20),
-        }
+/// Returns a word that a device may stumble over.
+fn odd_word(chance: &mut Chance) -> u64 {
+    match chance.below(5) {
+        0 => chance.word(),
+        1 => u64::MAX - chance.below(4),
+        2 => GUEST + chance.below(MEMORY_BYTES as u64 + 64),
+        3 => chance.below(4),
+        _ => chance.below(1 << 20),
     }
 }
 
@@ -50,18 +35,18 @@ fn misbehave(chance: &mut Chance, peer: &mut Peer, pair: &mut Pair) {
                 // Some of them near the beginning, where the first descriptors and the indices are.
                 let reach = [64, 4096, RINGS_BYTES][chance.below(3) as usize];
                 let at = chance.below(2) * (RINGS_BYTES / 2) + chance.below(reach / 2);
-                let word = chance.word();
+                let word = odd_word(chance);
                 peer.view().copy_in(at as usize, &word.to_le_bytes());
             }
         }
         4 => {
-            let body: Vec<u8> = (0..chance.below(48)).map(|_| chance.next() as u8).collect();
+            let body: Vec<u8> = (0..chance.below(48)).map(|_| chance.word() as u8).collect();
             let fds = vec![peer.fd(); chance.below(3) as usize];
             peer.send(chance.below(45) as u32, &body, &fds);
         }
-        5 => peer.send(SET_VRING_NUM, &state(chance.below(3) as u32, chance.word() as u32), &[]),
+        5 => peer.send(SET_VRING_NUM, &state(chance.below(3) as u32, odd_word(chance) as u32), &[]),
         6 => {
-            let [a, b, c] = [chance.word(), chance.word(), chance.word()];
+            let [a, b, c] = [odd_word(chance), odd_word(chance), odd_word(chance)];
             peer.send(SET_VRING_ADDR, &addresses(chance.below(3) as u32, a, b, c), &[]);
         }
         _ => peer.send(SET_VRING_KICK, &words(&[chance.below(4)]), &[peer.stream.as_raw_fd()]),
@@ -72,7 +57,7 @@ fn misbehave(chance: &mut Chance, peer: &mut Peer, pair: &mut Pair) {
 
 fn hostile(chance: &mut Chance, rig: &mut Rig) {
     let mut peer = Peer::connect(&rig.socket.path());
-    let wanted = [0, feature::PACKED, !0, chance.next()][chance.below(4) as usize];
+    let wanted = [0, feature::PACKED, !0, chance.word()][chance.below(4) as usize];
     peer.negotiate(wanted);
     assert!(peer.share());
     let mut pair = Pair::new(&mut peer, 0, 1 << (3 + chance.below(6)), 2048);

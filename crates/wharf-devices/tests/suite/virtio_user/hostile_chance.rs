@@ -13,6 +13,7 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
+use wharf_testkit::chance::Chance;
 use wharf_testkit::{assert_conserved, pool};
 
 const NEED_REPLY: u32 = 8;
@@ -23,23 +24,7 @@ const QUESTIONS: [u32; 4] = [1, 11, 15, 17];
 /// The bound for the next back end. A debug build on a busy machine gets more.
 const NEXT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
 
-/// xorshift64*.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
-
-/// What the driver has given to its back end.
+/// Descriptors that the driver has given to its back end.
 #[derive(Default)]
 struct Given {
     memory: Vec<File>,
@@ -49,8 +34,8 @@ struct Given {
 /// Answers `request`, which holds `body`: mostly as it should be.
 fn answer(chance: &mut Chance, stream: &mut UnixStream, request: u32, flags: u32, body: &[u8]) -> bool {
     let word = match request {
-        _ if chance.below(40) == 0 => chance.next(),
-        1 => (1 << 32) | (1 << 30) | (chance.next() & (1 << 15 | 1 << 34 | 1 << 35)),
+        _ if chance.below(40) == 0 => chance.word(),
+        1 => (1 << 32) | (1 << 30) | (chance.word() & (1 << 15 | 1 << 34 | 1 << 35)),
         15 => 1 << 3,
         17 => 1,
         11 => u64::from(u32::from_ne_bytes(body[..4].try_into().unwrap_or_default())),
@@ -91,7 +76,7 @@ fn scribble(chance: &mut Chance, given: &mut Given) {
     for file in &given.memory {
         for _ in 0..chance.below(200) {
             let reach = [256, 8192, 1 << 18][chance.below(3) as usize];
-            let word = [chance.next(), chance.below(300), u64::MAX][chance.below(3) as usize];
+            let word = [chance.word(), chance.below(300), u64::MAX][chance.below(3) as usize];
             // A sealed or short file refuses what lies beyond it.
             let _ = file.write_at(&word.to_le_bytes()[..1 << chance.below(4)], chance.below(reach));
         }

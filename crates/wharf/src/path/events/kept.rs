@@ -13,7 +13,7 @@ pub(super) const UP: u8 = 0;
 pub(super) const DOWN: u8 = 1;
 pub(super) const GONE: u8 = 2;
 
-/// What is to be done about a device, by the poller.
+/// The poller's task for a device.
 #[derive(Debug)]
 pub(super) enum Remedy {
     Reset,
@@ -21,7 +21,7 @@ pub(super) enum Remedy {
     Fail(String),
 }
 
-/// What is known, for the poller and readers.
+/// State of the device, as the poller and readers know it.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) log: Log,
