@@ -7,11 +7,11 @@ use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::Child;
 
-/// Returns a field of proc_pid_status(5) for each thread.
+/// Returns a field of proc_pid_status(5) for each thread. A thread that ends meanwhile has none.
 fn of_threads(child: &Child, field: &str) -> Vec<String> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let status =
-        threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap());
+        threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("status")).ok());
     let value = |status: String| {
         let value = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         value.trim().to_string()
