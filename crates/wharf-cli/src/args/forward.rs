@@ -58,12 +58,12 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "QDISC", value_parser = values::qdisc)]
     pub(crate) qdisc: Option<QdiscSpec>,
     /// Most bits per second that leave in each direction, such as 100mbit, counted from the Ethernet header on, and for each segment of a
-    /// super-packet (tbf). Super-packets longer than 1 ms at the rate, or than --burst, are segmented
+    /// super-packet (tbf). Super-packets longer than 1 ms at the rate, or than --bucket, are segmented
     #[arg(long, value_name = "RATE", value_parser = values::bits)]
     pub(crate) rate: Option<u64>,
     /// Bytes that may leave at once after a pause [default: 4 ms at the rate, 3028 at least]
-    #[arg(long, value_name = "SIZE", requires = "rate", value_parser = values::token_bytes)]
-    pub(crate) burst: Option<u64>,
+    #[arg(long, visible_alias = "burst", value_name = "SIZE", requires = "rate", value_parser = values::token_bytes)]
+    pub(crate) bucket: Option<u64>,
     /// Treatment of packets when the discipline is full [default: drop-head with fq_codel, drop-tail with others, wait where an end is a
     /// capture]
     #[arg(long, value_name = "WAY", value_enum)]

@@ -168,11 +168,11 @@ pub(super) fn speed(text: &str) -> Result<Pace, String> {
         "original" => Some(Pace::Original),
         text => read_rate(text),
     };
-    want(read, "top, original or a rate such as 1mpps or 2.5gbit")
+    want(read, "a rate with its unit, such as 1mpps, 20mbit or 1g; or top, or original")
 }
 
 pub(super) fn rate(text: &str) -> Result<Pace, String> {
-    want(read_rate(text), "a rate with its unit, such as 1mpps or 2.5gbit")
+    want(read_rate(text), "a rate with its unit, such as 1mpps, 20mbit or 1g")
 }
 
 /// Makes a reader of worlds.
@@ -181,13 +181,13 @@ pub(super) fn world() -> impl TypedValueParser<Value = World> {
     PossibleValuesParser::new(["model", "host"]).map(read)
 }
 
-/// Reads packets or bits per second, distinguished by the unit.
+/// Reads packets or bits per second, distinguished by the unit: k, m and g alone are of bits.
 fn read_rate(text: &str) -> Option<Pace> {
     let lower = text.to_lowercase();
     let read = if lower.contains("pps") {
         units::packets_per_second(text).map(Pace::Packets).ok()
     } else {
-        units::bits_per_second(text).map(Pace::Bits).ok().filter(|_| lower.contains('b'))
+        units::bits_per_second(text).map(Pace::Bits).ok()
     };
     read.filter(|&pace| pace != Pace::Packets(0) && pace != Pace::Bits(0))
 }
@@ -197,6 +197,12 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
     let plain = !text.to_lowercase().contains('p');
     let read = units::packets_per_second(text).ok().filter(|&count| plain && (1..u64::MAX).contains(&count));
     want(read, "a number from 1 on, such as 1000, 64k or 1m (powers of 1000)")
+}
+
+/// Reads a number of rounds; 0 stands for rounds without end.
+pub(super) fn rounds(text: &str) -> Result<u64, String> {
+    let read = if text == "0" { Some(u64::MAX) } else { count(text).ok() };
+    want(read, "a number of rounds, such as 10 or 1k, or 0 for rounds until a signal")
 }
 
 /// Reads a time. A plain number is in seconds.
@@ -293,7 +299,9 @@ mod tests {
         assert_eq!(rate("2.5gbit"), Ok(Pace::Bits(2_500_000_000)));
         assert_eq!(rate("1Mpps"), Ok(Pace::Packets(1_000_000)));
         assert_eq!(speed("original"), Ok(Pace::Original));
-        for wrong in ["", "5", "1m", "0pps", "0gbit", "fast", "-1pps", "1kg"] {
+        assert_eq!((rate("1g"), rate("20m")), (Ok(Pace::Bits(1_000_000_000)), Ok(Pace::Bits(20_000_000))));
+        assert_eq!((rounds("0"), rounds("1k")), (Ok(u64::MAX), Ok(1000)));
+        for wrong in ["", "5", "0pps", "0gbit", "fast", "-1pps", "1kg"] {
             assert!(speed(wrong).is_err(), "{wrong}");
         }
     }

@@ -79,14 +79,14 @@ pub(super) fn run(
     let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
     if args.a.is_peer(&args.b) {
         let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
-        output::complain(&format!(
+        output::note(&format!(
             "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
         ));
     }
     sandbox.enter()?;
-    policy.warning(args).into_iter().for_each(output::complain);
+    policy.warning(args).into_iter().for_each(output::note);
     // Scripts wait for this line before they send.
-    output::complain(&format!("forwarding {}", between(&forward)));
+    output::note(&format!("forwarding {}", between(&forward)));
     for direction in forward.directions() {
         let call = |recovery: &Recovery| recovery.call_pollers_of(&direction.queues, &direction.receivers);
         recoveries.iter().for_each(call);
@@ -106,13 +106,13 @@ pub(super) fn run(
 
 fn settings(args: &ForwardArgs, policy: &Policy) -> ForwardSettings {
     let (qdisc, when_full) = (policy.qdisc.clone(), policy.when_full);
-    let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
+    let rate = args.rate.map(Rate::new).map(|rate| args.bucket.map_or(rate, |bytes| rate.burst(bytes)));
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
         qdisc_packets: qdisc.packets() as u32,
         // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
-        longest_bytes: rate.map(|rate| args.burst.unwrap_or_else(|| millisecond_bytes(rate))),
+        longest_bytes: rate.map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
         byte_limits: args.bql,
         small_queues: args.small_queues.and_then(|SmallQueues(bytes)| bytes),
         qdisc: Box::new(move |_| match rate {

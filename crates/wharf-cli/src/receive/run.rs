@@ -62,7 +62,7 @@ pub(super) fn run(
     sandbox.enter()?;
     // Scripts wait for this line before they send.
     let mode = receiver.queue().device_mode();
-    output::complain(&format!("listening on {}", device_text(&device, mode)));
+    output::note(&format!("listening on {}", device_text(&device, mode)));
     let (receiver, ended) = receive(args, receiver, &recovery, signals)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };

@@ -78,7 +78,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the pace of all senders but that of the sparse flow.
     pub(super) fn pace(&self) -> Pace {
-        self.args.speed.or(self.args.rate).unwrap_or_default()
+        self.args.rate.unwrap_or_default()
     }
 
     /// Returns the frames of the senders' memory.
@@ -161,14 +161,19 @@ struct Ends {
 impl Ends {
     fn new(args: &SendArgs) -> anyhow::Result<Self> {
         let is_inside = args.to.kind().can.stays_inside;
-        let at_top = args.speed.or(args.rate).is_none_or(Pace::is_top);
+        let at_top = args.rate.is_none_or(Pace::is_top);
         let is_counted = args.rounds.is_some() || args.count.is_some();
         let is_bounded = is_counted || args.seconds.is_some();
-        if !is_bounded && args.pcap.is_none() && !is_inside {
-            return Err(usage("say how much to generate: --count N or --seconds S"));
+        if args.pcap.is_none() && args.rate == Some(Pace::Original) {
+            return Err(usage("--rate original: generated packets have no time stamps; it is for --pcap"));
+        }
+        // Devices that leave this process are sent to until a signal; a file would fill the disk.
+        let is_endless = !is_bounded && args.pcap.is_none() && !is_inside;
+        if is_endless && args.to.file().is_some() {
+            return Err(usage("say how much to generate into a file: --count N or --seconds S"));
         }
         let once = !is_bounded && args.pcap.is_some() && !(is_inside && at_top);
-        let time = if is_bounded || once { args.seconds } else { Some(DEFAULT_TIME) };
+        let time = if is_bounded || is_endless || once { args.seconds } else { Some(DEFAULT_TIME) };
         let rounds = args.rounds.unwrap_or(if once { 1 } else { u64::MAX });
         Ok(Self { rounds, time, compares: is_inside && at_top && !is_counted && args.wrap.trace.is_none() })
     }
@@ -184,14 +189,14 @@ fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, 
     if skipped.empty > 0 {
         let (name, empty) = (capture.name(), skipped.empty);
         let all = capture.len() as u64 + skipped.total();
-        crate::output::complain(&format!("{name}: {empty} of {all} records have length 0, and are skipped"));
+        crate::output::note(&format!("{name}: {empty} of {all} records have length 0, and are skipped"));
     }
     if capture.snapped() > 0 {
         let (name, snapped, all) = (capture.name(), capture.snapped(), capture.len());
         let note = format!(
             "{name}: {snapped} of {all} frames were cut short when captured, and are sent as they are"
         );
-        crate::output::complain(&note);
+        crate::output::note(&note);
     }
     let what = format!("{} ({} frames)", capture.name(), capture.len());
     let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.kind().order);
