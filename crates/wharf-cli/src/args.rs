@@ -11,6 +11,7 @@ mod recovery;
 mod sandbox;
 mod send;
 mod short;
+mod spec;
 mod values;
 mod version;
 mod wrap;
@@ -33,6 +34,7 @@ use crate::output::{complain, complain_at_length, print, set_color, styled, with
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use spec::Spec;
 use std::any::TypeId;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -219,17 +221,21 @@ fn with_registries(command: clap::Command, registries: &Registries) -> clap::Com
     let keys = std::iter::once(usage.clone()).chain(qdiscs.keys()).collect::<Vec<_>>().join("\n");
     let device = |arg: &clap::Arg| {
         let (devices, direction) = (devices.clone(), direction(arg));
-        ValueParser::new(move |text: &str| devices.parse_for(text, direction))
+        let names = spec::beginnings(&devices, direction);
+        let read = move |text: &str| devices.parse_for(text, direction);
+        ValueParser::new(Spec { read, names })
     };
-    let qdisc = ValueParser::new(move |text: &str| qdiscs.parse(text));
+    let names: Vec<String> = qdiscs.kinds().iter().map(|kind| kind.name.into()).collect();
+    let qdisc = ValueParser::new(Spec { read: move |text: &str| qdiscs.parse(text), names });
     let command = command.mut_args(|arg| match arg.get_value_parser().type_id() {
         read if read == TypeId::of::<DeviceSpec>() => {
             let device = device(&arg);
-            arg.value_parser(device)
+            arg.value_parser(device).hide_possible_values(true)
         }
         read if read == TypeId::of::<QdiscSpec>() => {
             let default = default_text(&arg);
-            let arg = arg.value_parser(qdisc.clone()).help(format!("{usage}{default}"));
+            let arg =
+                arg.value_parser(qdisc.clone()).hide_possible_values(true).help(format!("{usage}{default}"));
             arg.long_help(format!("{keys}{default}"))
         }
         _ => arg,

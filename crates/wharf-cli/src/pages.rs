@@ -46,7 +46,7 @@ fn write_all(command: &clap::Command, folder: &Path) -> anyhow::Result<()> {
 fn page(command: &clap::Command) -> anyhow::Result<String> {
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let name = command.get_display_name().unwrap_or("wharf").to_string();
-    let man = Man::new(command.clone())
+    let man = Man::new(with_aliases(command.clone()))
         .title(name.to_uppercase())
         .source(format!("wharf {}", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();
@@ -60,6 +60,17 @@ fn page(command: &clap::Command) -> anyhow::Result<String> {
     }
     notes(&after).to_writer(&mut text)?;
     Ok(String::from_utf8(text)?)
+}
+
+/// Adds the other names of options to their descriptions.
+fn with_aliases(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| match (arg.get_visible_aliases(), arg.get_help()) {
+        (Some(aliases), Some(help)) if !aliases.is_empty() => {
+            let help = format!("{help} [alias: --{}]", aliases.join(", --"));
+            arg.help(help)
+        }
+        _ => arg,
+    })
 }
 
 /// Returns the text behind the options: paragraphs, and lines that begin with a blank as they are.
