@@ -8,7 +8,7 @@ use clap::ColorChoice;
 use clap::builder::StyledStr;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::io::{ErrorKind, Write};
-use std::sync::atomic::{AtomicI8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI8, Ordering::Relaxed};
 
 /// Width of wrapped tables where standard output is no terminal.
 const WIDTH: u16 = 100;
@@ -50,12 +50,27 @@ pub(crate) fn styled(help: &StyledStr) -> String {
     }
 }
 
-/// Prints `text` and a new line to standard output. A reader that closed it is no error.
+/// True if standard output is a capture.
+static REPORTS_TO_STDERR: AtomicBool = AtomicBool::new(false);
+
+/// Makes reports go to standard error, since standard output is a capture.
+pub(crate) fn set_report_to_stderr(is_capture: bool) {
+    REPORTS_TO_STDERR.store(is_capture, Relaxed);
+}
+
+/// Prints `text` and a new line to standard output, or to standard error where the former is a capture. A reader that closed it is no
+/// error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    if REPORTS_TO_STDERR.load(Relaxed) {
+        return write(&mut std::io::stderr().lock(), text).context("cannot write to standard error");
+    }
+    write(&mut std::io::stdout().lock(), text).context("cannot write to standard output")
+}
+
+fn write(out: &mut impl Write, text: &str) -> std::io::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.context("cannot write to standard output"),
+        printed => printed,
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Spec: `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 //!
+//! FILE may be a fifo, or `-` for standard input and output ([`is_stream`]).
+//!
 //! Packets keep their time: a received frame carries its record's time stamp (`Meta::time_ns`, from 1970). A
 //! frame with a time stamp is written with it, any other with the wall clock's time.
 //!
@@ -11,9 +13,11 @@ pub mod format;
 mod sink;
 mod source;
 mod spec;
+mod stream;
 
 pub use sink::PcapSink;
 pub use source::{PcapSource, Snapped};
+pub use stream::{PcapStream, StreamFrame, create_stream, is_standard, is_stream};
 
 use format::PcapError;
 #[doc(hidden)]

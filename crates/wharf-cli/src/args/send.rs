@@ -20,12 +20,16 @@ Examples:
       replay the capture for a second with batching and for a second without, and compare
   wharf send --pcap data/sample.pcap --rate original --to pcap:out.pcap
       the capture once, as fast as it was captured, into another capture
-  wharf send --imix --flows 100 --senders 3 --rate 1gbit --seconds 5 --to wire:rate=10gbit
+  tcpdump -U -i eth0 -w - | wharf send --pcap - --to packet:eth1
+      what another program captures, as it comes
+  wharf send --imix --flows 100 --senders 3 --rate 1g --seconds 5 \\
+    --to wire:rate=10gbit
       three senders, a hundred flows, a gigabit a second in all
   wharf send --size 1500 --src 2001:db8::1 --vlan 100 --count 1m --json
   wharf send --imix --count 10m --echo --to virtio-user:/run/switch.sock
       through a switch that returns everything: each packet is checked
-  wharf send --size 1514 --qdisc prio --priority-rate 1kpps --to packet:eth0 --seconds 5
+  wharf send --size 1514 --qdisc prio --priority-rate 1kpps --seconds 5 \\
+    --to packet:eth0
       a sparse flow that overtakes: the receiver says how long each DSCP's packets took
 
 Generated packets are UDP over IPv4 or IPv6, by the addresses, and carry a sequence number per sender and a \
@@ -47,7 +51,8 @@ SIGINT, SIGTERM and SIGHUP end a run with its summary and exit code 0, within ha
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct SendArgs {
-    /// Replay this capture (pcap or pcapng); several senders share it by flow. Records of length 0, or longer than 262143 bytes,
+    /// Replay this capture (pcap or pcapng); several senders share it by flow. `-` is standard input: a stream, as a fifo is, whose frames
+    /// are sent once, by one sender, as they come. Records of length 0, or longer than 262143 bytes,
     /// are skipped and counted
     #[arg(long, value_name = "FILE", help_heading = "A capture")]
     pub(crate) pcap: Option<PathBuf>,

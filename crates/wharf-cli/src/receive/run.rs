@@ -55,7 +55,9 @@ pub(super) fn run(
         return Err(usage(format!("--from {}: {what}", opened.device.name())));
     }
     let device = opened.device.name();
-    let recorder = Recorder::new(Arrivals::default(), args.pcap.as_deref())?;
+    let file = args.pcap.clone();
+    // A fifo waits for its reader.
+    let recorder = signals.unless_asked(move || Recorder::new(Arrivals::default(), file.as_deref()))??;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
     let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
     recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));

@@ -85,10 +85,11 @@ pub(super) fn run(
         device_error,
         given_up,
         wrapped,
-        skipped: plan.skipped.clone(),
+        skipped: plan.skipped(),
     };
     let mut outcome = account.close(&queues, signals.asked());
     outcome.faults.extend(away);
+    outcome.faults.extend(plan.stream_error());
     Ok(outcome)
 }
 
