@@ -23,6 +23,7 @@ use format::PcapError;
 #[doc(hidden)]
 pub use format::create_file;
 pub(crate) use spec::KIND;
+use std::io::ErrorKind;
 use std::path::Path;
 use wharf_core::device::DeviceError;
 use wharf_mem::frame::LENGTH_BYTES_MAX;
@@ -54,6 +55,9 @@ pub fn device_error(device: &str, error: PcapError) -> DeviceError {
     match error {
         PcapError::Open { cause, .. } => io("cannot open".into(), cause),
         PcapError::Read { offset_bytes, cause, .. } => io(format!("byte {offset_bytes}: cannot read"), cause),
+        PcapError::Write { cause: source, .. } if source.kind() == ErrorKind::BrokenPipe => {
+            DeviceError::Gone { device, what: "its reader has gone".into(), source }
+        }
         PcapError::Write { offset_bytes, cause, .. } => {
             io(format!("byte {offset_bytes}: cannot write"), cause)
         }

@@ -201,7 +201,7 @@ impl Ends {
         }
         // Devices that leave this process are sent to until a signal; a file would fill the disk.
         let is_endless = !is_bounded && args.pcap.is_none() && !is_inside;
-        if is_endless && args.to.file().is_some() {
+        if is_endless && args.to.file().is_some_and(|path| !is_stream(path)) {
             return Err(usage("say how much to generate into a file: --count N or --seconds S"));
         }
         let is_stream = args.pcap.as_deref().is_some_and(is_stream);

@@ -156,6 +156,10 @@ impl<W: Write + Send> Device for PcapSink<W> {
                 let what = format!("{what}, and {missing} frames that count as sent");
                 DeviceError::Io { device, what, source }
             }
+            (DeviceError::Gone { device, what, source }, missing @ 1..) => {
+                let what = format!("{what}, without {missing} frames that count as sent");
+                DeviceError::Gone { device, what, source }
+            }
             (error, _) => error,
         })
     }
