@@ -86,6 +86,13 @@ pub(crate) fn note(what: &str) {
     }
 }
 
+/// Prints a detail with `--verbose`.
+pub(crate) fn detail(what: impl FnOnce() -> String) {
+    if is_verbose(1) {
+        say("wharf:", &what());
+    }
+}
+
 /// Prints an error: one line on standard error, whatever line breaks are in it.
 pub(crate) fn complain(what: &str) {
     match AutoStream::choice(&std::io::stderr()) {

@@ -10,7 +10,7 @@ use crate::output;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, Watch, check_cpus};
+use crate::session::{Outcome, Watch, check_cpus, tell_opened};
 use crate::signals::Signals;
 use crate::usage;
 use std::time::Duration;
@@ -156,6 +156,7 @@ fn end(
     };
     let direction = place.direction(spec.kind());
     let mut opened = spec.open(direction, queues).map_err(fault)?;
+    tell_opened(&opened);
     let recovery = Recovery::around(recovery, spec, (direction, queues), &mut opened)?;
     let ends: Result<Vec<End>, DeviceError> = opened.into_iter().map(End::of).collect();
     Ok((ends.map_err(fault)?, recovery))

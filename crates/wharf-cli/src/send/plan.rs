@@ -45,6 +45,8 @@ pub(super) struct Plan<'a> {
     pub(super) traffic: Traffic,
     /// The time limit of each run.
     pub(super) time: Option<Duration>,
+    /// Nothing but a signal ends it.
+    pub(super) is_endless: bool,
     /// One run for each; the first is reported.
     pub(super) batchings: Vec<Batching>,
     pub(super) small_queue_bytes: Option<u32>,
@@ -72,6 +74,7 @@ impl<'a> Plan<'a> {
             args,
             what,
             time: ends.time,
+            is_endless: ends.is_endless,
             batchings: args.batch.map_or_else(|| ends.batchings(), |batching| vec![batching]),
             small_queue_bytes: small_queue_bytes(args),
             burst: burst(args)?,
@@ -188,6 +191,7 @@ struct Ends {
     rounds: u64,
     time: Option<Duration>,
     compares: bool,
+    is_endless: bool,
 }
 
 impl Ends {
@@ -208,9 +212,11 @@ impl Ends {
         let once = !is_bounded && args.pcap.is_some() && (is_stream || !(is_inside && at_top));
         let time = if is_bounded || is_endless || once { args.seconds } else { Some(DEFAULT_TIME) };
         let rounds = args.rounds.unwrap_or(if once { 1 } else { u64::MAX });
+        let is_endless = is_endless || (args.rounds == Some(u64::MAX) && time.is_none());
         Ok(Self {
             rounds,
             time,
+            is_endless,
             compares: is_inside && at_top && !is_stream && !is_counted && args.wrap.trace.is_none(),
         })
     }
