@@ -1,6 +1,7 @@
 //! The command line's arguments.
 
 mod bench;
+mod examples;
 mod forward;
 mod lab;
 mod output;
@@ -141,7 +142,7 @@ pub(crate) struct ExplainArgs {
 /// Makes the definition of the command line, with the kinds of `registries`.
 pub(crate) fn command(registries: &Registries) -> clap::Command {
     let command = Cli::command().version(version::short()).long_version(version::long(registries));
-    with_registries(with_negative_values(command), registries)
+    examples::wrapped(with_registries(with_negative_values(command), registries))
 }
 
 /// Reads the command line `words`. An error, or help that was asked for, is printed, and its exit code comes back; `more_help` adds

@@ -136,7 +136,16 @@ const WRONG: &[(&str, &str)] = &[
     ("lab run bulk --seconds 0", "want a time above 0"),
     ("send --count 1 --small-queues 1k", "want on, off or a size from 4k to 1g"),
     ("lab run", "NAME"),
-    ("devices --verbose", "--help lists what there is"),
+    ("devices --verbos", "--help lists what there is"),
+    ("send --quiet --verbose", "cannot be used with"),
+    ("send --color mauve", "[possible values: auto, always, never]"),
+    ("send --to pakcet:lo", "; did you mean packet?"),
+    ("send --to wire:rat=1g", "; did you mean rate?"),
+    ("send --qdisc fqcodel", "; did you mean fq_codel?"),
+    ("receive --from packet:lo,gso=kep", "is none of cut, keep; did you mean keep?"),
+    ("devices pacet", "; did you mean packet?"),
+    ("completions tcsh", "[possible values: bash, zsh, fish]"),
+    ("man fly", "fly: neither a command nor a folder that exists"),
 ];
 
 #[test]

@@ -22,14 +22,12 @@ Examples:
       the capture once, as fast as it was captured, into another capture
   tcpdump -U -i eth0 -w - | wharf send --pcap - --to packet:eth1
       what another program captures, as it comes
-  wharf send --imix --flows 100 --senders 3 --rate 1g --seconds 5 \\
-    --to wire:rate=10gbit
+  wharf send --imix --flows 100 --senders 3 --rate 1g --seconds 5 --to wire:rate=10gbit
       three senders, a hundred flows, a gigabit a second in all
   wharf send --size 1500 --src 2001:db8::1 --vlan 100 --count 1m --json
   wharf send --imix --count 10m --echo --to virtio-user:/run/switch.sock
       through a switch that returns everything: each packet is checked
-  wharf send --size 1514 --qdisc prio --priority-rate 1kpps --seconds 5 \\
-    --to packet:eth0
+  wharf send --size 1514 --qdisc prio --priority-rate 1kpps --seconds 5 --to packet:eth0
       a sparse flow that overtakes: the receiver says how long each DSCP's packets took
 
 Generated packets are UDP over IPv4 or IPv6, by the addresses, and carry a sequence number per sender and a \
