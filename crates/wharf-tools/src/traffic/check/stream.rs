@@ -68,3 +68,28 @@ impl Verify for StreamCheck {
         &self.findings
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_is_lost_changed_or_out_of_order_is_found() {
+        let at = Arrival::default();
+        let sent = InFlight::default();
+        sent.add(&[9; 60]); // before the check: not kept
+        let mut check = sent.keep(Order::All);
+        (0..6).for_each(|byte| sent.add(&[byte; 60]));
+        check.check(&[0; 60], at);
+        assert_eq!(check.findings().errors, 0);
+        check.check(&[2; 60], at);
+        assert_eq!((check.findings().missing, check.findings().errors), (1, 1), "1 is lost");
+        check.check(&[3; 59], at);
+        assert_eq!((check.findings().missing, check.findings().errors), (1, 2), "3 is cut");
+        check.check(&[5; 60], at);
+        check.check(&[4; 60], at);
+        let findings = check.findings();
+        assert_eq!((findings.packets, findings.missing, findings.errors), (5, 2, 4), "4 is behind 5");
+        assert_eq!(findings.first_error.as_deref(), Some("1 frames lost before one of the stream"));
+    }
+}
