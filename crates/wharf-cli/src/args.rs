@@ -20,7 +20,7 @@ mod wrap;
 pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
 pub(crate) use forward::ForwardArgs;
 pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs, LabSweepArgs};
-pub(crate) use output::OutputArgs;
+pub(crate) use output::{LogFormat, OutputArgs};
 pub(crate) use pages::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;

@@ -14,6 +14,7 @@ mod explain;
 mod files;
 mod forward;
 mod lab;
+mod log;
 mod output;
 mod pages;
 mod plan;
@@ -70,6 +71,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Err(code) => return code,
     };
     output::set_level(&level);
+    log::start(&level);
     // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
     let _ = wharf::devices::vhost_user::install_sigbus_handler();
     let done = match command {

@@ -1,6 +1,7 @@
 //! Printing: a reader that has gone away is no failure, and never a panic.
 
 use crate::args::OutputArgs;
+use crate::log::{self, Level};
 use crate::progress;
 use anstream::AutoStream;
 use anyhow::Context;
@@ -79,32 +80,43 @@ pub(crate) fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&serde_json::to_string_pretty(object)?)
 }
 
+/// Prints an error: one line on standard error, whatever line breaks are in it.
+pub(crate) fn complain(what: &str) {
+    say(Level::Error, what);
+}
+
+/// Prints a line on standard error about trouble that the run survives, unless `--quiet` is given.
+pub(crate) fn warn(what: &str) {
+    if !is_quiet() {
+        say(Level::Warning, what);
+    }
+}
+
 /// Prints a note, one line on standard error, unless `--quiet` is given.
 pub(crate) fn note(what: &str) {
     if !is_quiet() {
-        say("wharf:", what);
+        say(Level::Note, what);
     }
 }
 
 /// Prints a detail with `--verbose`.
 pub(crate) fn detail(what: impl FnOnce() -> String) {
     if is_verbose(1) {
-        say("wharf:", &what());
+        say(Level::Detail, &what());
     }
 }
 
-/// Prints an error: one line on standard error, whatever line breaks are in it.
-pub(crate) fn complain(what: &str) {
-    match AutoStream::choice(&std::io::stderr()) {
-        anstream::ColorChoice::Never => say("wharf:", what),
-        _ => say("\x1b[1;31mwharf:\x1b[0m", what),
-    }
-}
-
-fn say(name: &str, what: &str) {
+fn say(level: Level, what: &str) {
     let line: Vec<&str> = what.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let line = line.join(" ");
+    if log::is_on() {
+        return log::record(level, &line);
+    }
+    let has_color =
+        level == Level::Error && AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let name = if has_color { "\x1b[1;31mwharf:\x1b[0m" } else { "wharf:" };
     // If standard error is closed, there is nothing left to do.
-    let _ = progress::above(|| writeln!(std::io::stderr(), "{name} {}", line.join(" ")));
+    let _ = progress::above(|| writeln!(std::io::stderr(), "{name} {line}"));
 }
 
 /// Returns an error with its causes, without those that it names itself.

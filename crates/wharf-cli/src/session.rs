@@ -1,5 +1,6 @@
 //! The skeleton of `send`, `receive` and `forward`: checks, opening, the watch over a run, and its end.
 
+use crate::log;
 use crate::output::{detail, print, print_json};
 use crate::progress::Progress;
 use crate::report::device_text;
@@ -51,6 +52,7 @@ pub(crate) fn check_cpus<'a>(cpus: impl IntoIterator<Item = &'a usize>) -> anyho
 pub(crate) fn open(
     option: &str, spec: &DeviceSpec, direction: Direction, queues: Queues, is_usage: bool, signals: &Signals,
 ) -> anyhow::Result<Vec<Opened>> {
+    log::note_device(&spec.name());
     let opening = spec.clone();
     let opened =
         signals.unless_asked(move || opening.open(direction, queues))?.map_err(|error| match error {
@@ -61,9 +63,10 @@ pub(crate) fn open(
     Ok(opened)
 }
 
-/// Prints each queue of a device that was opened, with `--verbose`.
+/// Prints each queue of a device that was opened, with `--verbose`, and lets the log know the device.
 pub(crate) fn tell_opened(opened: &[Opened]) {
     for (at, one) in opened.iter().enumerate() {
+        log::note_device(&one.device.name());
         detail(|| {
             let device = &one.device;
             let mode = device.as_tx().map_or_else(|| device.as_rx().and_then(|rx| rx.mode()), |tx| tx.mode());

@@ -41,7 +41,9 @@ fn help(of: &str, flag: &str, columns: u32) -> String {
 /// Returns the long names of the options that a help text lists, with their aliases.
 fn options(help: &str) -> BTreeSet<String> {
     let named = |line: &str| {
-        let is_option = line.trim_start().starts_with('-') && line.starts_with("  ");
+        // Text is further to the right.
+        let indent = line.len() - line.trim_start().len();
+        let is_option = line.trim_start().starts_with('-') && (2..=6).contains(&indent);
         let all = if is_option { line } else { line.split_once("[alias: ").map_or("", |(_, alias)| alias) };
         let words: Vec<&str> = all.split([' ', ',', ']', '.']).collect();
         let mut names = words.into_iter().filter(|word| word.starts_with("--"));
@@ -193,6 +195,36 @@ fn quiet_leaves_errors_and_verbose_adds_what_is_opened() {
     for says in ["memory: 4096 frames of 2048 bytes", "opened null: sends by a ring of 256 frames"] {
         assert!(sent.stderr.contains(says), "{sent:?}");
     }
+}
+
+#[test]
+fn log_has_records_with_time_level_and_device() {
+    let from = format!("pcap:{SAMPLE}");
+    let records = |args: &[&str]| {
+        let done = wharf(&[args, &["--log", "json"]].concat());
+        let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        done.stderr.lines().map(read).collect::<Vec<_>>()
+    };
+    let all = records(&["receive", "--from", &from, "-v", "--json"]);
+    let levels: Vec<&str> = all.iter().map(|record| record["level"].as_str().unwrap()).collect();
+    assert_eq!(levels, ["DEBUG", "INFO"], "{all:?}");
+    for record in &all {
+        assert_eq!(record["device"], from.as_str(), "{record}");
+        assert!(
+            record["timestamp"].as_str().unwrap().ends_with('Z') && record["message"].is_string(),
+            "{record}"
+        );
+    }
+    assert_eq!(records(&["receive", "--from", &from, "-q", "--json"]), [serde_json::Value::Null; 0]);
+    let failed = &records(&["send", "--size", "60", "--count", "1", "--to", "packet:no-such-if", "-q"])[..];
+    let [failed] = failed else { panic!("one record: {failed:?}") };
+    assert_eq!(
+        (&failed["level"], &failed["device"]),
+        (&"ERROR".into(), &"packet:no-such-if".into()),
+        "{failed}"
+    );
+    let text = wharf(&["receive", "--from", &from, "--json", "--log", "text"]);
+    assert!(text.stderr.contains("INFO listening on pcap:"), "{text:?}");
 }
 
 #[test]

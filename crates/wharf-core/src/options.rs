@@ -262,7 +262,7 @@ pub fn allowed(keys: &[&Key]) -> String {
 
 /// Returns the question at the end of an error, `; did you mean NAME?`, if one of `names` is near to `word`; else nothing.
 pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    let (given, most) = (word.to_lowercase(), (word.chars().count() / 3).max(1));
+    let (given, most) = (word.to_lowercase(), word.chars().count() / 3);
     let far = |name: &str| match () {
         () if given.len() > 1 && name.starts_with(&given) => 0,
         () => strsim::damerau_levenshtein(&given, name),

@@ -1,6 +1,6 @@
 //! Options of every command: the amount of output on standard error, and colours.
 
-use clap::{ArgAction, Args, ColorChoice};
+use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 use std::ffi::OsString;
 
 /// The amount of output on standard error, and colours.
@@ -13,9 +13,19 @@ pub(crate) struct OutputArgs {
     /// Print what is opened, with mode, queues and rings; given twice, also each repetition of a note
     #[arg(long, short, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// Print notes and errors as records of a log, with time, level and device, once the command line has been read
+    #[arg(long, value_name = "FORMAT", global = true, value_enum)]
+    pub(crate) log: Option<LogFormat>,
     /// Colours in help and errors: auto takes a terminal without NO_COLOR in its environment for one that has them
     #[arg(long, value_name = "WHEN", global = true, value_enum, default_value_t = ColorChoice::Auto)]
     pub(crate) color: ColorChoice,
+}
+
+/// Formats of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
 }
 
 /// Returns the choice of colours among `words`, which need not be a valid command line.

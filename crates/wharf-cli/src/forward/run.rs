@@ -6,6 +6,7 @@ use super::policy::Policy;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
+use crate::log;
 use crate::output;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
@@ -84,7 +85,7 @@ pub(super) fn run(
         ));
     }
     sandbox.enter()?;
-    policy.warning(args).into_iter().for_each(output::note);
+    policy.warning(args).into_iter().for_each(output::warn);
     // Scripts wait for this line before they send.
     output::note(&format!("forwarding {}", between(&forward)));
     for direction in forward.directions() {
@@ -155,6 +156,7 @@ fn end(
         error => error.into(),
     };
     let direction = place.direction(spec.kind());
+    log::note_device(&spec.name());
     let mut opened = spec.open(direction, queues).map_err(fault)?;
     tell_opened(&opened);
     let recovery = Recovery::around(recovery, spec, (direction, queues), &mut opened)?;

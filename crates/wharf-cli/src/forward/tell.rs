@@ -40,7 +40,7 @@ impl Tells {
                 let news = told.news(queue.counters());
                 news.iter().for_each(|line| self.lines.tell(line));
                 let up_again = told.link.look(queue, news.is_some());
-                up_again.iter().for_each(|line| output::note(&format!("{}: {line}", direction.to)));
+                up_again.iter().for_each(|line| output::warn(&format!("{}: {line}", direction.to)));
                 given_up = told.stall.look(&direction.to, queue).or(given_up);
             }
             let arriving = direction.receivers.iter().filter_map(RxQueue::take_error);
@@ -87,7 +87,7 @@ impl Lines {
     /// Prints a line on standard error, unless it was printed a moment ago.
     fn tell(&mut self, line: &str) {
         if output::is_verbose(2) || self.is_new(line, Instant::now()) {
-            output::note(line);
+            output::warn(line);
         }
     }
 
