@@ -15,7 +15,7 @@ fn wrap(help: &str) -> String {
     let Some((before, rest)) = help.split_once("Examples:\n") else { return help.into() };
     let (examples, after) =
         rest.split_once("\n\n").map_or((rest, None), |(examples, after)| (examples, Some(after)));
-    let lines: Vec<String> = examples.lines().flat_map(|line| pieces(line)).collect();
+    let lines: Vec<String> = examples.lines().flat_map(pieces).collect();
     let after = after.map_or(String::new(), |after| format!("\n\n{after}"));
     format!("{before}Examples:\n{}{after}", lines.join("\n"))
 }
@@ -62,7 +62,7 @@ mod tests {
         let wrapped = wrap(&text);
         let lines: Vec<&str> = wrapped.lines().collect();
         assert!(lines.iter().all(|line| line.len() <= COLUMNS), "{wrapped}");
-        assert!(lines[1].ends_with(" \\") && lines[2].starts_with("    --to") && lines[5] == "", "{wrapped}");
+        assert!(lines[1].ends_with(" \\") && lines[2].starts_with("    --to") && lines[5].is_empty(), "{wrapped}");
         assert!(lines[4].starts_with("      words") && lines[6] == "Rest", "{wrapped}");
         let joined = wrapped.replace(" \\\n   ", "").replace("\n     ", "");
         assert!(joined.contains(&command) && joined.contains(&["words"; 20].join(" ")), "{joined}");

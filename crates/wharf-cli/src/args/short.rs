@@ -41,7 +41,7 @@ fn short(text: &str, width: usize) -> String {
         let parts = sentence.match_indices(*end).map(|(at, _)| &sentence[..at]);
         parts.filter(|part| fits(part) && is_whole(part)).last()
     };
-    match ENDS.iter().find_map(|end| cut(&end)) {
+    match ENDS.iter().find_map(cut) {
         _ if fits(sentence) => sentence.into(),
         Some(part) => part.into(),
         None => words_of(sentence, width),
@@ -50,7 +50,7 @@ fn short(text: &str, width: usize) -> String {
 
 /// True if every bracket is closed.
 fn is_whole(text: &str) -> bool {
-    text.matches(['(', '[']).count() == text.matches([')', ']']).count() && text.matches('`').count() % 2 == 0
+    text.matches(['(', '[']).count() == text.matches([')', ']']).count() && text.matches('`').count().is_multiple_of(2)
 }
 
 /// Returns the first words that fit, for a sentence without a clause that does.
