@@ -62,7 +62,10 @@ mod tests {
         let wrapped = wrap(&text);
         let lines: Vec<&str> = wrapped.lines().collect();
         assert!(lines.iter().all(|line| line.len() <= COLUMNS), "{wrapped}");
-        assert!(lines[1].ends_with(" \\") && lines[2].starts_with("    --to") && lines[5].is_empty(), "{wrapped}");
+        assert!(
+            lines[1].ends_with(" \\") && lines[2].starts_with("    --to") && lines[5].is_empty(),
+            "{wrapped}"
+        );
         assert!(lines[4].starts_with("      words") && lines[6] == "Rest", "{wrapped}");
         let joined = wrapped.replace(" \\\n   ", "").replace("\n     ", "");
         assert!(joined.contains(&command) && joined.contains(&["words"; 20].join(" ")), "{joined}");

@@ -50,7 +50,8 @@ fn short(text: &str, width: usize) -> String {
 
 /// True if every bracket is closed.
 fn is_whole(text: &str) -> bool {
-    text.matches(['(', '[']).count() == text.matches([')', ']']).count() && text.matches('`').count().is_multiple_of(2)
+    text.matches(['(', '[']).count() == text.matches([')', ']']).count()
+        && text.matches('`').count().is_multiple_of(2)
 }
 
 /// Returns the first words that fit, for a sentence without a clause that does.

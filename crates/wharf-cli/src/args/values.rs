@@ -14,7 +14,9 @@ use wharf::engine::Batching;
 use wharf::mem::FRAME_BYTES_MAX;
 use wharf::options::OptionError;
 use wharf::poller::Mode;
-use wharf::qdisc::{self, QdiscRegistry, QdiscSetup, QdiscSpec, TBF_BURST_BYTES_MAX, TBF_RATE_MAX};
+use wharf::qdisc::{
+    self, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, TBF_BURST_BYTES_MAX, TBF_PACKETS_MAX, TBF_RATE_MAX,
+};
 use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use wharf_lab::experiment::World;
 use wharf_tools::traffic::Pace;
@@ -96,9 +98,14 @@ fn size(text: &str) -> Option<u32> {
     units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok())
 }
 
-pub(super) fn bits(text: &str) -> Result<u64, String> {
-    let bits = units::bits_per_second(text).ok().filter(|bits| (8000..=TBF_RATE_MAX).contains(bits));
-    want(bits, "a bit rate from 8kbit to 1tbit, such as 100mbit")
+/// Reads the rate of a token bucket.
+pub(super) fn bucket_rate(text: &str) -> Result<Rate, String> {
+    let rate = match read_rate(text) {
+        Some(Pace::Bits(bits @ 8000..=TBF_RATE_MAX)) => Some(Rate::new(bits)),
+        Some(Pace::Packets(packets @ 1..=TBF_PACKETS_MAX)) => Some(Rate::packets(packets)),
+        _ => None,
+    };
+    want(rate, "a rate from 8kbit to 1tbit, such as 100mbit, or of packets, such as 10kpps")
 }
 
 pub(super) fn token_bytes(text: &str) -> Result<u64, String> {

@@ -107,7 +107,7 @@ pub(super) fn run(
 
 fn settings(args: &ForwardArgs, policy: &Policy) -> ForwardSettings {
     let (qdisc, when_full) = (policy.qdisc.clone(), policy.when_full);
-    let rate = args.rate.map(Rate::new).map(|rate| args.bucket.map_or(rate, |bytes| rate.burst(bytes)));
+    let rate = args.rate.map(|rate| args.bucket.map_or(rate, |bytes| rate.burst(bytes)));
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
