@@ -46,7 +46,7 @@ impl QdiscContext<'_> {
 
     /// Returns the number of packets that a frame is on a wire.
     #[inline]
-    pub fn wire_packets(&self, frame: &Frame) -> u64 {
+    pub(crate) fn wire_packets(&self, frame: &Frame) -> u64 {
         wire_packets(frame, self.region)
     }
 
