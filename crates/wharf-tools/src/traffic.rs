@@ -1,8 +1,9 @@
 //! Traffic to send and to check: captures replayed, packets generated, receivers that compare every byte.
 //!
-//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`], a [`StreamReplay`] of one that comes through a pipe, or a [`Generator`]. [`Drive`] sends them at a [`Pace`], and
-//! [`Timed`] measures how well it is kept. At the other end a [`Receiver`] gives each frame to a [`Check`]. [`ReplayCheck`] and
-//! [`StampCheck`] know the next packet due from each sender; [`Arrivals`] takes any traffic. A [`Recorder`] writes frames to a file.
+//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`], a [`StreamReplay`] of one that comes through a pipe, or a
+//! [`Generator`]. [`Drive`] sends them at a [`Pace`], and [`Timed`] measures how well it is kept. At the other end a [`Receiver`]
+//! gives each frame to a [`Check`]. [`ReplayCheck`], [`StreamCheck`] and [`StampCheck`] know the next packet due from each sender;
+//! [`Arrivals`] takes any traffic. A [`Recorder`] writes frames to a file.
 //!
 //! Several senders share a capture by flow ([`flow_hash`]), so that the packets of one flow stay in order.
 

@@ -58,7 +58,8 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "QDISC", value_parser = values::qdisc)]
     pub(crate) qdisc: Option<QdiscSpec>,
     /// Most bits or packets per second that leave in each direction, such as 100mbit or 10kpps, counted from the Ethernet header on, and
-    /// for each segment of a super-packet (tbf). At a rate of packets, each counts as 1514 bytes of --bucket. Super-packets longer than 1 ms at the rate, or than --bucket, are segmented
+    /// for each segment of a super-packet (tbf). At a rate of packets, each counts as 1514 bytes of --bucket. Super-packets longer than
+    /// 1 ms at the rate, or than --bucket, are segmented
     #[arg(long, value_name = "RATE", value_parser = values::bucket_rate)]
     pub(crate) rate: Option<Rate>,
     /// Bytes that may leave at once after a pause [default: 4 ms at the rate, 3028 at least]

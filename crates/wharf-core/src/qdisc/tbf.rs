@@ -4,8 +4,9 @@
 //! is exact to a part of the burst. Goal: in any time t no more than `burst + rate x t` leaves, and no less
 //! while there is something to send and the bucket does not overflow. What counts is a frame's bytes on a
 //! wire: from its Ethernet header on, without preamble, gap and check sequence; of a super-packet those of
-//! each segment, headers included. At a rate of packets, each counts as 1514 bytes. A super-packet longer than the burst leaves when the bucket is full, and
-//! is paid off after; [`crate::gso::GsoLimiter`] cuts such ones before they come here.
+//! each segment, headers included. At a rate of packets, each counts as 1514 bytes. A super-packet longer
+//! than the burst leaves when the bucket is full, and is paid off after; [`crate::gso::GsoLimiter`] cuts such
+//! ones before they come here.
 //!
 //! Tokens are counted in bits times nanoseconds per second, so nothing is rounded.
 
