@@ -1,19 +1,27 @@
 //! The command line's arguments.
 
 mod bench;
+mod examples;
 mod forward;
 mod lab;
+mod output;
+mod pages;
 mod plan;
 mod receive;
 mod recovery;
 mod sandbox;
 mod send;
+mod short;
+mod spec;
 mod values;
+mod version;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
 pub(crate) use forward::ForwardArgs;
 pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs, LabSweepArgs};
+pub(crate) use output::{LogFormat, OutputArgs};
+pub(crate) use pages::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
@@ -22,10 +30,12 @@ pub(crate) use send::SendArgs;
 pub(crate) use values::{SmallQueues, WhenFull};
 pub(crate) use wrap::WrapArgs;
 
-use crate::{Registries, output};
+use crate::Registries;
+use crate::output::{complain, complain_at_length, print, set_color, styled, with_causes};
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use spec::Spec;
 use std::any::TypeId;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -34,23 +44,41 @@ use wharf::qdisc::QdiscSpec;
 
 /// A packet transmit path for Linux user space: send traffic, see what the path did with it, measure it.
 #[derive(Debug, Parser)]
-#[command(name = "wharf", version, arg_required_else_help = true, after_help = EXAMPLES)]
-struct Cli {
+#[command(name = "wharf", arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(subcommand)]
-    command: Command,
+    pub(crate) command: Command,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  wharf send --pcap data/sample.pcap                replay a capture, and see what batching did
-  wharf send --size 60 --to null --seconds 2        generate packets for the dummy device
-  wharf receive --from pcap:data/sample.pcap        what arrives, lost, reordered, how fast and how late
-  wharf forward packet:eth0 packet:eth1 --qdisc prio  from each to the other, urgent packets first
-  wharf plan --nic cx5 --link gen3x16 --size 64     what a server can carry, and what stops it
-  wharf lab run bulk                                what bulk dequeue was worth, in virtual time
-  wharf bench path                                  what the path itself can do on this machine
-  wharf devices                                     the devices to send to and receive from, and interfaces
-  wharf explain ring-full                           what a reason of drops means, and what to do
+  wharf send --pcap data/sample.pcap
+      replay a capture, and see what batching did
+  wharf send --size 60 --to null --seconds 2
+      generate packets for the dummy device
+  wharf receive --from pcap:data/sample.pcap
+      what arrives, lost, reordered, how fast and how late
+  wharf forward packet:eth0 packet:eth1 --qdisc prio
+      from each to the other, urgent packets first
+  wharf plan --nic cx5 --link gen3x16 --size 64
+      what a server can carry, and what stops it
+  wharf lab run bulk
+      what bulk dequeue was worth, in virtual time
+  wharf bench path
+      what the path itself can do on this machine
+  wharf devices
+      the devices to send to and receive from, and interfaces
+  wharf explain ring-full
+      what a reason of drops means, and what to do
+
+Units, in any case:
+  a size    1500, 64k or 64KiB (1024 each), 64kB (1000 each); in bytes
+  a count   1000, 64k, 1m (powers of 1000)
+  a rate    1mpps for packets; 20mbit, 20m or 1g for bits; per second
+  a time    300ms, 2s, 1min; a number alone is in seconds
+  a limit   fifo:1000 for packets; with a unit it is a size: fifo:64kB
 
 Exit codes: 0 done, 1 failed, 2 used wrongly.";
 
@@ -75,6 +103,10 @@ pub(crate) enum Command {
     Devices(DevicesArgs),
     /// Explain a reason of drops, or a row of a summary
     Explain(ExplainArgs),
+    /// Print the completions of options and values for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page of a command, or write those of all
+    Man(ManArgs),
 }
 
 /// `wharf demo`.
@@ -107,37 +139,45 @@ pub(crate) struct ExplainArgs {
     pub(crate) json: bool,
 }
 
+/// Makes the definition of the command line, with the kinds of `registries`.
+pub(crate) fn command(registries: &Registries) -> clap::Command {
+    let command = Cli::command().version(version::short()).long_version(version::long(registries));
+    examples::wrapped(with_registries(with_negative_values(command), registries))
+}
+
 /// Reads the command line `words`. An error, or help that was asked for, is printed, and its exit code comes back; `more_help` adds
 /// to the help on the words behind the program's name.
 pub(crate) fn parse(
     registries: &Registries, words: &[OsString], more_help: fn(&[String]) -> Option<String>,
-) -> Result<Command, ExitCode> {
-    let command = with_registries(with_negative_values(Cli::command()), registries);
+) -> Result<Cli, ExitCode> {
+    set_color(output::color_of(words));
+    let command = command(registries);
+    let command = if short::is_asked(words) { short::shortened(command) } else { command };
     let read = command.try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
     // A word that is no UTF-8 has U+FFFD in it.
     let words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let error = match read {
-        Ok(cli) => return Ok(cli.command),
+        Ok(cli) => return Ok(cli),
         Err(error) => error,
     };
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let help = error.render().to_string();
+            let help = styled(&error.render());
             let more = more_help(&words).map_or(String::new(), |more| format!("\n{more}"));
             Err(show(format!("{help}{more}").trim_end()))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            output::complain_at_length(&error.render().to_string());
+            complain_at_length(&error.render().to_string());
             Err(ExitCode::from(2))
         }
         ErrorKind::InvalidUtf8 => {
-            output::complain(&not_text(&words));
+            complain(&not_text(&words));
             Err(ExitCode::from(2))
         }
         kind => {
             let unknown = matches!(kind, ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand);
             let advice = if unknown { "; --help lists what there is" } else { "" };
-            output::complain(&format!("{}{advice}", essence(&error.render().to_string())));
+            complain(&format!("{}{advice}", essence(&error.render().to_string())));
             Err(ExitCode::from(2))
         }
     }
@@ -145,10 +185,10 @@ pub(crate) fn parse(
 
 /// Prints help that was asked for, and returns the exit code.
 fn show(help: &str) -> ExitCode {
-    match output::print(help) {
+    match print(help) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain(&output::with_causes(&error));
+            complain(&with_causes(&error));
             ExitCode::from(1)
         }
     }
@@ -182,17 +222,21 @@ fn with_registries(command: clap::Command, registries: &Registries) -> clap::Com
     let keys = std::iter::once(usage.clone()).chain(qdiscs.keys()).collect::<Vec<_>>().join("\n");
     let device = |arg: &clap::Arg| {
         let (devices, direction) = (devices.clone(), direction(arg));
-        ValueParser::new(move |text: &str| devices.parse_for(text, direction))
+        let names = spec::beginnings(&devices, direction);
+        let read = move |text: &str| devices.parse_for(text, direction);
+        ValueParser::new(Spec { read, names })
     };
-    let qdisc = ValueParser::new(move |text: &str| qdiscs.parse(text));
+    let names: Vec<String> = qdiscs.kinds().iter().map(|kind| kind.name.into()).collect();
+    let qdisc = ValueParser::new(Spec { read: move |text: &str| qdiscs.parse(text), names });
     let command = command.mut_args(|arg| match arg.get_value_parser().type_id() {
         read if read == TypeId::of::<DeviceSpec>() => {
             let device = device(&arg);
-            arg.value_parser(device)
+            arg.value_parser(device).hide_possible_values(true)
         }
         read if read == TypeId::of::<QdiscSpec>() => {
             let default = default_text(&arg);
-            let arg = arg.value_parser(qdisc.clone()).help(format!("{usage}{default}"));
+            let arg =
+                arg.value_parser(qdisc.clone()).hide_possible_values(true).help(format!("{usage}{default}"));
             arg.long_help(format!("{keys}{default}"))
         }
         _ => arg,
@@ -235,7 +279,8 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        with_registries(with_negative_values(Cli::command()), &Registries::default()).debug_assert();
+        command(&Registries::default()).debug_assert();
+        short::shortened(command(&Registries::default())).debug_assert();
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `wharf demo`: what the byte queue limit and batching do, on this machine, in a few seconds and without a privilege.
 
-use crate::args::{self, Command, DemoArgs};
+use crate::args::{self, Cli, Command, DemoArgs};
 use crate::output::{self, print, print_json, time};
 use crate::report::Report;
 use crate::send;
@@ -51,7 +51,7 @@ struct Rate {
 pub(crate) fn demo(args: &DemoArgs, registries: &Registries) -> anyhow::Result<()> {
     let signals = Signals::listen()?;
     if !args.json {
-        output::complain(
+        output::note(
             "two seconds each with and without the byte limit, and a second with and without batching",
         );
     }
@@ -66,7 +66,7 @@ pub(crate) fn demo(args: &DemoArgs, registries: &Registries) -> anyhow::Result<(
 /// Runs a command line of `wharf send`, without printing. Returns its report.
 fn measure(command: &str, registries: &Registries, signals: &Signals) -> anyhow::Result<Report> {
     let words: Vec<_> = ["wharf"].into_iter().chain(command.split(' ')).map(Into::into).collect();
-    let Ok(Command::Send(args)) = args::parse(registries, &words, |_| None) else {
+    let Ok(Cli { command: Command::Send(args), .. }) = args::parse(registries, &words, |_| None) else {
         return Err(usage(format!("{command}: this is a bug in wharf")));
     };
     let Outcome { report, faults, .. } = send::run_once(&args, &registries.devices, signals)?;

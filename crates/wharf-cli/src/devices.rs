@@ -10,6 +10,7 @@ use wharf::devices::interfaces::HostInterface;
 use wharf::devices::registry::Registry;
 use wharf::devices::requirements::{Lacking, Machine};
 use wharf::devices::spec::Kind;
+use wharf::options::did_you_mean;
 
 /// A kind, and what it lacks here, as far as that shows without opening one.
 type Row = (&'static Kind, Vec<Lacking>);
@@ -38,7 +39,8 @@ pub(crate) fn devices(args: &DevicesArgs, registry: &Registry) -> anyhow::Result
 fn named(name: &str, registry: &Registry) -> anyhow::Result<&'static Kind> {
     registry.kinds().iter().copied().find(|kind| kind.name == name).ok_or_else(|| {
         let names: Vec<&str> = registry.kinds().iter().map(|kind| kind.name).collect();
-        usage(format!("\"{}\" is no kind of device; there are {}", name.escape_debug(), names.join(", ")))
+        let (list, meant) = (names.join(", "), did_you_mean(name, names));
+        usage(format!("\"{}\" is no kind of device; there are {list}{meant}", name.escape_debug()))
     })
 }
 

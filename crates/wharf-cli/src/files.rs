@@ -1,11 +1,13 @@
 //! Files named on the command line: none that is read may be written, and none may be written twice at once.
 
-use crate::usage;
+use crate::{output, usage};
 use anyhow::Context;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{IsTerminal, stdin, stdout};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use wharf::devices::pcap::is_standard;
 
 /// A file, and the option that names it.
 pub(crate) type Named<'a> = (&'static str, &'a Path);
@@ -13,6 +15,7 @@ pub(crate) type Named<'a> = (&'static str, &'a Path);
 /// Checks that each of `written` is another file than `read` and the others.
 pub(crate) fn check_written(read: Option<Named<'_>>, written: &[Option<Named<'_>>]) -> anyhow::Result<()> {
     let mut before: Vec<(Named<'_>, Identity, &str)> = Vec::new();
+    check_standard(read, written)?;
     before.extend(read.and_then(|named| Some((named, Identity::of(named.1)?, "is read"))));
     for &named in written.iter().flatten() {
         let Some(identity) = Identity::of(named.1) else { continue };
@@ -26,6 +29,28 @@ pub(crate) fn check_written(read: Option<Named<'_>>, written: &[Option<Named<'_>
         before.push((named, identity, "is written"));
     }
     Ok(())
+}
+
+/// Checks the standard streams among the files: captures are for other programs, not for people, and not every file can be a stream.
+fn check_standard(read: Option<Named<'_>>, written: &[Option<Named<'_>>]) -> anyhow::Result<()> {
+    let standard = |(name, path): Named<'_>| is_standard(path).then_some(name);
+    let written: Vec<&str> = written.iter().flatten().filter_map(|named| standard(*named)).collect();
+    match (read.and_then(standard), &written[..]) {
+        (_, [.., name @ ("--trace" | "--mirror")]) => {
+            Err(usage(format!("{name} -: want a file; ./- is one of that name")))
+        }
+        (_, [_, name, ..]) => Err(usage(format!("{name} -: standard output is written already"))),
+        (Some(name), _) if stdin().is_terminal() => {
+            Err(usage(format!("{name} -: standard input is a terminal: want a capture, as of tcpdump -w -")))
+        }
+        (_, [name]) if stdout().is_terminal() => {
+            Err(usage(format!("{name} -: standard output is a terminal: pipe it, as into tcpdump -r -")))
+        }
+        (_, written) => {
+            output::set_report_to_stderr(!written.is_empty());
+            Ok(())
+        }
+    }
 }
 
 /// Creates the folder of `--report` and its parents, unless it exists.
@@ -47,8 +72,11 @@ enum Identity {
 }
 
 impl Identity {
-    /// Returns none for anything but a file, such as `/dev/null`, and for a file that cannot be created.
+    /// Returns none for anything but a file, such as a stream or `/dev/null`, and for a file that cannot be created.
     fn of(path: &Path) -> Option<Self> {
+        if is_standard(path) {
+            return None;
+        }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => {
                 Some(Self::There { device: metadata.dev(), inode: metadata.ino() })

@@ -14,7 +14,9 @@ mod explain;
 mod files;
 mod forward;
 mod lab;
+mod log;
 mod output;
+mod pages;
 mod plan;
 mod progress;
 mod queues;
@@ -63,10 +65,13 @@ fn usage(what: impl std::fmt::Display) -> anyhow::Error {
 /// Runs the command line `words`, the first of which is the program's name, and returns its exit code.
 pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
-    let command = match args::parse(registries, &words, lab::help_of_experiment) {
-        Ok(command) => command,
+    let args::Cli { output: level, command } = match args::parse(registries, &words, lab::help_of_experiment)
+    {
+        Ok(cli) => cli,
         Err(code) => return code,
     };
+    output::set_level(&level);
+    log::start(&level);
     // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
     let _ = wharf::devices::vhost_user::install_sigbus_handler();
     let done = match command {
@@ -78,6 +83,8 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Command::Lab(args) => lab::lab(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Completions(args) => pages::completions(&args, registries),
+        Command::Man(args) => pages::man(&args, registries),
         Command::Devices(args) => devices::devices(&args, &registries.devices),
     };
     match done {

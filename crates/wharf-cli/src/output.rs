@@ -1,19 +1,77 @@
 //! Printing: a reader that has gone away is no failure, and never a panic.
 
+use crate::args::OutputArgs;
+use crate::log::{self, Level};
 use crate::progress;
+use anstream::AutoStream;
 use anyhow::Context;
+use clap::ColorChoice;
+use clap::builder::StyledStr;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, AtomicI8, Ordering::Relaxed};
 
 /// Width of wrapped tables where standard output is no terminal.
 const WIDTH: u16 = 100;
 
-/// Prints `text` and a new line to standard output. A reader that closed it is no error.
+/// The amount of output on standard error: -1 with `--quiet`, else the number of `--verbose`.
+static LEVEL: AtomicI8 = AtomicI8::new(0);
+
+/// Sets the amount of output on standard error.
+pub(crate) fn set_level(args: &OutputArgs) {
+    let level = i8::try_from(args.verbose).unwrap_or(i8::MAX);
+    LEVEL.store(if args.quiet { -1 } else { level }, Relaxed);
+}
+
+/// True with `--quiet`.
+pub(crate) fn is_quiet() -> bool {
+    LEVEL.load(Relaxed) < 0
+}
+
+/// True with `--verbose`, given `times` times.
+pub(crate) fn is_verbose(times: i8) -> bool {
+    LEVEL.load(Relaxed) >= times
+}
+
+/// Sets the choice of colours for the whole program.
+pub(crate) fn set_color(choice: ColorChoice) {
+    let choice = match choice {
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
+    };
+    choice.write_global();
+}
+
+/// Returns help with its colours, if standard output takes them.
+pub(crate) fn styled(help: &StyledStr) -> String {
+    match AutoStream::choice(&std::io::stdout()) {
+        anstream::ColorChoice::Never => help.to_string(),
+        _ => help.ansi().to_string(),
+    }
+}
+
+/// True if standard output is a capture.
+static REPORTS_TO_STDERR: AtomicBool = AtomicBool::new(false);
+
+/// Makes reports go to standard error, since standard output is a capture.
+pub(crate) fn set_report_to_stderr(is_capture: bool) {
+    REPORTS_TO_STDERR.store(is_capture, Relaxed);
+}
+
+/// Prints `text` and a new line to standard output, or to standard error where the former is a capture. A reader that closed it is no
+/// error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    if REPORTS_TO_STDERR.load(Relaxed) {
+        return write(&mut std::io::stderr().lock(), text).context("cannot write to standard error");
+    }
+    write(&mut std::io::stdout().lock(), text).context("cannot write to standard output")
+}
+
+fn write(out: &mut impl Write, text: &str) -> std::io::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.context("cannot write to standard output"),
+        printed => printed,
     }
 }
 
@@ -22,11 +80,43 @@ pub(crate) fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&serde_json::to_string_pretty(object)?)
 }
 
-/// Prints one line to standard error, whatever line breaks are in it.
+/// Prints an error: one line on standard error, whatever line breaks are in it.
 pub(crate) fn complain(what: &str) {
+    say(Level::Error, what);
+}
+
+/// Prints a line on standard error about trouble that the run survives, unless `--quiet` is given.
+pub(crate) fn warn(what: &str) {
+    if !is_quiet() {
+        say(Level::Warning, what);
+    }
+}
+
+/// Prints a note, one line on standard error, unless `--quiet` is given.
+pub(crate) fn note(what: &str) {
+    if !is_quiet() {
+        say(Level::Note, what);
+    }
+}
+
+/// Prints a detail with `--verbose`.
+pub(crate) fn detail(what: impl FnOnce() -> String) {
+    if is_verbose(1) {
+        say(Level::Detail, &what());
+    }
+}
+
+fn say(level: Level, what: &str) {
     let line: Vec<&str> = what.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let line = line.join(" ");
+    if log::is_on() {
+        return log::record(level, &line);
+    }
+    let has_color =
+        level == Level::Error && AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let name = if has_color { "\x1b[1;31mwharf:\x1b[0m" } else { "wharf:" };
     // If standard error is closed, there is nothing left to do.
-    let _ = progress::above(|| writeln!(std::io::stderr(), "wharf: {}", line.join(" ")));
+    let _ = progress::above(|| writeln!(std::io::stderr(), "{name} {line}"));
 }
 
 /// Returns an error with its causes, without those that it names itself.

@@ -1,5 +1,6 @@
 //! Progress on standard error, if that is a terminal.
 
+use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +20,11 @@ pub(crate) fn above<R>(write: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Returns standard error, which shows nothing where it is no terminal, or nothing with `--quiet`.
+fn target() -> ProgressDrawTarget {
+    if output::is_quiet() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
+}
+
 /// One line of progress, cut to the width of the terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -27,7 +33,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(None, target());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }

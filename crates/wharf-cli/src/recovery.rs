@@ -116,17 +116,17 @@ fn say(name: &str, change: &Change<'_>, fails: bool, news: &Mutex<News>) {
         }
         Change::Gone(error) => {
             let waits = if news.receives { "nothing arrives" } else { "packets wait" };
-            output::complain(&format!("{error}; {waits} until it is back (--on-gone fail ends instead)"));
+            output::warn(&format!("{error}; {waits} until it is back (--on-gone fail ends instead)"));
         }
         Change::Reset => {}
         Change::NotYet(_) if news.is_told => {}
         Change::NotYet(error) if reopen::is_missing(error) => {}
         Change::NotYet(error) => {
-            output::complain(&format!("{error}; it is tried again until it opens"));
+            output::warn(&format!("{error}; it is tried again until it opens"));
             news.is_told = true;
         }
         Change::Reopened { after } => {
-            output::complain(&format!("{name}: open again after {:.1} s", after.as_secs_f64()));
+            output::warn(&format!("{name}: open again after {:.1} s", after.as_secs_f64()));
             news.is_told = false;
         }
     }

@@ -1,7 +1,9 @@
 //! The skeleton of `send`, `receive` and `forward`: checks, opening, the watch over a run, and its end.
 
-use crate::output::{print, print_json};
+use crate::log;
+use crate::output::{detail, print, print_json};
 use crate::progress::Progress;
+use crate::report::device_text;
 use crate::signals::Signals;
 use crate::usage;
 use anyhow::{Context, anyhow};
@@ -9,7 +11,7 @@ use serde::Serialize;
 use std::cell::Cell;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
-use wharf::device::DeviceError;
+use wharf::device::{DeviceError, TxInfo};
 use wharf::devices::host::{pin, processors};
 use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
 
@@ -50,11 +52,48 @@ pub(crate) fn check_cpus<'a>(cpus: impl IntoIterator<Item = &'a usize>) -> anyho
 pub(crate) fn open(
     option: &str, spec: &DeviceSpec, direction: Direction, queues: Queues, is_usage: bool, signals: &Signals,
 ) -> anyhow::Result<Vec<Opened>> {
+    log::note_device(&spec.name());
     let opening = spec.clone();
-    signals.unless_asked(move || opening.open(direction, queues))?.map_err(|error| match error {
-        DeviceError::Unsupported { .. } if is_usage => usage(format!("{option} {error}")),
-        error => error.into(),
-    })
+    let opened =
+        signals.unless_asked(move || opening.open(direction, queues))?.map_err(|error| match error {
+            DeviceError::Unsupported { .. } if is_usage => usage(format!("{option} {error}")),
+            error => error.into(),
+        })?;
+    tell_opened(&opened);
+    Ok(opened)
+}
+
+/// Prints each queue of a device that was opened, with `--verbose`, and lets the log know the device.
+pub(crate) fn tell_opened(opened: &[Opened]) {
+    for (at, one) in opened.iter().enumerate() {
+        log::note_device(&one.device.name());
+        detail(|| {
+            let device = &one.device;
+            let mode = device.as_tx().map_or_else(|| device.as_rx().and_then(|rx| rx.mode()), |tx| tx.mode());
+            let queue = if opened.len() > 1 {
+                format!(", queue {} of {}", at + 1, opened.len())
+            } else {
+                String::new()
+            };
+            let name = device_text(&device.name(), mode);
+            format!(
+                "opened {name}{queue}: {}",
+                device.as_tx().map_or_else(|| "receives".into(), |tx| abilities(&tx.info()))
+            )
+        });
+    }
+}
+
+/// Returns the ring and the offloads of a device that sends.
+fn abilities(info: &TxInfo) -> String {
+    let ring = info.ring_frames.map_or_else(
+        || "sends without a ring".into(),
+        |frames| format!("sends by a ring of {frames} frames"),
+    );
+    let completions = if info.has_real_completions() { "" } else { ", completes frames at once" };
+    let segmentation = if info.segmentation { ", segments super-packets" } else { "" };
+    let checksum = if info.checksum { ", fills in checksums" } else { "" };
+    format!("{ring}{completions}{segmentation}{checksum}")
 }
 
 /// Starts a thread. The processor was there when it was checked. If it has gone since, the thread runs on any.

@@ -56,7 +56,7 @@ impl Stall {
                 OnStall::Fail => return Some(what),
                 OnStall::Reset if is_up(queue) && self.recovery.reset() => {
                     let remedy = "they are lost, and it is opened anew (--on-stall report waits instead)";
-                    output::complain(&format!("{what}: {remedy}"));
+                    output::warn(&format!("{what}: {remedy}"));
                 }
                 OnStall::Reset | OnStall::Report => {}
             }
@@ -82,7 +82,7 @@ impl Stall {
                     return;
                 }
                 self.told = Some((Instant::now(), Some(queue.counters().sent.get())));
-                output::complain(&match queue.link() {
+                output::warn(&match queue.link() {
                     Some(Err(error)) => format!("{error}: packets wait"),
                     _ => {
                         let why = "it is busy, or stopped, or does not serve every queue";
@@ -96,7 +96,7 @@ impl Stall {
                     && sent.take().is_some_and(|sent| queue.counters().sent.get() > sent)
                 {
                     let after = after_ns as f64 / 1e9;
-                    output::complain(&format!("{device}: it takes packets again, after {after:.1} s"));
+                    output::warn(&format!("{device}: it takes packets again, after {after:.1} s"));
                 }
             }
             None => {}

@@ -122,6 +122,19 @@ fn a_rate_is_kept() {
     assert!(direction["pool"]["out"] == 0 && direction["gbps"].as_f64().unwrap() < 0.0088, "{direction}");
 }
 
+#[test]
+fn a_rate_of_packets_is_kept_whatever_their_length() {
+    let from = format!("pcap:{SAMPLE}");
+    for bucket in ["--bucket", "--burst"] {
+        let began = std::time::Instant::now();
+        let args = ["forward", &from, "null", "--rate", "2kpps", bucket, "64k", "--json"];
+        let done = wharf(&args);
+        assert_eq!((done.code, &done.json()["directions"][0]["sent"]), (Some(0), &2200.into()), "{done:?}");
+        // 43 of the 2200 packets leave at once.
+        assert!(began.elapsed().as_secs_f64() > 1.07, "{:?}", began.elapsed());
+    }
+}
+
 /// The time in the discipline is that of the bucket: the last of 1.3 MB at 8 Mbit/s leave after more than a second.
 #[test]
 fn the_summary_has_the_time_in_the_discipline() {

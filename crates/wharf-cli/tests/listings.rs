@@ -4,6 +4,7 @@ mod common;
 
 use common::wharf;
 use serde_json::Value;
+use std::process::Command;
 
 #[test]
 fn every_device_is_listed_with_its_lacking_requirements() {
@@ -145,4 +146,22 @@ fn the_bench_shares_the_path_among_senders() {
     assert_eq!((&row["senders"], &row["cycles"]), (&Value::from(4), &Value::Null), "{row}");
     let table = wharf(&["bench", "path", "--cores", "1", "--bursts", "8", "--seconds", "0.05"]);
     assert!(table.stdout.contains("Mpps") && table.stdout.contains("complete"), "{}", table.stdout);
+}
+
+/// Inside a user namespace the kernel loads no program, whatever capabilities the process has there.
+#[test]
+fn verdict_on_xdp_in_a_user_namespace_is_that_of_receiving() {
+    let inside = |args: &str| {
+        let script = format!("ip link set lo up && exec {} {args}", env!("CARGO_BIN_EXE_wharf"));
+        Command::new("unshare").args(["-Urn", "sh", "-c", &script]).output().unwrap()
+    };
+    let listing = inside("devices xdp --json");
+    if !listing.status.success() {
+        println!("skipped: no user namespaces here: {listing:?}");
+        return;
+    }
+    let listing: Value = serde_json::from_slice(&listing.stdout).unwrap();
+    let received = inside("receive --from xdp:lo --seconds 0.1");
+    assert_eq!(listing["devices"][0]["ready"], received.status.success(), "{listing} {received:?}");
+    assert!(listing["devices"][0]["lacking"][0]["what"].as_str().unwrap().contains("CAP_BPF"), "{listing}");
 }

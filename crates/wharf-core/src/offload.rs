@@ -58,6 +58,19 @@ pub fn wire_bytes(frame: &Frame, region: &Region) -> u64 {
     super_packet_bytes(frame, region).unwrap_or(len_bytes)
 }
 
+/// Returns the number of packets that a frame is on a wire: the segments of a super-packet; 1 if its headers make no sense.
+pub fn wire_packets(frame: &Frame, region: &Region) -> u64 {
+    if frame.has_meta() { super_packet_segments(frame, region).unwrap_or(1) } else { 1 }
+}
+
+#[cold]
+fn super_packet_segments(frame: &Frame, region: &Region) -> Option<u64> {
+    let (meta, start) = (region.meta(frame).ok()?, region.bytes(frame).ok()?);
+    let (len_bytes, request) = (frame.len_bytes() as usize, gso_request(&meta));
+    let (segments, _) = gso::wire_segments(start, len_bytes, &request, meta.checksum_start.into())?;
+    Some(segments as u64)
+}
+
 #[cold]
 fn super_packet_bytes(frame: &Frame, region: &Region) -> Option<u64> {
     let (meta, start) = (region.meta(frame).ok()?, region.bytes(frame).ok()?);

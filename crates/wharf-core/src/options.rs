@@ -122,7 +122,8 @@ impl Key {
     }
 
     fn none_of(&self, text: &str, words: &[&str]) -> String {
-        format!("{}: \"{}\" is none of {}", self.name, text.escape_debug(), words.join(", "))
+        let meant = did_you_mean(text, words.iter().copied());
+        format!("{}: \"{}\" is none of {}{meant}", self.name, text.escape_debug(), words.join(", "))
     }
 }
 
@@ -183,7 +184,8 @@ impl Options {
             return Err(format!("\"{}\" is no key=value; {}", part.escape_debug(), allowed()));
         };
         let Some(&key) = self.keys.iter().find(|key| key.name == name) else {
-            return Err(format!("unknown key \"{}\"; {}", name.escape_debug(), allowed()));
+            let meant = did_you_mean(name, self.keys.iter().map(|key| key.name));
+            return Err(format!("unknown key \"{}\"; {}{meant}", name.escape_debug(), allowed()));
         };
         if self.text(name).is_some() {
             return Err(format!("{name} is given twice"));
@@ -256,6 +258,17 @@ impl Options {
 pub fn allowed(keys: &[&Key]) -> String {
     let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
     if names.is_empty() { "it takes none".into() } else { format!("its keys are {}", names.join(", ")) }
+}
+
+/// Returns the question at the end of an error, `; did you mean NAME?`, if one of `names` is near to `word`; else nothing.
+pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let (given, most) = (word.to_lowercase(), word.chars().count() / 3);
+    let far = |name: &str| match () {
+        () if given.len() > 1 && name.starts_with(&given) => 0,
+        () => strsim::damerau_levenshtein(&given, name),
+    };
+    let nearest = names.into_iter().map(|name| (far(name), name)).min().filter(|(far, _)| *far <= most);
+    nearest.map_or(String::new(), |(_, name)| format!("; did you mean {name}?"))
 }
 
 /// Splits `text` at commas, except those after a backslash, which goes.

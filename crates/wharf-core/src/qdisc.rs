@@ -33,7 +33,7 @@ mod slab;
 mod store;
 mod tbf;
 
-pub use crate::offload::wire_bytes;
+pub use crate::offload::{wire_bytes, wire_packets};
 pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
 pub use classify::{DscpBands, band_of_bytes, band_of_priority, priority_of_tos, set_priority};
 pub use codel::CODEL;
@@ -45,7 +45,7 @@ pub use registry::{
     Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec,
 };
 pub use root::RootQdisc;
-pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Tbf};
+pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_PACKETS_MAX, TBF_RATE_MAX, Tbf};
 
 use wharf_mem::{Batch, Frame};
 

@@ -2,6 +2,8 @@
 //!
 //! Spec: `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 //!
+//! FILE may be a fifo, or `-` for standard input and output ([`is_stream`]).
+//!
 //! Packets keep their time: a received frame carries its record's time stamp (`Meta::time_ns`, from 1970). A
 //! frame with a time stamp is written with it, any other with the wall clock's time.
 //!
@@ -11,14 +13,17 @@ pub mod format;
 mod sink;
 mod source;
 mod spec;
+mod stream;
 
 pub use sink::PcapSink;
 pub use source::{PcapSource, Snapped};
+pub use stream::{PcapStream, StreamFrame, create_stream, is_standard, is_stream};
 
 use format::PcapError;
 #[doc(hidden)]
 pub use format::create_file;
 pub(crate) use spec::KIND;
+use std::io::ErrorKind;
 use std::path::Path;
 use wharf_core::device::DeviceError;
 use wharf_mem::frame::LENGTH_BYTES_MAX;
@@ -50,6 +55,9 @@ pub fn device_error(device: &str, error: PcapError) -> DeviceError {
     match error {
         PcapError::Open { cause, .. } => io("cannot open".into(), cause),
         PcapError::Read { offset_bytes, cause, .. } => io(format!("byte {offset_bytes}: cannot read"), cause),
+        PcapError::Write { cause: source, .. } if source.kind() == ErrorKind::BrokenPipe => {
+            DeviceError::Gone { device, what: "its reader has gone".into(), source }
+        }
         PcapError::Write { offset_bytes, cause, .. } => {
             io(format!("byte {offset_bytes}: cannot write"), cause)
         }

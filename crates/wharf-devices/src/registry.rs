@@ -7,7 +7,7 @@ use crate::BUILT_IN;
 use crate::interfaces::HostInterface;
 use crate::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
 use wharf_core::device::DeviceError;
-use wharf_core::options::OptionError;
+use wharf_core::options::{OptionError, did_you_mean};
 
 /// Kinds of devices, by name.
 #[derive(Debug, Clone)]
@@ -72,7 +72,8 @@ impl Registry {
             return OptionError { subject, what };
         }
         let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name).collect();
-        let mut what = format!("unknown kind of device; there are {}", names.join(", "));
+        let meant = did_you_mean(name, names.iter().copied());
+        let mut what = format!("unknown kind of device; there are {}{meant}", names.join(", "));
         if cfg!(not(feature = "vhost")) && text.contains("-user") {
             what += "; vhost-user and virtio-user need the crate's feature `vhost`";
         }

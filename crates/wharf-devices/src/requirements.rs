@@ -51,6 +51,8 @@ pub struct Lacking {
 pub struct Machine {
     /// Effective capabilities; `None` when they are not to be learnt.
     capabilities: Option<u64>,
+    /// True if the capabilities hold in a user namespace other than the first, where the kernel loads no BPF program.
+    is_contained: bool,
     has_file: fn(&str) -> bool,
     program: String,
 }
@@ -61,12 +63,22 @@ impl Machine {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let program =
             std::env::current_exe().map_or_else(|_| "wharf".into(), |path| path.display().to_string());
-        Self::of(&status, |path| Path::new(path).exists(), program)
+        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        Self::of(&status, |path| Path::new(path).exists(), program).in_namespace_of(&map)
+    }
+
+    /// Sets the user namespace, by the text of a process's `/proc/PID/uid_map`: the first one maps every user to itself. See
+    /// user_namespaces(7).
+    #[must_use]
+    pub fn in_namespace_of(mut self, uid_map: &str) -> Self {
+        let words: Vec<&str> = uid_map.split_whitespace().collect();
+        self.is_contained = !words.is_empty() && words != ["0", "0", "4294967295"];
+        self
     }
 
     /// Makes one of the text of a process's `/proc/PID/status`, its files, and the path of its program.
     pub fn of(status: &str, has_file: fn(&str) -> bool, program: String) -> Self {
-        Self { capabilities: effective(status), has_file, program }
+        Self { capabilities: effective(status), is_contained: false, has_file, program }
     }
 
     /// Returns the requirements that `kind` lacks, as far as that shows without opening one.
@@ -83,6 +95,10 @@ impl Machine {
             let all: Vec<&str> = needed.iter().map(|capability| capability.name).collect();
             let mend = format!("sudo setcap {}+ep {}", all.join(","), self.program);
             lacking.push(Lacking { what: format!("no {}", missing.join(", ").to_uppercase()), mend });
+        }
+        if self.is_contained && missing.is_empty() && needed.contains(&BPF) {
+            let what = "no CAP_BPF outside this user namespace, which receiving needs".into();
+            lacking.push(Lacking { what, mend: "run it outside the user namespace".into() });
         }
         lacking.extend(kind.requirements.iter().filter_map(|requirement| match *requirement {
             Requirement::File { path, mend } if !(self.has_file)(path) => {

@@ -8,7 +8,7 @@ use wharf_devices::spec::Kind;
 /// A specification, and its error; KINDS stands for the names of all kinds.
 const WRONG: &[(&str, &str)] = &[
     ("", r#""": unknown kind of device; there are KINDS"#),
-    ("wires:x", r#""wires:x": unknown kind of device; there are KINDS"#),
+    ("wires:x", r#""wires:x": unknown kind of device; there are KINDS; did you mean wire?"#),
     ("no\nline", r#""no\nline": unknown kind of device; there are KINDS"#),
     ("null:x=1", r#"null: unknown key "x"; it takes none"#),
     ("null:eth0", r#"null: "eth0" is no key=value; it takes none"#),

@@ -277,6 +277,15 @@ fn put(bytes: &mut [u8], at: usize, number: u16) {
 /// The packet has `len_bytes` and begins with `start`. With a partial checksum, `transport_at` is where the sender says that
 /// the transport header begins (`csum_start`); otherwise the headers are walked. `None` where the headers make no sense.
 pub fn wire_bytes(start: &[u8], len_bytes: usize, request: &GsoRequest, transport_at: usize) -> Option<u64> {
+    let (segments, header_bytes) = wire_segments(start, len_bytes, request, transport_at)?;
+    Some((len_bytes - header_bytes + segments * header_bytes) as u64)
+}
+
+/// Returns the number of segments of a super-packet, at least 1, and the bytes of the headers of each. For the arguments and for `None` see
+/// [`wire_bytes`].
+pub fn wire_segments(
+    start: &[u8], len_bytes: usize, request: &GsoRequest, transport_at: usize,
+) -> Option<(usize, usize)> {
     let header_bytes = if !request.is_checksum_partial {
         GsoPlan::of_start(start, len_bytes, request).ok()?.header_bytes()
     } else if request.kind == GSO_UDP {
@@ -286,6 +295,5 @@ pub fn wire_bytes(start: &[u8], len_bytes: usize, request: &GsoRequest, transpor
     };
     let payload_bytes = len_bytes.checked_sub(header_bytes)?;
     let segment_bytes = Some(usize::from(request.segment_bytes)).filter(|&bytes| bytes > 0)?;
-    let segments = payload_bytes.div_ceil(segment_bytes);
-    Some((payload_bytes + segments.max(1) * header_bytes) as u64)
+    Some((payload_bytes.div_ceil(segment_bytes).max(1), header_bytes))
 }

@@ -1,8 +1,9 @@
 //! Traffic to send and to check: captures replayed, packets generated, receivers that compare every byte.
 //!
-//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`], or a [`Generator`]. [`Drive`] sends them at a [`Pace`], and
-//! [`Timed`] measures how well it is kept. At the other end a [`Receiver`] gives each frame to a [`Check`]. [`ReplayCheck`] and
-//! [`StampCheck`] know the next packet due from each sender; [`Arrivals`] takes any traffic. A [`Recorder`] writes frames to a file.
+//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`], a [`StreamReplay`] of one that comes through a pipe, or a
+//! [`Generator`]. [`Drive`] sends them at a [`Pace`], and [`Timed`] measures how well it is kept. At the other end a [`Receiver`]
+//! gives each frame to a [`Check`]. [`ReplayCheck`], [`StreamCheck`] and [`StampCheck`] know the next packet due from each sender;
+//! [`Arrivals`] takes any traffic. A [`Recorder`] writes frames to a file.
 //!
 //! Several senders share a capture by flow ([`flow_hash`]), so that the packets of one flow stay in order.
 
@@ -19,12 +20,13 @@ mod receive;
 mod record;
 mod replay;
 mod stamp;
+mod stream;
 mod super_packet;
 mod timing;
 
 pub use arrivals::{Amount, Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame, Skipped};
-pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, Verify};
+pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, StreamCheck, Verify};
 pub use drive::{Drive, Driven, Submit};
 pub use echo::Echo;
 pub use generate::{Generator, GeneratorError, GeneratorSpec, SUPER_PACKETS_MAX, Sizes};
@@ -34,6 +36,7 @@ pub use receive::{Receiver, Until};
 pub use record::Recorder;
 pub use replay::{Replay, Split};
 pub use stamp::{Stamp, stamp_of};
+pub use stream::{StreamCounts, StreamReplay, StreamState};
 pub use timing::{Schedule, Timed};
 pub use wharf_packet::flow_hash;
 
@@ -55,6 +58,18 @@ pub trait Source: Send {
 
     /// True if frames carry the time at which they were made: the caller must then read a clock.
     fn is_stamped(&self) -> bool;
+
+    /// True if the next frame is there. A source whose frames still have to come waits for one, and for some milliseconds at most.
+    #[inline]
+    fn is_ready(&mut self) -> bool {
+        true
+    }
+
+    /// Returns the time at which the first frame came, nanoseconds of CLOCK_MONOTONIC: no frame is due before. 0 if all are there.
+    #[inline]
+    fn began_ns(&self) -> u64 {
+        0
+    }
 
     /// Returns the offloads that each frame asks of the device, for its row of the side table.
     fn requests(&self) -> Option<Meta> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wharf::bql::Bounds;
 use wharf::devices::spec::DeviceSpec;
-use wharf::qdisc::QdiscSpec;
+use wharf::qdisc::{QdiscSpec, Rate};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,13 +57,14 @@ pub(crate) struct ForwardArgs {
     /// Queueing discipline of each direction [default: fq_codel, or fifo where packets wait]
     #[arg(long, value_name = "QDISC", value_parser = values::qdisc)]
     pub(crate) qdisc: Option<QdiscSpec>,
-    /// Most bits per second that leave in each direction, such as 100mbit, counted from the Ethernet header on, and for each segment of a
-    /// super-packet (tbf). Super-packets longer than 1 ms at the rate, or than --burst, are segmented
-    #[arg(long, value_name = "RATE", value_parser = values::bits)]
-    pub(crate) rate: Option<u64>,
+    /// Most bits or packets per second that leave in each direction, such as 100mbit or 10kpps, counted from the Ethernet header on, and
+    /// for each segment of a super-packet (tbf). At a rate of packets, each counts as 1514 bytes of --bucket. Super-packets longer than
+    /// 1 ms at the rate, or than --bucket, are segmented
+    #[arg(long, value_name = "RATE", value_parser = values::bucket_rate)]
+    pub(crate) rate: Option<Rate>,
     /// Bytes that may leave at once after a pause [default: 4 ms at the rate, 3028 at least]
-    #[arg(long, value_name = "SIZE", requires = "rate", value_parser = values::token_bytes)]
-    pub(crate) burst: Option<u64>,
+    #[arg(long, visible_alias = "burst", value_name = "SIZE", requires = "rate", value_parser = values::token_bytes)]
+    pub(crate) bucket: Option<u64>,
     /// Treatment of packets when the discipline is full [default: drop-head with fq_codel, drop-tail with others, wait where an end is a
     /// capture]
     #[arg(long, value_name = "WAY", value_enum)]

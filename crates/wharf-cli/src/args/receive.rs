@@ -18,6 +18,9 @@ Examples:
   wharf receive --from packet:eth1 --count 1m --json
       a million packets, then one JSON object
 
+  wharf receive --from packet:eth1 --pcap - | tcpdump -r -
+      into another program, as they come
+
 Packets that `wharf send` generated carry a number and a time. Lost, reordered and duplicated ones are counted for each \
 sender. Numbers begin at 0, so start the receiver first, and wait for its line \"listening on\". Losses after the last \
 arrival show only in the sender's count. The latency is from the time in the packet to its arrival, as the device reports \
@@ -35,7 +38,8 @@ pub(crate) struct ReceiveArgs {
     /// Device to receive from: see `wharf devices`
     #[arg(long, value_name = "DEVICE", value_parser = values::device)]
     pub(crate) from: DeviceSpec,
-    /// Write arrivals to this capture, each with its time
+    /// Write arrivals to this capture, each with its time. `-` is standard output, and the report then goes to standard error; a fifo is
+    /// opened when its reader is there
     #[arg(long, value_name = "OUT")]
     pub(crate) pcap: Option<PathBuf>,
     /// End after so many packets

@@ -11,7 +11,7 @@ pub(crate) struct SandboxArgs {
     /// again then, and a socket stays when the run ends if the user may not remove it
     #[arg(long, value_name = "USER[:GROUP]")]
     pub(crate) user: Option<String>,
-    /// Once all devices and files are open, let the kernel refuse system calls that a run does not need: they fail with EPERM. Among these
+    /// Let the kernel refuse system calls that a run does not need, once all devices and files are open: they fail with EPERM. Among these
     /// are those that execute a file, start or trace a process, load code, mount, or enter a namespace [default: on with --user, else off]
     #[arg(long, value_name = "SWITCH", value_enum)]
     pub(crate) seccomp: Option<Seccomp>,

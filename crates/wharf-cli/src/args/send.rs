@@ -18,21 +18,23 @@ const EXAMPLES: &str = "\
 Examples:
   wharf send --pcap data/sample.pcap
       replay the capture for a second with batching and for a second without, and compare
-  wharf send --pcap data/sample.pcap --speed original --to pcap:out.pcap
+  wharf send --pcap data/sample.pcap --rate original --to pcap:out.pcap
       the capture once, as fast as it was captured, into another capture
-  wharf send --imix --flows 100 --senders 3 --rate 1gbit --seconds 5 --to wire:rate=10gbit
+  tcpdump -U -i eth0 -w - | wharf send --pcap - --to packet:eth1
+      what another program captures, as it comes
+  wharf send --imix --flows 100 --senders 3 --rate 1g --seconds 5 --to wire:rate=10gbit
       three senders, a hundred flows, a gigabit a second in all
   wharf send --size 1500 --src 2001:db8::1 --vlan 100 --count 1m --json
   wharf send --imix --count 10m --echo --to virtio-user:/run/switch.sock
       through a switch that returns everything: each packet is checked
-  wharf send --size 1514 --qdisc prio --priority-rate 1kpps --to packet:eth0 --seconds 5
+  wharf send --size 1514 --qdisc prio --priority-rate 1kpps --seconds 5 --to packet:eth0
       a sparse flow that overtakes: the receiver says how long each DSCP's packets took
 
 Generated packets are UDP over IPv4 or IPv6, by the addresses, and carry a sequence number per sender and a \
 time stamp. Over `wire` a receiver in this process compares every byte of every frame and checks the order of \
 each sender's.
 
-At --speed original and at a rate, frames are due at fixed times from the start, and late ones are caught up with. \
+At --rate, frames are due at fixed times from the start, and late ones are caught up with. \
 The timing error is the time at which a frame had been handed to the device, doorbell rung, minus the time at which it was due.
 
 At top speed over `wire` or `null`, traffic that neither --loop nor --count bounds is sent twice, with batching \
@@ -47,16 +49,14 @@ SIGINT, SIGTERM and SIGHUP end a run with its summary and exit code 0, within ha
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct SendArgs {
-    /// Replay this capture (pcap or pcapng); several senders share it by flow. Records of length 0, or longer than 262143 bytes,
+    /// Replay this capture (pcap or pcapng); several senders share it by flow. `-` is standard input: a stream, as a fifo is, whose frames
+    /// are sent once, by one sender, as they come. Records of length 0, or longer than 262143 bytes,
     /// are skipped and counted
     #[arg(long, value_name = "FILE", help_heading = "A capture")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Times to go through the capture
-    #[arg(long = "loop", value_name = "N", requires = "pcap", value_parser = values::count, help_heading = "A capture")]
+    /// Times to go through the capture; 0 goes on until a signal
+    #[arg(long = "loop", value_name = "N", requires = "pcap", value_parser = values::rounds, help_heading = "A capture")]
     pub(crate) rounds: Option<u64>,
-    /// Speed of the replay: top, original (by its time stamps), or a rate such as 1mpps or 2.5gbit
-    #[arg(long, value_name = "SPEED", requires = "pcap", value_parser = values::speed, help_heading = "A capture")]
-    pub(crate) speed: Option<Pace>,
 
     /// Generate frames of N bytes, check sequence not counted
     #[arg(long, value_name = "N", conflicts_with_all = ["pcap", "imix"], value_parser = values::number(60u32..=65535), help_heading = GENERATE)]
@@ -82,10 +82,6 @@ pub(crate) struct SendArgs {
     /// Packets in all
     #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::count, help_heading = GENERATE)]
     pub(crate) count: Option<u64>,
-    /// Rate of all senders together: 1mpps, 2.5gbit (bits of frames) [default: as fast as it goes]
-    #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
-    pub(crate) rate: Option<Pace>,
-
     /// TOS byte of IPv4, or traffic class of IPv6, 0 to 255 or 0x00 to 0xff; DSCP is its upper six bits
     #[arg(long, value_name = "TOS", default_value = "0", conflicts_with = "pcap", value_parser = values::tos, help_heading = GENERATE)]
     pub(crate) tos: u8,
@@ -98,6 +94,9 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
     pub(crate) priority_rate: Option<Pace>,
 
+    /// Rate of all senders together: 1mpps, 20mbit or 1g (bits of frames), top, or original (by the capture's time stamps) [default: top]
+    #[arg(long, visible_alias = "speed", value_name = "RATE", value_parser = values::speed)]
+    pub(crate) rate: Option<Pace>,
     /// End each run after this time: 2, 0.5, 300ms, 1min. It begins once the device is open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,

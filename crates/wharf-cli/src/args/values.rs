@@ -14,7 +14,9 @@ use wharf::engine::Batching;
 use wharf::mem::FRAME_BYTES_MAX;
 use wharf::options::OptionError;
 use wharf::poller::Mode;
-use wharf::qdisc::{self, QdiscRegistry, QdiscSetup, QdiscSpec, TBF_BURST_BYTES_MAX, TBF_RATE_MAX};
+use wharf::qdisc::{
+    self, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, TBF_BURST_BYTES_MAX, TBF_PACKETS_MAX, TBF_RATE_MAX,
+};
 use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use wharf_lab::experiment::World;
 use wharf_tools::traffic::Pace;
@@ -96,9 +98,14 @@ fn size(text: &str) -> Option<u32> {
     units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok())
 }
 
-pub(super) fn bits(text: &str) -> Result<u64, String> {
-    let bits = units::bits_per_second(text).ok().filter(|bits| (8000..=TBF_RATE_MAX).contains(bits));
-    want(bits, "a bit rate from 8kbit to 1tbit, such as 100mbit")
+/// Reads the rate of a token bucket.
+pub(super) fn bucket_rate(text: &str) -> Result<Rate, String> {
+    let rate = match read_rate(text) {
+        Some(Pace::Bits(bits @ 8000..=TBF_RATE_MAX)) => Some(Rate::new(bits)),
+        Some(Pace::Packets(packets @ 1..=TBF_PACKETS_MAX)) => Some(Rate::packets(packets)),
+        _ => None,
+    };
+    want(rate, "a rate from 8kbit to 1tbit, such as 100mbit, or of packets, such as 10kpps")
 }
 
 pub(super) fn token_bytes(text: &str) -> Result<u64, String> {
@@ -168,11 +175,11 @@ pub(super) fn speed(text: &str) -> Result<Pace, String> {
         "original" => Some(Pace::Original),
         text => read_rate(text),
     };
-    want(read, "top, original or a rate such as 1mpps or 2.5gbit")
+    want(read, "a rate with its unit, such as 1mpps, 20mbit or 1g; or top, or original")
 }
 
 pub(super) fn rate(text: &str) -> Result<Pace, String> {
-    want(read_rate(text), "a rate with its unit, such as 1mpps or 2.5gbit")
+    want(read_rate(text), "a rate with its unit, such as 1mpps, 20mbit or 1g")
 }
 
 /// Makes a reader of worlds.
@@ -181,13 +188,13 @@ pub(super) fn world() -> impl TypedValueParser<Value = World> {
     PossibleValuesParser::new(["model", "host"]).map(read)
 }
 
-/// Reads packets or bits per second, distinguished by the unit.
+/// Reads packets or bits per second, distinguished by the unit: k, m and g alone are of bits.
 fn read_rate(text: &str) -> Option<Pace> {
     let lower = text.to_lowercase();
     let read = if lower.contains("pps") {
         units::packets_per_second(text).map(Pace::Packets).ok()
     } else {
-        units::bits_per_second(text).map(Pace::Bits).ok().filter(|_| lower.contains('b'))
+        units::bits_per_second(text).map(Pace::Bits).ok()
     };
     read.filter(|&pace| pace != Pace::Packets(0) && pace != Pace::Bits(0))
 }
@@ -197,6 +204,12 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
     let plain = !text.to_lowercase().contains('p');
     let read = units::packets_per_second(text).ok().filter(|&count| plain && (1..u64::MAX).contains(&count));
     want(read, "a number from 1 on, such as 1000, 64k or 1m (powers of 1000)")
+}
+
+/// Reads a number of rounds; 0 stands for rounds without end.
+pub(super) fn rounds(text: &str) -> Result<u64, String> {
+    let read = if text == "0" { Some(u64::MAX) } else { count(text).ok() };
+    want(read, "a number of rounds, such as 10 or 1k, or 0 for rounds until a signal")
 }
 
 /// Reads a time. A plain number is in seconds.
@@ -293,7 +306,9 @@ mod tests {
         assert_eq!(rate("2.5gbit"), Ok(Pace::Bits(2_500_000_000)));
         assert_eq!(rate("1Mpps"), Ok(Pace::Packets(1_000_000)));
         assert_eq!(speed("original"), Ok(Pace::Original));
-        for wrong in ["", "5", "1m", "0pps", "0gbit", "fast", "-1pps", "1kg"] {
+        assert_eq!((rate("1g"), rate("20m")), (Ok(Pace::Bits(1_000_000_000)), Ok(Pace::Bits(20_000_000))));
+        assert_eq!((rounds("0"), rounds("1k")), (Ok(u64::MAX), Ok(1000)));
+        for wrong in ["", "5", "0pps", "0gbit", "fast", "-1pps", "1kg"] {
             assert!(speed(wrong).is_err(), "{wrong}");
         }
     }

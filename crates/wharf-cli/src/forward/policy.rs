@@ -32,7 +32,10 @@ impl Policy {
         // A discipline of flows knows which one to drop from. To others the newest packet is as good as any.
         let own = if qdisc.kind().order == Order::Flow { WhenFull::DropHead } else { WhenFull::DropTail };
         let when_full = args.when_full.unwrap_or(own);
-        Ok(Self { qdisc: qdisc.or_limit(short_packets(args.rate)), when_full })
+        Ok(Self {
+            qdisc: qdisc.or_limit(short_packets(args.rate.map(|rate| rate.bits_per_second()))),
+            when_full,
+        })
     }
 
     /// Returns a line on what the policy costs, if a user asked for one that holds up urgent packets.

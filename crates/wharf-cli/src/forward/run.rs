@@ -6,11 +6,12 @@ use super::policy::Policy;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
+use crate::log;
 use crate::output;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, Watch, check_cpus};
+use crate::session::{Outcome, Watch, check_cpus, tell_opened};
 use crate::signals::Signals;
 use crate::usage;
 use std::time::Duration;
@@ -79,14 +80,14 @@ pub(super) fn run(
     let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
     if args.a.is_peer(&args.b) {
         let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
-        output::complain(&format!(
+        output::note(&format!(
             "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
         ));
     }
     sandbox.enter()?;
-    policy.warning(args).into_iter().for_each(output::complain);
+    policy.warning(args).into_iter().for_each(output::warn);
     // Scripts wait for this line before they send.
-    output::complain(&format!("forwarding {}", between(&forward)));
+    output::note(&format!("forwarding {}", between(&forward)));
     for direction in forward.directions() {
         let call = |recovery: &Recovery| recovery.call_pollers_of(&direction.queues, &direction.receivers);
         recoveries.iter().for_each(call);
@@ -106,13 +107,13 @@ pub(super) fn run(
 
 fn settings(args: &ForwardArgs, policy: &Policy) -> ForwardSettings {
     let (qdisc, when_full) = (policy.qdisc.clone(), policy.when_full);
-    let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
+    let rate = args.rate.map(|rate| args.bucket.map_or(rate, |bytes| rate.burst(bytes)));
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
         qdisc_packets: qdisc.packets() as u32,
         // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
-        longest_bytes: rate.map(|rate| args.burst.unwrap_or_else(|| millisecond_bytes(rate))),
+        longest_bytes: rate.map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
         byte_limits: args.bql,
         small_queues: args.small_queues.and_then(|SmallQueues(bytes)| bytes),
         qdisc: Box::new(move |_| match rate {
@@ -155,7 +156,9 @@ fn end(
         error => error.into(),
     };
     let direction = place.direction(spec.kind());
+    log::note_device(&spec.name());
     let mut opened = spec.open(direction, queues).map_err(fault)?;
+    tell_opened(&opened);
     let recovery = Recovery::around(recovery, spec, (direction, queues), &mut opened)?;
     let ends: Result<Vec<End>, DeviceError> = opened.into_iter().map(End::of).collect();
     Ok((ends.map_err(fault)?, recovery))

@@ -40,7 +40,7 @@ impl Tells {
                 let news = told.news(queue.counters());
                 news.iter().for_each(|line| self.lines.tell(line));
                 let up_again = told.link.look(queue, news.is_some());
-                up_again.iter().for_each(|line| output::complain(&format!("{}: {line}", direction.to)));
+                up_again.iter().for_each(|line| output::warn(&format!("{}: {line}", direction.to)));
                 given_up = told.stall.look(&direction.to, queue).or(given_up);
             }
             let arriving = direction.receivers.iter().filter_map(RxQueue::take_error);
@@ -86,8 +86,8 @@ struct Lines {
 impl Lines {
     /// Prints a line on standard error, unless it was printed a moment ago.
     fn tell(&mut self, line: &str) {
-        if self.is_new(line, Instant::now()) {
-            output::complain(line);
+        if output::is_verbose(2) || self.is_new(line, Instant::now()) {
+            output::warn(line);
         }
     }
 

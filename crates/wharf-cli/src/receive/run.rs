@@ -55,14 +55,16 @@ pub(super) fn run(
         return Err(usage(format!("--from {}: {what}", opened.device.name())));
     }
     let device = opened.device.name();
-    let recorder = Recorder::new(Arrivals::default(), args.pcap.as_deref())?;
+    let file = args.pcap.clone();
+    // A fifo waits for its reader.
+    let recorder = signals.unless_asked(move || Recorder::new(Arrivals::default(), file.as_deref()))??;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
     let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
     recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
     sandbox.enter()?;
     // Scripts wait for this line before they send.
     let mode = receiver.queue().device_mode();
-    output::complain(&format!("listening on {}", device_text(&device, mode)));
+    output::note(&format!("listening on {}", device_text(&device, mode)));
     let (receiver, ended) = receive(args, receiver, &recovery, signals)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };

@@ -1,8 +1,9 @@
 //! The traffic of a run, checked and loaded before anything is started.
 
-use super::traffic::Traffic;
+use super::traffic::{Stream, Traffic};
 use crate::args::{SendArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
+use crate::output::note;
 use crate::session::check_cpus;
 use crate::usage;
 use std::collections::BTreeMap;
@@ -10,12 +11,14 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::devices::pcap::TOO_LONG;
+use wharf::devices::pcap::{TOO_LONG, is_stream};
 use wharf::devices::registry::Registry;
 use wharf::devices::spec::{Kind, QueueLayout};
 use wharf::engine::Batching;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
-use wharf_tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Skipped, Split};
+use wharf_tools::traffic::{
+    CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Skipped, Split, StreamReplay,
+};
 
 /// Length of a run that nothing else ends.
 const DEFAULT_TIME: Duration = Duration::from_secs(1);
@@ -42,13 +45,15 @@ pub(super) struct Plan<'a> {
     pub(super) traffic: Traffic,
     /// The time limit of each run.
     pub(super) time: Option<Duration>,
+    /// Nothing but a signal ends it.
+    pub(super) is_endless: bool,
     /// One run for each; the first is reported.
     pub(super) batchings: Vec<Batching>,
     pub(super) small_queue_bytes: Option<u32>,
     pub(super) burst: usize,
     pub(super) frame_bytes: u32,
-    /// Records of the capture that are not sent, by reason; `None` for generated traffic.
-    pub(super) skipped: Option<BTreeMap<String, u64>>,
+    /// Records of a capture file that are not sent; `None` for other traffic.
+    skipped: Option<Skipped>,
 }
 
 impl<'a> Plan<'a> {
@@ -56,10 +61,12 @@ impl<'a> Plan<'a> {
         check_cpus(&args.cpu)?;
         check_queues(args, registry)?;
         check_echo(args, registry)?;
+        check_stream(args)?;
         let read = args.pcap.as_deref().map(|path| ("--pcap", path));
         check_written(read, &[args.to.file().map(|path| ("--to", path)), args.wrap.trace_file()])?;
         let ends = Ends::new(args)?;
         let (what, traffic, skipped) = match &args.pcap {
+            Some(path) if is_stream(path) => stream(args, path)?,
             Some(path) => replay(args, path, ends.rounds)?,
             None => generated(args).map(|(what, traffic)| (what, traffic, None))?,
         };
@@ -67,18 +74,19 @@ impl<'a> Plan<'a> {
             args,
             what,
             time: ends.time,
+            is_endless: ends.is_endless,
             batchings: args.batch.map_or_else(|| ends.batchings(), |batching| vec![batching]),
             small_queue_bytes: small_queue_bytes(args),
             burst: burst(args)?,
             frame_bytes: args.frame_bytes.unwrap_or_else(|| frame_bytes_for(traffic.longest_bytes())),
-            skipped: skipped.map(|skipped| reasons(&skipped)),
+            skipped,
             traffic,
         })
     }
 
     /// Returns the pace of all senders but that of the sparse flow.
     pub(super) fn pace(&self) -> Pace {
-        self.args.speed.or(self.args.rate).unwrap_or_default()
+        self.args.rate.unwrap_or_default()
     }
 
     /// Returns the frames of the senders' memory.
@@ -91,10 +99,37 @@ impl<'a> Plan<'a> {
         most.min(MEMORY_BYTES / self.frame_bytes)
     }
 
+    fn all_skipped(&self) -> Option<Skipped> {
+        match &self.traffic {
+            Traffic::Stream(stream) => Some(stream.state.counts().skipped),
+            _ => self.skipped,
+        }
+    }
+
+    /// Returns the records of the capture that are not sent, by reason; `None` for generated traffic.
+    pub(super) fn skipped(&self) -> Option<BTreeMap<String, u64>> {
+        self.all_skipped().map(|skipped| reasons(&skipped))
+    }
+
+    /// Returns the error at which a stream ended, and notes the frames of it that had been cut short.
+    pub(super) fn stream_error(&self) -> Option<String> {
+        let Traffic::Stream(stream) = &self.traffic else { return None };
+        let counts = stream.state.counts();
+        if counts.snapped > 0 {
+            let (snapped, all) = (counts.snapped, counts.frames);
+            note(&format!(
+                "{}: {snapped} of {all} frames were cut short when captured, and are sent as they are",
+                self.what
+            ));
+        }
+        counts.error
+    }
+
     /// Returns a fault for records that were to be sent and are longer than any frame.
     pub(super) fn fault(&self) -> Option<String> {
-        let too_long = self.skipped.as_ref()?.get(TOO_LONG)?;
-        Some(format!("{too_long} records of the capture are longer than any frame: {TOO_LONG}"))
+        let too_long = self.all_skipped()?.too_long;
+        (too_long > 0)
+            .then(|| format!("{too_long} records of the capture are longer than any frame: {TOO_LONG}"))
     }
 
     /// Returns the number of threads that send. That of the sparse flow is the last.
@@ -156,26 +191,57 @@ struct Ends {
     rounds: u64,
     time: Option<Duration>,
     compares: bool,
+    is_endless: bool,
 }
 
 impl Ends {
     fn new(args: &SendArgs) -> anyhow::Result<Self> {
         let is_inside = args.to.kind().can.stays_inside;
-        let at_top = args.speed.or(args.rate).is_none_or(Pace::is_top);
+        let at_top = args.rate.is_none_or(Pace::is_top);
         let is_counted = args.rounds.is_some() || args.count.is_some();
         let is_bounded = is_counted || args.seconds.is_some();
-        if !is_bounded && args.pcap.is_none() && !is_inside {
-            return Err(usage("say how much to generate: --count N or --seconds S"));
+        if args.pcap.is_none() && args.rate == Some(Pace::Original) {
+            return Err(usage("--rate original: generated packets have no time stamps; it is for --pcap"));
         }
-        let once = !is_bounded && args.pcap.is_some() && !(is_inside && at_top);
-        let time = if is_bounded || once { args.seconds } else { Some(DEFAULT_TIME) };
+        // Devices that leave this process are sent to until a signal; a file would fill the disk.
+        let is_endless = !is_bounded && args.pcap.is_none() && !is_inside;
+        if is_endless && args.to.file().is_some_and(|path| !is_stream(path)) {
+            return Err(usage("say how much to generate into a file: --count N or --seconds S"));
+        }
+        let is_stream = args.pcap.as_deref().is_some_and(is_stream);
+        let once = !is_bounded && args.pcap.is_some() && (is_stream || !(is_inside && at_top));
+        let time = if is_bounded || is_endless || once { args.seconds } else { Some(DEFAULT_TIME) };
         let rounds = args.rounds.unwrap_or(if once { 1 } else { u64::MAX });
-        Ok(Self { rounds, time, compares: is_inside && at_top && !is_counted && args.wrap.trace.is_none() })
+        let is_endless = is_endless || (args.rounds == Some(u64::MAX) && time.is_none());
+        Ok(Self {
+            rounds,
+            time,
+            is_endless,
+            compares: is_inside && at_top && !is_stream && !is_counted && args.wrap.trace.is_none(),
+        })
     }
 
     fn batchings(&self) -> Vec<Batching> {
         if self.compares { vec![Batching::On, Batching::Off] } else { vec![Batching::On] }
     }
+}
+
+/// Checks that a stream is asked for what it can do: one pass, by one sender.
+fn check_stream(args: &SendArgs) -> anyhow::Result<()> {
+    let Some(path) = args.pcap.as_deref().filter(|path| is_stream(path)) else { return Ok(()) };
+    let why = match () {
+        () if args.rounds.is_some_and(|rounds| rounds != 1) => "--loop: a stream cannot be read again",
+        () if args.senders > 1 => "--senders: a stream goes by one sender",
+        () => return Ok(()),
+    };
+    Err(usage(format!("--pcap {}: {why}; a file would do", path.display().to_string().escape_debug())))
+}
+
+fn stream(args: &SendArgs, path: &Path) -> anyhow::Result<(String, Traffic, Option<Skipped>)> {
+    let longest_bytes = args.frame_bytes.unwrap_or(FRAME_BYTES).saturating_sub(BESIDE_BYTES);
+    let replay = StreamReplay::open(path, longest_bytes)?;
+    let what = format!("{} (a stream)", replay.name());
+    Ok((what, Traffic::Stream(Stream::new(replay)), None))
 }
 
 fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, Traffic, Option<Skipped>)> {
@@ -184,14 +250,14 @@ fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, 
     if skipped.empty > 0 {
         let (name, empty) = (capture.name(), skipped.empty);
         let all = capture.len() as u64 + skipped.total();
-        crate::output::complain(&format!("{name}: {empty} of {all} records have length 0, and are skipped"));
+        note(&format!("{name}: {empty} of {all} records have length 0, and are skipped"));
     }
     if capture.snapped() > 0 {
         let (name, snapped, all) = (capture.name(), capture.snapped(), capture.len());
-        let note = format!(
+        let cut = format!(
             "{name}: {snapped} of {all} frames were cut short when captured, and are sent as they are"
         );
-        crate::output::complain(&note);
+        note(&cut);
     }
     let what = format!("{} ({} frames)", capture.name(), capture.len());
     let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.kind().order);

@@ -7,6 +7,7 @@ mod supervise;
 use super::account::Account;
 use super::plan::{Plan, frame_bytes_for};
 use crate::args::WhenFull;
+use crate::output::{detail, note};
 use crate::recovery::Recovery;
 use crate::report::Report;
 use crate::sandbox::Sandbox;
@@ -43,6 +44,11 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome<Report>> {
     let pool = pool(plan, plan.frames())?;
     check_length(plan, &pool)?;
+    detail(|| {
+        let (frames, small) = (plan.frames(), plan.small_queue_bytes);
+        let small = small.map_or("no small queue".into(), |bytes| format!("small queues of {bytes} bytes"));
+        format!("memory: {frames} frames of {} bytes; bursts of {}, {small}", plan.frame_bytes, plan.burst)
+    });
     let schedule = (!plan.pace().is_top()).then(|| Schedule::new(&pool));
     let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
@@ -55,6 +61,9 @@ pub(super) fn run(
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
     sandbox.map_or(Ok(()), Sandbox::enter)?;
+    if plan.is_endless {
+        note(&format!("sending to {name} until a signal; --count N or --seconds S would end it"));
+    }
     let sent = send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);
@@ -85,10 +94,11 @@ pub(super) fn run(
         device_error,
         given_up,
         wrapped,
-        skipped: plan.skipped.clone(),
+        skipped: plan.skipped(),
     };
     let mut outcome = account.close(&queues, signals.asked());
     outcome.faults.extend(away);
+    outcome.faults.extend(plan.stream_error());
     Ok(outcome)
 }
 

@@ -1,12 +1,16 @@
 //! The traffic of a run, one part per sender, and its check.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use wharf::qdisc::Order;
 use wharf::queue::QueueError;
 use wharf_tools::fault::FailingMemory;
-use wharf_tools::traffic::{Drive, Driven, Generator, Replay, Source, Split, StampCheck, Submit, Verify};
+use wharf_tools::traffic::{
+    Drive, Driven, Generator, Replay, Source, Split, StampCheck, StreamReplay, StreamState, Submit, Verify,
+};
 
 /// The traffic of all senders together.
 pub(super) enum Traffic {
+    Stream(Stream),
     Replay {
         split: Split,
         rounds: u64,
@@ -19,8 +23,28 @@ pub(super) enum Traffic {
     },
 }
 
+/// A capture that comes through a pipe, for one sender and one run.
+pub(super) struct Stream {
+    /// Taken by the sender.
+    replay: Mutex<Option<StreamReplay>>,
+    pub(super) state: StreamState,
+    longest_bytes: u32,
+}
+
+impl Stream {
+    pub(super) fn new(replay: StreamReplay) -> Self {
+        let (state, longest_bytes) = (replay.state(), replay.longest_bytes());
+        Self { replay: Mutex::new(Some(replay)), state, longest_bytes }
+    }
+
+    fn replay(&self) -> MutexGuard<'_, Option<StreamReplay>> {
+        self.replay.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The traffic of one sender.
 pub(super) enum Part {
+    Stream(Box<StreamReplay>),
     Replay(Replay),
     Generated(Generator),
 }
@@ -29,6 +53,9 @@ impl Traffic {
     /// Returns the parts from the start, one per sender.
     pub(super) fn parts(&self) -> Vec<Part> {
         match self {
+            Traffic::Stream(stream) => {
+                stream.replay().take().map(Box::new).map(Part::Stream).into_iter().collect()
+            }
             Traffic::Replay { split, rounds } => {
                 split.replays(*rounds).into_iter().map(Part::Replay).collect()
             }
@@ -50,6 +77,10 @@ impl Traffic {
     /// Returns what checks it at the other end of a queue that keeps `order`.
     pub(super) fn check(&self, order: Order) -> Box<dyn Verify> {
         match self {
+            Traffic::Stream(stream) => match &*stream.replay() {
+                Some(replay) => Box::new(replay.check(order)),
+                None => Box::new(StampCheck::keeping(Vec::new(), order)),
+            },
             Traffic::Replay { split, .. } => Box::new(split.check()),
             Traffic::Generated { generators, .. } => Box::new(StampCheck::keeping(generators.clone(), order)),
         }
@@ -57,13 +88,17 @@ impl Traffic {
 
     /// Returns the bytes of the longest frame.
     pub(super) fn longest_bytes(&self) -> u32 {
-        self.parts().iter().map(Part::longest_bytes).max().unwrap_or(0)
+        match self {
+            Traffic::Stream(stream) => stream.longest_bytes,
+            _ => self.parts().iter().map(Part::longest_bytes).max().unwrap_or(0),
+        }
     }
 }
 
 impl Part {
     fn longest_bytes(&self) -> u32 {
         match self {
+            Part::Stream(replay) => replay.longest_bytes(),
             Part::Replay(replay) => replay.longest_bytes(),
             Part::Generated(generator) => generator.longest_bytes(),
         }
@@ -74,6 +109,7 @@ impl Part {
         self, drive: &Drive<'_>, by: &mut dyn Submit, memory: FailingMemory,
     ) -> Result<Driven, QueueError> {
         match self {
+            Part::Stream(mut replay) => drive.run_failing(by, &mut *replay, memory),
             Part::Replay(mut replay) => drive.run_failing(by, &mut replay, memory),
             Part::Generated(mut generator) => drive.run_failing(by, &mut generator, memory),
         }

@@ -1,6 +1,6 @@
 //! `QdiscContext`: what a discipline can ask, and do, in a call.
 
-use super::wire_bytes;
+use super::{wire_bytes, wire_packets};
 use crate::host::Clock;
 use wharf_mem::{Frame, Region};
 use wharf_packet::{flow_hash_seeded, mark_ce};
@@ -42,6 +42,12 @@ impl QdiscContext<'_> {
     #[inline]
     pub fn wire_bytes(&self, frame: &Frame) -> u64 {
         wire_bytes(frame, self.region)
+    }
+
+    /// Returns the number of packets that a frame is on a wire.
+    #[inline]
+    pub(crate) fn wire_packets(&self, frame: &Frame) -> u64 {
+        wire_packets(frame, self.region)
     }
 
     /// Returns a hash of a frame's flow (addresses, protocol and ports), perturbed by `seed`.

@@ -4,7 +4,7 @@
 //! which then is parsed, built and listed as they are.
 
 use super::{BUILT_IN, FifoLimit, Qdisc, WhenFull};
-use crate::options::{Key, OptionError, Options, split};
+use crate::options::{Key, OptionError, Options, did_you_mean, split};
 use crate::units;
 
 /// Packets that a discipline takes unless told otherwise: the kernel's `txqueuelen`.
@@ -187,7 +187,8 @@ impl QdiscRegistry {
             Some(kind) => QdiscSpec::parse(kind, rest),
             None => {
                 let subject = format!("\"{}\"", text.escape_debug());
-                Err(OptionError { subject, what: format!("want {}", self.usage()) })
+                let meant = did_you_mean(name, self.kinds.iter().map(|kind| kind.name));
+                Err(OptionError { subject, what: format!("want {}{meant}", self.usage()) })
             }
         }
     }

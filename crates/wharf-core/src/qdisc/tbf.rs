@@ -4,8 +4,9 @@
 //! is exact to a part of the burst. Goal: in any time t no more than `burst + rate x t` leaves, and no less
 //! while there is something to send and the bucket does not overflow. What counts is a frame's bytes on a
 //! wire: from its Ethernet header on, without preamble, gap and check sequence; of a super-packet those of
-//! each segment, headers included. A super-packet longer than the burst leaves when the bucket is full, and
-//! is paid off after; [`crate::gso::GsoLimiter`] cuts such ones before they come here.
+//! each segment, headers included. At a rate of packets, each counts as 1514 bytes. A super-packet longer
+//! than the burst leaves when the bucket is full, and is paid off after; [`crate::gso::GsoLimiter`] cuts such
+//! ones before they come here.
 //!
 //! Tokens are counted in bits times nanoseconds per second, so nothing is rounded.
 
@@ -19,6 +20,10 @@ const BYTE: u64 = 8 * NS_PER_SECOND;
 pub const TBF_BURST_BYTES_MAX: u64 = 1 << 30;
 /// Fastest rate: 1 Tbit/s.
 pub const TBF_RATE_MAX: u64 = 1_000_000_000_000;
+/// The bytes that a packet counts as, at a rate of packets.
+const PACKET_BYTES: u64 = 1514;
+/// Fastest rate of packets.
+pub const TBF_PACKETS_MAX: u64 = TBF_RATE_MAX / (8 * PACKET_BYTES);
 /// Default length of a burst: a tick of the kernel at 250 Hz, which `tc-tbf(8)` asks for, and far more than a
 /// poller naps.
 const BURST_NS: u64 = 4_000_000;
@@ -30,6 +35,8 @@ const BURST_BYTES_MIN: u64 = 2 * 1514;
 pub struct Rate {
     bits_per_second: u64,
     burst_bytes: u64,
+    /// Each packet counts as [`PACKET_BYTES`], whatever its length.
+    counts_packets: bool,
 }
 
 impl Rate {
@@ -38,7 +45,14 @@ impl Rate {
     pub fn new(bits_per_second: u64) -> Self {
         let bits_per_second = bits_per_second.clamp(1, TBF_RATE_MAX);
         let burst_bytes = bits_per_second / 8 * BURST_NS / NS_PER_SECOND;
-        Self { bits_per_second, burst_bytes: burst_bytes.max(BURST_BYTES_MIN) }
+        Self { bits_per_second, burst_bytes: burst_bytes.max(BURST_BYTES_MIN), counts_packets: false }
+    }
+
+    /// `packets_per_second`, from 1 to [`TBF_PACKETS_MAX`], with a burst of 4 ms, or of two packets where that is more. A packet, or a
+    /// segment of a super-packet, counts as a frame of 1514 bytes.
+    pub fn packets(packets_per_second: u64) -> Self {
+        let packets = packets_per_second.clamp(1, TBF_PACKETS_MAX);
+        Self { counts_packets: true, ..Self::new(packets * 8 * PACKET_BYTES) }
     }
 
     /// Sets the burst, from 1 byte to [`TBF_BURST_BYTES_MAX`]. A longer frame leaves when the bucket is full,
@@ -49,7 +63,7 @@ impl Rate {
         self
     }
 
-    /// Bits per second.
+    /// Bits per second; those of frames of 1514 bytes for a rate of packets.
     pub fn bits_per_second(&self) -> u64 {
         self.bits_per_second
     }
@@ -113,7 +127,8 @@ impl Bucket {
 pub struct Tbf<Q> {
     inner: Q,
     bucket: Bucket,
-    /// The next frame to leave, out of `inner` already, and its bytes on a wire.
+    counts_packets: bool,
+    /// The next frame to leave, out of `inner` already, and the bytes that it counts as.
     head: Batch,
     head_bytes: u64,
 }
@@ -121,14 +136,19 @@ pub struct Tbf<Q> {
 impl<Q: Qdisc> Tbf<Q> {
     /// Before `inner`, which is empty. The bucket is full.
     pub fn new(inner: Q, rate: Rate) -> Self {
-        Self { inner, bucket: Bucket::new(rate), head: Batch::new(1), head_bytes: 0 }
+        let counts_packets = rate.counts_packets;
+        Self { inner, bucket: Bucket::new(rate), counts_packets, head: Batch::new(1), head_bytes: 0 }
     }
 
     /// True if there is a next frame.
     fn load(&mut self, cx: &mut QdiscContext<'_>) -> bool {
         if self.head.is_empty() {
             self.inner.dequeue(cx, &mut self.head, Limit::packets(1));
-            self.head_bytes = self.head.frames().first().map_or(0, |frame| cx.wire_bytes(frame));
+            let counts_packets = self.counts_packets;
+            self.head_bytes = self.head.frames().first().map_or(0, |frame| match counts_packets {
+                true => cx.wire_packets(frame) * PACKET_BYTES,
+                false => cx.wire_bytes(frame),
+            });
         }
         !self.head.is_empty()
     }

@@ -28,7 +28,9 @@ fn wrong_options_give_one_line_with_the_right_ones() {
     let keys = "its keys are packed, mode, ring, delay";
     for (part, message) in [
         ("ring", format!("it: \"ring\" is no key=value; {keys}")),
-        ("rings=1", format!("it: unknown key \"rings\"; {keys}")),
+        ("rings=1", format!("it: unknown key \"rings\"; {keys}; did you mean ring?")),
+        ("colour=red", format!("it: unknown key \"colour\"; {keys}")),
+        ("mode=coyp", "it: mode: \"coyp\" is none of auto, copy; did you mean copy?".into()),
         ("ring=0", "it: ring: 0 cannot be: 1 to 65536 frames".into()),
         ("ring=x", "it: ring: \"x\" is no size: write it like 64k, 1m, 4GiB, 1500".into()),
         ("mode=zero", "it: mode: \"zero\" is none of auto, copy".into()),

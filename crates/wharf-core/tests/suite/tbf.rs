@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool};
-use wharf_core::qdisc::{Fifo, FifoLimit, Limit, Prio, Rate, RootQdisc, Tbf, set_priority, wire_bytes};
+use wharf_core::qdisc::{
+    Fifo, FifoLimit, Limit, Prio, Rate, RootQdisc, TBF_RATE_MAX, Tbf, set_priority, wire_bytes, wire_packets,
+};
 use wharf_mem::{Batch, Meta};
 use wharf_packet::gso::GSO_TCPV4;
 
@@ -86,6 +88,19 @@ fn ten_seconds_at_a_rate_are_exact() {
 }
 
 #[test]
+fn at_a_rate_of_packets_their_length_does_not_count() {
+    let mut rig = Rig::new(Rate::packets(1000).burst(2 * 1514));
+    [60, 1514, 900, 60].into_iter().for_each(|len_bytes| rig.put(len_bytes));
+    assert_eq!((rig.leave(), rig.tbf.next_event_ns()), (60 + 1514, Some(1_000_000)));
+    for (now_ns, bytes) in [(999_999, 0), (1_000_000, 900), (2_000_000, 60)] {
+        rig.clock.0.store(now_ns, SeqCst);
+        assert_eq!(rig.leave(), bytes, "{now_ns}");
+    }
+    let rates = [0, u64::MAX].map(|packets| Rate::packets(packets).bits_per_second());
+    assert_eq!(rates, [8 * 1514, TBF_RATE_MAX / (8 * 1514) * 8 * 1514]);
+}
+
+#[test]
 fn every_segment_of_a_super_packet_counts_with_its_headers() {
     let mut rig = Rig::new(Rate::new(8_000_000).burst(1200 + 12 * 54));
     let mut batch = Batch::new(1);
@@ -111,6 +126,8 @@ fn every_segment_of_a_super_packet_counts_with_its_headers() {
     ] {
         region.set_meta(frame, &meta).unwrap();
         assert_eq!(wire_bytes(frame, &region), bytes, "{meta:?}");
+        let segments = if bytes == 1254 { 1 } else { (bytes - 1200) / 54 };
+        assert_eq!(wire_packets(frame, &region), segments, "{meta:?}");
     }
     region.set_meta(frame, &meta(100, 34)).unwrap();
     batch.refresh();

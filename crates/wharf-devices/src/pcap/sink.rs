@@ -1,7 +1,7 @@
 //! `PcapSink`: writes every frame into a capture.
 
 use super::format::{Fault, PcapError, PcapOptions, PcapWriter};
-use super::{EMPTY, device_error, device_name};
+use super::{EMPTY, create_stream, device_error, device_name, is_stream};
 use crate::host::WallClock;
 use crate::iface::TxBook;
 use std::fs::File;
@@ -29,6 +29,8 @@ pub struct PcapSink<W: Write = File> {
     clock: Arc<dyn Clock>,
     region: Option<Arc<Region>>,
     owes_doorbell: bool,
+    /// The reader of the file waits for it: a doorbell writes what has been gathered.
+    is_stream: bool,
     book: TxBook,
     error: ErrorOnce,
 }
@@ -49,14 +51,16 @@ impl<W: Write> std::fmt::Debug for PcapSink<W> {
 }
 
 impl PcapSink {
-    /// Creates the file, or empties the one that is there.
+    /// Creates the file, or empties the one that is there. Into a stream ([`is_stream`]) frames are written as they come.
     ///
     /// # Errors
     /// [`DeviceError::Io`], and [`DeviceError::Unsupported`] when the path names anything but a file.
     pub fn create(path: &Path, options: PcapOptions) -> Result<Self, DeviceError> {
         let name = device_name(path);
-        let writer = PcapWriter::create(path, options).map_err(|error| device_error(&name, error))?;
-        Ok(Self::with(name, writer))
+        let is_stream = is_stream(path);
+        let create = if is_stream { create_stream } else { PcapWriter::create };
+        let writer = create(path, options).map_err(|error| device_error(&name, error))?;
+        Ok(Self { is_stream, ..Self::with(name, writer) })
     }
 }
 
@@ -78,6 +82,7 @@ impl<W: Write> PcapSink<W> {
             clock: Arc::new(WallClock),
             region: None,
             owes_doorbell: false,
+            is_stream: false,
             book: TxBook::new(0),
             error: ErrorOnce::None,
         }
@@ -151,6 +156,10 @@ impl<W: Write + Send> Device for PcapSink<W> {
                 let what = format!("{what}, and {missing} frames that count as sent");
                 DeviceError::Io { device, what, source }
             }
+            (DeviceError::Gone { device, what, source }, missing @ 1..) => {
+                let what = format!("{what}, without {missing} frames that count as sent");
+                DeviceError::Gone { device, what, source }
+            }
             (error, _) => error,
         })
     }
@@ -182,7 +191,14 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
     }
 
     fn flush(&mut self) -> bool {
-        std::mem::take(&mut self.owes_doorbell)
+        let owed = std::mem::take(&mut self.owes_doorbell);
+        if owed
+            && self.is_stream
+            && let Some(Err(error)) = self.writer.as_mut().map(PcapWriter::flush)
+        {
+            self.note(error);
+        }
+        owed
     }
 
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {

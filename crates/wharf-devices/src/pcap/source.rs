@@ -1,10 +1,11 @@
 //! `PcapSource`: reads frames from a capture.
 
-use super::format::{PcapReader, Record};
-use super::{device_error, device_name, misfit};
+use super::format::{PcapError, PcapReader, Record};
+use super::{PcapStream, device_error, device_name, is_stream, misfit};
 use crate::iface::{Drops, Step, pool_fault};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_core::sg_writer::{Placement, SgWriter};
@@ -22,11 +23,57 @@ pub enum Snapped {
     Send,
 }
 
+/// A capture's bytes: a file that is read here, or a stream that a thread reads.
+#[derive(Debug)]
+enum Input {
+    File(PcapReader),
+    Stream { stream: PcapStream, offset_bytes: u64 },
+}
+
+impl Input {
+    fn open(path: &Path) -> Result<Self, PcapError> {
+        if is_stream(path) {
+            return Ok(Self::Stream { stream: PcapStream::open(path)?, offset_bytes: 0 });
+        }
+        PcapReader::open(path).map(Self::File)
+    }
+
+    /// Reads the next record, as far as it has come.
+    fn next(&mut self, bytes: &mut Vec<u8>) -> Result<Next, PcapError> {
+        match self {
+            Self::File(reader) => Ok(reader.next(bytes)?.map_or(Next::End, Next::Record)),
+            Self::Stream { stream, offset_bytes } => match stream.take(Duration::ZERO)? {
+                Some(frame) => {
+                    stream.recycle(std::mem::replace(bytes, frame.bytes));
+                    *offset_bytes = frame.offset_bytes;
+                    Ok(Next::Record(frame.record))
+                }
+                None if stream.has_ended() => Ok(Next::End),
+                None => Ok(Next::NotYet),
+            },
+        }
+    }
+
+    fn offset_bytes(&self) -> u64 {
+        match self {
+            Self::File(reader) => reader.record_offset_bytes(),
+            Self::Stream { offset_bytes, .. } => *offset_bytes,
+        }
+    }
+}
+
+/// The next record of a capture.
+enum Next {
+    Record(Record),
+    NotYet,
+    End,
+}
+
 /// The reading device: it gives frames as fast as it is asked. It only receives. Records that can be no frame
 /// ([`misfit`]) count as its drops.
 pub struct PcapSource {
     name: String,
-    reader: PcapReader,
+    input: Input,
     snapped: Snapped,
     /// The current record, its bytes, and the length that it is to have.
     record: Option<(Record, u32)>,
@@ -41,7 +88,7 @@ pub struct PcapSource {
 
 impl std::fmt::Debug for PcapSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PcapSource({}, at byte {})", self.name, self.reader.record_offset_bytes())
+        write!(f, "PcapSource({}, at byte {})", self.name, self.input.offset_bytes())
     }
 }
 
@@ -52,10 +99,10 @@ impl PcapSource {
     /// [`DeviceError::Io`], and [`DeviceError::Unsupported`] when it is no such capture.
     pub fn open(path: &Path, snapped: Snapped) -> Result<Self, DeviceError> {
         let name = device_name(path);
-        let reader = PcapReader::open(path).map_err(|error| device_error(&name, error))?;
+        let input = Input::open(path).map_err(|error| device_error(&name, error))?;
         Ok(Self {
             name,
-            reader,
+            input,
             snapped,
             record: None,
             bytes: Vec::new(),
@@ -66,14 +113,15 @@ impl PcapSource {
         })
     }
 
-    /// Returns the current record: the next one if there is none; `None` at the end.
+    /// Returns the current record: the next one if there is none; `None` at the end, and while none has come yet.
     fn load(&mut self) -> Result<Option<(Record, u32)>, DeviceError> {
         if self.record.is_none() && !self.ended {
-            let record =
-                self.reader.next(&mut self.bytes).map_err(|error| device_error(&self.name, error))?;
-            self.record =
-                record.map(|record| Ok::<_, DeviceError>((record, self.len_bytes(&record)?))).transpose()?;
-            self.ended = self.record.is_none();
+            let next = self.input.next(&mut self.bytes).map_err(|error| device_error(&self.name, error))?;
+            match next {
+                Next::Record(record) => self.record = Some((record, self.len_bytes(&record)?)),
+                Next::NotYet => {}
+                Next::End => self.ended = true,
+            }
         }
         Ok(self.record)
     }
@@ -95,7 +143,7 @@ impl PcapSource {
     }
 
     fn unsupported(&self, what: &str) -> DeviceError {
-        let what = format!("byte {}: {what}", self.reader.record_offset_bytes());
+        let what = format!("byte {}: {what}", self.input.offset_bytes());
         DeviceError::Unsupported { device: self.name.clone(), what }
     }
 

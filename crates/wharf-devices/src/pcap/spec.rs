@@ -27,7 +27,7 @@ pub(crate) static KIND: Kind = Kind {
     ..Kind::new(
         "pcap",
         "pcap:FILE[,resolution=ns|us,order=le|be] to write, pcap:FILE[,snapped=refuse|pad|send] to read",
-        "a capture file",
+        "a capture: a file, a fifo, or - for a standard stream",
         open,
     )
 };

@@ -41,3 +41,15 @@ fn unknown_requirements_do_not_count_as_lacking() {
         assert_eq!(lacking("packet", &Machine::of(status, |_| true, String::new())), []);
     }
 }
+
+#[test]
+fn a_user_namespace_gives_no_capability_to_load_programs() {
+    let all = machine(u64::MAX, true);
+    let contained = all.clone().in_namespace_of("         0       1000          1\n");
+    let said = lacking("xdp", &contained);
+    assert!(said.len() == 1 && said[0].0.contains("CAP_BPF") && said[0].1.contains("outside"), "{said:?}");
+    assert_eq!(lacking("packet", &contained), []);
+    for first in ["         0          0 4294967295\n", ""] {
+        assert_eq!(lacking("xdp", &all.clone().in_namespace_of(first)), [], "{first:?}");
+    }
+}

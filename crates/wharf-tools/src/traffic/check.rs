@@ -2,9 +2,12 @@
 
 mod replay;
 mod stamp;
+mod stream;
 
 pub use replay::ReplayCheck;
 pub use stamp::StampCheck;
+pub(super) use stream::InFlight;
+pub use stream::StreamCheck;
 
 use super::Latencies;
 
@@ -75,6 +78,9 @@ pub trait Check: Send {
         Clocks::None
     }
 
+    /// Does what may wait for a pause: no frame has come for a while.
+    fn pause(&mut self) {}
+
     /// True if it wants no more frames.
     fn is_done(&self) -> bool {
         false
@@ -95,6 +101,10 @@ impl<C: Check + ?Sized> Check for Box<C> {
 
     fn clocks(&self) -> Clocks {
         (**self).clocks()
+    }
+
+    fn pause(&mut self) {
+        (**self).pause();
     }
 
     fn is_done(&self) -> bool {

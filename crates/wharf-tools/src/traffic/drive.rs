@@ -160,6 +160,9 @@ impl<'a> Drive<'a> {
             precise_sleeps();
         }
         while !self.stop.load(Relaxed) && source.remaining() > 0 {
+            if !source.is_ready() {
+                continue;
+            }
             let now_ns = if has_clock { monotonic_ns() } else { 0 };
             let count = self.look(source, &mut due, now_ns);
             if count == 0 {
@@ -196,8 +199,9 @@ impl<'a> Drive<'a> {
             return most as usize;
         }
         due.times_ns.clear();
+        let start_ns = self.start_ns.max(source.began_ns());
         for ahead in 0..most {
-            due.next_ns = self.start_ns.saturating_add(self.pace.due_ns(&source.position(ahead)));
+            due.next_ns = start_ns.saturating_add(self.pace.due_ns(&source.position(ahead)));
             if due.next_ns > now_ns {
                 break;
             }

@@ -91,6 +91,8 @@ impl<C: Check> Receiver<C> {
             if received > 0 {
                 left -= self.check_burst(left)?;
                 until.received.store(until.count - left, Relaxed);
+            } else {
+                self.check.pause();
             }
             if stops && is_quiet(&mut last, received > 0) {
                 break;

@@ -1,31 +1,54 @@
 //! Writes arrivals into a capture.
 
 use super::{Arrival, Check, Clocks};
+use std::io::ErrorKind;
 use std::path::Path;
 use wharf_devices::pcap::format::{PcapError, PcapOptions, PcapWriter};
+use wharf_devices::pcap::{create_stream, is_stream};
 
 /// Writes each frame, whole and with its arrival time, and hands it on to another check.
 #[derive(Debug)]
 pub struct Recorder<C> {
     check: C,
     writer: Option<PcapWriter>,
+    /// The reader of the file waits for it, and may go away.
+    is_stream: bool,
+    is_closed: bool,
+    has_pending: bool,
     error: Option<PcapError>,
 }
 
 impl<C: Check> Recorder<C> {
-    /// Makes one that writes into a new file at `path`, if there is a path.
+    /// Makes one that writes into a new file at `path`, if there is a path. A stream ([`is_stream`]) gets the frames as they come; when its
+    /// reader goes away, the check is done.
     ///
     /// # Errors
     /// [`PcapError`] if the file cannot be created.
     pub fn new(check: C, path: Option<&Path>) -> Result<Self, PcapError> {
-        let create = |path| PcapWriter::create(path, PcapOptions::default());
-        Ok(Self { check, writer: path.map(create).transpose()?, error: None })
+        let is_stream = path.is_some_and(is_stream);
+        let create = if is_stream { create_stream } else { PcapWriter::create };
+        let writer = path.map(|path| create(path, PcapOptions::default())).transpose()?;
+        Ok(Self { check, writer, is_stream, is_closed: false, has_pending: false, error: None })
+    }
+
+    /// Notes an error of the file. That a stream's reader has gone is none.
+    #[cold]
+    fn fail(&mut self, error: PcapError) {
+        match &error {
+            PcapError::Write { cause, .. } if self.is_stream && cause.kind() == ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+            }
+            // A capture with a gap is no record: nothing more is wanted.
+            _ => drop(self.error.get_or_insert(error)),
+        }
     }
 
     /// Completes the file. Returns the other check, and an error if frames could not be written.
-    pub fn finish(self) -> (C, Option<PcapError>) {
-        let finished = self.writer.map_or(Ok(()), PcapWriter::finish);
-        (self.check, self.error.or(finished.err()))
+    pub fn finish(mut self) -> (C, Option<PcapError>) {
+        if let Some(Err(error)) = self.writer.take().map(PcapWriter::finish) {
+            self.fail(error);
+        }
+        (self.check, self.error)
     }
 }
 
@@ -35,10 +58,19 @@ impl<C: Check> Check for Recorder<C> {
         if let Some(writer) = &mut self.writer
             && let Err(error) = writer.write(at.wall_ns, [frame], frame.len() as u32)
         {
-            // A capture with a gap is no record: nothing more is wanted.
-            self.error.get_or_insert(error);
+            self.fail(error);
         }
+        self.has_pending = self.is_stream;
         self.check.check(frame, at);
+    }
+
+    fn pause(&mut self) {
+        if std::mem::take(&mut self.has_pending)
+            && let Some(Err(error)) = self.writer.as_mut().map(PcapWriter::flush)
+        {
+            self.fail(error);
+        }
+        self.check.pause();
     }
 
     fn clocks(&self) -> Clocks {
@@ -46,6 +78,6 @@ impl<C: Check> Check for Recorder<C> {
     }
 
     fn is_done(&self) -> bool {
-        self.error.is_some() || self.check.is_done()
+        self.is_closed || self.error.is_some() || self.check.is_done()
     }
 }

@@ -63,7 +63,7 @@ impl Split {
 }
 
 /// Returns the sender of a frame, and the key within which packets keep their order.
-fn key_of(frame: &[u8], senders: usize, order: Order) -> (usize, u64) {
+pub(super) fn key_of(frame: &[u8], senders: usize, order: Order) -> (usize, u64) {
     let kept = match order {
         Order::All => 0,
         Order::Band => u64::from(band_of_bytes(frame)).min(BANDS - 1),

@@ -49,7 +49,7 @@ impl ReplayCheck {
 
 /// True if `frame` is `sent`, or `sent` with a mark of congestion.
 #[inline]
-fn is_same(sent: &[u8], frame: &[u8]) -> bool {
+pub(super) fn is_same(sent: &[u8], frame: &[u8]) -> bool {
     sent == frame || (sent.len() == frame.len() && ecn(frame) == Some(Ecn::Ce) && is_marked(sent, frame))
 }
 

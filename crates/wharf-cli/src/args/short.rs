@@ -1,0 +1,83 @@
+//! Short help, for `-h`: one line for each option, and no examples.
+
+use std::ffi::OsString;
+
+/// Longest description of an option, in characters: behind the options' names it fits a line of 100 columns.
+const WIDTH: usize = 66;
+/// Characters that the names of aliases take there.
+const ALIAS: usize = 18;
+/// Ends of a clause, behind which a description may be cut, the best first.
+const ENDS: [&str; 5] = [": ", "; ", " (", ", such as ", ", "];
+
+/// True if `words` ask for the short help.
+pub(super) fn is_asked(words: &[OsString]) -> bool {
+    words.iter().any(|word| word == "-h")
+}
+
+/// Shortens the help of a command and of its subcommands. `--help` is to be asked of the command as it was.
+pub(super) fn shortened(command: clap::Command) -> clap::Command {
+    let command = command.term_width(100).after_help("--help says more, with examples.").mut_args(|arg| {
+        let has_alias = arg.get_visible_aliases().is_some_and(|aliases| !aliases.is_empty());
+        let width = if has_alias { WIDTH - ALIAS } else { WIDTH };
+        let help = arg.get_help().map(|help| short(&help.to_string(), width));
+        let has_value = arg.get_action().takes_values();
+        let arg = if has_value { arg.hide_possible_values(true).hide_default_value(true) } else { arg };
+        help.iter().fold(arg, |arg, help| arg.help(help.clone()))
+    });
+    let about = command.get_about().map(|about| short(&about.to_string(), WIDTH));
+    about.iter().fold(command, |command, about| command.about(about.clone())).mut_subcommands(shortened)
+}
+
+/// Returns the first clauses of a description that fit `width`.
+fn short(text: &str, width: usize) -> String {
+    let text = text.lines().next().unwrap_or_default();
+    let sentence = text.split_once(". ").map_or(text, |(first, _)| first);
+    let fits = |part: &str| part.chars().count() <= width;
+    if fits(sentence) {
+        return sentence.into();
+    }
+    let sentence = sentence.split_once(" [default:").map_or(sentence, |(before, _)| before);
+    let cut = |end: &&str| {
+        let parts = sentence.match_indices(*end).map(|(at, _)| &sentence[..at]);
+        parts.filter(|part| fits(part) && is_whole(part)).last()
+    };
+    match ENDS.iter().find_map(cut) {
+        _ if fits(sentence) => sentence.into(),
+        Some(part) => part.into(),
+        None => words_of(sentence, width),
+    }
+}
+
+/// True if every bracket is closed.
+fn is_whole(text: &str) -> bool {
+    text.matches(['(', '[']).count() == text.matches([')', ']']).count()
+        && text.matches('`').count().is_multiple_of(2)
+}
+
+/// Returns the first words that fit, for a sentence without a clause that does.
+fn words_of(sentence: &str, width: usize) -> String {
+    let ends = sentence.match_indices(' ').map(|(at, _)| at);
+    let at = ends.filter(|&at| sentence[..at].chars().count() + 4 <= width).max();
+    at.map_or(sentence.into(), |at| format!("{} ...", &sentence[..at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_cut_behind_a_clause() {
+        let short = |text| short(text, 58);
+        assert_eq!(short("Packets in all"), "Packets in all");
+        assert_eq!(short("Threads. There may be many of them"), "Threads");
+        let long =
+            "Treatment of a device that has packets and completes none for 10 s, though its line is up";
+        assert_eq!(short(long), "Treatment of a device that has packets and completes ...");
+        let long = "Most bits per second in each direction, such as 100mbit, counted from the header on";
+        assert_eq!(short(long), "Most bits per second in each direction");
+        let long = "Rate: 1mpps (a long explanation, which goes on for far more than one line may hold)";
+        assert_eq!(short(long), "Rate");
+        let long = "Destination address [default: 198.51.100.1, or 2001:db8::2 if --src is IPv6]";
+        assert_eq!(short(long), "Destination address");
+    }
+}

@@ -1,0 +1,77 @@
+//! Records of a log on standard error, with `--log`: each has time, level, message and device.
+
+use crate::args::{LogFormat, OutputArgs};
+use crate::progress;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use tracing::level_filters::LevelFilter;
+use tracing::{debug, error, info, warn};
+use tracing_subscriber::fmt;
+
+/// Severity of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Error,
+    Warning,
+    Note,
+    Detail,
+}
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// Names of the devices that were opened.
+static DEVICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// True if lines are records of a log.
+pub(crate) fn is_on() -> bool {
+    IS_ON.load(Relaxed)
+}
+
+/// Starts the log, if one is asked for. `--quiet` and `--verbose` say from which level on.
+pub(crate) fn start(args: &OutputArgs) {
+    let Some(format) = args.log else { return };
+    let level = match (args.quiet, args.verbose) {
+        (true, _) => LevelFilter::ERROR,
+        (false, 0) => LevelFilter::INFO,
+        (false, _) => LevelFilter::DEBUG,
+    };
+    let log = fmt().with_max_level(level).with_target(false).with_writer(|| AboveProgress);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    IS_ON.store(true, Relaxed);
+}
+
+/// Notes the name of a device, for the records that are about it.
+pub(crate) fn note_device(name: &str) {
+    if is_on() {
+        DEVICES.lock().unwrap_or_else(PoisonError::into_inner).push(name.into());
+    }
+}
+
+/// Writes a record.
+pub(crate) fn record(level: Level, text: &str) {
+    let devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let named = devices.iter().filter(|name| text.contains(name.as_str()));
+    let device = named.max_by_key(|name| name.len()).map(String::as_str);
+    match level {
+        Level::Error => error!(device, "{text}"),
+        Level::Warning => warn!(device, "{text}"),
+        Level::Note => info!(device, "{text}"),
+        Level::Detail => debug!(device, "{text}"),
+    }
+}
+
+/// Standard error, with the live line out of the way.
+struct AboveProgress;
+
+impl Write for AboveProgress {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        progress::above(|| io::stderr().write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

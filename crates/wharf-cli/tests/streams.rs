@@ -1,0 +1,222 @@
+//! Captures through pipes: `-` and fifos, read and written as they come.
+
+mod common;
+
+use common::{Done, Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, command, finish, signal, text, wharf};
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The header of a capture: little-endian, microseconds, Ethernet.
+const HEADER: [u8; 24] =
+    [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
+
+/// Makes a record of `len` bytes.
+fn record(len: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 8];
+    bytes.extend([len.to_le_bytes(), len.to_le_bytes()].concat());
+    bytes.resize(16 + len as usize, 7);
+    bytes
+}
+
+fn piped(args: &[&str]) -> Child {
+    command(args).stdin(Stdio::piped()).spawn().unwrap()
+}
+
+/// Runs `wharf` with `input` at its standard input.
+fn fed(args: &[&str], input: &[u8]) -> Done {
+    let mut child = piped(args);
+    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
+    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let done = finish(child);
+    feeder.join().unwrap();
+    done
+}
+
+fn sample() -> Vec<u8> {
+    std::fs::read(SAMPLE).unwrap()
+}
+
+#[test]
+fn each_frame_of_a_stream_arrives_in_order() {
+    for more in [&[][..], &["--qdisc", "prio"], &["--rate", "original"], &["--rate", "1mpps"]] {
+        let done = fed(&[&["send", "--pcap", "-", "--json"], more].concat(), &sample());
+        let report = done.good_json();
+        assert_eq!(
+            (&report["sent"], &report["received"]["packets"]),
+            (&SAMPLE_FRAMES.into(), &SAMPLE_FRAMES.into())
+        );
+        assert_eq!((&report["bytes"], &report["received"]["errors"]), (&SAMPLE_BYTES.into(), &0.into()));
+        assert!(
+            report.get("compare").is_none_or(serde_json::Value::is_null),
+            "a stream is sent once: {report}"
+        );
+    }
+}
+
+#[test]
+fn frames_that_the_device_fails_are_counted_and_the_rest_is_checked() {
+    let done = fed(&["send", "--pcap", "-", "--json", "--fault", "seed=7,error=20%"], &sample());
+    let report = done.good_json();
+    let number = |key: &str| report.pointer(key).and_then(serde_json::Value::as_u64).unwrap();
+    let failed = number("/failed");
+    assert!(failed > 0 && number("/received/errors") == 0, "{report}");
+    assert_eq!(number("/received/packets") + failed, SAMPLE_FRAMES, "{report}");
+}
+
+#[test]
+fn a_truncated_stream_sends_the_frames_before_the_fault() {
+    let cut = [&HEADER[..], &record(60), &record(70), &record(80)[..50]].concat();
+    let done = fed(&["send", "--pcap", "-", "--to", "null", "--json"], &cut);
+    assert_eq!((done.code, &done.json()["sent"]), (Some(1), &2.into()), "{done:?}");
+    assert!(done.line().contains("standard input: byte 186: record cut short (34 of 80"), "{done:?}");
+    let done = fed(&["receive", "--from", "pcap:-", "--json", "-q"], &cut);
+    assert_eq!((done.code, &done.json()["packets"]), (Some(1), &2.into()), "{done:?}");
+    assert!(done.line().contains("pcap:-: byte 186: record cut short"), "{done:?}");
+    let done = fed(&["send", "--pcap", "-"], b"no capture at all, is it");
+    assert!(
+        done.code == Some(1) && done.line().contains("standard input: byte 0: not a pcap file"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn records_that_are_no_frame_are_skipped_and_long_ones_end_the_stream() {
+    let input = [&HEADER[..], &record(0), &record(60)].concat();
+    let done = fed(&["send", "--pcap", "-", "--to", "null", "--json"], &input);
+    assert_eq!((&done.json()["sent"], &done.json()["skipped"]["empty"]), (&1.into(), &1.into()), "{done:?}");
+    let input = [&HEADER[..], &record(60), &record(9014)].concat();
+    let done = fed(&["send", "--pcap", "-", "--to", "null", "--json"], &input);
+    assert_eq!((done.code, &done.json()["sent"]), (Some(1), &1.into()), "{done:?}");
+    assert!(done.line().ends_with("memory is for 1536; --frame-bytes 9536 would do"), "{done:?}");
+    let done = fed(&["send", "--pcap", "-", "--to", "null", "--json", "--frame-bytes", "9536"], &input);
+    assert_eq!((done.code, &done.json()["sent"]), (Some(0), &2.into()), "{done:?}");
+}
+
+/// Each way from standard input to standard output.
+const THROUGH: [&[&str]; 3] = [
+    &["send", "--pcap", "-", "--to", "pcap:-,resolution=us"],
+    &["receive", "--from", "pcap:-", "--pcap", "-"],
+    &["forward", "pcap:-", "pcap:-"],
+];
+
+#[test]
+fn frames_go_through_as_they_come_and_reports_go_to_standard_error() {
+    for args in THROUGH {
+        let mut child = piped(args);
+        let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        stdin.write_all(&HEADER).unwrap();
+        stdout.read_exact(&mut [0; 24]).unwrap();
+        for len in [60, 61, 62] {
+            stdin.write_all(&record(len)).unwrap();
+            let mut came = vec![0; 16 + len as usize];
+            // The input stays open: a writer that gathers frames would be waited for in vain.
+            stdout.read_exact(&mut came).unwrap();
+            assert_eq!(came[16..], record(len)[16..], "{args:?}");
+        }
+        drop(stdin);
+        let mut rest = Vec::new();
+        stdout.read_to_end(&mut rest).unwrap();
+        let done = finish(child);
+        assert!(rest.is_empty() && done.code == Some(0), "{args:?}: {done:?}");
+        assert!(
+            done.stderr.lines().any(|line| line.starts_with("packets ") && line.ends_with(" 3")),
+            "{done:?}"
+        );
+    }
+}
+
+#[test]
+fn fifos_are_read_and_written() {
+    let folder = Folder::new();
+    let [read, written] = ["in", "out"].map(|name| text(&folder.path(name)));
+    assert!(Command::new("mkfifo").args([&read, &written]).status().unwrap().success());
+    let sender =
+        command(&["send", "--pcap", &read, "--to", &format!("pcap:{written}"), "--json"]).spawn().unwrap();
+    let out = text(&folder.path("out.pcap"));
+    let receiver =
+        command(&["receive", "--from", &format!("pcap:{written}"), "--pcap", &out, "-q", "--json"]);
+    let receiver = { receiver }.spawn().unwrap();
+    std::fs::write(&read, sample()).unwrap();
+    assert_eq!(finish(sender).good_json()["sent"], SAMPLE_FRAMES);
+    assert_eq!(finish(receiver).good_json()["packets"], SAMPLE_FRAMES);
+    let again = wharf(&["send", "--pcap", &out, "--loop", "1", "--to", "null", "--json"]).good_json();
+    assert_eq!(again["bytes"], SAMPLE_BYTES);
+}
+
+#[test]
+fn a_stream_has_one_pass_and_one_sender_and_no_trace_goes_to_standard_output() {
+    for (args, what) in [
+        ("send --pcap - --loop 2", "--pcap -: --loop: a stream cannot be read again"),
+        ("send --pcap - --loop 0", "--loop: a stream cannot be read again"),
+        ("send --pcap - --senders 2", "--senders: a stream goes by one sender"),
+        ("send --size 60 --count 1 --to null --trace -", "--trace -: want a file"),
+        ("forward null wire --mirror -", "--mirror -: want a file"),
+        ("receive --from pcap:- --pcap - --trace -", "--trace -: want a file"),
+    ] {
+        let done = wharf(&args.split(' ').collect::<Vec<_>>());
+        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{args}: {done:?}");
+        assert!(done.line().contains(what), "{args}: {done:?}");
+    }
+    assert!(!std::path::Path::new("-").exists());
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_stream() {
+    for args in [
+        &["send", "--pcap", "-", "--to", "null", "--json"][..],
+        &["receive", "--from", "pcap:-", "--json"],
+        &["forward", "pcap:-", "null", "--json"],
+    ] {
+        let mut child = piped(args);
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(&[&HEADER[..], &record(60)].concat()).unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        let began = Instant::now();
+        signal(&child, "INT");
+        let done = finish(child);
+        assert!(began.elapsed() < Duration::from_secs(2), "{args:?}: {:?}", began.elapsed());
+        assert_eq!(done.code, Some(0), "{args:?}: {done:?}");
+        assert!(done.stdout.contains("\"packets\": 1,"), "{args:?}: {done:?}");
+        drop(stdin);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_run() {
+    let from = format!("pcap:{SAMPLE}");
+    for (args, code, line) in [
+        (&["receive", "--from", &from, "--pcap", "-", "-q"][..], 0, None),
+        (
+            &["send", "--size", "60", "--rate", "20kpps", "--to", "pcap:-"],
+            1,
+            Some("pcap:-: its reader has gone"),
+        ),
+        (&["forward", &from, "pcap:-", "-q"], 1, Some("pcap:-: its reader has gone")),
+    ] {
+        let mut child = command(args).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut [0; 24]).unwrap();
+        drop(stdout);
+        let done = finish(child);
+        assert_eq!(done.code, Some(code), "{args:?}: {done:?}");
+        assert!(line.is_none_or(|line| done.stderr.contains(line)), "{args:?}: {done:?}");
+    }
+}
+
+#[test]
+fn traffic_without_an_end_goes_on_until_a_signal() {
+    for args in [
+        &["send", "--size", "60", "--rate", "1kpps", "--to", "udp:127.0.0.1:9", "--json", "-q"][..],
+        &["send", "--pcap", SAMPLE, "--loop", "0", "--to", "null", "--json", "-q"],
+    ] {
+        let mut child = command(args).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        assert_eq!(child.try_wait().unwrap(), None, "{args:?}");
+        signal(&child, "INT");
+        let done = finish(child);
+        assert!(done.json()["packets"].as_u64() > Some(500), "{args:?}: {done:?}");
+    }
+    let done = wharf(&["send", "--to", "packet:no-such-if"]);
+    assert!(done.code == Some(1) && done.line().contains("no such interface"), "{done:?}");
+}

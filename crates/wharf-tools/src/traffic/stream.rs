@@ -1,0 +1,193 @@
+//! Replays of a capture that comes through a pipe: each frame once, as it comes, by one sender.
+
+use super::check::{InFlight, StreamCheck};
+use super::{Position, Skipped, Source};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wharf_core::qdisc::Order;
+use wharf_devices::pcap::format::PcapError;
+use wharf_devices::pcap::{EMPTY, PcapStream, StreamFrame, misfit};
+use wharf_sys::clock::monotonic_ns;
+
+/// Longest wait for a frame, so that a request to stop is soon seen.
+const WAIT: Duration = Duration::from_millis(20);
+/// Most frames that are looked at ahead: a burst.
+const AHEAD: usize = 256;
+/// Bytes of a frame's memory beside its data, for the message about one that is too long.
+const BESIDE_BYTES: u32 = 512;
+
+/// The counts of a stream, for another thread to read.
+#[derive(Debug, Default, Clone)]
+pub struct StreamCounts {
+    /// Frames sent.
+    pub frames: u64,
+    /// Frames of these that were cut short when captured.
+    pub snapped: u64,
+    /// Records that can be no frame.
+    pub skipped: Skipped,
+    /// The error behind the last good frame.
+    pub error: Option<String>,
+}
+
+/// The counts, shared with the sender's thread.
+#[derive(Debug, Default, Clone)]
+pub struct StreamState(Arc<Mutex<StreamCounts>>);
+
+impl StreamState {
+    /// Returns the counts as they stand.
+    pub fn counts(&self) -> StreamCounts {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StreamCounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A frame that has come, and its place in the stream.
+#[derive(Debug)]
+struct Ready {
+    frame: StreamFrame,
+    position: Position,
+}
+
+/// One sender's frames, from a stream.
+#[derive(Debug)]
+pub struct StreamReplay {
+    stream: PcapStream,
+    ready: VecDeque<Ready>,
+    longest_bytes: u32,
+    /// Position of the next frame that comes.
+    next: Position,
+    /// Time stamp of the first frame, and the time at which it came.
+    first_ns: Option<(u64, u64)>,
+    has_ended: bool,
+    state: StreamState,
+    in_flight: InFlight,
+}
+
+impl StreamReplay {
+    /// Opens the stream at `path` and reads its header. A frame of more than `longest_bytes` ends it with an error.
+    ///
+    /// # Errors
+    /// [`PcapError`].
+    pub fn open(path: &Path, longest_bytes: u32) -> Result<Self, PcapError> {
+        let stream = PcapStream::open(path)?;
+        let (state, in_flight) = (StreamState::default(), InFlight::default());
+        let (ready, next, first_ns) = (VecDeque::with_capacity(AHEAD), Position::default(), None);
+        Ok(Self { stream, ready, longest_bytes, next, first_ns, has_ended: false, state, in_flight })
+    }
+
+    /// Returns the stream's name, as errors show it.
+    pub fn name(&self) -> &str {
+        self.stream.name()
+    }
+
+    /// Returns its counts, to be read while it is sent.
+    pub fn state(&self) -> StreamState {
+        self.state.clone()
+    }
+
+    /// Returns the check of its frames at the other end of a queue that keeps `order`. From now on each frame is kept until it arrives.
+    pub fn check(&self, order: Order) -> StreamCheck {
+        self.in_flight.keep(order)
+    }
+
+    /// Takes the frames that have come. Waits for the first.
+    fn fetch(&mut self) {
+        while self.ready.len() < AHEAD && !self.has_ended {
+            let wait = if self.ready.is_empty() { WAIT } else { Duration::ZERO };
+            match self.stream.take(wait) {
+                Ok(Some(frame)) => self.add(frame),
+                Ok(None) => {
+                    self.has_ended = self.stream.has_ended();
+                    return;
+                }
+                Err(error) => self.end(error.to_string()),
+            }
+        }
+    }
+
+    fn add(&mut self, frame: StreamFrame) {
+        let len_bytes = frame.bytes.len() as u32;
+        match misfit(len_bytes) {
+            Some(EMPTY) => return self.state.lock().skipped.empty += 1,
+            Some(_) => return self.state.lock().skipped.too_long += 1,
+            None if len_bytes > self.longest_bytes => return self.end(self.too_long(&frame)),
+            None => {}
+        }
+        let (first_ns, _) = *self.first_ns.get_or_insert_with(|| (frame.record.ts_ns, monotonic_ns()));
+        self.next.time_ns = frame.record.ts_ns.saturating_sub(first_ns);
+        self.ready.push_back(Ready { frame, position: self.next });
+        self.next.packets += 1;
+        self.next.bytes += u64::from(len_bytes);
+    }
+
+    #[cold]
+    fn end(&mut self, error: String) {
+        self.has_ended = true;
+        self.state.lock().error = Some(error);
+    }
+
+    #[cold]
+    fn too_long(&self, frame: &StreamFrame) -> String {
+        let (name, at, len) = (self.name(), frame.offset_bytes, frame.bytes.len() as u32);
+        let enough = (len + BESIDE_BYTES).next_multiple_of(64);
+        let room = self.longest_bytes;
+        format!(
+            "{name}: byte {at}: a frame of {len} bytes does not fit: memory is for {room}; --frame-bytes {enough} would do"
+        )
+    }
+}
+
+impl Source for StreamReplay {
+    /// The frames that are ready, or one that may still come.
+    #[inline]
+    fn remaining(&self) -> u64 {
+        if self.ready.is_empty() { u64::from(!self.has_ended) } else { self.ready.len() as u64 }
+    }
+
+    fn longest_bytes(&self) -> u32 {
+        self.longest_bytes
+    }
+
+    #[inline]
+    fn len_bytes(&self) -> u32 {
+        self.ready.front().map_or(0, |ready| ready.frame.bytes.len() as u32)
+    }
+
+    fn position(&self, ahead: u64) -> Position {
+        usize::try_from(ahead)
+            .ok()
+            .and_then(|ahead| self.ready.get(ahead))
+            .map_or(self.next, |ready| ready.position)
+    }
+
+    fn is_stamped(&self) -> bool {
+        false
+    }
+
+    fn is_ready(&mut self) -> bool {
+        if self.ready.is_empty() {
+            self.fetch();
+        }
+        !self.ready.is_empty()
+    }
+
+    fn began_ns(&self) -> u64 {
+        self.first_ns.map_or(0, |(_, came_ns)| came_ns)
+    }
+
+    fn write(&mut self, to: &mut [u8], _now_ns: u64) {
+        let Some(Ready { frame, .. }) = self.ready.pop_front() else { return };
+        to.copy_from_slice(&frame.bytes);
+        self.in_flight.add(&frame.bytes);
+        let mut counts = self.state.lock();
+        counts.frames += 1;
+        counts.snapped += u64::from(frame.record.wire_len as usize > frame.bytes.len());
+        drop(counts);
+        self.stream.recycle(frame.bytes);
+    }
+}
