@@ -1,6 +1,6 @@
 //! The report of `send`, `receive` and `forward` on one direction. Its keys are a promise: they are added to, never renamed.
 
-use crate::output::{bytes, grouped, time};
+use crate::output::{bit_rate, bytes, grouped, packet_rate, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -270,6 +270,16 @@ impl Report {
     /// Returns the device's name, with its mode if it has several.
     pub(crate) fn device_text(&self) -> String {
         device_text(&self.device, self.mode)
+    }
+
+    /// Returns the packets per second, for people.
+    pub(crate) fn packet_rate_text(&self) -> String {
+        packet_rate(self.mpps * 1e6)
+    }
+
+    /// Returns the bits per second, for people.
+    pub(crate) fn bit_rate_text(&self) -> String {
+        bit_rate(self.gbps * 1e9)
     }
 
     /// Returns the byte queue limit, for people.

@@ -98,6 +98,23 @@ fn the_summary_is_for_people() {
     assert!(done.stdout.lines().all(|line| line.len() <= 100), "{}", done.stdout);
 }
 
+/// A program that reads the table gets plain digits, and a slow replay a rate that can be read.
+#[test]
+fn numbers_are_plain_and_rates_in_fitting_units() {
+    let to = ["send", "--size", "60", "--count", "2000", "--to", "null"];
+    let row = |shown: &str, name: &str| {
+        let line = shown.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("{name}: {shown}"))[name.len()..].trim().to_string()
+    };
+    let fast = wharf(&to).stdout;
+    assert_eq!((row(&fast, "sent"), row(&fast, "bit rate").contains("bit/s")), ("2000".into(), true));
+    assert!(!fast.contains("batching"), "a heading is for a comparison: {fast}");
+    let slow = wharf(&["send", "--size", "60", "--count", "50", "--rate", "500pps"]).stdout;
+    let (packets, bits) = (row(&slow, "packet rate"), row(&slow, "bit rate"));
+    assert!(packets.ends_with(" pps") && packets.len() == "500 pps".len(), "{slow}");
+    assert!(bits.ends_with(" kbit/s"), "{slow}");
+}
+
 #[test]
 fn a_capture_is_repeated_as_often_as_asked() {
     let run = send(&format!("--pcap {SAMPLE} --loop 3"));

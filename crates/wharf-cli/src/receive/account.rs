@@ -36,6 +36,10 @@ pub(super) struct ReceiveReport {
     pub(super) unstamped: u64,
     /// Generated packets alone: other traffic, whose first packet may come long before, is not in their time.
     pub(super) generated: Rates,
+    /// Unstamped packets that hosts send by themselves: ARP, neighbour and listener discovery of IPv6, IGMP, LLDP.
+    pub(super) host_packets: u64,
+    /// All packets but those: their time and rates are of the burst alone.
+    pub(super) traffic: Rates,
     /// Generated packets by sender, in the order in which the senders appeared; as `senders`, with losses.
     pub(super) streams: Vec<StreamReport>,
 }
@@ -78,6 +82,8 @@ impl Account {
             duplicated,
             unstamped: arrivals.unstamped(),
             generated: arrivals.stamped().into(),
+            host_packets: arrivals.of_hosts().packets,
+            traffic: arrivals.traffic().into(),
             streams: arrivals.streams().collect(),
             common: self.common(arrivals, audit),
         };

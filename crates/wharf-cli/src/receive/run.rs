@@ -62,7 +62,8 @@ pub(super) fn run(
     sandbox.enter()?;
     // Scripts wait for this line before they send.
     let mode = receiver.queue().device_mode();
-    output::complain(&format!("listening on {}", device_text(&device, mode)));
+    let verb = if args.from.file().is_some() { "reading" } else { "listening on" };
+    output::complain(&format!("{verb} {}", device_text(&device, mode)));
     let (receiver, ended) = receive(args, receiver, &recovery, signals)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
