@@ -16,6 +16,7 @@ mod forward;
 mod lab;
 mod output;
 mod plan;
+mod processor;
 mod progress;
 mod queues;
 mod receive;
@@ -26,6 +27,7 @@ mod send;
 mod session;
 mod signals;
 mod stall;
+mod verdict;
 mod wrap;
 
 use args::Command;

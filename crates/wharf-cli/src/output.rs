@@ -78,6 +78,43 @@ pub(crate) fn wrapped(header: &[&str]) -> Table {
     table
 }
 
+/// Returns a paragraph, wrapped to the terminal, or to 100 columns. Further lines are indented.
+pub(crate) fn paragraph(text: &str) -> String {
+    let width = table(&[]).width().unwrap_or(WIDTH);
+    fold(text, width.into())
+}
+
+fn fold(text: &str, columns: usize) -> String {
+    let (mut folded, mut column) = (String::new(), 0);
+    for word in text.split_inclusive(' ').fold(Vec::new(), joined_with_unit) {
+        let letters = word.chars().count();
+        if column == 0 {
+            column = letters;
+        } else if column + 1 + letters > columns {
+            folded.push_str("\n  ");
+            column = 2 + letters;
+        } else {
+            folded.push(' ');
+            column += 1 + letters;
+        }
+        folded.push_str(&word);
+    }
+    folded
+}
+
+/// Adds a word to `words`: to a number, its unit.
+fn joined_with_unit(mut words: Vec<String>, word: &str) -> Vec<String> {
+    let word = word.trim_end();
+    match words.last_mut() {
+        Some(number) if number.ends_with(|last: char| last.is_ascii_digit()) => {
+            number.push(' ');
+            number.push_str(word);
+        }
+        _ => words.push(word.to_string()),
+    }
+    words
+}
+
 /// A row of a table with a column for each run: its name, and the text of its cells.
 pub(crate) type Row<T> = (&'static str, fn(&T) -> String);
 
@@ -133,7 +170,7 @@ pub(crate) fn some(number: u64) -> String {
 pub(crate) fn packet_rate(pps: f64) -> String {
     match pps {
         ..1e3 => format!("{pps:.0} pps"),
-        1e3..1e5 => format!("{} kpps", three_digits(pps / 1e3)),
+        1e3..5e5 => format!("{} kpps", three_digits(pps / 1e3)),
         _ => format!("{} Mpps", three_digits(pps / 1e6)),
     }
 }
@@ -198,6 +235,13 @@ mod tests {
             [1, 12_345, 12_345_678, 12_345_678_900].map(time),
             ["1 ns", "12.3 us", "12.3 ms", "12.3 s"]
         );
+    }
+
+    #[test]
+    fn a_paragraph_is_folded_between_words() {
+        assert_eq!(fold("one two three four", 9), "one two\n  three\n  four");
+        assert_eq!(fold("a rate of 10 kpps", 12), "a rate of\n  10 kpps");
+        assert_eq!(fold("one", 2), "one");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The report of `send`, `receive` and `forward` on one direction. Its keys are a promise: they are added to, never renamed.
 
 use crate::output::{bit_rate, bytes, grouped, packet_rate, time};
+use crate::verdict::Verdict;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,6 +66,8 @@ pub(crate) struct Report {
     pub(crate) trace: Option<TraceReport>,
     /// The same traffic without batching; null if it was not tried.
     pub(crate) compare: Option<serde_json::Value>,
+    /// What was asked against what came, and what bounded it.
+    pub(crate) verdict: Option<Verdict>,
 }
 
 /// Packets that failed, or that a policy dropped.

@@ -1,18 +1,21 @@
 //! One run: ends, forwarder and supervision.
 
 use super::account::{Ending, ForwardReport, outcome};
+use super::judge::judge;
 use super::live::Live;
 use super::policy::Policy;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::output;
+use crate::processor::Meter;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus};
 use crate::signals::Signals;
 use crate::usage;
+use crate::verdict::link_bps;
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::spec::{DeviceSpec, Queues};
@@ -75,7 +78,7 @@ pub(super) fn run(
             *end = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced)).collect();
         }
     }
-    let policy = Policy::of(args)?;
+    let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
     let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
     if args.a.is_peer(&args.b) {
         let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
@@ -91,15 +94,20 @@ pub(super) fn run(
         let call = |recovery: &Recovery| recovery.call_pollers_of(&direction.queues, &direction.receivers);
         recoveries.iter().for_each(call);
     }
+    let meter = Meter::of_process();
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
     let lost = watch(args, signals, &forward, &mut tells);
     let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
+    let time = meter.elapsed();
     let finished = forward.finish(GRACE);
     tells.look_back(&finished, lost.as_ref());
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     let end = Ending { lost, interrupted: signals.asked() };
     let mut outcome = outcome(finished, end, mirrored, (args, &policy));
+    for direction in &mut outcome.report.directions {
+        direction.common.verdict = Some(judge(direction, args, links, time));
+    }
     outcome.faults.extend(away);
     Ok(outcome)
 }

@@ -18,7 +18,9 @@ pub(super) fn summary(outcome: &Outcome<ForwardReport>) -> String {
             format!("\n\n{} frames in {}", grouped(mirror.frames), mirror.file)
         });
     let ended = if outcome.interrupted { "\n\nEnded by a signal." } else { "" };
-    format!("{}{mirrored}{ended}", text(&rows))
+    let judged = directions.iter().filter_map(|direction| direction.common.verdict.as_ref());
+    let judged: String = judged.map(|verdict| format!("\n\n{}", verdict.lines())).collect();
+    format!("{}{mirrored}{ended}{judged}", text(&rows))
 }
 
 const ROWS: &[Row<DirectionReport>] = &[

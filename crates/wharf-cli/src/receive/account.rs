@@ -1,11 +1,15 @@
 //! The account of a reception: arrivals, and known losses.
 
+use crate::args::ReceiveArgs;
+use crate::processor::ProcessorTime;
 use crate::report::{ClassReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
 use crate::session::Outcome;
+use crate::verdict::{self, CommandLine, ReceiveFigures, Verdict};
 use crate::wrap::Wrapped;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wharf::devices::pcap::EMPTY;
+use wharf::devices::spec::Place;
 use wharf::pool::Audit;
 use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
@@ -112,6 +116,29 @@ impl Account {
             trace: self.wrapped.trace(),
             ..Report::default()
         }
+    }
+}
+
+impl ReceiveReport {
+    /// Judges the reception, whose thread used `time` if it had none to wait for packets.
+    pub(super) fn judge(&self, args: &ReceiveArgs, time: Option<ProcessorTime>) -> Verdict {
+        let (kind, traffic) = (args.from.kind(), &self.traffic);
+        let generated = self.generated.packets - self.duplicated.min(self.generated.packets);
+        let has_interface = matches!(kind.place, Place::Interface(_));
+        verdict::receive(&ReceiveFigures {
+            command: CommandLine::own(),
+            kind: kind.name,
+            interface: has_interface.then(|| args.from.place().to_string()),
+            is_file: args.from.file().is_some(),
+            packets: traffic.packets,
+            seconds: traffic.seconds,
+            came_pps: traffic.mpps * 1e6,
+            generated,
+            lost: self.lost,
+            receiving: time,
+            frames: args.frames,
+            drops: self.common.drops.by_reason.clone(),
+        })
     }
 }
 

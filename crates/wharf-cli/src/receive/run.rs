@@ -4,6 +4,7 @@ use super::account::{Account, ReceiveReport};
 use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
 use crate::output::{self, grouped, with_causes};
+use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::report::device_text;
 use crate::sandbox::Sandbox;
@@ -64,7 +65,7 @@ pub(super) fn run(
     let mode = receiver.queue().device_mode();
     let verb = if args.from.file().is_some() { "reading" } else { "listening on" };
     output::complain(&format!("{verb} {}", device_text(&device, mode)));
-    let (receiver, ended) = receive(args, receiver, &recovery, signals)?;
+    let (receiver, ended, time) = receive(args, receiver, &recovery, signals)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
     account.fault(recovery.failure().or_else(|| recovery.fault()));
@@ -73,22 +74,25 @@ pub(super) fn run(
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
     let (arrivals, unwritten) = receiver.into_check().finish();
     account.fault(unwritten.map(|error| error.to_string()));
-    Ok(account.close(&arrivals, &pool.audit(), signals.asked()))
+    let mut outcome = account.close(&arrivals, &pool.audit(), signals.asked());
+    outcome.report.common.verdict = Some(outcome.report.judge(args, time));
+    Ok(outcome)
 }
 
 /// Receives in a thread of its own, and watches over it.
 fn receive(
     args: &ReceiveArgs, mut receiver: Receiving, recovery: &Recovery, signals: &Signals,
-) -> anyhow::Result<(Receiving, Result<(), QueueError>)> {
+) -> anyhow::Result<(Receiving, Result<(), QueueError>, Option<ProcessorTime>)> {
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
     let (count, seen) = (args.count.unwrap_or(u64::MAX), shared.clone());
     let run = move || {
         // Dropped at the end, whatever that is.
-        let _ending = ending;
+        let (_ending, meter) = (ending, Meter::of_thread());
         let Shared { stop, end, received } = &*seen;
         let result = receiver.run_until(&Until { stop, end, count, received });
-        (receiver, result)
+        let time = meter.elapsed().if_loaded(receiver.load());
+        (receiver, result, time)
     };
     let (thread, watch) = (start("wharf-receiver", args.cpu, run)?, Watch::new(signals, args.seconds));
     loop {

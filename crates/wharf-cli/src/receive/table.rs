@@ -4,6 +4,7 @@ use super::account::ReceiveReport;
 use crate::output::{bit_rate, grouped, packet_rate, some, table, text, time};
 use crate::report::{ClassReport, LatencyReport};
 use crate::session::Outcome;
+use crate::verdict::Verdict;
 use wharf_tools::traffic::SequenceCounts;
 
 /// Most senders that are shown one by one.
@@ -17,7 +18,8 @@ pub(super) fn summary(outcome: &Outcome<ReceiveReport>) -> String {
         rows.add_row([name, value]);
     }
     let headline = format!("from {}", report.common.device_text());
-    let parts = [headline, text(&rows), senders(report), verdict(outcome)];
+    let judged = report.common.verdict.as_ref().map_or(String::new(), Verdict::lines);
+    let parts = [headline, text(&rows), senders(report), verdict(outcome), judged];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n\n")
 }

@@ -4,6 +4,7 @@ use super::plan::Plan;
 use crate::output::{Row, bytes, columns, grouped, some, text, time};
 use crate::report::{ClassReport, FaultReport, Report, counts_text};
 use crate::session::Outcome;
+use crate::verdict::Verdict;
 use wharf::engine::Batching;
 
 /// Returns the whole summary: a headline, a column per run, and a verdict.
@@ -16,7 +17,10 @@ pub(super) fn summary(plan: &Plan, outcomes: &[Outcome<Report>]) -> String {
     };
     let reports: Vec<&Report> = outcomes.iter().map(|outcome| &outcome.report).collect();
     let rows = columns(&header, ROWS, &reports);
-    format!("{}\n\n{}\n\n{}", headline(plan, outcomes), text(&rows), verdict(outcomes))
+    let judged =
+        reports.first().and_then(|report| report.verdict.as_ref()).map_or(String::new(), Verdict::lines);
+    let parts = [headline(plan, outcomes), text(&rows), verdict(outcomes), judged];
+    parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
 fn headline(plan: &Plan, outcomes: &[Outcome<Report>]) -> String {
