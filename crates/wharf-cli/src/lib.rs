@@ -14,6 +14,7 @@ mod explain;
 mod files;
 mod forward;
 mod lab;
+mod live;
 mod output;
 mod plan;
 mod processor;

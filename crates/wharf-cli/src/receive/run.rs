@@ -1,9 +1,10 @@
 //! One reception: pool, device and receiving thread, from the first frame to the account at the end.
 
 use super::account::{Account, ReceiveReport};
+use super::live::{Live, Published};
 use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
-use crate::output::{self, grouped, with_causes};
+use crate::output::{self, with_causes};
 use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::report::device_text;
@@ -21,14 +22,14 @@ use wharf::devices::host::HostClock;
 use wharf::devices::spec::{Direction, Queues};
 use wharf::pool::PagePool;
 use wharf::queue::QueueError;
-use wharf_tools::traffic::{Arrivals, Receiver, Recorder, Until};
+use wharf_tools::traffic::{Receiver, Recorder, Until};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
 const GRACE: Duration = Duration::from_millis(500);
 /// The same once the time is over: for arrivals that the device had not shown yet, not for new ones.
 const GRACE_OF_TIME: Duration = Duration::from_millis(30);
 
-type Receiving = Receiver<Recorder<Arrivals>>;
+type Receiving = Receiver<Recorder<Published>>;
 
 /// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
@@ -56,7 +57,9 @@ pub(super) fn run(
         return Err(usage(format!("--from {}: {what}", opened.device.name())));
     }
     let device = opened.device.name();
-    let recorder = Recorder::new(Arrivals::default(), args.pcap.as_deref())?;
+    let published = Published::default();
+    let counts = published.counts();
+    let recorder = Recorder::new(published, args.pcap.as_deref())?;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
     let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
     recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
@@ -65,14 +68,16 @@ pub(super) fn run(
     let mode = receiver.queue().device_mode();
     let verb = if args.from.file().is_some() { "reading" } else { "listening on" };
     output::complain(&format!("{verb} {}", device_text(&device, mode)));
-    let (receiver, ended, time) = receive(args, receiver, &recovery, signals)?;
+    let live = Live::new(receiver.queue().clone(), counts);
+    let (receiver, ended, time) = receive(args, receiver, live, (&recovery, signals))?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
     account.fault(recovery.failure().or_else(|| recovery.fault()));
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     receiver.queue().drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
-    let (arrivals, unwritten) = receiver.into_check().finish();
+    let (published, unwritten) = receiver.into_check().finish();
+    let arrivals = published.into_arrivals();
     account.fault(unwritten.map(|error| error.to_string()));
     let mut outcome = account.close(&arrivals, &pool.audit(), signals.asked());
     outcome.report.common.verdict = Some(outcome.report.judge(args, time));
@@ -81,7 +86,7 @@ pub(super) fn run(
 
 /// Receives in a thread of its own, and watches over it.
 fn receive(
-    args: &ReceiveArgs, mut receiver: Receiving, recovery: &Recovery, signals: &Signals,
+    args: &ReceiveArgs, mut receiver: Receiving, live: Live, (recovery, signals): (&Recovery, &Signals),
 ) -> anyhow::Result<(Receiving, Result<(), QueueError>, Option<ProcessorTime>)> {
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
@@ -102,7 +107,7 @@ fn receive(
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
             return joined(thread);
         }
-        watch.say(|_| format!("{} packets", grouped(shared.received.load(Ordering::Relaxed))));
+        live.show(&watch, shared.received.load(Ordering::Relaxed));
     }
 }
 

@@ -1,7 +1,10 @@
 //! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
-use crate::output::grouped;
+use crate::live::{Before, dropped};
+use crate::output::grouped_on_stderr;
+use crate::queues::sum;
 use crate::recovery::Recovery;
+use crate::send::account::drops;
 use crate::send::plan::Plan;
 use crate::session::{LOOK, Watch};
 use crate::signals::Signals;
@@ -10,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
+use wharf::counters::QueueCounters;
 use wharf::devices::host::{ExactClock, HostClock};
 use wharf::devices::spec::DeviceSpec;
 use wharf::host::Clock;
@@ -40,6 +44,8 @@ pub(super) struct Supervisor<'a> {
     shared_frames: u64,
     /// Looks, and those at which all memory was in use.
     looks: Cell<[u64; 2]>,
+    /// Counts at the live line before.
+    before: RefCell<Before>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -65,6 +71,7 @@ impl<'a> Supervisor<'a> {
             given_up: RefCell::default(),
             shared_frames: u64::from(plan.frames()).saturating_sub(of_bursts),
             looks: Cell::default(),
+            before: RefCell::default(),
         }
     }
 
@@ -153,10 +160,13 @@ impl<'a> Supervisor<'a> {
     }
 
     fn show(&self) {
-        self.watch.say(|seconds| {
-            let packets: u64 = self.queues.iter().map(|queue| queue.counters().packets.get()).sum();
-            let mpps = packets as f64 / seconds.max(1e-9) / 1e6;
-            format!("{} packets, {mpps:.2} Mpps", grouped(packets))
+        self.watch.say(|now| {
+            let of = |count: fn(&QueueCounters) -> u64| sum(self.queues, count);
+            let sent = of(|all| all.sent.get());
+            let sent_bytes = of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
+            let rates = self.before.borrow_mut().rates(now, sent, sent_bytes);
+            let dropped = dropped(&drops(self.queues).by_reason);
+            format!("{rates}, sent {}{dropped}", grouped_on_stderr(sent))
         });
     }
 }
