@@ -12,6 +12,7 @@ mod demo;
 mod devices;
 mod explain;
 mod files;
+mod fold;
 mod forward;
 mod lab;
 mod live;

@@ -1,12 +1,11 @@
 //! Printing: a reader that has gone away is no failure, and never a panic.
 
+use crate::fold::width;
 use crate::progress;
 use anyhow::Context;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::io::{ErrorKind, IsTerminal, Write};
 
-/// Width of wrapped tables where standard output is no terminal.
-const WIDTH: u16 = 100;
 /// Between groups of three digits: NARROW NO-BREAK SPACE.
 const THIN_SPACE: &str = "\u{202f}";
 
@@ -70,49 +69,9 @@ fn align(table: &mut Table) {
 /// Makes a table whose cells are aligned to the left and wrapped to the terminal, or to 100 columns.
 pub(crate) fn wrapped(header: &[&str]) -> Table {
     let mut table = table(header);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    if table.width().is_none() {
-        table.set_width(WIDTH);
-    }
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width());
     table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Left));
     table
-}
-
-/// Returns a paragraph, wrapped to the terminal, or to 100 columns. Further lines are indented.
-pub(crate) fn paragraph(text: &str) -> String {
-    let width = table(&[]).width().unwrap_or(WIDTH);
-    fold(text, width.into())
-}
-
-fn fold(text: &str, columns: usize) -> String {
-    let (mut folded, mut column) = (String::new(), 0);
-    for word in text.split_inclusive(' ').fold(Vec::new(), joined_with_unit) {
-        let letters = word.chars().count();
-        if column == 0 {
-            column = letters;
-        } else if column + 1 + letters > columns {
-            folded.push_str("\n  ");
-            column = 2 + letters;
-        } else {
-            folded.push(' ');
-            column += 1 + letters;
-        }
-        folded.push_str(&word);
-    }
-    folded
-}
-
-/// Adds a word to `words`: to a number, its unit.
-fn joined_with_unit(mut words: Vec<String>, word: &str) -> Vec<String> {
-    let word = word.trim_end();
-    match words.last_mut() {
-        Some(number) if number.ends_with(|last: char| last.is_ascii_digit()) => {
-            number.push(' ');
-            number.push_str(word);
-        }
-        _ => words.push(word.to_string()),
-    }
-    words
 }
 
 /// A row of a table with a column for each run: its name, and the text of its cells.
@@ -235,13 +194,6 @@ mod tests {
             [1, 12_345, 12_345_678, 12_345_678_900].map(time),
             ["1 ns", "12.3 us", "12.3 ms", "12.3 s"]
         );
-    }
-
-    #[test]
-    fn a_paragraph_is_folded_between_words() {
-        assert_eq!(fold("one two three four", 9), "one two\n  three\n  four");
-        assert_eq!(fold("a rate of 10 kpps", 12), "a rate of\n  10 kpps");
-        assert_eq!(fold("one", 2), "one");
     }
 
     #[test]

@@ -15,7 +15,8 @@ pub(crate) use loss::Loss;
 pub(crate) use receive::{ReceiveFigures, receive};
 pub(crate) use send::{Asked, SendFigures, send};
 
-use crate::output::{bit_rate, packet_rate, paragraph};
+use crate::fold::paragraph;
+use crate::output::{bit_rate, packet_rate};
 use crate::processor::ProcessorTime;
 use serde::Serialize;
 use wharf::devices::interfaces::HostInterface;
