@@ -3,6 +3,7 @@
 mod list;
 mod pages;
 mod run;
+mod scorecard;
 mod sweep;
 
 pub(crate) use list::help_of_experiment;

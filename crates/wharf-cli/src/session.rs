@@ -11,7 +11,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use wharf::device::DeviceError;
 use wharf::devices::host::{pin, processors};
-use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
+use wharf::devices::spec::{DeviceSpec, Direction, Opened, Place, Queues};
 
 /// Longest time between two looks at the signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -51,10 +51,24 @@ pub(crate) fn open(
     option: &str, spec: &DeviceSpec, direction: Direction, queues: Queues, is_usage: bool, signals: &Signals,
 ) -> anyhow::Result<Vec<Opened>> {
     let opening = spec.clone();
-    signals.unless_asked(move || opening.open(direction, queues))?.map_err(|error| match error {
-        DeviceError::Unsupported { .. } if is_usage => usage(format!("{option} {error}")),
-        error => error.into(),
+    signals.unless_asked(&waits_for(spec), move || opening.open(direction, queues))?.map_err(|error| {
+        match error {
+            DeviceError::Unsupported { .. } if is_usage => usage(format!("{option} {error}")),
+            error => error.into(),
+        }
     })
+}
+
+/// Returns what the opening of a device may wait for.
+pub(crate) fn waits_for(spec: &DeviceSpec) -> String {
+    let what = match (spec.kind().name, spec.kind().place) {
+        ("xdp", _) => {
+            "up to 3 s for the XDP program or the socket of another process, should that be leaving"
+        }
+        (_, Place::Socket(_)) => "up to 60 s for its other side",
+        _ => "for it to open",
+    };
+    format!("{}: waiting {what}", spec.name())
 }
 
 /// Starts a thread. The processor was there when it was checked. If it has gone since, the thread runs on any.

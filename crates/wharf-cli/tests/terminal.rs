@@ -8,7 +8,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A terminal of some columns.
@@ -36,8 +36,22 @@ impl Terminal {
 
     /// Runs `wharf` with this as its standard error; `meanwhile` has it to change. Returns all that was shown.
     fn shows(self, args: &[&str], meanwhile: impl FnOnce(&Self)) -> String {
-        let stderr = Stdio::from(self.theirs.try_clone().unwrap());
-        let mut child = command(args).env("TERM", "xterm").stderr(stderr).spawn().unwrap();
+        let mut command = command(args);
+        command.stderr(Stdio::from(self.theirs.try_clone().unwrap()));
+        self.shows_of(command, meanwhile)
+    }
+
+    /// Runs `wharf` with this as its standard output.
+    fn prints(self, args: &[&str]) -> String {
+        let mut command = command(args);
+        command.stdout(Stdio::from(self.theirs.try_clone().unwrap()));
+        self.shows_of(command, |_| {})
+    }
+
+    fn shows_of(self, mut command: Command, meanwhile: impl FnOnce(&Self)) -> String {
+        let mut child = command.env("TERM", "xterm").spawn().unwrap();
+        // It holds the other side of the terminal, too.
+        drop(command);
         let mut reader = File::from(self.ours.try_clone().unwrap());
         let reading = std::thread::spawn(move || {
             let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
@@ -113,4 +127,51 @@ fn the_line_of_a_sender_has_drops_by_reason_and_follows_the_width() {
     let (last, first) = (drawn.last().unwrap(), &drawn[0]);
     assert!(first.chars().count() > 40 && last.chars().count() <= 40, "{drawn:?}");
     assert!(drawn.iter().all(|line| line.chars().count() <= 120), "{drawn:?}");
+}
+
+/// Every word of the tables that a program gets is on the terminal, too: none is cut in the middle.
+#[test]
+fn tables_are_wrapped_between_words() {
+    for args in
+        [&["devices"][..], &["plan"], &["lab", "list"], &["lab", "run", "bql", "--set", "phase_ns=2000000"]]
+    {
+        let (_, kept) = lines(&Terminal::new(80).prints(args));
+        assert!(kept.iter().all(|line| line.chars().count() <= 80), "{args:?}: {kept:?}");
+        let shown: Vec<&str> = kept.iter().flat_map(|line| words(line)).collect();
+        let plain = wharf(args).stdout;
+        let missing: Vec<&str> = words(&plain).filter(|word| !shown.contains(word)).collect();
+        assert!(missing.is_empty() && kept.len() > 10, "{args:?}: {missing:?} of {kept:?}");
+    }
+}
+
+/// Returns the words between blanks, commas and bars.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', '\n', ',', '|', '/']).filter(|word| !word.is_empty())
+}
+
+#[test]
+fn a_summary_on_a_terminal_fits_it_and_sets_thousands_apart() {
+    let args = ["send", "--size", "60", "--count", "12345", "--to", "wire", "--rate", "200mpps"];
+    let (_, kept) = lines(&Terminal::new(60).prints(&args));
+    assert!(kept.iter().any(|line| line.starts_with("sent") && line.contains("12\u{202f}345")), "{kept:?}");
+    let folded = kept.iter().filter(|line| !line.starts_with("Next: "));
+    assert!(folded.clone().all(|line| line.chars().count() <= 60), "{kept:?}");
+}
+
+/// A back end that does not come is waited for, and the terminal says so.
+#[test]
+fn a_wait_for_a_peer_is_shown() {
+    let folder = common::Folder::new();
+    let to = format!("virtio-user:{},server=on", text(&folder.path("none.sock")));
+    let terminal = Terminal::new(120);
+    let mut command = command(&["send", "--size", "60", "--count", "1", "--to", &to]);
+    command.stderr(Stdio::from(terminal.theirs.try_clone().unwrap()));
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    common::signal(&child, "INT");
+    common::wait(&mut child);
+    let mut shown = vec![0; 65536];
+    let count = File::from(terminal.ours).read(&mut shown).unwrap();
+    let shown = String::from_utf8_lossy(&shown[..count]).into_owned();
+    assert!(shown.contains(": waiting up to 60 s for its other side, "), "{shown:?}");
 }

@@ -12,7 +12,7 @@ use crate::processor::Meter;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, Watch, check_cpus};
+use crate::session::{Outcome, Watch, check_cpus, waits_for};
 use crate::signals::Signals;
 use crate::usage;
 use crate::verdict::link_bps;
@@ -147,7 +147,8 @@ fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<([Vec<End>; 2],
     let pool_shared_by = if has_pool_each { 1 } else { args.queues };
     let queues = Queues { pool_shared_by, ..queues };
     let (a, b, recovery) = (args.a.clone(), args.b.clone(), args.recovery);
-    signals.unless_asked(move || {
+    let waits = format!("{}; {}", waits_for(&a), waits_for(&b));
+    signals.unless_asked(&waits, move || {
         let (a, of_a) = end(&a, Place::First, queues, recovery)?;
         let (b, of_b) = end(&b, Place::Second, queues, recovery)?;
         Ok(([a, b], [of_a, of_b]))
