@@ -28,6 +28,8 @@ const BUSY_SHARE: f64 = 0.8;
 const QUEUED_SHARE: f64 = 0.1;
 /// Share of a rate or a link from which on it counts as reached.
 const REACHED_SHARE: f64 = 0.95;
+/// Fewest frames to suggest where memory was short.
+const FRAMES_MIN: u32 = 4096;
 /// Bytes on an Ethernet beside each frame: preamble, check sequence and gap (IEEE 802.3).
 const ETHERNET_BYTES: f64 = 24.0;
 /// Drivers whose speed is a number without a wire behind it.

@@ -330,6 +330,15 @@ fn super_packets_count_as_one_until_they_are_cut() {
     assert_whole(&run);
 }
 
+#[test]
+fn a_missing_interface_is_told_before_a_question_about_its_traffic() {
+    let done = wharf(&["send", "--size", "60", "--to", "packet:nowhere"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.line().contains("packet:nowhere: no such interface"), "{done:?}");
+    let done = wharf(&["send", "--size", "60", "--to", "packet:lo"]);
+    assert!(done.code == Some(2) && done.line().contains("say how much to generate"), "{done:?}");
+}
+
 /// Few enough for one call: no other one follows whose answer would tell.
 #[test]
 fn refused_datagrams_are_reported_even_if_few() {

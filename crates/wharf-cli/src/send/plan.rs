@@ -5,14 +5,17 @@ use crate::args::{SendArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::session::check_cpus;
 use crate::usage;
+use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use wharf::devices::interfaces::HostInterface;
 use wharf::devices::pcap::TOO_LONG;
 use wharf::devices::registry::Registry;
-use wharf::devices::spec::{Kind, QueueLayout};
+use wharf::devices::requirements::TUN;
+use wharf::devices::spec::{Kind, Place, QueueLayout};
 use wharf::engine::Batching;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
 use wharf_tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Skipped, Split};
@@ -151,6 +154,15 @@ fn check_echo(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     }
 }
 
+/// Returns an error if the device's interface does not exist: that comes before a question about its traffic. A TAP is made.
+fn missing_interface(args: &SendArgs) -> Option<anyhow::Error> {
+    let (kind, place) = (args.to.kind(), args.to.place());
+    let exists_before = matches!(kind.place, Place::Interface(_)) && !kind.requirements.contains(&TUN);
+    (exists_before && HostInterface::find(place).is_none()).then(|| {
+        anyhow!("{}: no such interface in this network namespace (`ip link` lists them)", args.to.name())
+    })
+}
+
 /// The ends of runs, and whether runs are compared.
 struct Ends {
     rounds: u64,
@@ -165,7 +177,8 @@ impl Ends {
         let is_counted = args.rounds.is_some() || args.count.is_some();
         let is_bounded = is_counted || args.seconds.is_some();
         if !is_bounded && args.pcap.is_none() && !is_inside {
-            return Err(usage("say how much to generate: --count N or --seconds S"));
+            return Err(missing_interface(args)
+                .unwrap_or_else(|| usage("say how much to generate: --count N or --seconds S")));
         }
         let once = !is_bounded && args.pcap.is_some() && !(is_inside && at_top);
         let time = if is_bounded || once { args.seconds } else { Some(DEFAULT_TIME) };

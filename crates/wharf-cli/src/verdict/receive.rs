@@ -95,7 +95,7 @@ impl ReceiveFigures {
 
     fn next(&self, loss: Option<&Loss>, here: u64) -> Option<String> {
         let loss = loss?;
-        let more = self.frames.saturating_mul(4);
+        let more = self.frames.saturating_mul(4).max(super::FRAMES_MIN);
         match &self.interface {
             _ if here > 0 && loss.reason() == "fill-ring-empty" => {
                 Some(self.command.with("--frames", &more.to_string()))

@@ -1,6 +1,6 @@
 //! The verdict on `send`.
 
-use super::{Bound, CommandLine, Loss, Verdict, came, link_cause, percent, processor_cause};
+use super::{Bound, CommandLine, FRAMES_MIN, Loss, Verdict, came, link_cause, percent, processor_cause};
 use crate::output::packet_rate;
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
@@ -14,8 +14,6 @@ const LATE_NS_MAX: u64 = 20_000_000;
 const SECONDS_MIN: f64 = 0.02;
 /// Share of the time from which on a sender's waits count.
 const WAITED_SHARE: f64 = 0.2;
-/// Fewest frames to suggest where memory was short.
-const FRAMES_MIN: u32 = 4096;
 /// Share of the looks from which on memory counts as short.
 const SHORT_SHARE: f64 = 0.5;
 
