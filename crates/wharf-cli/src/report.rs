@@ -66,7 +66,7 @@ pub(crate) struct Report {
     pub(crate) trace: Option<TraceReport>,
     /// The same traffic without batching; null if it was not tried.
     pub(crate) compare: Option<serde_json::Value>,
-    /// What was asked against what came, and what bounded it.
+    /// The rate that was asked for against the one that came, the bound, and the cause of loss.
     pub(crate) verdict: Option<Verdict>,
 }
 

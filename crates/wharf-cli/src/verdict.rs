@@ -1,7 +1,7 @@
-//! The verdict under a summary: what was asked against what came, what bounded it, the likely cause of loss, and the next command.
+//! The verdict under a summary: the rate asked against the rate that came, the bound, the likely cause of loss, and the next command.
 //!
-//! A pure function of figures ([`send`], [`receive`], [`forward`]). It claims only what the figures show: "nothing shown to limit it"
-//! is an answer, too.
+//! It is a pure function of figures: `send`, `receive` and `forward`. It claims only what the figures show: "nothing is shown to limit
+//! it" is an answer, too.
 
 mod forward;
 mod loss;

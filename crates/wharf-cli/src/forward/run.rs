@@ -80,12 +80,7 @@ pub(super) fn run(
     }
     let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
     let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
-    if args.a.is_peer(&args.b) {
-        let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
-        output::complain(&format!(
-            "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
-        ));
-    }
+    warn_of_loop(args);
     sandbox.enter()?;
     policy.warning(args).into_iter().for_each(output::complain);
     // Scripts wait for this line before they send.
@@ -110,6 +105,15 @@ pub(super) fn run(
     }
     outcome.faults.extend(away);
     Ok(outcome)
+}
+
+fn warn_of_loop(args: &ForwardArgs) {
+    if args.a.is_peer(&args.b) {
+        let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
+        output::complain(&format!(
+            "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
+        ));
+    }
 }
 
 fn settings(args: &ForwardArgs, policy: &Policy) -> ForwardSettings {

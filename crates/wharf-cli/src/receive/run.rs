@@ -64,10 +64,8 @@ pub(super) fn run(
     let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
     recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
     sandbox.enter()?;
-    // Scripts wait for this line before they send.
     let mode = receiver.queue().device_mode();
-    let verb = if args.from.file().is_some() { "reading" } else { "listening on" };
-    output::complain(&format!("{verb} {}", device_text(&device, mode)));
+    announce(args, &device_text(&device, mode));
     let live = Live::new(receiver.queue().clone(), counts);
     let (receiver, ended, time) = receive(args, receiver, live, (&recovery, signals))?;
     let batches = receiver.batches();
@@ -82,6 +80,12 @@ pub(super) fn run(
     let mut outcome = account.close(&arrivals, &pool.audit(), signals.asked());
     outcome.report.common.verdict = Some(outcome.report.judge(args, time));
     Ok(outcome)
+}
+
+/// Says that it receives from `device`. Scripts wait for this line before they send.
+fn announce(args: &ReceiveArgs, device: &str) {
+    let verb = if args.from.file().is_some() { "reading" } else { "listening on" };
+    output::complain(&format!("{verb} {device}"));
 }
 
 /// Receives in a thread of its own, and watches over it.

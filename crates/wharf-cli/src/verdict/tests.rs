@@ -39,69 +39,51 @@ fn short_of() -> SendFigures {
     }
 }
 
-#[test]
-fn each_bound_of_a_sender_is_told_by_its_own_figures() {
-    let base = short_of();
-    let cases = [
-        (
-            SendFigures { came_pps: 9.8e5, sent: 980_000, ..base.clone() },
-            Bound::Rate,
-            "came to 0.980 Mpps: as asked",
-        ),
-        (base.clone(), Bound::Nothing, "Asked 1.00 Mpps, came to 0.500 Mpps: nothing is shown to limit it."),
-        (
-            SendFigures { waits: 9, requeues: 7, ..base.clone() },
-            Bound::Device,
-            "waited 60 % of the time for the device",
-        ),
-        (
-            SendFigures { waits: 9, sending: time(0.7, 0.15), ..base.clone() },
-            Bound::Processor,
-            "a processor 70 % of the time",
-        ),
-        (
-            SendFigures { sending: time(0.5, 0.5), ..base.clone() },
-            Bound::Processor,
-            "waited for one 50 % of it",
-        ),
-        (
-            SendFigures { waits: 9, receiving: Some(time(0.9, 0.0)), ..base.clone() },
-            Bound::Receiver,
-            "the receiver in this process",
-        ),
-        (
-            SendFigures { waits: 9, short_share: 0.9, ..base.clone() },
-            Bound::Device,
-            "all of the 4096 frames were in use",
-        ),
-        (
-            SendFigures { link_bps: Some(3.4e8), waits: 9, ..base.clone() },
-            Bound::Link,
-            "of the link's 340 Mbit/s",
-        ),
-        (
-            SendFigures { asked: Asked::Top, seconds: 0.001, ..base.clone() },
-            Bound::Count,
-            "too short to show a limit",
-        ),
-        (
-            SendFigures { asked: Asked::Original { late_ns: 9 }, ..base.clone() },
-            Bound::Rate,
-            "at the times of the capture",
-        ),
-        (
-            SendFigures { asked: Asked::Original { late_ns: 1_132_000_000 }, waits: 9, ..base.clone() },
-            Bound::Device,
-            "up to 1132.0 ms after",
-        ),
-        (SendFigures { sent: 0, came_pps: 0.0, ..base }, Bound::Nothing, "nothing was sent"),
-    ];
+fn assert_sent(cases: Vec<(SendFigures, Bound, &str)>) {
     for (figures, bound, says) in cases {
         let verdict = send(&figures);
         assert_eq!(verdict.bounded_by, bound, "{figures:?}: {verdict:?}");
         assert!(verdict.text[0].contains(says), "{says}: {verdict:?}");
         assert_eq!(verdict.loss, None);
     }
+}
+
+#[test]
+fn threads_that_wait_or_spin_tell_the_bound() {
+    let base = SendFigures { waits: 9, ..short_of() };
+    let receiving = Some(time(0.9, 0.0));
+    assert_sent(vec![
+        (
+            SendFigures { requeues: 7, ..base.clone() },
+            Bound::Device,
+            "waited 60 % of the time for the device",
+        ),
+        (
+            SendFigures { short_share: 0.9, ..base.clone() },
+            Bound::Device,
+            "all of the 4096 frames were in use",
+        ),
+        (SendFigures { receiving, ..base.clone() }, Bound::Receiver, "the receiver in this process"),
+        (SendFigures { sending: time(0.7, 0.15), ..base.clone() }, Bound::Processor, "a processor 70 %"),
+        (SendFigures { sending: time(0.5, 0.5), waits: 0, ..base }, Bound::Processor, "for one 50 % of it"),
+    ]);
+}
+
+#[test]
+fn a_rate_a_link_and_a_short_run_bound_on_their_own() {
+    let base = short_of();
+    let original = |late_ns| SendFigures { asked: Asked::Original { late_ns }, waits: 9, ..short_of() };
+    let link = SendFigures { link_bps: Some(3.4e8), waits: 9, ..short_of() };
+    let brief = SendFigures { asked: Asked::Top, seconds: 0.001, ..short_of() };
+    assert_sent(vec![
+        (SendFigures { came_pps: 9.8e5, sent: 980_000, ..short_of() }, Bound::Rate, "0.980 Mpps: as asked"),
+        (base.clone(), Bound::Nothing, "came to 0.500 Mpps: nothing is shown to limit it."),
+        (link, Bound::Link, "of the link's 340 Mbit/s"),
+        (brief, Bound::Count, "too short to show a limit"),
+        (original(9), Bound::Rate, "at the times of the capture"),
+        (original(1 << 30), Bound::Device, "up to 1073.7 ms"),
+        (SendFigures { sent: 0, came_pps: 0.0, ..base }, Bound::Nothing, "nothing was sent"),
+    ]);
 }
 
 #[test]
@@ -172,9 +154,9 @@ fn a_receiver_is_blamed_for_its_own_drops_alone() {
     assert_eq!(receive(&ReceiveFigures { packets: 0, ..reception() }).text, ["No packet arrived."]);
 }
 
-#[test]
-fn each_bound_of_a_forwarder_is_told_by_its_own_figures() {
-    let base = ForwardFigures {
+/// A direction from which all that arrived left.
+fn direction() -> ForwardFigures {
+    ForwardFigures {
         command: command("wharf forward packet:a xdp:b"),
         pollers: Some(2),
         kinds: ["packet", "xdp"],
@@ -191,37 +173,27 @@ fn each_bound_of_a_forwarder_is_told_by_its_own_figures() {
         has_byte_limit: true,
         polling: Some(time(0.1, 0.0)),
         drops: BTreeMap::new(),
-    };
-    let dropping =
-        |reason: &str| ForwardFigures { sent: 600, drops: drops(&[(reason, 400)]), ..base.clone() };
+    }
+}
+
+#[test]
+fn each_bound_of_a_forwarder_is_told_by_its_own_figures() {
+    let dropping = |reason: &str| ForwardFigures { sent: 600, drops: drops(&[(reason, 400)]), ..direction() };
+    let codel = || dropping("codel");
+    let at = |rate, requeues| ForwardFigures { rate_bps: Some(rate), requeues, ..codel() };
+    let busy = ForwardFigures { polling: Some(time(0.9, 0.0)), ..dropping("overlimit") };
     let cases = [
-        (base.clone(), Bound::Senders, "all that arrived left"),
-        (
-            ForwardFigures { rate_bps: Some(8e6), ..dropping("codel") },
-            Bound::Rate,
-            "8.00 Mbit/s of --rate 8.00 Mbit/s",
-        ),
-        (dropping("codel"), Bound::Device, "xdp:b took no more"),
-        (
-            ForwardFigures { has_byte_limit: false, ..dropping("codel") },
-            Bound::Nothing,
-            "nothing else is shown",
-        ),
-        (ForwardFigures { rate_bps: Some(12e6), ..dropping("codel") }, Bound::Rate, "of --rate 12.0 Mbit/s"),
-        (
-            ForwardFigures { rate_bps: Some(12e6), requeues: 1, ..dropping("codel") },
-            Bound::Device,
-            "xdp:b took",
-        ),
-        (
-            ForwardFigures { polling: Some(time(0.9, 0.0)), ..dropping("overlimit") },
-            Bound::Processor,
-            "each poller used",
-        ),
+        (direction(), Bound::Senders, "all that arrived left"),
+        (at(8e6, 0), Bound::Rate, "8.00 Mbit/s of --rate 8.00 Mbit/s"),
+        (at(12e6, 0), Bound::Rate, "of --rate 12.0 Mbit/s"),
+        (at(12e6, 1), Bound::Device, "xdp:b took no more"),
+        (codel(), Bound::Device, "xdp:b took no more"),
+        (ForwardFigures { has_byte_limit: false, ..codel() }, Bound::Nothing, "nothing else is shown"),
+        (busy, Bound::Processor, "each poller used"),
         (dropping("ring-full"), Bound::Receiver, "the ring of packet:a was full"),
         (dropping("link-down"), Bound::Nothing, "nothing is shown"),
         (
-            ForwardFigures { received: 0, sent: 0, ..base.clone() },
+            ForwardFigures { received: 0, sent: 0, ..direction() },
             Bound::Nothing,
             "Nothing arrived at packet:a.",
         ),
