@@ -27,7 +27,7 @@ pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
 pub(crate) use sandbox::{SandboxArgs, Seccomp};
 pub(crate) use send::SendArgs;
-pub(crate) use values::{SmallQueues, WhenFull};
+pub(crate) use values::{Poll, SmallQueues, WhenFull};
 pub(crate) use wrap::WrapArgs;
 
 use crate::Registries;

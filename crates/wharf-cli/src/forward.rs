@@ -1,6 +1,7 @@
 //! `wharf forward`.
 
 mod account;
+mod judge;
 mod link;
 mod live;
 mod policy;

@@ -1,6 +1,7 @@
 //! `wharf receive`.
 
 mod account;
+mod live;
 mod run;
 mod table;
 

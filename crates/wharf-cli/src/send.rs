@@ -1,6 +1,7 @@
 //! `wharf send`.
 
 mod account;
+mod judge;
 mod plan;
 mod run;
 mod table;

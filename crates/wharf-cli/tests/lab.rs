@@ -234,7 +234,12 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     let folder = folder("report");
     let path = folder.join("new").to_str().unwrap().to_string();
     let args: Vec<&str> = SHORT.iter().copied().chain(["--report", &path]).collect();
-    assert_eq!(wharf(&args).code, Some(0));
+    let done = wharf(&args);
+    assert_eq!(done.code, Some(0));
+    // The figures are in the page: the terminal gets a line for each experiment, and the page's name.
+    let shown = &done.stdout;
+    assert!(shown.trim_end().ends_with(&format!("written: {path}/report.html")), "{shown}");
+    assert!(shown.lines().count() < 6 && shown.contains("not reproduced"), "{shown}");
     let page = std::fs::read_to_string(folder.join("new/report.html")).unwrap();
     let again = "wharf lab run bulk --world model --seed 3 --set settle_ns=2000000 --set measure_ns=1000000";
     // A namespace is a name, and nothing that is fetched.

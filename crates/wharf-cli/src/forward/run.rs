@@ -1,6 +1,7 @@
 //! One run: ends, forwarder and supervision.
 
 use super::account::{Ending, ForwardReport, outcome};
+use super::judge::judge;
 use super::live::Live;
 use super::policy::Policy;
 use super::tell::Tells;
@@ -8,12 +9,14 @@ use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::log;
 use crate::output;
+use crate::processor::Meter;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, Watch, check_cpus, tell_opened};
+use crate::session::{Outcome, Watch, check_cpus, tell_opened, waits_for};
 use crate::signals::Signals;
 use crate::usage;
+use crate::verdict::link_bps;
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::spec::{DeviceSpec, Queues};
@@ -76,14 +79,9 @@ pub(super) fn run(
             *end = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced)).collect();
         }
     }
-    let policy = Policy::of(args)?;
+    let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
     let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
-    if args.a.is_peer(&args.b) {
-        let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
-        output::note(&format!(
-            "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
-        ));
-    }
+    warn_of_loop(args);
     sandbox.enter()?;
     policy.warning(args).into_iter().for_each(output::warn);
     // Scripts wait for this line before they send.
@@ -92,17 +90,31 @@ pub(super) fn run(
         let call = |recovery: &Recovery| recovery.call_pollers_of(&direction.queues, &direction.receivers);
         recoveries.iter().for_each(call);
     }
+    let meter = Meter::of_process();
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
     let lost = watch(args, signals, &forward, &mut tells);
     let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
+    let time = meter.elapsed();
     let finished = forward.finish(GRACE);
     tells.look_back(&finished, lost.as_ref());
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     let end = Ending { lost, interrupted: signals.asked() };
     let mut outcome = outcome(finished, end, mirrored, (args, &policy));
+    for direction in &mut outcome.report.directions {
+        direction.common.verdict = Some(judge(direction, args, links, time));
+    }
     outcome.faults.extend(away);
     Ok(outcome)
+}
+
+fn warn_of_loop(args: &ForwardArgs) {
+    if args.a.is_peer(&args.b) {
+        let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
+        output::warn(&format!(
+            "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
+        ));
+    }
 }
 
 fn settings(args: &ForwardArgs, policy: &Policy) -> ForwardSettings {
@@ -140,7 +152,8 @@ fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<([Vec<End>; 2],
     let pool_shared_by = if has_pool_each { 1 } else { args.queues };
     let queues = Queues { pool_shared_by, ..queues };
     let (a, b, recovery) = (args.a.clone(), args.b.clone(), args.recovery);
-    signals.unless_asked(move || {
+    let waits = format!("{}; {}", waits_for(&a), waits_for(&b));
+    signals.unless_asked(&waits, move || {
         let (a, of_a) = end(&a, Place::First, queues, recovery)?;
         let (b, of_b) = end(&b, Place::Second, queues, recovery)?;
         Ok(([a, b], [of_a, of_b]))

@@ -1,6 +1,6 @@
 //! `wharf lab run`: one experiment, or all that run in a world.
 
-use super::{pages, table_of};
+use super::{pages, scorecard::scorecard, table_of};
 use crate::args::LabRunArgs;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
@@ -29,8 +29,11 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         let command = request(args, &args.name, args.world).command();
         pages::write(folder, &sections, &format!("{command} --report DIR"))
     });
-    // Figures are shown even if the disk is full.
-    show(&sections, args)?;
+    match &args.report {
+        Some(folder) if written.is_ok() && !args.json => print(&scorecard(&sections, folder))?,
+        // Figures are shown even if the disk is full.
+        _ => show(&sections, args)?,
+    }
     written
 }
 

@@ -1,5 +1,6 @@
 //! A plan as text.
 
+use crate::fold::{folded, wrap_last};
 use crate::output::{table, text};
 use comfy_table::{CellAlignment, Table};
 use wharf_plan::nics::Mark;
@@ -18,14 +19,14 @@ pub(super) fn table_of(plan: &Plan, question: &Question, sweep: &[SweepRow]) -> 
         cores => format!("{cores} cores"),
     };
     let mut parts = vec![
-        format!("{}: {}", plan.nic.name, plan.nic.what),
+        folded(&format!("{}: {}", plan.nic.name, plan.nic.what)),
         format!("{link}: {gbps:.1} Gbit/s for TLPs each way{estimate}"),
         format!("{}, {cores}\n", question.load.name()),
         text(&limits(plan)),
         String::new(),
         text(&features(plan, question.direction)),
-        format!("\n{}", plan.answer.words),
-        origins(plan),
+        format!("\n{}", folded(&plan.answer.words)),
+        folded(&origins(plan)),
     ];
     if !sweep.is_empty() {
         parts.push(format!("\n{}", text(&sizes(sweep, question.direction))));
@@ -67,6 +68,7 @@ fn features(plan: &Plan, direction: Direction) -> Table {
     let together =
         [String::from("all that go together"), String::new(), mpps(plan.together[at].pps), String::new()];
     lines.add_row(together.into_iter().chain([plan.together_on.join(", ")]));
+    wrap_last(&mut lines);
     lines
 }
 

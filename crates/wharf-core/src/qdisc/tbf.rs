@@ -68,6 +68,11 @@ impl Rate {
         self.bits_per_second
     }
 
+    /// Packets per second; `None` for a rate of bits.
+    pub fn packets_per_second(&self) -> Option<u64> {
+        self.counts_packets.then_some(self.bits_per_second / (8 * PACKET_BYTES))
+    }
+
     /// Bytes that may leave at once.
     pub fn burst_bytes(&self) -> u64 {
         self.burst_bytes
