@@ -20,11 +20,9 @@ pub(super) fn make(folder: &Path) -> anyhow::Result<()> {
 /// Writes the files; `command` is the command line in the page's head.
 pub(super) fn write(folder: &Path, sections: &[Section], command: &str) -> anyhow::Result<()> {
     let pages = report::files(sections, &machine(command))?;
-    for file in pages {
-        let path = folder.join(&file.name);
-        std::fs::write(&path, &file.text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    let pages: Vec<(&str, &str)> =
+        pages.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
+    files::write_report(folder, &pages)
 }
 
 /// Returns the properties of this machine.

@@ -1,25 +1,23 @@
 //! Figures beside published ones, a dot for each: as multiples, or for differences both in percent.
 
-use super::chart::COLOURS;
 use crate::experiment::{Row, RowKind};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use wharf_plan::picture::{Area, Drawn};
+use plotters::style::text_anchor::HPos;
+use wharf_plan::picture::{self, Area, COLOURS, ChartError, Drawn, GRID, TEXT, shortened, style};
 
 /// Pixels. A row's label is above its dots, so that both fit a small screen.
-const ACROSS: (i32, i32) = (20, 460);
-const ROW_HEIGHT: i32 = 34;
-const LABEL_Y: i32 = 10;
-const DOTS_Y: i32 = 24;
+const ACROSS: (i32, i32) = (24, 416);
+const ROW_HEIGHT: i32 = 40;
+const LABEL_Y: i32 = 11;
+const DOTS_Y: i32 = 28;
 /// Space above the rows, and above and below.
-const TOP: i32 = 34;
-const AROUND_HEIGHT: i32 = 84;
+const TOP: i32 = 32;
+const AROUND_HEIGHT: i32 = 90;
 const RADIUS: i32 = 5;
 /// Most letters of a label.
-const LABEL_LETTERS: usize = 64;
+const LABEL_LETTERS: usize = 52;
 /// The scale of multiples ends at a tenth and at ten times.
 const DECADES: f64 = 1.0;
-const GREY: RGBColor = RGBColor(190, 190, 190);
 
 /// The kinds of rows, with their colours.
 const KINDS: [(RowKind, &str, RGBColor); 3] = [
@@ -28,19 +26,23 @@ const KINDS: [(RowKind, &str, RGBColor); 3] = [
     (RowKind::Measured, "measured", COLOURS[1]),
 ];
 
-/// Returns the height of the picture of `rows`.
-pub(super) fn height(rows: &[&Row]) -> u32 {
-    (rows.len() as i32 * ROW_HEIGHT + AROUND_HEIGHT) as u32
+/// Returns the picture of rows whose residuals are all in points, or all in percent. Labels begin behind
+/// `group`, which the title names.
+pub(super) fn svg(title: &str, rows: &[&Row], group: Option<&str>) -> Result<String, ChartError> {
+    picture::svg(title, (rows.len() as i32 * ROW_HEIGHT + AROUND_HEIGHT) as u32, |area| {
+        draw(area, rows, group)
+    })
 }
 
-/// Draws rows whose residuals are all in points, or all in percent.
-pub(super) fn draw(area: &Area<'_>, rows: &[&Row]) -> Drawn {
+fn draw(area: &Area<'_>, rows: &[&Row], group: Option<&str>) -> Drawn {
     let scale = Scale::of(rows);
     scale.draw(area, rows.len() as i32)?;
     for (at, row) in rows.iter().enumerate() {
         let top = TOP + at as i32 * ROW_HEIGHT;
-        let label = shortened(&format!("{} {}", row.of(), row.metric));
-        area.draw(&Text::new(label, (ACROSS.0, top + LABEL_Y), style(12, HPos::Left)))?;
+        let of = row.of();
+        let of = group.and_then(|group| of.strip_prefix(group)).unwrap_or(&of).trim_start_matches('/');
+        let label = shortened(&format!("{of} {}", row.metric), LABEL_LETTERS);
+        area.draw(&Text::new(label, (ACROSS.0, top + LABEL_Y), style(TEXT, HPos::Left)))?;
         let y = top + DOTS_Y;
         let colour =
             KINDS.iter().find(|(kind, ..)| *kind == row.kind).map_or(BLACK, |&(_, _, colour)| colour);
@@ -127,8 +129,8 @@ impl Scale {
 
     fn name(&self) -> &'static str {
         match self {
-            Self::Multiples => "times what was published (a tenth, ten times: or beyond)",
-            Self::Points(..) => "percent",
+            Self::Multiples => "times what was published (at the ends: or beyond)",
+            Self::Points(..) => "difference, %",
         }
     }
 
@@ -140,36 +142,22 @@ impl Scale {
             let width = if value == self.origin() { 2 } else { 1 };
             for y in (0..rows).map(|row| TOP + row * ROW_HEIGHT + DOTS_Y) {
                 let line = [(x, y - RADIUS - 3), (x, y + RADIUS + 3)];
-                area.draw(&PathElement::new(line, GREY.stroke_width(width)))?;
+                area.draw(&PathElement::new(line, GRID.stroke_width(width)))?;
             }
-            area.draw(&Text::new(name, (x, TOP + height + 12), style(12, HPos::Center)))?;
+            area.draw(&Text::new(name, (x, TOP + height + 14), style(TEXT, HPos::Center)))?;
         }
         let middle = (ACROSS.0 + ACROSS.1) / 2;
-        area.draw(&Text::new(self.name(), (middle, TOP + height + 34), style(13, HPos::Center)))?;
+        area.draw(&Text::new(self.name(), (middle, TOP + height + 38), style(TEXT, HPos::Center)))?;
         Ok(())
     }
-}
-
-fn style(size: i32, to: HPos) -> TextStyle<'static> {
-    TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(Pos::new(to, VPos::Center))
 }
 
 /// Draws the legend of colours at the top.
 fn legend(area: &Area<'_>) -> Drawn {
     for (at, (_, name, colour)) in KINDS.iter().enumerate() {
-        let x = ACROSS.0 + at as i32 * 110;
+        let x = ACROSS.0 + at as i32 * 120;
         area.draw(&Circle::new((x + 6, 16), RADIUS, colour.filled()))?;
-        area.draw(&Text::new(*name, (x + 16, 16), style(13, HPos::Left)))?;
+        area.draw(&Text::new(*name, (x + 18, 16), style(TEXT, HPos::Left)))?;
     }
     Ok(())
-}
-
-fn shortened(label: &str) -> String {
-    let letters = label.chars().count();
-    if letters <= LABEL_LETTERS {
-        return label.into();
-    }
-    let head: String = label.chars().take(LABEL_LETTERS / 2 - 1).collect();
-    let tail: String = label.chars().skip(letters - LABEL_LETTERS / 2).collect();
-    format!("{head}\u{2026}{tail}")
 }
