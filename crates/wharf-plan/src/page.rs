@@ -24,7 +24,7 @@ figure{margin:1rem 0}figcaption{color:var(--dim);font-size:.9rem}figcaption code
 .rows td:first-child{font-weight:600}.rows td.n::before{color:var(--dim);content:attr(data-is)\" \"}}
 @media print{body{max-width:none;padding:0}.wide,.picture{overflow:visible}.picture{max-width:440px;border:0}h2,summary{break-after:avoid}figcaption{break-before:avoid}
 table{font-size:.6rem}tr{break-inside:avoid}td.n,th.n{white-space:normal}td.l,td.t{min-width:0}th,td{overflow-wrap:anywhere;padding:.15rem .4rem}}
-.bad{color:var(--bad)}.dim{color:var(--dim)}summary{cursor:pointer}pre{overflow-x:auto;background:var(--code);padding:.5rem}pre.wrap{white-space:pre-wrap}";
+.bad{color:var(--bad)}.dim{color:var(--dim)}summary{cursor:pointer}pre{font-size:.85rem;overflow-x:auto;background:var(--code);padding:.5rem}pre.wrap{white-space:pre-wrap}";
 
 /// Returns the page of this title around `body`.
 pub fn document(title: &str, body: &str) -> String {
@@ -36,11 +36,11 @@ pub fn document(title: &str, body: &str) -> String {
     )
 }
 
-/// Returns a picture of the file `name` with its caption, and the command that draws it again.
-pub fn figure(svg: &str, caption: &str, name: &str, command: &str) -> String {
+/// Returns a picture with its caption, the file that it is in by itself, if any, and the command that draws it again.
+pub fn figure(svg: &str, caption: &str, file: Option<&str>, command: &str) -> String {
+    let file = file.map(|name| format!(" (<a href=\"{name}\">{name}</a>)")).unwrap_or_default();
     format!(
-        "<figure><div class=\"picture\">{svg}</div><figcaption>{} (<a href=\"{name}\">{name}</a>)\
-         <br><code>{}</code></figcaption></figure>\n",
+        "<figure><div class=\"picture\">{svg}</div><figcaption>{}{file}<br><code>{}</code></figcaption></figure>\n",
         escaped(caption),
         escaped(command)
     )

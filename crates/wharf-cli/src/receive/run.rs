@@ -4,6 +4,7 @@ use super::account::{Account, ReceiveReport};
 use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
 use crate::output::{self, grouped, with_causes};
+use crate::page::{Page, Reading};
 use crate::recovery::Recovery;
 use crate::report::device_text;
 use crate::sandbox::Sandbox;
@@ -20,6 +21,7 @@ use wharf::devices::host::HostClock;
 use wharf::devices::spec::{Direction, Queues};
 use wharf::pool::PagePool;
 use wharf::queue::QueueError;
+use wharf::rx::RxQueue;
 use wharf_tools::traffic::{Arrivals, Receiver, Recorder, Until};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
@@ -39,7 +41,7 @@ pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
 
 /// Receives until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ReceiveArgs, sandbox: &Sandbox, signals: &Signals,
+    args: &ReceiveArgs, sandbox: &Sandbox, signals: &Signals, page: &Page,
 ) -> anyhow::Result<Outcome<ReceiveReport>> {
     let pool = PagePool::builder().frames(args.frames).frame_bytes(args.frame_bytes);
     let pool = pool.clock(Arc::new(HostClock)).build()?;
@@ -63,7 +65,7 @@ pub(super) fn run(
     // Scripts wait for this line before they send.
     let mode = receiver.queue().device_mode();
     output::complain(&format!("listening on {}", device_text(&device, mode)));
-    let (receiver, ended) = receive(args, receiver, &recovery, signals)?;
+    let (receiver, ended) = receive(args, receiver, &recovery, signals, page)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
     account.fault(recovery.failure().or_else(|| recovery.fault()));
@@ -77,10 +79,12 @@ pub(super) fn run(
 
 /// Receives in a thread of its own, and watches over it.
 fn receive(
-    args: &ReceiveArgs, mut receiver: Receiving, recovery: &Recovery, signals: &Signals,
+    args: &ReceiveArgs, mut receiver: Receiving, recovery: &Recovery, signals: &Signals, page: &Page,
 ) -> anyhow::Result<(Receiving, Result<(), QueueError>)> {
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
+    let queue = receiver.queue().clone();
+    let read = || vec![reading(&queue, shared.received.load(Ordering::Relaxed))];
     let (count, seen) = (args.count.unwrap_or(u64::MAX), shared.clone());
     let run = move || {
         // Dropped at the end, whatever that is.
@@ -89,16 +93,26 @@ fn receive(
         let result = receiver.run_until(&Until { stop, end, count, received });
         (receiver, result)
     };
+    page.begin();
     let (thread, watch) = (start("wharf-receiver", args.cpu, run)?, Watch::new(signals, args.seconds));
     loop {
         let next = watch.look(GRACE, GRACE_OF_TIME);
         shared.stop.store(watch.is_ending(), Ordering::Release);
         shared.end.store(watch.is_overdue() || recovery.failure().is_some(), Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
+            page.end(read);
             return joined(thread);
         }
+        page.look(read);
         watch.say(|_| format!("{} packets", grouped(shared.received.load(Ordering::Relaxed))));
     }
+}
+
+/// Returns what has arrived and what was dropped so far.
+fn reading(queue: &RxQueue, packets: u64) -> Reading {
+    let mut reading = Reading { name: "received".into(), packets, ..Reading::default() };
+    queue.drops(&mut |reason, count| *reading.drops.entry(reason.into()).or_default() += count);
+    reading
 }
 
 /// State that the receiving thread and its supervisor share.

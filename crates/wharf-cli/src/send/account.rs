@@ -125,7 +125,7 @@ fn receiver_faults(findings: &Findings, arrives: &RangeInclusive<u64>, lost: u64
 }
 
 /// Returns the drops in the queues and devices, and those of senders before the queues.
-fn drops(queues: &[TxQueue]) -> Drops {
+pub(super) fn drops(queues: &[TxQueue]) -> Drops {
     let mut by_reason = BTreeMap::new();
     let mut add = |reason: &str, count| *by_reason.entry(reason.to_string()).or_default() += count;
     for queue in queues {

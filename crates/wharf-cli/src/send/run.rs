@@ -2,11 +2,13 @@
 
 mod echo;
 mod receiving;
+mod sampled;
 mod supervise;
 
 use super::account::Account;
 use super::plan::{Plan, frame_bytes_for};
 use crate::args::WhenFull;
+use crate::page::Page;
 use crate::recovery::Recovery;
 use crate::report::Report;
 use crate::sandbox::Sandbox;
@@ -15,6 +17,7 @@ use crate::signals::Signals;
 use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
 use receiving::{Received, Receiving};
+use sampled::Sampled;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -39,7 +42,7 @@ const LEAD_NS: u64 = 2_000_000;
 
 /// Runs once, in `sandbox` from the moment at which all is open.
 pub(super) fn run(
-    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, signals: &Signals,
+    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, signals: &Signals, page: &Page,
 ) -> anyhow::Result<Outcome<Report>> {
     let pool = pool(plan, plan.frames())?;
     check_length(plan, &pool)?;
@@ -55,7 +58,9 @@ pub(super) fn run(
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
     sandbox.map_or(Ok(()), Sandbox::enter)?;
-    let sent = send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals);
+    let sampled = Sampled::new(page, plan, batching, (&queues, has_bql));
+    let sent =
+        send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals, &sampled);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);
     }
@@ -186,7 +191,7 @@ fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dy
 /// completion, and the error if the device was given up.
 fn send(
     plan: &Plan, (queues, echo, recovery): (&[TxQueue], Option<&Echo>, &Recovery),
-    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
+    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals, sampled: &Sampled<'_>,
 ) -> anyhow::Result<(u64, Option<String>)> {
     let senders = (0..plan.threads()).map(|at| senders_of(plan, queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
@@ -214,7 +219,7 @@ fn send(
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }
     drop(results);
-    let supervisor = Supervisor::new(plan, (queues, echo, recovery), signals, &stop);
+    let supervisor = Supervisor::new(plan, (queues, echo, recovery), signals, &stop, sampled);
     let driven = supervisor.wait(&ended);
     threads.into_iter().try_for_each(joined)?;
     let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();

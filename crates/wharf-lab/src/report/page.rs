@@ -130,7 +130,7 @@ fn section_of(page: &mut String, Shown { section, pictures, sources }: &Shown<'_
     page.push_str("<div class=\"pictures\">");
     let again = format!("{} --report DIR", section.command);
     for picture in pictures {
-        page.push_str(&page::figure(&picture.svg, &picture.caption, &picture.file, &again));
+        page.push_str(&page::figure(&picture.svg, &picture.caption, Some(&picture.file), &again));
     }
     page.push_str("</div>\n");
     let (beside, alone): (Vec<&Row>, Vec<&Row>) = report.rows.iter().partition(|row| row.published.is_some());

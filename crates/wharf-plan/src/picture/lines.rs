@@ -27,12 +27,12 @@ const CHANGE_PERCENT: f64 = 5.0;
 const LOG_FACTOR: f64 = 50.0;
 
 /// The scale of an axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scale {
     /// Values as they are; the vertical axis becomes logarithmic if they differ much.
     Values,
-    /// Values as they are, from 0 on.
-    FromZero,
+    /// Values as they are, from 0 to this one, or to the highest.
+    FromZero(f64),
     /// Values are powers of this number, which the labels show.
     PowersOf(u32),
     /// Values are changes around 0.
@@ -114,8 +114,12 @@ impl Chart {
         if !(x_least.is_finite() && y_most.is_finite()) {
             return Ok(());
         }
+        let (x_least, x_most) = match self.x.scale {
+            Scale::FromZero(end) => (0.0, x_most.max(end)),
+            _ => (x_least, x_most),
+        };
         let is_change = self.y.scale == Scale::Changes;
-        let is_from_zero = self.y.scale == Scale::FromZero;
+        let is_from_zero = matches!(self.y.scale, Scale::FromZero(_));
         let y_most = if is_change { y_most.max(CHANGE_PERCENT) } else { y_most };
         let log = !is_change && !is_from_zero && y_least > 0.0 && y_most / y_least > LOG_FACTOR;
         let x = if x_least < x_most { x_least..x_most } else { x_least - 0.5..x_most + 0.5 };
@@ -177,12 +181,12 @@ impl Axis {
 
     /// Creates an axis of values from 0 on.
     pub fn from_zero(name: &str) -> Self {
-        Self { name: name.into(), scale: Scale::FromZero }
+        Self { name: name.into(), scale: Scale::FromZero(0.0) }
     }
 
     fn label(&self, value: f64) -> String {
         match self.scale {
-            Scale::Values | Scale::FromZero | Scale::Changes => short(value),
+            Scale::Values | Scale::FromZero(_) | Scale::Changes => short(value),
             // Between two powers there is no mark.
             Scale::PowersOf(_) if value.fract() != 0.0 => String::new(),
             Scale::PowersOf(base) => short(f64::from(base).powf(value)),

@@ -16,7 +16,7 @@ pub fn page(
     let mut body = format!("<p class=\"answer\">{}</p>\n", escaped(&plan.answer.words));
     body += &commands_of(plan, &commands);
     body += "<div class=\"pictures\">";
-    body += &page::figure(svg, caption, "plan.svg", command);
+    body += &page::figure(svg, caption, Some("plan.svg"), command);
     body += &limits(plan);
     body += "</div>\n";
     body += &features(plan, question);

@@ -1,5 +1,6 @@
 //! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
+use super::sampled::Sampled;
 use crate::output::grouped;
 use crate::recovery::Recovery;
 use crate::send::plan::Plan;
@@ -36,19 +37,21 @@ pub(super) struct Supervisor<'a> {
     /// One for each queue.
     stalls: RefCell<Vec<Stall>>,
     given_up: RefCell<Option<String>>,
+    sampled: &'a Sampled<'a>,
 }
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
         plan: &'a Plan<'a>, (queues, echo, recovery): (&'a [TxQueue], Option<&'a Echo>, &Recovery),
-        signals: &'a Signals, stop: &'a AtomicBool,
+        signals: &'a Signals, stop: &'a AtomicBool, sampled: &'a Sampled<'a>,
     ) -> Self {
         let (device, senders) = (&plan.args.to, plan.args.senders);
         let goes_on = recovery.is_automatic();
         let stall = |_| Stall::new(plan.args.recovery, recovery.clone());
         let stalls = RefCell::new(queues.iter().map(stall).collect());
         let watch = Watch::new(signals, plan.time);
-        Self { device, queues, echo, stop, goes_on, senders, watch, stalls, given_up: RefCell::default() }
+        let given_up = RefCell::default();
+        Self { device, queues, echo, stop, goes_on, senders, watch, stalls, given_up, sampled }
     }
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
@@ -91,12 +94,14 @@ impl<'a> Supervisor<'a> {
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
         let drained = || self.queues.iter().all(|queue| queue.drain_until(soon_ns()));
         while !drained() && !self.is_overdue() {}
+        self.sampled.end();
         (ExactClock.now_ns(), self.given_up.into_inner())
     }
 
     /// Shows progress, checks time, signals and a lost device. Returns the time until it is to be called again.
     fn next_look(&self) -> Duration {
         self.show();
+        self.sampled.look();
         for (stall, queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
             if let Some(error) = stall.look(self.device, queue) {
                 self.given_up.borrow_mut().get_or_insert(error);
