@@ -157,8 +157,9 @@ fn steps(run: &[Sample]) -> Vec<Step<'_>> {
             continue;
         }
         let earlier = |name: &str| before?.readings.iter().find(|one| one.name == name);
-        let step = |now| Step { at: sample.at, seconds, before: earlier(&now.name), now };
-        all.extend(sample.readings.iter().map(step));
+        for now in &sample.readings {
+            all.push(Step { at: sample.at, seconds, before: earlier(&now.name), now });
+        }
         before = Some(sample);
     }
     all
