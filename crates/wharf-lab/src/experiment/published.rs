@@ -76,10 +76,10 @@ mod tests {
         let of = |label| &Source::of(&pcie, label).unwrap().name;
         assert!(of("xdp_tx/before").starts_with("Toukan") && of("socket-1/off").contains("skb_tx_mpwqe"));
         assert_eq!(sources("bql").unwrap(), []);
-        for experiment in super::super::all().iter().filter(|one| one.name != "bql") {
-            let all = sources(experiment.name).unwrap();
-            assert!(all.iter().any(|source| source.labels.is_empty()), "{}", experiment.name);
-            assert!(all.iter().all(|source| !source.name.is_empty()), "{}", experiment.name);
+        for name in ["batching", "bulk", "drops", "fairness", "hol", "pages", "pcie", "tx-napi"] {
+            let all = sources(name).unwrap();
+            assert!(all.iter().any(|source| source.labels.is_empty()), "{name}");
+            assert!(all.iter().all(|source| !source.name.is_empty()), "{name}");
         }
     }
 }
