@@ -10,9 +10,9 @@ here=() there=()
 
 "$wharf" lab run all --report "$out/lab" >"$out/all" || die "no report"
 "$wharf" plan --report "$out/plan" >"$out/planned" || die "no plan"
-within 60 "$wharf" send --imix --seconds 2 --to wire:rate=50mbit --qdisc prio:100 --when-full drop-tail --priority-rate 100pps \
+within 60 "$wharf" send --imix --seconds 2 --to wire:rate=50mbit --qdisc prio:limit=100 --when-full drop-tail --priority-rate 100pps \
   --report "$out/send" >"$out/sent" || die "no page of send"
-within 60 "$wharf" forward "pcap:$sample" "pcap:$out/copy.pcap" --report "$out/forward" >"$out/forwarded" || die "no page of forward"
+within 60 "$wharf" forward "pcap:$sample" "pcap:$out/copy.pcap" --rate 5mbit --qdisc prio --report "$out/forward" >"$out/forwarded" || die "no page of forward"
 mv "$out/plan/plan.html" "$out/plan/report.html"
 pages=(lab plan send forward)
 for page in "${pages[@]}"; do
@@ -89,7 +89,7 @@ for theme in 1 0; do
       width=${frame%#*} hash=${frame#"${frame%#*}"}
       # In a frame, since a window is 500 pixels wide at least.
       line="<iframe style='border:0;width:${width}px;height:6000px' src=probed-$page.html$hash \
-        onload='document.title += \"$page \" + this.contentDocument.title + \" | \"'></iframe>"
+        onload='document.title += \"$page \" + this.contentDocument.title + \"@@\"'></iframe>"
       echo "$line" >>"$out/frames.html"
       count=$((count + 1))
       [ -n "${SCREENSHOTS:-}" ] || continue
@@ -99,7 +99,7 @@ for theme in 1 0; do
     done
   done
   browse $theme "$out/frames.html" --dump-dom >"$out/dom"
-  sed -n 's|.*<title>\(.*\)</title>.*|\1|p' "$out/dom" | sed 's/ | /\n/g' | grep . >"$out/titles"
+  sed -n 's|.*<title>\(.*\)</title>.*|\1|p' "$out/dom" | sed 's/@@/\n/g' | grep . >"$out/titles"
   [ "$(grep -c ', wrong: none$' "$out/titles")" = $count ] ||
     die "theme $theme: $(grep -v ', wrong: none$' "$out/titles" || echo "$(wc -l <"$out/titles") of $count measured")"
   sed 's/, wrong: none$//' "$out/titles"

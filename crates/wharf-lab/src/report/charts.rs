@@ -48,8 +48,7 @@ pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
         ),
     ] {
         for (group, rows) in groups(rows) {
-            let of = group.map(|group| format!(", {group}")).unwrap_or_default();
-            let svg = dots::svg(&format!("{}{of}: {title}", report.experiment), &rows, group)?;
+            let svg = dots::svg(report.experiment, title, &rows)?;
             let group = group.map(|group| format!("-{group}")).unwrap_or_default();
             all.push(Picture { file: format!("{name}-{file}{group}.svg"), caption: caption.into(), svg });
         }

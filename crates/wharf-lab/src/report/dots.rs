@@ -26,21 +26,29 @@ const KINDS: [(RowKind, &str, RGBColor); 3] = [
     (RowKind::Measured, "measured", COLOURS[1]),
 ];
 
-/// Returns the picture of rows whose residuals are all in points, or all in percent. Labels begin behind
-/// `group`, which the title names.
-pub(super) fn svg(title: &str, rows: &[&Row], group: Option<&str>) -> Result<String, ChartError> {
-    picture::svg(title, (rows.len() as i32 * ROW_HEIGHT + AROUND_HEIGHT) as u32, |area| {
-        draw(area, rows, group)
-    })
+/// Returns the picture of rows whose residuals are all in points, or all in percent. The beginning that all labels share
+/// is in the title, `experiment, beginning: title`.
+pub(super) fn svg(experiment: &str, title: &str, rows: &[&Row]) -> Result<String, ChartError> {
+    let shared = shared_beginning(rows);
+    let of = if shared.is_empty() { String::new() } else { format!(", {}", shared.trim_end_matches('/')) };
+    let height = (rows.len() as i32 * ROW_HEIGHT + AROUND_HEIGHT) as u32;
+    picture::svg(&format!("{experiment}{of}: {title}"), height, |area| draw(area, rows, shared))
 }
 
-fn draw(area: &Area<'_>, rows: &[&Row], group: Option<&str>) -> Drawn {
+/// Returns the parts that all labels begin with.
+fn shared_beginning<'a>(rows: &[&'a Row]) -> &'a str {
+    let Some(first) = rows.first().map(|row| row.label.as_str()) else { return "" };
+    let ends = first.match_indices('/').map(|(at, _)| &first[..=at]);
+    ends.take_while(|beginning| rows.iter().all(|row| row.label.starts_with(beginning))).last().unwrap_or("")
+}
+
+fn draw(area: &Area<'_>, rows: &[&Row], shared: &str) -> Drawn {
     let scale = Scale::of(rows);
     scale.draw(area, rows.len() as i32)?;
     for (at, row) in rows.iter().enumerate() {
         let top = TOP + at as i32 * ROW_HEIGHT;
         let of = row.of();
-        let of = group.and_then(|group| of.strip_prefix(group)).unwrap_or(&of).trim_start_matches('/');
+        let of = of.strip_prefix(shared).unwrap_or(&of);
         let label = shortened(&format!("{of} {}", row.metric), LABEL_LETTERS);
         area.draw(&Text::new(label, (ACROSS.0, top + LABEL_Y), style(TEXT, HPos::Left)))?;
         let y = top + DOTS_Y;
@@ -160,4 +168,25 @@ fn legend(area: &Area<'_>) -> Drawn {
         area.draw(&Text::new(*name, (x + 18, 16), style(TEXT, HPos::Left)))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_leave_out_what_all_begin_with() {
+        let row =
+            |label: &str| Row::new(label, ("rate", "Mbit/s"), 1_000_000, RowKind::Predicted).beside(2.0);
+        let rows = ["tcp/flows=1/on", "tcp/flows=1/off", "tcp/flows=10/on"].map(row);
+        let rows: Vec<&Row> = rows.iter().collect();
+        assert_eq!(shared_beginning(&rows), "tcp/");
+        assert_eq!(shared_beginning(&rows[..2]), "tcp/flows=1/");
+        assert_eq!(shared_beginning(&[rows[0], &row("udp/flows=1")]), "");
+        let svg = svg("tx-napi", "ours", &rows).unwrap();
+        assert!(
+            svg.contains("<title>tx-napi, tcp: ours</title>") && svg.contains("\nflows=10/on rate\n"),
+            "{svg}"
+        );
+    }
 }
