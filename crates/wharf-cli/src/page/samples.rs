@@ -10,7 +10,7 @@ const EVERY: Duration = Duration::from_millis(100);
 /// Most samples. Once there are so many, every other one goes, and the time between two doubles.
 const SAMPLES_MAX: usize = 10_000;
 
-/// What was counted of one direction, from the beginning of the run on.
+/// The counters of one direction, from the beginning of the run on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Reading {
     /// The name of its lines.

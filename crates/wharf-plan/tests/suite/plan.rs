@@ -283,13 +283,13 @@ fn a_page_folds_what_has_no_effect_and_shows_the_commands() {
     let table = page.split("what it does").nth(1).unwrap().split("</table>").next().unwrap();
     assert!(table.contains("xdp_tx_mpwqe") && !table.contains("rx_cqe_compress</td>"), "{table}");
     assert!(page.contains("No effect here: 3</summary><p>page_pool, rx_cqe_compress, rx_striding_rq</p>"));
-    // What is off and helps is switched on; a feature without a switch has no command.
+    // A command switches on each feature that is off and helps; a feature without a switch has none.
     let on = |name: &str| format!("ethtool --set-priv-flags ens1 {name} on");
     assert_eq!(plan.improvements(Direction::Tx, "ens1"), [on("skb_tx_mpwqe"), on("xdp_tx_mpwqe")]);
     assert!(page.contains(&on("xdp_tx_mpwqe")) && page.contains("driver mlx5_core"));
 }
 
-/// What is on and helps needs no command; where it is of no use, none is shown.
+/// A feature that is on and helps needs no command.
 #[test]
 fn commands_are_for_what_is_not_so_yet() {
     let on = question("gen3x16", 64, &[("xdp_tx_mpwqe", true)], &[]);
