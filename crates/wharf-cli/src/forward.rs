@@ -6,10 +6,12 @@ mod link;
 mod live;
 mod policy;
 mod run;
+mod sampled;
 mod table;
 mod tell;
 
 use crate::args::ForwardArgs;
+use crate::page::{Page, Words};
 use crate::sandbox::Sandbox;
 use crate::session::conclude;
 use crate::signals::Signals;
@@ -19,6 +21,11 @@ pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
     run::check(args)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
-    let outcome = run::run(args, &sandbox, &signals)?;
-    conclude(args.json, &outcome.report, || table::summary(&outcome), &outcome.faults)
+    let page = Page::open(args.report.as_deref())?;
+    let outcome = run::run(args, &sandbox, &signals, &page)?;
+    let summary = table::summary(&outcome);
+    let done = conclude(args.json, &outcome.report, || summary.clone(), &outcome.faults);
+    let words = Words { command: "forward", verdict: None, summary: &summary, faults: &outcome.faults };
+    let written = page.write(args.json, &words);
+    done.and(written)
 }

@@ -3,16 +3,16 @@
 mod list;
 mod pages;
 mod run;
-mod scorecard;
 mod sweep;
 
 pub(crate) use list::help_of_experiment;
 
 use crate::args::{LabArgs, LabCommand};
 use crate::fold::{folded, terminal_columns, wrap_last};
-use crate::output::{table, text};
+use crate::output::{table, text, wrapped};
 use comfy_table::{CellAlignment, Table};
 use wharf_lab::experiment::{Mark, Report, Row, RowKind};
+use wharf_lab::report::{Score, Section};
 
 /// Runs a `wharf lab` command.
 pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
@@ -21,6 +21,18 @@ pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
         LabCommand::Run(args) => run::run(args),
         LabCommand::Sweep(args) => sweep::sweep(args),
     }
+}
+
+/// Returns the score of each experiment, and of all.
+fn scores(sections: &[Section]) -> String {
+    let mut lines = wrapped(&["experiment", "score", "what it shows"]);
+    for section in sections {
+        let score = Score::of(&section.report.rows).words();
+        let ended = if section.report.interrupted { "; ended by a signal" } else { "" };
+        lines.add_row([section.report.experiment, &format!("{score}{ended}"), section.what]);
+    }
+    let all: Score = sections.iter().map(|section| Score::of(&section.report.rows)).sum();
+    format!("{}\n\n{}", text(&lines), all.words())
 }
 
 fn table_of(report: &Report) -> String {

@@ -6,6 +6,7 @@ mod run;
 mod table;
 
 use crate::args::ReceiveArgs;
+use crate::page::{Page, Words};
 use crate::sandbox::Sandbox;
 use crate::session::conclude;
 use crate::signals::Signals;
@@ -15,6 +16,11 @@ pub(crate) fn receive(args: &ReceiveArgs) -> anyhow::Result<()> {
     run::check(args)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
-    let outcome = run::run(args, &sandbox, &signals)?;
-    conclude(args.json, &outcome.report, || table::summary(&outcome), &outcome.faults)
+    let page = Page::open(args.report.as_deref())?;
+    let outcome = run::run(args, &sandbox, &signals, &page)?;
+    let summary = table::summary(&outcome);
+    let done = conclude(args.json, &outcome.report, || summary.clone(), &outcome.faults);
+    let words = Words { command: "receive", verdict: None, summary: &summary, faults: &outcome.faults };
+    let written = page.write(args.json, &words);
+    done.and(written)
 }

@@ -8,6 +8,7 @@ mod table;
 mod traffic;
 
 use crate::args::SendArgs;
+use crate::page::{Page, Words};
 use crate::report::Report;
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, conclude};
@@ -21,17 +22,22 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let plan = Plan::new(args, registry)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
+    let page = Page::open(args.report.as_deref())?;
     let mut outcomes = Vec::new();
     for &batching in &plan.batchings {
         if outcomes.is_empty() || !signals.asked() {
             // A second run is one over memory: it opens nothing that takes a privilege.
             let sandbox = outcomes.is_empty().then_some(&sandbox);
-            outcomes.push(run::run(&plan, batching, sandbox, &signals)?);
+            outcomes.push(run::run(&plan, batching, sandbox, &signals, &page)?);
         }
     }
     let of_runs = outcomes.iter().flat_map(|outcome| outcome.faults.clone());
     let faults: Vec<String> = plan.fault().into_iter().chain(of_runs).collect();
-    conclude(args.json, &whole(&outcomes), || table::summary(&plan, &outcomes), &faults)
+    let summary = table::summary(&plan, &outcomes);
+    let done = conclude(args.json, &whole(&outcomes), || summary.clone(), &faults);
+    let words = Words { command: "send", verdict: None, summary: &summary, faults: &faults };
+    let written = page.write(args.json, &words);
+    done.and(written)
 }
 
 /// Runs once, as `args` say, and prints nothing.
@@ -40,7 +46,7 @@ pub(crate) fn run_once(
 ) -> anyhow::Result<Outcome<Report>> {
     let plan = Plan::new(args, registry)?;
     let batching = plan.batchings.first().copied().unwrap_or_default();
-    let mut outcome = run::run(&plan, batching, None, signals)?;
+    let mut outcome = run::run(&plan, batching, None, signals, &Page::none())?;
     outcome.faults.extend(plan.fault());
     Ok(outcome)
 }

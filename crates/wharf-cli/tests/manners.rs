@@ -187,10 +187,7 @@ fn quiet_leaves_errors_and_verbose_adds_what_is_opened() {
     let failed = wharf(&["-q", "receive", "--from", "pcap:no-such-file"]);
     assert!(failed.code == Some(1) && failed.line().contains("cannot open"), "{failed:?}");
     let verbose = receive(&["-v"]);
-    assert!(
-        verbose.stderr.contains("opened pcap:") && verbose.stderr.contains("reading"),
-        "{verbose:?}"
-    );
+    assert!(verbose.stderr.contains("opened pcap:") && verbose.stderr.contains("reading"), "{verbose:?}");
     let sent = wharf(&["send", "-v", "--size", "60", "--count", "10", "--to", "null"]);
     for says in ["memory: 4096 frames of 2048 bytes", "opened null: sends by a ring of 256 frames"] {
         assert!(sent.stderr.contains(says), "{sent:?}");

@@ -106,6 +106,10 @@ pub(crate) struct ForwardArgs {
     /// without pauses of a second and more
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page of the run into this folder (report.html, opens without a network): rates, packets that wait, byte limit, queue delay
+    /// by band and drops over time, a sample every 100 ms, and the summary
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) recovery: RecoveryArgs,
     #[command(flatten)]

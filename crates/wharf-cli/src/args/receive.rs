@@ -63,6 +63,10 @@ pub(crate) struct ReceiveArgs {
     /// One JSON object instead of a table. `generated` counts the packets with a stamp alone, and its rates leave out other traffic
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page of the run into this folder (report.html, opens without a network): packets and drops over time,
+    /// a sample every 100 ms, and the summary
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
     /// Treatment of an interface or a peer that has gone
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,

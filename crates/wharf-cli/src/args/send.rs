@@ -150,6 +150,10 @@ pub(crate) struct SendArgs {
     /// were dropped by the device or while they waited; rates are of sent packets
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page of the run into this folder (report.html, opens without a network): rates, packets that wait, byte limit and drops
+    /// over time, a sample every 100 ms, and the summary
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) recovery: RecoveryArgs,
     #[command(flatten)]

@@ -4,11 +4,13 @@ use super::account::{Ending, ForwardReport, outcome};
 use super::judge::judge;
 use super::live::Live;
 use super::policy::Policy;
+use super::sampled::Sampled;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::log;
 use crate::output;
+use crate::page::Page;
 use crate::processor::Meter;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
@@ -69,7 +71,7 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ForwardArgs, sandbox: &Sandbox, signals: &Signals,
+    args: &ForwardArgs, sandbox: &Sandbox, signals: &Signals, page: &Page,
 ) -> anyhow::Result<Outcome<ForwardReport>> {
     let ([mut a, mut b], recoveries) = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
@@ -92,7 +94,7 @@ pub(super) fn run(
     }
     let meter = Meter::of_process();
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
-    let lost = watch(args, signals, &forward, &mut tells);
+    let lost = watch(args, signals, &forward, &mut tells, page);
     let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
     let time = meter.elapsed();
     let finished = forward.finish(GRACE);
@@ -197,8 +199,11 @@ fn between(forward: &Forward) -> String {
 }
 
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
-fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells) -> Option<String> {
-    let (watch, live) = (Watch::new(signals, args.seconds), Live::default());
+fn watch(
+    args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells, page: &Page,
+) -> Option<String> {
+    let (watch, live, sampled) =
+        (Watch::new(signals, args.seconds), Live::default(), Sampled::new(page, forward));
     loop {
         for direction in forward.directions() {
             direction.note_departures();
@@ -218,6 +223,7 @@ fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut T
             return None;
         }
         live.show(&watch, forward);
+        sampled.look();
         std::thread::sleep(next);
     }
 }

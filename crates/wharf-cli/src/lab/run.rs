@@ -1,6 +1,6 @@
 //! `wharf lab run`: one experiment, or all that run in a world.
 
-use super::{pages, scorecard::scorecard, table_of};
+use super::{pages, scores, table_of};
 use crate::args::LabRunArgs;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
@@ -11,7 +11,7 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use wharf_lab::experiment::{self, LabError, Report, Request, World, sweep};
-use wharf_lab::report::Section;
+use wharf_lab::report::{REPORT, Section};
 
 /// The name that selects every experiment.
 const ALL: &str = "all";
@@ -29,12 +29,13 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         let command = request(args, &args.name, args.world).command();
         pages::write(folder, &sections, &format!("{command} --report DIR"))
     });
-    match &args.report {
-        Some(folder) if written.is_ok() && !args.json => print(&scorecard(&sections, folder))?,
-        // Figures are shown even if the disk is full.
-        _ => show(&sections, args)?,
+    // Figures are shown even if the disk is full.
+    show(&sections, args)?;
+    written?;
+    if let (Some(folder), false) = (&args.report, args.json) {
+        print(&format!("\nwritten: {}", folder.join(REPORT).display()))?;
     }
-    written
+    Ok(())
 }
 
 /// Prints tables, or one JSON object.
@@ -45,6 +46,8 @@ fn show(sections: &[Section], args: &LabRunArgs) -> anyhow::Result<()> {
             let experiments: Vec<&Report> = sections.iter().map(|one| &one.report).collect();
             print_json(&json!({ "experiments": experiments }))
         }
+        // The page has the tables.
+        _ if args.report.is_some() => print(&scores(sections)),
         _ => {
             let tables: Vec<String> = sections.iter().map(|section| table_of(&section.report)).collect();
             print(&tables.join("\n\n\n"))

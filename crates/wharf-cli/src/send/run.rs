@@ -2,6 +2,7 @@
 
 mod echo;
 mod receiving;
+mod sampled;
 mod supervise;
 
 use super::account::Account;
@@ -9,6 +10,7 @@ use super::judge::{Evidence, judge};
 use super::plan::{Plan, frame_bytes_for};
 use crate::args::WhenFull;
 use crate::output::{detail, note};
+use crate::page::Page;
 use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::report::Report;
@@ -19,6 +21,7 @@ use crate::verdict::link_bps;
 use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
 use receiving::{Received, Receiving};
+use sampled::Sampled;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -43,7 +46,7 @@ const LEAD_NS: u64 = 2_000_000;
 
 /// Runs once, in `sandbox` from the moment at which all is open.
 pub(super) fn run(
-    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, signals: &Signals,
+    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, signals: &Signals, page: &Page,
 ) -> anyhow::Result<Outcome<Report>> {
     let pool = pool(plan, plan.frames())?;
     check_length(plan, &pool)?;
@@ -68,7 +71,9 @@ pub(super) fn run(
     if plan.is_endless {
         note(&format!("sending to {name} until a signal; --count N or --seconds S would end it"));
     }
-    let sent = send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals);
+    let sampled = Sampled::new(page, plan, batching, (&queues, has_bql));
+    let sent =
+        send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals, &sampled);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);
     }
@@ -214,7 +219,7 @@ struct Sent {
 /// Runs the senders until they have ended and all frames have left.
 fn send(
     plan: &Plan, (queues, echo, recovery): (&[TxQueue], Option<&Echo>, &Recovery),
-    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
+    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals, sampled: &Sampled<'_>,
 ) -> anyhow::Result<Sent> {
     let senders = (0..plan.threads()).map(|at| senders_of(plan, queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
@@ -244,7 +249,7 @@ fn send(
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }
     drop(results);
-    let supervisor = Supervisor::new(plan, (queues, echo, recovery), signals, &stop);
+    let supervisor = Supervisor::new(plan, (queues, echo, recovery), signals, &stop, sampled);
     let driven = supervisor.wait(&ended);
     let sending = threads.into_iter().map(joined).sum::<anyhow::Result<_>>()?;
     let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();

@@ -30,7 +30,8 @@ fn headline(plan: &Plan, outcomes: &[Outcome<Report>]) -> String {
     format!("{} to {device}, {senders}", plan.what)
 }
 
-fn column_name(batching: &Batching) -> String {
+/// Returns the name of a run with this batching.
+pub(super) fn column_name(batching: &Batching) -> String {
     match *batching {
         Batching::On => "on".into(),
         Batching::Off => "off".into(),

@@ -75,7 +75,7 @@ impl ReceiveFigures {
                 )
             }
             () if self.is_file => {
-                (Bound::Nothing, format!("Read {packets} packets; by their times, {rate}."))
+                (Bound::Nothing, format!("Read {packets} packets of traffic; by their times, {rate}."))
             }
             () if self.lost > 0 => {
                 (Bound::Nothing, format!("Came to {rate}: nothing here is shown to limit it."))

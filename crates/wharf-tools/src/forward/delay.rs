@@ -74,7 +74,7 @@ impl<Q: Qdisc> Delayed<Q> {
         if before / EVERY == self.left / EVERY {
             return;
         }
-        // The reader comes once nothing is sent any more.
+        // A reader comes now and then, for a moment: what it holds up is left out.
         let Ok(mut histograms) = self.delays.0.try_lock() else { return };
         let first = (EVERY - 1 - before % EVERY) as usize;
         for frame in left.iter().skip(first).step_by(EVERY as usize) {

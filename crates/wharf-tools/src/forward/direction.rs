@@ -92,6 +92,12 @@ impl Direction {
         all_drops(receive_drops(&self.receivers), &self.queues, &self.counts)
     }
 
+    /// Returns the time that packets have waited in the discipline so far. A frame that leaves meanwhile may not be entered.
+    pub fn queue_delay(&self) -> QueueDelay {
+        let packets = self.queues.iter().map(|queue| queue.counters().packets.get()).sum();
+        QueueDelay::of(&self.delays, packets)
+    }
+
     /// Returns the reason if nothing can leave by it for good: the device that it leaves by is gone.
     pub fn gone(&self) -> Option<String> {
         self.queues.iter().find_map(|queue| queue.counters().gone_error()).map(str::to_string)
