@@ -25,7 +25,9 @@ pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
     let outcome = run::run(args, &sandbox, &signals, &page)?;
     let summary = table::summary(&outcome);
     let done = conclude(args.json, &outcome.report, || summary.clone(), &outcome.faults);
-    let words = Words { command: "forward", verdict: None, summary: &summary, faults: &outcome.faults };
+    let verdicts =
+        outcome.report.directions.iter().filter_map(|direction| direction.common.verdict.as_ref()).collect();
+    let words = Words { command: "forward", verdicts, summary: &summary, faults: &outcome.faults };
     let written = page.write(args.json, &words);
     done.and(written)
 }

@@ -12,6 +12,7 @@ pub(crate) use samples::Reading;
 use crate::files;
 use crate::machine;
 use crate::output::print;
+use crate::verdict::Verdict;
 use anyhow::Context;
 use samples::Samples;
 use std::cell::RefCell;
@@ -38,8 +39,8 @@ struct Open {
 pub(crate) struct Words<'a> {
     /// The command: `send`, `receive` or `forward`.
     pub(crate) command: &'static str,
-    /// A sentence on the outcome, if there is one.
-    pub(crate) verdict: Option<&'a str>,
+    /// The verdicts of its reports.
+    pub(crate) verdicts: Vec<&'a Verdict>,
     /// The summary as it is printed.
     pub(crate) summary: &'a str,
     /// Faults, a line each.
@@ -98,7 +99,7 @@ impl Open {
     fn text(&self, words: &Words<'_>) -> anyhow::Result<String> {
         let samples = self.samples.borrow();
         let mut body = String::new();
-        for (class, line) in words.verdict.iter().map(|line| ("answer", *line)).chain(faults(words)) {
+        for (class, line) in answers(words).chain(faults(words)) {
             body += &format!("<p class=\"{class}\">{}</p>\n", escaped(line));
         }
         body += "<div class=\"pictures\">";
@@ -115,6 +116,10 @@ impl Open {
         body += &format!("<h2>This run</h2>\n{}", page::facts(facts));
         Ok(page::document(&format!("wharf {}", words.command), &body))
     }
+}
+
+fn answers<'a>(words: &'a Words<'_>) -> impl Iterator<Item = (&'static str, &'a str)> {
+    words.verdicts.iter().flat_map(|verdict| &verdict.text).map(|line| ("answer", line.as_str()))
 }
 
 fn faults<'a>(words: &'a Words<'_>) -> impl Iterator<Item = (&'static str, &'a str)> {

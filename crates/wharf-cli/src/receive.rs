@@ -20,7 +20,8 @@ pub(crate) fn receive(args: &ReceiveArgs) -> anyhow::Result<()> {
     let outcome = run::run(args, &sandbox, &signals, &page)?;
     let summary = table::summary(&outcome);
     let done = conclude(args.json, &outcome.report, || summary.clone(), &outcome.faults);
-    let words = Words { command: "receive", verdict: None, summary: &summary, faults: &outcome.faults };
+    let verdicts = outcome.report.common.verdict.iter().collect();
+    let words = Words { command: "receive", verdicts, summary: &summary, faults: &outcome.faults };
     let written = page.write(args.json, &words);
     done.and(written)
 }

@@ -35,7 +35,8 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let faults: Vec<String> = plan.fault().into_iter().chain(of_runs).collect();
     let summary = table::summary(&plan, &outcomes);
     let done = conclude(args.json, &whole(&outcomes), || summary.clone(), &faults);
-    let words = Words { command: "send", verdict: None, summary: &summary, faults: &faults };
+    let verdicts = outcomes.iter().filter_map(|outcome| outcome.report.verdict.as_ref()).take(1).collect();
+    let words = Words { command: "send", verdicts, summary: &summary, faults: &faults };
     let written = page.write(args.json, &words);
     done.and(written)
 }
