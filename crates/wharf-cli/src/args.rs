@@ -9,6 +9,7 @@ mod recovery;
 mod sandbox;
 mod send;
 mod values;
+mod watch;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
@@ -20,6 +21,7 @@ pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
 pub(crate) use sandbox::{SandboxArgs, Seccomp};
 pub(crate) use send::SendArgs;
 pub(crate) use values::{SmallQueues, WhenFull};
+pub(crate) use watch::WatchArgs;
 pub(crate) use wrap::WrapArgs;
 
 use crate::{Registries, output};

@@ -26,6 +26,7 @@ mod send;
 mod session;
 mod signals;
 mod stall;
+mod watch;
 mod wrap;
 
 use args::Command;

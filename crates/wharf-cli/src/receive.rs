@@ -8,12 +8,15 @@ use crate::args::ReceiveArgs;
 use crate::sandbox::Sandbox;
 use crate::session::conclude;
 use crate::signals::Signals;
+use crate::watch::Watching;
 
 /// Receives, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn receive(args: &ReceiveArgs) -> anyhow::Result<()> {
     run::check(args)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
-    let outcome = run::run(args, &sandbox, &signals)?;
+    let watching = Watching::start(&args.watch, "receive", args.json)?;
+    let outcome = run::run(args, &sandbox, &signals, watching.board())?;
+    drop(watching);
     conclude(args.json, &outcome.report, || table::summary(&outcome), &outcome.faults)
 }

@@ -11,6 +11,7 @@ use crate::report::Report;
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, conclude};
 use crate::signals::Signals;
+use crate::watch::{Board, Watching};
 use plan::Plan;
 use serde_json::json;
 use wharf::devices::registry::Registry;
@@ -20,14 +21,16 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let plan = Plan::new(args, registry)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
+    let watching = Watching::start(&args.watch, "send", args.json)?;
     let mut outcomes = Vec::new();
     for &batching in &plan.batchings {
         if outcomes.is_empty() || !signals.asked() {
             // A second run is one over memory: it opens nothing that takes a privilege.
             let sandbox = outcomes.is_empty().then_some(&sandbox);
-            outcomes.push(run::run(&plan, batching, sandbox, &signals)?);
+            outcomes.push(run::run(&plan, batching, sandbox, (&signals, watching.board()))?);
         }
     }
+    drop(watching);
     let of_runs = outcomes.iter().flat_map(|outcome| outcome.faults.clone());
     let faults: Vec<String> = plan.fault().into_iter().chain(of_runs).collect();
     conclude(args.json, &whole(&outcomes), || table::summary(&plan, &outcomes), &faults)
@@ -39,7 +42,7 @@ pub(crate) fn run_once(
 ) -> anyhow::Result<Outcome<Report>> {
     let plan = Plan::new(args, registry)?;
     let batching = plan.batchings.first().copied().unwrap_or_default();
-    let mut outcome = run::run(&plan, batching, None, signals)?;
+    let mut outcome = run::run(&plan, batching, None, (signals, &Board::new("send")))?;
     outcome.faults.extend(plan.fault());
     Ok(outcome)
 }

@@ -1,6 +1,7 @@
 //! `wharf send`.
 
 use super::RecoveryArgs;
+use super::WatchArgs;
 use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, SmallQueues, WhenFull};
 use super::wrap::WrapArgs;
@@ -155,6 +156,8 @@ pub(crate) struct SendArgs {
     pub(crate) recovery: RecoveryArgs,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) sandbox: SandboxArgs,
 }

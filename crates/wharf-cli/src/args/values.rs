@@ -207,6 +207,14 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     want(read, "a time above 0, at most a year: 2, 0.5, 300ms or 1min")
 }
 
+/// Reads the time between two lines of counters.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    want(
+        seconds(text).ok().filter(|time| time.as_millis() >= 10),
+        "a time from 10ms to a year: 2, 0.5, 300ms or 1min",
+    )
+}
+
 /// Reads the time without a completion that a run gives up after: several looks long, at least.
 pub(super) fn give_up(text: &str) -> Result<Duration, String> {
     want(

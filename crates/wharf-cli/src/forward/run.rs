@@ -13,6 +13,7 @@ use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus};
 use crate::signals::Signals;
 use crate::usage;
+use crate::watch::{Board, Running};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::spec::{DeviceSpec, Queues};
@@ -36,7 +37,7 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     check_queues(args)?;
     check_cpus(&args.cpu)?;
     let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
-    let written = [args.b.file().map(|path| ("the second end", path)), mirror];
+    let written = [args.b.file().map(|path| ("the second end", path)), mirror, args.watch.written()];
     check_written(args.a.file().map(|path| ("the first end", path)), &written)
 }
 
@@ -65,7 +66,7 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ForwardArgs, sandbox: &Sandbox, signals: &Signals,
+    args: &ForwardArgs, sandbox: &Sandbox, signals: &Signals, board: &Board,
 ) -> anyhow::Result<Outcome<ForwardReport>> {
     let ([mut a, mut b], recoveries) = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
@@ -77,6 +78,7 @@ pub(super) fn run(
     }
     let policy = Policy::of(args)?;
     let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
+    board.put(forward.directions().iter().map(Running::forwarding).collect());
     if args.a.is_peer(&args.b) {
         let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
         output::complain(&format!(

@@ -57,7 +57,8 @@ impl<'a> Plan<'a> {
         check_queues(args, registry)?;
         check_echo(args, registry)?;
         let read = args.pcap.as_deref().map(|path| ("--pcap", path));
-        check_written(read, &[args.to.file().map(|path| ("--to", path)), args.wrap.trace_file()])?;
+        let to = args.to.file().map(|path| ("--to", path));
+        check_written(read, &[to, args.wrap.trace_file(), args.watch.written()])?;
         let ends = Ends::new(args)?;
         let (what, traffic, skipped) = match &args.pcap {
             Some(path) => replay(args, path, ends.rounds)?,

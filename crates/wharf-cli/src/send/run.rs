@@ -12,6 +12,7 @@ use crate::report::Report;
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, joined, open, start};
 use crate::signals::Signals;
+use crate::watch::{Board, Running};
 use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
 use receiving::{Received, Receiving};
@@ -39,13 +40,14 @@ const LEAD_NS: u64 = 2_000_000;
 
 /// Runs once, in `sandbox` from the moment at which all is open.
 pub(super) fn run(
-    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, signals: &Signals,
+    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, (signals, board): (&Signals, &Board),
 ) -> anyhow::Result<Outcome<Report>> {
     let pool = pool(plan, plan.frames())?;
     check_length(plan, &pool)?;
     let schedule = (!plan.pace().is_top()).then(|| Schedule::new(&pool));
     let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
+    board.put(vec![Running::sending(&name, &queues, has_bql)]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
     let echo = plan
         .args

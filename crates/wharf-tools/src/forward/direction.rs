@@ -13,9 +13,11 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 use wharf_core::sender::DROP_TAIL;
 
-/// One direction: the receive sides of one end, and the queues of the other.
-#[derive(Debug)]
+/// One direction: the receive sides of one end, and the queues of the other. A clone is another handle to the same direction.
+#[derive(Debug, Clone)]
 pub struct Direction {
+    /// `a-b` if frames arrive at the first end, `b-a` if they arrive at the second.
+    pub name: &'static str,
     /// The end that frames come from.
     pub from: String,
     /// The end that they leave by.
@@ -73,8 +75,9 @@ pub struct Summary {
 }
 
 impl Direction {
-    pub(super) fn new(from: String, to: String) -> Self {
+    pub(super) fn new(name: &'static str, from: String, to: String) -> Self {
         Self {
+            name,
             from,
             to,
             queues: Vec::new(),
@@ -90,6 +93,12 @@ impl Direction {
     /// Returns the frames lost so far, by reason. It asks the devices, so it is not for every packet.
     pub fn drops(&self) -> BTreeMap<String, u64> {
         all_drops(receive_drops(&self.receivers), &self.queues, &self.counts)
+    }
+
+    /// Returns the time that packets waited in the discipline so far.
+    pub fn queue_delay(&self) -> QueueDelay {
+        let packets = self.queues.iter().map(|queue| queue.counters().packets.get()).sum();
+        QueueDelay::of(&self.delays, packets)
     }
 
     /// Returns the reason if nothing can leave by it for good: the device that it leaves by is gone.
@@ -126,14 +135,12 @@ impl Direction {
     pub(super) fn close(self) -> Summary {
         let Self { from, to, queues, has_bql, receivers, activity, counts, delays, .. } = self;
         let receive_drops = receive_drops(&receivers);
+        let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
         Summary {
             from,
             to,
-            queue_delay: QueueDelay::of(
-                &delays,
-                queues.iter().map(|queue| queue.counters().packets.get()).sum(),
-            ),
+            queue_delay: QueueDelay::of(&delays, packets),
             queues,
             has_bql,
             errors: closed.flatten().collect(),

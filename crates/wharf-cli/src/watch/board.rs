@@ -1,0 +1,163 @@
+//! `Board`: the paths of a run, for the threads that watch it.
+
+use super::snapshot::{PathCounters, Snapshot};
+use crate::queues::{drops, sum};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use wharf::metrics::{Metric, Walk};
+use wharf::pool::PagePool;
+use wharf::queue::TxQueue;
+use wharf::rx::RxQueue;
+use wharf_tools::forward::Direction;
+
+/// Handles to the paths of a run. A clone is another handle to the same board.
+#[derive(Debug, Clone)]
+pub(crate) struct Board(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    command: &'static str,
+    began: Instant,
+    paths: Mutex<Vec<Running>>,
+}
+
+/// One direction of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
+    /// Name: `a-b` and `b-a` of a forwarder, else the command's.
+    pub(super) path: String,
+    /// The end that frames arrive at.
+    pub(super) from: Option<String>,
+    /// The end that they leave by.
+    pub(super) to: Option<String>,
+    pub(super) queues: Vec<TxQueue>,
+    pub(super) receivers: Vec<RxQueue>,
+    pub(super) pools: Vec<PagePool>,
+    pub(super) has_bql: bool,
+    /// The direction of a forwarder.
+    pub(super) direction: Option<Direction>,
+}
+
+impl Running {
+    /// The queues of a sender.
+    pub(crate) fn sending(to: &str, queues: &[TxQueue], has_bql: bool) -> Self {
+        let pools = queues.first().map(|queue| queue.pool().clone()).into_iter().collect();
+        let (path, to, queues) = ("send".into(), Some(to.into()), queues.to_vec());
+        Self { path, from: None, to, queues, receivers: Vec::new(), pools, has_bql, direction: None }
+    }
+
+    /// The receive queue of a receiver, with memory of `pool`.
+    pub(crate) fn receiving(from: &str, receiver: &RxQueue, pool: &PagePool) -> Self {
+        let (path, from) = ("receive".into(), Some(from.into()));
+        let (receivers, pools) = (vec![receiver.clone()], vec![pool.clone()]);
+        Self { path, from, to: None, queues: Vec::new(), receivers, pools, has_bql: false, direction: None }
+    }
+
+    /// A direction of a forwarder.
+    pub(crate) fn forwarding(direction: &Direction) -> Self {
+        let mut pools: Vec<PagePool> = Vec::new();
+        for pool in direction.queues.iter().map(TxQueue::pool) {
+            if !pools.iter().any(|other| other.region().number() == pool.region().number()) {
+                pools.push(pool.clone());
+            }
+        }
+        Self {
+            path: direction.name.into(),
+            from: Some(direction.from.clone()),
+            to: Some(direction.to.clone()),
+            queues: direction.queues.clone(),
+            receivers: direction.receivers.clone(),
+            pools,
+            has_bql: direction.has_bql,
+            direction: Some(direction.clone()),
+        }
+    }
+
+    /// Returns the packets lost so far, by reason.
+    fn drops(&self) -> BTreeMap<String, u64> {
+        match &self.direction {
+            Some(direction) => direction.drops(),
+            None => {
+                let mut all = drops(&self.queues).by_reason;
+                for receiver in &self.receivers {
+                    receiver.drops(&mut |reason, count| *all.entry(reason.into()).or_default() += count);
+                }
+                all.retain(|_, count| *count > 0);
+                all
+            }
+        }
+    }
+
+    fn counters(&self) -> PathCounters {
+        let queues = &self.queues;
+        let undelivered = sum(queues, |all| all.undelivered.get());
+        let failed_bytes = sum(queues, |all| all.failed_bytes.get());
+        let (accepted, packets) =
+            (sum(queues, |all| all.accepted.get()), sum(queues, |all| all.packets.get()));
+        let before_device = packets + sum(queues, |all| all.qdisc_drops.get() + all.returned.get());
+        let bytes = sum(queues, |all| all.bytes.get());
+        PathCounters {
+            path: self.path.clone(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            received_packets: self.receivers.iter().map(RxQueue::received).sum(),
+            packets,
+            bytes,
+            sent: sum(queues, |all| all.sent.get()).saturating_sub(undelivered),
+            sent_bytes: bytes.saturating_sub(failed_bytes),
+            failed: sum(queues, |all| all.failed.get()) + undelivered,
+            returned: sum(queues, |all| all.returned.get()),
+            batches: sum(queues, |all| all.batches.get()),
+            doorbells: sum(queues, |all| all.doorbells.get()),
+            requeues: sum(queues, |all| all.requeues.get()),
+            backlog_packets: accepted.saturating_sub(before_device),
+            device_packets: queues.iter().map(|queue| queue.counters().device_frames().0).sum(),
+            limit_bytes: if self.has_bql { sum(queues, |all| all.bql_limit_bytes.get()) } else { 0 },
+            frames_out: self.pools.iter().map(frames_out).sum(),
+            drops: self.drops(),
+            queues: queues.iter().map(|queue| super::snapshot::QueueRow::of(queue.counters())).collect(),
+            ..PathCounters::default()
+        }
+    }
+}
+
+/// Returns the frames of a pool that are in use.
+fn frames_out(pool: &PagePool) -> u64 {
+    use wharf::metrics::Measured;
+    let mut out = 0;
+    let mut see = |metric: &Metric<'_>| {
+        if metric.name == "wharf_pool_held_frames" {
+            out += metric.value;
+        }
+    };
+    pool.measure(&mut Walk::new(&mut see));
+    out
+}
+
+impl Board {
+    /// Makes an empty one for the run of `command`.
+    pub(crate) fn new(command: &'static str) -> Self {
+        Self(Arc::new(Shared { command, began: Instant::now(), paths: Mutex::default() }))
+    }
+
+    /// Shows these paths from now on.
+    pub(crate) fn put(&self, paths: Vec<Running>) {
+        *self.paths() = paths;
+    }
+
+    pub(super) fn paths(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.0.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the counters so far; no path before the devices are open.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let paths = self.paths().clone();
+        Snapshot {
+            pid: std::process::id(),
+            command: self.0.command.into(),
+            time_s: self.0.began.elapsed().as_secs_f64(),
+            paths: paths.iter().map(Running::counters).collect(),
+        }
+    }
+}
