@@ -5,11 +5,15 @@
 
 mod board;
 mod interval;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod rates;
 mod snapshot;
+mod socket;
 mod text;
 
 pub(crate) use board::{Board, Running};
+pub(crate) use socket::Endpoint;
 
 use crate::args::WatchArgs;
 use anyhow::Context;
@@ -29,6 +33,9 @@ pub(crate) struct Watching {
     board: Board,
     wakes: UnixStream,
     thread: Option<JoinHandle<()>>,
+    #[cfg(feature = "metrics")]
+    #[expect(dead_code, reason = "it ends when it is dropped")]
+    metrics: Option<metrics::MetricsServer>,
 }
 
 impl Watching {
@@ -45,11 +52,23 @@ impl Watching {
             flag::register(SIGUSR2, Arc::new(AtomicBool::new(false)))
         };
         listen().context("cannot listen to signals")?;
+        #[cfg(feature = "metrics")]
+        let metrics = args
+            .metrics
+            .as_ref()
+            .map(|endpoint| metrics::MetricsServer::start(endpoint, board.clone()))
+            .transpose()?;
         let printer = Printer::new(board.clone(), json, file.transpose()?);
         let every = args.stats;
         let run = move || printer.run(woken, every);
         let thread = Builder::new().name("wharf-stats".into()).spawn(run).context("cannot start a thread")?;
-        Ok(Self { board, wakes, thread: Some(thread) })
+        Ok(Self {
+            board,
+            wakes,
+            thread: Some(thread),
+            #[cfg(feature = "metrics")]
+            metrics,
+        })
     }
 
     /// The board that the run puts its paths on.

@@ -2,6 +2,7 @@
 
 use super::values;
 use crate::files::Named;
+use crate::watch::Endpoint;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +18,11 @@ pub(crate) struct WatchArgs {
     /// Write the JSON objects of --stats to this file in place of standard error
     #[arg(long, value_name = "FILE", requires = "stats")]
     pub(crate) stats_file: Option<PathBuf>,
+    /// Serve all counters by HTTP, as OpenMetrics, at /metrics of this address and port, or of this socket, which only the run's user
+    /// may connect to: 127.0.0.1:9100, /run/wharf.sock
+    #[cfg(feature = "metrics")]
+    #[arg(long, value_name = "ADDRESS|SOCKET", value_parser = Endpoint::parse)]
+    pub(crate) metrics: Option<Endpoint>,
 }
 
 impl WatchArgs {

@@ -79,6 +79,7 @@ pub(super) fn run(
     let policy = Policy::of(args)?;
     let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
     board.put(forward.directions().iter().map(Running::forwarding).collect());
+    board.put_pollers(forward.poller_counters());
     if args.a.is_peer(&args.b) {
         let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
         output::complain(&format!(

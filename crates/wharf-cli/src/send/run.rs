@@ -55,6 +55,7 @@ pub(super) fn run(
         .then(|| Echo::new(&queues[0], plan.traffic.check(plan.args.qdisc.kind().order)))
         .transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
+    board.put_pollers([poller.counters()]);
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
     sandbox.map_or(Ok(()), Sandbox::enter)?;
     let sent = send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals);

@@ -1,15 +1,17 @@
 //! `Board`: the paths of a run, for the threads that watch it.
 
-use super::snapshot::{PathCounters, Snapshot};
+use super::snapshot::{BandDelay, PathCounters, QueueRow, Snapshot};
 use crate::queues::{drops, sum};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use wharf::metrics::{Metric, Walk};
+use wharf::metrics::{Measured, Metric, Walk};
+use wharf::poller::PollerCounters;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
 use wharf_tools::forward::Direction;
+use wharf_tools::traffic::Latency;
 
 /// Handles to the paths of a run. A clone is another handle to the same board.
 #[derive(Debug, Clone)]
@@ -20,6 +22,7 @@ struct Shared {
     command: &'static str,
     began: Instant,
     paths: Mutex<Vec<Running>>,
+    pollers: Mutex<Vec<Arc<PollerCounters>>>,
 }
 
 /// One direction of a run.
@@ -89,6 +92,17 @@ impl Running {
         }
     }
 
+    /// Returns the time that packets waited in the discipline, by band; empty for all but a forwarder.
+    pub(super) fn delays(&self) -> Vec<BandDelay> {
+        let delay = self.direction.as_ref().map(Direction::queue_delay);
+        let bands = delay.map(|delay| delay.by_band).into_iter().flatten();
+        let row = |(band, mut delay): (u8, Latency)| {
+            let (p50, p99) = (delay.quantile_ns(0.5), delay.quantile_ns(0.99));
+            (delay.packets() > 0).then_some(BandDelay { band, p50, p99 })
+        };
+        (0..).zip(bands).filter_map(row).collect()
+    }
+
     fn counters(&self) -> PathCounters {
         let queues = &self.queues;
         let undelivered = sum(queues, |all| all.undelivered.get());
@@ -116,15 +130,15 @@ impl Running {
             limit_bytes: if self.has_bql { sum(queues, |all| all.bql_limit_bytes.get()) } else { 0 },
             frames_out: self.pools.iter().map(frames_out).sum(),
             drops: self.drops(),
-            queues: queues.iter().map(|queue| super::snapshot::QueueRow::of(queue.counters())).collect(),
+            queues: queues.iter().map(|queue| QueueRow::of(queue.counters())).collect(),
+            delay_ns_by_band: self.delays(),
             ..PathCounters::default()
         }
     }
 }
 
-/// Returns the frames of a pool that are in use.
+/// Returns the frames of a pool that are in use, and those on their way back.
 fn frames_out(pool: &PagePool) -> u64 {
-    use wharf::metrics::Measured;
     let mut out = 0;
     let mut see = |metric: &Metric<'_>| {
         if metric.name == "wharf_pool_held_frames" {
@@ -138,12 +152,43 @@ fn frames_out(pool: &PagePool) -> u64 {
 impl Board {
     /// Makes an empty one for the run of `command`.
     pub(crate) fn new(command: &'static str) -> Self {
-        Self(Arc::new(Shared { command, began: Instant::now(), paths: Mutex::default() }))
+        Self(Arc::new(Shared {
+            command,
+            began: Instant::now(),
+            paths: Mutex::default(),
+            pollers: Mutex::default(),
+        }))
     }
 
     /// Shows these paths from now on.
     pub(crate) fn put(&self, paths: Vec<Running>) {
         *self.paths() = paths;
+    }
+
+    /// Shows these pollers, too.
+    pub(crate) fn put_pollers<'a>(&self, pollers: impl IntoIterator<Item = &'a Arc<PollerCounters>>) {
+        *self.pollers() = pollers.into_iter().cloned().collect();
+    }
+
+    /// The command that runs.
+    pub(super) fn command(&self) -> &'static str {
+        self.0.command
+    }
+
+    pub(super) fn pollers(&self) -> MutexGuard<'_, Vec<Arc<PollerCounters>>> {
+        self.0.pollers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the pollers of receive queues note the counters of their devices. Returns false if there is none.
+    pub(super) fn ask_devices(&self) -> bool {
+        let paths = self.paths().clone();
+        let receivers = || paths.iter().flat_map(|path| &path.receivers);
+        for receiver in receivers() {
+            // A walk asks for them, and shows those of the poll before.
+            receiver.measured().upgrade().inspect(|part| part.measure(&mut Walk::new(&mut |_| ())));
+            receiver.call_poller().wake();
+        }
+        receivers().next().is_some()
     }
 
     pub(super) fn paths(&self) -> MutexGuard<'_, Vec<Running>> {

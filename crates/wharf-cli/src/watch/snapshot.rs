@@ -49,10 +49,21 @@ pub(crate) struct PathCounters {
     pub(super) frames_out: u64,
     /// Packets lost, by reason.
     pub(super) drops: BTreeMap<String, u64>,
+    /// Time that packets waited in the discipline since the run began, by band; without bands all are in band 1.
+    pub(super) delay_ns_by_band: Vec<BandDelay>,
     /// Rates since the snapshot before, or since the run began.
     pub(super) rates: Rates,
     /// By transmit queue.
     pub(super) queues: Vec<QueueRow>,
+}
+
+/// Times that the packets of one band waited, ns.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct BandDelay {
+    pub(super) band: u8,
+    pub(super) p50: u64,
+    pub(super) p99: u64,
 }
 
 /// The counters of one transmit queue.

@@ -1,7 +1,7 @@
 //! Snapshots as text, for people.
 
-use super::snapshot::{PathCounters, Snapshot};
-use crate::output::{bytes, columns, grouped, text};
+use super::snapshot::{BandDelay, PathCounters, Snapshot};
+use crate::output::{bytes, columns, grouped, text, time};
 
 /// Returns one line: rates and drops of each direction.
 pub(super) fn line(snapshot: &Snapshot) -> String {
@@ -72,6 +72,7 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("backlog", |path| of_end(&path.to, format!("{} packets", grouped(path.backlog_packets)))),
     ("in the device", |path| of_end(&path.to, format!("{} packets", grouped(path.device_packets)))),
     ("byte limit", |path| if path.limit_bytes == 0 { String::new() } else { bytes(path.limit_bytes) }),
+    ("waited", |path| path.delay_ns_by_band.iter().map(delay).collect::<Vec<_>>().join("\n")),
     ("requeues", |path| of_end(&path.to, grouped(path.requeues))),
     ("doorbells", |path| of_end(&path.to, grouped(path.doorbells))),
     ("frames out", |path| grouped(path.frames_out)),
@@ -81,6 +82,11 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
 /// Returns `text` if the direction has the end.
 fn of_end(end: &Option<String>, text: String) -> String {
     if end.is_some() { text } else { String::new() }
+}
+
+fn delay(of: &BandDelay) -> String {
+    let BandDelay { band, p50, p99 } = *of;
+    format!("band {band}: p50 {}, p99 {}", time(p50), time(p99))
 }
 
 fn by_queue(path: &PathCounters) -> String {
