@@ -20,8 +20,8 @@ pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
 pub(crate) use sandbox::{SandboxArgs, Seccomp};
 pub(crate) use send::SendArgs;
-pub(crate) use values::{SmallQueues, WhenFull};
-pub(crate) use watch::WatchArgs;
+pub(crate) use values::{SmallQueues, WhenFull, batching, bits, byte_limits, token_bytes};
+pub(crate) use watch::{ControlAt, SetArgs, ShowArgs, WatchArgs};
 pub(crate) use wrap::WrapArgs;
 
 use crate::{Registries, output};
@@ -48,6 +48,7 @@ Examples:
   wharf send --size 60 --to null --seconds 2        generate packets for the dummy device
   wharf receive --from pcap:data/sample.pcap        what arrives, lost, reordered, how fast and how late
   wharf forward packet:eth0 packet:eth1 --qdisc prio  from each to the other, urgent packets first
+  wharf show 4711                                   counters of a run that goes on; wharf set changes its rate
   wharf plan --nic cx5 --link gen3x16 --size 64     what a server can carry, and what stops it
   wharf lab run bulk                                what bulk dequeue was worth, in virtual time
   wharf bench path                                  what the path itself can do on this machine
@@ -67,6 +68,10 @@ pub(crate) enum Command {
     Receive(Box<ReceiveArgs>),
     /// Pass on what arrives at one device to another, both ways
     Forward(Box<ForwardArgs>),
+    /// Show the counters of a run that goes on, or list the runs
+    Show(ShowArgs),
+    /// Change settings of a run that goes on: rate, byte queue limit, batching, discipline
+    Set(SetArgs),
     /// Work out what a server can carry, and what stops it
     Plan(Box<PlanArgs>),
     /// Run experiments in virtual time, beside published figures

@@ -3,7 +3,7 @@
 mod account;
 mod link;
 mod live;
-mod policy;
+pub(crate) mod policy;
 mod run;
 mod table;
 mod tell;
@@ -19,7 +19,7 @@ pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
     run::check(args)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
-    let watching = Watching::start(&args.watch, "forward", args.json)?;
+    let watching = Watching::start(&args.watch, "forward", (args.json, true))?;
     let outcome = run::run(args, &sandbox, &signals, watching.board())?;
     drop(watching);
     conclude(args.json, &outcome.report, || table::summary(&outcome), &outcome.faults)

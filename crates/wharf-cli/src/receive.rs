@@ -15,7 +15,8 @@ pub(crate) fn receive(args: &ReceiveArgs) -> anyhow::Result<()> {
     run::check(args)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
-    let watching = Watching::start(&args.watch, "receive", args.json)?;
+    let is_endless = args.count.is_none() && args.seconds.is_none();
+    let watching = Watching::start(&args.watch, "receive", (args.json, is_endless))?;
     let outcome = run::run(args, &sandbox, &signals, watching.board())?;
     drop(watching);
     conclude(args.json, &outcome.report, || table::summary(&outcome), &outcome.faults)

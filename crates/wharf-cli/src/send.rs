@@ -21,7 +21,7 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let plan = Plan::new(args, registry)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
-    let watching = Watching::start(&args.watch, "send", args.json)?;
+    let watching = Watching::start(&args.watch, "send", (args.json, false))?;
     let mut outcomes = Vec::new();
     for &batching in &plan.batchings {
         if outcomes.is_empty() || !signals.asked() {

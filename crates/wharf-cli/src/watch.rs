@@ -4,18 +4,24 @@
 //! threads nor the supervisor of the run take part. All values are atomics, or are behind locks that no packet takes.
 
 mod board;
+mod change;
+mod client;
+mod control;
 mod interval;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod places;
 mod rates;
 mod snapshot;
 mod socket;
 mod text;
 
 pub(crate) use board::{Board, Running};
+pub(crate) use change::Settings;
+pub(crate) use client::{set, show};
 pub(crate) use socket::Endpoint;
 
-use crate::args::WatchArgs;
+use crate::args::{ControlAt, WatchArgs};
 use anyhow::Context;
 use interval::{Printer, STOP};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
@@ -36,11 +42,16 @@ pub(crate) struct Watching {
     #[cfg(feature = "metrics")]
     #[expect(dead_code, reason = "it ends when it is dropped")]
     metrics: Option<metrics::MetricsServer>,
+    #[expect(dead_code, reason = "it ends when it is dropped")]
+    control: Option<control::Control>,
 }
 
 impl Watching {
     /// Begins the watch over the run of `command`, before its devices are open. `json` asks for JSON on standard error.
-    pub(crate) fn start(args: &WatchArgs, command: &'static str, json: bool) -> anyhow::Result<Self> {
+    /// A run that `is_endless` has a control socket by default.
+    pub(crate) fn start(
+        args: &WatchArgs, command: &'static str, (json, is_endless): (bool, bool),
+    ) -> anyhow::Result<Self> {
         let board = Board::new(command);
         let file = args.stats_file.as_deref().map(|path| {
             create_private(path).with_context(|| format!("--stats-file {}: cannot create it", path.display()))
@@ -58,6 +69,7 @@ impl Watching {
             .as_ref()
             .map(|endpoint| metrics::MetricsServer::start(endpoint, board.clone()))
             .transpose()?;
+        let control = control(&args.control, is_endless, &board)?;
         let printer = Printer::new(board.clone(), json, file.transpose()?);
         let every = args.stats;
         let run = move || printer.run(woken, every);
@@ -68,12 +80,27 @@ impl Watching {
             thread: Some(thread),
             #[cfg(feature = "metrics")]
             metrics,
+            control,
         })
     }
 
     /// The board that the run puts its paths on.
     pub(crate) fn board(&self) -> &Board {
         &self.board
+    }
+}
+
+/// Starts the control socket that was asked for, or the default one, without which a run goes on as well.
+fn control(
+    asked: &Option<ControlAt>, is_endless: bool, board: &Board,
+) -> anyhow::Result<Option<control::Control>> {
+    match asked {
+        Some(ControlAt::Socket(path)) => control::Control::start(path, board.clone()).map(Some),
+        Some(ControlAt::Off) => Ok(None),
+        None if is_endless => {
+            Ok(places::own().and_then(|path| control::Control::start(&path, board.clone()).ok()))
+        }
+        None => Ok(None),
     }
 }
 

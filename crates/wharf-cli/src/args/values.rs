@@ -96,12 +96,12 @@ fn size(text: &str) -> Option<u32> {
     units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok())
 }
 
-pub(super) fn bits(text: &str) -> Result<u64, String> {
+pub(crate) fn bits(text: &str) -> Result<u64, String> {
     let bits = units::bits_per_second(text).ok().filter(|bits| (8000..=TBF_RATE_MAX).contains(bits));
     want(bits, "a bit rate from 8kbit to 1tbit, such as 100mbit")
 }
 
-pub(super) fn token_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn token_bytes(text: &str) -> Result<u64, String> {
     let bytes = units::size_bytes(text).ok().filter(|bytes| (1514..=TBF_BURST_BYTES_MAX).contains(bytes));
     want(bytes, "a size from 1514 to 1g, such as 64k")
 }
@@ -126,7 +126,7 @@ pub(super) fn small_queues(text: &str) -> Result<SmallQueues, String> {
     want(read, "on, off or a size from 4k to 1g, such as 64k")
 }
 
-pub(super) fn batching(text: &str) -> Result<Batching, String> {
+pub(crate) fn batching(text: &str) -> Result<Batching, String> {
     let read = match text {
         "on" => Some(Batching::On),
         "off" => Some(Batching::Off),
@@ -135,7 +135,7 @@ pub(super) fn batching(text: &str) -> Result<Batching, String> {
     want(read, "on, off or bytes=N, such as bytes=16k")
 }
 
-pub(super) fn byte_limits(text: &str) -> Result<Bounds, String> {
+pub(crate) fn byte_limits(text: &str) -> Result<Bounds, String> {
     let bytes = |text: &str| size(text).filter(|bytes| (1..=MAX_LIMIT_BYTES).contains(bytes));
     let bounds = |text: &str| {
         text.split(',').try_fold(Bounds::LEARN, |bounds, part| match part.split_once('=')? {

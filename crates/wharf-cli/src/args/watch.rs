@@ -23,6 +23,72 @@ pub(crate) struct WatchArgs {
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "ADDRESS|SOCKET", value_parser = Endpoint::parse)]
     pub(crate) metrics: Option<Endpoint>,
+    /// Listen at this socket, which only the run's user may connect to, for `wharf show`, `wharf set` and `wharf top`; off for none
+    /// [default: for a run without an end /run/wharf/PID.sock of root, $XDG_RUNTIME_DIR/wharf-PID.sock of others]
+    #[arg(long, value_name = "SOCKET|off", value_parser = control_at)]
+    pub(crate) control: Option<ControlAt>,
+}
+
+/// The place of the control socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ControlAt {
+    Off,
+    Socket(PathBuf),
+}
+
+fn control_at(text: &str) -> Result<ControlAt, String> {
+    match text {
+        "off" => Ok(ControlAt::Off),
+        path if path.contains('/') => Ok(ControlAt::Socket(path.into())),
+        _ => Err("want off, or the path of a socket, such as /run/x.sock or ./x.sock".into()),
+    }
+}
+
+const SHOW: &str = "\
+Examples:
+  wharf show
+      the runs that have a control socket: forwarders, and those that were started with --control
+  wharf show 4711
+      the counters of process 4711, with its rates over 0.3 s
+  wharf show /run/wharf/4711.sock --json
+      the same as one JSON object";
+
+/// `wharf show`.
+#[derive(Debug, Args)]
+#[command(after_help = SHOW)]
+pub(crate) struct ShowArgs {
+    /// Process, or path of its control socket; all that run if left out
+    #[arg(value_name = "PID|SOCKET")]
+    pub(crate) which: Option<String>,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const SET: &str = "\
+Examples:
+  wharf set rate=20mbit
+      of the only run that there is, 20 Mbit/s in each direction
+  wharf set 4711 a-b.rate=5mbit b-a.rate=off
+      from the first end to the second 5 Mbit/s, and no rate the other way
+  wharf set 4711 bql=max=64k batching=off qdisc=fq_codel:limit=100
+      byte queue limit, batching, and another queueing discipline
+
+Keys: rate (a bit rate, or off) and burst of a forwarder; bql, batching and qdisc as the options of `wharf send` and `wharf forward` \
+take them. PATH. before a key, a-b or b-a, is for one direction. All changes are made, or none. Packets that wait go into the new \
+discipline; those that it has no room for are dropped and counted (qdisc-changed). What a discipline does when it is full stays as it \
+was at the start, and so does memory.";
+
+/// `wharf set`.
+#[derive(Debug, Args)]
+#[command(after_help = SET)]
+pub(crate) struct SetArgs {
+    /// Process, or path of its control socket, which may be left out if only one runs; then the changes
+    #[arg(value_name = "[PID|SOCKET] KEY=VALUE", required = true)]
+    pub(crate) words: Vec<String>,
+    /// One JSON object with counters and settings instead of a line for each direction
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 impl WatchArgs {

@@ -12,7 +12,7 @@ use crate::report::Report;
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, joined, open, start};
 use crate::signals::Signals;
-use crate::watch::{Board, Running};
+use crate::watch::{Board, Running, Settings};
 use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
 use receiving::{Received, Receiving};
@@ -26,7 +26,7 @@ use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, Polle
 use wharf::devices::spec::{Direction, Queues};
 use wharf::engine::Batching;
 use wharf::host::Clock;
-use wharf::poller::Settings;
+use wharf::poller;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::Spread;
@@ -47,7 +47,15 @@ pub(super) fn run(
     let schedule = (!plan.pace().is_top()).then(|| Schedule::new(&pool));
     let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
-    board.put(vec![Running::sending(&name, &queues, has_bql)]);
+    let settings = Settings {
+        rate: None,
+        burst: None,
+        bql: plan.args.bql,
+        batching,
+        qdisc: plan.args.qdisc.clone(),
+        when_full: plan.args.when_full,
+    };
+    board.put(vec![Running::sending(&name, &queues, has_bql, settings)]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
     let echo = plan
         .args
@@ -143,7 +151,7 @@ fn sending(
 
 /// Starts the poller of the queues. A queue with a receive side is served through that.
 fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow::Result<PollerThread> {
-    let settings = Settings { mode: plan.args.poll.into(), ..Settings::default() };
+    let settings = poller::Settings { mode: plan.args.poll.into(), ..poller::Settings::default() };
     let builder = PollerThread::builder().settings(settings);
     let builder = match echo {
         Some(echo) => builder.receiver(echo.receiver()),

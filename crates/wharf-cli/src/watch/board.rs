@@ -1,5 +1,6 @@
 //! `Board`: the paths of a run, for the threads that watch it.
 
+use super::change::{Change, Settings};
 use super::snapshot::{BandDelay, PathCounters, QueueRow, Snapshot};
 use crate::queues::{drops, sum};
 use std::collections::BTreeMap;
@@ -37,28 +38,34 @@ pub(crate) struct Running {
     pub(super) queues: Vec<TxQueue>,
     pub(super) receivers: Vec<RxQueue>,
     pub(super) pools: Vec<PagePool>,
-    pub(super) has_bql: bool,
+    /// The device says when packets have left, as far as is known: its queues can have a byte queue limit.
+    pub(super) can_limit: bool,
     /// The direction of a forwarder.
     pub(super) direction: Option<Direction>,
+    /// Its settings, if some may be changed.
+    settings: Option<Arc<Mutex<Settings>>>,
 }
 
 impl Running {
     /// The queues of a sender.
-    pub(crate) fn sending(to: &str, queues: &[TxQueue], has_bql: bool) -> Self {
+    pub(crate) fn sending(to: &str, queues: &[TxQueue], has_bql: bool, settings: Settings) -> Self {
         let pools = queues.first().map(|queue| queue.pool().clone()).into_iter().collect();
         let (path, to, queues) = ("send".into(), Some(to.into()), queues.to_vec());
-        Self { path, from: None, to, queues, receivers: Vec::new(), pools, has_bql, direction: None }
+        let can_limit = has_bql || settings.bql.is_off();
+        let (from, receivers, settings) = (None, Vec::new(), Some(Arc::new(Mutex::new(settings))));
+        Self { path, from, to, queues, receivers, pools, can_limit, direction: None, settings }
     }
 
     /// The receive queue of a receiver, with memory of `pool`.
     pub(crate) fn receiving(from: &str, receiver: &RxQueue, pool: &PagePool) -> Self {
         let (path, from) = ("receive".into(), Some(from.into()));
         let (receivers, pools) = (vec![receiver.clone()], vec![pool.clone()]);
-        Self { path, from, to: None, queues: Vec::new(), receivers, pools, has_bql: false, direction: None }
+        let (to, queues, can_limit) = (None, Vec::new(), false);
+        Self { path, from, to, queues, receivers, pools, can_limit, direction: None, settings: None }
     }
 
     /// A direction of a forwarder.
-    pub(crate) fn forwarding(direction: &Direction) -> Self {
+    pub(crate) fn forwarding(direction: &Direction, settings: &Settings) -> Self {
         let mut pools: Vec<PagePool> = Vec::new();
         for pool in direction.queues.iter().map(TxQueue::pool) {
             if !pools.iter().any(|other| other.region().number() == pool.region().number()) {
@@ -72,8 +79,33 @@ impl Running {
             queues: direction.queues.clone(),
             receivers: direction.receivers.clone(),
             pools,
-            has_bql: direction.has_bql,
+            can_limit: direction.has_bql || settings.bql.is_off(),
             direction: Some(direction.clone()),
+            settings: Some(Arc::new(Mutex::new(settings.clone()))),
+        }
+    }
+
+    /// True if the queues have a byte queue limit now.
+    fn has_limit(&self) -> bool {
+        self.can_limit && self.settings().is_some_and(|settings| !settings.bql.is_off())
+    }
+
+    /// Returns the settings in force, if some may be changed.
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        Some(self.settings.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Checks that `changes` can be made together, and returns the settings that there would be then.
+    pub(super) fn check(&self, changes: &[Change]) -> Result<Settings, String> {
+        let before = self.settings().ok_or("nothing of a receiver can be changed")?;
+        changes.iter().try_fold(before, |settings, change| settings.with(change, self))
+    }
+
+    /// Makes the changes, with the settings that [`Running::check`] has returned for them.
+    pub(super) fn apply(&self, changes: &[Change], settings: Settings) {
+        settings.put_in_force(changes, self);
+        if let Some(now) = &self.settings {
+            *now.lock().unwrap_or_else(PoisonError::into_inner) = settings;
         }
     }
 
@@ -127,11 +159,12 @@ impl Running {
             requeues: sum(queues, |all| all.requeues.get()),
             backlog_packets: accepted.saturating_sub(before_device),
             device_packets: queues.iter().map(|queue| queue.counters().device_frames().0).sum(),
-            limit_bytes: if self.has_bql { sum(queues, |all| all.bql_limit_bytes.get()) } else { 0 },
+            limit_bytes: if self.has_limit() { sum(queues, |all| all.bql_limit_bytes.get()) } else { 0 },
             frames_out: self.pools.iter().map(frames_out).sum(),
             drops: self.drops(),
             queues: queues.iter().map(|queue| QueueRow::of(queue.counters())).collect(),
             delay_ns_by_band: self.delays(),
+            settings: self.settings().as_ref().map(Settings::texts).unwrap_or_default(),
             ..PathCounters::default()
         }
     }

@@ -51,6 +51,8 @@ pub(crate) struct PathCounters {
     pub(super) drops: BTreeMap<String, u64>,
     /// Time that packets waited in the discipline since the run began, by band; without bands all are in band 1.
     pub(super) delay_ns_by_band: Vec<BandDelay>,
+    /// Settings in force, as `wharf set` takes them.
+    pub(super) settings: BTreeMap<String, String>,
     /// Rates since the snapshot before, or since the run began.
     pub(super) rates: Rates,
     /// By transmit queue.

@@ -76,6 +76,7 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("requeues", |path| of_end(&path.to, grouped(path.requeues))),
     ("doorbells", |path| of_end(&path.to, grouped(path.doorbells))),
     ("frames out", |path| grouped(path.frames_out)),
+    ("settings", |path| settings(path)),
     ("by queue", |path| if path.queues.len() < 2 { String::new() } else { by_queue(path) }),
 ];
 
@@ -87,6 +88,10 @@ fn of_end(end: &Option<String>, text: String) -> String {
 fn delay(of: &BandDelay) -> String {
     let BandDelay { band, p50, p99 } = *of;
     format!("band {band}: p50 {}, p99 {}", time(p50), time(p99))
+}
+
+fn settings(path: &PathCounters) -> String {
+    path.settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n")
 }
 
 fn by_queue(path: &PathCounters) -> String {

@@ -5,7 +5,7 @@
 
 use crate::traffic::Latency;
 use std::sync::{Arc, Mutex, PoisonError};
-use wharf_core::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, WhenFull};
+use wharf_core::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, Rate, WhenFull};
 use wharf_mem::{Batch, Frame};
 
 /// Of the frames that leave, the part that is entered: one of so many.
@@ -164,6 +164,10 @@ impl<Q: Qdisc> Qdisc for Delayed<Q> {
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.inner.visit(see);
+    }
+
+    fn set_rate(&mut self, rate: Rate) -> bool {
+        self.inner.set_rate(rate)
     }
 
     fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {

@@ -1,6 +1,7 @@
 //! One direction, while it runs and once it is over.
 
-use super::delay::{Delays, QueueDelay};
+use super::MakeQdisc;
+use super::delay::{Delayed, Delays, QueueDelay};
 use super::pass::{Activity, Counts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,6 +94,14 @@ impl Direction {
     /// Returns the frames lost so far, by reason. It asks the devices, so it is not for every packet.
     pub fn drops(&self) -> BTreeMap<String, u64> {
         all_drops(receive_drops(&self.receivers), &self.queues, &self.counts)
+    }
+
+    /// Puts what `make` makes in the place of each queue's discipline, under traffic: see [`TxQueue::set_qdisc`].
+    pub fn set_qdisc(&self, make: &MakeQdisc) {
+        for (queue, delays) in self.queues.iter().zip(&self.delays) {
+            let pool = queue.pool();
+            queue.set_qdisc(Box::new(Delayed::new(make(pool), pool.frames(), delays.clone())));
+        }
     }
 
     /// Returns the time that packets waited in the discipline so far.
