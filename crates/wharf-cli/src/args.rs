@@ -21,6 +21,8 @@ pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
 pub(crate) use sandbox::{SandboxArgs, Seccomp};
 pub(crate) use send::SendArgs;
 pub(crate) use values::{SmallQueues, WhenFull, batching, bits, byte_limits, token_bytes};
+#[cfg(feature = "top")]
+pub(crate) use watch::TopArgs;
 pub(crate) use watch::{ControlAt, SetArgs, ShowArgs, WatchArgs};
 pub(crate) use wrap::WrapArgs;
 
@@ -70,6 +72,9 @@ pub(crate) enum Command {
     Forward(Box<ForwardArgs>),
     /// Show the counters of a run that goes on, or list the runs
     Show(ShowArgs),
+    /// Draw the counters of a run that goes on, anew each second
+    #[cfg(feature = "top")]
+    Top(TopArgs),
     /// Change settings of a run that goes on: rate, byte queue limit, batching, discipline
     Set(SetArgs),
     /// Work out what a server can carry, and what stops it

@@ -15,11 +15,16 @@ mod rates;
 mod snapshot;
 mod socket;
 mod text;
+#[cfg(feature = "top")]
+mod top;
 
 pub(crate) use board::{Board, Running};
 pub(crate) use change::Settings;
 pub(crate) use client::{set, show};
+#[cfg(feature = "metrics")]
 pub(crate) use socket::Endpoint;
+#[cfg(feature = "top")]
+pub(crate) use top::top;
 
 use crate::args::{ControlAt, WatchArgs};
 use anyhow::Context;

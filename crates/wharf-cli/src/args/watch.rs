@@ -2,6 +2,7 @@
 
 use super::values;
 use crate::files::Named;
+#[cfg(feature = "metrics")]
 use crate::watch::Endpoint;
 use clap::Args;
 use std::path::PathBuf;
@@ -89,6 +90,18 @@ pub(crate) struct SetArgs {
     /// One JSON object with counters and settings instead of a line for each direction
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `wharf top`.
+#[cfg(feature = "top")]
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Process, or path of its control socket; the first that runs if left out. Arrow keys change to others, p pauses, q quits
+    #[arg(value_name = "PID|SOCKET")]
+    pub(crate) which: Option<String>,
+    /// Time between two pictures
+    #[arg(long, value_name = "S", default_value = "1", value_parser = values::interval)]
+    pub(crate) interval: Duration,
 }
 
 impl WatchArgs {

@@ -115,6 +115,8 @@ fn start(stream: UnixStream, board: &Board) -> std::io::Result<(UnixStream, Join
     let run = move || {
         // A client that breaks off, or is silent, has no answer.
         let _ = serve(&reading, &board);
+        // The thread that accepts has the stream, too.
+        let _ = reading.shutdown(std::net::Shutdown::Both);
     };
     let thread = Builder::new().name("wharf-client".into()).spawn(run)?;
     Ok((stream, thread))
