@@ -6,7 +6,7 @@ mod common;
 use common::scrape::{Scrape, ask, connected};
 use common::{Folder, SAMPLE, command, finish, signal, text, wharf};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -253,4 +253,32 @@ fn a_place_that_cannot_be_had_is_one_line() {
     let done = wharf(&["forward", &read, "null", "--metrics", &text(&live), "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(!live.exists());
+}
+
+/// The names of metrics in the board's expressions.
+fn names_in(board: &str) -> BTreeSet<String> {
+    let board: Value = serde_json::from_str(board).unwrap();
+    let targets = board["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let expressions: Vec<&str> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
+    let words = expressions.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+    words.filter(|word| word.starts_with("wharf_")).map(String::from).collect()
+}
+
+#[test]
+fn board_shows_metrics_that_there_are() {
+    let names = names_in(include_str!("../../../docs/grafana.json"));
+    assert!(names.len() > 12, "{names:?}");
+    let folder = Folder::new();
+    let child = forwarding(&folder, &["--rate", "30mbit"]);
+    guest_sends(&folder, "1000");
+    let scrape = at_rest(&folder.path("metrics"), "wharf_queue_sent_packets_total");
+    signal(&child, "INT");
+    finish(child);
+    for name in names {
+        let family = name.strip_suffix("_total").unwrap_or(&name);
+        // These have no value before the first drop of a device, nor a description.
+        let is_rare = ["wharf_queue_failures_packets", "wharf_queue_drops_packets", "wharf_device_drops_packets"];
+        let is_there = scrape.text.contains(&format!("# TYPE {family} "));
+        assert!(is_there || is_rare.contains(&family), "{name}: {}", scrape.text);
+    }
 }
