@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.." || exit 1
 space $a
 space $b
 space $c
+ip -n "$b" link set lo up || die "no loopback"
 pair $a a0 $b b0
 pair $b b1 $c c1
 control=$out/control prometheus=${PROMETHEUS:-prometheus}
@@ -14,7 +15,7 @@ trap 'tmux -S "$out/tmux" kill-server 2>/dev/null; cleanup' EXIT
 
 # value QUERY: puts the answer of Prometheus to an instant query into $value.
 value() {
-  value=$(within 10 "${there[@]}" curl -sG "http://127.0.0.1:9090/api/v1/query" --data-urlencode "query=$1" |
+  value=$(within 10 "${there[@]}" curl --noproxy "*" -sG "http://127.0.0.1:9090/api/v1/query" --data-urlencode "query=$1" |
     python3 -c 'import json, sys; print(*(v["value"][1] for v in json.load(sys.stdin)["data"]["result"]))') || die "no answer to $1"
 }
 
@@ -22,6 +23,15 @@ value() {
 counter() {
   counter=$(within 10 "$wharf" show "$control" --json | python3 -c "import json, sys; path = json.load(sys.stdin)['paths'][0]; print($1)") ||
     die "no answer of the forwarder"
+}
+
+# comes CONDITION: waits until it holds for the forwarder's first direction.
+comes() {
+  for _ in $(seq 8); do
+    counter "$1"
+    [ "$counter" = True ] && return
+  done
+  die "never $1: $("$wharf" show "$control")"
 }
 
 start forward "wharf: forwarding" "$wharf" forward packet:b0 packet:b1 --rate 20mbit --metrics 127.0.0.1:9100 --control "$control" --json
@@ -33,27 +43,23 @@ END
 start prometheus "ready to receive" "$prometheus" --config.file="$out/prometheus.yml" --storage.tsdb.path="$out/data" \
   --web.listen-address=127.0.0.1:9090
 
-traffic() { # 3 s at 40 Mbit/s, into a rate of 20 and then of 5
-  in_a "$wharf" send --size 1000 --rate 5kpps --seconds 3 --to packet:a0 --json >"$out/send.json" 2>"$out/send.err" &
+traffic() { # 5 s at 40 Mbit/s, into a rate of 20 and then of 5
+  in_a "$wharf" send --size 1000 --rate 5kpps --seconds 5 --to packet:a0 --json >"$out/send.json" 2>"$out/send.err" &
   local sender=$!
-  sleep 1.2
-  counter "path['settings']['rate'] == '20000000bit' and 18e6 < path['rates']['sent_bps'] < 22e6"
-  [ "$counter" = True ] || die "not at 20 Mbit/s: $("$wharf" show "$control")"
+  comes "path['settings']['rate'] == '20000000bit' and 18e6 < path['rates']['sent_bps'] < 22e6"
   within 10 "$wharf" set "$control" a-b.rate=5mbit >"$out/set.err" || die "the rate does not change"
-  sleep 0.5
-  counter "4.4e6 < path['rates']['sent_bps'] < 5.6e6"
-  [ "$counter" = True ] || die "not at 5 Mbit/s: $("$wharf" show "$control")"
+  comes "4.4e6 < path['rates']['sent_bps'] < 5.6e6"
   wait $sender || die "the sender fails"
   echo "a forwarder at 20 Mbit/s has 5 as soon as \`wharf set\` says so"
 }
 
 scraped() { # once nothing moves, the answers of Prometheus are the counters
   sleep 2.5
-  for pair in "wharf_queue_sent_packets_total path['sent']" "wharf_queue_bytes_total path['bytes']" \
-    "wharf_receiver_received_packets_total path['received_packets']" "wharf_queue_drops_packets_total path['drops']['overlimit']"; do
+  for pair in "wharf_queue_sent_packets_total{path=\"a-b\"} path['sent']" "wharf_queue_bytes_total{path=\"a-b\"} path['bytes']" \
+    "wharf_receiver_received_packets_total{path=\"a-b\"} path['received_packets']" "wharf_queue_drops_packets_total{path=\"a-b\",reason=\"overlimit\"} path['drops']['overlimit']"; do
     read -r name expression <<<"$pair"
     counter "$expression"
-    value "$name{path=\"a-b\"}"
+    value "$name"
     [ "$value" = "$counter" ] && [ "$counter" -gt 0 ] || die "$name is $value for Prometheus, and $counter for the forwarder"
   done
   value 'up{job="wharf"}'
