@@ -258,9 +258,11 @@ fn a_place_that_cannot_be_had_is_one_line() {
 /// The names of metrics in the board's expressions.
 fn names_in(board: &str) -> BTreeSet<String> {
     let board: Value = serde_json::from_str(board).unwrap();
-    let targets = board["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let targets =
+        board["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
     let expressions: Vec<&str> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
-    let words = expressions.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+    let words =
+        expressions.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
     words.filter(|word| word.starts_with("wharf_")).map(String::from).collect()
 }
 
@@ -277,7 +279,8 @@ fn board_shows_metrics_that_there_are() {
     for name in names {
         let family = name.strip_suffix("_total").unwrap_or(&name);
         // These have no value before the first drop of a device, nor a description.
-        let is_rare = ["wharf_queue_failures_packets", "wharf_queue_drops_packets", "wharf_device_drops_packets"];
+        let is_rare =
+            ["wharf_queue_failures_packets", "wharf_queue_drops_packets", "wharf_device_drops_packets"];
         let is_there = scrape.text.contains(&format!("# TYPE {family} "));
         assert!(is_there || is_rare.contains(&family), "{name}: {}", scrape.text);
     }

@@ -170,8 +170,8 @@ impl RxQueue {
         lock(&self.shared.error).take()
     }
 
-    /// Ends receiving: frees the frames that the handler had left, ends the wait of each [`Receiver`], closes a device that
-    /// belongs to no transmit queue. Waits for the end of a poll, for ever if the handler calls it.
+    /// Ends receiving: frees the frames that the handler had left, drops the handler, ends the wait of each [`Receiver`], closes a
+    /// device that belongs to no transmit queue. Waits for the end of a poll, for ever if the handler calls it.
     ///
     /// # Errors
     /// The device's error.
@@ -182,8 +182,12 @@ impl RxQueue {
         let mut state = lock(&self.shared.state);
         state.free();
         state.wait_for_memory_in_turn(false);
-        let device = state.device.take();
-        device.map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut state.cache))
+        let closed =
+            state.device.take().map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut state.cache));
+        // Senders that it has give their memory back, whatever handles to this queue there are.
+        let handler = std::mem::replace(&mut state.handler, Box::new(|_| Rest::Free));
+        drop((state, handler));
+        closed
     }
 }
 

@@ -77,7 +77,7 @@ impl RootQdisc {
         self.bands = (qdisc.uses_bands() && !classified).then(|| qdisc.dscp_bands());
         let mut before = std::mem::replace(&mut self.qdisc, qdisc);
         self.begin();
-        while before.len() > 0 {
+        while !before.is_empty() {
             before.purge(passing);
             self.classify(passing);
             self.call(|qdisc, cx| qdisc.enqueue(cx, passing));

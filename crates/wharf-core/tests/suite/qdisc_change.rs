@@ -163,7 +163,7 @@ fn changes_under_traffic_lose_nothing() {
             let mut round = 0u64;
             while senders.iter().any(|sender| !sender.is_finished()) {
                 round += 1;
-                queue.set_qdisc(if round % 2 == 0 { fifo(500) } else { Box::new(Prio::new(500)) });
+                queue.set_qdisc(if round.is_multiple_of(2) { fifo(500) } else { Box::new(Prio::new(500)) });
                 queue.set_byte_limits(wharf_core::bql::Bounds {
                     min_bytes: round as u32 % 4096,
                     ..Default::default()

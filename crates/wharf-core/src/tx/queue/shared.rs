@@ -54,9 +54,8 @@ pub(crate) struct Shared {
     /// Bit n: band n is full or waited for; and [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED).
     pub(crate) full_bands: AtomicU32,
     pub(crate) waiters: Waiters,
-    /// The file descriptor that the device notifies by, if it has one.
+    /// The descriptor that the device notifies by.
     pub(crate) wait_fd: Option<RawFd>,
-    /// True if the device receives as well.
     pub(crate) receives: bool,
     pub(super) wakers: Wakers,
     pub(crate) has_poller: AtomicBool,
@@ -339,7 +338,7 @@ impl Shared {
         monitor.inspect(|monitor| monitor.panicked("its device or discipline panicked", true));
     }
 
-    /// Returns the error of a closed queue: its death, or the end of its device, if that is why.
+    /// Returns the error of a closed queue: its death, or the end of its device.
     #[cold]
     pub(crate) fn closed_error(&self) -> QueueError {
         match self.failure.get() {
