@@ -177,15 +177,14 @@ impl RxQueue {
     /// The device's error.
     pub fn close(&self) -> Result<(), DeviceError> {
         self.shared.end();
-        // A thread that polls in its own calls may wait in one.
-        self.resume();
+        self.resume(); // A thread that polls in its own calls may wait in one.
         let mut state = lock(&self.shared.state);
         state.free();
         state.wait_for_memory_in_turn(false);
         let closed =
             state.device.take().map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut state.cache));
-        // Senders that it has give their memory back, whatever handles to this queue there are.
-        let handler = std::mem::replace(&mut state.handler, Box::new(|_| Rest::Free));
+        // Its senders give their memory back.
+        let handler = state.take_handler();
         drop((state, handler));
         closed
     }
