@@ -22,7 +22,7 @@ pub(crate) use board::{Board, Running};
 pub(crate) use change::Settings;
 pub(crate) use client::{set, show};
 #[cfg(feature = "metrics")]
-pub(crate) use socket::Endpoint;
+pub(crate) use metrics::Endpoint;
 #[cfg(feature = "top")]
 pub(crate) use top::top;
 

@@ -204,6 +204,7 @@ impl Board {
     }
 
     /// The command that runs.
+    #[cfg(feature = "metrics")]
     pub(super) fn command(&self) -> &'static str {
         self.0.command
     }
@@ -212,6 +213,7 @@ impl Board {
         self.0.pollers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(feature = "metrics")]
     /// Has the pollers of receive queues note the counters of their devices. Returns false if there is none.
     pub(super) fn ask_devices(&self) -> bool {
         let paths = self.paths().clone();

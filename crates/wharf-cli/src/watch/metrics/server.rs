@@ -3,9 +3,10 @@
 //! A client cannot hold up the run, which has no part in it, nor another client: a request has to come within [`REQUEST`], an answer
 //! to be taken within [`ANSWER`], and when there are [`CLIENTS_MAX`] the one that came first has to go.
 
+use super::endpoint::{self, Endpoint};
 use super::families::Families;
 use crate::watch::board::Board;
-use crate::watch::socket::{self, Endpoint};
+
 use anyhow::Context;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
@@ -54,16 +55,16 @@ impl MetricsServer {
     /// Binds `endpoint`, and serves the counters of `board`.
     pub(in crate::watch) fn start(endpoint: &Endpoint, board: Board) -> anyhow::Result<Self> {
         let what = || format!("--metrics {endpoint}");
-        let bound = socket::bind(endpoint).with_context(what)?;
+        let bound = endpoint::bind(endpoint).with_context(what)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.with_context(what)?;
         let listener = {
             let _entered = runtime.enter();
             match bound {
-                socket::Bound::Tcp(listener) => {
+                endpoint::Bound::Tcp(listener) => {
                     Listener::Tcp(TcpListener::from_std(listener).with_context(what)?)
                 }
-                socket::Bound::Unix(listener) => {
+                endpoint::Bound::Unix(listener) => {
                     Listener::Unix(UnixListener::from_std(listener).with_context(what)?)
                 }
             }
