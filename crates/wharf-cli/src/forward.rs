@@ -4,7 +4,7 @@ mod account;
 mod judge;
 mod link;
 mod live;
-mod policy;
+pub(crate) mod policy;
 mod run;
 mod sampled;
 mod table;
@@ -15,6 +15,7 @@ use crate::page::{Page, Words};
 use crate::sandbox::Sandbox;
 use crate::session::conclude;
 use crate::signals::Signals;
+use crate::watch::Watching;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
@@ -22,7 +23,9 @@ pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
     let page = Page::open(args.report.as_deref())?;
-    let outcome = run::run(args, &sandbox, &signals, &page)?;
+    let watching = Watching::start(&args.watch, "forward", (args.json, true))?;
+    let outcome = run::run(args, &sandbox, (&signals, &page, watching.board()))?;
+    drop(watching);
     let summary = table::summary(&outcome);
     let done = conclude(args.json, &outcome.report, || summary.clone(), &outcome.faults);
     let verdicts =

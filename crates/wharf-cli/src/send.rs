@@ -13,6 +13,7 @@ use crate::report::Report;
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, conclude};
 use crate::signals::Signals;
+use crate::watch::{Board, Watching};
 use plan::Plan;
 use serde_json::json;
 use wharf::devices::registry::Registry;
@@ -23,14 +24,17 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
     let page = Page::open(args.report.as_deref())?;
+    let watching = Watching::start(&args.watch, "send", (args.json, plan.is_endless))?;
     let mut outcomes = Vec::new();
     for &batching in &plan.batchings {
         if outcomes.is_empty() || !signals.asked() {
             // A second run is one over memory: it opens nothing that takes a privilege.
             let sandbox = outcomes.is_empty().then_some(&sandbox);
-            outcomes.push(run::run(&plan, batching, sandbox, &signals, &page)?);
+            let outside = (&signals, &page, watching.board());
+            outcomes.push(run::run(&plan, batching, sandbox, outside)?);
         }
     }
+    drop(watching);
     let of_runs = outcomes.iter().flat_map(|outcome| outcome.faults.clone());
     let faults: Vec<String> = plan.fault().into_iter().chain(of_runs).collect();
     let summary = table::summary(&plan, &outcomes);
@@ -47,7 +51,8 @@ pub(crate) fn run_once(
 ) -> anyhow::Result<Outcome<Report>> {
     let plan = Plan::new(args, registry)?;
     let batching = plan.batchings.first().copied().unwrap_or_default();
-    let mut outcome = run::run(&plan, batching, None, signals, &Page::none())?;
+    let outside = (signals, &Page::none(), &Board::new("send"));
+    let mut outcome = run::run(&plan, batching, None, outside)?;
     outcome.faults.extend(plan.fault());
     Ok(outcome)
 }

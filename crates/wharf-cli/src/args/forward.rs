@@ -1,6 +1,7 @@
 //! `wharf forward`.
 
 use super::RecoveryArgs;
+use super::WatchArgs;
 use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, SmallQueues, WhenFull};
 use clap::Args;
@@ -112,6 +113,8 @@ pub(crate) struct ForwardArgs {
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) recovery: RecoveryArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) sandbox: SandboxArgs,
 }

@@ -1,7 +1,7 @@
 //! `wharf receive`.
 
 use super::{
-    OnGone, SandboxArgs, WrapArgs,
+    OnGone, SandboxArgs, WatchArgs, WrapArgs,
     values::{self, Poll},
 };
 use clap::Args;
@@ -72,6 +72,8 @@ pub(crate) struct ReceiveArgs {
     pub(crate) on_gone: OnGone,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) sandbox: SandboxArgs,
 }

@@ -1,6 +1,7 @@
 //! `wharf send`.
 
 use super::RecoveryArgs;
+use super::WatchArgs;
 use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, SmallQueues, WhenFull};
 use super::wrap::WrapArgs;
@@ -158,6 +159,8 @@ pub(crate) struct SendArgs {
     pub(crate) recovery: RecoveryArgs,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) sandbox: SandboxArgs,
 }

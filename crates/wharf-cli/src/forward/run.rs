@@ -19,11 +19,13 @@ use crate::session::{Outcome, Watch, check_cpus, tell_opened, waits_for};
 use crate::signals::Signals;
 use crate::usage;
 use crate::verdict::link_bps;
+use crate::watch::{Board, Running, Settings};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::spec::{DeviceSpec, Queues};
-use wharf::poller::Settings;
-use wharf::qdisc::{Rate, Tbf};
+use wharf::engine::Batching;
+use wharf::poller;
+use wharf::qdisc::Rate;
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
 use wharf::wrap_device;
@@ -42,7 +44,7 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     check_queues(args)?;
     check_cpus(&args.cpu)?;
     let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
-    let written = [args.b.file().map(|path| ("the second end", path)), mirror];
+    let written = [args.b.file().map(|path| ("the second end", path)), mirror, args.watch.written()];
     check_written(args.a.file().map(|path| ("the first end", path)), &written)
 }
 
@@ -71,7 +73,7 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ForwardArgs, sandbox: &Sandbox, signals: &Signals, page: &Page,
+    args: &ForwardArgs, sandbox: &Sandbox, (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Outcome<ForwardReport>> {
     let ([mut a, mut b], recoveries) = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
@@ -82,7 +84,12 @@ pub(super) fn run(
         }
     }
     let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
-    let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
+    let in_force = in_force(args, &policy);
+    let forward = Forward::start(a, b, &settings(args, &in_force)).map_err(starting)?;
+    let running = |direction| Running::forwarding(direction, &in_force);
+    let running: Vec<Running> = forward.directions().iter().map(running).collect();
+    board.put(running.clone());
+    board.put_pollers(forward.poller_counters());
     warn_of_loop(args);
     sandbox.enter()?;
     policy.warning(args).into_iter().for_each(output::warn);
@@ -102,7 +109,8 @@ pub(super) fn run(
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     let end = Ending { lost, interrupted: signals.asked() };
-    let mut outcome = outcome(finished, end, mirrored, (args, &policy));
+    let now = running.iter().map(|path| path.settings().unwrap_or_else(|| in_force.clone())).collect();
+    let mut outcome = outcome(finished, end, mirrored, now);
     for direction in &mut outcome.report.directions {
         direction.common.verdict = Some(judge(direction, args, links, time));
     }
@@ -119,23 +127,30 @@ fn warn_of_loop(args: &ForwardArgs) {
     }
 }
 
-fn settings(args: &ForwardArgs, policy: &Policy) -> ForwardSettings {
-    let (qdisc, when_full) = (policy.qdisc.clone(), policy.when_full);
-    let rate = args.rate.map(|rate| args.bucket.map_or(rate, |bytes| rate.burst(bytes)));
+/// Returns the settings that a direction begins with, and that may be changed while it runs.
+fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
+    Settings {
+        rate: args.rate,
+        burst: args.bucket,
+        bql: args.bql,
+        batching: Batching::On,
+        qdisc: policy.qdisc.clone(),
+        when_full: policy.when_full,
+    }
+}
+
+fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
-        qdisc_packets: qdisc.packets() as u32,
+        qdisc_packets: in_force.qdisc.packets() as u32,
         // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
-        longest_bytes: rate.map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
+        longest_bytes: in_force.bucket().map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
         byte_limits: args.bql,
         small_queues: args.small_queues.and_then(|SmallQueues(bytes)| bytes),
-        qdisc: Box::new(move |_| match rate {
-            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
-            None => qdisc.build(when_full.setup()),
-        }),
-        drop_tail: when_full == WhenFull::DropTail,
-        poller: Settings { mode: args.poll.into(), ..Settings::default() },
+        qdisc: in_force.make_qdisc(),
+        drop_tail: in_force.when_full == WhenFull::DropTail,
+        poller: poller::Settings { mode: args.poll.into(), ..poller::Settings::default() },
         pollers: args.pollers,
         cpus: args.cpu.clone(),
     }

@@ -13,6 +13,7 @@ use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus, joined, open, start};
 use crate::signals::Signals;
 use crate::usage;
+use crate::watch::{Board, Running};
 use crate::wrap::wrap;
 use anyhow::Context;
 use std::sync::Arc;
@@ -37,13 +38,14 @@ type Receiving = Receiver<Recorder<Published>>;
 pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
     check_cpus(&args.cpu)?;
     args.from.check(Direction::Receive).map_err(|error| usage(format!("--from {error}")))?;
-    let written = [args.pcap.as_deref().map(|path| ("--pcap", path)), args.wrap.trace_file()];
+    let written =
+        [args.pcap.as_deref().map(|path| ("--pcap", path)), args.wrap.trace_file(), args.watch.written()];
     check_written(args.from.file().map(|path| ("--from", path)), &written)
 }
 
 /// Receives until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ReceiveArgs, sandbox: &Sandbox, signals: &Signals, page: &Page,
+    args: &ReceiveArgs, sandbox: &Sandbox, (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Outcome<ReceiveReport>> {
     let pool = PagePool::builder().frames(args.frames).frame_bytes(args.frame_bytes);
     let pool = pool.clock(Arc::new(HostClock)).build()?;
@@ -66,6 +68,7 @@ pub(super) fn run(
     let recorder = signals.unless_asked(waits, move || Recorder::new(published, file.as_deref()))??;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
     let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
+    board.put(vec![Running::receiving(&device, receiver.queue(), &pool)]);
     recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
     sandbox.enter()?;
     let mode = receiver.queue().device_mode();

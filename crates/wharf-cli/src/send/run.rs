@@ -18,6 +18,7 @@ use crate::sandbox::Sandbox;
 use crate::session::{Outcome, joined, open, start};
 use crate::signals::Signals;
 use crate::verdict::link_bps;
+use crate::watch::{Board, Running, Settings};
 use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
 use receiving::{Received, Receiving};
@@ -32,7 +33,7 @@ use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, Polle
 use wharf::devices::spec::{Direction, Queues};
 use wharf::engine::Batching;
 use wharf::host::Clock;
-use wharf::poller::Settings;
+use wharf::poller;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::Spread;
@@ -46,7 +47,8 @@ const LEAD_NS: u64 = 2_000_000;
 
 /// Runs once, in `sandbox` from the moment at which all is open.
 pub(super) fn run(
-    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, signals: &Signals, page: &Page,
+    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>,
+    (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Outcome<Report>> {
     let pool = pool(plan, plan.frames())?;
     check_length(plan, &pool)?;
@@ -59,6 +61,15 @@ pub(super) fn run(
         ((!plan.pace().is_top()).then(|| Schedule::new(&pool)), link_bps(&plan.args.to));
     let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
+    let settings = Settings {
+        rate: None,
+        burst: None,
+        bql: plan.args.bql,
+        batching,
+        qdisc: plan.args.qdisc.clone(),
+        when_full: plan.args.when_full,
+    };
+    board.put(vec![Running::sending(&name, &queues, has_bql, settings)]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
     let echo = plan
         .args
@@ -66,6 +77,7 @@ pub(super) fn run(
         .then(|| Echo::new(&queues[0], plan.traffic.check(plan.args.qdisc.kind().order)))
         .transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
+    board.put_pollers([poller.counters()]);
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
     sandbox.map_or(Ok(()), Sandbox::enter)?;
     if plan.is_endless {
@@ -162,7 +174,7 @@ fn sending(
 
 /// Starts the poller of the queues. A queue with a receive side is served through that.
 fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow::Result<PollerThread> {
-    let settings = Settings { mode: plan.args.poll.into(), ..Settings::default() };
+    let settings = poller::Settings { mode: plan.args.poll.into(), ..poller::Settings::default() };
     let builder = PollerThread::builder().settings(settings);
     let builder = match echo {
         Some(echo) => builder.receiver(echo.receiver()),

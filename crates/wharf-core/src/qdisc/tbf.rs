@@ -97,6 +97,13 @@ impl Bucket {
         Self { rate: rate.bits_per_second, burst, tokens: burst, debt: 0, filled_ns: 0 }
     }
 
+    /// Sets the rate. Tokens beyond the new burst are gone; those of the time since the bucket was last filled come at the new rate.
+    fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate.bits_per_second;
+        self.burst = rate.burst_bytes * BYTE;
+        self.tokens = self.tokens.min(self.burst);
+    }
+
     fn fill(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.filled_ns);
         self.filled_ns = self.filled_ns.max(now_ns);
@@ -245,6 +252,11 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.head.frames().iter().for_each(&mut *see);
         self.inner.visit(see);
+    }
+
+    fn set_rate(&mut self, rate: Rate) -> bool {
+        self.bucket.set_rate(rate);
+        true
     }
 
     fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {

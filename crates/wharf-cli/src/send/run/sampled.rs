@@ -1,7 +1,7 @@
 //! Samples of a run for the page of `--report`.
 
 use crate::page::{Page, Reading};
-use crate::send::account;
+use crate::queues;
 use crate::send::plan::Plan;
 use crate::send::table;
 use wharf::engine::Batching;
@@ -38,7 +38,7 @@ impl<'a> Sampled<'a> {
     }
 
     fn read(&self) -> Vec<Reading> {
-        let drops = account::drops(self.queues).by_reason;
+        let drops = queues::drops(self.queues).by_reason;
         vec![Reading { drops, ..Reading::of_queues(&self.name, self.queues, self.has_bql) }]
     }
 }

@@ -3,9 +3,8 @@
 use super::sampled::Sampled;
 use crate::live::{Before, dropped};
 use crate::output::grouped_on_stderr;
-use crate::queues::sum;
+use crate::queues::{drops, sum};
 use crate::recovery::Recovery;
-use crate::send::account::drops;
 use crate::send::plan::Plan;
 use crate::session::{LOOK, Watch};
 use crate::signals::Signals;
