@@ -57,7 +57,7 @@ def masked(line):
     """The shape of a line: numbers and their units' scale do not count."""
     line = re.sub(r"\d[\d.,\u202f]*", "#", line)
     line = re.sub(r"# ?[kMG]?(pps|bit/s)", r"# \1", line)
-    line = re.sub(r"# ?(?:[kMG]i?)?B\b", "# B", line)
+    line = re.sub(r"# ?(?:[kKMG]i?)?B\b", "# B", line)
     line = re.sub(r"# ?(?:ns|µs|us|ms|s)\b", "# s", line)
     line = re.sub(r"\bnone\b|-#", "#", line) if re.match(r"\S.*  +\S", line) else line
     return re.sub(r"\s+", " ", re.sub("[█▏▎▍▌▋▊▉]+", "█", line)).strip()
@@ -97,7 +97,7 @@ def run(script, folder, wharf, notes):
     return run.returncode, output
 
 
-def check_block(language, text, notes, installs):
+def check_block(language, text, notes, is_doctest):
     """The fault of a block that is not run, or nothing."""
     if language == "sh,no-run":
         return None if notes.get("no-run") else "no reason: <!-- no-run: ... -->"
@@ -108,34 +108,51 @@ def check_block(language, text, notes, installs):
     elif language == "python":
         compile(text, "block", "exec")
     elif language == "rust":
-        return None if installs else "the page is no doctest: add it to examples/guides/src/lib.rs"
+        return None if is_doctest else "the page is no doctest: add it to examples/guides/src/lib.rs"
+    elif language == "text":
+        return "it follows no block that is run"
     elif language not in ("ini", "yaml"):
         return f"unknown language {language!r}: sh, sh,no-run, text, rust, toml, json, python, ini or yaml"
     return None
 
 
+def run_block(block, listings, folder, wharf):
+    """Runs a block and compares its listings; returns pairs of line and fault. A second time if need be: the machine may be busy."""
+    _, text, notes, line, _ = block
+    for _ in range(2):
+        code, output = run(text, folder, wharf, notes)
+        shown = "\n  ".join(output.split("\n")[-40:])
+        faults = [] if code == int(notes.get("exits", 0)) else [(line, f"exit code {code}\n  {shown}")]
+        for _, listing, _, at, _ in listings:
+            missing = lacks(listing, output)
+            faults += [(at, f"not printed: {missing}\n  {shown}")] if missing else []
+        if not faults:
+            break
+    return faults
+
+
 def page(path, wharf):
     """Returns the faults of a page, and the number of blocks run."""
-    name, faults, ran, output = os.path.relpath(path, ROOT), [], 0, None
+    name, faults, ran, at = os.path.relpath(path, ROOT), [], 0, 0
     doctests = open(f"{ROOT}/examples/guides/src/lib.rs").read()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         os.symlink(f"{ROOT}/data", f"{folder}/data")
-        for language, text, notes, line, behind in blocks(path):
-            at, fault = f"{name}:{line}", None
+        all_blocks = list(blocks(path))
+        while at < len(all_blocks):
+            language, text, notes, line, _ = block = all_blocks[at]
+            at, begin = at + 1, at + 1
             if language == "sh" and not (name == "README.md" and text.startswith("cargo install")):
-                code, output = run(text, folder, wharf, notes)
+                while at < len(all_blocks) and all_blocks[at][0] == "text" and all_blocks[at][4]:
+                    at += 1
+                faults += run_block(block, all_blocks[begin:at], folder, wharf)
                 ran += 1
-                if code != int(notes.get("exits", 0)):
-                    fault = f"exit code {code}\n{output}"
-            elif language == "text":
-                missing = lacks(text, output) if behind and output is not None else "(it follows no block that ran)"
-                fault = missing and f"not printed: {missing}\n{output}"
             elif language != "sh":
-                output = None
-                fault = check_block(language, text, notes, f"{name}\")]" in doctests)
-            if fault:
-                faults.append(f"{at}: {fault}")
-    return faults, ran
+                try:
+                    fault = check_block(language, text, notes, f"/{name}\")]" in doctests)
+                except (ValueError, SyntaxError) as error:
+                    fault = str(error)
+                faults += [(line, fault)] if fault else []
+    return [f"{name}:{line}: {fault}" for line, fault in faults], ran
 
 
 def main():
