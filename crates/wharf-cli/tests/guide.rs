@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::wharf;
+use common::{SAMPLE, wharf};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -29,14 +29,13 @@ fn text<'a>(row: &'a Value, key: &str) -> &'a str {
 /// The table of a device's keys.
 fn keys_of(kind: &str) -> String {
     let mut table =
-        "| key | values | default | to | meaning | when to change it |\n|---|---|---|---|---|---|\n"
-            .to_owned();
+        "| key | values | default | to | meaning; when to change it |\n|---|---|---|---|---|\n".to_owned();
     let listing = wharf(&["devices", kind, "--json"]).good_json();
     for row in listing["devices"][0]["keys"].as_array().unwrap() {
         let [key, values, default, direction, meaning, when] =
             ["key", "values", "default", "direction", "meaning", "when"].map(|key| text(row, key));
         let values = values.replace('|', ", ");
-        writeln!(table, "| `{key}` | {values} | {default} | {direction} | {meaning} | {when} |").unwrap();
+        writeln!(table, "| `{key}` | {values} | {default} | {direction} | {meaning}. {when} |").unwrap();
     }
     table
 }
@@ -86,6 +85,21 @@ fn tables_of_keys_and_reasons_are_those_of_the_program() {
     let with_keys = |device: &&Value| !device["keys"].as_array().unwrap().is_empty();
     let kinds = listing["devices"].as_array().unwrap().iter().filter(with_keys).count();
     assert_eq!(tables, kinds + 1, "a table for each kind with keys, and one of reasons");
+}
+
+#[test]
+fn each_key_of_the_json_is_in_the_chapter_about_it() {
+    let page = fs::read_to_string(Path::new(GUIDE).join("summary.md")).unwrap();
+    let sent = wharf(&["send", "--size", "60", "--count", "10", "--to", "null", "--json"]).good_json();
+    let received = wharf(&["receive", "-q", "--from", &format!("pcap:{SAMPLE}"), "--json"]).good_json();
+    let capture = format!("pcap:{SAMPLE}");
+    let copy = format!("pcap:{}/guide.pcap", env!("CARGO_TARGET_TMPDIR"));
+    let forwarded = wharf(&["forward", "-q", &capture, &copy, "--json"]).good_json();
+    for report in [&sent, &received, &forwarded, &forwarded["directions"][0]] {
+        for key in report.as_object().unwrap().keys() {
+            assert!(page.contains(&format!("`{key}`")), "docs/guide/summary.md lacks {key}");
+        }
+    }
 }
 
 #[test]
