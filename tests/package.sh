@@ -116,12 +116,15 @@ files() {
 
 debian() { # builds, passes lintian, installs with apt in a clean system, runs, and is purged
   has debian dpkg-deb:dpkg dpkg-shlibdeps:dpkg-dev strip:binutils || return 0
-  local package system=$out/system
+  local package system=$out/system mirror release
   [ -n "${WHARF:-}" ] || cargo build --quiet --locked --profile "$PROFILE" -p wharf-cli || die "no binary"
   package=$(WHARF=${WHARF:-$target/$PROFILE/wharf} packaging/deb.sh "$out") || die "no package"
   if has "debian, lintian" lintian; then lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$package" || die "lintian"; fi
   has "debian, a clean system" root mmdebstrap || return 0
-  mmdebstrap --quiet --variant=apt --skip=cleanup/apt "" "$system" 2>"$out/mmdebstrap" || die "mmdebstrap: $(tail -2 "$out/mmdebstrap")"
+  # The release and mirror of this machine.
+  read -r mirror release < <(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 'Component: main' | awk '$2 !~ /-/ { print; exit }')
+  mmdebstrap --quiet --variant=apt --include=usr-is-merged --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --skip=cleanup/apt \
+    "$release" "$system" "deb $mirror $release main" 2>"$out/mmdebstrap" || die "mmdebstrap: $(tail -2 "$out/mmdebstrap")"
   cp "$package" "$system/wharf.deb"
   files "$system" >"$out/before"
   local inside=(chroot "$system" env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C)
