@@ -39,7 +39,7 @@ def judge(file, *texts):
     drawn = [line for line, end in lines if not end.endswith("\n")]
     missing = [text for text in texts if not any(text in line for line in kept)]
     long = [line for line in drawn if len(line) > COLUMNS]
-    if missing or long or not any("Mpps" in line for line in drawn):
+    if missing or long or not any("pps" in line for line in drawn):
         print(f"not shown: {missing}; too long: {long[:2]}")
         return 1
     return 0

@@ -15,6 +15,7 @@ mod short;
 mod spec;
 mod values;
 mod version;
+mod watch;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
@@ -27,7 +28,10 @@ pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
 pub(crate) use sandbox::{SandboxArgs, Seccomp};
 pub(crate) use send::SendArgs;
-pub(crate) use values::{SmallQueues, WhenFull};
+pub(crate) use values::{Poll, SmallQueues, WhenFull, batching, bucket_rate, byte_limits, token_bytes};
+#[cfg(feature = "top")]
+pub(crate) use watch::TopArgs;
+pub(crate) use watch::{ControlAt, SetArgs, ShowArgs, WatchArgs};
 pub(crate) use wrap::WrapArgs;
 
 use crate::Registries;
@@ -62,6 +66,8 @@ Examples:
       what arrives, lost, reordered, how fast and how late
   wharf forward packet:eth0 packet:eth1 --qdisc prio
       from each to the other, urgent packets first
+  wharf show 4711
+      counters of a run that goes on; wharf set changes its rate
   wharf plan --nic cx5 --link gen3x16 --size 64
       what a server can carry, and what stops it
   wharf lab run bulk
@@ -93,6 +99,13 @@ pub(crate) enum Command {
     Receive(Box<ReceiveArgs>),
     /// Pass on what arrives at one device to another, both ways
     Forward(Box<ForwardArgs>),
+    /// Show the counters of a run that goes on, or list the runs
+    Show(ShowArgs),
+    /// Draw the counters of a run that goes on, anew each second
+    #[cfg(feature = "top")]
+    Top(TopArgs),
+    /// Change settings of a run that goes on: rate, byte queue limit, batching, discipline
+    Set(SetArgs),
     /// Work out what a server can carry, and what stops it
     Plan(Box<PlanArgs>),
     /// Run experiments in virtual time, beside published figures

@@ -3,6 +3,7 @@
 mod kind;
 
 use crate::args::DevicesArgs;
+use crate::fold::{folded, wrap_last};
 use crate::output::{print, print_json, table, text, wrapped};
 use crate::usage;
 use serde_json::{Value, json};
@@ -91,7 +92,7 @@ fn listing(rows: &[Row]) -> String {
     let lacks =
         if lacks.is_empty() { String::new() } else { format!("\n\nLacking here:\n{}", lacks.join("\n")) };
     let keys = "What each key means: wharf devices KIND";
-    format!("{}\n\nHow they are written:\n{specs}\n{keys}{lacks}", text(&overview))
+    format!("{}\n\n{}", text(&overview), folded(&format!("How they are written:\n{specs}\n{keys}{lacks}")))
 }
 
 /// Returns a table of the interfaces and the specifications that use each.
@@ -121,6 +122,7 @@ fn interface_table(interfaces: &[(HostInterface, Vec<&str>)]) -> String {
             specs,
         ]);
     }
+    wrap_last(&mut rows);
     format!("Interfaces of this machine:\n{}", text(&rows))
 }
 

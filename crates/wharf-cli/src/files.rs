@@ -60,6 +60,41 @@ pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot make {}", folder.display()))
 }
 
+/// Writes the files of a report into its folder, which is made unless it exists.
+pub(crate) fn write_report(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
+    make_folder(folder)?;
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns the command line of this process, with `folder` for that of its report.
+pub(crate) fn command_line(folder: &str) -> String {
+    let mut words = vec!["wharf".to_string()];
+    let mut is_folder = false;
+    for word in std::env::args_os().skip(1) {
+        let word = word.to_string_lossy().into_owned();
+        let shown = match word.strip_prefix("--report=") {
+            _ if is_folder => folder.into(),
+            Some(_) => format!("--report={folder}"),
+            None if word.is_empty() || word.contains(|letter: char| !is_plain(letter)) => {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+            None => word.clone(),
+        };
+        is_folder = word == "--report";
+        words.push(shown);
+    }
+    words.join(" ")
+}
+
+/// True for letters that a shell takes as they are.
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_=.,:/+%@".contains(letter)
+}
+
 /// The identity of the file that a path names.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {

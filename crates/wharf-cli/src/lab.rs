@@ -8,9 +8,11 @@ mod sweep;
 pub(crate) use list::help_of_experiment;
 
 use crate::args::{LabArgs, LabCommand};
-use crate::output::{table, text};
-use comfy_table::CellAlignment;
+use crate::fold::{folded, terminal_columns, wrap_last};
+use crate::output::{table, text, wrapped};
+use comfy_table::{CellAlignment, Table};
 use wharf_lab::experiment::{Mark, Report, Row, RowKind};
+use wharf_lab::report::{Score, Section};
 
 /// Runs a `wharf lab` command.
 pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
@@ -21,10 +23,37 @@ pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
     }
 }
 
+/// Returns the score of each experiment, and of all.
+fn scores(sections: &[Section]) -> String {
+    let mut lines = wrapped(&["experiment", "score", "what it shows"]);
+    for section in sections {
+        let score = Score::of(&section.report.rows).words();
+        let ended = if section.report.interrupted { "; ended by a signal" } else { "" };
+        lines.add_row([section.report.experiment, &format!("{score}{ended}"), section.what]);
+    }
+    let all: Score = sections.iter().map(|section| Score::of(&section.report.rows)).sum();
+    format!("{}\n\n{}", text(&lines), all.words())
+}
+
 fn table_of(report: &Report) -> String {
+    let (wide, columns) = (text(&figures(report, true)), terminal_columns());
+    let fits = columns.is_none_or(|columns| wide.lines().all(|line| line.chars().count() <= columns.into()));
+    let lines = if fits { wide } else { under_labels(report) };
+    let notes = report.rows.iter().filter_map(|row| row.note.as_ref().map(|note| (row, note)));
+    let notes: String = notes.map(|(row, note)| format!("\n{} {}: {note}", row.of(), row.metric)).collect();
+    let by_thread = report.rows.iter().any(|row| !row.by_thread.is_empty());
+    let by_thread = if by_thread { "\nFigures of each thread or CPU: --json" } else { "" };
+    let title = format!("{}, world {}, seed {}", report.experiment, report.world, report.seed);
+    let ended = if report.interrupted { "\n\nEnded by a signal." } else { "" };
+    let notes = folded(&format!("{notes}{}", parameters(report)));
+    format!("{title}\n\n{lines}\n{notes}{by_thread}{ended}")
+}
+
+/// Returns a row for each figure, behind its label or without.
+fn figures(report: &Report, has_labels: bool) -> Table {
     let has_devices = report.rows.iter().any(|row| row.device.is_some());
-    // Hidden if all runs were by one device.
-    let shown = |at: usize| at != DEVICE || has_devices;
+    // The column of devices is hidden if all runs were by one.
+    let shown = |at: usize| (at != DEVICE || has_devices) && (at != LABEL || has_labels);
     let heads = ["", "device", "figure", "value", "published", "ratio", "kind", "unit"];
     let heads: Vec<&str> =
         heads.into_iter().enumerate().filter(|&(at, _)| shown(at)).map(|(_, head)| head).collect();
@@ -37,16 +66,32 @@ fn table_of(report: &Report) -> String {
     for row in &report.rows {
         lines.add_row(cells(row).into_iter().enumerate().filter(|&(at, _)| shown(at)).map(|(_, cell)| cell));
     }
-    let notes = report.rows.iter().filter_map(|row| row.note.as_ref().map(|note| (row, note)));
-    let notes: String = notes.map(|(row, note)| format!("\n{} {}: {note}", row.of(), row.metric)).collect();
-    let by_thread = report.rows.iter().any(|row| !row.by_thread.is_empty());
-    let by_thread = if by_thread { "\nFigures of each thread or CPU: --json" } else { "" };
-    let title = format!("{}, world {}, seed {}", report.experiment, report.world, report.seed);
-    let ended = if report.interrupted { "\n\nEnded by a signal." } else { "" };
-    format!("{title}\n\n{}\n{notes}{}{by_thread}{ended}", text(&lines), parameters(report))
+    lines
 }
 
-/// The column of devices.
+/// Returns the rows for a narrow terminal.
+fn under_labels(report: &Report) -> String {
+    let mut lines = figures(report, false);
+    wrap_last(&mut lines);
+    interleaved(&text(&lines), report.rows.iter().map(|row| row.label.as_str()))
+}
+
+/// Puts each label on a line of its own above its rows in `table`. A line of that begins with a blank goes on with the row above.
+fn interleaved<'a>(table: &str, mut labels: impl Iterator<Item = &'a str>) -> String {
+    let (mut last, mut all) = (None, Vec::new());
+    for (at, line) in table.lines().enumerate() {
+        if at > 0 && !line.starts_with(' ') {
+            let label = labels.next();
+            all.extend(label.filter(|_| label != last).map(folded));
+            last = label;
+        }
+        all.push(line.to_string());
+    }
+    all.join("\n")
+}
+
+/// The columns of labels and of devices.
+const LABEL: usize = 0;
 const DEVICE: usize = 1;
 
 fn cells(row: &Row) -> [String; 8] {
@@ -91,6 +136,14 @@ fn parameters(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_stands_once_above_its_figures() {
+        let table = "figure  unit\nmpps    Mpps\ngain    percent of\n        the rate\nmpps    Mpps";
+        let shown = interleaved(table, ["tx/on", "tx/on", "tx/off"].into_iter());
+        let first: Vec<&str> = shown.lines().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(first, ["figure", "tx/on", "mpps", "gain", "", "tx/off", "mpps"]);
+    }
 
     #[test]
     fn a_published_0_has_no_ratio() {

@@ -12,12 +12,17 @@ mod demo;
 mod devices;
 mod explain;
 mod files;
+mod fold;
 mod forward;
 mod lab;
+mod live;
 mod log;
+mod machine;
 mod output;
+mod page;
 mod pages;
 mod plan;
+mod processor;
 mod progress;
 mod queues;
 mod receive;
@@ -28,6 +33,8 @@ mod send;
 mod session;
 mod signals;
 mod stall;
+mod verdict;
+mod watch;
 mod wrap;
 
 use args::Command;
@@ -79,6 +86,10 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Command::Send(args) => send::send(&args, &registries.devices),
         Command::Receive(args) => receive::receive(&args),
         Command::Forward(args) => forward::forward(&args),
+        Command::Show(args) => watch::show(&args),
+        Command::Set(args) => watch::set(&args),
+        #[cfg(feature = "top")]
+        Command::Top(args) => watch::top(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Lab(args) => lab::lab(&args),
         Command::Bench(args) => bench::bench(&args),

@@ -1,6 +1,7 @@
 //! Printing: a reader that has gone away is no failure, and never a panic.
 
 use crate::args::OutputArgs;
+use crate::fold::width;
 use crate::log::{self, Level};
 use crate::progress;
 use anstream::AutoStream;
@@ -8,11 +9,11 @@ use anyhow::Context;
 use clap::ColorChoice;
 use clap::builder::StyledStr;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicI8, Ordering::Relaxed};
 
-/// Width of wrapped tables where standard output is no terminal.
-const WIDTH: u16 = 100;
+/// Between groups of three digits: NARROW NO-BREAK SPACE.
+const THIN_SPACE: &str = "\u{202f}";
 
 /// The amount of output on standard error: -1 with `--quiet`, else the number of `--verbose`.
 static LEVEL: AtomicI8 = AtomicI8::new(0);
@@ -138,23 +139,27 @@ pub(crate) fn complain_at_length(help: &str) {
 /// Makes a table without lines. Its columns but the first are aligned to the right.
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header);
+    table.load_preset(presets::NOTHING);
+    if !header.is_empty() {
+        table.set_header(header);
+    }
+    align(&mut table);
+    table
+}
+
+fn align(table: &mut Table) {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
         if column.index > 0 {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table
 }
 
 /// Makes a table whose cells are aligned to the left and wrapped to the terminal, or to 100 columns.
 pub(crate) fn wrapped(header: &[&str]) -> Table {
     let mut table = table(header);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    if table.width().is_none() {
-        table.set_width(WIDTH);
-    }
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width());
     table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Left));
     table
 }
@@ -162,7 +167,8 @@ pub(crate) fn wrapped(header: &[&str]) -> Table {
 /// A row of a table with a column for each run: its name, and the text of its cells.
 pub(crate) type Row<T> = (&'static str, fn(&T) -> String);
 
-/// Makes a table of `rows` with a column for each of `all`, whose names are in `header`, without rows that are empty.
+/// Makes a table of `rows` with a column for each of `all`, whose names are in `header`, without rows that are empty. Without a header
+/// it has no line of names.
 pub(crate) fn columns<T>(header: &[&str], rows: &[Row<T>], all: &[&T]) -> Table {
     let mut table = table(header);
     for (name, show) in rows {
@@ -171,6 +177,7 @@ pub(crate) fn columns<T>(header: &[&str], rows: &[Row<T>], all: &[&T]) -> Table 
             table.add_row(std::iter::once((*name).to_string()).chain(cells));
         }
     }
+    align(&mut table);
     table
 }
 
@@ -181,19 +188,60 @@ pub(crate) fn text(table: &Table) -> String {
     lines.join("\n")
 }
 
-/// Returns a number with its thousands set apart.
+/// Returns a number for standard output: its thousands are set apart where that is a terminal. A program that reads it gets plain digits.
 pub(crate) fn grouped(number: u64) -> String {
+    grouped_if(number, std::io::stdout().is_terminal())
+}
+
+/// Returns a number for standard error, as [`grouped`] does for standard output.
+pub(crate) fn grouped_on_stderr(number: u64) -> String {
+    grouped_if(number, std::io::stderr().is_terminal())
+}
+
+fn grouped_if(number: u64, is_terminal: bool) -> String {
     let digits = number.to_string();
+    if !is_terminal {
+        return digits;
+    }
     let first = digits.len() % 3;
     let (head, tail) = digits.split_at(first);
     let groups = tail.as_bytes().chunks(3).map(|group| String::from_utf8_lossy(group).into_owned());
     let parts: Vec<String> = (!head.is_empty()).then(|| head.to_string()).into_iter().chain(groups).collect();
-    parts.join(" ")
+    parts.join(THIN_SPACE)
 }
 
 /// Returns a number as [`grouped`] does, and nothing for 0.
 pub(crate) fn some(number: u64) -> String {
     if number == 0 { String::new() } else { grouped(number) }
+}
+
+/// Returns packets per second in a suitable unit, to three digits.
+pub(crate) fn packet_rate(pps: f64) -> String {
+    match pps {
+        ..1e3 => format!("{pps:.0} pps"),
+        1e3..5e5 => format!("{} kpps", three_digits(pps / 1e3)),
+        _ => format!("{} Mpps", three_digits(pps / 1e6)),
+    }
+}
+
+/// Returns bits per second in a suitable unit, to three digits.
+pub(crate) fn bit_rate(bps: f64) -> String {
+    match bps {
+        ..1e3 => format!("{bps:.0} bit/s"),
+        1e3..1e6 => format!("{} kbit/s", three_digits(bps / 1e3)),
+        1e6..1e9 => format!("{} Mbit/s", three_digits(bps / 1e6)),
+        _ => format!("{} Gbit/s", three_digits(bps / 1e9)),
+    }
+}
+
+fn three_digits(number: f64) -> String {
+    let places = match number {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 3,
+    };
+    format!("{number:.places$}")
 }
 
 /// Returns a number of bytes in a suitable unit.
@@ -228,11 +276,24 @@ mod tests {
 
     #[test]
     fn numbers_are_readable() {
-        assert_eq!([0, 12, 123, 1234, 1_234_567].map(grouped), ["0", "12", "123", "1 234", "1 234 567"]);
+        let on_terminal = [0, 12, 123, 1234, 1_234_567].map(|number| grouped_if(number, true));
+        assert_eq!(on_terminal, ["0", "12", "123", "1\u{202f}234", "1\u{202f}234\u{202f}567"]);
+        assert_eq!(grouped_if(1_234_567, false), "1234567");
         assert_eq!([0, 4096, 20_480, 1 << 30].map(bytes), ["0 B", "4096 B", "20.0 KiB", "1024.0 MiB"]);
         assert_eq!(
             [1, 12_345, 12_345_678, 12_345_678_900].map(time),
             ["1 ns", "12.3 us", "12.3 ms", "12.3 s"]
         );
+    }
+
+    #[test]
+    fn rates_are_in_fitting_units() {
+        let packets = [0.0, 313.4, 1181.0, 20_000.0, 950_000.0, 8_986_048.0, 148_800_000.0].map(packet_rate);
+        assert_eq!(
+            packets,
+            ["0 pps", "313 pps", "1.18 kpps", "20.0 kpps", "0.950 Mpps", "8.99 Mpps", "149 Mpps"]
+        );
+        let bits = [12.0, 64_000.0, 1_503_000.0, 43_161_000_000.0].map(bit_rate);
+        assert_eq!(bits, ["12 bit/s", "64.0 kbit/s", "1.50 Mbit/s", "43.2 Gbit/s"]);
     }
 }

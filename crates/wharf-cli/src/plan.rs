@@ -6,14 +6,12 @@ mod table;
 use crate::args::PlanArgs;
 use crate::output::{print, print_json};
 use crate::{files, usage};
-use anyhow::Context;
 use from::{Asked, From};
 use serde::Serialize;
 use std::io::{ErrorKind, Read};
-use std::path::Path;
 use wharf_plan::nics::{Choice, Description, FILE_BYTES_MAX, Mark};
 use wharf_plan::pcie::Link;
-use wharf_plan::plan::{Load, Plan, Question, Report, Sweep, SweepRow, chart, plan, sweep};
+use wharf_plan::plan::{Load, Question, Report, Sweep, chart, page, plan, sweep};
 
 /// The default frame size: the smallest, where every cost per packet shows.
 const SIZE: u32 = 64;
@@ -40,12 +38,15 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         (None, None) => Vec::new(),
     };
     let shown = if args.sweep.is_some() { &rows[..] } else { &[] };
-    let mut table = table::table_of(&plan, &question, shown);
+    let interface = args.from.as_deref().unwrap_or("IF");
+    let mut table = table::table_of(&plan, &question, shown, interface);
     if let Some(from) = &from {
         table = format!("{}\n\n{table}", from.words());
     }
     if let Some(folder) = &args.report {
-        write_report(folder, &plan, &question, &rows, &table)?;
+        let svg = chart::svg(&plan, &question, &rows)?;
+        let page = page(&plan, &question, &svg, (interface, &files::command_line("DIR"), &table));
+        files::write_report(folder, &[("plan.svg", &svg), ("plan.html", &page)])?;
     }
     if args.json {
         let report = &Report::new(&plan, &question, shown);
@@ -124,18 +125,4 @@ fn question(args: &PlanArgs, description: &Description, link: Option<Link>, choi
         link,
         choice,
     }
-}
-
-/// Writes `plan.svg`, and `plan.html` with it inside.
-fn write_report(
-    folder: &Path, plan: &Plan, question: &Question, rows: &[SweepRow], table: &str,
-) -> anyhow::Result<()> {
-    let svg = chart::svg(plan, question, rows)?;
-    let page = chart::page(plan, &svg, table);
-    files::make_folder(folder)?;
-    for (name, text) in [("plan.svg", &svg), ("plan.html", &page)] {
-        let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
 }

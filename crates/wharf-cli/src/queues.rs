@@ -1,9 +1,11 @@
 //! Reports of transmit queues.
 
-use crate::report::{BqlReport, PoolReport, QueueReport, Report, SenderReport};
+use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderReport};
+use std::collections::BTreeMap;
 use wharf::counters::QueueCounters;
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
+use wharf::sender::DROP_TAIL;
 
 /// Makes a report of the counters of one device's queues, and leaves the rest of it empty. `span_ns` is from the first packet to the last.
 pub(crate) fn of_queues(
@@ -43,6 +45,24 @@ pub(crate) fn of_queues(
 /// Returns a sum over queues.
 pub(crate) fn sum(queues: &[TxQueue], count: impl Fn(&QueueCounters) -> u64) -> u64 {
     queues.iter().map(|queue| count(queue.counters())).sum()
+}
+
+/// Returns the drops in the queues and devices, and those of senders before the queues.
+pub(crate) fn drops(queues: &[TxQueue]) -> Drops {
+    let mut by_reason = BTreeMap::new();
+    let mut add = |reason: &str, count| *by_reason.entry(reason.to_string()).or_default() += count;
+    for queue in queues {
+        let counters = queue.counters();
+        let failures = counters.failures().into_iter().chain(counters.undelivered_by_reason());
+        failures.for_each(|(reason, count)| add(reason, count));
+        match queue.sender_totals().drops.get() {
+            0 => {}
+            at_senders => add(DROP_TAIL, at_senders),
+        }
+    }
+    let at_senders = by_reason.get(DROP_TAIL).copied().unwrap_or_default();
+    let failed = sum(queues, |all| all.failed.get() + all.undelivered.get());
+    Drops { total: failed + at_senders, by_reason }
 }
 
 fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {

@@ -1,6 +1,7 @@
 //! The report of `send`, `receive` and `forward` on one direction. Its keys are a promise: they are added to, never renamed.
 
-use crate::output::{bytes, grouped, time};
+use crate::output::{bit_rate, bytes, grouped, packet_rate, time};
+use crate::verdict::Verdict;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,6 +66,8 @@ pub(crate) struct Report {
     pub(crate) trace: Option<TraceReport>,
     /// The same traffic without batching; null if it was not tried.
     pub(crate) compare: Option<serde_json::Value>,
+    /// The rate that was asked for against the one that came, the bound, and the cause of loss.
+    pub(crate) verdict: Option<Verdict>,
 }
 
 /// Packets that failed, or that a policy dropped.
@@ -270,6 +273,16 @@ impl Report {
     /// Returns the device's name, with its mode if it has several.
     pub(crate) fn device_text(&self) -> String {
         device_text(&self.device, self.mode)
+    }
+
+    /// Returns the packets per second, for people.
+    pub(crate) fn packet_rate_text(&self) -> String {
+        packet_rate(self.mpps * 1e6)
+    }
+
+    /// Returns the bits per second, for people.
+    pub(crate) fn bit_rate_text(&self) -> String {
+        bit_rate(self.gbps * 1e9)
     }
 
     /// Returns the byte queue limit, for people.

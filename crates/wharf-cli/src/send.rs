@@ -1,16 +1,19 @@
 //! `wharf send`.
 
 mod account;
+mod judge;
 mod plan;
 mod run;
 mod table;
 mod traffic;
 
 use crate::args::SendArgs;
+use crate::page::{Page, Words};
 use crate::report::Report;
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, conclude};
 use crate::signals::Signals;
+use crate::watch::{Board, Watching};
 use plan::Plan;
 use serde_json::json;
 use wharf::devices::registry::Registry;
@@ -20,17 +23,26 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let plan = Plan::new(args, registry)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
+    let page = Page::open(args.report.as_deref())?;
+    let watching = Watching::start(&args.watch, "send", (args.json, plan.is_endless))?;
     let mut outcomes = Vec::new();
     for &batching in &plan.batchings {
         if outcomes.is_empty() || !signals.asked() {
             // A second run is one over memory: it opens nothing that takes a privilege.
             let sandbox = outcomes.is_empty().then_some(&sandbox);
-            outcomes.push(run::run(&plan, batching, sandbox, &signals)?);
+            let outside = (&signals, &page, watching.board());
+            outcomes.push(run::run(&plan, batching, sandbox, outside)?);
         }
     }
+    drop(watching);
     let of_runs = outcomes.iter().flat_map(|outcome| outcome.faults.clone());
     let faults: Vec<String> = plan.fault().into_iter().chain(of_runs).collect();
-    conclude(args.json, &whole(&outcomes), || table::summary(&plan, &outcomes), &faults)
+    let summary = table::summary(&plan, &outcomes);
+    let done = conclude(args.json, &whole(&outcomes), || summary.clone(), &faults);
+    let verdicts = outcomes.iter().filter_map(|outcome| outcome.report.verdict.as_ref()).take(1).collect();
+    let words = Words { command: "send", verdicts, summary: &summary, faults: &faults };
+    let written = page.write(args.json, &words);
+    done.and(written)
 }
 
 /// Runs once, as `args` say, and prints nothing.
@@ -39,7 +51,8 @@ pub(crate) fn run_once(
 ) -> anyhow::Result<Outcome<Report>> {
     let plan = Plan::new(args, registry)?;
     let batching = plan.batchings.first().copied().unwrap_or_default();
-    let mut outcome = run::run(&plan, batching, None, signals)?;
+    let outside = (signals, &Page::none(), &Board::new("send"));
+    let mut outcome = run::run(&plan, batching, None, outside)?;
     outcome.faults.extend(plan.fault());
     Ok(outcome)
 }

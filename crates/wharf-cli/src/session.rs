@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use wharf::device::{DeviceError, TxInfo};
 use wharf::devices::host::{pin, processors};
-use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
+use wharf::devices::spec::{DeviceSpec, Direction, Opened, Place, Queues};
 
 /// Longest time between two looks at the signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -54,11 +54,11 @@ pub(crate) fn open(
 ) -> anyhow::Result<Vec<Opened>> {
     log::note_device(&spec.name());
     let opening = spec.clone();
-    let opened =
-        signals.unless_asked(move || opening.open(direction, queues))?.map_err(|error| match error {
-            DeviceError::Unsupported { .. } if is_usage => usage(format!("{option} {error}")),
-            error => error.into(),
-        })?;
+    let opened = signals.unless_asked(&waits_for(spec), move || opening.open(direction, queues))?;
+    let opened = opened.map_err(|error| match error {
+        DeviceError::Unsupported { .. } if is_usage => usage(format!("{option} {error}")),
+        error => error.into(),
+    })?;
     tell_opened(&opened);
     Ok(opened)
 }
@@ -94,6 +94,18 @@ fn abilities(info: &TxInfo) -> String {
     let segmentation = if info.segmentation { ", segments super-packets" } else { "" };
     let checksum = if info.checksum { ", fills in checksums" } else { "" };
     format!("{ring}{completions}{segmentation}{checksum}")
+}
+
+/// Returns what the opening of a device may wait for.
+pub(crate) fn waits_for(spec: &DeviceSpec) -> String {
+    let what = match (spec.kind().name, spec.kind().place) {
+        ("xdp", _) => {
+            "up to 3 s for the XDP program or the socket of another process, should that be leaving"
+        }
+        (_, Place::Socket(_)) => "up to 60 s for its other side",
+        _ => "for it to open",
+    };
+    format!("{}: waiting {what}", spec.name())
 }
 
 /// Starts a thread. The processor was there when it was checked. If it has gone since, the thread runs on any.

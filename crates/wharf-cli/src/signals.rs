@@ -1,6 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP (a terminal closes) end a run with its summary within half a second. From then on another signal ends the
 //! process at once, whatever it waits for. Before that it adds nothing: it often is the first again, sent to the process and to its group.
 
+use crate::progress::Progress;
 use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Longest time between two looks.
 const LOOK: Duration = Duration::from_millis(20);
+/// Shorter waits are not announced.
+const SILENT: Duration = Duration::from_millis(300);
 /// Time that work has left once a signal has come, on a busy machine, too.
 const GRACE: Duration = Duration::from_millis(400);
 /// Time in which a signal may be the first one again.
@@ -53,16 +56,16 @@ impl Signals {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` that may wait for a peer, such as opening a device whose other end is to connect. Once a signal has come, it has
-    /// [`GRACE`] left, and is then abandoned.
+    /// Runs `work` that may wait for a peer, such as opening a device whose other end is to connect; `waits` tells on a terminal what for.
+    /// Once a signal has come, it has [`GRACE`] left, and is then abandoned.
     pub(crate) fn unless_asked<T: Send + 'static>(
-        &self, work: impl FnOnce() -> T + Send + 'static,
+        &self, waits: &str, work: impl FnOnce() -> T + Send + 'static,
     ) -> anyhow::Result<T> {
         let (ending, ended) = mpsc::channel();
         // Nothing listens any more if the work was abandoned.
         let run = move || drop(ending.send(work()));
         thread::Builder::new().name("wharf-opener".into()).spawn(run).context("cannot start a thread")?;
-        let mut until = None;
+        let (mut until, progress, began) = (None, Progress::new(), Instant::now());
         loop {
             match ended.recv_timeout(LOOK) {
                 Ok(done) => return Ok(done),
@@ -71,6 +74,9 @@ impl Signals {
                     if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + GRACE) {
                         bail!("ended by a signal, before its devices were open");
                     }
+                }
+                Err(RecvTimeoutError::Timeout) if began.elapsed() >= SILENT => {
+                    progress.say(|| format!("{waits}, {:.1} s so far", began.elapsed().as_secs_f64()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -164,9 +164,8 @@ fn figures_of(page: &str) -> Vec<Figure> {
     }
     assert!(!outside.contains("<svg"), "a picture without a command");
     for table in outside.split("<table>").skip(1) {
-        let is_known = ["<tr><th scope=\"col\">parameter</th>", "<tr><th scope=\"row\">command</th>"]
-            .iter()
-            .any(|head| table.starts_with(head));
+        let heads = ["col\">parameter", "row\">command", "col\">experiment"];
+        let is_known = heads.iter().any(|head| table.starts_with(&format!("<tr><th scope=\"{head}</th>")));
         assert!(is_known, "a table without a command: {}", &table[..80.min(table.len())]);
     }
     figures
@@ -234,11 +233,16 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     let folder = folder("report");
     let path = folder.join("new").to_str().unwrap().to_string();
     let args: Vec<&str> = SHORT.iter().copied().chain(["--report", &path]).collect();
-    assert_eq!(wharf(&args).code, Some(0));
+    let done = wharf(&args);
+    assert_eq!(done.code, Some(0));
+    // The figures are in the page: the terminal gets a line for each experiment, and the page's name.
+    let shown = &done.stdout;
+    assert!(shown.trim_end().ends_with(&format!("written: {path}/report.html")), "{shown}");
+    assert!(shown.lines().count() < 10 && shown.contains("not reproduced"), "{shown}");
     let page = std::fs::read_to_string(folder.join("new/report.html")).unwrap();
     let again = "wharf lab run bulk --world model --seed 3 --set settle_ns=2000000 --set measure_ns=1000000";
-    // A namespace is a name, and nothing that is fetched.
-    let fetched = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    // A namespace is a name, and a link is followed by the reader: neither is fetched.
+    let fetched = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "").replace("<a href=\"https:", "");
     for outside in ["http:", "https:", "<script", "<link", "src=", "url(", "@import"] {
         assert!(!fetched.contains(outside), "{outside}");
     }
@@ -254,7 +258,20 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     let svg = std::fs::read_to_string(folder.join("new/bulk-model-published.svg")).unwrap();
     assert!(svg.starts_with("<svg") && page.contains(&svg), "the picture is a file, too");
     assert!(svg.contains("<title>bulk: ours, as a multiple of what was published</title>"), "{svg}");
+    assert!(svg.contains("prefers-color-scheme:dark"), "it follows the reader's theme");
     assert!(!page.contains("<th>"), "a header cell has a scope");
+    // The score is the rows', each published figure links to its source, and the tables are on the page alone.
+    assert!(page.contains("10 published figures: "), "{page}");
+    let source =
+        "<a href=\"https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/commit/?id=c2bf5ec";
+    assert!(page.matches(source).count() == 11, "10 figures and the head of the section");
+    let written = format!("written: {path}/report.html");
+    assert!(
+        done.stdout.lines().last() == Some(&written) && done.stdout.lines().count() < 10,
+        "{}",
+        done.stdout
+    );
+    assert!(done.stdout.contains("10 published figures: "), "{}", done.stdout);
     let file = folder.join("file");
     std::fs::write(&file, "").unwrap();
     let args: Vec<&str> = SHORT.iter().copied().chain(["--report", file.to_str().unwrap()]).collect();

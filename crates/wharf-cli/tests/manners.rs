@@ -181,16 +181,13 @@ fn version_names_compiler_devices_and_kernel() {
 fn quiet_leaves_errors_and_verbose_adds_what_is_opened() {
     let from = format!("pcap:{SAMPLE}");
     let receive = |more: &[&str]| wharf(&[&["receive", "--from", &from, "--json"], more].concat());
-    assert!(receive(&[]).line().contains("listening on"));
+    assert!(receive(&[]).line().contains("reading"));
     assert_eq!(receive(&["--quiet"]).good_json()["packets"], 2200);
     assert_eq!(wharf(&["-q", "receive", "--from", &from, "--json"]).good_json()["packets"], 2200);
     let failed = wharf(&["-q", "receive", "--from", "pcap:no-such-file"]);
     assert!(failed.code == Some(1) && failed.line().contains("cannot open"), "{failed:?}");
     let verbose = receive(&["-v"]);
-    assert!(
-        verbose.stderr.contains("opened pcap:") && verbose.stderr.contains("listening on"),
-        "{verbose:?}"
-    );
+    assert!(verbose.stderr.contains("opened pcap:") && verbose.stderr.contains("reading"), "{verbose:?}");
     let sent = wharf(&["send", "-v", "--size", "60", "--count", "10", "--to", "null"]);
     for says in ["memory: 4096 frames of 2048 bytes", "opened null: sends by a ring of 256 frames"] {
         assert!(sent.stderr.contains(says), "{sent:?}");
@@ -224,7 +221,7 @@ fn log_has_records_with_time_level_and_device() {
         "{failed}"
     );
     let text = wharf(&["receive", "--from", &from, "--json", "--log", "text"]);
-    assert!(text.stderr.contains("INFO listening on pcap:"), "{text:?}");
+    assert!(text.stderr.contains("INFO reading pcap:"), "{text:?}");
 }
 
 #[test]

@@ -29,11 +29,11 @@ fn write(path: &Path, packets: &[(u64, Vec<u8>)]) {
 fn receive(path: &Path, more: &[&str]) -> Done {
     let from = format!("pcap:{}", text(path));
     let done = wharf(&[&["receive", "--from", &from, "--json"], more].concat());
-    assert!(done.stderr.starts_with(&format!("wharf: listening on {from}\n")), "{done:?}");
+    assert!(done.stderr.starts_with(&format!("wharf: reading {from}\n")), "{done:?}");
     done
 }
 
-/// The line of the error, after the line that says that it listens.
+/// The line of the error, after the line that says what it reads.
 fn fault(done: &Done) -> &str {
     let lines: Vec<&str> = done.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{done:?}");
@@ -150,6 +150,27 @@ fn the_summary_is_for_people() {
     {
         assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
     }
+}
+
+/// Neighbour discovery long before the burst: the rate is over the burst.
+#[test]
+fn packets_of_hosts_themselves_are_told_apart() {
+    let folder = Folder::new();
+    let (mut all, path) = (generated(&folder), folder.path("in.pcap"));
+    let mut solicitation = vec![2; 12];
+    solicitation.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 24, 58, 255]);
+    solicitation.extend([0xfe; 32]);
+    solicitation.extend([135; 24]);
+    let first_ns = all[0].0;
+    all.insert(0, (first_ns - 10_000_000_000, solicitation));
+    write(&path, &all);
+    let run = receive(&path, &[]).json();
+    assert_eq!((&run["host_packets"], &run["traffic"]["packets"]), (&1.into(), &600.into()), "{run}");
+    assert!(run["seconds"].as_f64() > Some(9.9) && run["traffic"]["seconds"].as_f64() < Some(9.0), "{run}");
+    let shown = wharf(&["receive", "--from", &format!("pcap:{}", text(&path))]).stdout;
+    let row = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap().trim_end().to_string();
+    assert!(row("of hosts themselves").ends_with(" 1"), "{shown}");
+    assert!(!row("seconds").contains(" 10."), "{shown}");
 }
 
 #[test]

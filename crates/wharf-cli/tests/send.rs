@@ -90,12 +90,35 @@ fn the_default_run_compares_batching_with_none() {
 fn the_summary_is_for_people() {
     let done = wharf(&["send", "--pcap", SAMPLE, "--seconds", "0.05"]);
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
-    for part in
-        ["Mpps", "packets per doorbell", "byte queue limit", "dropped", "Every frame arrived byte for byte"]
-    {
+    for part in [
+        "packet rate",
+        "packets per doorbell",
+        "byte queue limit",
+        "dropped",
+        "Every frame arrived byte for byte",
+    ] {
         assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
     }
-    assert!(done.stdout.lines().all(|line| line.len() <= 100), "{}", done.stdout);
+    // A command is not broken.
+    let mut lines = done.stdout.lines().filter(|line| !line.starts_with("Next: "));
+    assert!(lines.all(|line| line.len() <= 100), "{}", done.stdout);
+}
+
+/// A program that reads the table gets plain digits, and a slow replay a rate that can be read.
+#[test]
+fn numbers_are_plain_and_rates_in_fitting_units() {
+    let to = ["send", "--size", "60", "--count", "2000", "--to", "null"];
+    let row = |shown: &str, name: &str| {
+        let line = shown.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("{name}: {shown}"))[name.len()..].trim().to_string()
+    };
+    let fast = wharf(&to).stdout;
+    assert_eq!((row(&fast, "sent"), row(&fast, "bit rate").contains("bit/s")), ("2000".into(), true));
+    assert!(!fast.contains("batching"), "a heading is for a comparison: {fast}");
+    let slow = wharf(&["send", "--size", "60", "--count", "50", "--rate", "500pps"]).stdout;
+    let (packets, bits) = (row(&slow, "packet rate"), row(&slow, "bit rate"));
+    assert!(packets.ends_with(" pps") && packets.len() == "500 pps".len(), "{slow}");
+    assert!(bits.ends_with(" kbit/s"), "{slow}");
 }
 
 #[test]
@@ -305,6 +328,13 @@ fn super_packets_count_as_one_until_they_are_cut() {
     let run = send("--size 1514 --gso 16k --count 112 --to null");
     assert_eq!((number(&run, "/packets"), number(&run, "/bytes")), (11, 112 * 1472 + 11 * 42));
     assert_whole(&run);
+}
+
+#[test]
+fn a_missing_interface_is_told_to_a_sender_without_an_end() {
+    let done = wharf(&["send", "--size", "60", "--to", "packet:nowhere"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.line().contains("packet:nowhere: no such interface"), "{done:?}");
 }
 
 /// Few enough for one call: no other one follows whose answer would tell.

@@ -44,7 +44,7 @@ pub use prio::Prio;
 pub use registry::{
     Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec,
 };
-pub use root::RootQdisc;
+pub use root::{QDISC_CHANGED, RootQdisc};
 pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_PACKETS_MAX, TBF_RATE_MAX, Tbf};
 
 use wharf_mem::{Batch, Frame};
@@ -139,6 +139,11 @@ pub trait Qdisc: Send {
     /// Shows each frame inside to `see`, for audits.
     fn visit(&self, see: &mut dyn FnMut(&Frame));
 
+    /// Sets the rate of the token bucket in it, from now on. Returns false if it has none.
+    fn set_rate(&mut self, _rate: Rate) -> bool {
+        false
+    }
+
     /// Shows its statistics to `see`, by name. Names are words of the JSON output, and so a promise.
     fn stats(&self, _see: &mut dyn FnMut(&'static str, u64)) {}
 }
@@ -208,6 +213,10 @@ impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         (**self).visit(see);
+    }
+
+    fn set_rate(&mut self, rate: Rate) -> bool {
+        (**self).set_rate(rate)
     }
 
     fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {

@@ -170,20 +170,23 @@ impl RxQueue {
         lock(&self.shared.error).take()
     }
 
-    /// Ends receiving: frees the frames that the handler had left, ends the wait of each [`Receiver`], closes a device that
-    /// belongs to no transmit queue. Waits for the end of a poll, for ever if the handler calls it.
+    /// Ends receiving: frees the frames that the handler had left, drops the handler, ends the wait of each [`Receiver`], closes a
+    /// device that belongs to no transmit queue. Waits for the end of a poll, for ever if the handler calls it.
     ///
     /// # Errors
     /// The device's error.
     pub fn close(&self) -> Result<(), DeviceError> {
         self.shared.end();
-        // A thread that polls in its own calls may wait in one.
-        self.resume();
+        self.resume(); // A thread that polls in its own calls may wait in one.
         let mut state = lock(&self.shared.state);
         state.free();
         state.wait_for_memory_in_turn(false);
-        let device = state.device.take();
-        device.map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut state.cache))
+        let closed =
+            state.device.take().map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut state.cache));
+        // Its senders give their memory back.
+        let handler = state.take_handler();
+        drop((state, handler));
+        closed
     }
 }
 

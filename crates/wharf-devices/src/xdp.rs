@@ -151,8 +151,15 @@ fn bind(socket: &XdpSocket, index: i32, queue: u32, how: Bind) -> Result<(), Ref
 }
 
 /// Tries again while the answer is one of the errors `busy`, for a while.
-fn patiently<T>(busy: &[i32], mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let until = Instant::now() + FREE_WITHIN;
+fn patiently<T>(busy: &[i32], attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    patiently_for(FREE_WITHIN, busy, attempt)
+}
+
+/// Tries again while the answer is one of the errors `busy`, for `time`.
+fn patiently_for<T>(
+    time: Duration, busy: &[i32], mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let until = Instant::now() + time;
     loop {
         match attempt() {
             Err(error)

@@ -1,13 +1,16 @@
 //! A page of reports: tables, pictures, parameters and commands; one file of HTML that opens without a
 //! network.
 
-mod chart;
+mod charts;
 mod dots;
 mod page;
+mod score;
 
+pub use score::Score;
 pub use wharf_plan::picture::ChartError;
 
-use crate::experiment::Report;
+use crate::experiment::published::{self, Source};
+use crate::experiment::{LabError, Report};
 
 /// A report, and its request.
 #[derive(Debug, Clone)]
@@ -36,18 +39,44 @@ pub struct File {
     pub text: String,
 }
 
+/// The name of the page.
+pub const REPORT: &str = "report.html";
+
+/// The experiment whose picture opens a page.
+const FIRST: &str = "bql";
+
+/// An error of [`files`].
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A picture could not be drawn.
+    #[error(transparent)]
+    Chart(#[from] ChartError),
+    /// The sources of published figures could not be read.
+    #[error(transparent)]
+    Sources(#[from] LabError),
+}
+
+/// A section with its pictures, and the sources of what stands beside its figures.
+struct Shown<'a> {
+    section: &'a Section,
+    pictures: Vec<charts::Picture>,
+    sources: Vec<Source>,
+}
+
 /// Returns all files: `report.html` with everything in it, and each picture by itself.
 ///
 /// # Errors
-/// [`ChartError`]: a picture could not be drawn.
-pub fn files(sections: &[Section], machine: &Machine) -> Result<Vec<File>, ChartError> {
-    let mut pictures = Vec::new();
+/// [`ReportError`]: a picture could not be drawn.
+pub fn files(sections: &[Section], machine: &Machine) -> Result<Vec<File>, ReportError> {
+    let mut shown = Vec::new();
     for section in sections {
-        pictures.push(chart::pictures(&section.report)?);
+        let pictures = charts::pictures(&section.report)?;
+        let sources = published::sources(section.report.experiment)?;
+        shown.push(Shown { section, pictures, sources });
     }
-    let html = page::page(sections, &pictures, machine);
-    let mut files = vec![File { name: "report.html".into(), text: html }];
-    files
-        .extend(pictures.into_iter().flatten().map(|picture| File { name: picture.file, text: picture.svg }));
-    Ok(files)
+    shown.sort_by_key(|one| one.section.report.experiment != FIRST);
+    let html = page::page(&shown, machine);
+    let pictures = shown.into_iter().flat_map(|one| one.pictures);
+    let pictures = pictures.map(|picture| File { name: picture.file, text: picture.svg });
+    Ok([File { name: REPORT.into(), text: html }].into_iter().chain(pictures).collect())
 }

@@ -3,12 +3,14 @@
 //! - [`interface`]: the settings of a network interface, read from sysfs and ethtool.
 //! - [`nics`]: descriptions of NICs (`nics/*.toml`, each number with its source).
 //! - [`pcie`]: the cost of transfers on a PCI Express link, and a model of the link in time.
-//! - [`picture`]: the frame of every picture.
+//! - [`page`]: the frame of every page of a report.
+//! - [`picture`]: the frame of every picture, and lines.
 //! - [`plan`]: the answer to a question, with the limit of each part.
 #![forbid(unsafe_code)]
 
 pub mod interface;
 pub mod nics;
+pub mod page;
 pub mod pcie;
 pub mod picture;
 pub mod plan;

@@ -8,11 +8,13 @@ mod answer;
 pub mod chart;
 mod limits;
 mod load;
+mod page;
 mod report;
 
-pub use answer::{Answer, Target};
+pub use answer::{Answer, Target, mpps};
 pub use limits::{Direction, Limit, Outcome, Part};
 pub use load::{CORES, Load, LoadError, SIZES, Sweep};
+pub use page::page;
 pub use report::Report;
 
 use crate::nics::{Choice, Description, Feature, FileError, Nic};
@@ -49,6 +51,30 @@ pub struct FeatureOutcome {
     pub with: [u64; 3],
     /// Packets a second without it.
     pub without: [u64; 3],
+    /// The command that switches it, with `IF` for the interface and `ON` for on or off; none if no command does.
+    pub command: Option<String>,
+}
+
+impl FeatureOutcome {
+    /// True if it changes the rate in `direction`.
+    pub fn has_effect(&self, direction: Direction) -> bool {
+        self.with[direction as usize] != self.without[direction as usize]
+    }
+
+    /// Returns the command that switches it to the better side for `direction`, if it is on the other one.
+    fn improvement(&self, direction: Direction, interface: &str) -> Option<String> {
+        let at = direction as usize;
+        let better = self.with[at] > self.without[at];
+        let is_due = self.has_effect(direction) && better != self.on;
+        let state = if better { "on" } else { "off" };
+        let command = self.command.as_ref().filter(|_| is_due)?;
+        let word = |word| match word {
+            "IF" => interface,
+            "ON" => state,
+            word => word,
+        };
+        Some(command.split(' ').map(word).collect::<Vec<_>>().join(" "))
+    }
 }
 
 /// An answer.
@@ -68,6 +94,19 @@ pub struct Plan {
     pub together_on: Vec<String>,
     /// The verdict on the target.
     pub answer: Answer,
+}
+
+impl Plan {
+    /// Returns the commands that raise the rate in `direction`, for the interface of this name.
+    pub fn improvements(&self, direction: Direction, interface: &str) -> Vec<String> {
+        self.features.iter().filter_map(|feature| feature.improvement(direction, interface)).collect()
+    }
+
+    /// Returns the names of the features that do not change the rate in `direction`.
+    pub fn without_effect(&self, direction: Direction) -> Vec<&str> {
+        let idle = self.features.iter().filter(|feature| !feature.has_effect(direction));
+        idle.map(|feature| feature.name.as_str()).collect()
+    }
 }
 
 /// Answers a question.
@@ -141,6 +180,7 @@ fn feature_outcomes(description: &Description, question: &Question) -> Vec<Featu
             on: are_on.contains(&feature.name.as_str()),
             with: rates(&feature.name, true)?,
             without: rates(&feature.name, false)?,
+            command: feature.command.clone(),
         })
     };
     description.features().iter().filter_map(one).collect()

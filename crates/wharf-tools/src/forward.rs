@@ -28,10 +28,11 @@ pub use direction::{Direction, Summary};
 pub use end::{End, Place};
 
 use line::Line;
+use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::bql::Bounds;
 use wharf_core::host::Clock;
-use wharf_core::poller::Settings;
+use wharf_core::poller::{PollerCounters, Settings};
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc};
 use wharf_core::queue::QueueError;
@@ -187,6 +188,11 @@ impl Forward {
     /// Returns its directions, that of the first end's arrivals first.
     pub fn directions(&self) -> &[Direction] {
         &self.directions
+    }
+
+    /// Returns the counters of its pollers.
+    pub fn poller_counters(&self) -> impl Iterator<Item = &Arc<PollerCounters>> {
+        self.pollers.iter().map(PollerThread::counters)
     }
 
     /// True if nothing will arrive any more at either end, and all arrivals have left.

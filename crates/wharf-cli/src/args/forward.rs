@@ -1,6 +1,7 @@
 //! `wharf forward`.
 
 use super::RecoveryArgs;
+use super::WatchArgs;
 use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, SmallQueues, WhenFull};
 use clap::Args;
@@ -106,8 +107,14 @@ pub(crate) struct ForwardArgs {
     /// without pauses of a second and more
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page of the run into this folder (report.html, opens without a network): rates, packets that wait, byte limit, queue delay
+    /// by band and drops over time, a sample every 100 ms, and the summary
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) recovery: RecoveryArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) sandbox: SandboxArgs,
 }

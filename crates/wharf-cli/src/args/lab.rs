@@ -69,7 +69,8 @@ pub(crate) struct LabRunArgs {
     /// World host: how long to measure each point
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// Write a page (report.html, opens without a network) and its pictures into this folder
+    /// Write a page (report.html, opens without a network) and its pictures into this folder, and print a scorecard in place of
+    /// all figures
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
     /// Print the simulated packets per second on standard error

@@ -1,7 +1,7 @@
 //! `wharf receive`.
 
 use super::{
-    OnGone, SandboxArgs, WrapArgs,
+    OnGone, SandboxArgs, WatchArgs, WrapArgs,
     values::{self, Poll},
 };
 use clap::Args;
@@ -63,11 +63,17 @@ pub(crate) struct ReceiveArgs {
     /// One JSON object instead of a table. `generated` counts the packets with a stamp alone, and its rates leave out other traffic
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page of the run into this folder (report.html, opens without a network): packets and drops over time,
+    /// a sample every 100 ms, and the summary
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
     /// Treatment of an interface or a peer that has gone
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) sandbox: SandboxArgs,
 }

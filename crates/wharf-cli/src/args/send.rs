@@ -1,6 +1,7 @@
 //! `wharf send`.
 
 use super::RecoveryArgs;
+use super::WatchArgs;
 use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, SmallQueues, WhenFull};
 use super::wrap::WrapArgs;
@@ -150,10 +151,16 @@ pub(crate) struct SendArgs {
     /// were dropped by the device or while they waited; rates are of sent packets
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page of the run into this folder (report.html, opens without a network): rates, packets that wait, byte limit and drops
+    /// over time, a sample every 100 ms, and the summary
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) recovery: RecoveryArgs,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) sandbox: SandboxArgs,
 }

@@ -99,7 +99,7 @@ fn size(text: &str) -> Option<u32> {
 }
 
 /// Reads the rate of a token bucket.
-pub(super) fn bucket_rate(text: &str) -> Result<Rate, String> {
+pub(crate) fn bucket_rate(text: &str) -> Result<Rate, String> {
     let rate = match read_rate(text) {
         Some(Pace::Bits(bits @ 8000..=TBF_RATE_MAX)) => Some(Rate::new(bits)),
         Some(Pace::Packets(packets @ 1..=TBF_PACKETS_MAX)) => Some(Rate::packets(packets)),
@@ -108,7 +108,7 @@ pub(super) fn bucket_rate(text: &str) -> Result<Rate, String> {
     want(rate, "a rate from 8kbit to 1tbit, such as 100mbit, or of packets, such as 10kpps")
 }
 
-pub(super) fn token_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn token_bytes(text: &str) -> Result<u64, String> {
     let bytes = units::size_bytes(text).ok().filter(|bytes| (1514..=TBF_BURST_BYTES_MAX).contains(bytes));
     want(bytes, "a size from 1514 to 1g, such as 64k")
 }
@@ -133,7 +133,7 @@ pub(super) fn small_queues(text: &str) -> Result<SmallQueues, String> {
     want(read, "on, off or a size from 4k to 1g, such as 64k")
 }
 
-pub(super) fn batching(text: &str) -> Result<Batching, String> {
+pub(crate) fn batching(text: &str) -> Result<Batching, String> {
     let read = match text {
         "on" => Some(Batching::On),
         "off" => Some(Batching::Off),
@@ -142,7 +142,7 @@ pub(super) fn batching(text: &str) -> Result<Batching, String> {
     want(read, "on, off or bytes=N, such as bytes=16k")
 }
 
-pub(super) fn byte_limits(text: &str) -> Result<Bounds, String> {
+pub(crate) fn byte_limits(text: &str) -> Result<Bounds, String> {
     let bytes = |text: &str| size(text).filter(|bytes| (1..=MAX_LIMIT_BYTES).contains(bytes));
     let bounds = |text: &str| {
         text.split(',').try_fold(Bounds::LEARN, |bounds, part| match part.split_once('=')? {
@@ -218,6 +218,14 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let read = if is_plain { units::duration(&format!("{text}s")) } else { units::duration(text) };
     let read = read.ok().filter(|time| !time.is_zero() && time.as_secs() <= SECONDS_MAX);
     want(read, "a time above 0, at most a year: 2, 0.5, 300ms or 1min")
+}
+
+/// Reads the time between two lines of counters.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    want(
+        seconds(text).ok().filter(|time| time.as_millis() >= 10),
+        "a time from 10ms to a year: 2, 0.5, 300ms or 1min",
+    )
 }
 
 /// Reads the time without a completion that a run gives up after: several looks long, at least.

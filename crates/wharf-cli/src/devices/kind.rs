@@ -1,6 +1,7 @@
 //! The page of one kind of device: its keys, with values, default and when to change each.
 
 use super::{Row, interface_table, mends};
+use crate::fold::folded;
 use crate::output::{text, wrapped};
 use serde_json::{Value, json};
 use wharf::devices::interfaces::HostInterface;
@@ -57,7 +58,7 @@ pub(super) fn page(row: &Row, interfaces: &[(HostInterface, Vec<&str>)]) -> Stri
         kind.usage,
         kind.needs
     );
-    let mut parts = vec![head, key_table(kind)];
+    let mut parts = vec![folded(&head), key_table(kind)];
     let usable: Vec<(HostInterface, Vec<&str>)> = interfaces
         .iter()
         .filter(|(_, users)| users.contains(&kind.name))
@@ -69,7 +70,8 @@ pub(super) fn page(row: &Row, interfaces: &[(HostInterface, Vec<&str>)]) -> Stri
     let reasons: Vec<&str> =
         REASONS.iter().filter(|row| row.devices.contains(&kind.name)).map(|row| row.word).collect();
     if !reasons.is_empty() {
-        parts.push(format!("Frames fail or are dropped as (wharf explain WORD): {}", reasons.join(", ")));
+        let reasons = reasons.join(", ");
+        parts.push(folded(&format!("Frames fail or are dropped as (wharf explain WORD): {reasons}")));
     }
     parts.join("\n\n")
 }

@@ -56,6 +56,12 @@ pub(super) const TERMS: &[Term] = &[
         "Write to a faster disk.",
     ),
     term(
+        "of hosts themselves",
+        "receive",
+        "Unstamped packets that hosts send by themselves: ARP, ICMPv6 neighbour and listener discovery, IGMP, LLDP.",
+        "Usual on an interface that has just come up. The rates and the time of the summary leave them out.",
+    ),
+    term(
         "packets per batch",
         "receive",
         "Packets that one call to the device received, on average.",

@@ -1,10 +1,10 @@
 //! The account of a run: the counts of each direction, and a check that they add up.
 
-use super::policy::Policy;
-use crate::args::{ForwardArgs, WhenFull};
+use crate::args::WhenFull;
 use crate::queues::of_queues;
 use crate::report::{Drops, LatencyReport, QdiscReport, Report, TraceReport};
 use crate::session::Outcome;
+use crate::watch::Settings;
 use serde::Serialize;
 use std::collections::HashSet;
 use wharf::qdisc::Order;
@@ -58,7 +58,7 @@ pub(super) struct Ending {
 
 /// Makes the report.
 pub(super) fn outcome(
-    summaries: Vec<Summary>, ending: Ending, mirror: Option<TraceReport>, asked: (&ForwardArgs, &Policy),
+    summaries: Vec<Summary>, ending: Ending, mirror: Option<TraceReport>, settings: Vec<Settings>,
 ) -> Outcome<ForwardReport> {
     let Ending { lost, interrupted } = ending;
     let mut faults: Vec<String> = lost.into_iter().collect();
@@ -74,21 +74,26 @@ pub(super) fn outcome(
     // Several queues of an interface may have the same error.
     let mut told = HashSet::new();
     faults.retain(|fault| told.insert(fault.clone()));
-    let directions = summaries.into_iter().map(|summary| direction(summary, asked)).collect();
+    let directions = summaries
+        .into_iter()
+        .zip(&settings)
+        .map(|(summary, settings)| direction(summary, settings))
+        .collect();
     Outcome { report: ForwardReport { directions, mirror }, faults, interrupted }
 }
 
-fn direction(summary: Summary, (args, policy): (&ForwardArgs, &Policy)) -> DirectionReport {
+/// `settings` are those in force at the end.
+fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
     let (span_ns, active_ns) = (summary.span_ns, summary.active_ns);
     let Summary {
         from, to, queues, has_bql, received, cut, pieces, returned, drops, audit, queue_delay, ..
     } = summary;
-    let qdisc = QdiscReport::of(policy.qdisc.kind().name, &queues);
-    let uses_bands = policy.qdisc.kind().order == Order::Band;
+    let qdisc = QdiscReport::of(settings.qdisc.kind().name, &queues);
+    let uses_bands = settings.qdisc.kind().order == Order::Band;
     let common = Report {
         drops: Drops::of(drops),
         returned,
-        qdisc: Some(QdiscReport { root: args.rate.map(|_| "tbf"), ..qdisc }),
+        qdisc: Some(QdiscReport { root: settings.rate.map(|_| "tbf"), ..qdisc }),
         seconds: span_ns as f64 / 1e9,
         ..of_queues(&to, &queues, has_bql, active_ns, &audit)
     };
@@ -98,7 +103,7 @@ fn direction(summary: Summary, (args, policy): (&ForwardArgs, &Policy)) -> Direc
         cut_packets: cut,
         pieces,
         active_seconds: active_ns as f64 / 1e9,
-        when_full: policy.when_full,
+        when_full: settings.when_full,
         queue_delay_ns: delay(&queue_delay.all),
         queue_delay_by_band: if uses_bands { bands(&queue_delay.by_band) } else { Vec::new() },
         common,

@@ -1,6 +1,6 @@
 //! `LinkWatch`: the line that a queue's device sends on, from the error that reports it down until it is up again.
 
-use crate::output::grouped;
+use crate::output::grouped_on_stderr;
 use std::time::{Duration, Instant};
 use wharf::counters::QueueCounters;
 use wharf::device::DeviceError;
@@ -55,7 +55,7 @@ impl LinkWatch {
 }
 
 fn up_again(away: Duration, dropped: u64) -> String {
-    format!("is up again after {:.1} s, {} dropped meanwhile", away.as_secs_f64(), grouped(dropped))
+    format!("is up again after {:.1} s, {} dropped meanwhile", away.as_secs_f64(), grouped_on_stderr(dropped))
 }
 
 fn dropped(counters: &QueueCounters) -> u64 {
@@ -80,7 +80,7 @@ mod tests {
             assert_eq!(watch.change(link, at(ms), || 9), None);
         }
         let told = watch.change(Some(Ok(())), at(2100), || 2520);
-        assert_eq!(told.as_deref(), Some("is up again after 2.1 s, 2 520 dropped meanwhile"));
+        assert_eq!(told.as_deref(), Some("is up again after 2.1 s, 2520 dropped meanwhile"));
         assert_eq!(watch.change(Some(Ok(())), at(2200), || 2520), None);
         watch.change(down(), at(3000), || 2520);
         let told = watch.change(Some(Ok(())), at(3500), || 2530);

@@ -48,7 +48,7 @@ impl Policy {
 }
 
 /// Returns the packets of a discipline that drops and has no limit of its own.
-fn short_packets(rate: Option<u64>) -> usize {
+pub(crate) fn short_packets(rate: Option<u64>) -> usize {
     let at_rate = |bits_per_second: u64| bits_per_second.saturating_mul(SHORT_MS) / 1000 / FRAME_BITS;
     let packets = rate.map_or(*SHORT_PACKETS.end(), at_rate);
     packets.clamp(*SHORT_PACKETS.start(), *SHORT_PACKETS.end()) as usize

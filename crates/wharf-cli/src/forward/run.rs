@@ -1,24 +1,31 @@
 //! One run: ends, forwarder and supervision.
 
 use super::account::{Ending, ForwardReport, outcome};
+use super::judge::judge;
 use super::live::Live;
 use super::policy::Policy;
+use super::sampled::Sampled;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::log;
 use crate::output;
+use crate::page::Page;
+use crate::processor::Meter;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, Watch, check_cpus, tell_opened};
+use crate::session::{Outcome, Watch, check_cpus, tell_opened, waits_for};
 use crate::signals::Signals;
 use crate::usage;
+use crate::verdict::link_bps;
+use crate::watch::{Board, Running, Settings};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::spec::{DeviceSpec, Queues};
-use wharf::poller::Settings;
-use wharf::qdisc::{Rate, Tbf};
+use wharf::engine::Batching;
+use wharf::poller;
+use wharf::qdisc::Rate;
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
 use wharf::wrap_device;
@@ -37,7 +44,7 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     check_queues(args)?;
     check_cpus(&args.cpu)?;
     let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
-    let written = [args.b.file().map(|path| ("the second end", path)), mirror];
+    let written = [args.b.file().map(|path| ("the second end", path)), mirror, args.watch.written()];
     check_written(args.a.file().map(|path| ("the first end", path)), &written)
 }
 
@@ -66,7 +73,7 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ForwardArgs, sandbox: &Sandbox, signals: &Signals,
+    args: &ForwardArgs, sandbox: &Sandbox, (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Outcome<ForwardReport>> {
     let ([mut a, mut b], recoveries) = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
@@ -76,14 +83,14 @@ pub(super) fn run(
             *end = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced)).collect();
         }
     }
-    let policy = Policy::of(args)?;
-    let forward = Forward::start(a, b, &settings(args, &policy)).map_err(starting)?;
-    if args.a.is_peer(&args.b) {
-        let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
-        output::note(&format!(
-            "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
-        ));
-    }
+    let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
+    let in_force = in_force(args, &policy);
+    let forward = Forward::start(a, b, &settings(args, &in_force)).map_err(starting)?;
+    let running = |direction| Running::forwarding(direction, &in_force);
+    let running: Vec<Running> = forward.directions().iter().map(running).collect();
+    board.put(running.clone());
+    board.put_pollers(forward.poller_counters());
+    warn_of_loop(args);
     sandbox.enter()?;
     policy.warning(args).into_iter().for_each(output::warn);
     // Scripts wait for this line before they send.
@@ -92,36 +99,58 @@ pub(super) fn run(
         let call = |recovery: &Recovery| recovery.call_pollers_of(&direction.queues, &direction.receivers);
         recoveries.iter().for_each(call);
     }
+    let meter = Meter::of_process();
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
-    let lost = watch(args, signals, &forward, &mut tells);
+    let lost = watch(args, signals, &forward, &mut tells, page);
     let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
+    let time = meter.elapsed();
     let finished = forward.finish(GRACE);
     tells.look_back(&finished, lost.as_ref());
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     let end = Ending { lost, interrupted: signals.asked() };
-    let mut outcome = outcome(finished, end, mirrored, (args, &policy));
+    let now = running.iter().map(|path| path.settings().unwrap_or_else(|| in_force.clone())).collect();
+    let mut outcome = outcome(finished, end, mirrored, now);
+    for direction in &mut outcome.report.directions {
+        direction.common.verdict = Some(judge(direction, args, links, time));
+    }
     outcome.faults.extend(away);
     Ok(outcome)
 }
 
-fn settings(args: &ForwardArgs, policy: &Policy) -> ForwardSettings {
-    let (qdisc, when_full) = (policy.qdisc.clone(), policy.when_full);
-    let rate = args.rate.map(|rate| args.bucket.map_or(rate, |bytes| rate.burst(bytes)));
+fn warn_of_loop(args: &ForwardArgs) {
+    if args.a.is_peer(&args.b) {
+        let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
+        output::warn(&format!(
+            "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
+        ));
+    }
+}
+
+/// Returns the settings that a direction begins with, and that may be changed while it runs.
+fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
+    Settings {
+        rate: args.rate,
+        burst: args.bucket,
+        bql: args.bql,
+        batching: Batching::On,
+        qdisc: policy.qdisc.clone(),
+        when_full: policy.when_full,
+    }
+}
+
+fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
-        qdisc_packets: qdisc.packets() as u32,
+        qdisc_packets: in_force.qdisc.packets() as u32,
         // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
-        longest_bytes: rate.map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
+        longest_bytes: in_force.bucket().map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
         byte_limits: args.bql,
         small_queues: args.small_queues.and_then(|SmallQueues(bytes)| bytes),
-        qdisc: Box::new(move |_| match rate {
-            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
-            None => qdisc.build(when_full.setup()),
-        }),
-        drop_tail: when_full == WhenFull::DropTail,
-        poller: Settings { mode: args.poll.into(), ..Settings::default() },
+        qdisc: in_force.make_qdisc(),
+        drop_tail: in_force.when_full == WhenFull::DropTail,
+        poller: poller::Settings { mode: args.poll.into(), ..poller::Settings::default() },
         pollers: args.pollers,
         cpus: args.cpu.clone(),
     }
@@ -140,7 +169,8 @@ fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<([Vec<End>; 2],
     let pool_shared_by = if has_pool_each { 1 } else { args.queues };
     let queues = Queues { pool_shared_by, ..queues };
     let (a, b, recovery) = (args.a.clone(), args.b.clone(), args.recovery);
-    signals.unless_asked(move || {
+    let waits = format!("{}; {}", waits_for(&a), waits_for(&b));
+    signals.unless_asked(&waits, move || {
         let (a, of_a) = end(&a, Place::First, queues, recovery)?;
         let (b, of_b) = end(&b, Place::Second, queues, recovery)?;
         Ok(([a, b], [of_a, of_b]))
@@ -184,8 +214,11 @@ fn between(forward: &Forward) -> String {
 }
 
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
-fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells) -> Option<String> {
-    let (watch, live) = (Watch::new(signals, args.seconds), Live::default());
+fn watch(
+    args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells, page: &Page,
+) -> Option<String> {
+    let (watch, live, sampled) =
+        (Watch::new(signals, args.seconds), Live::default(), Sampled::new(page, forward));
     loop {
         for direction in forward.directions() {
             direction.note_departures();
@@ -205,6 +238,7 @@ fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut T
             return None;
         }
         live.show(&watch, forward);
+        sampled.look();
         std::thread::sleep(next);
     }
 }

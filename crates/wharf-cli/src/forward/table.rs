@@ -18,7 +18,9 @@ pub(super) fn summary(outcome: &Outcome<ForwardReport>) -> String {
             format!("\n\n{} frames in {}", grouped(mirror.frames), mirror.file)
         });
     let ended = if outcome.interrupted { "\n\nEnded by a signal." } else { "" };
-    format!("{}{mirrored}{ended}", text(&rows))
+    let judged = directions.iter().filter_map(|direction| direction.common.verdict.as_ref());
+    let judged: String = judged.map(|verdict| format!("\n\n{}", verdict.lines())).collect();
+    format!("{}{mirrored}{ended}{judged}", text(&rows))
 }
 
 const ROWS: &[Row<DirectionReport>] = &[
@@ -32,8 +34,8 @@ const ROWS: &[Row<DirectionReport>] = &[
     ("packets", |direction| grouped(direction.common.packets)),
     ("sent", |direction| grouped(direction.common.sent)),
     ("bytes", |direction| grouped(direction.common.bytes)),
-    ("Mpps", |direction| format!("{:.6}", direction.common.mpps)),
-    ("Gbit/s", |direction| format!("{:.6}", direction.common.gbps)),
+    ("packet rate", |direction| direction.common.packet_rate_text()),
+    ("bit rate", |direction| direction.common.bit_rate_text()),
     ("packets per doorbell", |direction| format!("{:.1}", direction.common.packets_per_doorbell)),
     ("byte queue limit", |direction| direction.common.limit_text()),
     ("discipline", |direction| direction.common.qdisc_text()),

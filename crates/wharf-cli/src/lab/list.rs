@@ -1,6 +1,7 @@
 //! `wharf lab list`: the experiments, and the parameters of one.
 
 use crate::args::LabListArgs;
+use crate::fold::wrap_last;
 use crate::output::{print, print_json, table, text};
 use crate::usage;
 use comfy_table::CellAlignment;
@@ -62,6 +63,7 @@ fn listed(experiments: &[&'static Experiment]) -> String {
         let worlds = experiment.worlds().iter().map(World::to_string).collect::<Vec<_>>().join(", ");
         lines.add_row([experiment.name, &worlds, experiment.what]);
     });
+    wrap_last(&mut lines);
     text(&lines)
 }
 
@@ -87,6 +89,7 @@ fn parameters_table(parameters: &Parameters) -> String {
     for (key, Parameter { value, allowed, source, .. }) in parameters.iter() {
         lines.add_row([key, &value.to_string(), &allowed.to_string(), source]);
     }
+    wrap_last(&mut lines);
     text(&lines)
 }
 

@@ -1,6 +1,6 @@
-//! `--report DIR`: writes the page and its pictures, with the properties of this machine.
+//! `--report DIR`: writes the page and its pictures, with the properties of the machine.
 
-use crate::files;
+use crate::{files, machine};
 use anyhow::Context;
 use std::path::Path;
 use wharf_lab::report::{self, Machine, Section};
@@ -19,30 +19,8 @@ pub(super) fn make(folder: &Path) -> anyhow::Result<()> {
 
 /// Writes the files; `command` is the command line in the page's head.
 pub(super) fn write(folder: &Path, sections: &[Section], command: &str) -> anyhow::Result<()> {
-    let pages = report::files(sections, &machine(command))?;
-    for file in pages {
-        let path = folder.join(&file.name);
-        std::fs::write(&path, &file.text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Returns the properties of this machine.
-fn machine(command: &str) -> Machine {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let value = |text: &str, key: &str| {
-        let line = text.lines().find(|line| line.starts_with(key)).unwrap_or("");
-        line.split_once(':').map_or("unknown", |(_, value)| value.trim()).to_string()
-    };
-    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    let kernel = read("/proc/sys/kernel/osrelease").trim().to_string();
-    let facts = [
-        ("command", command.to_string()),
-        ("program", format!("wharf {}", env!("CARGO_PKG_VERSION"))),
-        ("processor", value(&read("/proc/cpuinfo"), "model name")),
-        ("processors", cpus.to_string()),
-        ("memory", value(&read("/proc/meminfo"), "MemTotal")),
-        ("kernel", if kernel.is_empty() { "unknown".into() } else { format!("Linux {kernel}") }),
-    ];
-    Machine { facts: facts.map(|(name, value)| (name.to_string(), value)).to_vec() }
+    let pages = report::files(sections, &Machine { facts: machine::facts(command) })?;
+    let pages: Vec<(&str, &str)> =
+        pages.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
+    files::write_report(folder, &pages)
 }

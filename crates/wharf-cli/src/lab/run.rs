@@ -1,6 +1,6 @@
 //! `wharf lab run`: one experiment, or all that run in a world.
 
-use super::{pages, table_of};
+use super::{pages, scores, table_of};
 use crate::args::LabRunArgs;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
@@ -11,7 +11,7 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use wharf_lab::experiment::{self, LabError, Report, Request, World, sweep};
-use wharf_lab::report::Section;
+use wharf_lab::report::{REPORT, Section};
 
 /// The name that selects every experiment.
 const ALL: &str = "all";
@@ -31,7 +31,11 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     });
     // Figures are shown even if the disk is full.
     show(&sections, args)?;
-    written
+    written?;
+    if let (Some(folder), false) = (&args.report, args.json) {
+        print(&format!("\nwritten: {}", folder.join(REPORT).display()))?;
+    }
+    Ok(())
 }
 
 /// Prints tables, or one JSON object.
@@ -42,6 +46,8 @@ fn show(sections: &[Section], args: &LabRunArgs) -> anyhow::Result<()> {
             let experiments: Vec<&Report> = sections.iter().map(|one| &one.report).collect();
             print_json(&json!({ "experiments": experiments }))
         }
+        // The page has the tables.
+        _ if args.report.is_some() => print(&scores(sections)),
         _ => {
             let tables: Vec<String> = sections.iter().map(|section| table_of(&section.report)).collect();
             print(&tables.join("\n\n\n"))

@@ -1,15 +1,16 @@
 //! A plan as text.
 
+use crate::fold::{folded, wrap_last};
 use crate::output::{table, text};
 use comfy_table::{CellAlignment, Table};
 use wharf_plan::nics::Mark;
-use wharf_plan::plan::{Direction, FeatureOutcome, Outcome, Part, Plan, Question, SweepRow};
+use wharf_plan::plan::{Direction, FeatureOutcome, Outcome, Part, Plan, Question, SweepRow, mpps};
 
 /// Most rows of a sweep; the JSON has them all.
 const SWEEP_ROWS: usize = 24;
 
 /// Returns the whole plan, in words and columns.
-pub(super) fn table_of(plan: &Plan, question: &Question, sweep: &[SweepRow]) -> String {
+pub(super) fn table_of(plan: &Plan, question: &Question, sweep: &[SweepRow], interface: &str) -> String {
     let link = &plan.link;
     let estimate = if link.generation().is_estimate() { ", an estimate" } else { "" };
     let gbps = link.tlp_bits_per_second() as f64 / 1e9;
@@ -18,14 +19,15 @@ pub(super) fn table_of(plan: &Plan, question: &Question, sweep: &[SweepRow]) -> 
         cores => format!("{cores} cores"),
     };
     let mut parts = vec![
-        format!("{}: {}", plan.nic.name, plan.nic.what),
+        folded(&format!("{}: {}", plan.nic.name, plan.nic.what)),
         format!("{link}: {gbps:.1} Gbit/s for TLPs each way{estimate}"),
         format!("{}, {cores}\n", question.load.name()),
         text(&limits(plan)),
         String::new(),
         text(&features(plan, question.direction)),
-        format!("\n{}", plan.answer.words),
-        origins(plan),
+        beside_features(plan, question.direction, interface),
+        format!("\n{}", folded(&plan.answer.words)),
+        folded(&origins(plan)),
     ];
     if !sweep.is_empty() {
         parts.push(format!("\n{}", text(&sizes(sweep, question.direction))));
@@ -51,7 +53,7 @@ fn limits(plan: &Plan) -> Table {
     lines
 }
 
-/// Returns the effect of each feature.
+/// Returns the effect of each feature that has one.
 fn features(plan: &Plan, direction: Direction) -> Table {
     let at = direction as usize;
     let way = direction.name();
@@ -63,11 +65,27 @@ fn features(plan: &Plan, direction: Direction) -> Table {
         let cells = [feature.name.clone(), is.into(), mpps(feature.with[at]), mpps(feature.without[at])];
         lines.add_row(cells.into_iter().chain([feature.what.clone()]));
     };
-    plan.features.iter().for_each(&mut row);
+    plan.features.iter().filter(|feature| feature.has_effect(direction)).for_each(&mut row);
     let together =
         [String::from("all that go together"), String::new(), mpps(plan.together[at].pps), String::new()];
     lines.add_row(together.into_iter().chain([plan.together_on.join(", ")]));
+    wrap_last(&mut lines);
     lines
+}
+
+/// Returns the features without effect, and the commands that raise the rate.
+fn beside_features(plan: &Plan, direction: Direction, interface: &str) -> String {
+    let mut lines = Vec::new();
+    let idle = plan.without_effect(direction);
+    if !idle.is_empty() {
+        lines.push(format!("no effect here: {}", idle.join(", ")));
+    }
+    let commands = plan.improvements(direction, interface);
+    if !commands.is_empty() {
+        lines.push(format!("\nCommands that raise it (driver {}):", plan.nic.drivers.join(", ")));
+        lines.extend(commands.iter().map(|command| format!("  {command}")));
+    }
+    lines.join("\n")
 }
 
 fn sizes(sweep: &[SweepRow], direction: Direction) -> Table {
@@ -118,10 +136,4 @@ fn left(table: &mut Table, column: usize) {
 fn bytes(billionths: u64) -> String {
     let tenths = billionths.saturating_add(50_000_000) / 100_000_000;
     format!("{}.{}", tenths / 10, tenths % 10)
-}
-
-/// Returns millions to a hundredth, halves up.
-fn mpps(pps: u64) -> String {
-    let hundredths = (u128::from(pps) + 5_000) / 10_000;
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }

@@ -1,11 +1,15 @@
 //! The account of a reception: arrivals, and known losses.
 
+use crate::args::ReceiveArgs;
+use crate::processor::ProcessorTime;
 use crate::report::{ClassReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
 use crate::session::Outcome;
+use crate::verdict::{self, CommandLine, ReceiveFigures, Verdict};
 use crate::wrap::Wrapped;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wharf::devices::pcap::EMPTY;
+use wharf::devices::spec::Place;
 use wharf::pool::Audit;
 use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
@@ -36,6 +40,10 @@ pub(super) struct ReceiveReport {
     pub(super) unstamped: u64,
     /// Generated packets alone: other traffic, whose first packet may come long before, is not in their time.
     pub(super) generated: Rates,
+    /// Unstamped packets that hosts send by themselves: ARP, neighbour and listener discovery of IPv6, IGMP, LLDP.
+    pub(super) host_packets: u64,
+    /// All packets but those: their time and rates are of the burst alone.
+    pub(super) traffic: Rates,
     /// Generated packets by sender, in the order in which the senders appeared; as `senders`, with losses.
     pub(super) streams: Vec<StreamReport>,
 }
@@ -78,6 +86,8 @@ impl Account {
             duplicated,
             unstamped: arrivals.unstamped(),
             generated: arrivals.stamped().into(),
+            host_packets: arrivals.of_hosts().packets,
+            traffic: arrivals.traffic().into(),
             streams: arrivals.streams().collect(),
             common: self.common(arrivals, audit),
         };
@@ -106,6 +116,29 @@ impl Account {
             trace: self.wrapped.trace(),
             ..Report::default()
         }
+    }
+}
+
+impl ReceiveReport {
+    /// Judges the reception, whose thread used `time` if it had none to wait for packets.
+    pub(super) fn judge(&self, args: &ReceiveArgs, time: Option<ProcessorTime>) -> Verdict {
+        let (kind, traffic) = (args.from.kind(), &self.traffic);
+        let generated = self.generated.packets - self.duplicated.min(self.generated.packets);
+        let has_interface = matches!(kind.place, Place::Interface(_));
+        verdict::receive(&ReceiveFigures {
+            command: CommandLine::own(),
+            kind: kind.name,
+            interface: has_interface.then(|| args.from.place().to_string()),
+            is_file: args.from.file().is_some(),
+            packets: traffic.packets,
+            seconds: traffic.seconds,
+            came_pps: traffic.mpps * 1e6,
+            generated,
+            lost: self.lost,
+            receiving: time,
+            frames: args.frames,
+            drops: self.common.drops.by_reason.clone(),
+        })
     }
 }
 

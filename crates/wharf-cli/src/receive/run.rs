@@ -1,15 +1,19 @@
 //! One reception: pool, device and receiving thread, from the first frame to the account at the end.
 
 use super::account::{Account, ReceiveReport};
+use super::live::{Live, Published};
 use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
-use crate::output::{self, grouped, with_causes};
+use crate::output::{self, with_causes};
+use crate::page::{Page, Reading};
+use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::report::device_text;
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus, joined, open, start};
 use crate::signals::Signals;
 use crate::usage;
+use crate::watch::{Board, Running};
 use crate::wrap::wrap;
 use anyhow::Context;
 use std::sync::Arc;
@@ -20,26 +24,28 @@ use wharf::devices::host::HostClock;
 use wharf::devices::spec::{Direction, Queues};
 use wharf::pool::PagePool;
 use wharf::queue::QueueError;
-use wharf_tools::traffic::{Arrivals, Receiver, Recorder, Until};
+use wharf::rx::RxQueue;
+use wharf_tools::traffic::{Receiver, Recorder, Until};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
 const GRACE: Duration = Duration::from_millis(500);
 /// The same once the time is over: for arrivals that the device had not shown yet, not for new ones.
 const GRACE_OF_TIME: Duration = Duration::from_millis(30);
 
-type Receiving = Receiver<Recorder<Arrivals>>;
+type Receiving = Receiver<Recorder<Published>>;
 
 /// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
     check_cpus(&args.cpu)?;
     args.from.check(Direction::Receive).map_err(|error| usage(format!("--from {error}")))?;
-    let written = [args.pcap.as_deref().map(|path| ("--pcap", path)), args.wrap.trace_file()];
+    let written =
+        [args.pcap.as_deref().map(|path| ("--pcap", path)), args.wrap.trace_file(), args.watch.written()];
     check_written(args.from.file().map(|path| ("--from", path)), &written)
 }
 
 /// Receives until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ReceiveArgs, sandbox: &Sandbox, signals: &Signals,
+    args: &ReceiveArgs, sandbox: &Sandbox, (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Outcome<ReceiveReport>> {
     let pool = PagePool::builder().frames(args.frames).frame_bytes(args.frame_bytes);
     let pool = pool.clock(Arc::new(HostClock)).build()?;
@@ -55,52 +61,78 @@ pub(super) fn run(
         return Err(usage(format!("--from {}: {what}", opened.device.name())));
     }
     let device = opened.device.name();
-    let file = args.pcap.clone();
+    let published = Published::default();
+    let (counts, file) = (published.counts(), args.pcap.clone());
     // A fifo waits for its reader.
-    let recorder = signals.unless_asked(move || Recorder::new(Arrivals::default(), file.as_deref()))??;
+    let waits = "waiting for the reader of the fifo";
+    let recorder = signals.unless_asked(waits, move || Recorder::new(published, file.as_deref()))??;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
     let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
+    board.put(vec![Running::receiving(&device, receiver.queue(), &pool)]);
     recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
     sandbox.enter()?;
-    // Scripts wait for this line before they send.
     let mode = receiver.queue().device_mode();
-    output::note(&format!("listening on {}", device_text(&device, mode)));
-    let (receiver, ended) = receive(args, receiver, &recovery, signals)?;
+    announce(args, &device_text(&device, mode));
+    let live = Live::new(receiver.queue().clone(), counts);
+    let (receiver, ended, time) = receive(args, receiver, live, (&recovery, signals, page))?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
     account.fault(recovery.failure().or_else(|| recovery.fault()));
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     receiver.queue().drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
-    let (arrivals, unwritten) = receiver.into_check().finish();
+    let (published, unwritten) = receiver.into_check().finish();
+    let arrivals = published.into_arrivals();
     account.fault(unwritten.map(|error| error.to_string()));
-    Ok(account.close(&arrivals, &pool.audit(), signals.asked()))
+    let mut outcome = account.close(&arrivals, &pool.audit(), signals.asked());
+    outcome.report.common.verdict = Some(outcome.report.judge(args, time));
+    Ok(outcome)
+}
+
+/// Says that it receives from `device`. Scripts wait for this line before they send.
+fn announce(args: &ReceiveArgs, device: &str) {
+    let verb = if args.from.file().is_some() { "reading" } else { "listening on" };
+    output::note(&format!("{verb} {device}"));
 }
 
 /// Receives in a thread of its own, and watches over it.
 fn receive(
-    args: &ReceiveArgs, mut receiver: Receiving, recovery: &Recovery, signals: &Signals,
-) -> anyhow::Result<(Receiving, Result<(), QueueError>)> {
+    args: &ReceiveArgs, mut receiver: Receiving, live: Live,
+    (recovery, signals, page): (&Recovery, &Signals, &Page),
+) -> anyhow::Result<(Receiving, Result<(), QueueError>, Option<ProcessorTime>)> {
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
+    let queue = receiver.queue().clone();
+    let read = || vec![reading(&queue, shared.received.load(Ordering::Relaxed))];
     let (count, seen) = (args.count.unwrap_or(u64::MAX), shared.clone());
     let run = move || {
         // Dropped at the end, whatever that is.
-        let _ending = ending;
+        let (_ending, meter) = (ending, Meter::of_thread());
         let Shared { stop, end, received } = &*seen;
         let result = receiver.run_until(&Until { stop, end, count, received });
-        (receiver, result)
+        let time = meter.elapsed().if_loaded(receiver.load());
+        (receiver, result, time)
     };
+    page.begin();
     let (thread, watch) = (start("wharf-receiver", args.cpu, run)?, Watch::new(signals, args.seconds));
     loop {
         let next = watch.look(GRACE, GRACE_OF_TIME);
         shared.stop.store(watch.is_ending(), Ordering::Release);
         shared.end.store(watch.is_overdue() || recovery.failure().is_some(), Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
+            page.end(read);
             return joined(thread);
         }
-        watch.say(|_| format!("{} packets", grouped(shared.received.load(Ordering::Relaxed))));
+        page.look(read);
+        live.show(&watch, shared.received.load(Ordering::Relaxed));
     }
+}
+
+/// Returns what has arrived and what was dropped so far.
+fn reading(queue: &RxQueue, packets: u64) -> Reading {
+    let mut reading = Reading { name: "received".into(), packets, ..Reading::default() };
+    queue.drops(&mut |reason, count| *reading.drops.entry(reason.into()).or_default() += count);
+    reading
 }
 
 /// State that the receiving thread and its supervisor share.

@@ -1,9 +1,10 @@
 //! The summary for people.
 
 use super::account::ReceiveReport;
-use crate::output::{grouped, table, text, time};
+use crate::output::{bit_rate, grouped, packet_rate, some, table, text, time};
 use crate::report::{ClassReport, LatencyReport};
 use crate::session::Outcome;
+use crate::verdict::Verdict;
 use wharf_tools::traffic::SequenceCounts;
 
 /// Most senders that are shown one by one.
@@ -17,13 +18,16 @@ pub(super) fn summary(outcome: &Outcome<ReceiveReport>) -> String {
         rows.add_row([name, value]);
     }
     let headline = format!("from {}", report.common.device_text());
-    let parts = [headline, text(&rows), senders(report), verdict(outcome)];
+    let judged = report.common.verdict.as_ref().map_or(String::new(), Verdict::lines);
+    let parts = [headline, text(&rows), senders(report), verdict(outcome), judged];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n\n")
 }
 
 fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
     let common = &report.common;
+    // The rate over the burst: a packet of a host itself may come seconds before it.
+    let traffic = &report.traffic;
     let per_batch = common.packets as f64 / common.batches.max(1) as f64;
     let generated = common.packets - report.unstamped;
     let of_generated = |count: u64| if generated > 0 { grouped(count) } else { String::new() };
@@ -32,15 +36,16 @@ fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
     };
     let rows = [
         ("bytes", grouped(common.bytes)),
-        ("seconds", format!("{:.3}", common.seconds)),
-        ("Mpps", format!("{:.6}", common.mpps)),
-        ("Gbit/s", format!("{:.6}", common.gbps)),
+        ("seconds", format!("{:.3}", traffic.seconds)),
+        ("packet rate", packet_rate(traffic.mpps * 1e6)),
+        ("bit rate", bit_rate(traffic.gbps * 1e9)),
         ("packets per batch", format!("{per_batch:.1}")),
         ("generated", of_generated(generated)),
         ("lost", of_generated(report.lost)),
         ("reordered", of_generated(report.reordered)),
         ("duplicated", of_generated(report.duplicated)),
         ("unstamped", grouped(report.unstamped)),
+        ("of hosts themselves", some(report.host_packets)),
         ("latency p50", latency(|latency| latency.p50)),
         ("latency p99", latency(|latency| latency.p99)),
         ("latency p999", latency(|latency| latency.p999)),

@@ -1,7 +1,7 @@
 //! The account of a run: its counters, and a check that they add up.
 
-use crate::queues::{of_queues, sum};
-use crate::report::{ClassReport, Drops, LatencyReport, QdiscReport, ReceivedReport, Report, TimingReport};
+use crate::queues::{drops, of_queues, sum};
+use crate::report::{ClassReport, LatencyReport, QdiscReport, ReceivedReport, Report, TimingReport};
 use crate::session::Outcome;
 use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use wharf::counters::QueueCounters;
 use wharf::device::DeviceError;
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
-use wharf::sender::DROP_TAIL;
 use wharf_tools::fault::INJECTED;
 use wharf_tools::traffic::{Findings, Latency};
 
@@ -122,24 +121,6 @@ fn receiver_faults(findings: &Findings, arrives: &RangeInclusive<u64>, lost: u64
         faults.push(format!("{sent} packets were sent, but {} received", findings.packets));
     }
     faults
-}
-
-/// Returns the drops in the queues and devices, and those of senders before the queues.
-fn drops(queues: &[TxQueue]) -> Drops {
-    let mut by_reason = BTreeMap::new();
-    let mut add = |reason: &str, count| *by_reason.entry(reason.to_string()).or_default() += count;
-    for queue in queues {
-        let counters = queue.counters();
-        let failures = counters.failures().into_iter().chain(counters.undelivered_by_reason());
-        failures.for_each(|(reason, count)| add(reason, count));
-        match queue.sender_totals().drops.get() {
-            0 => {}
-            at_senders => add(DROP_TAIL, at_senders),
-        }
-    }
-    let at_senders = by_reason.get(DROP_TAIL).copied().unwrap_or_default();
-    let failed = sum(queues, |all| all.failed.get() + all.undelivered.get());
-    Drops { total: failed + at_senders, by_reason }
 }
 
 fn timing(errors: &mut Latency) -> Option<TimingReport> {

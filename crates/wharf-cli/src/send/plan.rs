@@ -63,7 +63,8 @@ impl<'a> Plan<'a> {
         check_echo(args, registry)?;
         check_stream(args)?;
         let read = args.pcap.as_deref().map(|path| ("--pcap", path));
-        check_written(read, &[args.to.file().map(|path| ("--to", path)), args.wrap.trace_file()])?;
+        let to = args.to.file().map(|path| ("--to", path));
+        check_written(read, &[to, args.wrap.trace_file(), args.watch.written()])?;
         let ends = Ends::new(args)?;
         let (what, traffic, skipped) = match &args.pcap {
             Some(path) if is_stream(path) => stream(args, path)?,

@@ -2,20 +2,27 @@
 
 mod echo;
 mod receiving;
+mod sampled;
 mod supervise;
 
 use super::account::Account;
+use super::judge::{Evidence, judge};
 use super::plan::{Plan, frame_bytes_for};
 use crate::args::WhenFull;
 use crate::output::{detail, note};
+use crate::page::Page;
+use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::report::Report;
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, joined, open, start};
 use crate::signals::Signals;
+use crate::verdict::link_bps;
+use crate::watch::{Board, Running, Settings};
 use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
 use receiving::{Received, Receiving};
+use sampled::Sampled;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -26,7 +33,7 @@ use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, Polle
 use wharf::devices::spec::{Direction, Queues};
 use wharf::engine::Batching;
 use wharf::host::Clock;
-use wharf::poller::Settings;
+use wharf::poller;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::Spread;
@@ -40,7 +47,8 @@ const LEAD_NS: u64 = 2_000_000;
 
 /// Runs once, in `sandbox` from the moment at which all is open.
 pub(super) fn run(
-    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, signals: &Signals,
+    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>,
+    (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Outcome<Report>> {
     let pool = pool(plan, plan.frames())?;
     check_length(plan, &pool)?;
@@ -49,9 +57,19 @@ pub(super) fn run(
         let small = small.map_or("no small queue".into(), |bytes| format!("small queues of {bytes} bytes"));
         format!("memory: {frames} frames of {} bytes; bursts of {}, {small}", plan.frame_bytes, plan.burst)
     });
-    let schedule = (!plan.pace().is_top()).then(|| Schedule::new(&pool));
+    let (schedule, link_bps) =
+        ((!plan.pace().is_top()).then(|| Schedule::new(&pool)), link_bps(&plan.args.to));
     let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
+    let settings = Settings {
+        rate: None,
+        burst: None,
+        bql: plan.args.bql,
+        batching,
+        qdisc: plan.args.qdisc.clone(),
+        when_full: plan.args.when_full,
+    };
+    board.put(vec![Running::sending(&name, &queues, has_bql, settings)]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
     let echo = plan
         .args
@@ -59,12 +77,15 @@ pub(super) fn run(
         .then(|| Echo::new(&queues[0], plan.traffic.check(plan.args.qdisc.kind().order)))
         .transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
+    board.put_pollers([poller.counters()]);
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
     sandbox.map_or(Ok(()), Sandbox::enter)?;
     if plan.is_endless {
         note(&format!("sending to {name} until a signal; --count N or --seconds S would end it"));
     }
-    let sent = send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals);
+    let sampled = Sampled::new(page, plan, batching, (&queues, has_bql));
+    let sent =
+        send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals, &sampled);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);
     }
@@ -72,7 +93,7 @@ pub(super) fn run(
     let echoed = echo.map(Echo::finish);
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
-    let ((span_ns, given_up), away) = (sent?, recovery.fault());
+    let (Sent { span_ns, given_up, sending, short_share }, away) = (sent?, recovery.fault());
     let (echoed, device_error) = echoed.unzip();
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
@@ -80,6 +101,7 @@ pub(super) fn run(
     let timing = schedule.map(|schedule| schedule.errors());
     let received = received?;
     let is_cut = received.as_ref().is_some_and(|received| received.is_cut);
+    let receiving = received.as_ref().and_then(|received| received.time);
     let received = received.map(|Received { findings, .. }| findings).or(echoed);
     let device_error = device_error.flatten();
     let account = Account {
@@ -99,6 +121,8 @@ pub(super) fn run(
     let mut outcome = account.close(&queues, signals.asked());
     outcome.faults.extend(away);
     outcome.faults.extend(plan.stream_error());
+    let evidence = Evidence { sending, receiving, short_share, link_bps };
+    outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
     Ok(outcome)
 }
 
@@ -150,7 +174,7 @@ fn sending(
 
 /// Starts the poller of the queues. A queue with a receive side is served through that.
 fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow::Result<PollerThread> {
-    let settings = Settings { mode: plan.args.poll.into(), ..Settings::default() };
+    let settings = poller::Settings { mode: plan.args.poll.into(), ..poller::Settings::default() };
     let builder = PollerThread::builder().settings(settings);
     let builder = match echo {
         Some(echo) => builder.receiver(echo.receiver()),
@@ -192,12 +216,23 @@ fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dy
     Ok(Box::new(sender))
 }
 
-/// Runs the senders until they have ended and all frames have left. Returns the nanoseconds from the first frame to the last
-/// completion, and the error if the device was given up.
+/// The end of sending.
+struct Sent {
+    /// Nanoseconds from the first frame to the last completion.
+    span_ns: u64,
+    /// The error if the device was given up.
+    given_up: Option<String>,
+    /// Processor time of the sending threads together.
+    sending: ProcessorTime,
+    /// Share of the supervisor's looks at which all memory was in use.
+    short_share: f64,
+}
+
+/// Runs the senders until they have ended and all frames have left.
 fn send(
     plan: &Plan, (queues, echo, recovery): (&[TxQueue], Option<&Echo>, &Recovery),
-    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
-) -> anyhow::Result<(u64, Option<String>)> {
+    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals, sampled: &Sampled<'_>,
+) -> anyhow::Result<Sent> {
     let senders = (0..plan.threads()).map(|at| senders_of(plan, queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -214,20 +249,22 @@ fn send(
         let send = move || {
             let schedule = schedule.as_deref();
             let drive = Drive { pace, start_ns, burst_packets, watches_clock, schedule, stop: &stop };
-            let mut sender = sender;
+            let (mut sender, meter) = (sender, Meter::of_thread());
             let driven = part.drive(&drive, &mut *sender, memory);
             // The sender leaves before its result says that it has ended.
+            let time = meter.elapsed();
             drop(sender);
             // The receiver is gone only if another thread could not be started.
             let _ = results.send(driven);
+            time
         };
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }
     drop(results);
-    let supervisor = Supervisor::new(plan, (queues, echo, recovery), signals, &stop);
+    let supervisor = Supervisor::new(plan, (queues, echo, recovery), signals, &stop, sampled);
     let driven = supervisor.wait(&ended);
-    threads.into_iter().try_for_each(joined)?;
+    let sending = threads.into_iter().map(joined).sum::<anyhow::Result<_>>()?;
     let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
-    let (end_ns, given_up) = supervisor.settle();
-    Ok((end_ns.saturating_sub(first_ns.unwrap_or(end_ns)), given_up))
+    let (end_ns, given_up, short_share) = supervisor.settle();
+    Ok(Sent { span_ns: end_ns.saturating_sub(first_ns.unwrap_or(end_ns)), given_up, sending, short_share })
 }

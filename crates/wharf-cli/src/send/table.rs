@@ -4,15 +4,23 @@ use super::plan::Plan;
 use crate::output::{Row, bytes, columns, grouped, some, text, time};
 use crate::report::{ClassReport, FaultReport, Report, counts_text};
 use crate::session::Outcome;
+use crate::verdict::Verdict;
 use wharf::engine::Batching;
 
 /// Returns the whole summary: a headline, a column per run, and a verdict.
 pub(super) fn summary(plan: &Plan, outcomes: &[Outcome<Report>]) -> String {
-    let header: Vec<String> = plan.batchings.iter().take(outcomes.len()).map(column_name).collect();
-    let header: Vec<&str> = std::iter::once("batching").chain(header.iter().map(String::as_str)).collect();
+    let names: Vec<String> = plan.batchings.iter().take(outcomes.len()).map(column_name).collect();
+    // A heading is for a comparison.
+    let header: Vec<&str> = match &names[..] {
+        [_] => Vec::new(),
+        names => std::iter::once("batching").chain(names.iter().map(String::as_str)).collect(),
+    };
     let reports: Vec<&Report> = outcomes.iter().map(|outcome| &outcome.report).collect();
     let rows = columns(&header, ROWS, &reports);
-    format!("{}\n\n{}\n\n{}", headline(plan, outcomes), text(&rows), verdict(outcomes))
+    let judged =
+        reports.first().and_then(|report| report.verdict.as_ref()).map_or(String::new(), Verdict::lines);
+    let parts = [headline(plan, outcomes), text(&rows), verdict(outcomes), judged];
+    parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
 fn headline(plan: &Plan, outcomes: &[Outcome<Report>]) -> String {
@@ -22,7 +30,8 @@ fn headline(plan: &Plan, outcomes: &[Outcome<Report>]) -> String {
     format!("{} to {device}, {senders}", plan.what)
 }
 
-fn column_name(batching: &Batching) -> String {
+/// Returns the name of a run with this batching.
+pub(super) fn column_name(batching: &Batching) -> String {
     match *batching {
         Batching::On => "on".into(),
         Batching::Off => "off".into(),
@@ -34,8 +43,8 @@ const ROWS: &[Row<Report>] = &[
     ("seconds", |report| format!("{:.3}", report.seconds)),
     ("packets", |report| grouped(report.packets)),
     ("sent", |report| grouped(report.sent)),
-    ("Mpps", |report| rate(report.mpps)),
-    ("Gbit/s", |report| rate(report.gbps)),
+    ("packet rate", Report::packet_rate_text),
+    ("bit rate", Report::bit_rate_text),
     ("packets per doorbell", |report| format!("{:.1}", report.packets_per_doorbell)),
     ("byte queue limit", Report::limit_text),
     ("discipline", Report::qdisc_text),
@@ -71,11 +80,6 @@ const ROWS: &[Row<Report>] = &[
 
 fn shown<T>(part: &Option<T>, show: fn(&T) -> String) -> String {
     part.as_ref().map_or(String::new(), show)
-}
-
-/// Formats a rate; a slow one has more places.
-fn rate(per_second: f64) -> String {
-    if per_second < 0.1 { format!("{per_second:.6}") } else { format!("{per_second:.3}") }
 }
 
 fn verdict(outcomes: &[Outcome<Report>]) -> String {

@@ -74,6 +74,17 @@ impl Traffic {
         }
     }
 
+    /// Returns the packets that one frame counts for: those of a super-packet.
+    pub(super) fn packets_each(&self) -> u64 {
+        match self {
+            Traffic::Stream(_) | Traffic::Replay { .. } => 1,
+            Traffic::Generated { generators, senders, .. } => generators.first().map_or(1, |generator| {
+                let [first, second] = [0, 1].map(|ahead| generator.position(ahead).packets);
+                ((second - first) / u64::from(*senders)).max(1)
+            }),
+        }
+    }
+
     /// Returns what checks it at the other end of a queue that keeps `order`.
     pub(super) fn check(&self, order: Order) -> Box<dyn Verify> {
         match self {

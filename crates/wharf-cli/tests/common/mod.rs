@@ -1,6 +1,8 @@
 //! Running the built binary, each time with a bound.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod scrape;
+
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -4,10 +4,13 @@
 //! unless used; frames that a discipline drops are kept until the caller takes them home; in debug builds, a
 //! discipline that loses a frame is named.
 
-use super::{Backpressure, Dropped, Limit, Qdisc, QdiscContext};
+use super::{Backpressure, Dropped, DscpBands, Limit, Qdisc, QdiscContext, classify};
 use crate::host::Clock;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, Region};
+
+/// The reason of frames that waited in a discipline when a smaller one took its place.
+pub const QDISC_CHANGED: &str = "qdisc-changed";
 
 /// See the module.
 pub struct RootQdisc {
@@ -18,6 +21,10 @@ pub struct RootQdisc {
     dropped: Dropped,
     /// Frames inside and frames dropped that are not home yet.
     held: usize,
+    /// Storage beyond its limit that a discipline has to have, frames.
+    reserved: usize,
+    /// The band of each DSCP, if the discipline looks at bands and senders do not classify their frames.
+    bands: Option<DscpBands>,
 }
 
 impl std::fmt::Debug for RootQdisc {
@@ -31,7 +38,16 @@ impl RootQdisc {
     pub fn new(qdisc: Box<dyn Qdisc>, region: &Arc<Region>, clock: Arc<dyn Clock>) -> Self {
         // No more can be dropped than there are.
         let dropped = Dropped::with_capacity(region.spec().frames as usize);
-        Self { qdisc, region: region.clone(), clock, now_ns: None, dropped, held: 0 }
+        Self {
+            qdisc,
+            region: region.clone(),
+            clock,
+            now_ns: None,
+            dropped,
+            held: 0,
+            reserved: 0,
+            bands: None,
+        }
     }
 
     /// The discipline.
@@ -48,7 +64,43 @@ impl RootQdisc {
 
     /// Adds storage for `frames` further frames.
     pub fn reserve(&mut self, frames: usize) {
+        self.reserved += frames;
         self.qdisc.reserve(frames);
+    }
+
+    /// Puts `qdisc` in the place of the discipline. The frames inside go into it, in the order in which they would leave if the queue
+    /// were closed; those for which it has no storage are dropped. `classified` says that senders give each frame its band. `passing`
+    /// is an empty batch. Allocates.
+    #[doc(hidden)]
+    pub fn replace(&mut self, mut qdisc: Box<dyn Qdisc>, classified: bool, passing: &mut Batch) {
+        qdisc.reserve(self.reserved);
+        self.bands = (qdisc.uses_bands() && !classified).then(|| qdisc.dscp_bands());
+        let mut before = std::mem::replace(&mut self.qdisc, qdisc);
+        self.begin();
+        while !before.is_empty() {
+            before.purge(passing);
+            self.classify(passing);
+            self.call(|qdisc, cx| qdisc.enqueue(cx, passing));
+            while let Some(frame) = passing.pop() {
+                self.call(|_, cx| cx.drop(frame, QDISC_CHANGED));
+            }
+        }
+        self.check("replace");
+    }
+
+    /// See [`Qdisc::set_rate`].
+    pub fn set_rate(&mut self, rate: super::Rate) -> bool {
+        self.begin();
+        self.qdisc.set_rate(rate)
+    }
+
+    /// Gives frames their bands, if senders do not.
+    #[inline]
+    fn classify(&self, frames: &mut Batch) {
+        if let Some(bands) = &self.bands {
+            frames.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, &self.region, bands));
+            frames.refresh();
+        }
     }
 
     /// Has the discipline read the clock anew, should it ask: a bulk begins.
@@ -61,6 +113,7 @@ impl RootQdisc {
     #[inline]
     pub fn enqueue(&mut self, from: &mut Batch) {
         let before = from.len();
+        self.classify(from);
         self.call(|qdisc, cx| qdisc.enqueue(cx, from));
         self.held += before - from.len();
         self.check("enqueue");

@@ -68,6 +68,11 @@ impl Rate {
         self.bits_per_second
     }
 
+    /// Packets per second; `None` for a rate of bits.
+    pub fn packets_per_second(&self) -> Option<u64> {
+        self.counts_packets.then_some(self.bits_per_second / (8 * PACKET_BYTES))
+    }
+
     /// Bytes that may leave at once.
     pub fn burst_bytes(&self) -> u64 {
         self.burst_bytes
@@ -90,6 +95,13 @@ impl Bucket {
     fn new(rate: Rate) -> Self {
         let burst = rate.burst_bytes * BYTE;
         Self { rate: rate.bits_per_second, burst, tokens: burst, debt: 0, filled_ns: 0 }
+    }
+
+    /// Sets the rate. Tokens beyond the new burst are gone; those of the time since the bucket was last filled come at the new rate.
+    fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate.bits_per_second;
+        self.burst = rate.burst_bytes * BYTE;
+        self.tokens = self.tokens.min(self.burst);
     }
 
     fn fill(&mut self, now_ns: u64) {
@@ -240,6 +252,11 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.head.frames().iter().for_each(&mut *see);
         self.inner.visit(see);
+    }
+
+    fn set_rate(&mut self, rate: Rate) -> bool {
+        self.bucket.set_rate(rate);
+        true
     }
 
     fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {

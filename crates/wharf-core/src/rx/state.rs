@@ -55,6 +55,11 @@ impl RxState {
         self.burst.is_empty()
     }
 
+    /// Takes the handler; nothing is shown to it any more.
+    pub(super) fn take_handler(&mut self) -> Handler {
+        std::mem::replace(&mut self.handler, Box::new(|_| Rest::Free))
+    }
+
     pub(super) fn free(&mut self) {
         if !self.burst.is_empty() && self.cache.give(self.burst.batch_mut()).is_err() {
             // The handler has bound the burst to another pool.

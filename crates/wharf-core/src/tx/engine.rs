@@ -18,7 +18,7 @@ use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
 use crate::device::TxSide;
 use crate::host::Clock;
-use crate::qdisc::{Backpressure, Qdisc, RootQdisc, WhenFull};
+use crate::qdisc::{Backpressure, Qdisc, Rate, RootQdisc, WhenFull};
 use netdev_queue::NetdevQueue;
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,6 +125,18 @@ impl TxEngine {
     /// Sets the batching switch.
     pub fn set_batching(&mut self, batching: Batching) {
         self.bounds = batching.bounds();
+    }
+
+    /// Puts `qdisc` in the place of the discipline: see [`TxQueue::set_qdisc`](crate::queue::TxQueue::set_qdisc). `classified` says
+    /// that senders give each frame its band.
+    pub(crate) fn set_qdisc(&mut self, qdisc: Box<dyn Qdisc>, classified: bool) {
+        self.bypass = qdisc.can_bypass();
+        self.root.replace(qdisc, classified, &mut self.passing);
+    }
+
+    /// Sets the rate of the discipline's token bucket. Returns false if it has none.
+    pub(crate) fn set_rate(&mut self, rate: Rate) -> bool {
+        self.root.set_rate(rate)
     }
 
     /// The byte limit, if the device has one.

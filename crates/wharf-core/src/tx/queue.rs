@@ -30,6 +30,7 @@ use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::Signals;
 use crate::metrics::Measured;
 use crate::pool::{Audit, Holder, PagePool, lock};
+use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::sender::Sender;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
@@ -92,6 +93,20 @@ impl TxQueue {
     /// Sets the batching switch, also under traffic.
     pub fn set_batching(&self, batching: Batching) {
         self.shared.control(ControlMessage::SetBatching(batching));
+    }
+
+    /// Puts `qdisc`, which is empty, in the place of the discipline, also under traffic. Packets inside go into it; those for which it
+    /// has no room fail, and are counted as [`QDISC_CHANGED`](crate::qdisc::QDISC_CHANGED). Statistics begin anew.
+    pub fn set_qdisc(&self, qdisc: Box<dyn Qdisc>) {
+        if self.shared.uses_bands && qdisc.uses_bands() {
+            self.shared.dscp_bands.store(Arc::new(qdisc.dscp_bands()));
+        }
+        self.shared.control(ControlMessage::SetQdisc(qdisc));
+    }
+
+    /// Sets the rate of the discipline's token bucket ([`Tbf`](crate::qdisc::Tbf)), also under traffic. Does nothing without one.
+    pub fn set_rate(&self, rate: Rate) {
+        self.shared.control(ControlMessage::SetRate(rate));
     }
 
     /// Bounds the byte limit, also under traffic: in force from the next completion.

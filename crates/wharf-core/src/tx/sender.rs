@@ -281,7 +281,7 @@ impl Sender {
 
     #[inline(never)]
     fn classify(&self, batch: &mut Batch) {
-        let (region, bands) = (self.shared.pool.region(), &self.shared.dscp_bands);
+        let (region, bands) = (self.shared.pool.region(), &**self.shared.dscp_bands.load());
         batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region, bands));
         batch.refresh();
     }

@@ -20,6 +20,7 @@ mod path;
 mod places;
 mod poller_time;
 mod pollers;
+mod qdisc_change;
 mod qdisc_contract;
 mod qdisc_registry;
 mod receivers;

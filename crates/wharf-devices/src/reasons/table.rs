@@ -209,6 +209,12 @@ pub const REASONS: &[Reason] = &[
         "Start the back end again; `reconnect=on` waits for it.",
     ),
     row(
+        "qdisc-changed",
+        &["discipline"],
+        "The packet waited in a discipline when another one took its place (`wharf set qdisc=...`), which has no room for it.",
+        "Nothing, if it was meant; otherwise give the new discipline a limit that holds what waits.",
+    ),
+    row(
         "receiver-gone",
         &["receiver"],
         "The receiver that the packet was for had been dropped.",

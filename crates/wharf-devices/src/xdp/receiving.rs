@@ -5,7 +5,7 @@ pub mod rings;
 
 use super::{Refusal, Step, ZERO_COPY, await_release, bind, fault, find, memory, registered};
 use crate::iface::{Drops, LookTimer};
-use crate::link::{EINVAL, ENODEV, EOPNOTSUPP, Link};
+use crate::link::{EBUSY, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, EPERM, Link};
 use program::{Program, Programs};
 use rings::Rings;
 use std::io;
@@ -250,7 +250,8 @@ fn mode_of(hook: Hook, how: Bind) -> &'static str {
 fn may_try_on(step: Step, error: &io::Error) -> bool {
     match step {
         Step::Bind => matches!(error.raw_os_error(), Some(EOPNOTSUPP | EINVAL)),
-        Step::Attach => !matches!(error.raw_os_error(), Some(crate::link::EPERM)),
+        // A program that is there keeps one from either hook.
+        Step::Attach => !matches!(error.raw_os_error(), Some(EPERM | EBUSY | EEXIST)),
         _ => false,
     }
 }

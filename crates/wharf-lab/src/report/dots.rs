@@ -1,25 +1,23 @@
 //! Figures beside published ones, a dot for each: as multiples, or for differences both in percent.
 
-use super::chart::COLOURS;
 use crate::experiment::{Row, RowKind};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use wharf_plan::picture::{Area, Drawn};
+use plotters::style::text_anchor::HPos;
+use wharf_plan::picture::{self, Area, COLOURS, ChartError, Drawn, GRID, TEXT, shortened, style};
 
 /// Pixels. A row's label is above its dots, so that both fit a small screen.
-const ACROSS: (i32, i32) = (20, 460);
-const ROW_HEIGHT: i32 = 34;
-const LABEL_Y: i32 = 10;
-const DOTS_Y: i32 = 24;
+const ACROSS: (i32, i32) = (24, 416);
+const ROW_HEIGHT: i32 = 40;
+const LABEL_Y: i32 = 11;
+const DOTS_Y: i32 = 28;
 /// Space above the rows, and above and below.
-const TOP: i32 = 34;
-const AROUND_HEIGHT: i32 = 84;
+const TOP: i32 = 32;
+const AROUND_HEIGHT: i32 = 90;
 const RADIUS: i32 = 5;
 /// Most letters of a label.
-const LABEL_LETTERS: usize = 64;
+const LABEL_LETTERS: usize = 52;
 /// The scale of multiples ends at a tenth and at ten times.
 const DECADES: f64 = 1.0;
-const GREY: RGBColor = RGBColor(190, 190, 190);
 
 /// The kinds of rows, with their colours.
 const KINDS: [(RowKind, &str, RGBColor); 3] = [
@@ -28,19 +26,31 @@ const KINDS: [(RowKind, &str, RGBColor); 3] = [
     (RowKind::Measured, "measured", COLOURS[1]),
 ];
 
-/// Returns the height of the picture of `rows`.
-pub(super) fn height(rows: &[&Row]) -> u32 {
-    (rows.len() as i32 * ROW_HEIGHT + AROUND_HEIGHT) as u32
+/// Returns the picture of rows whose residuals are all in points, or all in percent. The beginning that all labels share
+/// is in the title, `experiment, beginning: title`.
+pub(super) fn svg(experiment: &str, title: &str, rows: &[&Row]) -> Result<String, ChartError> {
+    let shared = shared_beginning(rows);
+    let of = if shared.is_empty() { String::new() } else { format!(", {}", shared.trim_end_matches('/')) };
+    let height = (rows.len() as i32 * ROW_HEIGHT + AROUND_HEIGHT) as u32;
+    picture::svg(&format!("{experiment}{of}: {title}"), height, |area| draw(area, rows, shared))
 }
 
-/// Draws rows whose residuals are all in points, or all in percent.
-pub(super) fn draw(area: &Area<'_>, rows: &[&Row]) -> Drawn {
+/// Returns the parts that all labels begin with.
+fn shared_beginning<'a>(rows: &[&'a Row]) -> &'a str {
+    let Some(first) = rows.first().map(|row| row.label.as_str()) else { return "" };
+    let ends = first.match_indices('/').map(|(at, _)| &first[..=at]);
+    ends.take_while(|beginning| rows.iter().all(|row| row.label.starts_with(beginning))).last().unwrap_or("")
+}
+
+fn draw(area: &Area<'_>, rows: &[&Row], shared: &str) -> Drawn {
     let scale = Scale::of(rows);
     scale.draw(area, rows.len() as i32)?;
     for (at, row) in rows.iter().enumerate() {
         let top = TOP + at as i32 * ROW_HEIGHT;
-        let label = shortened(&format!("{} {}", row.of(), row.metric));
-        area.draw(&Text::new(label, (ACROSS.0, top + LABEL_Y), style(12, HPos::Left)))?;
+        let of = row.of();
+        let of = of.strip_prefix(shared).unwrap_or(&of);
+        let label = shortened(&format!("{of} {}", row.metric), LABEL_LETTERS);
+        area.draw(&Text::new(label, (ACROSS.0, top + LABEL_Y), style(TEXT, HPos::Left)))?;
         let y = top + DOTS_Y;
         let colour =
             KINDS.iter().find(|(kind, ..)| *kind == row.kind).map_or(BLACK, |&(_, _, colour)| colour);
@@ -127,8 +137,8 @@ impl Scale {
 
     fn name(&self) -> &'static str {
         match self {
-            Self::Multiples => "times what was published (a tenth, ten times: or beyond)",
-            Self::Points(..) => "percent",
+            Self::Multiples => "times what was published (at the ends: or beyond)",
+            Self::Points(..) => "difference, %",
         }
     }
 
@@ -140,36 +150,43 @@ impl Scale {
             let width = if value == self.origin() { 2 } else { 1 };
             for y in (0..rows).map(|row| TOP + row * ROW_HEIGHT + DOTS_Y) {
                 let line = [(x, y - RADIUS - 3), (x, y + RADIUS + 3)];
-                area.draw(&PathElement::new(line, GREY.stroke_width(width)))?;
+                area.draw(&PathElement::new(line, GRID.stroke_width(width)))?;
             }
-            area.draw(&Text::new(name, (x, TOP + height + 12), style(12, HPos::Center)))?;
+            area.draw(&Text::new(name, (x, TOP + height + 14), style(TEXT, HPos::Center)))?;
         }
         let middle = (ACROSS.0 + ACROSS.1) / 2;
-        area.draw(&Text::new(self.name(), (middle, TOP + height + 34), style(13, HPos::Center)))?;
+        area.draw(&Text::new(self.name(), (middle, TOP + height + 38), style(TEXT, HPos::Center)))?;
         Ok(())
     }
-}
-
-fn style(size: i32, to: HPos) -> TextStyle<'static> {
-    TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(Pos::new(to, VPos::Center))
 }
 
 /// Draws the legend of colours at the top.
 fn legend(area: &Area<'_>) -> Drawn {
     for (at, (_, name, colour)) in KINDS.iter().enumerate() {
-        let x = ACROSS.0 + at as i32 * 110;
+        let x = ACROSS.0 + at as i32 * 120;
         area.draw(&Circle::new((x + 6, 16), RADIUS, colour.filled()))?;
-        area.draw(&Text::new(*name, (x + 16, 16), style(13, HPos::Left)))?;
+        area.draw(&Text::new(*name, (x + 18, 16), style(TEXT, HPos::Left)))?;
     }
     Ok(())
 }
 
-fn shortened(label: &str) -> String {
-    let letters = label.chars().count();
-    if letters <= LABEL_LETTERS {
-        return label.into();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_leave_out_what_all_begin_with() {
+        let row =
+            |label: &str| Row::new(label, ("rate", "Mbit/s"), 1_000_000, RowKind::Predicted).beside(2.0);
+        let rows = ["tcp/flows=1/on", "tcp/flows=1/off", "tcp/flows=10/on"].map(row);
+        let rows: Vec<&Row> = rows.iter().collect();
+        assert_eq!(shared_beginning(&rows), "tcp/");
+        assert_eq!(shared_beginning(&rows[..2]), "tcp/flows=1/");
+        assert_eq!(shared_beginning(&[rows[0], &row("udp/flows=1")]), "");
+        let svg = svg("tx-napi", "ours", &rows).unwrap();
+        assert!(
+            svg.contains("<title>tx-napi, tcp: ours</title>") && svg.contains("\nflows=10/on rate\n"),
+            "{svg}"
+        );
     }
-    let head: String = label.chars().take(LABEL_LETTERS / 2 - 1).collect();
-    let tail: String = label.chars().skip(letters - LABEL_LETTERS / 2).collect();
-    format!("{head}\u{2026}{tail}")
 }

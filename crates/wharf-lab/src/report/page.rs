@@ -1,179 +1,221 @@
-//! The page. Colours follow the reader's system; pictures keep the white ground on which they were drawn.
+//! The page: the score, then a section for each experiment.
 
-use super::chart::Picture;
-use super::{Machine, Section};
+use super::score::Verdict;
+use super::{Machine, Score, Section, Shown};
+use crate::experiment::published::Source;
 use crate::experiment::{Parameters, Row, RowKind};
 use std::fmt::Write as _;
-use wharf_plan::escaped;
+use wharf_plan::{escaped, page};
 
-const STYLE: &str = "\
-:root{--fg:#1c1c1c;--bg:#fff;--dim:#5a5a5a;--line:#ccc;--code:#f1f1f1;--bad:#a33000}
-@media screen and (prefers-color-scheme:dark){:root{color-scheme:dark;--fg:#e6e6e6;--bg:#161616;--dim:#a8a8a8;--line:#444;--code:#262626;--bad:#ff9d70}}
-body{font:16px/1.5 sans-serif;color:var(--fg);background:var(--bg);max-width:72rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}
-h1{font-size:1.6rem}h2{font-size:1.3rem;border-top:1px solid var(--line);padding-top:1rem;margin-top:2.5rem}
-code{background:var(--code);padding:.1em .3em;border-radius:3px}a{color:inherit}
-.wide{overflow-x:auto;margin:1rem 0}table{border-collapse:collapse;font-size:.85rem}
-th,td{text-align:left;vertical-align:top;padding:.25rem .6rem;border-bottom:1px solid var(--line);overflow-wrap:normal}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td.l{white-space:nowrap}td.t{min-width:14rem}
-figure{margin:1.5rem 0}figcaption{color:var(--dim);font-size:.9rem}
-.picture{overflow-x:auto;background:#fff;border:1px solid var(--line);max-width:600px}.picture svg{display:block;width:100%;min-width:340px;height:auto}
-@media(max-width:36rem){.rows tr{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line);padding:.3rem 0}.rows tr:first-child{display:none}
-.rows td{border:0;padding:0 1rem 0 0}.rows td:first-child,.rows td.t{flex:0 0 100%;min-width:0;padding:0;white-space:normal;overflow-wrap:anywhere}
-.rows td:first-child{font-weight:600}.rows td.n::before{color:var(--dim);content:attr(data-is)\" \"}}
-@media print{body{max-width:none;padding:0}.wide,.picture{overflow:visible}.picture{max-width:440px;border:0}h2,summary{break-after:avoid}figcaption{break-before:avoid}
-table{font-size:.6rem}tr{break-inside:avoid}td.l,td.n,th.n{white-space:normal}td.t{min-width:0}th,td{overflow-wrap:anywhere;padding:.15rem .4rem}}
-.bad{color:var(--bad)}.dim{color:var(--dim)}summary{cursor:pointer}";
+const LEGEND: &str = "\
+<p class=\"dim\">Each published figure stands beside ours. <b>Fitted</b>: a parameter was chosen so that it comes out. \
+<b>Within 25 %</b> (differences in percent: within 10 points) and <b>farther off</b>: it follows from parameters chosen for \
+other figures, or set for this run, or was measured. <b>Not reproduced</b>: off by more than a factor of two, or with the \
+other sign; the note says why. The residual is ours less the published one, in percent of that; of differences, in points; \
+where 0 was published, in the unit of the row. In world model the same command gives the same figures, to the byte, on any \
+machine.</p>\n";
 
 /// Returns the whole page.
-pub(super) fn page(sections: &[Section], pictures: &[Vec<Picture>], machine: &Machine) -> String {
-    let mut page = String::new();
-    let names: Vec<&str> = sections.iter().map(|section| section.report.experiment).collect();
-    let title = format!("wharf lab: {}", names.join(", "));
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        page,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{}</title><style>{STYLE}</style></head>\n<body><h1>{}</h1>",
-        escaped(&title),
-        escaped(&title)
-    );
-    page.push_str(
-        "<p>Each published figure stands beside ours. <b>fitted</b>: a parameter was chosen so that it comes out. \
-         <b>predicted</b>: it follows from parameters chosen for other figures, or set for this run. <b>measured</b>: on a \
-         real machine. The residual is ours less the published one, in percent of that; of differences, in \
-         points; where 0 was published, in the unit of the row. In world model the same command \
-         gives the same figures, to the byte, on any machine.</p>\n",
-    );
-    machine_table(&mut page, machine);
-    let of = |section: &Section| {
-        let id = id_of(section);
-        format!("<li><a href=\"#{id}\">{}</a>: {}</li>", section.report.experiment, escaped(section.what))
+pub(super) fn page(sections: &[Shown<'_>], machine: &Machine) -> String {
+    let names: Vec<&str> = sections.iter().map(|one| one.section.report.experiment).collect();
+    let title = match names[..] {
+        [name] => format!("wharf lab: {name}"),
+        _ => format!("wharf lab: {} experiments beside what was published", names.len()),
     };
-    let _ = writeln!(page, "<ul>{}</ul>", sections.iter().map(of).collect::<String>());
-    for (section, pictures) in sections.iter().zip(pictures) {
-        section_of(&mut page, section, pictures);
+    let mut body = scorecard(sections);
+    let facts = machine.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for one in sections {
+        section_of(&mut body, one);
     }
-    page.push_str("</body></html>\n");
-    page
+    let _ = writeln!(body, "<h2>This run</h2>\n{}", page::facts(facts));
+    page::document(&title, &body)
+}
+
+/// Returns the verdict in a sentence, the counts, and those of each experiment.
+fn scorecard(sections: &[Shown<'_>]) -> String {
+    let score: Score = sections.iter().map(|one| Score::of(&one.section.report.rows)).sum();
+    let mut text = format!("<p class=\"answer\">{}</p>\n", verdict(&score));
+    if score.published() > 0 {
+        let part = |(count, what, class): (usize, &str, &str)| {
+            format!(
+                "<li><b>{count}</b>{what} <span class=\"bar\"><i class=\"{class}\" style=\"width:100%\"></i></span></li>"
+            )
+        };
+        let parts: String = score.parts().into_iter().map(part).collect();
+        let _ = writeln!(
+            text,
+            "<ul class=\"strip\"><li><b>{}</b>published figures</li>{parts}</ul>",
+            score.published()
+        );
+    }
+    if sections.len() < 2 {
+        return text + LEGEND;
+    }
+    let lines: String = sections.iter().map(|one| score_line(one.section)).collect();
+    let heads = ["published", "fitted", "within 25 %", "farther off", "not reproduced"];
+    let heads: String = heads.map(|head| format!("<th scope=\"col\" class=\"n\">{head}</th>")).concat();
+    let _ = writeln!(
+        text,
+        "<div class=\"wide rows\"><table><tr><th scope=\"col\">experiment</th>{heads}<th scope=\"col\">share</th>\
+         <th scope=\"col\">what it shows</th></tr>{lines}</table></div>"
+    );
+    text + LEGEND
+}
+
+/// Returns the score in a sentence.
+fn verdict(score: &Score) -> String {
+    if score.published() == 0 {
+        return "Nothing was published to compare with.".into();
+    }
+    let come_out = score.fitted + score.near;
+    let rest = match (score.far, score.not_reproduced) {
+        (0, 0) => "all others, too.".to_string(),
+        (far, not) => format!("{far} are farther off, and {not} are not reproduced."),
+    };
+    let rest = if come_out == score.published() { "none is farther off.".into() } else { rest };
+    format!(
+        "{come_out} of {} published figures come out: {} because a parameter was fitted to them, {} predicted within \
+         25 %; {rest}",
+        score.published(),
+        score.fitted,
+        score.near
+    )
+}
+
+fn score_line(section: &Section) -> String {
+    let score = Score::of(&section.report.rows);
+    let all = score.published();
+    let part = |(count, what, class): (usize, &str, &str)| {
+        format!(
+            "<i class=\"{class}\" style=\"width:{}%\" title=\"{count} {what}\"></i>",
+            count * 100 / all.max(1)
+        )
+    };
+    let bar: String = score.parts().into_iter().filter(|part| part.0 > 0).map(part).collect();
+    let cell = |(what, count): (&str, usize)| {
+        let count = if all == 0 { "-".into() } else { count.to_string() };
+        format!("<td class=\"n\" data-is=\"{what}\">{count}</td>")
+    };
+    let counts: String = [("published", all)]
+        .into_iter()
+        .chain(score.parts().map(|(n, what, _)| (what, n)))
+        .map(cell)
+        .collect();
+    format!(
+        "<tr class=\"score\"><td><a href=\"#{}\">{}</a></td>{counts}<td><span class=\"bar\">{bar}</span></td><td class=\"t\">{}</td></tr>\n",
+        id_of(section),
+        section.report.experiment,
+        escaped(section.what)
+    )
 }
 
 fn id_of(section: &Section) -> String {
     format!("{}-{}", section.report.experiment, section.report.world)
 }
 
-fn machine_table(page: &mut String, machine: &Machine) {
-    let row = |(name, value): &(String, String)| {
-        format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escaped(name), escaped(value))
-    };
-    let rows: String = machine.facts.iter().map(row).collect();
-    let _ = writeln!(page, "<div class=\"wide\"><table>{rows}</table></div>");
-}
-
-fn section_of(page: &mut String, section: &Section, pictures: &[Picture]) {
+fn section_of(page: &mut String, Shown { section, pictures, sources }: &Shown<'_>) {
     let (report, command) = (&section.report, escaped(&section.command));
     let _ = writeln!(page, "<h2 id=\"{}\">{}</h2>", id_of(section), report.experiment);
     let ended =
         if report.interrupted { " <b class=\"bad\">Ended early: there are fewer figures.</b>" } else { "" };
     let _ = write!(
         page,
-        "<p>{}. World {}, seed {}.{ended}<br>Command: <code>{command}</code></p>\n{}",
-        escaped(section.what),
+        "<p>{}. World {}, seed {}.{ended}</p>\n<p>{}.{}</p>\n",
+        escaped(&capital(section.what)),
         report.world,
         report.seed,
-        verdict(&report.rows)
+        escaped(&capital(&Score::of(&report.rows).words())),
+        published_in(sources)
     );
+    page.push_str("<div class=\"pictures\">");
+    let again = format!("{} --report DIR", section.command);
     for picture in pictures {
-        let _ = writeln!(
-            page,
-            "<figure><div class=\"picture\">{}</div><figcaption>{} (<a href=\"{}\">{}</a>). \
-             Command: <code>{command} --report DIR</code></figcaption></figure>",
-            picture.svg,
-            escaped(&picture.title),
-            picture.file,
-            picture.file
-        );
+        page.push_str(&page::figure(&picture.svg, &picture.caption, Some(&picture.file), &again));
     }
+    page.push_str("</div>\n");
     let (beside, alone): (Vec<&Row>, Vec<&Row>) = report.rows.iter().partition(|row| row.published.is_some());
-    let title = "Beside what was published";
-    table(page, title, &beside, &command, true);
-    table(page, "Further figures", &alone, &command, false);
+    table(page, "Beside what was published", &beside, &command, Some(sources));
+    table(page, "Further figures", &alone, &command, None);
     parameters(page, &report.parameters);
 }
 
-/// Returns the number of published figures, and of those reproduced, in words.
-fn verdict(rows: &[Row]) -> String {
-    let published = || rows.iter().filter(|row| row.published.is_some());
-    let said = |what: &str| published().filter(|row| note_has(row, what)).count();
-    if published().next().is_none() {
-        return "<p class=\"dim\">Nothing was published to compare with.</p>\n".into();
+/// Returns `text` with a capital at its beginning.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Returns the sources, each with its address.
+fn published_in(sources: &[Source]) -> String {
+    if sources.is_empty() {
+        return String::new();
     }
-    let of = |kind| published().filter(|row| row.kind == kind).count();
-    format!(
-        "<p>{} figures were published: {} fitted, {} predicted, {} measured; {} marked as not reproduced.</p>\n",
-        published().count(),
-        of(RowKind::Fitted),
-        of(RowKind::Predicted),
-        of(RowKind::Measured),
-        said("not reproduced")
-    )
+    let source = |source: &Source| match &source.url {
+        Some(url) => format!("<a href=\"{}\">{}</a>", escaped(url), escaped(&source.name)),
+        None => escaped(&source.name),
+    };
+    format!(" Published in: {}.", sources.iter().map(source).collect::<Vec<_>>().join("; "))
 }
 
-fn note_has(row: &Row, what: &str) -> bool {
-    row.note.as_ref().is_some_and(|note| note.contains(what))
-}
-
-fn table(page: &mut String, title: &str, rows: &[&Row], command: &str, beside: bool) {
+fn table(page: &mut String, title: &str, rows: &[&Row], command: &str, sources: Option<&[Source]>) {
     if rows.is_empty() {
         return;
     }
-    let heads = if beside {
-        "<th scope=\"col\" class=\"n\">published</th><th scope=\"col\" class=\"n\">residual</th>"
-    } else {
-        ""
+    let heads = match sources {
+        Some(_) => "<th scope=\"col\" class=\"n\">published</th><th scope=\"col\" class=\"n\">residual</th>",
+        None => "",
     };
-    let lines: String = rows.iter().map(|row| line(row, beside)).collect();
+    let lines: String = rows.iter().map(|row| line(row, sources)).collect();
     let table = format!(
         "<div class=\"wide rows\"><table><tr><th scope=\"col\">of</th><th scope=\"col\">figure</th><th scope=\"col\" class=\"n\">ours</th>{heads}<th scope=\"col\">unit</th>\
-         <th scope=\"col\">kind</th><th scope=\"col\">note</th></tr>{lines}</table></div><figcaption>{title}. Command: <code>{command}</code></figcaption>"
+         <th scope=\"col\">kind</th><th scope=\"col\">note</th></tr>{lines}</table></div><figcaption>{title}.<br><code>{command}</code></figcaption>"
     );
     // Long tables without comparison open on demand.
-    let _ = if beside {
-        writeln!(page, "<figure>{table}</figure>")
-    } else {
-        writeln!(
+    let _ = match sources {
+        Some(_) => writeln!(page, "<figure>{table}</figure>"),
+        None => writeln!(
             page,
             "<details><summary>{title}: {}</summary><figure>{table}</figure></details>",
             rows.len()
-        )
+        ),
     };
 }
 
-fn line(row: &Row, beside: bool) -> String {
-    let published = row.published.map_or(String::new(), |published| {
-        let residual = match published {
-            _ if row.in_points => format!("{:+.1} points", row.value - published),
-            // If 0 was published, the difference itself.
-            0.0 => format!("{:+.4}", row.value),
-            _ => format!("{:+.1} %", (row.value / published - 1.0) * 100.0),
-        };
-        format!("<td class=\"n\" data-is=\"published\">{published}</td><td class=\"n\" data-is=\"residual\">{residual}</td>")
-    });
+fn line(row: &Row, sources: Option<&[Source]>) -> String {
     let kind = match row.kind {
         RowKind::Fitted => "fitted",
         RowKind::Predicted => "predicted",
         RowKind::Measured => "measured",
     };
-    let bad = if note_has(row, "not reproduced") { " bad" } else { "" };
+    let bad = if Verdict::of(row) == Some(Verdict::NotReproduced) { " bad" } else { "" };
     format!(
-        "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"n\" data-is=\"ours\">{}</td>{}<td class=\"l\">{}</td><td>{kind}</td>\
+        "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"n\" data-is=\"ours\">{}</td>{}<td>{}</td><td>{kind}</td>\
          <td class=\"t{bad}\">{}</td></tr>\n",
         escaped(&row.of()),
         row.metric,
         number(row.value),
-        if beside { published } else { String::new() },
+        sources.map(|sources| published(row, sources)).unwrap_or_default(),
         escaped(row.unit),
         escaped(row.note.as_deref().unwrap_or(""))
+    )
+}
+
+/// Returns the cells of the published figure, with a link to its source, and of the residual.
+fn published(row: &Row, sources: &[Source]) -> String {
+    let Some(published) = row.published else { return String::new() };
+    let residual = match published {
+        _ if row.in_points => format!("{:+.1} points", row.value - published),
+        // If 0 was published, the difference itself.
+        0.0 => format!("{:+.4}", row.value),
+        _ => format!("{:+.1} %", (row.value / published - 1.0) * 100.0),
+    };
+    let url = Source::of(sources, &row.label).and_then(|source| source.url.as_deref());
+    let figure = match url {
+        Some(url) => format!("<a href=\"{}\">{published}</a>", escaped(url)),
+        None => published.to_string(),
+    };
+    format!(
+        "<td class=\"n\" data-is=\"published\">{figure}</td><td class=\"n\" data-is=\"residual\">{residual}</td>"
     )
 }
 

@@ -37,6 +37,8 @@ pub struct Feature {
     pub what: String,
     /// True if it is on by default.
     pub default: bool,
+    /// The command that switches it, with `IF` for the interface and `ON` for on or off; none if no command does.
+    pub command: Option<String>,
     /// Features that go off when this one goes on.
     pub excludes: Vec<String>,
     /// The mark of its numbers.
@@ -274,6 +276,7 @@ fn features(root: &Section<'_>) -> Result<Vec<Feature>, FileError> {
             name: name.into(),
             what: section.line("what")?.unwrap_or_default().into(),
             default: section.flag("default")?.unwrap_or(false),
+            command: section.line("command")?.map(str::to_string),
             excludes: section.texts("excludes")?.unwrap_or_default(),
             set: section.table("set")?.cloned().unwrap_or_default(),
             mark,

@@ -162,10 +162,18 @@ fn others(stops: &[Limit]) -> String {
     if names.is_empty() { String::new() } else { format!(" Too little as well: {}.", names.join(", ")) }
 }
 
-/// Returns millions, to two places.
-pub(super) fn mpps(pps: u64) -> String {
+/// Returns millions: to two places, and from a thousand on whole ones, whose thousands are set apart.
+pub fn mpps(pps: u64) -> String {
     let hundredths = (u128::from(pps) + 5_000) / 10_000;
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+    match hundredths / 100 {
+        whole @ 0..1000 => format!("{whole}.{:02}", hundredths % 100),
+        _ => {
+            let whole = (u128::from(pps) + 500_000) / 1_000_000;
+            let digits = whole.to_string();
+            let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+            groups.iter().map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(" ")
+        }
+    }
 }
 
 /// Returns bits a second in the unit that suits.
@@ -174,5 +182,14 @@ fn gbit(bits: u64) -> String {
     match tenths % 10 {
         0 => format!("{} Gbit/s", tenths / 10),
         tenth => format!("{}.{tenth} Gbit/s", tenths / 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rates_have_no_more_places_than_they_are_good_for() {
+        let written = [92_290_000, 138_725_000, 999_994_999, 1_000_000_000, 13_653_333_333].map(super::mpps);
+        assert_eq!(written, ["92.29", "138.73", "999.99", "1 000", "13 653"]);
     }
 }

@@ -74,6 +74,9 @@ pub struct FeatureRow {
     pub mpps_with: f64,
     /// The rate without it.
     pub mpps_without: f64,
+    /// The command that switches it, with `IF` for the interface and `ON` for on or off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// All features that go together.
@@ -193,8 +196,8 @@ impl Report {
         let (outcome, together) = (&plan.outcomes[at], &plan.together[at]);
         let (tx, rx) = (&plan.nic.tx, &plan.nic.rx);
         let feature = |feature: &FeatureOutcome| {
-            let FeatureOutcome { name, what, on, with, without } = feature.clone();
-            FeatureRow { name, on, what, mpps_with: mpps(with[at]), mpps_without: mpps(without[at]) }
+            let FeatureOutcome { name, what, on, with, without, command } = feature.clone();
+            FeatureRow { name, on, what, mpps_with: mpps(with[at]), mpps_without: mpps(without[at]), command }
         };
         let size = |row: &SweepRow| SweepLine {
             packet_bytes: row.size,

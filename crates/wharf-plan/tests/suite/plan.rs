@@ -252,20 +252,51 @@ fn picture_shows_the_outcome() {
     let rows = sweep(&description, &question, &"size=64..1518,step=50".parse().unwrap()).unwrap();
     let svg = chart::svg(&plan, &question, &rows).unwrap();
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    for words in ["comes out", "with all features", "bus towards the NIC", "Gbit/s"] {
+    for words in
+        ["as it is", "with all features", "bus towards the NIC", "rate on the wire, Gbit/s", "prefers-color"]
+    {
         assert!(svg.contains(words), "{words}");
     }
-    let page = chart::page(&plan, &svg, "a < b");
-    assert!(
-        page.contains("a &lt; b") && page.contains(&svg) && !page.contains("src=") && !page.contains("href=")
-    );
     assert!(chart::svg(&plan, &question, &[]).is_err());
-    // One size is a picture too, in which every line can be seen.
+    // One size is a picture too, in which every line can be seen: each has two ends.
     let one = chart::svg(&plan, &question, &rows[..1]).unwrap();
-    // Both wide lines have an entry in the legend, and two ends in the picture.
     let ends = |line: &str| line.split(['"', ' ']).filter(|at| at.contains(',')).count();
-    let wide = |line: &&str| line.starts_with("<polyline") && line.contains("stroke-width=\"9\"");
-    assert_eq!(one.lines().filter(wide).filter(|line| ends(line) == 2).count(), 4, "{one}");
+    let wide = |line: &&str| line.starts_with("<polyline") && line.contains("stroke-width=\"5\"");
+    assert_eq!(one.lines().filter(wide).filter(|line| ends(line) == 2).count(), 2, "{one}");
+}
+
+#[test]
+fn a_page_folds_what_has_no_effect_and_shows_the_commands() {
+    let question = question("gen3x16", 64, &[], &[]);
+    let description = Description::built_in("cx5").unwrap().unwrap();
+    let plan = plan(&description, &question).unwrap();
+    let rows = sweep(&description, &question, &"size=64..1518,step=50".parse().unwrap()).unwrap();
+    let svg = chart::svg(&plan, &question, &rows).unwrap();
+    let page = page(&plan, &question, &svg, ("ens1", "wharf plan --nic cx5", "a < b"));
+    assert!(page.contains("a &lt; b") && page.contains(&svg) && page.contains("prefers-color-scheme:dark"));
+    for outside in ["src=", "http:", "https:", "<script", "url("] {
+        let fetched = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        assert!(!fetched.contains(outside), "{outside}");
+    }
+    // Sending gains nothing from what the receive side has.
+    assert_eq!(plan.without_effect(Direction::Tx), ["page_pool", "rx_cqe_compress", "rx_striding_rq"]);
+    let table = page.split("what it does").nth(1).unwrap().split("</table>").next().unwrap();
+    assert!(table.contains("xdp_tx_mpwqe") && !table.contains("rx_cqe_compress</td>"), "{table}");
+    assert!(page.contains("No effect here: 3</summary><p>page_pool, rx_cqe_compress, rx_striding_rq</p>"));
+    // A command switches on each feature that is off and helps; a feature without a switch has none.
+    let on = |name: &str| format!("ethtool --set-priv-flags ens1 {name} on");
+    assert_eq!(plan.improvements(Direction::Tx, "ens1"), [on("skb_tx_mpwqe"), on("xdp_tx_mpwqe")]);
+    assert!(page.contains(&on("xdp_tx_mpwqe")) && page.contains("driver mlx5_core"));
+}
+
+/// A feature that is on and helps needs no command.
+#[test]
+fn commands_are_for_what_is_not_so_yet() {
+    let on = question("gen3x16", 64, &[("xdp_tx_mpwqe", true)], &[]);
+    let commands = ask("cx5", &on).improvements(Direction::Tx, "IF");
+    assert!(commands.iter().all(|command| !command.contains("xdp_tx_mpwqe")), "{commands:?}");
+    let virtio = ask("virtio", &question("gen3x16", 64, &[], &[]));
+    assert_eq!(virtio.improvements(Direction::Tx, "IF"), Vec::<String>::new(), "no command switches it");
 }
 
 fn any_question() -> impl Strategy<Value = (usize, Question)> {

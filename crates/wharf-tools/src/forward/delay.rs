@@ -5,7 +5,7 @@
 
 use crate::traffic::Latency;
 use std::sync::{Arc, Mutex, PoisonError};
-use wharf_core::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, WhenFull};
+use wharf_core::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, Rate, WhenFull};
 use wharf_mem::{Batch, Frame};
 
 /// Of the frames that leave, the part that is entered: one of so many.
@@ -59,13 +59,15 @@ pub(super) struct Delayed<Q> {
     /// Time at which each frame of the pool last came, by its index.
     enqueued_ns: Box<[u64]>,
     left: u64,
+    /// Those of them that `delays` has counted. Another discipline may have counted before this one.
+    noted: u64,
     delays: Arc<Delays>,
 }
 
 impl<Q: Qdisc> Delayed<Q> {
     /// Before `inner`, for a pool of `frames` frames.
     pub(super) fn new(inner: Q, frames: u32, delays: Arc<Delays>) -> Self {
-        Self { inner, enqueued_ns: vec![0; frames as usize].into(), left: 0, delays }
+        Self { inner, enqueued_ns: vec![0; frames as usize].into(), left: 0, noted: 0, delays }
     }
 
     fn note(&mut self, cx: &mut QdiscContext<'_>, left: &[Frame]) {
@@ -74,7 +76,7 @@ impl<Q: Qdisc> Delayed<Q> {
         if before / EVERY == self.left / EVERY {
             return;
         }
-        // The reader comes once nothing is sent any more.
+        // While a reader has the lock, which is rare and short, times go unrecorded.
         let Ok(mut histograms) = self.delays.0.try_lock() else { return };
         let first = (EVERY - 1 - before % EVERY) as usize;
         for frame in left.iter().skip(first).step_by(EVERY as usize) {
@@ -83,7 +85,8 @@ impl<Q: Qdisc> Delayed<Q> {
             let band = usize::from(frame.band().checked_sub(1).unwrap_or(1)).min(BANDS - 1);
             histograms.by_band[band].record(cx.now_ns().saturating_sub(enqueued_ns));
         }
-        histograms.left = self.left;
+        histograms.left += self.left - self.noted;
+        self.noted = self.left;
     }
 }
 
@@ -161,6 +164,10 @@ impl<Q: Qdisc> Qdisc for Delayed<Q> {
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.inner.visit(see);
+    }
+
+    fn set_rate(&mut self, rate: Rate) -> bool {
+        self.inner.set_rate(rate)
     }
 
     fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {

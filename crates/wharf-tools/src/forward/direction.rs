@@ -1,6 +1,7 @@
 //! One direction, while it runs and once it is over.
 
-use super::delay::{Delays, QueueDelay};
+use super::MakeQdisc;
+use super::delay::{Delayed, Delays, QueueDelay};
 use super::pass::{Activity, Counts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +14,11 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 use wharf_core::sender::DROP_TAIL;
 
-/// One direction: the receive sides of one end, and the queues of the other.
-#[derive(Debug)]
+/// One direction: the receive sides of one end, and the queues of the other. A clone is another handle to the same direction.
+#[derive(Debug, Clone)]
 pub struct Direction {
+    /// `a-b` if frames arrive at the first end, `b-a` if they arrive at the second.
+    pub name: &'static str,
     /// The end that frames come from.
     pub from: String,
     /// The end that they leave by.
@@ -73,8 +76,9 @@ pub struct Summary {
 }
 
 impl Direction {
-    pub(super) fn new(from: String, to: String) -> Self {
+    pub(super) fn new(name: &'static str, from: String, to: String) -> Self {
         Self {
+            name,
             from,
             to,
             queues: Vec::new(),
@@ -90,6 +94,20 @@ impl Direction {
     /// Returns the frames lost so far, by reason. It asks the devices, so it is not for every packet.
     pub fn drops(&self) -> BTreeMap<String, u64> {
         all_drops(receive_drops(&self.receivers), &self.queues, &self.counts)
+    }
+
+    /// Puts what `make` makes in the place of each queue's discipline, under traffic: see [`TxQueue::set_qdisc`].
+    pub fn set_qdisc(&self, make: &MakeQdisc) {
+        for (queue, delays) in self.queues.iter().zip(&self.delays) {
+            let pool = queue.pool();
+            queue.set_qdisc(Box::new(Delayed::new(make(pool), pool.frames(), delays.clone())));
+        }
+    }
+
+    /// Returns the time that packets have waited in the discipline so far. A frame that leaves meanwhile may not be entered.
+    pub fn queue_delay(&self) -> QueueDelay {
+        let packets = self.queues.iter().map(|queue| queue.counters().packets.get()).sum();
+        QueueDelay::of(&self.delays, packets)
     }
 
     /// Returns the reason if nothing can leave by it for good: the device that it leaves by is gone.
@@ -126,14 +144,12 @@ impl Direction {
     pub(super) fn close(self) -> Summary {
         let Self { from, to, queues, has_bql, receivers, activity, counts, delays, .. } = self;
         let receive_drops = receive_drops(&receivers);
+        let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
         Summary {
             from,
             to,
-            queue_delay: QueueDelay::of(
-                &delays,
-                queues.iter().map(|queue| queue.counters().packets.get()).sum(),
-            ),
+            queue_delay: QueueDelay::of(&delays, packets),
             queues,
             has_bql,
             errors: closed.flatten().collect(),

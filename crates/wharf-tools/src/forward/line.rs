@@ -53,7 +53,8 @@ impl Line {
                 suffices(&pools[at], &names[at])?;
             }
             let [from, to] = [at, 1 - at].map(|at| names[at].clone());
-            let direction = directions[at].get_or_insert_with(|| Direction::new(from, to));
+            let name = ["a-b", "b-a"][at];
+            let direction = directions[at].get_or_insert_with(|| Direction::new(name, from, to));
             for device in ends[1 - at].iter_mut().filter_map(End::take_sending) {
                 direction.has_bql = !settings.byte_limits.is_off()
                     && device.as_tx().is_some_and(|device| device.info().has_real_completions());

@@ -1,12 +1,14 @@
 //! Arrivals from outside: frames are counted, and generated packets are checked by their stamps.
 
 mod find;
+mod host;
 mod sequence;
 
 pub use sequence::SequenceCounts;
 
 use super::{Arrival, Check, Clocks, Latencies};
 use find::{Ends, Found, stamp_in};
+use host::is_of_host;
 use sequence::Sequence;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -62,6 +64,20 @@ impl Amount {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
+
+    /// Returns both together.
+    fn and(self, other: Self) -> Self {
+        match (self.packets, other.packets) {
+            (_, 0) => self,
+            (0, _) => other,
+            _ => Self {
+                packets: self.packets + other.packets,
+                bytes: self.bytes + other.bytes,
+                first_ns: self.first_ns.min(other.first_ns),
+                last_ns: self.last_ns.max(other.last_ns),
+            },
+        }
+    }
 }
 
 /// All arrivals of a receiver.
@@ -73,6 +89,10 @@ pub struct Arrivals {
     all: Amount,
     /// Frames that carry a stamp.
     stamped: Amount,
+    /// Frames that hosts send by themselves.
+    of_hosts: Amount,
+    /// Frames that are neither.
+    others: Amount,
     streams: Vec<(Key, Sequence)>,
     places: HashMap<Key, usize>,
     /// Stream of the last packet: the next one is most likely of the same.
@@ -90,6 +110,16 @@ impl Arrivals {
     /// Returns the count of the frames that carry a stamp. Traffic of others, which may begin long before, is not in its time.
     pub fn stamped(&self) -> Amount {
         self.stamped
+    }
+
+    /// Returns the count of the frames that hosts send by themselves: ARP, neighbour discovery, IGMP, LLDP and the like.
+    pub fn of_hosts(&self) -> Amount {
+        self.of_hosts
+    }
+
+    /// Returns the count of the traffic: all frames but those that hosts send by themselves, which may come long before it and after.
+    pub fn traffic(&self) -> Amount {
+        self.stamped.and(self.others)
     }
 
     /// Returns the number of frames without a stamp.
@@ -164,7 +194,10 @@ impl Check for Arrivals {
         self.all.add(frame.len(), now_ns);
         let found = stamp_in(frame)
             .and_then(|Found { ends, tos, stamp }| Some((self.place((ends, stamp.sender))?, tos, stamp)));
-        let Some((place, tos, stamp)) = found else { return };
+        let Some((place, tos, stamp)) = found else {
+            let unstamped = if is_of_host(frame) { &mut self.of_hosts } else { &mut self.others };
+            return unstamped.add(frame.len(), now_ns);
+        };
         self.stamped.add(frame.len(), now_ns);
         self.streams[place].1.arrived(stamp.number, stamp.time_ns);
         self.note_latency(tos, stamp.time_ns, at.monotonic_ns);

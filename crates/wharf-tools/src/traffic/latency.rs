@@ -66,6 +66,16 @@ impl Latency {
         self.max_ns = self.max_ns.max(other.max_ns());
     }
 
+    /// Returns the packets that were noted since `before`, an earlier state of it. The longest latency is that of all.
+    pub fn since(&self, before: &Self) -> Self {
+        let (mut grown, mut earlier) = (Self::default(), Self::default());
+        grown.add(self);
+        earlier.add(before);
+        let taken = grown.histogram.subtract(&earlier.histogram);
+        debug_assert!(taken.is_ok(), "the other is an earlier state");
+        grown
+    }
+
     /// Returns the time within which `share` (0.0 to 1.0) of the packets arrived, or 0 without packets.
     pub fn quantile_ns(&mut self, share: f64) -> u64 {
         self.enter();

@@ -42,7 +42,16 @@ pub struct Receiver<C = Box<dyn Verify>> {
     /// The chunks of a super-packet, joined.
     joined: Vec<u8>,
     batches: u64,
+    load: Load,
     check: C,
+}
+
+/// The time from the first arrival on, and the part of it in which none was there, nanoseconds.
+#[derive(Debug, Default)]
+struct Load {
+    first_ns: Option<u64>,
+    idle_since_ns: Option<u64>,
+    idle_ns: u64,
 }
 
 /// Ends of receiving, besides the device's own end and [`Check::is_done`].
@@ -72,7 +81,16 @@ impl<C: Check> Receiver<C> {
         let inner = rx::Receiver::on_caller(pool, Box::new(wait), settings, |handler| {
             RxQueue::new(device, pool, &[], handler)
         })?;
-        Ok(Self { inner, mode, idle: 0, burst: pool.burst(BUDGET), joined: Vec::new(), batches: 0, check })
+        Ok(Self {
+            inner,
+            mode,
+            idle: 0,
+            burst: pool.burst(BUDGET),
+            joined: Vec::new(),
+            batches: 0,
+            load: Load::default(),
+            check,
+        })
     }
 
     /// Receives until the device has ended, the check is done, or `until`.
@@ -94,6 +112,7 @@ impl<C: Check> Receiver<C> {
             } else {
                 self.check.pause();
             }
+            self.load.note(received > 0);
             if stops && is_quiet(&mut last, received > 0) {
                 break;
             }
@@ -143,6 +162,11 @@ impl<C: Check> Receiver<C> {
         self.batches
     }
 
+    /// Returns the seconds from the first arrival to the last, and the share of them in which frames were there to check, 0 to 1.
+    pub fn load(&self) -> (f64, f64) {
+        self.load.of(monotonic_ns())
+    }
+
     /// Drops the device and returns the check.
     pub fn into_check(self) -> C {
         self.check
@@ -158,6 +182,30 @@ impl<C: Verify> Receiver<C> {
         let (end, received) = (AtomicBool::new(false), AtomicU64::new(0));
         self.run_until(&Until { stop, end: &end, count: u64::MAX, received: &received })?;
         Ok(self.check.findings().clone())
+    }
+}
+
+impl Load {
+    /// Notes a poll. The clock is read only where arrivals begin or end.
+    #[inline]
+    fn note(&mut self, has_arrived: bool) {
+        match (has_arrived, self.idle_since_ns) {
+            (true, Some(since_ns)) => {
+                self.idle_ns += monotonic_ns().saturating_sub(since_ns);
+                self.idle_since_ns = None;
+            }
+            (true, None) if self.first_ns.is_none() => self.first_ns = Some(monotonic_ns()),
+            (false, None) if self.first_ns.is_some() => self.idle_since_ns = Some(monotonic_ns()),
+            _ => {}
+        }
+    }
+
+    /// Returns the seconds, without those after the last arrival, and the share of them without the idle time.
+    fn of(&self, now_ns: u64) -> (f64, f64) {
+        let end_ns = self.idle_since_ns.unwrap_or(now_ns);
+        let span_ns = self.first_ns.map_or(0, |first_ns| end_ns.saturating_sub(first_ns));
+        let busy_ns = span_ns.saturating_sub(self.idle_ns);
+        (span_ns as f64 / 1e9, busy_ns as f64 / span_ns.max(1) as f64)
     }
 }
 
@@ -218,4 +266,24 @@ pub(super) fn whole<'a>(
     joined.clear();
     region.chunks(frame)?.for_each(|chunk| joined.extend_from_slice(chunk));
     Ok(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_is_counted_between_the_first_arrival_and_the_last() {
+        let mut load = Load::default();
+        load.note(false);
+        assert_eq!((load.of(1_000), load.idle_since_ns), ((0.0, 0.0), None), "nothing has arrived yet");
+        load.note(true);
+        load.first_ns = Some(1_000);
+        load.idle_ns = 250;
+        assert_eq!(load.of(2_000), (1e-6, 0.75));
+        load.idle_since_ns = Some(1_500);
+        assert_eq!(load.of(9_000), (5e-7, 0.5), "the time behind the last arrival does not count");
+        load.note(true);
+        assert!(load.idle_ns > 250 && load.idle_since_ns.is_none());
+    }
 }

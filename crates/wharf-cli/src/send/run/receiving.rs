@@ -1,6 +1,7 @@
 //! The far end of a wire: a thread that receives and checks until nothing more will come, or until it is told to end.
 
 use super::{RECEIVER_FRAMES, cpu_of, pool};
+use crate::processor::{Meter, ProcessorTime};
 use crate::progress::Progress;
 use crate::send::plan::Plan;
 use crate::session::{joined, start};
@@ -26,7 +27,7 @@ const SILENT: Duration = Duration::from_millis(100);
 
 /// The receiving thread.
 pub(super) struct Receiving {
-    thread: JoinHandle<Result<Findings, QueueError>>,
+    thread: JoinHandle<Result<(Findings, Option<ProcessorTime>), QueueError>>,
     /// Asks for the end at once.
     end: Arc<AtomicBool>,
     /// Time that a frame takes on the wire.
@@ -38,6 +39,8 @@ pub(super) struct Received {
     pub(super) findings: Findings,
     /// True if it was ended with frames still on the way.
     pub(super) is_cut: bool,
+    /// Processor time of the thread, if it had no time to wait for frames.
+    pub(super) time: Option<ProcessorTime>,
 }
 
 impl Receiving {
@@ -52,12 +55,13 @@ impl Receiving {
         let end = Arc::new(AtomicBool::new(false));
         let asked = end.clone();
         let receive = move || {
-            let mut receiver = receiver;
+            let (mut receiver, meter) = (receiver, Meter::of_thread());
             let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
             let until = Until { stop: &stop, end: &asked, count: u64::MAX, received: &received };
             receiver.run_until(&until)?;
             // Drops the device: its unread frames go back to the sender.
-            Ok(receiver.into_check().findings().clone())
+            let time = meter.elapsed().if_loaded(receiver.load());
+            Ok((receiver.into_check().findings().clone(), time))
         };
         let thread = start("wharf-receiver", cpu_of(plan, plan.threads().into()), receive)?;
         Ok(Self { thread, end, delay })
@@ -67,8 +71,8 @@ impl Receiving {
     pub(super) fn finish(self, signals: &Signals) -> anyhow::Result<Received> {
         let is_cut = !self.ends_by_itself(signals);
         self.end.store(true, Ordering::Release);
-        let findings = joined(self.thread)?.context("receiver")?;
-        Ok(Received { findings, is_cut })
+        let (findings, time) = joined(self.thread)?.context("receiver")?;
+        Ok(Received { findings, is_cut, time })
     }
 
     /// Returns false if the thread has to be told to end.

@@ -1,15 +1,19 @@
 //! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
-use crate::output::grouped;
+use super::sampled::Sampled;
+use crate::live::{Before, dropped};
+use crate::output::grouped_on_stderr;
+use crate::queues::{drops, sum};
 use crate::recovery::Recovery;
 use crate::send::plan::Plan;
 use crate::session::{LOOK, Watch};
 use crate::signals::Signals;
 use crate::stall::Stall;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
+use wharf::counters::QueueCounters;
 use wharf::devices::host::{ExactClock, HostClock};
 use wharf::devices::spec::DeviceSpec;
 use wharf::host::Clock;
@@ -36,19 +40,41 @@ pub(super) struct Supervisor<'a> {
     /// One for each queue.
     stalls: RefCell<Vec<Stall>>,
     given_up: RefCell<Option<String>>,
+    /// Frames of memory but those that the senders' bursts take.
+    shared_frames: u64,
+    /// Looks, and those at which all memory was in use.
+    looks: Cell<[u64; 2]>,
+    /// Counts at the live line before.
+    before: RefCell<Before>,
+    sampled: &'a Sampled<'a>,
 }
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
         plan: &'a Plan<'a>, (queues, echo, recovery): (&'a [TxQueue], Option<&'a Echo>, &Recovery),
-        signals: &'a Signals, stop: &'a AtomicBool,
+        signals: &'a Signals, stop: &'a AtomicBool, sampled: &'a Sampled<'a>,
     ) -> Self {
         let (device, senders) = (&plan.args.to, plan.args.senders);
         let goes_on = recovery.is_automatic();
         let stall = |_| Stall::new(plan.args.recovery, recovery.clone());
         let stalls = RefCell::new(queues.iter().map(stall).collect());
         let watch = Watch::new(signals, plan.time);
-        Self { device, queues, echo, stop, goes_on, senders, watch, stalls, given_up: RefCell::default() }
+        let of_bursts = u64::from(plan.threads()) * plan.burst as u64;
+        Self {
+            device,
+            queues,
+            echo,
+            stop,
+            goes_on,
+            senders,
+            watch,
+            stalls,
+            given_up: RefCell::default(),
+            shared_frames: u64::from(plan.frames()).saturating_sub(of_bursts),
+            looks: Cell::default(),
+            before: RefCell::default(),
+            sampled,
+        }
     }
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
@@ -85,18 +111,22 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC, and the error if the
-    /// device was given up.
-    pub(super) fn settle(self) -> (u64, Option<String>) {
+    /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC, the error if the device was given up,
+    /// and the share of the looks at which all memory was in use.
+    pub(super) fn settle(self) -> (u64, Option<String>, f64) {
+        let [looks, short] = self.looks.get();
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
         let drained = || self.queues.iter().all(|queue| queue.drain_until(soon_ns()));
         while !drained() && !self.is_overdue() {}
-        (ExactClock.now_ns(), self.given_up.into_inner())
+        self.sampled.end();
+        (ExactClock.now_ns(), self.given_up.into_inner(), short as f64 / looks.max(1) as f64)
     }
 
     /// Shows progress, checks time, signals and a lost device. Returns the time until it is to be called again.
     fn next_look(&self) -> Duration {
         self.show();
+        self.look_at_memory();
+        self.sampled.look();
         for (stall, queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
             if let Some(error) = stall.look(self.device, queue) {
                 self.given_up.borrow_mut().get_or_insert(error);
@@ -116,6 +146,17 @@ impl<'a> Supervisor<'a> {
         next
     }
 
+    /// Counts a look, and whether all memory was in use.
+    fn look_at_memory(&self) {
+        let inside = |queue: &TxQueue| {
+            let gone = queue.counters().gone();
+            queue.sender_totals().packets.get().saturating_sub(gone)
+        };
+        let inside: u64 = self.queues.iter().map(inside).sum();
+        let [looks, short] = self.looks.get();
+        self.looks.set([looks + 1, short + u64::from(inside >= self.shared_frames)]);
+    }
+
     /// True if frames inside have had their time.
     fn is_overdue(&self) -> bool {
         self.next_look();
@@ -123,10 +164,13 @@ impl<'a> Supervisor<'a> {
     }
 
     fn show(&self) {
-        self.watch.say(|seconds| {
-            let packets: u64 = self.queues.iter().map(|queue| queue.counters().packets.get()).sum();
-            let mpps = packets as f64 / seconds.max(1e-9) / 1e6;
-            format!("{} packets, {mpps:.2} Mpps", grouped(packets))
+        self.watch.say(|now| {
+            let of = |count: fn(&QueueCounters) -> u64| sum(self.queues, count);
+            let sent = of(|all| all.sent.get());
+            let sent_bytes = of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
+            let rates = self.before.borrow_mut().rates(now, sent, sent_bytes);
+            let dropped = dropped(&drops(self.queues).by_reason);
+            format!("{rates}, sent {}{dropped}", grouped_on_stderr(sent))
         });
     }
 }

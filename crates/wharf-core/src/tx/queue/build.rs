@@ -16,6 +16,7 @@ use crate::tx::queue::lanes::Lanes;
 use crate::tx::queue::waiters::Waiters;
 use crate::tx::run_observer::RunObserver;
 use crate::tx::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES, TsqWindow};
+use arc_swap::ArcSwap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -222,7 +223,7 @@ impl QueueBuilder {
             tsq_window: TsqWindow::new(),
             index_start: rest.index_start,
             uses_bands,
-            dscp_bands,
+            dscp_bands: ArcSwap::from_pointee(dscp_bands),
             clock: rest.clock,
             park: rest.park,
             counters,

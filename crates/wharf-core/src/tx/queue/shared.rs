@@ -8,7 +8,7 @@ use crate::device::TxSide;
 use crate::host::{Clock, Park, Wake};
 use crate::metrics::{Measured, Walk};
 use crate::pool::{PagePool, PeerQueue, lock};
-use crate::qdisc::DscpBands;
+use crate::qdisc::{DscpBands, Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::{Lane, Lanes};
@@ -16,7 +16,7 @@ use crate::tx::queue::waiters::Waiters;
 use crate::tx::run_observer::RunObserver;
 use crate::tx::small_queue::TsqWindow;
 use crate::wakeup::{Call, Callers};
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -44,7 +44,8 @@ pub(crate) struct Shared {
     pub(crate) tsq_window: TsqWindow,
     pub(crate) index_start: u32,
     pub(crate) uses_bands: bool,
-    pub(crate) dscp_bands: DscpBands,
+    /// The band of each DSCP, for senders that classify.
+    pub(crate) dscp_bands: ArcSwap<DscpBands>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) park: Arc<dyn Park>,
     pub(crate) counters: Arc<QueueCounters>,
@@ -53,9 +54,8 @@ pub(crate) struct Shared {
     /// Bit n: band n is full or waited for; and [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED).
     pub(crate) full_bands: AtomicU32,
     pub(crate) waiters: Waiters,
-    /// The file descriptor that the device notifies by, if it has one.
+    /// The descriptor that the device notifies by.
     pub(crate) wait_fd: Option<RawFd>,
-    /// True if the device receives as well.
     pub(crate) receives: bool,
     pub(super) wakers: Wakers,
     pub(crate) has_poller: AtomicBool,
@@ -112,6 +112,8 @@ pub(crate) enum ControlMessage {
     Add(usize, Lane),
     Orphan(usize, ReturnConsumer),
     SetBatching(Batching),
+    SetQdisc(Box<dyn Qdisc>),
+    SetRate(Rate),
     Apply(Box<dyn FnOnce(&mut TxEngine) + Send>),
     /// The set of pollers has changed; one of them is about to look.
     Pollers,
@@ -152,6 +154,8 @@ impl Shared {
                     }
                 }
                 ControlMessage::SetBatching(batching) => state.engine.set_batching(batching),
+                ControlMessage::SetQdisc(qdisc) => state.engine.set_qdisc(qdisc, self.uses_bands),
+                ControlMessage::SetRate(rate) => _ = state.engine.set_rate(rate),
                 ControlMessage::Apply(change) => self.apply(change, &mut state.engine),
                 ControlMessage::Pollers => state.poller = self.poller_state(),
                 ControlMessage::Shut => self.shut(state),
@@ -259,7 +263,7 @@ impl Shared {
         !self.wakers.pollers.is_empty()
     }
 
-    /// Returns the state of a changed set of pollers: those there are about to look.
+    /// Returns the state of changed pollers: those there are about to look.
     fn poller_state(&self) -> PollerState {
         if self.wakers.pollers.is_empty() { PollerState::None } else { PollerState::Awake }
     }
@@ -334,7 +338,7 @@ impl Shared {
         monitor.inspect(|monitor| monitor.panicked("its device or discipline panicked", true));
     }
 
-    /// Returns the error of a closed queue: its death, or the end of its device, if that is why.
+    /// Returns the error of a closed queue: its death, or the end of its device.
     #[cold]
     pub(crate) fn closed_error(&self) -> QueueError {
         match self.failure.get() {

@@ -5,10 +5,14 @@
 //! The kernel removes a closed socket from the program's map (`xsk_delete_from_maps`): the frames of its
 //! queue are then the host's, as those of queues that were never opened.
 
-use super::super::{Refusal, Step, patiently};
+use super::super::{Refusal, Step, patiently_for};
 use crate::link::{EBUSY, EEXIST};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use wharf_sys::xdp::{Attached, Hook, Redirect, XdpSocket};
+
+/// Time in which the program of another process may go: it was just killed, or is about to end.
+const GONE_WITHIN: Duration = Duration::from_secs(3);
 
 /// A program that is attached.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ impl Programs {
         }
         let redirect = Redirect::load(self.queue_max).map_err(Step::Program.refused())?;
         // The program of a process that was just killed goes a moment later.
-        let attached = patiently(&[EBUSY, EEXIST], || redirect.attach(index, hook));
+        let attached = patiently_for(GONE_WITHIN, &[EBUSY, EEXIST], || redirect.attach(index, hook));
         let attached = attached.map_err(Step::Attach.refused())?;
         let program = Arc::new(Program { redirect, _attached: attached, hook });
         *now = Arc::downgrade(&program);

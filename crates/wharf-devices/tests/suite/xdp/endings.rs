@@ -141,8 +141,8 @@ fn a_receiver_gives_its_queue_and_program_back() {
     });
 }
 
-/// A process was killed, and the next one starts at once. Five times, since the first may be held up for longer
-/// than the second waits.
+/// A process was told to end, and the next one starts at once. It waits for the native hook: the generic one, to which it could fall
+/// back, is slower. Five times, since the first may be held up for longer than the second waits.
 #[test]
 #[ignore = "wants root"]
 fn a_program_that_is_about_to_go_is_waited_for() {
@@ -153,7 +153,7 @@ fn a_program_that_is_about_to_go_is_waited_for() {
             let pool = wharf_testkit::pool(64);
             std::thread::scope(|scope| {
                 scope.spawn(move || {
-                    std::thread::sleep(Duration::from_millis(50));
+                    std::thread::sleep(Duration::from_millis(1200));
                     drop(goes);
                 });
                 comes.attach(pool.region().clone()).is_ok() && comes.mode() == Some("native, copy")

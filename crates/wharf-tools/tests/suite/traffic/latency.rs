@@ -39,3 +39,16 @@ fn classes_are_told_apart_and_add_up() {
     assert_eq!(found, [(0, 2, 3000), (4, 2, 60), (46, 1, 7)]);
     assert_eq!((latencies.packets(), latencies.all().packets(), latencies.all().max_ns()), (5, 5, 3000));
 }
+
+/// A run is looked at in parts: each has the packets since the look before.
+#[test]
+fn packets_since_an_earlier_state_are_those_noted_meanwhile() {
+    let mut latency = Latency::default();
+    (0..100).for_each(|_| latency.record(1000));
+    let before = latency.clone();
+    assert_eq!(latency.since(&before).packets(), 0);
+    (0..10).for_each(|_| latency.record(5_000_000));
+    let mut since = latency.since(&before);
+    assert_eq!((since.packets(), latency.packets()), (10, 110));
+    assert!(since.quantile_ns(0.01) > 4_900_000, "{}", since.quantile_ns(0.01));
+}

@@ -1,0 +1,112 @@
+//! Options by which a run is watched from outside.
+
+use super::values;
+use crate::files::Named;
+#[cfg(feature = "metrics")]
+use crate::watch::Endpoint;
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Counters of a run while it goes on.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "From outside")]
+pub(crate) struct WatchArgs {
+    /// Print the counters at this interval on standard error: a line of rates for people, with --json a JSON object on one line.
+    /// SIGUSR1 prints all counters at any time
+    #[arg(long, value_name = "S", value_parser = values::interval)]
+    pub(crate) stats: Option<Duration>,
+    /// Write the JSON objects of --stats to this file in place of standard error
+    #[arg(long, value_name = "FILE", requires = "stats")]
+    pub(crate) stats_file: Option<PathBuf>,
+    /// Serve all counters by HTTP, as OpenMetrics, at /metrics of this address and port, or of this socket, which only the run's user
+    /// may connect to: 127.0.0.1:9100, /run/wharf.sock
+    #[cfg(feature = "metrics")]
+    #[arg(long, value_name = "ADDRESS|SOCKET", value_parser = Endpoint::parse)]
+    pub(crate) metrics: Option<Endpoint>,
+    /// Listen at this socket, which only the run's user may connect to, for `wharf show`, `wharf set` and `wharf top`; off for none
+    /// [default: for a run without an end /run/wharf/PID.sock of root, $XDG_RUNTIME_DIR/wharf-PID.sock of others]
+    #[arg(long, value_name = "SOCKET|off", value_parser = control_at)]
+    pub(crate) control: Option<ControlAt>,
+}
+
+/// The place of the control socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ControlAt {
+    Off,
+    Socket(PathBuf),
+}
+
+fn control_at(text: &str) -> Result<ControlAt, String> {
+    match text {
+        "off" => Ok(ControlAt::Off),
+        path if path.contains('/') => Ok(ControlAt::Socket(path.into())),
+        _ => Err("want off, or the path of a socket, such as /run/x.sock or ./x.sock".into()),
+    }
+}
+
+const SHOW: &str = "\
+Examples:
+  wharf show
+      the runs that have a control socket: forwarders, and those that were started with --control
+  wharf show 4711
+      the counters of process 4711, with its rates over 0.3 s
+  wharf show /run/wharf/4711.sock --json
+      the same as one JSON object";
+
+/// `wharf show`.
+#[derive(Debug, Args)]
+#[command(after_help = SHOW)]
+pub(crate) struct ShowArgs {
+    /// Process, or path of its control socket; all that run if left out
+    #[arg(value_name = "PID|SOCKET")]
+    pub(crate) which: Option<String>,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const SET: &str = "\
+Examples:
+  wharf set rate=20mbit
+      of the only run that there is, 20 Mbit/s in each direction
+  wharf set 4711 a-b.rate=5mbit b-a.rate=off
+      from the first end to the second 5 Mbit/s, and no rate the other way
+  wharf set 4711 bql=max=64k batching=off qdisc=fq_codel:limit=100
+      byte queue limit, batching, and another queueing discipline
+
+Keys: rate (a bit rate, or off) and burst of a forwarder; bql, batching and qdisc as the options of `wharf send` and `wharf forward` \
+take them. PATH. before a key, a-b or b-a, is for one direction. All changes are made, or none. Packets that wait go into the new \
+discipline; those that it has no room for are dropped and counted (qdisc-changed). What a discipline does when it is full stays as it \
+was at the start, and so does memory.";
+
+/// `wharf set`.
+#[derive(Debug, Args)]
+#[command(after_help = SET)]
+pub(crate) struct SetArgs {
+    /// Process, or path of its control socket, which may be left out if only one runs; then the changes
+    #[arg(value_name = "[PID|SOCKET] KEY=VALUE", required = true)]
+    pub(crate) words: Vec<String>,
+    /// One JSON object with counters and settings instead of a line for each direction
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `wharf top`.
+#[cfg(feature = "top")]
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Process, or path of its control socket; the first that runs if left out. Arrow keys change to others, p pauses, q quits
+    #[arg(value_name = "PID|SOCKET")]
+    pub(crate) which: Option<String>,
+    /// Time between two pictures
+    #[arg(long, value_name = "S", default_value = "1", value_parser = values::interval)]
+    pub(crate) interval: Duration,
+}
+
+impl WatchArgs {
+    /// Returns the file that the counters are written to.
+    pub(crate) fn written(&self) -> Option<Named<'_>> {
+        self.stats_file.as_deref().map(|path| ("--stats-file", path))
+    }
+}

@@ -1,0 +1,38 @@
+//! The figures of a direction from which its verdict is judged.
+
+use super::account::DirectionReport;
+use crate::args::{ForwardArgs, Poll};
+use crate::processor::ProcessorTime;
+use crate::verdict::{self, CommandLine, ForwardFigures, Verdict};
+use wharf::devices::host::processors;
+
+/// Judges a direction. `links` are the speeds of the wires behind the ends; `time` is what the process used.
+pub(super) fn judge(
+    direction: &DirectionReport, args: &ForwardArgs, links: [Option<f64>; 2], time: ProcessorTime,
+) -> Verdict {
+    let common = &direction.common;
+    let is_back = direction.from != args.a.name();
+    let (ends, link_bps) =
+        if is_back { ([&args.b, &args.a], links[0]) } else { ([&args.a, &args.b], links[1]) };
+    let pollers = args.pollers.unwrap_or(args.queues as usize);
+    let polling = (args.poll != Poll::Busy).then(|| time.within(direction.active_seconds, pollers));
+    let more = (pollers < 2 * args.queues as usize && pollers < processors().len()).then_some(pollers + 1);
+    verdict::forward(&ForwardFigures {
+        command: CommandLine::own(),
+        pollers: more,
+        kinds: ends.map(|end| end.kind().name),
+        from: direction.from.clone(),
+        to: common.device.clone(),
+        rate: args.rate,
+        received: direction.received_packets,
+        sent: common.sent,
+        seconds: direction.active_seconds,
+        came_pps: common.mpps * 1e6,
+        came_bps: common.gbps * 1e9,
+        link_bps,
+        requeues: common.requeues,
+        has_byte_limit: common.bql.enabled,
+        polling,
+        drops: common.drops.by_reason.clone(),
+    })
+}

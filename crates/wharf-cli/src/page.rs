@@ -1,0 +1,127 @@
+//! `--report DIR` of `send`, `receive` and `forward`: a page with pictures of the run over time.
+//!
+//! Assumptions: the thread that watches over the run calls [`Page::look`] often, and reads counters that other threads write.
+//! Goal: the threads that move packets do nothing more with a report than without one. The page is one file, opened before the
+//! run gives up its privileges.
+
+mod pictures;
+mod samples;
+
+pub(crate) use samples::Reading;
+
+use crate::files;
+use crate::machine;
+use crate::output::print;
+use crate::verdict::Verdict;
+use anyhow::Context;
+use samples::Samples;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use wharf_plan::{escaped, page};
+
+/// The name of the page in its folder.
+const NAME: &str = "report.html";
+
+/// The page of a run; without a folder it costs a comparison per look.
+pub(crate) struct Page(Option<Open>);
+
+struct Open {
+    path: PathBuf,
+    file: File,
+    command: String,
+    facts: Vec<(String, String)>,
+    samples: RefCell<Samples>,
+}
+
+/// The words of a page.
+pub(crate) struct Words<'a> {
+    /// The command: `send`, `receive` or `forward`.
+    pub(crate) command: &'static str,
+    /// The verdicts of its reports.
+    pub(crate) verdicts: Vec<&'a Verdict>,
+    /// The summary as it is printed.
+    pub(crate) summary: &'a str,
+    /// Faults, a line each.
+    pub(crate) faults: &'a [String],
+}
+
+impl Page {
+    /// Makes the page in `folder`, if a report is asked for: an error about it must come before the run.
+    pub(crate) fn open(folder: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(folder) = folder else { return Ok(Self::none()) };
+        files::make_folder(folder)?;
+        let path = folder.join(NAME);
+        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let command = files::command_line("DIR");
+        let facts = machine::facts(&command);
+        Ok(Self(Some(Open { path, file, command, facts, samples: RefCell::default() })))
+    }
+
+    /// Returns one that is not asked for.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Begins a run, whose time starts now.
+    pub(crate) fn begin(&self) {
+        if let Some(open) = &self.0 {
+            open.samples.borrow_mut().begin();
+        }
+    }
+
+    /// Takes a sample if one is due.
+    pub(crate) fn look(&self, read: impl FnOnce() -> Vec<Reading>) {
+        if let Some(open) = &self.0 {
+            open.samples.borrow_mut().look(read);
+        }
+    }
+
+    /// Takes the last sample of a run.
+    pub(crate) fn end(&self, read: impl FnOnce() -> Vec<Reading>) {
+        if let Some(open) = &self.0 {
+            open.samples.borrow_mut().take(read);
+        }
+    }
+
+    /// Writes it, if it was asked for, and prints its name, unless `json` is printed.
+    pub(crate) fn write(self, json: bool, words: &Words<'_>) -> anyhow::Result<()> {
+        let Some(mut open) = self.0 else { return Ok(()) };
+        let text = open.text(words)?;
+        let shown = open.path.display();
+        open.file.write_all(text.as_bytes()).with_context(|| format!("cannot write {shown}"))?;
+        if json { Ok(()) } else { print(&format!("\nwritten: {shown}")) }
+    }
+}
+
+impl Open {
+    fn text(&self, words: &Words<'_>) -> anyhow::Result<String> {
+        let samples = self.samples.borrow();
+        let mut body = String::new();
+        for (class, line) in answers(words).chain(faults(words)) {
+            body += &format!("<p class=\"{class}\">{}</p>\n", escaped(line));
+        }
+        body += "<div class=\"pictures\">";
+        for (chart, caption) in pictures::charts(&samples) {
+            body += &page::figure(&chart.svg()?, &caption, None, &self.command);
+        }
+        body += "</div>\n";
+        if samples.are_few() {
+            body +=
+                "<p class=\"dim\">The run was too short for pictures: there is a sample every 100 ms.</p>\n";
+        }
+        body += &format!("<h2>Summary</h2>\n<pre>{}</pre>\n", escaped(words.summary));
+        let facts = self.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        body += &format!("<h2>This run</h2>\n{}", page::facts(facts));
+        Ok(page::document(&format!("wharf {}", words.command), &body))
+    }
+}
+
+fn answers<'a>(words: &'a Words<'_>) -> impl Iterator<Item = (&'static str, &'a str)> {
+    words.verdicts.iter().flat_map(|verdict| &verdict.text).map(|line| ("answer", line.as_str()))
+}
+
+fn faults<'a>(words: &'a Words<'_>) -> impl Iterator<Item = (&'static str, &'a str)> {
+    words.faults.iter().map(|fault| ("bad", fault.as_str()))
+}

@@ -1,0 +1,64 @@
+//! The figures of a run from which its verdict is judged.
+
+use super::plan::Plan;
+use crate::processor::ProcessorTime;
+use crate::report::Report;
+use crate::verdict::{self, Asked, CommandLine, SendFigures, Verdict};
+use wharf_tools::traffic::Pace;
+
+/// The evidence beside the counters of a report.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Evidence {
+    /// Processor time of the sending threads together.
+    pub(super) sending: ProcessorTime,
+    /// That of the receiver in this process.
+    pub(super) receiving: Option<ProcessorTime>,
+    /// Share of the supervisor's looks at which all memory was in use.
+    pub(super) short_share: f64,
+    /// Speed of the wire behind the device, if there is one.
+    pub(super) link_bps: Option<f64>,
+}
+
+/// Judges a run.
+pub(super) fn judge(plan: &Plan, report: &Report, evidence: Evidence) -> Verdict {
+    let kind = plan.args.to.kind();
+    verdict::send(&SendFigures {
+        command: CommandLine::own(),
+        kind: kind.name,
+        to: plan.args.to.to_string(),
+        has_far_end: kind.can.far_end,
+        asked: asked(plan, report),
+        // A super-packet counts for the packets in it, as in the rate that was asked for.
+        sent: report.sent * plan.traffic.packets_each(),
+        came_pps: report.mpps * 1e6 * plan.traffic.packets_each() as f64,
+        came_bps: report.gbps * 1e9,
+        seconds: report.seconds,
+        link_bps: evidence.link_bps,
+        senders: plan.threads().into(),
+        sending: evidence.sending,
+        receiving: evidence.receiving,
+        waits: report.senders.iter().map(|sender| sender.waits).sum(),
+        requeues: report.requeues,
+        frames: plan.frames(),
+        short_share: evidence.short_share,
+        drops: report.drops.by_reason.clone(),
+    })
+}
+
+/// Returns the pace of all senders together, that of the sparse flow included.
+fn asked(plan: &Plan, report: &Report) -> Asked {
+    let mean_bytes = report.bytes as f64 / (report.packets * plan.traffic.packets_each()).max(1) as f64;
+    let pps = |pace: Pace| match pace {
+        Pace::Packets(packets) => Some(packets as f64),
+        Pace::Bits(bits) if mean_bytes > 0.0 => Some(bits as f64 / 8.0 / mean_bytes),
+        Pace::Top | Pace::Original | Pace::Bits(_) => None,
+    };
+    let late_ns = report.timing_error_ns.as_ref().map_or(0, |timing| timing.p99);
+    match plan.pace() {
+        Pace::Original if plan.args.pcap.is_some() => Asked::Original { late_ns },
+        pace => pps(pace).map_or(Asked::Top, |of_all| {
+            let of_sparse = plan.args.priority_rate.and_then(pps).unwrap_or(0.0);
+            Asked::Rate { pps: of_all + of_sparse }
+        }),
+    }
+}

@@ -1,0 +1,130 @@
+//! The verdict on one direction of `forward`.
+
+use super::{Bound, CommandLine, Loss, REACHED_SHARE, Verdict, link_cause, processor_cause};
+use crate::output::{bit_rate, packet_rate};
+use crate::processor::ProcessorTime;
+use std::collections::BTreeMap;
+use wharf::qdisc::Rate;
+
+/// Share of a rate from which on packets that were dropped waited for it, if the device never left any.
+const HELD_SHARE: f64 = 0.5;
+
+/// The figures of a direction.
+#[derive(Debug, Clone)]
+pub(crate) struct ForwardFigures {
+    pub(crate) command: CommandLine,
+    /// More pollers than there were, if queues and processors are there for them.
+    pub(crate) pollers: Option<usize>,
+    /// Kinds of the ends.
+    pub(crate) kinds: [&'static str; 2],
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// The rate of `--rate`.
+    pub(crate) rate: Option<Rate>,
+    /// Packets received and sent, and the time in which there were any.
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) seconds: f64,
+    pub(crate) came_pps: f64,
+    pub(crate) came_bps: f64,
+    pub(crate) link_bps: Option<f64>,
+    /// Packets that the device left for later, and whether it has a byte limit, which holds packets back as well.
+    pub(crate) requeues: u64,
+    pub(crate) has_byte_limit: bool,
+    /// Processor time of the pollers in that time; none if they never sleep.
+    pub(crate) polling: Option<ProcessorTime>,
+    /// Drops in this direction, at either end.
+    pub(crate) drops: BTreeMap<String, u64>,
+}
+
+/// Judges a direction.
+pub(crate) fn forward(figures: &ForwardFigures) -> Verdict {
+    let kind = figures.kinds[0];
+    // A drop at the receiving end is told by that end's row, any other by the sending end's.
+    let loss = Loss::of(&figures.drops, kind);
+    let loss = match &loss {
+        Some(loss) if loss.of_receiver() == 0 => Loss::of(&figures.drops, figures.kinds[1]),
+        _ => loss,
+    };
+    let (bounded_by, cause) = figures.cause(loss.as_ref());
+    let per_second =
+        |packets: u64| if figures.seconds > 0.0 { packets as f64 / figures.seconds } else { 0.0 };
+    let offered = figures.received + loss.as_ref().map_or(0, Loss::of_receiver);
+    let (asked_pps, came_pps) = (per_second(offered), figures.came_pps);
+    let first = match figures.received {
+        0 => cause,
+        _ => {
+            let [asked, came] = [asked_pps, came_pps].map(packet_rate);
+            format!("{} to {}: offered {asked}, came to {came}: {cause}.", figures.from, figures.to)
+        }
+    };
+    let text = std::iter::once(first).chain(loss.as_ref().map(|loss| loss.sentence(offered))).collect();
+    let next = figures.next(bounded_by, loss.as_ref());
+    Verdict { text, bounded_by, asked_pps: Some(asked_pps), came_pps, loss, next }
+}
+
+impl ForwardFigures {
+    /// Returns what bounded the rate, and the evidence, as the end of a sentence.
+    fn cause(&self, loss: Option<&Loss>) -> (Bound, String) {
+        if self.received == 0 {
+            return (Bound::Nothing, format!("Nothing arrived at {}.", self.from));
+        }
+        let (of_queue, of_receiver) = loss.map_or((0, 0), |loss| (loss.of_queue(), loss.of_receiver()));
+        if let Some(rate) = self.rate.filter(|&rate| self.is_held_to(rate, of_queue)) {
+            let (came, asked) = match rate.packets_per_second() {
+                Some(packets) => (packet_rate(self.came_pps), packet_rate(packets as f64)),
+                None => (bit_rate(self.came_bps), bit_rate(rate.bits_per_second() as f64)),
+            };
+            return (Bound::Rate, format!("{came} of --rate {asked}"));
+        }
+        if let Some(cause) = link_cause(self.link_bps, (self.came_bps, self.came_pps)) {
+            return (Bound::Link, cause);
+        }
+        if of_queue + of_receiver == 0 {
+            return self.unhindered(loss);
+        }
+        if let Some(cause) = self.polling.and_then(|time| processor_cause("each poller", time)) {
+            return (Bound::Processor, cause);
+        }
+        if of_receiver > of_queue {
+            let cause = format!("the ring of {} was full before packets were taken from it", self.from);
+            return (Bound::Receiver, cause);
+        }
+        let dropped = format!("the discipline dropped {of_queue} packets");
+        if self.requeues > 0 || self.has_byte_limit && self.rate.is_none() {
+            (Bound::Device, format!("{} took no more, and {dropped}", self.to))
+        } else {
+            (Bound::Nothing, format!("{dropped}, and nothing else is shown to limit it"))
+        }
+    }
+
+    /// Returns true if the rate was reached, or if packets waited for it and not for the device, as far as that shows.
+    fn is_held_to(&self, rate: Rate, of_queue: u64) -> bool {
+        let waited = of_queue > 0 && self.requeues == 0;
+        let share = match rate.packets_per_second() {
+            Some(packets) => self.came_pps / packets as f64,
+            None => self.came_bps / rate.bits_per_second() as f64,
+        };
+        share >= REACHED_SHARE || waited && share >= HELD_SHARE
+    }
+
+    fn next(&self, bounded_by: Bound, loss: Option<&Loss>) -> Option<String> {
+        let loss = loss?;
+        match (bounded_by, self.pollers) {
+            (Bound::Processor, Some(more)) => Some(self.command.with("--pollers", &more.to_string())),
+            (Bound::Device, _) => Some(format!("wharf bench device --to {}", super::quoted(&self.to))),
+            _ if loss.of_queue() == loss.packets => None,
+            _ => Some(loss.explain()),
+        }
+    }
+
+    /// Returns the bound of a direction that dropped nothing for want of room.
+    fn unhindered(&self, loss: Option<&Loss>) -> (Bound, String) {
+        match loss {
+            None if self.sent >= self.received => {
+                (Bound::Senders, "all that arrived left, so the senders bounded it".into())
+            }
+            _ => (Bound::Nothing, "nothing is shown to limit it".into()),
+        }
+    }
+}

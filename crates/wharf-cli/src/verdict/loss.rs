@@ -1,0 +1,85 @@
+//! Lost packets, with the likely cause: from the table of reasons (`wharf explain`).
+
+use super::percent;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wharf::devices::reasons::{self, Reason};
+
+/// Parts of the path that count drops of any device.
+const PARTS: [&str; 6] = ["any", "discipline", "fault", "receiver", "segmenter", "sender"];
+/// Reasons by which a discipline, or a sender in front of it, drops.
+const OF_QUEUE: [&str; 4] = ["codel", "drop-head", "drop-tail", "overlimit"];
+/// Reasons by which a device that receives drops: it had arrivals that nothing took in time.
+const OF_RECEIVER: [&str; 4] = ["fill-ring-empty", "inbox-full", "ring-full", "socket-full"];
+
+/// Loss of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Loss {
+    pub(crate) packets: u64,
+    pub(crate) by_reason: BTreeMap<String, u64>,
+    /// The likely cause of most of it, and what to do.
+    pub(crate) cause: String,
+}
+
+impl Loss {
+    /// Returns the loss of a run whose drops are these, at devices of the kind `kind`; `None` without any.
+    pub(super) fn of(by_reason: &BTreeMap<String, u64>, kind: &str) -> Option<Self> {
+        let by_reason: BTreeMap<String, u64> = by_reason
+            .iter()
+            .filter(|one| *one.1 > 0)
+            .map(|(reason, count)| (reason.clone(), *count))
+            .collect();
+        let cause = explanation(top(&by_reason)?, kind);
+        Some(Self { packets: by_reason.values().sum(), by_reason, cause })
+    }
+
+    /// Returns the reason of most drops.
+    pub(super) fn reason(&self) -> &str {
+        top(&self.by_reason).unwrap_or_default()
+    }
+
+    /// Returns the packets that the queue in front of the device dropped.
+    pub(super) fn of_queue(&self) -> u64 {
+        self.sum(&OF_QUEUE)
+    }
+
+    /// Returns the packets that a receiving device dropped.
+    pub(super) fn of_receiver(&self) -> u64 {
+        self.sum(&OF_RECEIVER)
+    }
+
+    fn sum(&self, reasons: &[&str]) -> u64 {
+        reasons.iter().filter_map(|reason| self.by_reason.get(*reason)).sum()
+    }
+
+    /// Returns a sentence on it, of `offered` packets.
+    pub(super) fn sentence(&self, offered: u64) -> String {
+        let share = percent_lost(self.packets, offered);
+        format!("Lost {} packets ({share}), most as {}: {}", self.packets, self.reason(), self.cause)
+    }
+
+    /// Returns the command that says more.
+    pub(super) fn explain(&self) -> String {
+        format!("wharf explain {}", self.reason())
+    }
+}
+
+/// Returns a share in percent, a small one with more places.
+pub(super) fn percent_lost(packets: u64, offered: u64) -> String {
+    let share = packets as f64 / offered.max(1) as f64;
+    if share < 0.01 { format!("{:.2} %", share * 100.0) } else { percent(share) }
+}
+
+fn top(by_reason: &BTreeMap<String, u64>) -> Option<&str> {
+    by_reason.iter().max_by_key(|one| one.1).map(|(reason, _)| reason.as_str())
+}
+
+/// Returns the event and the remedy of a reason, as the table has them.
+fn explanation(reason: &str, kind: &str) -> String {
+    let is_of = |row: &&Reason| row.devices.iter().any(|device| *device == kind || PARTS.contains(device));
+    let row = reasons::of(reason).find(is_of).or_else(|| reasons::of(reason).next());
+    row.map_or_else(
+        || "no cause is known for this word.".into(),
+        |row| format!("{} {}", row.what_happened, row.what_to_do),
+    )
+}

@@ -1,0 +1,108 @@
+//! The verdict on `receive`.
+
+use super::loss::percent_lost;
+use super::{Bound, CommandLine, Loss, Verdict, processor_cause};
+use crate::output::packet_rate;
+use crate::processor::ProcessorTime;
+use std::collections::BTreeMap;
+
+/// The figures of a reception.
+#[derive(Debug, Clone)]
+pub(crate) struct ReceiveFigures {
+    pub(crate) command: CommandLine,
+    /// Kind of the device, and its interface, if it has one.
+    pub(crate) kind: &'static str,
+    pub(crate) interface: Option<String>,
+    /// It reads a file.
+    pub(crate) is_file: bool,
+    /// Packets that arrived, without those of hosts themselves, and their time and rate.
+    pub(crate) packets: u64,
+    pub(crate) seconds: f64,
+    pub(crate) came_pps: f64,
+    /// Generated packets that arrived, each once, and those that did not.
+    pub(crate) generated: u64,
+    pub(crate) lost: u64,
+    /// Processor time of the receiving thread while packets arrived; none if it never sleeps.
+    pub(crate) receiving: Option<ProcessorTime>,
+    /// Frames of memory.
+    pub(crate) frames: u32,
+    /// Drops at this receiver.
+    pub(crate) drops: BTreeMap<String, u64>,
+}
+
+/// Judges a reception.
+pub(crate) fn receive(figures: &ReceiveFigures) -> Verdict {
+    let loss = figures.loss();
+    let here = loss.as_ref().map_or(0, Loss::of_receiver);
+    let (bounded_by, first) = figures.bound(here);
+    let mut text = vec![first];
+    text.extend(loss.as_ref().filter(|_| here > 0).and_then(|_| figures.processor()));
+    let sentence = |loss: &Loss| match loss.by_reason.is_empty() {
+        true => format!("Lost {} packets: {}", loss.packets, loss.cause),
+        false => loss.sentence(figures.packets + loss.packets),
+    };
+    text.extend(loss.as_ref().map(sentence));
+    let next = figures.next(loss.as_ref(), here);
+    Verdict { text, bounded_by, asked_pps: figures.offered_pps(), came_pps: figures.came_pps, loss, next }
+}
+
+impl ReceiveFigures {
+    /// Returns the rate at which generated packets were sent, as far as their numbers tell.
+    fn offered_pps(&self) -> Option<f64> {
+        let offered = self.generated.saturating_add(self.lost);
+        (self.generated > 0 && self.seconds > 0.0).then(|| offered as f64 / self.seconds)
+    }
+
+    /// Returns the loss: drops at this receiver, or generated packets that never came to it.
+    fn loss(&self) -> Option<Loss> {
+        if let Some(loss) = Loss::of(&self.drops, self.kind) {
+            return Some(loss);
+        }
+        let cause = "no counter of this receiver shows them, so they were lost before it: at the sender, or on the way.";
+        let before = || Loss { packets: self.lost, by_reason: BTreeMap::new(), cause: cause.into() };
+        (self.lost > 0).then(before)
+    }
+
+    fn bound(&self, here: u64) -> (Bound, String) {
+        let (packets, rate) = (self.packets, packet_rate(self.came_pps));
+        match () {
+            () if packets == 0 && here == 0 => (Bound::Nothing, "No packet arrived.".into()),
+            () if here > 0 => {
+                let share = percent_lost(here, packets.saturating_add(here));
+                (
+                    Bound::Receiver,
+                    format!("Came to {rate}: the receiver was too slow for {share} of the arrivals."),
+                )
+            }
+            () if self.is_file => {
+                (Bound::Nothing, format!("Read {packets} packets of traffic; by their times, {rate}."))
+            }
+            () if self.lost > 0 => {
+                (Bound::Nothing, format!("Came to {rate}: nothing here is shown to limit it."))
+            }
+            () => (
+                Bound::Senders,
+                format!("Came to {rate}: nothing that arrived was dropped here, so the senders bounded it."),
+            ),
+        }
+    }
+
+    /// Returns a sentence on the receiving thread, if it had no more of a processor.
+    fn processor(&self) -> Option<String> {
+        let cause = processor_cause("the receiving thread", self.receiving?)?;
+        Some(format!("{}{}.", cause[..1].to_uppercase(), &cause[1..]))
+    }
+
+    fn next(&self, loss: Option<&Loss>, here: u64) -> Option<String> {
+        let loss = loss?;
+        let more = self.frames.saturating_mul(4).max(super::FRAMES_MIN);
+        match &self.interface {
+            _ if here > 0 && loss.reason() == "fill-ring-empty" => {
+                Some(self.command.with("--frames", &more.to_string()))
+            }
+            _ if !loss.by_reason.is_empty() => Some(loss.explain()),
+            Some(interface) => Some(format!("ethtool -S {interface}")),
+            None => None,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The verdict on `send`.
+
+use super::{Bound, CommandLine, FRAMES_MIN, Loss, Verdict, came, link_cause, percent, processor_cause};
+use crate::output::packet_rate;
+use crate::processor::ProcessorTime;
+use std::collections::BTreeMap;
+
+/// Share of a rate by which a run may miss it, and the time by which the last completion may come late.
+const SLACK_SHARE: f64 = 0.03;
+const SLACK_SECONDS: f64 = 0.005;
+/// A replay whose packets were later than this did not keep the capture's times.
+const LATE_NS_MAX: u64 = 20_000_000;
+/// Shortest run at top speed that shows what bounds it.
+const SECONDS_MIN: f64 = 0.02;
+/// Share of the time from which on a sender's waits count.
+const WAITED_SHARE: f64 = 0.2;
+/// Share of the looks from which on memory counts as short.
+const SHORT_SHARE: f64 = 0.5;
+
+/// The pace that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Asked {
+    /// Top speed.
+    Top,
+    /// The times of a capture, with the time by which 99 % of the packets were late at most.
+    Original { late_ns: u64 },
+    /// Packets per second.
+    Rate { pps: f64 },
+}
+
+/// The figures of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct SendFigures {
+    pub(crate) command: CommandLine,
+    /// Kind of the device, its specification, and whether its other end is in this process.
+    pub(crate) kind: &'static str,
+    pub(crate) to: String,
+    pub(crate) has_far_end: bool,
+    pub(crate) asked: Asked,
+    /// Packets sent, their rate, and that of their bits.
+    pub(crate) sent: u64,
+    pub(crate) came_pps: f64,
+    pub(crate) came_bps: f64,
+    pub(crate) seconds: f64,
+    pub(crate) link_bps: Option<f64>,
+    /// Sending threads, and their processor time together.
+    pub(crate) senders: usize,
+    pub(crate) sending: ProcessorTime,
+    /// Processor time of the receiver in this process.
+    pub(crate) receiving: Option<ProcessorTime>,
+    /// Waits of senders for room or memory.
+    pub(crate) waits: u64,
+    /// Packets that the device left for later.
+    pub(crate) requeues: u64,
+    /// Frames of memory, and the share of looks at which all were in use.
+    pub(crate) frames: u32,
+    pub(crate) short_share: f64,
+    pub(crate) drops: BTreeMap<String, u64>,
+}
+
+/// Judges a run.
+pub(crate) fn send(figures: &SendFigures) -> Verdict {
+    let loss = Loss::of(&figures.drops, figures.kind);
+    let asked_pps = figures.asked_pps();
+    let (bounded_by, first, next) = if figures.is_as_asked() {
+        (Bound::Rate, figures.as_asked(), None)
+    } else {
+        let (bounded_by, cause) = figures.cause(loss.as_ref());
+        (bounded_by, format!("{}: {cause}.", figures.began()), figures.next(bounded_by, loss.as_ref()))
+    };
+    let offered = figures.sent + loss.as_ref().map_or(0, |loss| loss.packets);
+    let text = std::iter::once(first).chain(loss.as_ref().map(|loss| loss.sentence(offered))).collect();
+    let next = next.or_else(|| loss.as_ref().map(Loss::explain));
+    Verdict { text, bounded_by, asked_pps, came_pps: figures.came_pps, loss, next }
+}
+
+impl SendFigures {
+    fn asked_pps(&self) -> Option<f64> {
+        match self.asked {
+            Asked::Rate { pps } => Some(pps),
+            Asked::Top | Asked::Original { .. } => None,
+        }
+    }
+
+    fn is_as_asked(&self) -> bool {
+        match self.asked {
+            Asked::Top => false,
+            Asked::Original { late_ns } => late_ns <= LATE_NS_MAX,
+            Asked::Rate { pps } => {
+                let due_seconds = self.sent.saturating_sub(1) as f64 / pps;
+                self.seconds <= due_seconds * (1.0 + SLACK_SHARE) + SLACK_SECONDS
+            }
+        }
+    }
+
+    fn as_asked(&self) -> String {
+        match self.asked {
+            Asked::Original { .. } => {
+                format!("As asked: {}, at the times of the capture.", packet_rate(self.came_pps))
+            }
+            _ => format!("{}: as asked.", came(self.asked_pps(), self.came_pps)),
+        }
+    }
+
+    fn began(&self) -> String {
+        match self.asked {
+            Asked::Original { late_ns } => {
+                format!("Packets left up to {} after the times of the capture", crate::output::time(late_ns))
+            }
+            _ => came(self.asked_pps(), self.came_pps),
+        }
+    }
+
+    /// Returns what bounded the rate, and the evidence, as the end of a sentence.
+    fn cause(&self, loss: Option<&Loss>) -> (Bound, String) {
+        if self.sent == 0 {
+            return (Bound::Nothing, "nothing was sent".into());
+        }
+        if let Some(cause) = link_cause(self.link_bps, (self.came_bps, self.came_pps)) {
+            return (Bound::Link, cause);
+        }
+        // A sender that drops does not wait: it uses a processor all the time, whatever the device does.
+        if let Some(dropped) = loss.map(Loss::of_queue).filter(|&dropped| dropped > 0) {
+            return (
+                Bound::Device,
+                format!(
+                    "the device took no more, and the queue in front of it was full for {dropped} packets"
+                ),
+            );
+        }
+        if self.seconds < SECONDS_MIN {
+            return (
+                Bound::Count,
+                format!("a run of {:.0} ms is too short to show a limit", self.seconds * 1e3),
+            );
+        }
+        let which = if self.senders == 1 { "the sending thread" } else { "each sending thread" };
+        if let Some(cause) = processor_cause(which, self.sending) {
+            return (Bound::Processor, cause);
+        }
+        self.waited().unwrap_or_else(|| (Bound::Nothing, "nothing is shown to limit it".into()))
+    }
+
+    /// Returns what the senders waited for, if they waited.
+    fn waited(&self) -> Option<(Bound, String)> {
+        let share = self.sending.idle_share();
+        if self.waits == 0 || share < WAITED_SHARE {
+            return None;
+        }
+        let waited = format!("the senders waited {} of the time", percent(share));
+        if self.short_share >= SHORT_SHARE {
+            let cause = format!("{waited} for memory: all of the {} frames were in use", self.frames);
+            return Some((Bound::Device, cause));
+        }
+        let receiver = self.receiving.and_then(|time| processor_cause("the receiver in this process", time));
+        if let Some(receiver) = receiver {
+            return Some((Bound::Receiver, format!("{waited}, and {receiver}")));
+        }
+        let ring = match self.requeues {
+            0 => String::new(),
+            requeues => format!(", and its ring was full for {requeues} packets"),
+        };
+        Some((Bound::Device, format!("{waited} for the device, which took no more{ring}")))
+    }
+
+    fn next(&self, bounded_by: Bound, loss: Option<&Loss>) -> Option<String> {
+        let bench =
+            || (!self.has_far_end).then(|| format!("wharf bench device --to {}", super::quoted(&self.to)));
+        match bounded_by {
+            Bound::Device if loss.is_some_and(|loss| loss.of_queue() > 0) => {
+                Some(self.command.with("--when-full", "wait"))
+            }
+            _ if loss.is_some() => None,
+            Bound::Device if self.short_share >= SHORT_SHARE => {
+                let more = self.frames.saturating_mul(4).max(FRAMES_MIN);
+                Some(self.command.with("--frames", &more.to_string()))
+            }
+            Bound::Device => bench().or_else(|| Some("wharf explain requeues".into())),
+            Bound::Processor => {
+                bench().filter(|_| self.kind != "null").or_else(|| Some("wharf bench path".into()))
+            }
+            Bound::Receiver => Some(self.command.with("--to", "null")),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Verdicts by table: figures, the bound, and words of the text.
+
+use super::*;
+use std::collections::BTreeMap;
+use wharf::qdisc::Rate;
+
+fn time(busy: f64, queued: f64) -> ProcessorTime {
+    ProcessorTime { wall: 1.0, used: busy, kernel: busy / 2.0, queued }
+}
+
+fn drops(all: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    all.iter().map(|&(reason, count)| (reason.to_string(), count)).collect()
+}
+
+fn command(line: &str) -> CommandLine {
+    CommandLine(line.split(' ').map(str::to_string).collect())
+}
+
+/// A run that asked for 1 Mpps on an interface and had 0.5, for no reason that shows.
+fn short_of() -> SendFigures {
+    SendFigures {
+        command: command("wharf send --rate 1mpps --to packet:eth0"),
+        kind: "packet",
+        to: "packet:eth0".into(),
+        has_far_end: false,
+        asked: Asked::Rate { pps: 1e6 },
+        sent: 500_000,
+        came_pps: 5e5,
+        came_bps: 5e5 * 60.0 * 8.0,
+        seconds: 1.0,
+        link_bps: None,
+        senders: 1,
+        sending: time(0.4, 0.0),
+        receiving: None,
+        waits: 0,
+        requeues: 0,
+        frames: 4096,
+        short_share: 0.0,
+        drops: BTreeMap::new(),
+    }
+}
+
+fn assert_sent(cases: Vec<(SendFigures, Bound, &str)>) {
+    for (figures, bound, says) in cases {
+        let verdict = send(&figures);
+        assert_eq!(verdict.bounded_by, bound, "{figures:?}: {verdict:?}");
+        assert!(verdict.text[0].contains(says), "{says}: {verdict:?}");
+        assert_eq!(verdict.loss, None);
+    }
+}
+
+#[test]
+fn threads_that_wait_or_spin_tell_the_bound() {
+    let base = SendFigures { waits: 9, ..short_of() };
+    let receiving = Some(time(0.9, 0.0));
+    assert_sent(vec![
+        (
+            SendFigures { requeues: 7, ..base.clone() },
+            Bound::Device,
+            "waited 60 % of the time for the device",
+        ),
+        (
+            SendFigures { short_share: 0.9, ..base.clone() },
+            Bound::Device,
+            "all of the 4096 frames were in use",
+        ),
+        (SendFigures { receiving, ..base.clone() }, Bound::Receiver, "the receiver in this process"),
+        (SendFigures { sending: time(0.7, 0.15), ..base.clone() }, Bound::Processor, "a processor 70 %"),
+        (SendFigures { sending: time(0.5, 0.5), waits: 0, ..base }, Bound::Processor, "for one 50 % of it"),
+    ]);
+}
+
+#[test]
+fn a_rate_a_link_and_a_short_run_bound_on_their_own() {
+    let base = short_of();
+    let original = |late_ns| SendFigures { asked: Asked::Original { late_ns }, waits: 9, ..short_of() };
+    let link = SendFigures { link_bps: Some(3.4e8), waits: 9, ..short_of() };
+    let brief = SendFigures { asked: Asked::Top, seconds: 0.001, ..short_of() };
+    assert_sent(vec![
+        (SendFigures { came_pps: 9.8e5, sent: 980_000, ..short_of() }, Bound::Rate, "0.980 Mpps: as asked"),
+        (base.clone(), Bound::Nothing, "came to 0.500 Mpps: nothing is shown to limit it."),
+        (link, Bound::Link, "of the link's 340 Mbit/s"),
+        (brief, Bound::Count, "too short to show a limit"),
+        (original(9), Bound::Rate, "at the times of the capture"),
+        (original(1 << 30), Bound::Device, "up to 1073.7 ms"),
+        (SendFigures { sent: 0, came_pps: 0.0, ..base }, Bound::Nothing, "nothing was sent"),
+    ]);
+}
+
+#[test]
+fn a_policy_that_drops_bounds_by_the_device_although_its_sender_never_waits() {
+    let drops = drops(&[("drop-tail", 300_000), ("link-down", 2)]);
+    let figures = SendFigures { sending: time(1.0, 0.0), drops, ..short_of() };
+    let verdict = send(&figures);
+    assert_eq!(verdict.bounded_by, Bound::Device);
+    let loss = verdict.loss.unwrap();
+    assert_eq!((loss.packets, loss.reason()), (300_002, "drop-tail"));
+    assert!(
+        verdict.text[1].starts_with("Lost 300002 packets (38 %), most as drop-tail: The queue was full"),
+        "{:?}",
+        verdict.text
+    );
+    assert_eq!(verdict.next.as_deref(), Some("wharf send --rate 1mpps --to packet:eth0 --when-full wait"));
+}
+
+#[test]
+fn a_short_paced_run_is_judged_by_when_its_last_packet_was_due() {
+    let at =
+        |seconds| send(&SendFigures { sent: 11, asked: Asked::Rate { pps: 1000.0 }, seconds, ..short_of() });
+    assert_eq!(
+        [at(0.010), at(0.014), at(0.020)].map(|verdict| verdict.bounded_by),
+        [Bound::Rate, Bound::Rate, Bound::Nothing]
+    );
+}
+
+fn reception() -> ReceiveFigures {
+    ReceiveFigures {
+        command: command("wharf receive --frames 4096 --from xdp:far"),
+        kind: "xdp",
+        interface: Some("far".into()),
+        is_file: false,
+        packets: 800,
+        seconds: 1.0,
+        came_pps: 800.0,
+        generated: 800,
+        lost: 0,
+        receiving: None,
+        frames: 4096,
+        drops: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn a_receiver_is_blamed_for_its_own_drops_alone() {
+    let whole = receive(&reception());
+    assert_eq!((whole.bounded_by, whole.asked_pps, &whole.loss), (Bound::Senders, Some(800.0), &None));
+
+    let slow = ReceiveFigures {
+        lost: 200,
+        drops: drops(&[("fill-ring-empty", 200)]),
+        receiving: Some(time(0.6, 0.3)),
+        ..reception()
+    };
+    let slow = receive(&slow);
+    assert_eq!((slow.bounded_by, slow.asked_pps), (Bound::Receiver, Some(1000.0)));
+    assert!(slow.text[0].contains("too slow for 20 % of the arrivals"), "{:?}", slow.text);
+    assert!(slow.text[1].starts_with("The receiving thread used a processor 60 %"), "{:?}", slow.text);
+    assert!(slow.text[2].contains("--frames") && slow.text[2].contains("--cpu"), "{:?}", slow.text);
+    assert_eq!(slow.next.as_deref(), Some("wharf receive --from xdp:far --frames 16384"));
+
+    let before = receive(&ReceiveFigures { lost: 200, ..reception() });
+    assert_eq!(before.bounded_by, Bound::Nothing);
+    assert!(before.text[1].contains("lost before it"), "{:?}", before.text);
+    assert_eq!(before.next.as_deref(), Some("ethtool -S far"));
+    assert_eq!(receive(&ReceiveFigures { packets: 0, ..reception() }).text, ["No packet arrived."]);
+}
+
+/// A direction from which all that arrived left.
+fn direction() -> ForwardFigures {
+    ForwardFigures {
+        command: command("wharf forward packet:a xdp:b"),
+        pollers: Some(2),
+        kinds: ["packet", "xdp"],
+        from: "packet:a".into(),
+        to: "xdp:b".into(),
+        rate: None,
+        received: 1000,
+        sent: 1000,
+        seconds: 1.0,
+        came_pps: 1000.0,
+        came_bps: 8e6,
+        link_bps: None,
+        requeues: 0,
+        has_byte_limit: true,
+        polling: Some(time(0.1, 0.0)),
+        drops: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn each_bound_of_a_forwarder_is_told_by_its_own_figures() {
+    let dropping = |reason: &str| ForwardFigures { sent: 600, drops: drops(&[(reason, 400)]), ..direction() };
+    let codel = || dropping("codel");
+    let at = |rate: f64, requeues| ForwardFigures { rate: Some(Rate::new(rate as u64)), requeues, ..codel() };
+    let busy = ForwardFigures { polling: Some(time(0.9, 0.0)), ..dropping("overlimit") };
+    let cases = [
+        (direction(), Bound::Senders, "all that arrived left"),
+        (at(8e6, 0), Bound::Rate, "8.00 Mbit/s of --rate 8.00 Mbit/s"),
+        (at(12e6, 0), Bound::Rate, "of --rate 12.0 Mbit/s"),
+        (ForwardFigures { rate: Some(Rate::packets(1000)), ..codel() }, Bound::Rate, "of --rate 1.00 kpps"),
+        (at(12e6, 1), Bound::Device, "xdp:b took no more"),
+        (codel(), Bound::Device, "xdp:b took no more"),
+        (ForwardFigures { has_byte_limit: false, ..codel() }, Bound::Nothing, "nothing else is shown"),
+        (busy, Bound::Processor, "each poller used"),
+        (dropping("ring-full"), Bound::Receiver, "the ring of packet:a was full"),
+        (dropping("link-down"), Bound::Nothing, "nothing is shown"),
+        (
+            ForwardFigures { received: 0, sent: 0, ..direction() },
+            Bound::Nothing,
+            "Nothing arrived at packet:a.",
+        ),
+    ];
+    for (figures, bound, says) in cases {
+        let verdict = forward(&figures);
+        assert_eq!(verdict.bounded_by, bound, "{figures:?}: {verdict:?}");
+        assert!(verdict.text[0].contains(says), "{says}: {verdict:?}");
+        assert_eq!(verdict.loss.is_some(), !figures.drops.is_empty());
+    }
+}
+
+#[test]
+fn a_next_command_is_one_that_a_shell_takes() {
+    let line =
+        CommandLine(["wharf", "send", "--pcap", "it's a file", "--frames=8"].map(String::from).to_vec());
+    assert_eq!(line.with("--frames", "16"), r"wharf send --pcap 'it'\''s a file' --frames 16");
+}

@@ -1,0 +1,118 @@
+//! A run, watched from outside: the counters so far on SIGUSR1, and at an interval.
+//!
+//! A run puts its paths on a [`Board`] once its devices are open. A thread of its own reads the board and prints: neither the path's
+//! threads nor the supervisor of the run take part. All values are atomics, or are behind locks that no packet takes.
+
+mod board;
+mod change;
+mod client;
+mod control;
+mod interval;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod places;
+mod rates;
+mod snapshot;
+mod socket;
+mod text;
+#[cfg(feature = "top")]
+mod top;
+
+pub(crate) use board::{Board, Running};
+pub(crate) use change::Settings;
+pub(crate) use client::{set, show};
+#[cfg(feature = "metrics")]
+pub(crate) use metrics::Endpoint;
+#[cfg(feature = "top")]
+pub(crate) use top::top;
+
+use crate::args::{ControlAt, WatchArgs};
+use anyhow::Context;
+use interval::{Printer, STOP};
+use signal_hook::consts::{SIGUSR1, SIGUSR2};
+use signal_hook::{flag, low_level::pipe};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::{Builder, JoinHandle};
+use wharf_sys::file::create_private;
+
+/// The watch over a run from outside. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    board: Board,
+    wakes: UnixStream,
+    thread: Option<JoinHandle<()>>,
+    #[cfg(feature = "metrics")]
+    #[expect(dead_code, reason = "it ends when it is dropped")]
+    metrics: Option<metrics::MetricsServer>,
+    #[expect(dead_code, reason = "it ends when it is dropped")]
+    control: Option<control::Control>,
+}
+
+impl Watching {
+    /// Begins the watch over the run of `command`, before its devices are open. `json` asks for JSON on standard error.
+    /// A run that `is_endless` has a control socket by default.
+    pub(crate) fn start(
+        args: &WatchArgs, command: &'static str, (json, is_endless): (bool, bool),
+    ) -> anyhow::Result<Self> {
+        let board = Board::new(command);
+        let file = args.stats_file.as_deref().map(|path| {
+            create_private(path).with_context(|| format!("--stats-file {}: cannot create it", path.display()))
+        });
+        let (wakes, woken) = UnixStream::pair().context("cannot listen to signals")?;
+        let listen = || {
+            pipe::register(SIGUSR1, wakes.try_clone()?)?;
+            // It has no meaning yet, and shall not end a run.
+            flag::register(SIGUSR2, Arc::new(AtomicBool::new(false)))
+        };
+        listen().context("cannot listen to signals")?;
+        #[cfg(feature = "metrics")]
+        let metrics = args
+            .metrics
+            .as_ref()
+            .map(|endpoint| metrics::MetricsServer::start(endpoint, board.clone()))
+            .transpose()?;
+        let control = control(&args.control, is_endless, &board)?;
+        let printer = Printer::new(board.clone(), json, file.transpose()?);
+        let every = args.stats;
+        let run = move || printer.run(woken, every);
+        let thread = Builder::new().name("wharf-stats".into()).spawn(run).context("cannot start a thread")?;
+        Ok(Self {
+            board,
+            wakes,
+            thread: Some(thread),
+            #[cfg(feature = "metrics")]
+            metrics,
+            control,
+        })
+    }
+
+    /// The board that the run puts its paths on.
+    pub(crate) fn board(&self) -> &Board {
+        &self.board
+    }
+}
+
+/// Starts the control socket that was asked for, or the default one, without which a run goes on as well.
+fn control(
+    asked: &Option<ControlAt>, is_endless: bool, board: &Board,
+) -> anyhow::Result<Option<control::Control>> {
+    match asked {
+        Some(ControlAt::Socket(path)) => control::Control::start(path, board.clone()).map(Some),
+        Some(ControlAt::Off) => Ok(None),
+        None if is_endless => {
+            Ok(places::own().and_then(|path| control::Control::start(&path, board.clone()).ok()))
+        }
+        None => Ok(None),
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        // The thread is gone only if it panicked.
+        let _ = self.wakes.write_all(&[STOP]);
+        self.thread.take().map(JoinHandle::join);
+    }
+}

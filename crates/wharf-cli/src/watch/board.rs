@@ -1,0 +1,243 @@
+//! `Board`: the paths of a run, for the threads that watch it.
+
+use super::change::{Change, Settings};
+use super::snapshot::{BandDelay, PathCounters, QueueRow, Snapshot};
+use crate::queues::{drops, sum};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use wharf::metrics::{Measured, Metric, Walk};
+use wharf::poller::PollerCounters;
+use wharf::pool::PagePool;
+use wharf::queue::TxQueue;
+use wharf::rx::RxQueue;
+use wharf_tools::forward::Direction;
+use wharf_tools::traffic::Latency;
+
+/// Handles to the paths of a run. A clone is another handle to the same board.
+#[derive(Debug, Clone)]
+pub(crate) struct Board(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    command: &'static str,
+    began: Instant,
+    paths: Mutex<Vec<Running>>,
+    pollers: Mutex<Vec<Arc<PollerCounters>>>,
+}
+
+/// One direction of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
+    /// Name: `a-b` and `b-a` of a forwarder, else the command's.
+    pub(super) path: String,
+    /// The end that frames arrive at.
+    pub(super) from: Option<String>,
+    /// The end that they leave by.
+    pub(super) to: Option<String>,
+    pub(super) queues: Vec<TxQueue>,
+    pub(super) receivers: Vec<RxQueue>,
+    pub(super) pools: Vec<PagePool>,
+    /// The device says when packets have left, as far as is known: its queues can have a byte queue limit.
+    pub(super) can_limit: bool,
+    /// The direction of a forwarder.
+    pub(super) direction: Option<Direction>,
+    /// Its settings, if some may be changed.
+    settings: Option<Arc<Mutex<Settings>>>,
+}
+
+impl Running {
+    /// The queues of a sender.
+    pub(crate) fn sending(to: &str, queues: &[TxQueue], has_bql: bool, settings: Settings) -> Self {
+        let pools = queues.first().map(|queue| queue.pool().clone()).into_iter().collect();
+        let (path, to, queues) = ("send".into(), Some(to.into()), queues.to_vec());
+        let can_limit = has_bql || settings.bql.is_off();
+        let (from, receivers, settings) = (None, Vec::new(), Some(Arc::new(Mutex::new(settings))));
+        Self { path, from, to, queues, receivers, pools, can_limit, direction: None, settings }
+    }
+
+    /// The receive queue of a receiver, with memory of `pool`.
+    pub(crate) fn receiving(from: &str, receiver: &RxQueue, pool: &PagePool) -> Self {
+        let (path, from) = ("receive".into(), Some(from.into()));
+        let (receivers, pools) = (vec![receiver.clone()], vec![pool.clone()]);
+        let (to, queues, can_limit) = (None, Vec::new(), false);
+        Self { path, from, to, queues, receivers, pools, can_limit, direction: None, settings: None }
+    }
+
+    /// A direction of a forwarder.
+    pub(crate) fn forwarding(direction: &Direction, settings: &Settings) -> Self {
+        let mut pools: Vec<PagePool> = Vec::new();
+        for pool in direction.queues.iter().map(TxQueue::pool) {
+            if !pools.iter().any(|other| other.region().number() == pool.region().number()) {
+                pools.push(pool.clone());
+            }
+        }
+        Self {
+            path: direction.name.into(),
+            from: Some(direction.from.clone()),
+            to: Some(direction.to.clone()),
+            queues: direction.queues.clone(),
+            receivers: direction.receivers.clone(),
+            pools,
+            can_limit: direction.has_bql || settings.bql.is_off(),
+            direction: Some(direction.clone()),
+            settings: Some(Arc::new(Mutex::new(settings.clone()))),
+        }
+    }
+
+    /// True if the queues have a byte queue limit now.
+    fn has_limit(&self) -> bool {
+        self.can_limit && self.settings().is_some_and(|settings| !settings.bql.is_off())
+    }
+
+    /// Returns the settings in force, if some may be changed.
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        Some(self.settings.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Checks that `changes` can be made together, and returns the settings that there would be then.
+    pub(super) fn check(&self, changes: &[Change]) -> Result<Settings, String> {
+        let before = self.settings().ok_or("nothing of a receiver can be changed")?;
+        changes.iter().try_fold(before, |settings, change| settings.with(change, self))
+    }
+
+    /// Makes the changes, with the settings that [`Running::check`] has returned for them.
+    pub(super) fn apply(&self, changes: &[Change], settings: Settings) {
+        settings.put_in_force(changes, self);
+        if let Some(now) = &self.settings {
+            *now.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+        }
+    }
+
+    /// Returns the packets lost so far, by reason.
+    fn drops(&self) -> BTreeMap<String, u64> {
+        match &self.direction {
+            Some(direction) => direction.drops(),
+            None => {
+                let mut all = drops(&self.queues).by_reason;
+                for receiver in &self.receivers {
+                    receiver.drops(&mut |reason, count| *all.entry(reason.into()).or_default() += count);
+                }
+                all.retain(|_, count| *count > 0);
+                all
+            }
+        }
+    }
+
+    /// Returns the time that packets waited in the discipline, by band; empty for all but a forwarder.
+    pub(super) fn delays(&self) -> Vec<BandDelay> {
+        let delay = self.direction.as_ref().map(Direction::queue_delay);
+        let bands = delay.map(|delay| delay.by_band).into_iter().flatten();
+        let row = |(band, mut delay): (u8, Latency)| {
+            let (p50, p99) = (delay.quantile_ns(0.5), delay.quantile_ns(0.99));
+            (delay.packets() > 0).then_some(BandDelay { band, p50, p99 })
+        };
+        (0..).zip(bands).filter_map(row).collect()
+    }
+
+    fn counters(&self) -> PathCounters {
+        let queues = &self.queues;
+        let undelivered = sum(queues, |all| all.undelivered.get());
+        let failed_bytes = sum(queues, |all| all.failed_bytes.get());
+        let (accepted, packets) =
+            (sum(queues, |all| all.accepted.get()), sum(queues, |all| all.packets.get()));
+        let before_device = packets + sum(queues, |all| all.qdisc_drops.get() + all.returned.get());
+        let bytes = sum(queues, |all| all.bytes.get());
+        PathCounters {
+            path: self.path.clone(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            received_packets: self.receivers.iter().map(RxQueue::received).sum(),
+            packets,
+            bytes,
+            sent: sum(queues, |all| all.sent.get()).saturating_sub(undelivered),
+            sent_bytes: bytes.saturating_sub(failed_bytes),
+            failed: sum(queues, |all| all.failed.get()) + undelivered,
+            returned: sum(queues, |all| all.returned.get()),
+            batches: sum(queues, |all| all.batches.get()),
+            doorbells: sum(queues, |all| all.doorbells.get()),
+            requeues: sum(queues, |all| all.requeues.get()),
+            backlog_packets: accepted.saturating_sub(before_device),
+            device_packets: queues.iter().map(|queue| queue.counters().device_frames().0).sum(),
+            limit_bytes: if self.has_limit() { sum(queues, |all| all.bql_limit_bytes.get()) } else { 0 },
+            frames_out: self.pools.iter().map(frames_out).sum(),
+            drops: self.drops(),
+            queues: queues.iter().map(|queue| QueueRow::of(queue.counters())).collect(),
+            delay_ns_by_band: self.delays(),
+            settings: self.settings().as_ref().map(Settings::texts).unwrap_or_default(),
+            ..PathCounters::default()
+        }
+    }
+}
+
+/// Returns the frames of a pool that are in use, and those on their way back.
+fn frames_out(pool: &PagePool) -> u64 {
+    let mut out = 0;
+    let mut see = |metric: &Metric<'_>| {
+        if metric.name == "wharf_pool_held_frames" {
+            out += metric.value;
+        }
+    };
+    pool.measure(&mut Walk::new(&mut see));
+    out
+}
+
+impl Board {
+    /// Makes an empty one for the run of `command`.
+    pub(crate) fn new(command: &'static str) -> Self {
+        Self(Arc::new(Shared {
+            command,
+            began: Instant::now(),
+            paths: Mutex::default(),
+            pollers: Mutex::default(),
+        }))
+    }
+
+    /// Shows these paths from now on.
+    pub(crate) fn put(&self, paths: Vec<Running>) {
+        *self.paths() = paths;
+    }
+
+    /// Shows these pollers, too.
+    pub(crate) fn put_pollers<'a>(&self, pollers: impl IntoIterator<Item = &'a Arc<PollerCounters>>) {
+        *self.pollers() = pollers.into_iter().cloned().collect();
+    }
+
+    /// The command that runs.
+    #[cfg(feature = "metrics")]
+    pub(super) fn command(&self) -> &'static str {
+        self.0.command
+    }
+
+    pub(super) fn pollers(&self) -> MutexGuard<'_, Vec<Arc<PollerCounters>>> {
+        self.0.pollers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(feature = "metrics")]
+    /// Has the pollers of receive queues note the counters of their devices. Returns false if there is none.
+    pub(super) fn ask_devices(&self) -> bool {
+        let paths = self.paths().clone();
+        let receivers = || paths.iter().flat_map(|path| &path.receivers);
+        for receiver in receivers() {
+            // A walk asks for them, and shows those of the poll before.
+            receiver.measured().upgrade().inspect(|part| part.measure(&mut Walk::new(&mut |_| ())));
+            receiver.call_poller().wake();
+        }
+        receivers().next().is_some()
+    }
+
+    pub(super) fn paths(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.0.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the counters so far; no path before the devices are open.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let paths = self.paths().clone();
+        Snapshot {
+            pid: std::process::id(),
+            command: self.0.command.into(),
+            time_s: self.0.began.elapsed().as_secs_f64(),
+            paths: paths.iter().map(Running::counters).collect(),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! `Change`: a setting of a running direction, and how it comes into force.
+//!
+//! All changes of one request are checked before the first is made. The library makes each under traffic
+//! ([`TxQueue::set_qdisc`](wharf::TxQueue::set_qdisc) and its neighbours): packets inside stay, or are counted as dropped.
+
+use super::board::Running;
+use crate::args::{self, WhenFull};
+use crate::forward::policy::short_packets;
+use std::collections::BTreeMap;
+use wharf::bql::Bounds;
+use wharf::engine::Batching;
+use wharf::pool::PagePool;
+use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, Tbf};
+use wharf_tools::forward::MakeQdisc;
+
+/// The keys of `wharf set`, for errors.
+const KEYS: &str = "rate, burst, bql, batching and qdisc";
+
+/// One setting, and its new value.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// Most bits or packets per second; none for as many as there is room for.
+    Rate(Option<Rate>),
+    /// Bytes that may leave at once after a pause.
+    Burst(u64),
+    Bql(Bounds),
+    Batching(Batching),
+    Qdisc(QdiscSpec),
+}
+
+/// The settings of a direction that may be changed while it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) rate: Option<Rate>,
+    pub(crate) burst: Option<u64>,
+    pub(crate) bql: Bounds,
+    pub(crate) batching: Batching,
+    pub(crate) qdisc: QdiscSpec,
+    /// It stays as it was at the start.
+    pub(crate) when_full: WhenFull,
+}
+
+impl Change {
+    /// Reads `KEY=VALUE` or `PATH.KEY=VALUE`. Returns the path that it names, too.
+    pub(super) fn parse(text: &str) -> Result<(Option<&str>, Self), String> {
+        let wrong = || format!("\"{}\": want KEY=VALUE; the keys are {KEYS}", text.escape_debug());
+        let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+        let (path, key) = name.split_once('.').map_or((None, name), |(path, key)| (Some(path), key));
+        let change = match key {
+            "rate" if value == "off" => Ok(Self::Rate(None)),
+            "rate" => args::bucket_rate(value).map(|rate| Self::Rate(Some(rate))),
+            "burst" => args::token_bytes(value).map(Self::Burst),
+            "bql" => args::byte_limits(value).map(Self::Bql),
+            "batching" => args::batching(value).map(Self::Batching),
+            "qdisc" => {
+                let read = QdiscRegistry::default().parse(value);
+                read.map(Self::Qdisc).map_err(|error| error.to_string())
+            }
+            key => return Err(format!("\"{}\" is no key: there are {KEYS}", key.escape_debug())),
+        };
+        Ok((path, change.map_err(|error| format!("{key}={}: {error}", value.escape_debug()))?))
+    }
+}
+
+impl Settings {
+    /// Returns the token bucket's rate.
+    pub(crate) fn bucket(&self) -> Option<Rate> {
+        let rate = self.rate?;
+        Some(self.burst.map_or(rate, |bytes| rate.burst(bytes)))
+    }
+
+    /// Returns a maker of the discipline, behind a token bucket if there is a rate.
+    pub(crate) fn make_qdisc(&self) -> MakeQdisc {
+        let (qdisc, when_full, rate) = (self.qdisc.clone(), self.when_full, self.bucket());
+        Box::new(move |_: &PagePool| match rate {
+            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
+            None => qdisc.build(when_full.setup()),
+        })
+    }
+
+    /// Returns the settings with `change`, if `path` can have them.
+    pub(super) fn with(mut self, change: &Change, path: &Running) -> Result<Self, String> {
+        match change {
+            Change::Rate(_) | Change::Burst(_) if path.direction.is_none() => {
+                return Err("rate, burst: only a forwarder has a rate to change".into());
+            }
+            Change::Rate(Some(_)) if path.queues.len() > 1 => {
+                return Err(
+                    "rate: is for one queue, whose bucket all frames pass, and this run has several".into()
+                );
+            }
+            Change::Rate(rate) => self.rate = *rate,
+            Change::Burst(_) if self.rate.is_none() => {
+                return Err("burst: there is no rate: set rate=RATE with it".into());
+            }
+            Change::Burst(bytes) => self.burst = Some(*bytes),
+            Change::Bql(_) if !path.can_limit => {
+                return Err(
+                    "bql: the device does not say when packets have left, so it has no byte limit".into()
+                );
+            }
+            Change::Bql(bounds) => self.bql = *bounds,
+            Change::Batching(batching) => self.batching = *batching,
+            Change::Qdisc(qdisc) => self.qdisc = self.fitted(qdisc, path)?,
+        }
+        Ok(self)
+    }
+
+    /// Returns the discipline with the limit of one that drops, if its memory can hold that.
+    fn fitted(&self, qdisc: &QdiscSpec, path: &Running) -> Result<QdiscSpec, String> {
+        let drops = path.direction.is_some() && self.when_full != WhenFull::Wait;
+        let qdisc = if drops {
+            qdisc.clone().or_limit(short_packets(self.rate.map(|rate| rate.bits_per_second())))
+        } else {
+            qdisc.clone()
+        };
+        let frames = path.queues.iter().map(|queue| queue.pool().frames() as usize).min().unwrap_or(0);
+        // The other half is for arrivals and devices.
+        match qdisc.packets() > frames / 2 {
+            true => Err(format!(
+                "qdisc: it holds {} packets, and this run has memory for {}: name a limit, or start with more --frames",
+                qdisc.packets(),
+                frames / 2
+            )),
+            false => Ok(qdisc),
+        }
+    }
+
+    /// Puts into force what `changes` have changed in these settings.
+    pub(super) fn put_in_force(&self, changes: &[Change], path: &Running) {
+        let is_any = |which: fn(&Change) -> bool| changes.iter().any(which);
+        if is_any(|change| matches!(change, Change::Bql(_))) {
+            path.queues.iter().for_each(|queue| queue.set_byte_limits(self.bql));
+        }
+        if is_any(|change| matches!(change, Change::Batching(_))) {
+            path.queues.iter().for_each(|queue| queue.set_batching(self.batching));
+        }
+        let has_rate = is_any(|change| matches!(change, Change::Rate(_) | Change::Burst(_)));
+        let had_rate = path.settings().is_some_and(|before| before.rate.is_some());
+        match self.bucket().filter(|_| had_rate && !is_any(|change| matches!(change, Change::Qdisc(_)))) {
+            // The bucket stays, and all that waits behind it.
+            Some(rate) if has_rate => path.queues.iter().for_each(|queue| queue.set_rate(rate)),
+            Some(_) => {}
+            None if has_rate || is_any(|change| matches!(change, Change::Qdisc(_))) => self.replace(path),
+            None => {}
+        }
+    }
+
+    fn replace(&self, path: &Running) {
+        let make = self.make_qdisc();
+        match &path.direction {
+            Some(direction) => direction.set_qdisc(&make),
+            None => path.queues.iter().for_each(|queue| queue.set_qdisc(make(queue.pool()))),
+        }
+    }
+
+    /// Returns the settings by key, as `wharf set` takes them.
+    pub(super) fn texts(&self) -> BTreeMap<String, String> {
+        let mut texts = BTreeMap::new();
+        let mut add = |key: &str, text: String| texts.insert(key.to_string(), text);
+        add("qdisc", qdisc_text(&self.qdisc));
+        add("bql", bql_text(self.bql));
+        add("batching", batching_text(self.batching));
+        if let Some(rate) = self.bucket() {
+            let bits = || format!("{}bit", rate.bits_per_second());
+            add("rate", rate.packets_per_second().map_or_else(bits, |packets| format!("{packets}pps")));
+            add("burst", rate.burst_bytes().to_string());
+        }
+        texts
+    }
+}
+
+fn qdisc_text(qdisc: &QdiscSpec) -> String {
+    let name = qdisc.kind().name;
+    let options = qdisc.options();
+    let given: Vec<String> = options
+        .given()
+        .map(|key| format!("{}={}", key.name, options.text(key.name).unwrap_or_default()))
+        .collect();
+    match qdisc.limit() {
+        Some(FifoLimit::Packets(packets)) => format!("{name}:{packets}"),
+        Some(FifoLimit::Bytes(bytes)) => format!("{name}:{bytes}B"),
+        None if given.is_empty() => name.into(),
+        None => format!("{name}:{}", given.join(",")),
+    }
+}
+
+fn bql_text(bounds: Bounds) -> String {
+    match bounds {
+        Bounds::LEARN => "on".into(),
+        Bounds::OFF => "off".into(),
+        Bounds { min_bytes, max_bytes } if max_bytes == Bounds::LEARN.max_bytes => format!("min={min_bytes}"),
+        Bounds { min_bytes: 0, max_bytes } => format!("max={max_bytes}"),
+        Bounds { min_bytes, max_bytes } => format!("min={min_bytes},max={max_bytes}"),
+    }
+}
+
+fn batching_text(batching: Batching) -> String {
+    match batching {
+        Batching::On => "on".into(),
+        Batching::Off => "off".into(),
+        Batching::Bytes(bytes) => format!("bytes={bytes}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_keys_and_values_say_what_there_is() {
+        for (text, what) in [
+            ("rate", "want KEY=VALUE; the keys are rate, burst"),
+            ("speed=1", "\"speed\" is no key: there are rate, burst, bql, batching and qdisc"),
+            ("a-b.spede=1", "\"spede\" is no key"),
+            ("rate=fast", "rate=fast: want a rate from 8kbit"),
+            ("bql=64k", "want on, off, min=SIZE"),
+            ("batching=maybe", "want on, off or bytes=N"),
+            ("qdisc=fast", "\"fast\": want fifo"),
+            ("qdisc=fifo:0", "want a limit of 1"),
+        ] {
+            let error = Change::parse(text).unwrap_err();
+            assert!(error.contains(what) && error.lines().count() == 1, "{text}: {error}");
+        }
+        assert!(matches!(Change::parse("b-a.rate=off"), Ok((Some("b-a"), Change::Rate(None)))));
+    }
+
+    #[test]
+    fn settings_are_shown_as_they_are_set() {
+        for text in ["fifo:20", "prio:limit=9", "fq_codel", "fq_codel:limit=7,target=3ms"] {
+            assert_eq!(qdisc_text(&QdiscRegistry::default().parse(text).unwrap()), text);
+        }
+        for text in ["on", "off", "min=4096", "max=65536", "min=4096,max=65536"] {
+            assert_eq!(bql_text(args::byte_limits(text).unwrap()), text);
+        }
+        for text in ["on", "off", "bytes=16384"] {
+            assert_eq!(batching_text(args::batching(text).unwrap()), text);
+        }
+    }
+}

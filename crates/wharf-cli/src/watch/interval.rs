@@ -1,0 +1,98 @@
+//! The thread that prints the counters: on SIGUSR1, and at an interval.
+
+use super::board::Board;
+use super::snapshot::Snapshot;
+use super::text;
+use crate::{output, progress};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Ends the thread. A signal writes another byte.
+pub(super) const STOP: u8 = 0;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Printer {
+    board: Board,
+    json: bool,
+    /// The file for the lines of the interval, in place of standard error.
+    file: Option<File>,
+    /// The last line of the interval.
+    before: Option<Snapshot>,
+    /// The last snapshot that a signal asked for.
+    asked: Option<Snapshot>,
+}
+
+impl Printer {
+    pub(super) fn new(board: Board, json: bool, file: Option<File>) -> Self {
+        Self { board, json, file, before: None, asked: None }
+    }
+
+    /// Prints until it is told to stop by `woken`.
+    pub(super) fn run(mut self, woken: UnixStream, every: Option<Duration>) {
+        let mut due = every.map(|every| Instant::now() + every);
+        loop {
+            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+            // A timeout of zero would be an error.
+            let left = left.map(|left| left.max(Duration::from_millis(1)));
+            if woken.set_read_timeout(left).is_err() {
+                return;
+            }
+            let mut byte = [STOP];
+            match (&woken).read(&mut byte) {
+                Ok(1) if byte != [STOP] => self.print_all(),
+                Ok(_) => return self.end(every.is_some()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    self.print_line();
+                    due = due.zip(every).map(|(due, every)| (due + every).max(Instant::now()));
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Prints all counters on standard error.
+    fn print_all(&mut self) {
+        let snapshot = self.board.snapshot().with_rates(self.asked.as_ref());
+        let text = if self.json { object(&snapshot) } else { text::table(&snapshot) };
+        say(&text);
+        self.asked = Some(snapshot);
+    }
+
+    /// Prints the line of an interval.
+    fn print_line(&mut self) {
+        let snapshot = self.board.snapshot().with_rates(self.before.as_ref());
+        match &mut self.file {
+            Some(file) => {
+                if let Err(error) = writeln!(file, "{}", object(&snapshot)) {
+                    output::complain(&format!(
+                        "--stats-file: cannot write to it: {error}; no more is written"
+                    ));
+                    self.file = None;
+                }
+            }
+            None if self.json => say(&object(&snapshot)),
+            None => output::complain(&text::line(&snapshot)),
+        }
+        self.before = Some(snapshot);
+    }
+
+    /// Prints the last line of the interval: its counters are those of the summary.
+    fn end(mut self, has_lines: bool) {
+        if has_lines {
+            self.print_line();
+        }
+    }
+}
+
+fn object(snapshot: &Snapshot) -> String {
+    serde_json::to_string(snapshot).unwrap_or_default()
+}
+
+/// Prints `text` on standard error. If that is closed, there is nothing left to do.
+fn say(text: &str) {
+    let _ = progress::above(|| writeln!(std::io::stderr(), "{text}"));
+}

@@ -1,0 +1,8 @@
+//! `--metrics`: the counters of a run as OpenMetrics, by HTTP.
+
+mod endpoint;
+mod families;
+mod server;
+
+pub(crate) use endpoint::Endpoint;
+pub(super) use server::MetricsServer;

@@ -1,0 +1,71 @@
+//! The place of `--metrics`: an address, or a socket.
+
+use crate::watch::socket::bind_private;
+use std::fmt::{Display, Formatter};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+/// The place to listen at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Address(SocketAddr),
+    Socket(PathBuf),
+}
+
+/// A socket that listens, without blocking.
+#[derive(Debug)]
+pub(super) enum Bound {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Endpoint {
+    /// Reads `ADDRESS:PORT` or the path of a socket.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.contains('/') {
+            return Ok(Self::Socket(text.into()));
+        }
+        let address = text.parse().map(Self::Address);
+        address.map_err(|_| {
+            "want ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100, or the path of a socket, such as /run/x.sock".into()
+        })
+    }
+
+    /// Removes the socket's file.
+    pub(super) fn remove(&self) {
+        if let Self::Socket(path) = self {
+            // The user that the run has become may not be allowed to: the next start does it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Display for Endpoint {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Socket(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Listens at `endpoint`.
+pub(super) fn bind(endpoint: &Endpoint) -> anyhow::Result<Bound> {
+    match endpoint {
+        Endpoint::Address(address) => {
+            let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+                ErrorKind::AddrInUse => anyhow::anyhow!("another program listens there: name another port"),
+                _ => error.into(),
+            })?;
+            listener.set_nonblocking(true)?;
+            Ok(Bound::Tcp(listener))
+        }
+        Endpoint::Socket(path) => {
+            let listener = bind_private(path)?;
+            listener.set_nonblocking(true)?;
+            Ok(Bound::Unix(listener))
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The walk over the counters of a run, as OpenMetrics.
+//!
+//! The specification wants all values of a name together, and the unit as the end of the name: `wharf_queue_sent`, which counts
+//! packets, is `wharf_queue_sent_packets_total`.
+
+use crate::watch::board::{Board, Running};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
+use wharf::metrics::{Measured, Metric, MetricKind, Walk};
+
+/// Names and values of the labels of one value.
+type Labels = Vec<(String, String)>;
+
+/// All values of one name.
+#[derive(Debug)]
+struct Family {
+    help: String,
+    kind: MetricKind,
+    values: Vec<(Labels, u64)>,
+}
+
+/// Families, by name without unit and suffix, and by unit.
+#[derive(Debug, Default)]
+pub(super) struct Families(BTreeMap<(String, String), Family>);
+
+/// The statistics of disciplines, which have names of their own.
+const STATISTIC: (&str, &str) = ("wharf_qdisc_statistic", "Statistics of the queueing discipline, by name.");
+const DELAY: (&str, &str) = (
+    "wharf_qdisc_delay",
+    "Time that packets waited in the discipline since the run began, by band and quantile.",
+);
+const RUN: (&str, &str) =
+    ("wharf_run_paths", "Directions of the run whose devices are open, by command and process.");
+
+impl Families {
+    /// Returns the counters of a run at this time.
+    pub(super) fn of(board: &Board) -> Self {
+        let mut all = Self::default();
+        let paths = board.paths().clone();
+        let labels =
+            vec![("command".into(), board.command().into()), ("pid".into(), std::process::id().to_string())];
+        all.add_gauge(RUN, "", labels, paths.len() as u64);
+        all.measure(None, board.pollers().iter().map(|poller| &**poller as &dyn Measured));
+        let mut pools = Vec::new();
+        for path in &paths {
+            let is_new = |number: &u8| !pools.contains(number);
+            let new: Vec<_> = path.pools.iter().filter(|pool| is_new(&pool.region().number())).collect();
+            all.measure(None, new.iter().map(|&pool| pool as &dyn Measured));
+            pools.extend(path.pools.iter().map(|pool| pool.region().number()));
+            all.add_path(path);
+        }
+        all
+    }
+
+    fn add_path(&mut self, path: &Running) {
+        self.measure(Some(&path.path), path.queues.iter().map(|queue| queue.measured()));
+        let receivers: Vec<_> =
+            path.receivers.iter().filter_map(|receiver| receiver.measured().upgrade()).collect();
+        self.measure(Some(&path.path), receivers.iter().map(|receiver| &**receiver));
+        let label = |name: &str, value: String| (name.to_string(), value);
+        for (number, queue) in path.queues.iter().enumerate() {
+            for (name, value) in queue.qdisc_stats() {
+                let mut labels = vec![label("path", path.path.clone()), label("statistic", name.into())];
+                labels.insert(1, label("number", number.to_string()));
+                self.add_gauge(STATISTIC, "", labels, value);
+            }
+        }
+        for delay in path.delays() {
+            for (quantile, value) in [("0.5", delay.p50), ("0.99", delay.p99)] {
+                let (band, quantile) = (delay.band.to_string(), quantile.to_string());
+                let labels =
+                    vec![label("path", path.path.clone()), label("band", band), label("quantile", quantile)];
+                self.add_gauge(DELAY, "ns", labels, value);
+            }
+        }
+    }
+
+    /// Adds what `parts` measure, with the label of their path.
+    fn measure<'a>(&mut self, path: Option<&str>, parts: impl Iterator<Item = &'a dyn Measured>) {
+        for part in parts {
+            let mut see = |metric: &Metric<'_>| self.add(metric);
+            let mut walk = Walk::new(&mut see);
+            match path {
+                Some(path) => part.measure(&mut walk.with("path", path)),
+                None => part.measure(&mut walk),
+            }
+        }
+    }
+
+    fn add(&mut self, metric: &Metric<'_>) {
+        let Metric { name, help, unit, kind, labels, value } = *metric;
+        let labels = labels.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
+        self.family((name, help), unit, kind).values.push((labels, value));
+    }
+
+    fn add_gauge(&mut self, row: (&str, &str), unit: &str, labels: Labels, value: u64) {
+        self.family(row, unit, MetricKind::Gauge).values.push((labels, value));
+    }
+
+    fn family(&mut self, (name, help): (&str, &str), unit: &str, kind: MetricKind) -> &mut Family {
+        // The encoder puts the unit behind the name.
+        let stem =
+            name.strip_suffix(unit).and_then(|stem| stem.strip_suffix('_')).filter(|_| !unit.is_empty());
+        let new = || Family { help: help.into(), kind, values: Vec::new() };
+        self.0.entry((stem.unwrap_or(name).into(), unit.into())).or_insert_with(new)
+    }
+
+    /// Returns the text of OpenMetrics 1.0.
+    pub(super) fn text(self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        // A string takes all that is written.
+        let _ = text::encode(&mut text, &registry);
+        text
+    }
+}
+
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        for ((name, unit), Family { help, kind, values }) in &self.0 {
+            let unit = (!unit.is_empty()).then(|| Unit::Other(unit.clone()));
+            let kind_of = match kind {
+                MetricKind::Counter => MetricType::Counter,
+                MetricKind::Gauge => MetricType::Gauge,
+            };
+            let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), kind_of)?;
+            for (labels, value) in values {
+                let mut metric = family.encode_family(labels)?;
+                match kind {
+                    MetricKind::Counter => metric.encode_counter::<NoLabelSet, _, u64>(value, None)?,
+                    // A gauge of this format is signed: a higher value than it has room for is none that a run comes to.
+                    MetricKind::Gauge => metric.encode_gauge(&i64::try_from(*value).unwrap_or(i64::MAX))?,
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! The HTTP server of `--metrics`: one thread, started when it is asked for.
+//!
+//! A client cannot hold up the run, which has no part in it, nor another client: a request has to come within [`REQUEST`], an answer
+//! to be taken within [`ANSWER`], and when there are [`CLIENTS_MAX`] the one that came first has to go.
+
+use super::endpoint::{self, Endpoint};
+use super::families::Families;
+use crate::watch::board::Board;
+
+use anyhow::Context;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+/// Time for a request to come.
+const REQUEST: Duration = Duration::from_secs(3);
+/// Time for an answer to be taken, with the request.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Most clients at a time.
+const CLIENTS_MAX: usize = 16;
+/// Most bytes of a request: the least that hyper has.
+const REQUEST_BYTES_MAX: usize = 8192;
+/// Time for a poller to note its device's counters, once it is asked for them.
+const NOTED: Duration = Duration::from_millis(30);
+/// Time before the next attempt to accept, when descriptors have run out.
+const PAUSE: Duration = Duration::from_millis(100);
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The thread of the server. It ends when this is dropped.
+#[derive(Debug)]
+pub(in crate::watch) struct MetricsServer {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    endpoint: Endpoint,
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl MetricsServer {
+    /// Binds `endpoint`, and serves the counters of `board`.
+    pub(in crate::watch) fn start(endpoint: &Endpoint, board: Board) -> anyhow::Result<Self> {
+        let what = || format!("--metrics {endpoint}");
+        let bound = endpoint::bind(endpoint).with_context(what)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = runtime.with_context(what)?;
+        let listener = {
+            let _entered = runtime.enter();
+            match bound {
+                endpoint::Bound::Tcp(listener) => {
+                    Listener::Tcp(TcpListener::from_std(listener).with_context(what)?)
+                }
+                endpoint::Bound::Unix(listener) => {
+                    Listener::Unix(UnixListener::from_std(listener).with_context(what)?)
+                }
+            }
+        };
+        let (stop, stopped) = oneshot::channel();
+        let run = move || {
+            runtime.block_on(async {
+                let serving = tokio::spawn(serve(listener, board));
+                // An error is the sender's end, which is the same.
+                let _ = stopped.await;
+                serving.abort();
+            });
+        };
+        let thread =
+            Builder::new().name("wharf-metrics".into()).spawn(run).context("cannot start a thread")?;
+        Ok(Self { stop: Some(stop), thread: Some(thread), endpoint: endpoint.clone() })
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        // The thread is gone only if it panicked.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        self.thread.take().map(JoinHandle::join);
+        self.endpoint.remove();
+    }
+}
+
+async fn serve(listener: Listener, board: Board) {
+    let mut clients = VecDeque::new();
+    loop {
+        let accepted = match &listener {
+            Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| start(stream, &board)),
+            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| start(stream, &board)),
+        };
+        match accepted {
+            Ok(client) => admit(&mut clients, client),
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Adds a client, in place of the first one if there are too many.
+fn admit(clients: &mut VecDeque<AbortHandle>, client: AbortHandle) {
+    clients.retain(|client| !client.is_finished());
+    if clients.len() >= CLIENTS_MAX {
+        clients.pop_front().inspect(AbortHandle::abort);
+    }
+    clients.push_back(client);
+}
+
+/// Serves one client.
+fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, board: &Board) -> AbortHandle {
+    let board = board.clone();
+    let service = service_fn(move |request| answer(request, board.clone()));
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(REQUEST).keep_alive(false);
+    let serving = server.max_buf_size(REQUEST_BYTES_MAX).serve_connection(TokioIo::new(stream), service);
+    // A client that breaks off, or is too slow, has no answer.
+    let serving = async { drop(timeout(ANSWER, serving).await) };
+    tokio::spawn(serving).abort_handle()
+}
+
+async fn answer(request: Request<Incoming>, board: Board) -> Result<Response<String>, Infallible> {
+    let reading = matches!(*request.method(), Method::GET | Method::HEAD);
+    Ok(match request.uri().path() {
+        _ if !reading => {
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "want GET\n");
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            response
+        }
+        "/metrics" => {
+            let mut response = plain(StatusCode::OK, &metrics(&board).await);
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
+            response
+        }
+        _ => plain(StatusCode::NOT_FOUND, "the counters are at /metrics\n"),
+    })
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<String> {
+    let mut response = Response::new(text.to_string());
+    *response.status_mut() = status;
+    response
+}
+
+/// Returns the counters. A first walk has the pollers of receive queues note those of their devices.
+async fn metrics(board: &Board) -> String {
+    if board.ask_devices() {
+        sleep(NOTED).await;
+    }
+    Families::of(board).text()
+}

@@ -1,0 +1,107 @@
+//! `Snapshot`: the counters of a run at one time, as JSON. The keys are a promise: they are added to, never renamed.
+
+use super::rates::Rates;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use wharf::counters::QueueCounters;
+
+/// See the module.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Snapshot {
+    /// Time since the run began.
+    pub(super) time_s: f64,
+    pub(super) pid: u32,
+    /// `send`, `receive` or `forward`.
+    pub(super) command: String,
+    /// By direction; empty before the devices are open.
+    pub(super) paths: Vec<PathCounters>,
+}
+
+/// The counters of one direction. Values are of slightly different moments; they add up once the path is at rest.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PathCounters {
+    /// Name: `a-b` and `b-a` of a forwarder, else the command's.
+    pub(super) path: String,
+    pub(super) from: Option<String>,
+    pub(super) to: Option<String>,
+    pub(super) received_packets: u64,
+    /// Packets that the device took, whether it sent them or dropped them, and their bytes.
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    /// Packets of these that it sent, and their bytes.
+    pub(super) sent: u64,
+    pub(super) sent_bytes: u64,
+    /// Packets that failed, in the device or in the discipline.
+    pub(super) failed: u64,
+    /// Packets that came back unsent at the end.
+    pub(super) returned: u64,
+    pub(super) batches: u64,
+    pub(super) doorbells: u64,
+    pub(super) requeues: u64,
+    /// Packets that wait in the discipline and the requeue slot.
+    pub(super) backlog_packets: u64,
+    /// Packets in the device.
+    pub(super) device_packets: u64,
+    /// The byte queue limit; 0 without one.
+    pub(super) limit_bytes: u64,
+    /// Frames of the pool that are in use.
+    pub(super) frames_out: u64,
+    /// Packets lost, by reason.
+    pub(super) drops: BTreeMap<String, u64>,
+    /// Time that packets waited in the discipline since the run began, by band; without bands all are in band 1.
+    pub(super) delay_ns_by_band: Vec<BandDelay>,
+    /// Settings in force, as `wharf set` takes them.
+    pub(super) settings: BTreeMap<String, String>,
+    /// Rates since the snapshot before, or since the run began.
+    pub(super) rates: Rates,
+    /// By transmit queue.
+    pub(super) queues: Vec<QueueRow>,
+}
+
+/// Times that the packets of one band waited, ns.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct BandDelay {
+    pub(super) band: u8,
+    pub(super) p50: u64,
+    pub(super) p99: u64,
+}
+
+/// The counters of one transmit queue.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct QueueRow {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) sent: u64,
+    pub(super) failed: u64,
+    pub(super) requeues: u64,
+    pub(super) limit_bytes: u64,
+    /// Rates since the snapshot before, or since the run began.
+    pub(super) sent_pps: f64,
+    pub(super) sent_bps: f64,
+}
+
+impl QueueRow {
+    pub(super) fn of(counters: &QueueCounters) -> Self {
+        let undelivered = counters.undelivered.get();
+        Self {
+            packets: counters.packets.get(),
+            bytes: counters.bytes.get().saturating_sub(counters.failed_bytes.get()),
+            sent: counters.sent.get().saturating_sub(undelivered),
+            failed: counters.failed.get() + undelivered,
+            requeues: counters.requeues.get(),
+            limit_bytes: counters.bql_limit_bytes.get(),
+            sent_pps: 0.0,
+            sent_bps: 0.0,
+        }
+    }
+}
+
+impl PathCounters {
+    /// Returns the packets lost.
+    pub(super) fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+}

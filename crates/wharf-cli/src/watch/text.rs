@@ -1,0 +1,113 @@
+//! Snapshots as text, for people.
+
+use super::snapshot::{BandDelay, PathCounters, Snapshot};
+use crate::output::{bytes, columns, grouped, text, time};
+
+/// Returns one line: rates and drops of each direction.
+pub(super) fn line(snapshot: &Snapshot) -> String {
+    let paths: Vec<String> = snapshot.paths.iter().map(part).collect();
+    let paths = if paths.is_empty() { "the devices are not open yet".into() } else { paths.join(" | ") };
+    format!("{:.1} s: {paths}", snapshot.time_s)
+}
+
+fn part(path: &PathCounters) -> String {
+    let mut parts = Vec::new();
+    if path.from.is_some() {
+        parts.push(format!("received {}", scaled(path.rates.received_pps, "pps")));
+    }
+    if path.to.is_some() {
+        let (packets, bits) = (scaled(path.rates.sent_pps, "pps"), scaled(path.rates.sent_bps, "bit/s"));
+        parts.push(format!("sent {packets} {bits}, backlog {}", path.backlog_packets));
+    }
+    if path.limit_bytes > 0 {
+        parts.push(format!("limit {}", bytes(path.limit_bytes)));
+    }
+    if path.dropped() > 0 {
+        parts.push(format!("dropped {} ({})", scaled(path.rates.dropped_pps, "pps"), reasons(path)));
+    }
+    format!("{}: {}", path.path, parts.join(", "))
+}
+
+/// Returns the packets lost so far, by reason.
+fn reasons(path: &PathCounters) -> String {
+    let reasons = path.drops.iter().map(|(reason, count)| format!("{reason} {count}"));
+    reasons.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a number in a suitable power of 1000 of its unit.
+pub(super) fn scaled(value: f64, unit: &str) -> String {
+    let (value, prefix) = match value {
+        1e9.. => (value / 1e9, "G"),
+        1e6.. => (value / 1e6, "M"),
+        1e3.. => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let places = if value >= 100.0 || value == value.trunc() { 0 } else { 2 };
+    format!("{value:.places$} {prefix}{unit}")
+}
+
+/// Returns a table of all counters, with a column for each direction.
+pub(super) fn table(snapshot: &Snapshot) -> String {
+    let Snapshot { time_s, pid, command, paths } = snapshot;
+    let title = format!("wharf {command}, process {pid}, after {time_s:.1} s");
+    if paths.is_empty() {
+        return format!("{title}: the devices are not open yet");
+    }
+    let header: Vec<&str> = std::iter::once("").chain(paths.iter().map(|path| path.path.as_str())).collect();
+    let all: Vec<&PathCounters> = paths.iter().collect();
+    format!("{title}\n{}", text(&columns(&header, ROWS, &all)))
+}
+
+const ROWS: &[crate::output::Row<PathCounters>] = &[
+    ("from", |path| path.from.clone().unwrap_or_default()),
+    ("to", |path| path.to.clone().unwrap_or_default()),
+    ("received", |path| of_end(&path.from, grouped(path.received_packets))),
+    ("", |path| of_end(&path.from, scaled(path.rates.received_pps, "pps"))),
+    ("sent", |path| of_end(&path.to, grouped(path.sent))),
+    ("", |path| of_end(&path.to, scaled(path.rates.sent_pps, "pps"))),
+    ("", |path| of_end(&path.to, scaled(path.rates.sent_bps, "bit/s"))),
+    ("failed", |path| of_end(&path.to, grouped(path.failed))),
+    ("dropped", |path| grouped(path.dropped())),
+    ("  by reason", |path| reasons(path).replace(", ", "\n")),
+    ("backlog", |path| of_end(&path.to, format!("{} packets", grouped(path.backlog_packets)))),
+    ("in the device", |path| of_end(&path.to, format!("{} packets", grouped(path.device_packets)))),
+    ("byte limit", |path| if path.limit_bytes == 0 { String::new() } else { bytes(path.limit_bytes) }),
+    ("waited", |path| path.delay_ns_by_band.iter().map(delay).collect::<Vec<_>>().join("\n")),
+    ("requeues", |path| of_end(&path.to, grouped(path.requeues))),
+    ("doorbells", |path| of_end(&path.to, grouped(path.doorbells))),
+    ("frames out", |path| grouped(path.frames_out)),
+    ("settings", |path| settings(path)),
+    ("by queue", |path| if path.queues.len() < 2 { String::new() } else { by_queue(path) }),
+];
+
+/// Returns `text` if the direction has the end.
+fn of_end(end: &Option<String>, text: String) -> String {
+    if end.is_some() { text } else { String::new() }
+}
+
+fn delay(of: &BandDelay) -> String {
+    let BandDelay { band, p50, p99 } = *of;
+    format!("band {band}: p50 {}, p99 {}", time(p50), time(p99))
+}
+
+fn settings(path: &PathCounters) -> String {
+    path.settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n")
+}
+
+fn by_queue(path: &PathCounters) -> String {
+    let queue = |queue: &super::snapshot::QueueRow| {
+        format!("{} sent, {}, {} failed", grouped(queue.sent), scaled(queue.sent_pps, "pps"), queue.failed)
+    };
+    path.queues.iter().map(queue).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_a_suitable_unit() {
+        let all = [0.0, 313.0, 2540.0, 20_010_000.0, 1.5e9].map(|value| scaled(value, "bit/s"));
+        assert_eq!(all, ["0 bit/s", "313 bit/s", "2.54 kbit/s", "20.01 Mbit/s", "1.50 Gbit/s"]);
+    }
+}

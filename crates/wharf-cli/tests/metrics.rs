@@ -1,0 +1,287 @@
+//! `--metrics`: what a scrape says is what the summary says, and no client holds anything up.
+#![cfg(feature = "metrics")]
+
+mod common;
+
+use common::scrape::{Scrape, ask, connected};
+use common::{Folder, SAMPLE, command, finish, signal, text, wharf};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Child;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Scrapes until the path is at rest: twice the same, with frames received or sent.
+fn at_rest(socket: &Path, moved: &str) -> Scrape {
+    let began = Instant::now();
+    let mut before = Scrape::of(socket);
+    loop {
+        sleep(Duration::from_millis(100));
+        let now = Scrape::of(socket);
+        let (then, is_moving) = (before.sum(moved), now.sum("wharf_queue_backlog_packets") > 0);
+        if now.sum(moved) == then && then > 0 && !is_moving {
+            return now;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "never at rest: {}", now.text);
+        before = now;
+    }
+}
+
+fn number(report: &Value, key: &str) -> u64 {
+    report[key].as_u64().unwrap_or_else(|| panic!("{key}: {report}"))
+}
+
+/// Compares all counters of a sending side.
+#[track_caller]
+fn assert_same(scrape: &Scrape, report: &Value) {
+    let count = |name: &str| scrape.sum(&format!("wharf_queue_{name}_total"));
+    let undelivered = count("undelivered_packets");
+    for (key, value) in [
+        ("packets", count("packets")),
+        ("bytes", count("bytes")),
+        ("batches", scrape.sum("wharf_queue_batches_calls_total")),
+        ("doorbells", count("doorbells")),
+        ("requeues", count("requeues_packets")),
+        ("returned", count("returned_packets")),
+        ("sent", count("sent_packets") - undelivered),
+        ("failed", count("failed_packets") + undelivered),
+    ] {
+        assert_eq!(value, number(report, key), "{key}: {}", scrape.text);
+    }
+    let mut drops: BTreeMap<String, u64> = BTreeMap::new();
+    for name in ["queue_failures", "queue_losses_behind", "queue_drops", "device_drops"] {
+        for (reason, count) in scrape.by(&format!("wharf_{name}_packets_total"), "reason") {
+            *drops.entry(reason).or_default() += count;
+        }
+    }
+    let at_senders = scrape.sum("wharf_sender_drops_packets_total");
+    if at_senders > 0 {
+        *drops.entry("drop-tail".into()).or_default() += at_senders;
+    }
+    assert_eq!(serde_json::to_value(&drops).unwrap(), report["drops"]["by_reason"], "{}", scrape.text);
+    for (key, name) in [
+        ("packets", "packets"),
+        ("waits", "waits"),
+        ("drops", "drops_packets"),
+        ("drained_packets", "drained_packets"),
+    ] {
+        let senders = report["senders"].as_array().unwrap();
+        let all: u64 = senders.iter().map(|sender| number(sender, key)).sum();
+        assert_eq!(scrape.sum(&format!("wharf_sender_{name}_total")), all, "{key}: {}", scrape.text);
+    }
+}
+
+/// Frames are on the wire for a second after the sender has ended.
+fn sending(socket: &str, more: &[&str]) -> Child {
+    let args = [
+        "send",
+        "--size",
+        "60",
+        "--count",
+        "20000",
+        "--to",
+        "wire:delay=1s,rate=10gbit",
+        "--metrics",
+        socket,
+        "--json",
+    ];
+    command(&[&args[..], more].concat()).spawn().unwrap()
+}
+
+#[test]
+fn a_scrape_after_the_traffic_equals_the_summary() {
+    for more in [
+        &[][..],
+        &["--senders", "3", "--qdisc", "fifo:64", "--when-full", "drop-tail"],
+        &["--fault", "seed=7,error=3%,short=10%,late=1%:200us,reorder=5%,half=1%"],
+        &["--fault", "seed=9,error=1%,alloc=5%", "--senders", "2", "--qdisc", "fq_codel"],
+    ] {
+        let folder = Folder::new();
+        let socket = folder.path("metrics");
+        let child = sending(&text(&socket), more);
+        let scrape = at_rest(&socket, "wharf_queue_sent_packets_total");
+        assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+        let done = finish(child);
+        let report = done.json();
+        assert_same(&scrape, &report);
+        if let Some(injected) = report["faults"]["injected"]["error"].as_u64() {
+            assert_eq!(
+                scrape.by("wharf_queue_failures_packets_total", "reason")["injected"],
+                injected,
+                "{more:?}"
+            );
+        }
+        for (name, value) in scrape.by("wharf_qdisc_statistic", "statistic") {
+            assert_eq!(report["qdisc"][&name], value, "{name}: {report}");
+        }
+        assert!(!socket.exists(), "it is removed at the end");
+    }
+}
+
+/// A forwarder from a guest to nowhere: no privilege, and at rest once the guest has gone.
+fn forwarding(folder: &Folder, more: &[&str]) -> Child {
+    let from = format!("vhost-user:{}", text(&folder.path("guest")));
+    let metrics = text(&folder.path("metrics"));
+    command(&[&["forward", &from, "null", "--metrics", &metrics, "--json"][..], more].concat())
+        .spawn()
+        .unwrap()
+}
+
+/// Sends `count` packets to it.
+fn guest_sends(folder: &Folder, count: &str) {
+    drop(connected(&folder.path("metrics")));
+    let to = format!("virtio-user:{}", text(&folder.path("guest")));
+    let began = Instant::now();
+    while !folder.path("guest").exists() {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        sleep(Duration::from_millis(5));
+    }
+    let done = wharf(&["send", "--size", "60", "--count", count, "--to", &to, "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
+
+#[test]
+fn a_scrape_of_a_forwarder_at_rest_equals_its_summary() {
+    for (more, has_drops) in [
+        (&[][..], false),
+        (&["--rate", "30mbit", "--qdisc", "fq_codel:limit=40"], true),
+        (&["--rate", "30mbit", "--qdisc", "prio:limit=20"], true),
+    ] {
+        let folder = Folder::new();
+        let child = forwarding(&folder, more);
+        guest_sends(&folder, "20000");
+        let scrape = at_rest(&folder.path("metrics"), "wharf_queue_sent_packets_total");
+        signal(&child, "INT");
+        // The guest is away, which the exit code may say.
+        let report = finish(child).json();
+        let direction = &report["directions"][0];
+        assert_same(&scrape, direction);
+        let received = scrape.sum("wharf_receiver_received_packets_total");
+        assert_eq!(received, number(direction, "received_packets"));
+        let drops = direction["drops"]["total"].as_u64();
+        assert_eq!(drops > Some(0), has_drops, "{direction}");
+    }
+}
+
+/// Names have their unit, and each is described once.
+#[test]
+fn every_value_has_help_type_and_unit() {
+    let folder = Folder::new();
+    let child = forwarding(&folder, &["--rate", "30mbit"]);
+    guest_sends(&folder, "1000");
+    let scrape = at_rest(&folder.path("metrics"), "wharf_queue_sent_packets_total");
+    signal(&child, "INT");
+    finish(child);
+    let mut described = "";
+    for line in scrape.text.lines().filter(|line| *line != "# EOF") {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            described = rest.split(' ').next().unwrap();
+            for word in ["HELP", "UNIT"] {
+                let has_none = word == "UNIT" && described.starts_with("wharf_run");
+                let has_none = has_none || (word == "UNIT" && described == "wharf_qdisc_statistic");
+                let count = scrape.text.matches(&format!("# {word} {described} ")).count();
+                assert_eq!(count, usize::from(!has_none), "{word} {described}");
+            }
+        } else if !line.starts_with('#') {
+            let name = line.split('{').next().unwrap();
+            assert_eq!(name.strip_suffix("_total").unwrap_or(name), described, "{line}");
+        }
+    }
+    for name in [
+        "wharf_pool_size_frames",
+        "wharf_poller_sleeps_total",
+        "wharf_qdisc_delay_ns",
+        "wharf_queue_bytes_total",
+    ] {
+        assert!(scrape.sum(name) > 0, "{name}: {}", scrape.text);
+    }
+}
+
+#[test]
+fn slow_silent_and_wrong_clients_hold_nothing_up() {
+    let folder = Folder::new();
+    let socket = folder.path("metrics");
+    let child = forwarding(&folder, &[]);
+    let mut silent: Vec<_> = (0..200).map(|_| connected(&socket)).collect();
+    silent.iter_mut().step_by(2).for_each(|stream| drop(stream.write_all(b"GET /metr")));
+    let began = Instant::now();
+    Scrape::of(&socket);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n".to_string(), "404"),
+        ("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n".into(), "405"),
+        (format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(1 << 20)), ""),
+        ("\0\u{1}\r\n\r\n".into(), "400"),
+    ] {
+        let answer = ask(&socket, &request);
+        assert!(
+            answer.is_empty() || answer.split(' ').nth(1).is_some_and(|is| is.starts_with(status)),
+            "{answer}"
+        );
+    }
+    Scrape::of(&socket);
+    signal(&child, "TERM");
+    let began = Instant::now();
+    assert_eq!(finish(child).code, Some(0));
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_place_that_cannot_be_had_is_one_line() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let folder = Folder::new();
+    let file = folder.file("file", b"x");
+    let (live, read) = (folder.path("live"), format!("pcap:{SAMPLE}"));
+    let listens = std::os::unix::net::UnixListener::bind(&live).unwrap();
+    for (place, code, what) in [
+        (taken.as_str(), 1, "another program listens there"),
+        (&file, 1, "no socket"),
+        (&text(&live), 1, "another process listens there"),
+        ("/nowhere/x.sock", 1, "cannot listen there"),
+        ("9100", 2, "want ADDRESS:PORT"),
+        ("localhost:9100", 2, "want ADDRESS:PORT"),
+    ] {
+        let done = wharf(&["forward", &read, "null", "--metrics", place]);
+        assert!(done.code == Some(code) && done.line().contains(what), "{place}: {done:?}");
+    }
+    // A killed process has left it.
+    drop(listens);
+    let done = wharf(&["forward", &read, "null", "--metrics", &text(&live), "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(!live.exists());
+}
+
+/// The names of metrics in the board's expressions.
+fn names_in(board: &str) -> BTreeSet<String> {
+    let board: Value = serde_json::from_str(board).unwrap();
+    let targets =
+        board["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let expressions: Vec<&str> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
+    let words =
+        expressions.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+    words.filter(|word| word.starts_with("wharf_")).map(String::from).collect()
+}
+
+#[test]
+fn board_shows_metrics_that_there_are() {
+    let names = names_in(include_str!("../../../docs/grafana.json"));
+    assert!(names.len() > 12, "{names:?}");
+    let folder = Folder::new();
+    let child = forwarding(&folder, &["--rate", "30mbit"]);
+    guest_sends(&folder, "1000");
+    let scrape = at_rest(&folder.path("metrics"), "wharf_queue_sent_packets_total");
+    signal(&child, "INT");
+    finish(child);
+    for name in names {
+        let family = name.strip_suffix("_total").unwrap_or(&name);
+        // These have no value before the first drop of a device, nor a description.
+        let is_rare =
+            ["wharf_queue_failures_packets", "wharf_queue_drops_packets", "wharf_device_drops_packets"];
+        let is_there = scrape.text.contains(&format!("# TYPE {family} "));
+        assert!(is_there || is_rare.contains(&family), "{name}: {}", scrape.text);
+    }
+}

@@ -1,0 +1,97 @@
+//! `--report DIR` of runs: the page, and what it leaves alone.
+
+mod common;
+
+use common::{Folder, text, wharf};
+
+fn page(folder: &Folder) -> String {
+    std::fs::read_to_string(folder.path("out/report.html")).unwrap()
+}
+
+/// Titles of the pictures of a page.
+fn titles(page: &str) -> Vec<&str> {
+    page.split("<svg ")
+        .skip(1)
+        .map(|svg| svg.split("<title>").nth(1).unwrap().split('<').next().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_run_has_a_page_with_its_pictures_its_summary_and_its_machine() {
+    let folder = Folder::new();
+    let out = text(&folder.path("out"));
+    let args = "send --size 1000 --seconds 1 --to wire:rate=50mbit --batch on --qdisc fifo:20 --when-full drop-tail --report";
+    let args: Vec<&str> = args.split(' ').chain([out.as_str()]).collect();
+    let done = wharf(&args);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    assert_eq!(done.stdout.lines().last(), Some(format!("written: {out}/report.html").as_str()));
+    let page = page(&folder);
+    assert_eq!(
+        titles(&page),
+        ["Packets a second", "Bits a second", "Packets that wait", "Byte queue limit", "Drops by reason"]
+    );
+    for part in [
+        "sent, drop-tail",
+        "rate, kpps",
+        "time, s",
+        "packets per doorbell",
+        "prefers-color-scheme:dark",
+        ">kernel<",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    // The command is the one that was given, but for the folder.
+    assert!(page.contains("--when-full drop-tail --report DIR</code>"), "{page}");
+    let fetched = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for outside in ["http:", "https:", "<script", "<link", "src=", "url("] {
+        assert!(!fetched.contains(outside), "{outside}");
+    }
+}
+
+/// Two runs are two lines, and JSON stays one object.
+#[test]
+fn a_comparison_has_a_line_for_each_run_and_json_stays_json() {
+    let folder = Folder::new();
+    let out = text(&folder.path("out"));
+    let done = wharf(&["send", "--size", "60", "--seconds", "0.4", "--json", "--report", &out]);
+    assert!(done.good_json()["packets"].as_u64() > Some(0));
+    let page = page(&folder);
+    assert!(page.contains("batching on") && page.contains("batching off"), "{page}");
+    assert!(page.contains("wharf send --size 60 --seconds 0.4 --json --report DIR"), "{page}");
+}
+
+/// The page is opened before the filter of system calls is installed, and written behind it.
+#[test]
+fn a_run_behind_a_filter_writes_its_page_and_a_short_one_says_why_it_is_empty() {
+    let folder = Folder::new();
+    let out = text(&folder.path("out"));
+    let done = wharf(&["send", "--count", "100", "--size", "100", "--seccomp", "on", "--report", &out]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let page = page(&folder);
+    assert!(titles(&page).is_empty() && page.contains("too short for pictures"), "{page}");
+}
+
+#[test]
+fn receive_and_forward_have_pages_too() {
+    let folder = Folder::new();
+    let (out, capture) = (text(&folder.path("out")), text(&folder.path("copy.pcap")));
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sample.pcap");
+    let from = format!("pcap:{sample}");
+    let done = wharf(&["receive", "--from", &from, "--report", &out]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(page(&folder).contains("<h1>wharf receive</h1>"));
+    let to = format!("pcap:{capture}");
+    let done = wharf(&["forward", &from, &to, "--report", &out]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let page = page(&folder);
+    assert!(page.contains("<h1>wharf forward</h1>") && page.contains("2200"), "{page}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_is_said_before_anything_is_sent() {
+    let folder = Folder::new();
+    let file = folder.file("file", b"");
+    let done = wharf(&["send", "--count", "10", "--size", "60", "--report", &file]);
+    assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""));
+    assert!(done.line().contains(&format!("--report {file}: want a folder")), "{done:?}");
+}

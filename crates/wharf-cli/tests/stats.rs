@@ -1,0 +1,105 @@
+//! The counters of a run on SIGUSR1, and at an interval.
+
+mod common;
+
+use common::{Done, Folder, SAMPLE, command, finish, signal, text, wharf};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The JSON objects on standard error.
+fn objects(done: &Done) -> Vec<Value> {
+    let lines = done.stderr.lines().filter(|line| line.starts_with('{'));
+    lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {done:?}"))).collect()
+}
+
+const SEND: [&str; 8] = ["send", "--size", "60", "--rate", "10kpps", "--to", "null", "--seconds"];
+
+#[test]
+fn signals_print_the_counters_and_the_run_goes_on() {
+    for json in [true, false] {
+        let child =
+            command(&[&SEND[..], &["1", if json { "--json" } else { "--bql=on" }]].concat()).spawn().unwrap();
+        sleep(Duration::from_millis(500));
+        for name in ["USR2", "USR1"] {
+            signal(&child, name);
+        }
+        let done = finish(child);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        if json {
+            let [shown] = &objects(&done)[..] else { panic!("one object: {done:?}") };
+            let (sent, all) = (shown["paths"][0]["sent"].as_u64(), done.json()["sent"].as_u64());
+            assert!(sent > Some(0) && sent < all, "{shown}");
+        } else {
+            for row in ["wharf send, process", "\nsent ", "\nbacklog ", "\nframes out "] {
+                assert!(done.stderr.contains(row), "{row}: {done:?}");
+            }
+            assert!(done.stdout.contains("sent"), "{done:?}");
+        }
+    }
+}
+
+#[test]
+fn lines_at_an_interval_have_rates_and_the_last_one_the_counters_of_the_summary() {
+    let done = wharf(&[&SEND[..], &["1", "--stats", "0.2", "--json"]].concat());
+    let (lines, report) = (objects(&done), done.json());
+    assert!((4..=12).contains(&lines.len()), "{lines:?}");
+    let [.., before, last] = &lines[..] else { panic!("{lines:?}") };
+    let path = &last["paths"][0];
+    for key in ["packets", "bytes", "sent", "failed", "batches", "doorbells", "requeues"] {
+        assert_eq!(path[key], report[key], "{key}");
+    }
+    let (now, then) = (&last["time_s"], &before["time_s"]);
+    let seconds = now.as_f64().unwrap() - then.as_f64().unwrap();
+    let sent = path["sent"].as_f64().unwrap() - before["paths"][0]["sent"].as_f64().unwrap();
+    let rate = path["rates"]["sent_pps"].as_f64().unwrap();
+    assert!((rate - sent / seconds).abs() <= 0.01 * rate + 1.0, "{rate}: {sent} in {seconds} s");
+    let done = wharf(&[&SEND[..], &["0.5", "--stats", "0.2"]].concat());
+    let lines: Vec<&str> = done.stderr.lines().collect();
+    assert!(lines.iter().all(|line| line.starts_with("wharf: ") && line.contains("pps")), "{done:?}");
+    assert!((2..=5).contains(&lines.len()), "{done:?}");
+}
+
+#[test]
+fn the_file_of_counters_is_private_and_no_link_is_followed() {
+    let folder = Folder::new();
+    let file = text(&folder.path("stats"));
+    let done = wharf(&[&SEND[..], &["0.5", "--stats", "0.1", "--stats-file", &file]].concat());
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let written = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() >= 3 && lines[0]["command"] == "send", "{written}");
+    let link = folder.path("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let done = wharf(&[&SEND[..], &["0.5", "--stats", "0.1", "--stats-file", &text(&link)]].concat());
+    assert!(done.code == Some(1) && done.line().contains("--stats-file"), "{done:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), written);
+    let read = format!("pcap:{SAMPLE}");
+    let done = wharf(&["forward", &read, "null", "--stats", "1", "--stats-file", SAMPLE]);
+    assert!(done.code == Some(2) && done.line().contains("--stats-file"), "{done:?}");
+}
+
+#[test]
+fn forwarder_shows_each_direction_with_drops_by_reason() {
+    let done = wharf(&[
+        "forward",
+        &format!("pcap:{SAMPLE}"),
+        "null",
+        "--rate",
+        "8mbit",
+        "--qdisc",
+        "fifo:20",
+        "--when-full",
+        "drop-tail",
+        "--stats",
+        "100ms",
+        "--json",
+    ]);
+    let (lines, report) = (objects(&done), done.json());
+    let (path, direction) = (&lines.last().unwrap()["paths"][0], &report["directions"][0]);
+    assert_eq!((&path["path"], &path["received_packets"]), (&"a-b".into(), &direction["received_packets"]));
+    assert_eq!(path["drops"], direction["drops"]["by_reason"]);
+    assert!(path["drops"]["drop-tail"].as_u64() > Some(0), "{path}");
+}

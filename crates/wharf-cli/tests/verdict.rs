@@ -1,0 +1,103 @@
+//! The verdict under a summary, of runs that are bounded in known ways.
+
+mod common;
+
+use common::{Folder, SAMPLE, text, wharf};
+use serde_json::Value;
+
+/// Runs `wharf ... --json`, and returns its verdict, which the table has, too.
+fn verdict(args: &str) -> Value {
+    let args: Vec<&str> = args.split_whitespace().collect();
+    let run = wharf(&[&args[..], &["--json"]].concat()).json();
+    run.get("verdict").or_else(|| run["directions"][0].get("verdict")).unwrap().clone()
+}
+
+fn says(verdict: &Value, words: &str) -> bool {
+    verdict["text"].as_array().unwrap().iter().any(|line| line.as_str().unwrap().contains(words))
+}
+
+#[test]
+fn all_as_asked() {
+    // A busy machine may not let a sender run for a while: that one run is not as asked.
+    let mut runs = (0..5).map(|_| verdict("send --size 60 --rate 2kpps --count 1000 --to null"));
+    let run = runs.find(|run| run["bounded_by"] == "rate").expect("one of five runs keeps 2 kpps");
+    assert_eq!(
+        (&run["bounded_by"], &run["loss"], &run["next"]),
+        (&"rate".into(), &Value::Null, &Value::Null),
+        "{run}"
+    );
+    assert_eq!(run["asked_pps"], 2_000.0);
+    assert!(says(&run, "Asked 2.00 kpps, came to") && says(&run, ": as asked."), "{run}");
+}
+
+#[test]
+fn a_rate_that_the_device_does_not_take_is_said_to_be_missed_for_that() {
+    let run = verdict("send --size 1000 --rate 100kpps --seconds 0.5 --to wire:rate=20mbit");
+    assert_eq!((&run["bounded_by"], &run["asked_pps"]), (&"device".into(), &100_000.0.into()), "{run}");
+    assert!(run["came_pps"].as_f64() < Some(3000.0), "{run}");
+    assert!(says(&run, "the senders waited") && says(&run, "for the device"), "{run}");
+}
+
+#[test]
+fn a_rate_that_the_processor_does_not_reach_is_said_to_be_missed_for_that() {
+    let run = verdict("send --size 60 --rate 5000mpps --seconds 0.4 --to null");
+    assert_eq!(
+        (&run["bounded_by"], &run["next"]),
+        (&"processor".into(), &"wharf bench path".into()),
+        "{run}"
+    );
+    assert!(says(&run, "Asked 5000 Mpps") && says(&run, "the sending thread used a processor"), "{run}");
+}
+
+#[test]
+fn a_policy_that_drops_is_said_to_drop_for_the_device() {
+    let run = verdict("send --count 20000 --qdisc fifo:16 --to wire:rate=20mbit --when-full drop-tail");
+    assert_eq!(run["bounded_by"], "device", "{run}");
+    assert!(run["loss"]["by_reason"]["drop-tail"].as_u64() > Some(10_000), "{run}");
+    assert_eq!(run["loss"]["packets"], run["loss"]["by_reason"]["drop-tail"], "{run}");
+    assert!(run["next"].as_str().unwrap().ends_with("--when-full wait"), "{run}");
+    let read = format!("pcap:{SAMPLE}");
+    let run = verdict(&format!("forward {read} null --rate 8mbit --qdisc fifo:1000 --when-full drop-tail"));
+    assert_eq!((&run["bounded_by"], says(&run, "of --rate 8.00 Mbit/s")), (&"rate".into(), true), "{run}");
+}
+
+/// The capture lacks some packets: nothing was dropped by the receiver that reads it.
+#[test]
+fn loss_before_a_receiver_is_not_its_own() {
+    let folder = Folder::new();
+    let path = text(&folder.path("out.pcap"));
+    let args = ["send", "--size", "60", "--count", "500", "--fault", "error=1/10", "--to"];
+    wharf(&[&args[..], &[&format!("pcap:{path}")]].concat());
+    let run = verdict(&format!("receive --from pcap:{path}"));
+    assert_eq!(
+        (&run["bounded_by"], &run["loss"]["by_reason"]),
+        (&"nothing".into(), &serde_json::json!({})),
+        "{run}"
+    );
+    assert!(run["loss"]["packets"].as_u64() > Some(40) && says(&run, "lost before it"), "{run}");
+}
+
+/// A socket with the least buffer, and a receiver that is slowed down: the kernel drops what does not fit.
+#[test]
+fn a_receiver_that_loses_is_told_so_with_the_remedy() {
+    let from = "udp:127.0.0.1:0,buffer=4k";
+    let args = ["receive", "--from", from, "--fault", "seed=1,stall=50%:2ms", "--seconds", "1.5", "--json"];
+    let mut child = common::command(&args).spawn().unwrap();
+    let mut listening = String::new();
+    let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut errors, &mut listening).unwrap();
+    let to = listening.trim().rsplit(' ').next().unwrap();
+    wharf(&["send", "--size", "200", "--rate", "100kpps", "--seconds", "0.5", "--to", to]);
+    let run = common::finish(child).json()["verdict"].clone();
+    assert_eq!(run["bounded_by"], "receiver", "{run}");
+    assert!(run["loss"]["by_reason"]["socket-full"].as_u64() > Some(0), "{run}");
+    assert!(says(&run, "the receiver was too slow for") && says(&run, "most as socket-full"), "{run}");
+}
+
+#[test]
+fn the_table_ends_with_the_verdict() {
+    let shown = wharf(&["send", "--size", "60", "--rate", "20kpps", "--count", "500", "--to", "null"]).stdout;
+    assert!(shown.contains("\nAsked 20.0 kpps, came to"), "{shown}");
+    let shown = wharf(&["forward", &format!("pcap:{SAMPLE}"), "null"]).stdout;
+    assert!(shown.contains("all that arrived left, so"), "{shown}");
+}
