@@ -72,7 +72,7 @@ for package in json.load(sys.stdin)["packages"]:
 
 licences() { # of all dependencies; advisories where the database is here
   has licences cargo-deny:cargo-deny || return 0
-  cargo deny --offline check --hide-inclusion-graph licenses bans sources || die "cargo deny"
+  cargo deny check --hide-inclusion-graph licenses bans sources || die "cargo deny"
 }
 
 install() { # as the README says it, at another profile
