@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian package of the `wharf` command, and prints its path.
 # Usage: packaging/deb.sh [FOLDER]. The package goes to FOLDER, else to target/debian. WHARF names a binary to pack in place of
-# a release build. MAINTAINER ("Name <address>") is who answers for the package: set it for a package that others install.
+# a release build. MAINTAINER ("Name <address>") is the contact that the package names: set it for a package that others install.
 set -eu
 cd "$(dirname "$0")/.."
 for tool in dpkg-deb:dpkg dpkg-shlibdeps:dpkg-dev strip:binutils gzip:gzip; do

@@ -51,6 +51,16 @@ assert demo["priority_delay"]["off"]["p50_ns"] > demo["priority_delay"]["on"]["p
   "$@" explain requeues | grep -q . || die "$*: explain"
 }
 
+suites() { # ./test lists all with minutes, and a suite that lacks a program names its package
+  local bin=$out/bin
+  ./test --list >"$out/list" || die "./test --list"
+  grep -E '^[a-z-]+ +\?' "$out/list" && die "a suite without its minutes in ./test"
+  mkdir -p "$bin" && find /usr/bin /bin -maxdepth 1 ! -type d ! -name cpio -exec ln -sf -t "$bin" {} + 2>/dev/null
+  CI="" PATH=$bin ./test guest >"$out/list" || die "a skipped suite fails"
+  grep -q '^guest  *skipped .*apt install.* cpio' "$out/list" || die "no package for cpio: $(cat "$out/list")"
+  echo "suites: $(./test --list | grep -c '^[a-z-]*  *[0-9]') listed"
+}
+
 crates() { # all that is published packs, with licence and README, and nothing that its tests alone need
   local hidden crate list
   mapfile -t hidden < <(cargo metadata --format-version 1 --no-deps --offline | python3 -c 'import json, sys
@@ -140,11 +150,11 @@ debian() { # builds, passes lintian, installs with apt in a clean system, runs, 
   echo "debian: $(stat -c %s "$package") bytes; installed, works, purged without a trace"
 }
 
-[ $# -gt 0 ] || set -- crates licences install static image debian
+[ $# -gt 0 ] || set -- suites crates licences install static image debian
 for part in "$@"; do
   case $part in
-    crates | licences | install | static | image | debian) "$part" ;;
-    *) die "no such part: $part; there are: crates, licences, install, static, image, debian" ;;
+    suites | crates | licences | install | static | image | debian) "$part" ;;
+    *) die "no such part: $part; there are: suites, crates, licences, install, static, image, debian" ;;
   esac
 done
 if [ ${#skipped[@]} -gt 0 ]; then
