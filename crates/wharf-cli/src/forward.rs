@@ -11,15 +11,22 @@ mod table;
 mod tell;
 
 use crate::args::ForwardArgs;
+use crate::config::Origin;
+use crate::output::{note, with_causes};
 use crate::page::{Page, Words};
 use crate::sandbox::Sandbox;
 use crate::session::conclude;
 use crate::signals::Signals;
+use crate::usage;
 use crate::watch::Watching;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
-pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
-    run::check(args)?;
+pub(crate) fn forward(args: &ForwardArgs, _origin: Origin<'_>) -> anyhow::Result<()> {
+    run::check(args).map_err(|error| placed(args, error))?;
+    if let (true, Some(source)) = (args.check, &args.source) {
+        note(&format!("{}: no mistake in it", source.path()));
+        return Ok(());
+    }
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
     let page = Page::open(args.report.as_deref())?;
@@ -33,4 +40,12 @@ pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
     let words = Words { command: "forward", verdicts, summary: &summary, faults: &outcome.faults };
     let written = page.write(args.json, &words);
     done.and(written)
+}
+
+/// Puts the place in the configuration file before an error about an option.
+fn placed(args: &ForwardArgs, error: anyhow::Error) -> anyhow::Error {
+    match &args.source {
+        Some(source) => usage(source.placed(&with_causes(&error))),
+        None => error,
+    }
 }

@@ -8,6 +8,7 @@
 
 mod args;
 mod bench;
+mod config;
 mod demo;
 mod devices;
 mod explain;
@@ -85,7 +86,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Command::Demo(args) => demo::demo(&args, registries),
         Command::Send(args) => send::send(&args, &registries.devices),
         Command::Receive(args) => receive::receive(&args),
-        Command::Forward(args) => forward::forward(&args),
+        Command::Forward(args) => forward::forward(&args, config::Origin { registries, words: &words }),
         Command::Show(args) => watch::show(&args),
         Command::Set(args) => watch::set(&args),
         #[cfg(feature = "top")]

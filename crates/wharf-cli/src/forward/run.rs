@@ -23,7 +23,6 @@ use crate::watch::{Board, Running, Settings};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::spec::{DeviceSpec, Queues};
-use wharf::engine::Batching;
 use wharf::poller;
 use wharf::qdisc::Rate;
 use wharf::queue::TxQueue;
@@ -86,6 +85,8 @@ pub(super) fn run(
     let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
     let in_force = in_force(args, &policy);
     let forward = Forward::start(a, b, &settings(args, &in_force)).map_err(starting)?;
+    let queues = || forward.directions().iter().flat_map(|direction| &direction.queues);
+    queues().for_each(|queue| queue.set_batching(args.batch));
     let running = |direction| Running::forwarding(direction, &in_force);
     let running: Vec<Running> = forward.directions().iter().map(running).collect();
     board.put(running.clone());
@@ -133,7 +134,7 @@ fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
         rate: args.rate,
         burst: args.bucket,
         bql: args.bql,
-        batching: Batching::On,
+        batching: args.batch,
         qdisc: policy.qdisc.clone(),
         when_full: policy.when_full,
     }
