@@ -5,6 +5,7 @@ mod judge;
 mod link;
 mod live;
 pub(crate) mod policy;
+mod reload;
 mod run;
 mod sampled;
 mod table;
@@ -21,17 +22,17 @@ use crate::usage;
 use crate::watch::Watching;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
-pub(crate) fn forward(args: &ForwardArgs, _origin: Origin<'_>) -> anyhow::Result<()> {
+pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<()> {
     run::check(args).map_err(|error| placed(args, error))?;
     if let (true, Some(source)) = (args.check, &args.source) {
         note(&format!("{}: no mistake in it", source.path()));
         return Ok(());
     }
     let sandbox = Sandbox::prepare(&args.sandbox)?;
-    let signals = Signals::listen()?;
+    let signals = if args.config.is_some() { Signals::listen_with_reload() } else { Signals::listen() }?;
     let page = Page::open(args.report.as_deref())?;
     let watching = Watching::start(&args.watch, "forward", (args.json, true))?;
-    let outcome = run::run(args, &sandbox, (&signals, &page, watching.board()))?;
+    let outcome = run::run(args, &sandbox, origin, (&signals, &page, watching.board()))?;
     drop(watching);
     let summary = table::summary(&outcome);
     let done = conclude(args.json, &outcome.report, || summary.clone(), &outcome.faults);

@@ -4,9 +4,11 @@ use super::account::{Ending, ForwardReport, outcome};
 use super::judge::judge;
 use super::live::Live;
 use super::policy::Policy;
+use super::reload::Reload;
 use super::sampled::Sampled;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
+use crate::config::Origin;
 use crate::files::check_written;
 use crate::log;
 use crate::output;
@@ -72,7 +74,8 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ForwardArgs, sandbox: &Sandbox, (signals, page, board): (&Signals, &Page, &Board),
+    args: &ForwardArgs, sandbox: &Sandbox, origin: Origin<'_>,
+    (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Outcome<ForwardReport>> {
     let ([mut a, mut b], recoveries) = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
@@ -102,7 +105,9 @@ pub(super) fn run(
     }
     let meter = Meter::of_process();
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
-    let lost = watch(args, signals, &forward, &mut tells, page);
+    let reload = Reload::new(origin, args, mirror.as_ref());
+    let reload = || signals.takes_reload().then(|| reload.reload(board));
+    let lost = watch(args, signals, &forward, &mut tells, page, reload);
     let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
     let time = meter.elapsed();
     let finished = forward.finish(GRACE);
@@ -129,7 +134,7 @@ fn warn_of_loop(args: &ForwardArgs) {
 }
 
 /// Returns the settings that a direction begins with, and that may be changed while it runs.
-fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
+pub(super) fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
     Settings {
         rate: args.rate,
         burst: args.bucket,
@@ -217,6 +222,7 @@ fn between(forward: &Forward) -> String {
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
 fn watch(
     args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells, page: &Page,
+    reload: impl Fn() -> Option<()>,
 ) -> Option<String> {
     let (watch, live, sampled) =
         (Watch::new(signals, args.seconds), Live::default(), Sampled::new(page, forward));
@@ -234,6 +240,7 @@ fn watch(
         if let Some(given_up) = tells.look(forward) {
             return Some(given_up);
         }
+        reload();
         let next = watch.look(Duration::ZERO, Duration::ZERO);
         if watch.is_ending() || forward.is_over() {
             return None;
