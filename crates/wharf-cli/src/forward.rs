@@ -4,6 +4,7 @@ mod account;
 mod judge;
 mod link;
 mod live;
+mod manage;
 pub(crate) mod policy;
 mod reload;
 mod run;

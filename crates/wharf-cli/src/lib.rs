@@ -31,6 +31,7 @@ mod recovery;
 mod report;
 mod sandbox;
 mod send;
+mod service;
 mod session;
 mod signals;
 mod stall;

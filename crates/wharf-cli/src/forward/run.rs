@@ -3,6 +3,7 @@
 use super::account::{Ending, ForwardReport, outcome};
 use super::judge::judge;
 use super::live::Live;
+use super::manage::Manager;
 use super::policy::Policy;
 use super::reload::Reload;
 use super::sampled::Sampled;
@@ -105,9 +106,8 @@ pub(super) fn run(
     }
     let meter = Meter::of_process();
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
-    let reload = Reload::new(origin, args, mirror.as_ref());
-    let reload = || signals.takes_reload().then(|| reload.reload(board));
-    let lost = watch(args, signals, &forward, &mut tells, page, reload);
+    let manager = Manager::start(signals, board, Reload::new(origin, args, mirror.as_ref()));
+    let lost = watch(args, signals, &forward, (&mut tells, page, manager));
     let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
     let time = meter.elapsed();
     let finished = forward.finish(GRACE);
@@ -221,8 +221,8 @@ fn between(forward: &Forward) -> String {
 
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
 fn watch(
-    args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells, page: &Page,
-    reload: impl Fn() -> Option<()>,
+    args: &ForwardArgs, signals: &Signals, forward: &Forward,
+    (tells, page, mut manager): (&mut Tells, &Page, Manager<'_>),
 ) -> Option<String> {
     let (watch, live, sampled) =
         (Watch::new(signals, args.seconds), Live::default(), Sampled::new(page, forward));
@@ -240,7 +240,7 @@ fn watch(
         if let Some(given_up) = tells.look(forward) {
             return Some(given_up);
         }
-        reload();
+        manager.look(forward);
         let next = watch.look(Duration::ZERO, Duration::ZERO);
         if watch.is_ending() || forward.is_over() {
             return None;
