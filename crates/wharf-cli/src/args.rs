@@ -26,7 +26,7 @@ pub(crate) use pages::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
-pub(crate) use sandbox::{SandboxArgs, Seccomp};
+pub(crate) use sandbox::{Capabilities, SandboxArgs, Seccomp};
 pub(crate) use send::SendArgs;
 pub(crate) use values::{Poll, SmallQueues, WhenFull, batching, bucket_rate, byte_limits, token_bytes};
 #[cfg(feature = "top")]
