@@ -46,6 +46,12 @@ pub(crate) fn load(origin: Origin<'_>, typed: &ArgMatches, path: &Path) -> Resul
     command.build();
     let file = ConfigFile::read(&shown, &text, &mut command)?;
     let typed = typed.subcommand_matches("forward");
+    let has = |end: &&str| is_typed(typed, end) || file.settings.iter().any(|setting| setting.id == *end);
+    if let Some(end) = ["a", "b"].into_iter().find(|end| !has(end)) {
+        let what =
+            format!("{shown}: there is no end {end}: want {end} = \"DEVICE\", such as \"packet:eth0\"");
+        return Err(vec![what]);
+    }
     let words = merged(origin.words, typed, &file.settings);
     let lines = file.settings.iter().map(|setting| (setting.long.clone(), setting.line)).collect();
     let mut source = Source { path: path.into(), lines, values: BTreeMap::new() };
@@ -60,15 +66,18 @@ pub(crate) fn load(origin: Origin<'_>, typed: &ArgMatches, path: &Path) -> Resul
     Ok(cli)
 }
 
+/// True if the option is on the command line.
+fn is_typed(typed: Option<&ArgMatches>, id: &str) -> bool {
+    typed.is_some_and(|typed| typed.value_source(id) == Some(ValueSource::CommandLine))
+}
+
 /// Puts the settings of a file among the words of a command line, without those that were typed.
 fn merged(words: &[OsString], typed: Option<&ArgMatches>, settings: &[Setting]) -> Vec<OsString> {
-    let is_typed =
-        |id: &str| typed.is_some_and(|typed| typed.value_source(id) == Some(ValueSource::CommandLine));
     // These two exclude each other.
-    let has_level = is_typed("quiet") || is_typed("verbose");
+    let has_level = is_typed(typed, "quiet") || is_typed(typed, "verbose");
     let wins = |setting: &&Setting| match setting.id.as_str() {
         "quiet" | "verbose" => !has_level,
-        id => !is_typed(id),
+        id => !is_typed(typed, id),
     };
     let (ends, options): (Vec<&Setting>, Vec<&Setting>) =
         settings.iter().filter(wins).partition(|setting| setting.is_end());
