@@ -13,11 +13,10 @@ use crate::usage;
 use anyhow::Context;
 use filter::Filter;
 use user::User;
+use wharf::devices::reopen::INTERFACE_THREAD;
 use wharf_sys::credentials;
 
-/// Name of the threads that open a device again.
-const REOPENERS: &str = "wharf-reopen";
-/// Capabilities that opening a device takes (linux/capability.h): CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF.
+/// Capabilities that opening an interface takes (linux/capability.h): CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF.
 const OPENING: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
 
 /// Privileges to give up.
@@ -73,7 +72,7 @@ impl Sandbox {
             Capabilities::Reopen => Some(OPENING),
             Capabilities::Drop => Some(0),
         };
-        kept.map(|kept| credentials::restrict_capabilities(REOPENERS, kept))
+        kept.map(|kept| credentials::restrict_capabilities(INTERFACE_THREAD, kept))
             .transpose()
             .context("cannot drop capabilities")?;
         match &self.filter {

@@ -12,7 +12,7 @@ pub(crate) struct SandboxArgs {
     #[arg(long, value_name = "USER[:GROUP]")]
     pub(crate) user: Option<String>,
     /// Capabilities that a run keeps once all devices and files are open: keep (all that it began with), drop (none), or reopen (of its
-    /// threads only the one that opens a device again, wharf-reopen, keeps CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK, as far
+    /// threads only the one that opens an interface again, wharf-reopen, keeps CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK, as far
     /// as it has them) [default: drop with --user, else keep]
     #[arg(long, value_name = "WHICH", value_enum)]
     pub(crate) capabilities: Option<Capabilities>,
@@ -27,7 +27,7 @@ pub(crate) struct SandboxArgs {
 pub(crate) enum Capabilities {
     /// All that it began with
     Keep,
-    /// Those that opening a device takes, in the thread that opens it again
+    /// Those that opening an interface takes, in the thread that opens it again
     Reopen,
     /// None
     Drop,
