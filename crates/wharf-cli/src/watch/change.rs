@@ -21,8 +21,8 @@ const KEYS: &str = "rate, burst, bql, batching and qdisc";
 pub(crate) enum Change {
     /// Most bits or packets per second; none for as many as there is room for.
     Rate(Option<Rate>),
-    /// Bytes that may leave at once after a pause.
-    Burst(u64),
+    /// Bytes that may leave at once after a pause; none for those that the rate comes with.
+    Burst(Option<u64>),
     Bql(Bounds),
     Batching(Batching),
     Qdisc(QdiscSpec),
@@ -49,7 +49,7 @@ impl Change {
         let change = match key {
             "rate" if value == "off" => Ok(Self::Rate(None)),
             "rate" => args::bucket_rate(value).map(|rate| Self::Rate(Some(rate))),
-            "burst" => args::token_bytes(value).map(Self::Burst),
+            "burst" => args::token_bytes(value).map(|bytes| Self::Burst(Some(bytes))),
             "bql" => args::byte_limits(value).map(Self::Bql),
             "batching" => args::batching(value).map(Self::Batching),
             "qdisc" => {
@@ -93,7 +93,7 @@ impl Settings {
             Change::Burst(_) if self.rate.is_none() => {
                 return Err("burst: there is no rate: set rate=RATE with it".into());
             }
-            Change::Burst(bytes) => self.burst = Some(*bytes),
+            Change::Burst(bytes) => self.burst = *bytes,
             Change::Bql(_) if !path.can_limit => {
                 return Err(
                     "bql: the device does not say when packets have left, so it has no byte limit".into()
@@ -104,6 +104,21 @@ impl Settings {
             Change::Qdisc(qdisc) => self.qdisc = self.fitted(qdisc, path)?,
         }
         Ok(self)
+    }
+
+    /// Returns the changes that lead from the settings `now` to these.
+    pub(super) fn changes_from(&self, now: &Self) -> Vec<Change> {
+        let (texts, now_texts) = (self.texts(), now.texts());
+        let differs = |key: &str| texts.get(key) != now_texts.get(key);
+        let mut changes = Vec::new();
+        if differs("rate") || differs("burst") {
+            changes.push(Change::Rate(self.rate));
+            changes.extend(self.rate.map(|_| Change::Burst(self.burst)));
+        }
+        changes.extend(differs("bql").then_some(Change::Bql(self.bql)));
+        changes.extend(differs("batching").then_some(Change::Batching(self.batching)));
+        changes.extend(differs("qdisc").then(|| Change::Qdisc(self.qdisc.clone())));
+        changes
     }
 
     /// Returns the discipline with the limit of one that drops, if its memory can hold that.
