@@ -115,10 +115,11 @@ pub(super) fn run(
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     let end = Ending { lost, interrupted: signals.asked() };
-    let now = running.iter().map(|path| path.settings().unwrap_or_else(|| in_force.clone())).collect();
-    let mut outcome = outcome(finished, end, mirrored, now);
-    for direction in &mut outcome.report.directions {
-        direction.common.verdict = Some(judge(direction, args, links, time));
+    let now: Vec<Settings> =
+        running.iter().map(|path| path.settings().unwrap_or_else(|| in_force.clone())).collect();
+    let mut outcome = outcome(finished, end, mirrored, &now);
+    for (direction, settings) in outcome.report.directions.iter_mut().zip(&now) {
+        direction.common.verdict = Some(judge(direction, args, settings, (links, time)));
     }
     outcome.faults.extend(away);
     Ok(outcome)
@@ -141,7 +142,9 @@ pub(super) fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
         bql: args.bql,
         batching: args.batch,
         qdisc: policy.qdisc.clone(),
+        is_short: policy.when_full != WhenFull::Wait,
         when_full: policy.when_full,
+        rate_changes: 0,
     }
 }
 
@@ -149,7 +152,7 @@ fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
-        qdisc_packets: in_force.qdisc.packets() as u32,
+        qdisc_packets: in_force.limited_qdisc().packets() as u32,
         // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
         longest_bytes: in_force.bucket().map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
         byte_limits: args.bql,

@@ -117,7 +117,7 @@ impl Running {
     /// Checks that `changes` can be made together, and returns the settings that there would be then.
     pub(super) fn check(&self, changes: &[Change]) -> Result<Settings, String> {
         let before = self.settings().ok_or("nothing of a receiver can be changed")?;
-        changes.iter().try_fold(before, |settings, change| settings.with(change, self))
+        before.with_all(changes, self)
     }
 
     /// Makes the changes, with the settings that [`Running::check`] has returned for them.
