@@ -168,6 +168,8 @@ reopens() {
   started+=("$forwarder")
   for _ in $(seq 100); do grep -q forwarding "$out/$name.err" && break; sleep 0.05; done
   privileges "$forwarder" "$uid" "$kept"
+  # Behind the filter, too, the file is read.
+  kill -HUP "$forwarder"
   ip -n $b link del vb
   sleep 0.3
   pair $a va $b vb
@@ -176,6 +178,7 @@ reopens() {
   traffic 2kpps 0.5
   ended sender $sender
   privileges "$forwarder" "$uid" "$kept"
+  grep -q "read again: no setting changes" "$out/$name.err" || die "$name: not read again"
   stop "$name" "$forwarder" TERM
   [ $code -eq 0 ] || die "$name: exit code $code"
   holds "$name" "${name}['directions'][0]['sent'] > 900 and ${name}['directions'][0]['pool']['out'] == 0"

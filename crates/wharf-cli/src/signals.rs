@@ -1,5 +1,6 @@
-//! SIGINT, SIGTERM and, unless it reloads a configuration, SIGHUP (a terminal closes) end a run with its summary within half a second. From then on another signal ends the
+//! SIGINT, SIGTERM and SIGHUP (a terminal closes) end a run with its summary within half a second. From then on another signal ends the
 //! process at once, whatever it waits for. Before that it adds nothing: it often is the first again, sent to the process and to its group.
+//! A run with a configuration file reads that again on SIGHUP instead.
 
 use crate::progress::Progress;
 use anyhow::{Context, bail};

@@ -27,6 +27,8 @@ Examples:
       four queues of eth0 and a guest with four queue pairs: a flow keeps its queue, and its order
   wharf forward pcap:in.pcap packet:eth1
       one way, until the last frame of the capture has left; at the second end a capture is written
+  wharf forward --config /etc/wharf/uplink.toml
+      ends and options from a file, which SIGHUP has read again; with --check the file is only checked
 
 Each direction is a path of its own, with its own discipline and byte queue limit. What arrives goes into the discipline, which \
 drops and counts what it has no room for: fq_codel from the flow with the most bytes (overlimit), the others the newest packet \
