@@ -90,7 +90,7 @@ Examples:
 One line of JSON for each point: number, experiment, world, seed, set, fingerprint, rows; or error in place of rows. With \
 --out a sweep that was ended goes on where it was when it is run again: what the file has is not run again; points that \
 failed, and what is under way at the end, are. The file of a sweep that is done has its points in order. On many machines: \
-docs/sweeps.md.";
+docs/guide/sweeps.md.";
 
 /// `wharf lab sweep`.
 #[derive(Debug, Args)]
