@@ -2,10 +2,11 @@
 # Runs the README's first commands as a newcomer does, and checks their figures.
 set -eu
 cd "$(dirname "$0")/.."
+wharf=${CARGO_TARGET_DIR:-target}/quick/wharf
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-cargo run --quiet --release -- demo
-target/release/wharf demo --json >"$out/demo.json"
+cargo run --quiet --profile quick -- demo
+"$wharf" demo --json >"$out/demo.json"
 python3 - "$out/demo.json" <<'P'
 import json, sys
 demo = json.load(open(sys.argv[1]))
@@ -14,8 +15,8 @@ assert delay["off"]["p50_ns"] > 3 * delay["on"]["p50_ns"] > 0 and delay["on"]["l
 assert batching["on"]["packets_per_doorbell"] > 8 * batching["off"]["packets_per_doorbell"] > 0, demo
 assert min(delay["off"]["mbps"], delay["on"]["mbps"]) > 90, demo
 P
-cargo run --quiet --release -- send --pcap data/sample.pcap
-cargo run --quiet --release -- send --pcap data/sample.pcap --json >"$out/run.json"
+cargo run --quiet --profile quick -- send --pcap data/sample.pcap
+cargo run --quiet --profile quick -- send --pcap data/sample.pcap --json >"$out/run.json"
 python3 - "$out/run.json" <<'P'
 import json, sys
 run = json.load(open(sys.argv[1]))
@@ -28,7 +29,7 @@ assert sum(sender["packets"] for sender in run["senders"]) == run["packets"], ru
 assert {"mpps", "packets_per_doorbell"} <= set(run["compare"]["batching_off"]), run
 P
 # 4096 frames of 2 KiB: at most 24 MiB resident, packets and capture included.
-target/release/wharf send --pcap data/sample.pcap --frames 4096 --frame-bytes 2048 --seconds 1 --json >"$out/rss.json" &
+"$wharf" send --pcap data/sample.pcap --frames 4096 --frame-bytes 2048 --seconds 1 --json >"$out/rss.json" &
 pid=$!
 peak=0
 while kill -0 $pid 2>/dev/null; do

@@ -2,11 +2,13 @@
 # A capture through the path and into a file again, as tcpdump and tshark (independent programs) read it.
 set -eu
 cd "$(dirname "$0")/.."
-cargo build --quiet --release -p wharf-cli
+profile=${PROFILE:-release}
+cargo build --quiet --profile "$profile" -p wharf-cli
+wharf=${CARGO_TARGET_DIR:-target}/$profile/wharf
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 for mode in on off bytes=4000; do
-  target/release/wharf send --pcap data/sample.pcap --loop 1 --batch "$mode" --to "pcap:$out/$mode.pcap" --json >/dev/null
+  "$wharf" send --pcap data/sample.pcap --loop 1 --batch "$mode" --to "pcap:$out/$mode.pcap" --json >/dev/null
   # Everything but the time stamps: link, network and transport headers, and all bytes in hex.
   tcpdump -tnnexr data/sample.pcap 2>/dev/null >"$out/want"
   tcpdump -tnnexr "$out/$mode.pcap" 2>/dev/null >"$out/got"
@@ -21,7 +23,7 @@ cmp "$out/want" "$out/got"
 # Generated packets: tshark finds every checksum good (status 0 is bad).
 for how in "--size 60" "--imix" "--size 300 --vlan 7" "--size 200 --src fd00::1 --dst fd00::2" "--size 1514 --flows 50"; do
   # shellcheck disable=SC2086
-  target/release/wharf send $how --count 500 --to "pcap:$out/gen.pcap" --json >/dev/null
+  "$wharf" send $how --count 500 --to "pcap:$out/gen.pcap" --json >/dev/null
   bad=$(tshark -r "$out/gen.pcap" $options -Y 'ip.checksum.status == 0 || udp.checksum.status == 0 || _ws.malformed' 2>/dev/null | wc -l)
   all=$(tshark -r "$out/gen.pcap" -Y udp 2>/dev/null | wc -l)
   echo "generated $how: $all packets, $bad bad"
@@ -45,9 +47,9 @@ same() { # NAME PCAPNG PCAP: tshark prints the same for both
   echo "pcapng by $1: $(($(wc -l <"$3.said") - 1)) packets, equal as tshark reads them"
 }
 for name in edited cut shark merged odd; do
-  target/release/wharf receive --from "pcap:$out/$name.pcapng,snapped=send" --pcap "$out/$name.pcap" --json >/dev/null 2>&1
+  "$wharf" receive --from "pcap:$out/$name.pcapng,snapped=send" --pcap "$out/$name.pcap" --json >/dev/null 2>&1
   same "$name" "$out/$name.pcapng" "$out/$name.pcap"
 done
-target/release/wharf send --pcap "$out/odd.pcapng" --loop 1 --to "pcap:$out/resent.pcap" --json >/dev/null
+"$wharf" send --pcap "$out/odd.pcapng" --loop 1 --to "pcap:$out/resent.pcap" --json >/dev/null
 tcpdump -tnnexr "$sample" 2>/dev/null >"$out/want"
 tcpdump -tnnexr "$out/resent.pcap" 2>/dev/null | cmp "$out/want" -

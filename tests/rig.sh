@@ -1,9 +1,10 @@
 # Functions that the suites and benchmarks over network namespaces share; sourced from the repository's root by bash. The caller
 # makes namespaces and interfaces by `space` and `pair`, and sets `to`, the device that `send` sends to.
 # shellcheck shell=bash
-# WHARF names a binary to test in place of this tree's.
-[ -n "${WHARF:-}" ] || cargo build --quiet --release -p wharf-cli || exit 1
-wharf=${WHARF:-$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/release/wharf}
+# WHARF names a binary to test in place of this tree's, PROFILE another profile than `release`.
+profile=${PROFILE:-release}
+[ -n "${WHARF:-}" ] || cargo build --quiet --profile "$profile" -p wharf-cli || exit 1
+wharf=${WHARF:-$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/$profile/wharf}
 sample=data/sample.pcap
 out=$(mktemp -d)
 # Names of this run's own: namespaces are the whole machine's.

@@ -26,7 +26,7 @@ pub(crate) use pages::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
-pub(crate) use sandbox::{SandboxArgs, Seccomp};
+pub(crate) use sandbox::{Capabilities, SandboxArgs, Seccomp};
 pub(crate) use send::SendArgs;
 pub(crate) use values::{Poll, SmallQueues, WhenFull, batching, bucket_rate, byte_limits, token_bytes};
 #[cfg(feature = "top")]
@@ -35,6 +35,7 @@ pub(crate) use watch::{ControlAt, SetArgs, ShowArgs, WatchArgs};
 pub(crate) use wrap::WrapArgs;
 
 use crate::Registries;
+use crate::config::{self, Origin};
 use crate::output::{complain, complain_at_length, print, set_color, styled, with_causes};
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
@@ -166,7 +167,16 @@ pub(crate) fn parse(
     set_color(output::color_of(words));
     let command = command(registries);
     let command = if short::is_asked(words) { short::shortened(command) } else { command };
-    let read = command.try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
+    let matches = command.try_get_matches_from(words);
+    if let Ok(matches) = &matches
+        && let Some(path) = config::file_of(matches)
+    {
+        return config::load(Origin { registries, words }, matches, path).map_err(|errors| {
+            errors.iter().for_each(|error| complain(error));
+            ExitCode::from(2)
+        });
+    }
+    let read = matches.and_then(|matches| Cli::from_arg_matches(&matches));
     // A word that is no UTF-8 has U+FFFD in it.
     let words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let error = match read {
@@ -273,7 +283,7 @@ fn direction(arg: &clap::Arg) -> Direction {
 }
 
 /// Returns an error's own text, without clap's usage and advice.
-fn essence(rendered: &str) -> String {
+pub(crate) fn essence(rendered: &str) -> String {
     let is_essential = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more information");
     let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
     // The tip on passing a word as a value is no help for a mistyped option.

@@ -4,27 +4,36 @@ mod account;
 mod judge;
 mod link;
 mod live;
+mod manage;
 pub(crate) mod policy;
+mod reload;
 mod run;
 mod sampled;
 mod table;
 mod tell;
 
 use crate::args::ForwardArgs;
+use crate::config::Origin;
+use crate::output::{note, with_causes};
 use crate::page::{Page, Words};
 use crate::sandbox::Sandbox;
 use crate::session::conclude;
 use crate::signals::Signals;
+use crate::usage;
 use crate::watch::Watching;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
-pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
-    run::check(args)?;
+pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<()> {
+    run::check(args).map_err(|error| placed(args, error))?;
+    if let (true, Some(source)) = (args.check, &args.source) {
+        note(&format!("{}: no mistake in it", source.path()));
+        return Ok(());
+    }
     let sandbox = Sandbox::prepare(&args.sandbox)?;
-    let signals = Signals::listen()?;
+    let signals = if args.config.is_some() { Signals::listen_with_reload() } else { Signals::listen() }?;
     let page = Page::open(args.report.as_deref())?;
     let watching = Watching::start(&args.watch, "forward", (args.json, true))?;
-    let outcome = run::run(args, &sandbox, (&signals, &page, watching.board()))?;
+    let outcome = run::run(args, &sandbox, origin, (&signals, &page, watching.board()))?;
     drop(watching);
     let summary = table::summary(&outcome);
     let done = conclude(args.json, &outcome.report, || summary.clone(), &outcome.faults);
@@ -33,4 +42,12 @@ pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
     let words = Words { command: "forward", verdicts, summary: &summary, faults: &outcome.faults };
     let written = page.write(args.json, &words);
     done.and(written)
+}
+
+/// Puts the place in the configuration file before an error about an option.
+fn placed(args: &ForwardArgs, error: anyhow::Error) -> anyhow::Error {
+    match &args.source {
+        Some(source) => usage(source.placed(&with_causes(&error))),
+        None => error,
+    }
 }

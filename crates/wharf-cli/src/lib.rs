@@ -8,6 +8,7 @@
 
 mod args;
 mod bench;
+mod config;
 mod demo;
 mod devices;
 mod explain;
@@ -30,6 +31,7 @@ mod recovery;
 mod report;
 mod sandbox;
 mod send;
+mod service;
 mod session;
 mod signals;
 mod stall;
@@ -85,7 +87,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Command::Demo(args) => demo::demo(&args, registries),
         Command::Send(args) => send::send(&args, &registries.devices),
         Command::Receive(args) => receive::receive(&args),
-        Command::Forward(args) => forward::forward(&args),
+        Command::Forward(args) => forward::forward(&args, config::Origin { registries, words: &words }),
         Command::Show(args) => watch::show(&args),
         Command::Set(args) => watch::set(&args),
         #[cfg(feature = "top")]

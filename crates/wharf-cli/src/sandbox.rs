@@ -2,22 +2,28 @@
 //! system calls that it does not need.
 //!
 //! A file that is executed gives no privilege from the start on, when the process has one thread: the kernel keeps that, and most
-//! sets of capabilities, for each thread. User and filter are those of all threads at once.
+//! sets of capabilities, for each thread. User and filter are those of all threads at once, and each thread is made to drop its
+//! capabilities.
 
 mod filter;
 mod user;
 
-use crate::args::{SandboxArgs, Seccomp};
+use crate::args::{Capabilities, SandboxArgs, Seccomp};
 use crate::usage;
 use anyhow::Context;
 use filter::Filter;
 use user::User;
+use wharf::devices::reopen::INTERFACE_THREAD;
 use wharf_sys::credentials;
+
+/// Capabilities that opening an interface takes (linux/capability.h): CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF.
+const OPENING: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
 
 /// Privileges to give up.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     user: Option<User>,
+    capabilities: Capabilities,
     filter: Option<Filter>,
 }
 
@@ -25,6 +31,11 @@ impl Sandbox {
     /// Checks that it can be had, before anything is opened and any thread is started.
     pub(crate) fn prepare(args: &SandboxArgs) -> anyhow::Result<Self> {
         let user = args.user.as_deref().map(User::find).transpose().map_err(usage)?;
+        let by_default = if user.is_some() { Capabilities::Drop } else { Capabilities::Keep };
+        let capabilities = args.capabilities.unwrap_or(by_default);
+        if user.is_some() && capabilities == Capabilities::Keep {
+            return Err(usage("--capabilities keep: --user takes them: want reopen or drop"));
+        }
         let filter = match args.seccomp {
             Some(Seccomp::On) => Some(Filter::new().context("--seccomp on")?),
             // A processor that the filter does not know is no reason to keep the user.
@@ -34,10 +45,15 @@ impl Sandbox {
         if let Some(user) = &user {
             let advice = "only root can change the user: start wharf as root, or leave out --user";
             anyhow::ensure!(credentials::is_root(), "--user {user}: {advice}");
-            credentials::forbid_gains()
-                .with_context(|| format!("--user {user}: cannot drop capabilities"))?;
         }
-        Ok(Self { user, filter })
+        if capabilities != Capabilities::Keep {
+            credentials::forbid_gains().context("cannot drop capabilities")?;
+        }
+        if user.is_some() && capabilities == Capabilities::Reopen {
+            credentials::keep_capabilities()
+                .context("--capabilities reopen: cannot keep them over --user")?;
+        }
+        Ok(Self { user, capabilities, filter })
     }
 
     /// Gives it up, for good and in all threads.
@@ -45,8 +61,20 @@ impl Sandbox {
         if let Some(user) = &self.user {
             let what =
                 || format!("--user {user}: cannot change the user: that takes CAP_SETUID and CAP_SETGID");
-            credentials::become_user(user.uid, user.gid).with_context(what)?;
+            let change = match self.capabilities {
+                Capabilities::Reopen => credentials::change_user,
+                Capabilities::Keep | Capabilities::Drop => credentials::become_user,
+            };
+            change(user.uid, user.gid).with_context(what)?;
         }
+        let kept = match self.capabilities {
+            Capabilities::Keep => None,
+            Capabilities::Reopen => Some(OPENING),
+            Capabilities::Drop => Some(0),
+        };
+        kept.map(|kept| credentials::restrict_capabilities(INTERFACE_THREAD, kept))
+            .transpose()
+            .context("cannot drop capabilities")?;
         match &self.filter {
             Some(filter) => {
                 filter.install().context("cannot filter system calls: --seccomp off does without")

@@ -1,5 +1,6 @@
 //! SIGINT, SIGTERM and SIGHUP (a terminal closes) end a run with its summary within half a second. From then on another signal ends the
 //! process at once, whatever it waits for. Before that it adds nothing: it often is the first again, sent to the process and to its group.
+//! A run with a configuration file reads that again on SIGHUP instead.
 
 use crate::progress::Progress;
 use anyhow::{Context, bail};
@@ -13,6 +14,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Signals that end any run.
+const ENDING: [i32; 2] = [SIGINT, SIGTERM];
 /// Longest time between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 /// Shorter waits are not announced.
@@ -22,13 +25,32 @@ const GRACE: Duration = Duration::from_millis(400);
 /// Time in which a signal may be the first one again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// True once a signal has asked for the end.
+/// The signals that have come.
 #[derive(Debug, Clone)]
-pub(crate) struct Signals(Arc<AtomicBool>);
+pub(crate) struct Signals {
+    /// One asked for the end.
+    asked: Arc<AtomicBool>,
+    /// SIGHUP asked for the configuration to be read again.
+    reload: Arc<AtomicBool>,
+}
 
 impl Signals {
     /// Listens to signals from now on.
     pub(crate) fn listen() -> anyhow::Result<Self> {
+        // A program started by `nohup` shall outlive the terminal.
+        let ending: &[i32] = if is_ignored(SIGHUP) { &ENDING } else { &[SIGHUP, SIGINT, SIGTERM] };
+        Self::listen_to(ending)
+    }
+
+    /// Works like [`Signals::listen`], with SIGHUP for another reading of the configuration.
+    pub(crate) fn listen_with_reload() -> anyhow::Result<Self> {
+        let signals = Self::listen_to(&ENDING)?;
+        flag::register(SIGHUP, signals.reload.clone()).context("cannot listen to signals")?;
+        Ok(signals)
+    }
+
+    /// Listens to the signals that end a run.
+    fn listen_to(ending: &[i32]) -> anyhow::Result<Self> {
         let (asked, is_overdue) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (mut comes, came) = UnixStream::pair().context("cannot listen to signals")?;
         let overdue = is_overdue.clone();
@@ -39,9 +61,7 @@ impl Signals {
             overdue.store(true, Ordering::Relaxed);
         };
         thread::Builder::new().name("wharf-signals".into()).spawn(watch).context("cannot start a thread")?;
-        // A program started by `nohup` shall outlive the terminal.
-        let hears = |signal: &i32| *signal != SIGHUP || !is_ignored(SIGHUP);
-        for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(hears) {
+        for &signal in ending {
             let listen = || {
                 flag::register_conditional_shutdown(signal, 128 + signal, is_overdue.clone())?;
                 flag::register(signal, asked.clone())?;
@@ -49,11 +69,16 @@ impl Signals {
             };
             listen().context("cannot listen to signals")?;
         }
-        Ok(Self(asked))
+        Ok(Self { asked, reload: Arc::default() })
     }
 
     pub(crate) fn asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// True if SIGHUP has come since the last call.
+    pub(crate) fn takes_reload(&self) -> bool {
+        self.reload.swap(false, Ordering::Relaxed)
     }
 
     /// Runs `work` that may wait for a peer, such as opening a device whose other end is to connect; `waits` tells on a terminal what for.

@@ -14,6 +14,7 @@ mod places;
 mod rates;
 mod snapshot;
 mod socket;
+mod stats_file;
 mod text;
 #[cfg(feature = "top")]
 mod top;
@@ -31,12 +32,12 @@ use anyhow::Context;
 use interval::{Printer, STOP};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use signal_hook::{flag, low_level::pipe};
+use stats_file::StatsFile;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{Builder, JoinHandle};
-use wharf_sys::file::create_private;
 
 /// The watch over a run from outside. It ends when this is dropped.
 #[derive(Debug)]
@@ -59,7 +60,8 @@ impl Watching {
     ) -> anyhow::Result<Self> {
         let board = Board::new(command);
         let file = args.stats_file.as_deref().map(|path| {
-            create_private(path).with_context(|| format!("--stats-file {}: cannot create it", path.display()))
+            StatsFile::create(path)
+                .with_context(|| format!("--stats-file {}: cannot create it", path.display()))
         });
         let (wakes, woken) = UnixStream::pair().context("cannot listen to signals")?;
         let listen = || {

@@ -112,6 +112,23 @@ fn rate_of_a_running_forwarder_changes_and_nothing_is_lost_silently() {
 }
 
 #[test]
+fn limit_that_was_not_given_goes_with_the_rate_and_order_does_not_matter() {
+    let rig = Rig::new(&[]);
+    let of = |changes: &[&str], key: &str| rig.set(changes)[key].as_str().unwrap_or_default().to_string();
+    assert_eq!(of(&["rate=2mbit"], "qdisc"), "fq_codel:limit=50");
+    assert_eq!(of(&["rate=20mbit"], "qdisc"), "fq_codel:limit=82");
+    assert_eq!(of(&["burst=20k", "rate=30mbit"], "burst"), "20480");
+    assert_eq!(of(&["qdisc=prio", "rate=2mbit"], "qdisc"), "prio:limit=50");
+    assert_eq!(of(&["rate=off"], "burst"), "");
+    assert_eq!(of(&["rate=20mbit", "qdisc=prio"], "qdisc"), "prio:limit=82");
+    assert_eq!(of(&["rate=2mbit", "qdisc=fifo:9"], "qdisc"), "fifo:9");
+    let done = wharf(&["set", &rig.control(), "rate=1mbit", "a-b.rate=2mbit"]);
+    assert!(done.code == Some(1) && done.line().contains("rate: is given twice for a-b"), "{done:?}");
+    assert_eq!(rig.path("settings")["rate"], "2000000bit");
+    rig.end();
+}
+
+#[test]
 fn what_waits_in_a_discipline_is_carried_over_or_counted() {
     let rig = Rig::new(&["--rate", "1mbit", "--qdisc", "fifo:400"]);
     let guest = rig.guest("2kpps", "30");

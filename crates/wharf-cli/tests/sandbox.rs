@@ -21,13 +21,19 @@ fn of_threads(child: &Child, field: &str) -> Vec<String> {
 
 /// Receives three datagrams. Returns the modes of seccomp, and `NoNewPrivs`, of its threads.
 fn receive(options: &[&str]) -> (Vec<String>, Vec<String>) {
+    let [modes, gains] = receive_with(options, ["Seccomp:", "NoNewPrivs:"]);
+    (modes, gains)
+}
+
+/// Receives three datagrams. Returns these fields of its threads.
+fn receive_with<const N: usize>(options: &[&str], fields: [&str; N]) -> [Vec<String>; N] {
     let from = ["receive", "--from", "udp:127.0.0.1:0", "--count", "3", "--json"];
     let mut child = command(&[&from[..], options].concat()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     let port = line.trim().rsplit(':').next().unwrap().parse::<u16>().unwrap_or_else(|_| panic!("{line}"));
-    let found = (of_threads(&child, "Seccomp:"), of_threads(&child, "NoNewPrivs:"));
+    let found = fields.map(|field| of_threads(&child, field));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     (0..3).for_each(|_| assert_eq!(socket.send_to(b"datagram", ("127.0.0.1", port)).unwrap(), 8));
     let done = finish(child);
@@ -43,6 +49,19 @@ fn filter_holds_for_every_thread_and_packets_come_through_it() {
         modes.iter().all(|mode| mode == "2") && gains.iter().all(|gains| gains == "1"),
         "{modes:?} {gains:?}"
     );
+}
+
+#[test]
+fn no_thread_has_capabilities_once_they_are_dropped() {
+    let sets = ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:", "NoNewPrivs:"];
+    let [sets @ .., gains] = receive_with(&["--capabilities", "drop"], sets);
+    for set in &sets {
+        assert!(set.len() >= 2 && set.iter().all(|set| set == "0000000000000000"), "{sets:?}");
+    }
+    assert!(gains.iter().all(|gains| gains == "1"), "{gains:?}");
+    // The device is bound again by a thread that may keep some; UDP takes none.
+    let [gains] = receive_with(&["--capabilities", "reopen"], ["NoNewPrivs:"]);
+    assert!(gains.iter().all(|gains| gains == "1"), "{gains:?}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ use wharf_core::wrap_device;
 use wharf_mem::Region;
 use wharf_sys::event::EventFd;
 
+/// Name of the threads that open interfaces again.
+pub const INTERFACE_THREAD: &str = "wharf-reopen";
 /// Time between two attempts to open the device, and from the last opening to the first attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time in which all sides are to have closed their device. A side that nothing polls may be late: the attempts begin without it.
@@ -157,7 +159,10 @@ impl Reopener {
             pollers: Mutex::default(),
         });
         let serving = reopener.clone();
-        std::thread::Builder::new().name("wharf-reopen".into()).spawn(move || serving.serve())?;
+        // Opening an interface may take a privilege, and starts no thread. A peer's threads would inherit it.
+        let is_interface = matches!(spec.kind().place, Place::Interface(_));
+        let name = if is_interface { INTERFACE_THREAD } else { "wharf-reconnect" };
+        std::thread::Builder::new().name(name.into()).spawn(move || serving.serve())?;
         *opened = std::mem::take(opened).into_iter().map(|opened| reopener.wrap(opened)).collect();
         Ok(Some(reopener))
     }

@@ -1,5 +1,9 @@
 //! User, groups and capabilities: `credentials(7)`, `capabilities(7)`. The kernel keeps them for each thread. [`forbid_gains`]
-//! is for a process that has one thread; [`become_user`] changes all threads.
+//! is for a process that has one thread; [`become_user`] and [`restrict_capabilities`] change all threads.
+
+mod threads;
+
+pub use threads::restrict_capabilities;
 
 use crate::call::check;
 use std::io;
@@ -57,6 +61,20 @@ pub fn forbid_gains() -> io::Result<()> {
 /// `EINVAL` for a user or group that the user namespace has not, or that is no number of one. The process may have lost
 /// its groups by then: it should end.
 pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
+    change_user(uid, gid)?;
+    // All threads have inherited their secure bits from the first one.
+    match sets()?.iter().any(|sets| sets.permitted | sets.effective != 0) {
+        true => Err(io::Error::from_raw_os_error(libc::EPERM)),
+        false => Ok(()),
+    }
+}
+
+/// Works like [`become_user`], but capabilities stay permitted in the threads that [`keep_capabilities`] holds for:
+/// [`restrict_capabilities`] is to follow.
+///
+/// # Errors
+/// Those of [`become_user`], but for secure bits.
+pub fn change_user(uid: u32, gid: u32) -> io::Result<()> {
     // To setresuid(2) the highest number means "as it is".
     if uid == u32::MAX || gid == u32::MAX {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -66,12 +84,16 @@ pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
     // SAFETY: as above.
     check(unsafe { libc::setresgid(gid, gid, gid) })?;
     // SAFETY: as above.
-    check(unsafe { libc::setresuid(uid, uid, uid) })?;
-    // All threads have inherited their secure bits from the first one.
-    match sets()?.iter().any(|sets| sets.permitted | sets.effective != 0) {
-        true => Err(io::Error::from_raw_os_error(libc::EPERM)),
-        false => Ok(()),
-    }
+    check(unsafe { libc::setresuid(uid, uid, uid) }).map(drop)
+}
+
+/// Has the calling thread, and threads that it starts later, keep the capabilities that they may use when root becomes another user
+/// (`PR_SET_KEEPCAPS`).
+///
+/// # Errors
+/// `EPERM` if the secure bits of the process forbid it.
+pub fn keep_capabilities() -> io::Result<()> {
+    prctl(libc::PR_SET_KEEPCAPS, 1)
 }
 
 /// Returns the sets of the calling thread: the lower 32 capabilities, then the others.

@@ -1,8 +1,8 @@
 //! Mappings, system calls and clocks: the one crate that talks to the kernel.
 //!
 //! Each module is a thin, safe wrapper around calls that are unsafe, each block with its argument. No module knows a
-//! protocol. Few calls change the whole process, and are only made on request: [`guard::install`], a signal handler, and
-//! [`credentials::become_user`].
+//! protocol. Few calls change the whole process, and are only made on request: [`guard::install`], a signal handler,
+//! [`credentials::become_user`] and [`credentials::restrict_capabilities`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Wharf runs on Linux only");

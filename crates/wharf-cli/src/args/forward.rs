@@ -4,11 +4,13 @@ use super::RecoveryArgs;
 use super::WatchArgs;
 use super::sandbox::SandboxArgs;
 use super::values::{self, Poll, SmallQueues, WhenFull};
+use crate::config::Source;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 use wharf::bql::Bounds;
 use wharf::devices::spec::DeviceSpec;
+use wharf::engine::Batching;
 use wharf::qdisc::{QdiscSpec, Rate};
 
 const EXAMPLES: &str = "\
@@ -25,6 +27,8 @@ Examples:
       four queues of eth0 and a guest with four queue pairs: a flow keeps its queue, and its order
   wharf forward pcap:in.pcap packet:eth1
       one way, until the last frame of the capture has left; at the second end a capture is written
+  wharf forward --config /etc/wharf/uplink.toml
+      ends and options from a file, which SIGHUP has read again; with --check the file is only checked
 
 Each direction is a path of its own, with its own discipline and byte queue limit. What arrives goes into the discipline, which \
 drops and counts what it has no room for: fq_codel from the flow with the most bytes (overlimit), the others the newest packet \
@@ -47,11 +51,21 @@ opened again when it is back; with --on-gone fail the run ends with its summary 
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ForwardArgs {
     /// One end: see `wharf devices`
-    #[arg(value_name = "A", value_parser = values::device)]
+    #[arg(value_name = "A", value_parser = values::device, required = false, required_unless_present = "config")]
     pub(crate) a: DeviceSpec,
     /// The other end
-    #[arg(value_name = "B", value_parser = values::device)]
+    #[arg(value_name = "B", value_parser = values::device, required = false, required_unless_present = "config")]
     pub(crate) b: DeviceSpec,
+    /// Read further options from this file, as TOML: each long name is a key (rate = "20mbit"), and the ends are a and b. Options of the
+    /// command line win over the file. SIGHUP has the run read it again, in place of ending it: see docs/guide/service.md
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Check the file, and end: exit code 2 if it has a mistake
+    #[arg(long, requires = "config")]
+    pub(crate) check: bool,
+    /// The file's part in these options.
+    #[arg(skip)]
+    pub(crate) source: Option<Source>,
     /// End after this time: 2, 0.5, 300ms, 1min. It begins once both ends are open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
@@ -74,6 +88,9 @@ pub(crate) struct ForwardArgs {
     /// both (min=64k,max=1m)
     #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
     pub(crate) bql: Bounds,
+    /// Frames handed to a device at a time: on (as its byte limit allows), off (one) or bytes=N
+    #[arg(long, visible_alias = "batching", value_name = "BATCH", default_value = "on", value_parser = values::batching)]
+    pub(crate) batch: Batching,
     /// Bytes that one direction may have inside before its packets wait in the receiving device's ring: on (about 1 ms of its rate, at
     /// most 1m), off, or another maximum, such as 64k. It does not count with drop-tail [default: off, since no local sender waits]
     #[arg(long, value_name = "SIZE", value_parser = values::small_queues)]

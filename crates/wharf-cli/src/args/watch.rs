@@ -75,7 +75,7 @@ Examples:
   wharf set 4711 bql=max=64k batching=off qdisc=fq_codel:limit=100
       byte queue limit, batching, and another queueing discipline
 
-Keys: rate (a bit rate, or off) and burst of a forwarder; bql, batching and qdisc as the options of `wharf send` and `wharf forward` \
+Keys: rate (as --rate takes it, or off) and burst of a forwarder; bql, batching and qdisc as the options of `wharf send` and `wharf forward` \
 take them. PATH. before a key, a-b or b-a, is for one direction. All changes are made, or none. Packets that wait go into the new \
 discipline; those that it has no room for are dropped and counted (qdisc-changed). What a discipline does when it is full stays as it \
 was at the start, and so does memory.";

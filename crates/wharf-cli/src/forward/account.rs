@@ -58,7 +58,7 @@ pub(super) struct Ending {
 
 /// Makes the report.
 pub(super) fn outcome(
-    summaries: Vec<Summary>, ending: Ending, mirror: Option<TraceReport>, settings: Vec<Settings>,
+    summaries: Vec<Summary>, ending: Ending, mirror: Option<TraceReport>, settings: &[Settings],
 ) -> Outcome<ForwardReport> {
     let Ending { lost, interrupted } = ending;
     let mut faults: Vec<String> = lost.into_iter().collect();
@@ -74,11 +74,8 @@ pub(super) fn outcome(
     // Several queues of an interface may have the same error.
     let mut told = HashSet::new();
     faults.retain(|fault| told.insert(fault.clone()));
-    let directions = summaries
-        .into_iter()
-        .zip(&settings)
-        .map(|(summary, settings)| direction(summary, settings))
-        .collect();
+    let directions =
+        summaries.into_iter().zip(settings).map(|(summary, settings)| direction(summary, settings)).collect();
     Outcome { report: ForwardReport { directions, mirror }, faults, interrupted }
 }
 

@@ -1,14 +1,17 @@
 //! The figures of a direction from which its verdict is judged.
 
 use super::account::DirectionReport;
-use crate::args::{ForwardArgs, Poll};
+use crate::args::{ForwardArgs, Poll, WhenFull};
 use crate::processor::ProcessorTime;
 use crate::verdict::{self, CommandLine, ForwardFigures, Verdict};
+use crate::watch::Settings;
 use wharf::devices::host::processors;
 
-/// Judges a direction. `links` are the speeds of the wires behind the ends; `time` is what the process used.
+/// Judges a direction, whose `settings` at the end these are. `links` are the speeds of the wires behind the ends; `time` is what the
+/// process used.
 pub(super) fn judge(
-    direction: &DirectionReport, args: &ForwardArgs, links: [Option<f64>; 2], time: ProcessorTime,
+    direction: &DirectionReport, args: &ForwardArgs, settings: &Settings,
+    (links, time): ([Option<f64>; 2], ProcessorTime),
 ) -> Verdict {
     let common = &direction.common;
     let is_back = direction.from != args.a.name();
@@ -23,7 +26,9 @@ pub(super) fn judge(
         kinds: ends.map(|end| end.kind().name),
         from: direction.from.clone(),
         to: common.device.clone(),
-        rate: args.rate,
+        rate: settings.rate,
+        rate_has_changed: settings.rate_changes > 0,
+        waits: settings.when_full == WhenFull::Wait,
         received: direction.received_packets,
         sent: common.sent,
         seconds: direction.active_seconds,

@@ -17,13 +17,16 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn show(&self, watch: &Watch<'_>, forward: &Forward) {
-        watch.say(|now| {
-            let mut before = self.before.borrow_mut();
-            before.resize(forward.directions().len(), Before::default());
-            let parts = forward.directions().iter().zip(&mut *before);
-            let parts: Vec<String> = parts.map(|(direction, before)| part(direction, before, now)).collect();
-            parts.join(" | ")
-        });
+        watch.say(|now| self.line(now, forward));
+    }
+
+    /// Returns the line; `now` is in seconds since the run began.
+    pub(super) fn line(&self, now: f64, forward: &Forward) -> String {
+        let mut before = self.before.borrow_mut();
+        before.resize(forward.directions().len(), Before::default());
+        let parts = forward.directions().iter().zip(&mut *before);
+        let parts: Vec<String> = parts.map(|(direction, before)| part(direction, before, now)).collect();
+        parts.join(" | ")
     }
 }
 

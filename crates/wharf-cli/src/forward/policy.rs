@@ -13,6 +13,7 @@ const FRAME_BITS: u64 = 1514 * 8;
 
 /// See the module.
 pub(super) struct Policy {
+    /// As it was asked for: one that drops gets a short limit with the rate in force.
     pub(super) qdisc: QdiscSpec,
     pub(super) when_full: WhenFull,
 }
@@ -32,10 +33,7 @@ impl Policy {
         // A discipline of flows knows which one to drop from. To others the newest packet is as good as any.
         let own = if qdisc.kind().order == Order::Flow { WhenFull::DropHead } else { WhenFull::DropTail };
         let when_full = args.when_full.unwrap_or(own);
-        Ok(Self {
-            qdisc: qdisc.or_limit(short_packets(args.rate.map(|rate| rate.bits_per_second()))),
-            when_full,
-        })
+        Ok(Self { qdisc, when_full })
     }
 
     /// Returns a line on what the policy costs, if a user asked for one that holds up urgent packets.
@@ -56,6 +54,7 @@ pub(crate) fn short_packets(rate: Option<u64>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::run::in_force;
     use super::*;
     use clap::Parser;
 
@@ -83,7 +82,8 @@ mod tests {
             ("pcap:a null --when-full drop-tail", "fq_codel", DropTail, 500),
         ] {
             let args = Line::parse_from(std::iter::once("forward").chain(line.split(' '))).args;
-            let Policy { qdisc, when_full: which } = Policy::of(&args).unwrap();
+            let policy = Policy::of(&args).unwrap();
+            let (which, qdisc) = (policy.when_full, in_force(&args, &policy).limited_qdisc());
             assert_eq!((qdisc.kind().name, which, qdisc.packets()), (name, when_full, packets), "{line}");
         }
     }

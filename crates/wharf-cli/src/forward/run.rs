@@ -3,10 +3,13 @@
 use super::account::{Ending, ForwardReport, outcome};
 use super::judge::judge;
 use super::live::Live;
+use super::manage::Manager;
 use super::policy::Policy;
+use super::reload::Reload;
 use super::sampled::Sampled;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
+use crate::config::Origin;
 use crate::files::check_written;
 use crate::log;
 use crate::output;
@@ -23,7 +26,6 @@ use crate::watch::{Board, Running, Settings};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::spec::{DeviceSpec, Queues};
-use wharf::engine::Batching;
 use wharf::poller;
 use wharf::qdisc::Rate;
 use wharf::queue::TxQueue;
@@ -73,7 +75,8 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ForwardArgs, sandbox: &Sandbox, (signals, page, board): (&Signals, &Page, &Board),
+    args: &ForwardArgs, sandbox: &Sandbox, origin: Origin<'_>,
+    (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Outcome<ForwardReport>> {
     let ([mut a, mut b], recoveries) = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
@@ -86,6 +89,8 @@ pub(super) fn run(
     let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
     let in_force = in_force(args, &policy);
     let forward = Forward::start(a, b, &settings(args, &in_force)).map_err(starting)?;
+    let queues = || forward.directions().iter().flat_map(|direction| &direction.queues);
+    queues().for_each(|queue| queue.set_batching(args.batch));
     let running = |direction| Running::forwarding(direction, &in_force);
     let running: Vec<Running> = forward.directions().iter().map(running).collect();
     board.put(running.clone());
@@ -101,7 +106,8 @@ pub(super) fn run(
     }
     let meter = Meter::of_process();
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
-    let lost = watch(args, signals, &forward, &mut tells, page);
+    let manager = Manager::start(signals, board, Reload::new(origin, args, mirror.as_ref()));
+    let lost = watch(args, signals, &forward, (&mut tells, page, manager));
     let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
     let time = meter.elapsed();
     let finished = forward.finish(GRACE);
@@ -109,10 +115,11 @@ pub(super) fn run(
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     let end = Ending { lost, interrupted: signals.asked() };
-    let now = running.iter().map(|path| path.settings().unwrap_or_else(|| in_force.clone())).collect();
-    let mut outcome = outcome(finished, end, mirrored, now);
-    for direction in &mut outcome.report.directions {
-        direction.common.verdict = Some(judge(direction, args, links, time));
+    let now: Vec<Settings> =
+        running.iter().map(|path| path.settings().unwrap_or_else(|| in_force.clone())).collect();
+    let mut outcome = outcome(finished, end, mirrored, &now);
+    for (direction, settings) in outcome.report.directions.iter_mut().zip(&now) {
+        direction.common.verdict = Some(judge(direction, args, settings, (links, time)));
     }
     outcome.faults.extend(away);
     Ok(outcome)
@@ -128,14 +135,16 @@ fn warn_of_loop(args: &ForwardArgs) {
 }
 
 /// Returns the settings that a direction begins with, and that may be changed while it runs.
-fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
+pub(super) fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
     Settings {
         rate: args.rate,
         burst: args.bucket,
         bql: args.bql,
-        batching: Batching::On,
+        batching: args.batch,
         qdisc: policy.qdisc.clone(),
+        is_short: policy.when_full != WhenFull::Wait,
         when_full: policy.when_full,
+        rate_changes: 0,
     }
 }
 
@@ -143,7 +152,7 @@ fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
-        qdisc_packets: in_force.qdisc.packets() as u32,
+        qdisc_packets: in_force.limited_qdisc().packets() as u32,
         // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
         longest_bytes: in_force.bucket().map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
         byte_limits: args.bql,
@@ -215,7 +224,8 @@ fn between(forward: &Forward) -> String {
 
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
 fn watch(
-    args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells, page: &Page,
+    args: &ForwardArgs, signals: &Signals, forward: &Forward,
+    (tells, page, mut manager): (&mut Tells, &Page, Manager<'_>),
 ) -> Option<String> {
     let (watch, live, sampled) =
         (Watch::new(signals, args.seconds), Live::default(), Sampled::new(page, forward));
@@ -233,6 +243,7 @@ fn watch(
         if let Some(given_up) = tells.look(forward) {
             return Some(given_up);
         }
+        manager.look(forward);
         let next = watch.look(Duration::ZERO, Duration::ZERO);
         if watch.is_ending() || forward.is_over() {
             return None;

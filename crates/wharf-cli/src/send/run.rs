@@ -67,7 +67,9 @@ pub(super) fn run(
         bql: plan.args.bql,
         batching,
         qdisc: plan.args.qdisc.clone(),
+        is_short: false,
         when_full: plan.args.when_full,
+        rate_changes: 0,
     };
     board.put(vec![Running::sending(&name, &queues, has_bql, settings)]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;

@@ -9,6 +9,9 @@ use wharf::qdisc::Rate;
 /// Share of a rate from which on packets that were dropped waited for it, if the device never left any.
 const HELD_SHARE: f64 = 0.5;
 
+/// The reason of packets for a link that is down.
+const LINK_DOWN: &str = "link-down";
+
 /// The figures of a direction.
 #[derive(Debug, Clone)]
 pub(crate) struct ForwardFigures {
@@ -19,8 +22,11 @@ pub(crate) struct ForwardFigures {
     pub(crate) kinds: [&'static str; 2],
     pub(crate) from: String,
     pub(crate) to: String,
-    /// The rate of `--rate`.
+    /// The rate of `--rate`, or that of the last change.
     pub(crate) rate: Option<Rate>,
+    pub(crate) rate_has_changed: bool,
+    /// Nothing is received while the discipline is full.
+    pub(crate) waits: bool,
     /// Packets received and sent, and the time in which there were any.
     pub(crate) received: u64,
     pub(crate) sent: u64,
@@ -46,6 +52,7 @@ pub(crate) fn forward(figures: &ForwardFigures) -> Verdict {
         Some(loss) if loss.of_receiver() == 0 => Loss::of(&figures.drops, figures.kinds[1]),
         _ => loss,
     };
+    let loss = loss.map(|loss| figures.of_a_full_discipline(loss));
     let (bounded_by, cause) = figures.cause(loss.as_ref());
     let per_second =
         |packets: u64| if figures.seconds > 0.0 { packets as f64 / figures.seconds } else { 0.0 };
@@ -70,12 +77,22 @@ impl ForwardFigures {
             return (Bound::Nothing, format!("Nothing arrived at {}.", self.from));
         }
         let (of_queue, of_receiver) = loss.map_or((0, 0), |loss| (loss.of_queue(), loss.of_receiver()));
+        if self.rate_has_changed && of_queue > 0 && self.requeues == 0 {
+            let now = self.rate.map_or("off".into(), rate_text);
+            let cause =
+                format!("the discipline dropped {of_queue} packets at a rate that changed, to {now} at last");
+            return (Bound::Rate, cause);
+        }
         if let Some(rate) = self.rate.filter(|&rate| self.is_held_to(rate, of_queue)) {
-            let (came, asked) = match rate.packets_per_second() {
-                Some(packets) => (packet_rate(self.came_pps), packet_rate(packets as f64)),
-                None => (bit_rate(self.came_bps), bit_rate(rate.bits_per_second() as f64)),
+            let came = match rate.packets_per_second() {
+                Some(_) => packet_rate(self.came_pps),
+                None => bit_rate(self.came_bps),
             };
-            return (Bound::Rate, format!("{came} of --rate {asked}"));
+            return (Bound::Rate, format!("{came} of --rate {}", rate_text(rate)));
+        }
+        if let Some(loss) = loss.filter(|loss| loss.reason() == LINK_DOWN) {
+            let packets = loss.packets;
+            return (Bound::Link, format!("the link of {} was down while {packets} packets came", self.to));
         }
         if let Some(cause) = link_cause(self.link_bps, (self.came_bps, self.came_pps)) {
             return (Bound::Link, cause);
@@ -100,12 +117,25 @@ impl ForwardFigures {
 
     /// Returns true if the rate was reached, or if packets waited for it and not for the device, as far as that shows.
     fn is_held_to(&self, rate: Rate, of_queue: u64) -> bool {
+        if self.rate_has_changed {
+            return false;
+        }
         let waited = of_queue > 0 && self.requeues == 0;
         let share = match rate.packets_per_second() {
             Some(packets) => self.came_pps / packets as f64,
             None => self.came_bps / rate.bits_per_second() as f64,
         };
         share >= REACHED_SHARE || waited && share >= HELD_SHARE
+    }
+
+    /// Tells of packets that the receiving device dropped while the discipline was full, and nothing was received.
+    fn of_a_full_discipline(&self, mut loss: Loss) -> Loss {
+        if self.waits && loss.of_receiver() * 2 > loss.packets {
+            loss.cause = "nothing was received while the discipline was full (`--when-full wait`). Have the discipline drop \
+                (`--when-full drop-tail`), or raise what it leaves by; a larger ring makes packets wait longer."
+                .into();
+        }
+        loss
     }
 
     fn next(&self, bounded_by: Bound, loss: Option<&Loss>) -> Option<String> {
@@ -126,5 +156,12 @@ impl ForwardFigures {
             }
             _ => (Bound::Nothing, "nothing is shown to limit it".into()),
         }
+    }
+}
+
+fn rate_text(rate: Rate) -> String {
+    match rate.packets_per_second() {
+        Some(packets) => packet_rate(packets as f64),
+        None => bit_rate(rate.bits_per_second() as f64),
     }
 }

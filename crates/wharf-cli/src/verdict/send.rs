@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 /// Share of a rate by which a run may miss it, and the time by which the last completion may come late.
 const SLACK_SHARE: f64 = 0.03;
 const SLACK_SECONDS: f64 = 0.005;
+/// Shortest paced run in which the latter is no large part.
+const PACED_SECONDS_MIN: f64 = 10.0 * SLACK_SECONDS;
 /// A replay whose packets were later than this did not keep the capture's times.
 const LATE_NS_MAX: u64 = 20_000_000;
 /// Shortest run at top speed that shows what bounds it.
@@ -16,6 +18,9 @@ const SECONDS_MIN: f64 = 0.02;
 const WAITED_SHARE: f64 = 0.2;
 /// Share of the looks from which on memory counts as short.
 const SHORT_SHARE: f64 = 0.5;
+
+/// The reason of packets that were inside when the path was closed.
+const CLOSED: &str = "closed";
 
 /// The pace that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,10 +92,25 @@ impl SendFigures {
             Asked::Top => false,
             Asked::Original { late_ns } => late_ns <= LATE_NS_MAX,
             Asked::Rate { pps } => {
-                let due_seconds = self.sent.saturating_sub(1) as f64 / pps;
-                self.seconds <= due_seconds * (1.0 + SLACK_SHARE) + SLACK_SECONDS
+                let due_seconds = self.due_seconds(pps);
+                let slack = if due_seconds >= PACED_SECONDS_MIN { SLACK_SECONDS } else { 0.0 };
+                self.seconds <= due_seconds * (1.0 + SLACK_SHARE) + slack
             }
         }
+    }
+
+    /// Returns the time at which the last packet was due.
+    fn due_seconds(&self, pps: f64) -> f64 {
+        self.sent.saturating_sub(1) as f64 / pps
+    }
+
+    /// True if the last completion may have come late, and no more than that is shown.
+    fn is_too_short(&self) -> bool {
+        let is_within_slack = self.asked_pps().is_some_and(|pps| {
+            let due_seconds = self.due_seconds(pps);
+            due_seconds < PACED_SECONDS_MIN && self.seconds <= due_seconds + SLACK_SECONDS
+        });
+        is_within_slack || self.seconds < SECONDS_MIN
     }
 
     fn as_asked(&self) -> String {
@@ -128,7 +148,14 @@ impl SendFigures {
                 ),
             );
         }
-        if self.seconds < SECONDS_MIN {
+        if let Some(loss) = loss.filter(|loss| loss.reason() == CLOSED) {
+            let packets = loss.packets;
+            return (
+                Bound::Device,
+                format!("the device took no more: {packets} packets were still inside at the end"),
+            );
+        }
+        if self.is_too_short() {
             return (
                 Bound::Count,
                 format!("a run of {:.0} ms is too short to show a limit", self.seconds * 1e3),
@@ -175,7 +202,7 @@ impl SendFigures {
                 let more = self.frames.saturating_mul(4).max(FRAMES_MIN);
                 Some(self.command.with("--frames", &more.to_string()))
             }
-            Bound::Device => bench().or_else(|| Some("wharf explain requeues".into())),
+            Bound::Device => bench().or_else(|| (self.requeues > 0).then(|| "wharf explain requeues".into())),
             Bound::Processor => {
                 bench().filter(|_| self.kind != "null").or_else(|| Some("wharf bench path".into()))
             }

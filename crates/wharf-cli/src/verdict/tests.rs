@@ -108,9 +108,13 @@ fn a_short_paced_run_is_judged_by_when_its_last_packet_was_due() {
     let at =
         |seconds| send(&SendFigures { sent: 11, asked: Asked::Rate { pps: 1000.0 }, seconds, ..short_of() });
     assert_eq!(
-        [at(0.010), at(0.014), at(0.020)].map(|verdict| verdict.bounded_by),
-        [Bound::Rate, Bound::Rate, Bound::Nothing]
+        [at(0.010), at(0.0103), at(0.014), at(0.030)].map(|verdict| verdict.bounded_by),
+        [Bound::Rate, Bound::Rate, Bound::Count, Bound::Nothing]
     );
+    let longer = |seconds| {
+        send(&SendFigures { sent: 101, asked: Asked::Rate { pps: 1000.0 }, seconds, ..short_of() }).bounded_by
+    };
+    assert_eq!([longer(0.104), longer(0.12)], [Bound::Rate, Bound::Nothing]);
 }
 
 fn reception() -> ReceiveFigures {
@@ -164,6 +168,8 @@ fn direction() -> ForwardFigures {
         from: "packet:a".into(),
         to: "xdp:b".into(),
         rate: None,
+        rate_has_changed: false,
+        waits: false,
         received: 1000,
         sent: 1000,
         seconds: 1.0,
@@ -193,7 +199,13 @@ fn each_bound_of_a_forwarder_is_told_by_its_own_figures() {
         (ForwardFigures { has_byte_limit: false, ..codel() }, Bound::Nothing, "nothing else is shown"),
         (busy, Bound::Processor, "each poller used"),
         (dropping("ring-full"), Bound::Receiver, "the ring of packet:a was full"),
-        (dropping("link-down"), Bound::Nothing, "nothing is shown"),
+        (dropping("link-down"), Bound::Link, "the link of xdp:b was down"),
+        (
+            ForwardFigures { rate_has_changed: true, ..at(12e6, 0) },
+            Bound::Rate,
+            "changed, to 12.0 Mbit/s at last",
+        ),
+        (ForwardFigures { rate_has_changed: true, ..at(1e6, 1) }, Bound::Device, "xdp:b took no more"),
         (
             ForwardFigures { received: 0, sent: 0, ..direction() },
             Bound::Nothing,
@@ -206,6 +218,14 @@ fn each_bound_of_a_forwarder_is_told_by_its_own_figures() {
         assert!(verdict.text[0].contains(says), "{says}: {verdict:?}");
         assert_eq!(verdict.loss.is_some(), !figures.drops.is_empty());
     }
+}
+
+#[test]
+fn a_full_discipline_that_waits_is_the_cause_of_a_full_ring() {
+    let full = ForwardFigures { sent: 600, drops: drops(&[("ring-full", 400)]), ..direction() };
+    let [waits, drops] = [true, false].map(|waits| forward(&ForwardFigures { waits, ..full.clone() }));
+    let [waits, drops] = [waits, drops].map(|verdict| verdict.loss.unwrap().cause);
+    assert!(waits.contains("--when-full drop-tail") && !drops.contains("--when-full"), "{waits} {drops}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::change::{Change, Settings};
 use super::snapshot::{BandDelay, PathCounters, QueueRow, Snapshot};
 use crate::queues::{drops, sum};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use wharf::metrics::{Measured, Metric, Walk};
@@ -44,6 +44,25 @@ pub(crate) struct Running {
     pub(super) direction: Option<Direction>,
     /// Its settings, if some may be changed.
     settings: Option<Arc<Mutex<Settings>>>,
+}
+
+/// A direction whose settings were changed.
+#[derive(Debug)]
+pub(super) struct Changed {
+    path: String,
+    before: BTreeMap<String, String>,
+    after: BTreeMap<String, String>,
+}
+
+impl Changed {
+    /// Returns the settings that are others now, as `wharf set` takes them.
+    fn line(&self) -> String {
+        let off = "off".to_string();
+        let keys: BTreeSet<&String> = self.before.keys().chain(self.after.keys()).collect();
+        let changed = keys.into_iter().filter(|key| self.before.get(*key) != self.after.get(*key));
+        let texts = changed.map(|key| format!("{key}={}", self.after.get(key).unwrap_or(&off)));
+        format!("{}: {}", self.path, texts.collect::<Vec<_>>().join(" "))
+    }
 }
 
 impl Running {
@@ -98,7 +117,7 @@ impl Running {
     /// Checks that `changes` can be made together, and returns the settings that there would be then.
     pub(super) fn check(&self, changes: &[Change]) -> Result<Settings, String> {
         let before = self.settings().ok_or("nothing of a receiver can be changed")?;
-        changes.iter().try_fold(before, |settings, change| settings.with(change, self))
+        before.with_all(changes, self)
     }
 
     /// Makes the changes, with the settings that [`Running::check`] has returned for them.
@@ -228,6 +247,38 @@ impl Board {
 
     pub(super) fn paths(&self) -> MutexGuard<'_, Vec<Running>> {
         self.0.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the changes that `of` has for each direction: all of them, or none. Returns the directions that have some, with their
+    /// settings before and after.
+    pub(super) fn change(&self, of: impl Fn(&Running) -> Vec<Change>) -> Result<Vec<Changed>, String> {
+        // Two clients do not change settings at the same time.
+        let paths = self.paths();
+        let mut checked = Vec::new();
+        for path in paths.iter() {
+            let changes = of(path);
+            if !changes.is_empty() {
+                let settings = path.check(&changes)?;
+                checked.push((path, changes, settings));
+            }
+        }
+        let made = checked.into_iter().map(|(path, changes, settings)| {
+            let [before, after] =
+                [path.settings().as_ref(), Some(&settings)].map(|one| one.map(Settings::texts));
+            path.apply(&changes, settings);
+            Changed {
+                path: path.path.clone(),
+                before: before.unwrap_or_default(),
+                after: after.unwrap_or_default(),
+            }
+        });
+        Ok(made.collect())
+    }
+
+    /// Puts the settings `wanted` into force in all directions, or in none. Returns a line for each direction that had others.
+    pub(crate) fn adopt(&self, wanted: &Settings) -> Result<Vec<String>, String> {
+        let changes = |path: &Running| path.settings().map_or(Vec::new(), |now| wanted.changes_from(&now));
+        Ok(self.change(changes)?.iter().map(Changed::line).collect())
     }
 
     /// Returns the counters so far; no path before the devices are open.

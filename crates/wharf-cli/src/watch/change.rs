@@ -7,6 +7,7 @@ use super::board::Running;
 use crate::args::{self, WhenFull};
 use crate::forward::policy::short_packets;
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use wharf::bql::Bounds;
 use wharf::engine::Batching;
 use wharf::pool::PagePool;
@@ -21,8 +22,8 @@ const KEYS: &str = "rate, burst, bql, batching and qdisc";
 pub(crate) enum Change {
     /// Most bits or packets per second; none for as many as there is room for.
     Rate(Option<Rate>),
-    /// Bytes that may leave at once after a pause.
-    Burst(u64),
+    /// Bytes that may leave at once after a pause; none for those that the rate comes with.
+    Burst(Option<u64>),
     Bql(Bounds),
     Batching(Batching),
     Qdisc(QdiscSpec),
@@ -35,9 +36,14 @@ pub(crate) struct Settings {
     pub(crate) burst: Option<u64>,
     pub(crate) bql: Bounds,
     pub(crate) batching: Batching,
+    /// As it was asked for.
     pub(crate) qdisc: QdiscSpec,
+    /// A discipline without a limit of its own gets a short one.
+    pub(crate) is_short: bool,
     /// It stays as it was at the start.
     pub(crate) when_full: WhenFull,
+    /// Changes of the rate since the start.
+    pub(crate) rate_changes: u32,
 }
 
 impl Change {
@@ -49,7 +55,7 @@ impl Change {
         let change = match key {
             "rate" if value == "off" => Ok(Self::Rate(None)),
             "rate" => args::bucket_rate(value).map(|rate| Self::Rate(Some(rate))),
-            "burst" => args::token_bytes(value).map(Self::Burst),
+            "burst" => args::token_bytes(value).map(|bytes| Self::Burst(Some(bytes))),
             "bql" => args::byte_limits(value).map(Self::Bql),
             "batching" => args::batching(value).map(Self::Batching),
             "qdisc" => {
@@ -62,6 +68,18 @@ impl Change {
     }
 }
 
+impl Change {
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Rate(_) => "rate",
+            Self::Burst(_) => "burst",
+            Self::Bql(_) => "bql",
+            Self::Batching(_) => "batching",
+            Self::Qdisc(_) => "qdisc",
+        }
+    }
+}
+
 impl Settings {
     /// Returns the token bucket's rate.
     pub(crate) fn bucket(&self) -> Option<Rate> {
@@ -69,9 +87,15 @@ impl Settings {
         Some(self.burst.map_or(rate, |bytes| rate.burst(bytes)))
     }
 
+    /// Returns the discipline, with a limit that goes with the rate if it needs a short one.
+    pub(crate) fn limited_qdisc(&self) -> QdiscSpec {
+        let short = || short_packets(self.rate.map(|rate| rate.bits_per_second()));
+        if self.is_short { self.qdisc.clone().or_limit(short()) } else { self.qdisc.clone() }
+    }
+
     /// Returns a maker of the discipline, behind a token bucket if there is a rate.
     pub(crate) fn make_qdisc(&self) -> MakeQdisc {
-        let (qdisc, when_full, rate) = (self.qdisc.clone(), self.when_full, self.bucket());
+        let (qdisc, when_full, rate) = (self.limited_qdisc(), self.when_full, self.bucket());
         Box::new(move |_: &PagePool| match rate {
             Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
             None => qdisc.build(when_full.setup()),
@@ -79,7 +103,7 @@ impl Settings {
     }
 
     /// Returns the settings with `change`, if `path` can have them.
-    pub(super) fn with(mut self, change: &Change, path: &Running) -> Result<Self, String> {
+    fn with(mut self, change: &Change, path: &Running) -> Result<Self, String> {
         match change {
             Change::Rate(_) | Change::Burst(_) if path.direction.is_none() => {
                 return Err("rate, burst: only a forwarder has a rate to change".into());
@@ -89,11 +113,15 @@ impl Settings {
                     "rate: is for one queue, whose bucket all frames pass, and this run has several".into()
                 );
             }
-            Change::Rate(rate) => self.rate = *rate,
+            Change::Rate(rate) => {
+                self.rate_changes += u32::from(self.rate != *rate);
+                self.rate = *rate;
+                self.burst = self.burst.filter(|_| rate.is_some());
+            }
             Change::Burst(_) if self.rate.is_none() => {
                 return Err("burst: there is no rate: set rate=RATE with it".into());
             }
-            Change::Burst(bytes) => self.burst = Some(*bytes),
+            Change::Burst(bytes) => self.burst = *bytes,
             Change::Bql(_) if !path.can_limit => {
                 return Err(
                     "bql: the device does not say when packets have left, so it has no byte limit".into()
@@ -101,29 +129,55 @@ impl Settings {
             }
             Change::Bql(bounds) => self.bql = *bounds,
             Change::Batching(batching) => self.batching = *batching,
-            Change::Qdisc(qdisc) => self.qdisc = self.fitted(qdisc, path)?,
+            Change::Qdisc(qdisc) => self.qdisc = self.fitted(qdisc, path),
         }
         Ok(self)
     }
 
-    /// Returns the discipline with the limit of one that drops, if its memory can hold that.
-    fn fitted(&self, qdisc: &QdiscSpec, path: &Running) -> Result<QdiscSpec, String> {
-        let drops = path.direction.is_some() && self.when_full != WhenFull::Wait;
-        let qdisc = if drops {
-            qdisc.clone().or_limit(short_packets(self.rate.map(|rate| rate.bits_per_second())))
-        } else {
-            qdisc.clone()
-        };
-        let frames = path.queues.iter().map(|queue| queue.pool().frames() as usize).min().unwrap_or(0);
-        // The other half is for arrivals and devices.
-        match qdisc.packets() > frames / 2 {
-            true => Err(format!(
-                "qdisc: it holds {} packets, and this run has memory for {}: name a limit, or start with more --frames",
-                qdisc.packets(),
-                frames / 2
-            )),
-            false => Ok(qdisc),
+    /// Returns the changes that lead from the settings `now` to these.
+    pub(super) fn changes_from(&self, now: &Self) -> Vec<Change> {
+        let (texts, now_texts) = (self.texts(), now.texts());
+        let differs = |key: &str| texts.get(key) != now_texts.get(key);
+        let mut changes = Vec::new();
+        if differs("rate") || differs("burst") {
+            changes.push(Change::Rate(self.rate));
+            changes.extend(self.rate.map(|_| Change::Burst(self.burst)));
         }
+        changes.extend(differs("bql").then_some(Change::Bql(self.bql)));
+        changes.extend(differs("batching").then_some(Change::Batching(self.batching)));
+        changes.extend(differs("qdisc").then(|| Change::Qdisc(self.qdisc.clone())));
+        changes
+    }
+
+    /// Returns the settings with all of `changes`, in whatever order they are named.
+    pub(super) fn with_all(self, changes: &[Change], path: &Running) -> Result<Self, String> {
+        let (rates, others): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|change| matches!(change, Change::Rate(_)));
+        let all = || rates.iter().chain(&others);
+        let is_twice =
+            |change: &Change| all().filter(|other| discriminant(**other) == discriminant(change)).count() > 1;
+        if let Some(change) = all().find(|change| is_twice(change)) {
+            return Err(format!("{}: is given twice for {}", change.key(), path.path));
+        }
+        let settings = all().try_fold(self, |settings, change| settings.with(change, path))?;
+        let (packets, room) = (settings.limited_qdisc().packets(), room_packets(path));
+        match packets > room {
+            true => Err(format!(
+                "qdisc: it holds {packets} packets, and this run has memory for {room}: name a limit, or start with more --frames"
+            )),
+            false => Ok(settings),
+        }
+    }
+
+    /// Returns the discipline; one without a limit gets one that memory can hold.
+    fn fitted(&self, qdisc: &QdiscSpec, path: &Running) -> QdiscSpec {
+        let room = room_packets(path);
+        if self.is_short || qdisc.packets() <= room {
+            return qdisc.clone();
+        }
+        // A limit may be of each band.
+        let limited = (1..=8).map(|bands| qdisc.clone().or_limit(room / bands));
+        limited.into_iter().find(|limited| limited.packets() <= room).unwrap_or_else(|| qdisc.clone())
     }
 
     /// Puts into force what `changes` have changed in these settings.
@@ -136,12 +190,16 @@ impl Settings {
             path.queues.iter().for_each(|queue| queue.set_batching(self.batching));
         }
         let has_rate = is_any(|change| matches!(change, Change::Rate(_) | Change::Burst(_)));
-        let had_rate = path.settings().is_some_and(|before| before.rate.is_some());
-        match self.bucket().filter(|_| had_rate && !is_any(|change| matches!(change, Change::Qdisc(_)))) {
+        let before = path.settings();
+        let had_rate = before.as_ref().is_some_and(|before| before.rate.is_some());
+        let limit = |settings: &Self| qdisc_text(&settings.limited_qdisc());
+        let is_other = is_any(|change| matches!(change, Change::Qdisc(_)))
+            || before.is_some_and(|before| limit(&before) != limit(self));
+        match self.bucket().filter(|_| had_rate && !is_other) {
             // The bucket stays, and all that waits behind it.
             Some(rate) if has_rate => path.queues.iter().for_each(|queue| queue.set_rate(rate)),
             Some(_) => {}
-            None if has_rate || is_any(|change| matches!(change, Change::Qdisc(_))) => self.replace(path),
+            None if has_rate || is_other => self.replace(path),
             None => {}
         }
     }
@@ -158,7 +216,7 @@ impl Settings {
     pub(super) fn texts(&self) -> BTreeMap<String, String> {
         let mut texts = BTreeMap::new();
         let mut add = |key: &str, text: String| texts.insert(key.to_string(), text);
-        add("qdisc", qdisc_text(&self.qdisc));
+        add("qdisc", qdisc_text(&self.limited_qdisc()));
         add("bql", bql_text(self.bql));
         add("batching", batching_text(self.batching));
         if let Some(rate) = self.bucket() {
@@ -168,6 +226,11 @@ impl Settings {
         }
         texts
     }
+}
+
+/// Returns the packets that a discipline may hold: the other half of the memory is for arrivals and devices.
+fn room_packets(path: &Running) -> usize {
+    path.queues.iter().map(|queue| queue.pool().frames() as usize / 2).min().unwrap_or(0)
 }
 
 fn qdisc_text(qdisc: &QdiscSpec) -> String {

@@ -3,7 +3,7 @@
 //! A wrong request has an error as its answer, and changes nothing. A line is bounded, a silent client is let go, and when there are
 //! [`CLIENTS_MAX`] clients the one that came first has to go: no client holds up another, and none the run.
 
-use super::board::Board;
+use super::board::{Board, Running};
 use super::change::Change;
 use super::snapshot::Snapshot;
 use super::socket;
@@ -170,25 +170,19 @@ fn answer(request: &Request, board: &Board, before: &mut Option<Snapshot>) -> An
 /// Makes all changes, or none.
 fn set(texts: &[String], board: &Board) -> Result<(), String> {
     let changes: Vec<_> = texts.iter().map(|text| Change::parse(text)).collect::<Result<_, _>>()?;
-    // Two clients do not change settings at the same time.
-    let paths = board.paths();
-    let names: Vec<&str> = paths.iter().map(|path| path.path.as_str()).collect();
-    if let Some(name) = changes.iter().filter_map(|(path, _)| *path).find(|name| !names.contains(name)) {
+    let names: Vec<String> = board.paths().iter().map(|path| path.path.clone()).collect();
+    if let Some(name) =
+        changes.iter().filter_map(|(path, _)| *path).find(|name| !names.iter().any(|there| there == name))
+    {
         return Err(format!("\"{}\" is no path: there is {}", name.escape_debug(), names.join(", ")));
     }
     if changes.is_empty() || names.is_empty() {
         let what = if changes.is_empty() { "no change is given" } else { "the devices are not open yet" };
         return Err(what.into());
     }
-    let mut checked = Vec::new();
-    for path in paths.iter() {
+    let own = |path: &Running| {
         let own = changes.iter().filter(|(name, _)| name.is_none_or(|name| name == path.path));
-        let own: Vec<Change> = own.map(|(_, change)| change.clone()).collect();
-        if !own.is_empty() {
-            let settings = path.check(&own)?;
-            checked.push((path, own, settings));
-        }
-    }
-    checked.into_iter().for_each(|(path, own, settings)| path.apply(&own, settings));
-    Ok(())
+        own.map(|(_, change)| change.clone()).collect()
+    };
+    board.change(own).map(drop)
 }

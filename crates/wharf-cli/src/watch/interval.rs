@@ -2,9 +2,9 @@
 
 use super::board::Board;
 use super::snapshot::Snapshot;
+use super::stats_file::StatsFile;
 use super::text;
 use crate::{output, progress};
-use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(super) struct Printer {
     board: Board,
     json: bool,
     /// The file for the lines of the interval, in place of standard error.
-    file: Option<File>,
+    file: Option<StatsFile>,
     /// The last line of the interval.
     before: Option<Snapshot>,
     /// The last snapshot that a signal asked for.
@@ -26,7 +26,7 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn new(board: Board, json: bool, file: Option<File>) -> Self {
+    pub(super) fn new(board: Board, json: bool, file: Option<StatsFile>) -> Self {
         Self { board, json, file, before: None, asked: None }
     }
 
@@ -67,7 +67,7 @@ impl Printer {
         let snapshot = self.board.snapshot().with_rates(self.before.as_ref());
         match &mut self.file {
             Some(file) => {
-                if let Err(error) = writeln!(file, "{}", object(&snapshot)) {
+                if let Err(error) = file.write_line(&object(&snapshot)) {
                     output::complain(&format!(
                         "--stats-file: cannot write to it: {error}; no more is written"
                     ));

@@ -140,29 +140,41 @@ pub struct Tbf<Q> {
     inner: Q,
     bucket: Bucket,
     counts_packets: bool,
-    /// The next frame to leave, out of `inner` already, and the bytes that it counts as.
+    /// The next frame to leave, out of `inner` already, its bytes, and those of as many packets at a rate of packets.
     head: Batch,
     head_bytes: u64,
+    head_packets_bytes: u64,
 }
 
 impl<Q: Qdisc> Tbf<Q> {
     /// Before `inner`, which is empty. The bucket is full.
     pub fn new(inner: Q, rate: Rate) -> Self {
         let counts_packets = rate.counts_packets;
-        Self { inner, bucket: Bucket::new(rate), counts_packets, head: Batch::new(1), head_bytes: 0 }
+        Self {
+            inner,
+            bucket: Bucket::new(rate),
+            counts_packets,
+            head: Batch::new(1),
+            head_bytes: 0,
+            head_packets_bytes: 0,
+        }
     }
 
     /// True if there is a next frame.
     fn load(&mut self, cx: &mut QdiscContext<'_>) -> bool {
         if self.head.is_empty() {
             self.inner.dequeue(cx, &mut self.head, Limit::packets(1));
-            let counts_packets = self.counts_packets;
-            self.head_bytes = self.head.frames().first().map_or(0, |frame| match counts_packets {
-                true => cx.wire_packets(frame) * PACKET_BYTES,
-                false => cx.wire_bytes(frame),
-            });
+            if let Some(frame) = self.head.frames().first() {
+                self.head_bytes = cx.wire_bytes(frame);
+                self.head_packets_bytes = cx.wire_packets(frame) * PACKET_BYTES;
+            }
         }
         !self.head.is_empty()
+    }
+
+    /// The bytes that the next frame counts as.
+    fn head_cost_bytes(&self) -> u64 {
+        if self.counts_packets { self.head_packets_bytes } else { self.head_bytes }
     }
 }
 
@@ -195,7 +207,7 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
             && (moved == 0 || moved_bytes < limit.bytes)
             && to.room() > 0
             && self.load(cx)
-            && self.bucket.take(self.head_bytes)
+            && self.bucket.take(self.head_cost_bytes())
         {
             moved_bytes += self.head.bytes();
             moved += 1;
@@ -246,7 +258,7 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
         if self.head.is_empty() {
             return self.inner.next_event_ns().or((!self.inner.is_empty()).then_some(0));
         }
-        Some(self.bucket.due_ns(self.head_bytes))
+        Some(self.bucket.due_ns(self.head_cost_bytes()))
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
@@ -256,6 +268,7 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
 
     fn set_rate(&mut self, rate: Rate) -> bool {
         self.bucket.set_rate(rate);
+        self.counts_packets = rate.counts_packets;
         true
     }
 

@@ -245,3 +245,19 @@ proptest! {
         prop_assert!(left <= put);
     }
 }
+
+#[test]
+fn another_rate_counts_in_its_own_unit() {
+    let mut rig = Rig::new(Rate::new(8_000_000).burst(1514));
+    (0..64).for_each(|_| rig.put(100));
+    rig.leave();
+    // 1000 packets a second: one each millisecond, where 8 Mbit/s would be ten of 100 bytes.
+    assert!(rig.tbf.set_rate(Rate::packets(1000).burst(1514)));
+    rig.clock.0.store(NS_PER_SECOND, SeqCst);
+    let one = rig.leave();
+    rig.clock.0.fetch_add(1_000_000, SeqCst);
+    assert_eq!((one, rig.leave()), (100, 100));
+    assert!(rig.tbf.set_rate(Rate::new(8_000_000).burst(1514)));
+    rig.clock.0.fetch_add(1_000_000, SeqCst);
+    assert_eq!(rig.leave(), 10 * 100);
+}

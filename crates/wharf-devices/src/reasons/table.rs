@@ -43,14 +43,14 @@ pub const REASONS: &[Reason] = &[
     row(
         "drop-head",
         &["discipline"],
-        "The discipline was full, and `--when-full drop-head` dropped the packet that had waited longest.",
+        "The discipline was full, and dropped the packet that had waited longest (`--when-full drop-head`).",
         "Send less, raise the rate behind the discipline, or use a longer queue (`--qdisc fifo:N`).",
     ),
     row(
         "drop-tail",
         &["sender", "discipline"],
-        "The queue was full, and `--when-full drop-tail` dropped the packet that came last.",
-        "Send less, raise the rate behind the queue, or use a longer one (`--qdisc fifo:N`); `--when-full wait` makes senders wait.",
+        "The queue was full, and the packet that came last was dropped (`--when-full drop-tail`).",
+        "Send less, raise the rate behind the queue, or use a longer one (`--qdisc fifo:N`). `wharf send --when-full wait` makes senders wait.",
     ),
     row(
         "empty",

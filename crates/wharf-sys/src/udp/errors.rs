@@ -19,7 +19,7 @@ impl UdpSocket {
             // SAFETY: no address, no room for data, and so many bytes of control messages, which live as long as the
             // call.
             check(unsafe { libc::recvmsg(self.fd().as_raw_fd(), &raw mut header, flags) }).ok()?;
-            if let Some(report) = control.read(header.msg_controllen).report {
+            if let Some(report) = control.read(header.msg_controllen as _).report {
                 return Some(report);
             }
         }

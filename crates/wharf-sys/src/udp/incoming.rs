@@ -105,7 +105,7 @@ impl Incoming {
     pub fn message(&self, at: usize) -> Option<Received<'_>> {
         let header = self.headers[..self.messages].get(at)?;
         let (place, buffer) = (self.places.get(at)?, self.buffers.chunks_exact(DATAGRAM_BYTES_MAX).nth(at)?);
-        let info = place.control.read(header.msg_hdr.msg_controllen);
+        let info = place.control.read(header.msg_hdr.msg_controllen as _);
         let bytes = &buffer[..(header.msg_len as usize).min(buffer.len())];
         Some(Received {
             bytes,

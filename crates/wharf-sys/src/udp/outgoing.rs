@@ -203,9 +203,10 @@ impl<'b> Writer<'_, 'b> {
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let fd = socket.fd().as_raw_fd();
         let (headers, count) = (self.all.headers.as_mut_ptr(), self.messages as libc::c_uint);
+        // musl's `sendmmsg` calls `sendmsg` in a loop. Its `mmsghdr` has the kernel's layout, with zeroes as padding.
         // SAFETY: so many headers were written by `message`. They point to addresses and control messages of
         // this borrow, and to pieces of bytes that are borrowed as long as this writer lives.
-        let sent = unsafe { libc::sendmmsg(fd, headers, count, libc::MSG_DONTWAIT as _) };
+        let sent = unsafe { libc::syscall(libc::SYS_sendmmsg, fd, headers, count, libc::MSG_DONTWAIT) };
         crate::call::check(sent)
     }
 }

@@ -1,6 +1,8 @@
 //! The capture that devices are traced into, and its counts.
 
 use super::handoff::Handoff;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,6 +57,18 @@ pub(super) struct File {
     writer: Option<PcapWriter<Handoff>>,
     /// Devices that are still open.
     pub(super) users: usize,
+    /// The file on its file system, if it is one of those.
+    inode: Option<Inode>,
+}
+
+/// Device and inode number of a file: `inode(7)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Inode(u64, u64);
+
+impl Inode {
+    fn of(metadata: std::io::Result<Metadata>) -> Option<Self> {
+        metadata.ok().map(|metadata| Self(metadata.dev(), metadata.ino()))
+    }
 }
 
 impl std::fmt::Debug for TraceFile {
@@ -72,7 +86,33 @@ impl TraceFile {
     pub fn create(path: &Path) -> Result<Self, DeviceError> {
         let name = format!("trace:{}", wharf_devices::pcap::format::displayed(&path.to_string_lossy()));
         let file = create_file(path).map_err(|error| device_error(&name, error))?;
-        Self::over(name, Handoff::direct(file), Handoff::start)
+        let inode = Inode::of(file.metadata());
+        let created = Self::over(name, Handoff::direct(file), Handoff::start)?;
+        created.lock().inode = inode;
+        Ok(created)
+    }
+
+    /// Goes on in a new file at `path` if the file there is another than the one being written: `logrotate(8)` has moved that. Writes
+    /// the rest of the old file, and waits for the disk; frames that come meanwhile are in the new file. Returns true if there is a new file.
+    ///
+    /// # Errors
+    /// Those of [`TraceFile::create`]: the old file is written on.
+    pub fn reopen(&self, path: &Path) -> Result<bool, DeviceError> {
+        let there = Inode::of(std::fs::metadata(path));
+        if !self.lock().is_left_by(there) {
+            return Ok(false);
+        }
+        let file = create_file(path).map_err(|error| device_error(&self.name, error))?;
+        let inode = Inode::of(file.metadata());
+        let writer = new_writer(&self.name, Handoff::direct(file), &self.counts, Handoff::start)?;
+        let before = {
+            let mut file = self.lock();
+            file.inode = inode;
+            // The last device may have been closed meanwhile.
+            if file.writer.is_some() { file.writer.replace(writer) } else { None }
+        };
+        before.into_iter().for_each(write_rest);
+        Ok(true)
     }
 
     /// Writes the header to `sink`, then lets `start` hand the rest to a thread.
@@ -81,12 +121,8 @@ impl TraceFile {
         start: impl FnOnce(&mut Handoff, Arc<TraceCounts>) -> std::io::Result<()>,
     ) -> Result<Self, DeviceError> {
         let counts = Arc::new(TraceCounts::default());
-        let writer = PcapWriter::new(sink, &name, PcapOptions::default());
-        let mut writer = writer.map_err(|error| device_error(&name, error))?;
-        if let Err(source) = start(writer.sink_mut(), counts.clone()) {
-            return Err(DeviceError::Io { device: name, what: "cannot start a thread".into(), source });
-        }
-        Ok(Self { name, file: Arc::new(Mutex::new(File { writer: Some(writer), users: 0 })), counts })
+        let writer = Some(new_writer(&name, sink, &counts, start)?);
+        Ok(Self { name, file: Arc::new(Mutex::new(File { writer, users: 0, inode: None })), counts })
     }
 
     /// Returns its counts.
@@ -105,11 +141,8 @@ impl TraceFile {
         if file.users > 0 {
             return Ok(());
         }
-        let Some(mut writer) = file.writer.take() else { return Ok(()) };
-        writer.sink_mut().wait_for_room();
-        // The thread counts frames that cannot be written: it knows the reason.
-        let _ = writer.flush();
-        writer.sink_mut().finish();
+        let Some(writer) = file.writer.take() else { return Ok(()) };
+        write_rest(writer);
         let missed = self.counts.missed();
         let too_slow = || std::io::Error::new(std::io::ErrorKind::WouldBlock, "the disk was too slow");
         match (self.counts.take_error(), missed) {
@@ -123,7 +156,33 @@ impl TraceFile {
     }
 }
 
+/// Writes the header to `sink`, then lets `start` hand the rest to a thread.
+fn new_writer(
+    name: &str, sink: Handoff, counts: &Arc<TraceCounts>,
+    start: impl FnOnce(&mut Handoff, Arc<TraceCounts>) -> std::io::Result<()>,
+) -> Result<PcapWriter<Handoff>, DeviceError> {
+    let writer = PcapWriter::new(sink, name, PcapOptions::default());
+    let mut writer = writer.map_err(|error| device_error(name, error))?;
+    let started = start(writer.sink_mut(), counts.clone());
+    let what = || "cannot start a thread".to_string();
+    started.map_err(|source| DeviceError::Io { device: name.into(), what: what(), source })?;
+    Ok(writer)
+}
+
+/// Writes the gathered records, and waits for the disk.
+fn write_rest(mut writer: PcapWriter<Handoff>) {
+    writer.sink_mut().wait_for_room();
+    // The thread counts frames that cannot be written: it knows the reason.
+    let _ = writer.flush();
+    writer.sink_mut().finish();
+}
+
 impl File {
+    /// True if it is written to, and is another file than the one `there`.
+    fn is_left_by(&self, there: Option<Inode>) -> bool {
+        self.writer.is_some() && (there.is_none() || there != self.inode)
+    }
+
     /// True if there is a file to write to.
     pub(super) fn is_open(&mut self) -> bool {
         self.writer.as_mut().is_some_and(|writer| !writer.sink_mut().is_broken())

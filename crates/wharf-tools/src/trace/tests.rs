@@ -103,3 +103,35 @@ fn a_good_disk_gets_every_frame_and_closing_succeeds() {
     assert_eq!((frames, missed, bytes.len() as u64), (500, 0, 500 * RECORD_BYTES));
     closed.unwrap();
 }
+
+#[test]
+fn a_file_that_was_moved_keeps_its_frames_and_a_new_one_gets_the_next() {
+    let folder = std::env::temp_dir().join(format!("wharf-reopen-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [path, moved] = ["now.pcap", "before.pcap"].map(|name| folder.join(name));
+    let file = TraceFile::create(&path).unwrap();
+    let mut trace = file.around(Box::new(Null::default()));
+    let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
+    trace.attach(pool.region().clone()).unwrap();
+    let mut cache = pool.cache("test").unwrap();
+    let mut send = |frames: usize| {
+        let (mut batch, mut done) = (Batch::new(64), Completions::new(64));
+        cache.take(&mut batch, frames, 1000).unwrap();
+        trace.transmit(&mut batch, false);
+        trace.reap(64, false, &mut done).unwrap();
+        cache.give(&mut done.sent).unwrap();
+    };
+    send(3);
+    assert!(!file.reopen(&path).unwrap(), "it is where it was");
+    std::fs::rename(&path, &moved).unwrap();
+    send(4);
+    // As `logrotate` with `create` does.
+    std::fs::write(&path, b"").unwrap();
+    assert!(file.reopen(&path).unwrap());
+    send(5);
+    trace.close().unwrap();
+    let records = |path| (std::fs::metadata(path).unwrap().len() - 24) / RECORD_BYTES;
+    assert_eq!((records(&moved), records(&path), file.counts().frames()), (7, 5, 12));
+    assert!(!file.reopen(&moved).unwrap() && records(&moved) == 7, "nothing is written any more");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

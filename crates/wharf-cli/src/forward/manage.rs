@@ -1,0 +1,46 @@
+//! `Manager`: a forwarder as its service manager sees it: ready, its status, reloads, and its end.
+
+use super::live::Live;
+use super::reload::Reload;
+use crate::service::Service;
+use crate::signals::Signals;
+use crate::watch::Board;
+use std::time::Instant;
+use wharf_tools::forward::Forward;
+
+/// See the module.
+pub(super) struct Manager<'a> {
+    service: Service,
+    signals: &'a Signals,
+    board: &'a Board,
+    reload: Reload<'a>,
+    began: Instant,
+    status: Live,
+}
+
+impl<'a> Manager<'a> {
+    /// Tells that both ends are open.
+    pub(super) fn start(signals: &'a Signals, board: &'a Board, reload: Reload<'a>) -> Self {
+        let service = Service::of_environment();
+        service.ready();
+        Self { service, signals, board, reload, began: Instant::now(), status: Live::default() }
+    }
+
+    /// Reloads if a signal has asked for it, and tells what is due.
+    pub(super) fn look(&mut self, forward: &Forward) {
+        if self.signals.takes_reload() {
+            self.service.reloading();
+            self.reload.reload(self.board);
+            self.service.ready();
+        }
+        let (status, now) = (&self.status, self.began.elapsed().as_secs_f64());
+        self.service.look(forward, || status.line(now, forward));
+    }
+}
+
+/// The watch over the run has ended.
+impl Drop for Manager<'_> {
+    fn drop(&mut self) {
+        self.service.stopping();
+    }
+}

@@ -1,0 +1,208 @@
+//! `wharf forward` as a service: its configuration file, reloads, and what it tells a service manager. Traffic, a hang and privileges
+//! are tried in tests/service.sh.
+
+mod common;
+
+use common::{Done, Folder, command, finish, signal, text, wharf};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, ChildStderr};
+use std::time::{Duration, Instant};
+
+/// A forwarder from a guest that does not come to nowhere, with a configuration file.
+struct Rig {
+    folder: Folder,
+    forward: Child,
+    said: BufReader<ChildStderr>,
+}
+
+impl Rig {
+    /// Starts it with `settings` in the file, and `more` on the command line.
+    fn new(settings: &str, more: &[&str]) -> Self {
+        let folder = Folder::new();
+        write(&folder, settings);
+        let config = text(&folder.path("f.toml"));
+        let notify = folder.path("notify");
+        let mut command = command(&[&["forward", "--config", &config, "--json"][..], more].concat());
+        command.env("NOTIFY_SOCKET", notify).env("WATCHDOG_USEC", "400000");
+        let mut forward = command.spawn().unwrap();
+        let said = BufReader::new(forward.stderr.take().unwrap());
+        let mut rig = Self { folder, forward, said };
+        assert!(rig.says().contains("forwarding"));
+        rig
+    }
+
+    /// The next line on standard error.
+    fn says(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line.trim_end().into()
+    }
+
+    /// Writes the file, and has it read. The line that says what became of it.
+    fn reload(&mut self, settings: &str) -> String {
+        write(&self.folder, settings);
+        signal(&self.forward, "HUP");
+        self.says()
+    }
+
+    /// A setting in force.
+    fn setting(&self, key: &str) -> Value {
+        let control = text(&self.folder.path("control"));
+        wharf(&["show", &control, "--json"]).good_json()["paths"][0]["settings"][key].clone()
+    }
+
+    fn end(self) -> Done {
+        signal(&self.forward, "TERM");
+        finish(self.forward)
+    }
+}
+
+fn write(folder: &Folder, settings: &str) {
+    let ends = format!(
+        "a = \"vhost-user:{}\"\nb = \"null\"\ncontrol = \"{}\"\n",
+        text(&folder.path("guest")),
+        text(&folder.path("control"))
+    );
+    folder.file("f.toml", format!("{ends}{settings}").as_bytes());
+}
+
+/// Checks a file with these contents.
+fn check(contents: &str, more: &[&str]) -> Done {
+    let folder = Folder::new();
+    let path = folder.file("f.toml", contents.as_bytes());
+    let mut done = wharf(&[&["forward", "--config", &path, "--check"][..], more].concat());
+    done.stderr = done.stderr.replace(&path, "f.toml");
+    done
+}
+
+#[test]
+fn a_file_is_checked_as_a_whole_before_anything_is_opened() {
+    let done = check("a = \"null\"\nb = \"wire\"\nrate = \"20mbit\"\n", &[]);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), "wharf: f.toml: no mistake in it\n"));
+    let done = check("a = \"null\"\nrate = \"fast\"\n\nrates = 1\n[log]\nformat = 7\n", &[]);
+    let lines: Vec<&str> = done.stderr.lines().collect();
+    assert_eq!((done.code, done.stdout.as_str(), lines.len()), (Some(2), "", 3), "{done:?}");
+    assert!(lines[0].starts_with("wharf: f.toml:2: rate = \"fast\": want a rate from 8kbit"), "{done:?}");
+    assert!(lines[1].starts_with("wharf: f.toml:4: \"rates\" is no key: there are a, b,"), "{done:?}");
+    assert!(lines[2].starts_with("wharf: f.toml:6: format = 7: [possible values: text"), "{done:?}");
+    for (contents, what) in [
+        ("b = \"null\"\n", "wharf: f.toml: there is no end a: want a = \"DEVICE\""),
+        ("a = \"null\"\nb = \"null\"\nbucket = \"64k\"\n", "wharf: f.toml: the following required arguments"),
+        ("a = \"packet:lo\"\nb = \"packet:lo\"\n", "wharf: f.toml: both ends are packet:lo"),
+        (
+            "a = \"null\"\nb = \"wire\"\nrate = \"1g\"\nqueues = 2\n",
+            "wharf: f.toml:4: --queues 2: --rate is for one",
+        ),
+    ] {
+        let done = check(contents, &[]);
+        assert!(done.code == Some(2) && done.stderr.starts_with(what), "{contents}: {done:?}");
+        assert_eq!(done.stderr.lines().count(), 1);
+    }
+}
+
+#[test]
+fn options_of_the_command_line_win_over_the_file() {
+    let file = "a = \"null\"\nb = \"wire\"\nqueues = 2\n[log]\nverbose = 1\n";
+    assert_eq!(check(file, &["--rate", "1g"]).code, Some(2), "the file's queues hold");
+    assert_eq!(check(file, &["--rate", "1g", "--queues", "1", "-q"]).code, Some(0));
+    let rig = Rig::new("rate = \"20mbit\"\nbatching = \"bytes=4k\"\n", &["--rate", "5mbit"]);
+    assert_eq!((rig.setting("rate"), rig.setting("batching")), ("5000000bit".into(), "bytes=4096".into()));
+    assert_eq!(rig.end().code, Some(0));
+}
+
+#[test]
+fn a_reload_changes_what_it_can_and_says_what_takes_a_restart() {
+    let mut rig = Rig::new("rate = \"20mbit\"\n", &[]);
+    assert!(rig.reload("rate = \"20mbit\"\n").ends_with("read again: no setting changes"));
+    let said = rig.reload("rate = \"200mbit\"\nqdisc = \"fifo:20\"\nbatch = \"off\"\n");
+    let want = "a-b: batching=off burst=100000 qdisc=fifo:20 rate=200000000bit";
+    assert!(said.ends_with(&format!("read again: {want}")), "{said}");
+    // Without a rate the file means none.
+    assert!(rig.reload("qdisc = \"fifo:20\"\n").ends_with("read again: a-b: batching=on burst=off rate=off"));
+    assert_eq!(rig.setting("rate"), Value::Null);
+    // The file's settings come back in the place of those of `wharf set`.
+    let control = text(&rig.folder.path("control"));
+    wharf(&["set", &control, "rate=5mbit", "--json"]).good_json();
+    assert!(rig.reload("rate = \"7mbit\"\nqdisc = \"fifo:20\"\n").contains("rate=7000000bit"));
+
+    let said = rig.reload("frames = 4096\nrate = \"8mbit\"\nqdisc = \"fifo:20\"\n");
+    assert!(said.ends_with("f.toml:4: frames: takes a restart; the run goes on with what it had"), "{said}");
+    assert!(rig.says().contains("rate=8000000bit"), "the rest is in force");
+    let said = rig.reload("rate = \"9mbit\"\nspeed = 3\n");
+    assert!(
+        said.contains("f.toml:5: \"speed\" is no key") && said.ends_with("; no setting changes"),
+        "{said}"
+    );
+    let said = rig.reload("rate = \"9mbit\"\nqdisc = \"fifo:100000\"\n");
+    assert!(said.contains("memory for") && said.ends_with("; no setting changes"), "{said}");
+    assert_eq!((rig.setting("rate"), rig.setting("qdisc")), ("8000000bit".into(), "fifo:20".into()));
+    std::fs::remove_file(rig.folder.path("f.toml")).unwrap();
+    signal(&rig.forward, "HUP");
+    let said = rig.says();
+    assert!(said.contains("No such file") && said.ends_with("; no setting changes"), "{said}");
+    let done = rig.end();
+    assert_eq!(done.code, Some(0));
+    assert_eq!(done.json()["directions"][0]["pool"]["out"], 0);
+}
+
+#[test]
+fn a_mirror_that_was_moved_goes_on_in_a_new_file() {
+    let folder = Folder::new();
+    let mirror = folder.path("m.pcap");
+    let settings = format!("mirror = \"{}\"\n", text(&mirror));
+    let mut rig = Rig::new(&settings, &[]);
+    std::fs::rename(&mirror, folder.path("m.pcap.1")).unwrap();
+    assert!(rig.reload(&settings).ends_with("m.pcap: goes on in a new file"));
+    assert!(rig.says().ends_with("no setting changes"));
+    assert!(rig.reload(&settings).ends_with("no setting changes"), "it stays where it was not moved");
+    assert_eq!(rig.end().code, Some(0));
+    for name in ["m.pcap", "m.pcap.1"] {
+        assert_eq!(std::fs::metadata(folder.path(name)).unwrap().len(), 24, "{name} has its header");
+    }
+}
+
+/// Messages until `last` comes.
+fn messages(listener: &UnixDatagram, last: &str) -> Vec<String> {
+    let (mut messages, mut bytes) = (Vec::new(), [0; 4096]);
+    let began = Instant::now();
+    while messages.last().is_none_or(|message: &String| message != last) {
+        assert!(began.elapsed() < Duration::from_secs(20), "no {last} among {messages:?}");
+        let count = listener.recv(&mut bytes).unwrap_or_else(|error| panic!("{error}: {messages:?}"));
+        messages.push(String::from_utf8(bytes[..count].to_vec()).unwrap());
+    }
+    messages
+}
+
+#[test]
+fn a_service_manager_is_told_of_the_start_the_status_reloads_and_the_end() {
+    let folder = Folder::new();
+    let notify = folder.path("n");
+    let listener = UnixDatagram::bind(&notify).unwrap();
+    listener.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    write(&folder, "");
+    let config = text(&folder.path("f.toml"));
+    let mut command = command(&["forward", "--config", &config, "--json", "-q"]);
+    command.env("NOTIFY_SOCKET", notify).env("WATCHDOG_USEC", "400000");
+    let forward = command.spawn().unwrap();
+    assert_eq!(messages(&listener, "READY=1"), ["READY=1"]);
+    let first = [messages(&listener, "WATCHDOG=1"), messages(&listener, "WATCHDOG=1")].concat();
+    assert!(first.iter().any(|message| message.starts_with("STATUS=to null 0 pps")), "{first:?}");
+    signal(&forward, "HUP");
+    let reload = messages(&listener, "READY=1");
+    let told = reload.iter().find(|message| message.starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert!(
+        told.is_some_and(|told| told.rsplit('=').next().unwrap().parse::<u64>().unwrap() > 0),
+        "{reload:?}"
+    );
+    signal(&forward, "TERM");
+    messages(&listener, "STOPPING=1");
+    assert_eq!(finish(forward).code, Some(0));
+}
+
+#[test]
+fn the_example_of_a_configuration_has_no_mistake() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/forward.toml");
+    assert_eq!(wharf(&["forward", "--config", example, "--check"]).code, Some(0));
+}
