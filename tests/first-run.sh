@@ -41,7 +41,6 @@ wait $pid
 echo "peak resident: $peak KiB"
 [ "$peak" -gt 0 ] && [ "$peak" -le $((24 * 1024)) ]
 # Each command and listing of README.md and the guide; and a page with five faults, each of which must be told.
-wharf=${wharf:-target/release/wharf}
 tests/guide.py "$wharf"
 cat >"$out/faults.md" <<'M'
 ```sh

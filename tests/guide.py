@@ -63,12 +63,17 @@ def masked(line):
     return re.sub(r"\s+", " ", re.sub("[█▏▎▍▌▋▊▉]+", "█", line)).strip()
 
 
+def unwrapped(text):
+    """The lines of a text that are not empty. Sentences are wrapped by their numbers' width: a line after two spaces continues one."""
+    return [line for line in re.sub(r"\n  (?=\S)", " ", text).split("\n") if line.strip()]
+
+
 def lacks(listing, output):
     """The first line of the first part of the listing (between lines `...`) that the output lacks, or nothing."""
-    have = [masked(line) for line in output.split("\n") if line.strip()]
+    have = [masked(line) for line in unwrapped(output)]
     at = 0
     for part in re.split(r"(?m)^\.\.\.$", listing):
-        lines = [line for line in part.split("\n") if line.strip()]
+        lines = unwrapped(part)
         want = [masked(line) for line in lines]
         places = range(at, len(have) - len(want) + 1)
         place = next((place for place in places if have[place : place + len(want)] == want), None)
