@@ -93,7 +93,7 @@ install() { # as the README says it, at another profile
 
 static() { # a binary for any Linux, alone in an empty root
   has static musl || return 0
-  packaging/static.sh "$out/static" || die "no static binary"
+  PROFILE=quick packaging/static.sh "$out/static" || die "no static binary"
   ldd "$out/static/wharf" 2>&1 | grep -qE 'statically linked|not a dynamic' || die "ldd: $(ldd "$out/static/wharf" 2>&1)"
   runs "$out/static/wharf"
   if has "static, in an empty root" root chroot:coreutils; then

@@ -177,31 +177,32 @@ pub(crate) fn parse(
         });
     }
     let read = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    read.map_err(|error| refuse(&error, words, more_help))
+}
+
+/// Prints the error of a command line, or the help that it asks for, and returns the exit code.
+fn refuse(error: &clap::Error, words: &[OsString], more_help: fn(&[String]) -> Option<String>) -> ExitCode {
     // A word that is no UTF-8 has U+FFFD in it.
     let words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
-    let error = match read {
-        Ok(cli) => return Ok(cli),
-        Err(error) => error,
-    };
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let help = styled(&error.render());
             let more = more_help(&words).map_or(String::new(), |more| format!("\n{more}"));
-            Err(show(format!("{help}{more}").trim_end()))
+            show(format!("{help}{more}").trim_end())
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             complain_at_length(&error.render().to_string());
-            Err(ExitCode::from(2))
+            ExitCode::from(2)
         }
         ErrorKind::InvalidUtf8 => {
             complain(&not_text(&words));
-            Err(ExitCode::from(2))
+            ExitCode::from(2)
         }
         kind => {
             let unknown = matches!(kind, ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand);
             let advice = if unknown { "; --help lists what there is" } else { "" };
             complain(&format!("{}{advice}", essence(&error.render().to_string())));
-            Err(ExitCode::from(2))
+            ExitCode::from(2)
         }
     }
 }

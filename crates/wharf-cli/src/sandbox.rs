@@ -27,15 +27,21 @@ pub(crate) struct Sandbox {
     filter: Option<Filter>,
 }
 
+/// Checks the options. Returns the user to become, if there is one, and the capabilities to keep.
+pub(crate) fn check(args: &SandboxArgs) -> anyhow::Result<(Option<User>, Capabilities)> {
+    let user = args.user.as_deref().map(User::find).transpose().map_err(usage)?;
+    let by_default = if user.is_some() { Capabilities::Drop } else { Capabilities::Keep };
+    let capabilities = args.capabilities.unwrap_or(by_default);
+    match user.is_some() && capabilities == Capabilities::Keep {
+        true => Err(usage("--capabilities keep: --user takes them: want reopen or drop")),
+        false => Ok((user, capabilities)),
+    }
+}
+
 impl Sandbox {
     /// Checks that it can be had, before anything is opened and any thread is started.
     pub(crate) fn prepare(args: &SandboxArgs) -> anyhow::Result<Self> {
-        let user = args.user.as_deref().map(User::find).transpose().map_err(usage)?;
-        let by_default = if user.is_some() { Capabilities::Drop } else { Capabilities::Keep };
-        let capabilities = args.capabilities.unwrap_or(by_default);
-        if user.is_some() && capabilities == Capabilities::Keep {
-            return Err(usage("--capabilities keep: --user takes them: want reopen or drop"));
-        }
+        let (user, capabilities) = check(args)?;
         let filter = match args.seccomp {
             Some(Seccomp::On) => Some(Filter::new().context("--seccomp on")?),
             // A processor that the filter does not know is no reason to keep the user.

@@ -90,6 +90,10 @@ fn a_file_is_checked_as_a_whole_before_anything_is_opened() {
     for (contents, what) in [
         ("b = \"null\"\n", "wharf: f.toml: there is no end a: want a = \"DEVICE\""),
         ("a = \"null\"\nb = \"null\"\nbucket = \"64k\"\n", "wharf: f.toml: the following required arguments"),
+        (
+            "a = \"null\"\nb = \"wire\"\n[privileges]\nuser = \"no-such-user\"\n",
+            "wharf: f.toml:4: --user no-such-user: no user",
+        ),
         ("a = \"packet:lo\"\nb = \"packet:lo\"\n", "wharf: f.toml: both ends are packet:lo"),
         (
             "a = \"null\"\nb = \"wire\"\nrate = \"1g\"\nqueues = 2\n",

@@ -17,7 +17,7 @@ use crate::page::Page;
 use crate::processor::Meter;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{self, Sandbox};
 use crate::session::{Outcome, Watch, check_cpus, tell_opened, waits_for};
 use crate::signals::Signals;
 use crate::usage;
@@ -45,6 +45,7 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     check_ends(args)?;
     check_queues(args)?;
     check_cpus(&args.cpu)?;
+    sandbox::check(&args.sandbox)?;
     let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
     let written = [args.b.file().map(|path| ("the second end", path)), mirror, args.watch.written()];
     check_written(args.a.file().map(|path| ("the first end", path)), &written)

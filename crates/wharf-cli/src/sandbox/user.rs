@@ -8,7 +8,7 @@ const GROUPS: &str = "/etc/group";
 
 /// A user that is not root, and the group to be in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct User {
+pub(crate) struct User {
     text: String,
     pub(super) uid: u32,
     pub(super) gid: u32,
