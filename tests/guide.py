@@ -8,8 +8,8 @@ namespace with the interfaces eth0 (10.0.0.1) and eth1 (10.1.0.1), which lead to
 A block ```text behind it is what it prints: any number stands for any number, `...` for any lines. Comments before a block say more:
   <!-- setup: COMMANDS -->  run before it, on the same machine        <!-- ends: 2 -->  Ctrl-C comes after 2 seconds
   <!-- exits: 1 -->         its exit code, if not 0                   <!-- no-run: REASON -->  why a block ```sh,no-run is not run
-Blocks of README.md that install are those of the suite for packages. Blocks ```toml, ```json and ```python parse; a page with a block ```rust is a
-doctest of examples/guides."""
+Blocks of README.md that begin with cargo build the checkout: the suite for packages does that. Blocks ```toml, ```json and ```python
+parse; a page with a block ```rust is a doctest of examples/guides."""
 import concurrent.futures, json, os, re, signal, subprocess, sys, tempfile, threading, time, tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -146,7 +146,7 @@ def page(path, wharf):
         while at < len(all_blocks):
             language, text, notes, line, _ = block = all_blocks[at]
             at, begin = at + 1, at + 1
-            if language == "sh" and not (name == "README.md" and text.startswith("cargo install")):
+            if language == "sh" and not (name == "README.md" and text.startswith("cargo ")):
                 while at < len(all_blocks) and all_blocks[at][0] == "text" and all_blocks[at][4]:
                     at += 1
                 faults += run_block(block, all_blocks[begin:at], folder, wharf)

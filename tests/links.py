@@ -28,8 +28,6 @@ def faults_of(page):
             continue
         path, _, anchor = link.partition("#")
         target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
-        if page.startswith(f"{ROOT}/.github/ISSUE_TEMPLATE/"):  # shown below issues/
-            target = path.replace("../blob/main", ROOT, 1)
         if not os.path.exists(target):
             yield f"no such file: {link}"
         elif anchor and target.endswith(".md") and anchor not in anchors(target):
