@@ -29,12 +29,10 @@ pub(crate) use top::top;
 use crate::args::{ControlAt, WatchArgs};
 use anyhow::Context;
 use interval::{Printer, STOP};
-use signal_hook::consts::{SIGUSR1, SIGUSR2};
-use signal_hook::{flag, low_level::pipe};
+use signal_hook::consts::SIGUSR1;
+use signal_hook::low_level::pipe;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::thread::{Builder, JoinHandle};
 use wharf_sys::file::create_private;
 
@@ -62,11 +60,7 @@ impl Watching {
             create_private(path).with_context(|| format!("--stats-file {}: cannot create it", path.display()))
         });
         let (wakes, woken) = UnixStream::pair().context("cannot listen to signals")?;
-        let listen = || {
-            pipe::register(SIGUSR1, wakes.try_clone()?)?;
-            // It has no meaning yet, and shall not end a run.
-            flag::register(SIGUSR2, Arc::new(AtomicBool::new(false)))
-        };
+        let listen = || pipe::register(SIGUSR1, wakes.try_clone()?);
         listen().context("cannot listen to signals")?;
         #[cfg(feature = "metrics")]
         let metrics = args

@@ -220,3 +220,35 @@ fn traffic_without_an_end_goes_on_until_a_signal() {
     let done = wharf(&["send", "--to", "packet:no-such-if"]);
     assert!(done.code == Some(1) && done.line().contains("no such interface"), "{done:?}");
 }
+
+#[test]
+fn a_signal_ends_the_wait_for_the_header_of_a_capture() {
+    let folder = Folder::new();
+    let fifo = text(&folder.path("fifo"));
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for (path, name) in [("-", "INT"), (fifo.as_str(), "TERM")] {
+        let mut child = piped(&["send", "--pcap", path, "--to", "null"]);
+        let stdin = child.stdin.take().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        for asks in ["USR1", "USR2"] {
+            signal(&child, asks);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(child.try_wait().unwrap(), None, "{path}");
+        signal(&child, name);
+        let done = finish(child);
+        assert!(done.code == Some(1) && done.line().contains("ended by a signal"), "{path}: {done:?}");
+        drop(stdin);
+    }
+}
+
+#[test]
+fn no_command_dies_of_a_request_for_counters() {
+    for args in [&["bench", "path", "--seconds", "0.2"][..], &["lab", "run", "bql"]] {
+        let child = command(args).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+        signal(&child, "USR1");
+        let done = finish(child);
+        assert_eq!(done.code, Some(0), "{args:?}: {done:?}");
+    }
+}
