@@ -53,7 +53,7 @@ impl Page {
         let Some(folder) = folder else { return Ok(Self::none()) };
         files::make_folder(folder)?;
         let path = folder.join(NAME);
-        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = files::create_page(&path).with_context(|| format!("cannot write {}", path.display()))?;
         let command = files::command_line("DIR");
         let facts = machine::facts(&command);
         Ok(Self(Some(Open { path, file, command, facts, samples: RefCell::default() })))

@@ -1,6 +1,7 @@
 //! `wharf completions` and `wharf man`: texts made from the command line's own definition.
 
 use crate::args::{CompletionsArgs, ManArgs, Shell, command};
+use crate::files::write_page;
 use crate::output::print;
 use crate::{Registries, usage};
 use anyhow::Context;
@@ -38,7 +39,8 @@ pub(crate) fn man(args: &ManArgs, registries: &Registries) -> anyhow::Result<()>
 /// Writes the pages of a command and of its subcommands.
 fn write_all(command: &clap::Command, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(Man::new(command.clone()).get_filename());
-    std::fs::write(&path, page(command)?).with_context(|| format!("cannot write {}", path.display()))?;
+    write_page(&path, page(command)?.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
     command.get_subcommands().try_for_each(|command| write_all(command, folder))
 }
 
