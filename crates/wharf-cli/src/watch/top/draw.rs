@@ -35,6 +35,7 @@ fn headline(state: &State) -> String {
     let snapshot = &state.snapshot;
     let state = match state {
         State { has_ended: true, .. } => ": ended",
+        State { is_silent: true, .. } => ": does not answer",
         State { is_paused: true, .. } => ": paused",
         _ if snapshot.paths.is_empty() => ": its devices are not open yet",
         _ => "",
