@@ -271,8 +271,8 @@ pub(crate) fn bytes(count: u64) -> String {
 pub(crate) fn time(ns: u64) -> String {
     match ns {
         0..=9999 => format!("{ns} ns"),
-        10_000..=9_999_999 => format!("{:.1} us", ns as f64 / 1e3),
-        10_000_000..=9_999_999_999 => format!("{:.1} ms", ns as f64 / 1e6),
+        10_000..=999_999 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..=9_999_999_999 => format!("{:.1} ms", ns as f64 / 1e6),
         _ => format!("{:.1} s", ns as f64 / 1e9),
     }
 }
@@ -295,8 +295,8 @@ mod tests {
         assert_eq!(grouped_if(1_234_567, false), "1234567");
         assert_eq!([0, 4096, 20_480, 1 << 30].map(bytes), ["0 B", "4096 B", "20.0 KiB", "1024.0 MiB"]);
         assert_eq!(
-            [1, 12_345, 12_345_678, 12_345_678_900].map(time),
-            ["1 ns", "12.3 us", "12.3 ms", "12.3 s"]
+            [1, 12_345, 4_423_700, 12_345_678, 12_345_678_900].map(time),
+            ["1 ns", "12.3 us", "4.4 ms", "12.3 ms", "12.3 s"]
         );
     }
 

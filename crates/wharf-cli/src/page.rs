@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use wharf_plan::{escaped, page};
+use wharf_plan::{escaped, marked, page};
 
 /// The name of the page in its folder.
 const NAME: &str = "report.html";
@@ -100,11 +100,12 @@ impl Open {
         let samples = self.samples.borrow();
         let mut body = String::new();
         for (class, line) in answers(words).chain(faults(words)) {
-            body += &format!("<p class=\"{class}\">{}</p>\n", escaped(line));
+            body += &format!("<p class=\"{class}\">{}</p>\n", marked(line));
         }
+        body += &format!("<p class=\"dim\">Made by <code>{}</code></p>\n", escaped(&self.command));
         body += "<div class=\"pictures\">";
         for (chart, caption) in pictures::charts(&samples) {
-            body += &page::figure(&chart.svg()?, &caption, None, &self.command);
+            body += &page::figure(&chart.svg()?, &caption, None, None);
         }
         body += "</div>\n";
         if samples.are_few() {

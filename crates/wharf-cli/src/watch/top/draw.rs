@@ -170,7 +170,7 @@ mod tests {
                 "limit 7620 B",
                 "overlimit 9876543210",
                 "link-down 2520",
-                "band 2: p50 1300.0 us, p99 9000.0 us",
+                "band 2: p50 1.3 ms, p99 9.0 ms",
                 "q quit",
             ] {
                 assert!(drawn.contains(what), "{width}x{height}: {what}:\n{drawn}");
