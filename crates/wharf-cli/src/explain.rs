@@ -29,6 +29,15 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     }
 }
 
+/// Returns all words as one types them: without blanks and apostrophes.
+pub(crate) fn words() -> Vec<String> {
+    let all = REASONS.iter().map(|reason| reason.word).chain(TERMS.iter().map(|term| term.word));
+    let mut all: Vec<String> = all.map(|word| word.replace(' ', "-").replace('\'', "")).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 fn named(word: &str) -> Vec<&'static Reason> {
     reasons::of(&normal(word).replace(' ', "-")).collect()
 }
@@ -93,10 +102,17 @@ fn unknown(word: &str) -> String {
         REASONS.iter().map(|reason| reason.word).chain(TERMS.iter().map(|term| term.word)).collect();
     known.dedup();
     let given = normal(word);
-    known.sort_by_key(|known| (!normal(known).contains(&given), levenshtein(&normal(known), &given)));
+    let distance = |known: &str| levenshtein(&normal(known), &given);
+    known.retain(|known| normal(known).contains(&given) || distance(known) <= given.len() / 3);
+    known.sort_by_key(|known| (!normal(known).contains(&given), distance(known)));
     let nearest: Vec<String> = known.iter().take(NEAREST_MAX).map(|known| format!("\"{known}\"")).collect();
     let word = word.escape_debug();
-    format!("\"{word}\" is no reason and no row of a summary; nearest are {}", nearest.join(", "))
+    let near = match &nearest[..] {
+        [] => "`wharf explain` lists all".into(),
+        [one] => format!("nearest is {one}"),
+        all => format!("nearest are {}", all.join(", ")),
+    };
+    format!("\"{word}\" is no reason and no row of a summary; {near}")
 }
 
 #[cfg(test)]
@@ -105,8 +121,9 @@ mod tests {
 
     #[test]
     fn an_unknown_word_gets_the_nearest() {
-        assert!(unknown("ring-ful").contains("nearest are \"ring-full\""), "{}", unknown("ring-ful"));
-        assert!(unknown("waits").contains("nearest are \"senders' waits\""), "{}", unknown("waits"));
+        assert!(unknown("nosuch").ends_with("; `wharf explain` lists all"), "{}", unknown("nosuch"));
+        assert!(unknown("ring-ful").contains("nearest is \"ring-full\""), "{}", unknown("ring-ful"));
+        assert!(unknown("waits").contains("nearest is \"senders' waits\""), "{}", unknown("waits"));
     }
 
     #[test]

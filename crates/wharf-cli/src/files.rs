@@ -3,9 +3,9 @@
 use crate::{output, usage};
 use anyhow::Context;
 use std::ffi::OsStr;
-use std::fs;
-use std::io::{IsTerminal, stdin, stdout};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Write, stdin, stdout};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use wharf::devices::pcap::is_standard;
 
@@ -65,9 +65,35 @@ pub(crate) fn write_report(folder: &Path, files: &[(&str, &str)]) -> anyhow::Res
     make_folder(folder)?;
     for (name, text) in files {
         let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write_page(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
+}
+
+/// Creates the file of a page, or empties the one that is there. No link is followed, and no reader of a fifo is waited for.
+pub(crate) fn create_page(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::other("it is a link: remove it, or name another folder"),
+        _ => error,
+    })
+}
+
+/// Writes a page, which takes the place of the file of that name in one step. A link of that name is replaced, not followed: another user
+/// might have put it there.
+pub(crate) fn write_page(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_os_string();
+    beside.push(format!(".{}.new", std::process::id()));
+    let beside = Path::new(&beside);
+    // A killed process of the same number may have left one.
+    let _ = fs::remove_file(beside);
+    let mut file = File::create_new(beside)?;
+    let written = file.write_all(bytes).and_then(|()| fs::rename(beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(beside);
+    }
+    written
 }
 
 /// Returns the command line of this process, with `folder` for that of its report.

@@ -35,6 +35,13 @@ pub(crate) fn width() -> u16 {
     terminal_columns().unwrap_or(WIDTH)
 }
 
+/// Returns the columns of short help: those of the terminal, or of COLUMNS, at most 100; 80 if neither is known.
+pub(crate) fn help_width() -> usize {
+    let set = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let columns = terminal_columns().map(usize::from).or_else(set);
+    columns.map_or(80, |columns| columns.clamp(60, WIDTH.into()))
+}
+
 /// Returns the columns of the terminal that is standard output, if it is one.
 pub(crate) fn terminal_columns() -> Option<u16> {
     let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);

@@ -81,6 +81,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
     };
     output::set_level(&level);
     log::start(&level);
+    let _ = signals::survive_user_signals();
     // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
     let _ = wharf::devices::vhost_user::install_sigbus_handler();
     let done = match command {

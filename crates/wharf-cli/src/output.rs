@@ -100,6 +100,20 @@ pub(crate) fn note(what: &str) {
     }
 }
 
+/// Prints a line on standard error that was asked for, such as counters at an interval.
+pub(crate) fn tell_line(what: &str) {
+    say(Level::Note, what);
+}
+
+/// Prints a text on standard error that was asked for: as it is, or as one record of the log.
+pub(crate) fn tell(text: &str) {
+    if log::is_on() {
+        return log::record(Level::Note, text);
+    }
+    // If standard error is closed, there is nothing left to do.
+    let _ = progress::above(|| writeln!(std::io::stderr(), "{text}"));
+}
+
 /// Prints a detail with `--verbose`.
 pub(crate) fn detail(what: impl FnOnce() -> String) {
     if is_verbose(1) {
@@ -257,8 +271,8 @@ pub(crate) fn bytes(count: u64) -> String {
 pub(crate) fn time(ns: u64) -> String {
     match ns {
         0..=9999 => format!("{ns} ns"),
-        10_000..=9_999_999 => format!("{:.1} us", ns as f64 / 1e3),
-        10_000_000..=9_999_999_999 => format!("{:.1} ms", ns as f64 / 1e6),
+        10_000..=999_999 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..=9_999_999_999 => format!("{:.1} ms", ns as f64 / 1e6),
         _ => format!("{:.1} s", ns as f64 / 1e9),
     }
 }
@@ -281,8 +295,8 @@ mod tests {
         assert_eq!(grouped_if(1_234_567, false), "1234567");
         assert_eq!([0, 4096, 20_480, 1 << 30].map(bytes), ["0 B", "4096 B", "20.0 KiB", "1024.0 MiB"]);
         assert_eq!(
-            [1, 12_345, 12_345_678, 12_345_678_900].map(time),
-            ["1 ns", "12.3 us", "12.3 ms", "12.3 s"]
+            [1, 12_345, 4_423_700, 12_345_678, 12_345_678_900].map(time),
+            ["1 ns", "12.3 us", "4.4 ms", "12.3 ms", "12.3 s"]
         );
     }
 

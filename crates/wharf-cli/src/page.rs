@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use wharf_plan::{escaped, page};
+use wharf_plan::{escaped, marked, page};
 
 /// The name of the page in its folder.
 const NAME: &str = "report.html";
@@ -53,7 +53,7 @@ impl Page {
         let Some(folder) = folder else { return Ok(Self::none()) };
         files::make_folder(folder)?;
         let path = folder.join(NAME);
-        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = files::create_page(&path).with_context(|| format!("cannot write {}", path.display()))?;
         let command = files::command_line("DIR");
         let facts = machine::facts(&command);
         Ok(Self(Some(Open { path, file, command, facts, samples: RefCell::default() })))
@@ -100,11 +100,12 @@ impl Open {
         let samples = self.samples.borrow();
         let mut body = String::new();
         for (class, line) in answers(words).chain(faults(words)) {
-            body += &format!("<p class=\"{class}\">{}</p>\n", escaped(line));
+            body += &format!("<p class=\"{class}\">{}</p>\n", marked(line));
         }
+        body += &format!("<p class=\"dim\">Made by <code>{}</code></p>\n", escaped(&self.command));
         body += "<div class=\"pictures\">";
         for (chart, caption) in pictures::charts(&samples) {
-            body += &page::figure(&chart.svg()?, &caption, None, &self.command);
+            body += &page::figure(&chart.svg()?, &caption, None, None);
         }
         body += "</div>\n";
         if samples.are_few() {

@@ -1,9 +1,11 @@
 //! `wharf completions` and `wharf man`: texts made from the command line's own definition.
 
 use crate::args::{CompletionsArgs, ManArgs, Shell, command};
+use crate::files::write_page;
 use crate::output::print;
-use crate::{Registries, usage};
+use crate::{Registries, explain, usage};
 use anyhow::Context;
+use clap::builder::PossibleValuesParser;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use std::path::Path;
@@ -16,8 +18,20 @@ pub(crate) fn completions(args: &CompletionsArgs, registries: &Registries) -> an
         Shell::Fish => clap_complete::Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command(registries), "wharf", &mut script);
+    clap_complete::generate(shell, &mut with_words(command(registries)), "wharf", &mut script);
     print(String::from_utf8_lossy(&script).trim_end())
+}
+
+/// Adds the words that `explain` and `lab run` take, which help does not list.
+fn with_words(command: clap::Command) -> clap::Command {
+    let experiments = wharf_lab::experiment::all().iter().map(|experiment| experiment.name).chain(["all"]);
+    let experiments = PossibleValuesParser::new(experiments.collect::<Vec<_>>());
+    let of_lab = |lab: clap::Command| {
+        lab.mut_subcommand("run", |run| run.mut_arg("name", |name| name.value_parser(experiments)))
+    };
+    let words = PossibleValuesParser::new(explain::words());
+    let command = command.mut_subcommand("lab", of_lab);
+    command.mut_subcommand("explain", |explain| explain.mut_arg("word", |word| word.value_parser(words)))
 }
 
 /// Prints the page of a command, or writes all pages into a folder.
@@ -38,7 +52,8 @@ pub(crate) fn man(args: &ManArgs, registries: &Registries) -> anyhow::Result<()>
 /// Writes the pages of a command and of its subcommands.
 fn write_all(command: &clap::Command, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(Man::new(command.clone()).get_filename());
-    std::fs::write(&path, page(command)?).with_context(|| format!("cannot write {}", path.display()))?;
+    write_page(&path, page(command)?.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
     command.get_subcommands().try_for_each(|command| write_all(command, folder))
 }
 

@@ -28,6 +28,9 @@ struct Printed<'a> {
     from: Option<&'a From>,
 }
 
+/// The name of the page.
+const PAGE: &str = "plan.html";
+
 /// Prints a plan.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let (description, question, from) = asked(args)?;
@@ -46,13 +49,14 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     if let Some(folder) = &args.report {
         let svg = chart::svg(&plan, &question, &rows)?;
         let page = page(&plan, &question, &svg, (interface, &files::command_line("DIR"), &table));
-        files::write_report(folder, &[("plan.svg", &svg), ("plan.html", &page)])?;
+        files::write_report(folder, &[("plan.svg", &svg), (PAGE, &page)])?;
     }
     if args.json {
         let report = &Report::new(&plan, &question, shown);
         return print_json(&Printed { report, from: from.as_ref() });
     }
-    print(&table)
+    print(&table)?;
+    args.report.iter().try_for_each(|folder| print(&format!("\nwritten: {}", folder.join(PAGE).display())))
 }
 
 /// Returns the description, the question, and the interface that they come from, if any.

@@ -14,7 +14,9 @@ static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// Writes to standard error by `write` with the line of progress out of the way, which is then drawn again below.
 pub(crate) fn above<R>(write: impl FnOnce() -> R) -> R {
-    match &*SHOWN.lock().unwrap_or_else(PoisonError::into_inner) {
+    // A write that waits for the reader of a pipe holds no lock.
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match shown.filter(|bar| !bar.is_hidden()) {
         Some(bar) => bar.suspend(write),
         None => write(),
     }

@@ -20,9 +20,9 @@ use wharf::devices::registry::Registry;
 
 /// Sends, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
-    let plan = Plan::new(args, registry)?;
-    let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
+    let plan = Plan::new(args, registry, &signals)?;
+    let sandbox = Sandbox::prepare(&args.sandbox)?;
     let page = Page::open(args.report.as_deref())?;
     let watching = Watching::start(&args.watch, "send", (args.json, plan.is_endless))?;
     let mut outcomes = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
 pub(crate) fn run_once(
     args: &SendArgs, registry: &Registry, signals: &Signals,
 ) -> anyhow::Result<Outcome<Report>> {
-    let plan = Plan::new(args, registry)?;
+    let plan = Plan::new(args, registry, signals)?;
     let batching = plan.batchings.first().copied().unwrap_or_default();
     let outside = (signals, &Page::none(), &Board::new("send"));
     let mut outcome = run::run(&plan, batching, None, outside)?;

@@ -4,7 +4,7 @@
 
 use crate::progress::Progress;
 use anyhow::{Context, bail};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::{flag, low_level::pipe};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -97,7 +97,7 @@ impl Signals {
                 Err(RecvTimeoutError::Disconnected) => bail!("a thread panicked: this is a bug in wharf"),
                 Err(RecvTimeoutError::Timeout) if self.asked() => {
                     if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + GRACE) {
-                        bail!("ended by a signal, before its devices were open");
+                        bail!("ended by a signal, before the capture and the devices were open");
                     }
                 }
                 Err(RecvTimeoutError::Timeout) if began.elapsed() >= SILENT => {
@@ -107,6 +107,14 @@ impl Signals {
             }
         }
     }
+}
+
+/// Keeps SIGUSR1 and SIGUSR2 from ending the process, as they do by default: a run that is watched prints its counters on SIGUSR1.
+pub(crate) fn survive_user_signals() -> anyhow::Result<()> {
+    for signal in [SIGUSR1, SIGUSR2] {
+        flag::register(signal, Arc::default()).context("cannot listen to signals")?;
+    }
+    Ok(())
 }
 
 /// True if the parent of this process had it ignore `signal` (proc_pid_status(5): bit N - 1 of SigIgn is signal N).

@@ -8,13 +8,13 @@ mod change;
 mod client;
 mod control;
 mod interval;
+mod lines;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod places;
 mod rates;
 mod snapshot;
 mod socket;
-mod stats_file;
 mod text;
 #[cfg(feature = "top")]
 mod top;
@@ -28,16 +28,21 @@ pub(crate) use metrics::Endpoint;
 pub(crate) use top::top;
 
 use crate::args::{ControlAt, WatchArgs};
+use crate::output::{self, note};
 use anyhow::Context;
 use interval::{Printer, STOP};
-use signal_hook::consts::{SIGUSR1, SIGUSR2};
-use signal_hook::{flag, low_level::pipe};
-use stats_file::StatsFile;
+use lines::Lines;
+use signal_hook::consts::SIGUSR1;
+use signal_hook::low_level::pipe;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+/// Time for the last line to be printed; it is abandoned if the reader of standard error stalls.
+const END: Duration = Duration::from_millis(500);
+/// Time between two looks at the thread's end.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The watch over a run from outside. It ends when this is dropped.
 #[derive(Debug)]
@@ -60,15 +65,10 @@ impl Watching {
     ) -> anyhow::Result<Self> {
         let board = Board::new(command);
         let file = args.stats_file.as_deref().map(|path| {
-            StatsFile::create(path)
-                .with_context(|| format!("--stats-file {}: cannot create it", path.display()))
+            Lines::create(path).with_context(|| format!("--stats-file {}: cannot create it", path.display()))
         });
         let (wakes, woken) = UnixStream::pair().context("cannot listen to signals")?;
-        let listen = || {
-            pipe::register(SIGUSR1, wakes.try_clone()?)?;
-            // It has no meaning yet, and shall not end a run.
-            flag::register(SIGUSR2, Arc::new(AtomicBool::new(false)))
-        };
+        let listen = || pipe::register(SIGUSR1, wakes.try_clone()?);
         listen().context("cannot listen to signals")?;
         #[cfg(feature = "metrics")]
         let metrics = args
@@ -105,16 +105,31 @@ fn control(
         Some(ControlAt::Socket(path)) => control::Control::start(path, board.clone()).map(Some),
         Some(ControlAt::Off) => Ok(None),
         None if is_endless => {
-            Ok(places::own().and_then(|path| control::Control::start(&path, board.clone()).ok()))
+            let started = places::own().and_then(|path| control::Control::start(&path, board.clone()));
+            Ok(started.inspect_err(tell_no_socket).ok())
         }
         None => Ok(None),
     }
+}
+
+fn tell_no_socket(why: &anyhow::Error) {
+    let why = output::with_causes(why);
+    note(&format!(
+        "no control socket for `wharf show` and `wharf set`: {why}; --control SOCKET names another"
+    ));
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
         // The thread is gone only if it panicked.
         let _ = self.wakes.write_all(&[STOP]);
-        self.thread.take().map(JoinHandle::join);
+        let Some(thread) = self.thread.take() else { return };
+        let began = Instant::now();
+        while !thread.is_finished() && began.elapsed() < END {
+            sleep(LOOK);
+        }
+        if thread.is_finished() {
+            let _ = thread.join();
+        }
     }
 }

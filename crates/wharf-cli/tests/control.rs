@@ -6,8 +6,9 @@ use common::scrape::{ask, connected};
 use common::{Folder, command, finish, signal, text, wharf};
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::process::Child;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -236,4 +237,59 @@ fn runs_are_listed_and_left_over_sockets_removed() {
     assert!(shown.code == Some(0) && shown.stdout.contains(&format!("process {pid}")), "{shown:?}");
     signal(&forward, "TERM");
     finish(forward);
+}
+
+#[test]
+fn a_process_that_is_stopped_is_shown_and_holds_up_no_list() {
+    let folder = Folder::new();
+    let with_folder = |args: &[&str]| {
+        let mut command = command(args);
+        command.env("XDG_RUNTIME_DIR", folder.path(""));
+        command.spawn().unwrap()
+    };
+    let forward =
+        with_folder(&["forward", &format!("vhost-user:{}", text(&folder.path("guest"))), "null", "-q"]);
+    let pid = forward.id().to_string();
+    let began = Instant::now();
+    while !finish(with_folder(&["show"])).stdout.lines().any(|line| line.starts_with(&pid)) {
+        assert!(began.elapsed() < Duration::from_secs(20), "it is not shown");
+    }
+    signal(&forward, "STOP");
+    let began = Instant::now();
+    let shown = finish(with_folder(&["show"])).stdout;
+    let took = began.elapsed();
+    let line = shown.lines().find(|line| line.starts_with(&pid));
+    assert!(line.is_some_and(|line| line.contains("does not answer")), "{shown}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    let set = finish(with_folder(&["set", &pid, "batching=off"]));
+    let says = format!("process {pid} does not answer; the change may still be made when it does");
+    assert!(set.code == Some(1) && set.line().contains(&says), "{set:?}");
+    signal(&forward, "CONT");
+    signal(&forward, "INT");
+    finish(forward);
+}
+
+#[test]
+fn a_run_that_has_no_place_for_its_socket_says_so() {
+    let folder = Folder::new();
+    let is_root = std::fs::metadata(folder.path("")).unwrap().uid() == 0;
+    // Another user may be kept from the folder of the build.
+    let wharf = folder.path("wharf");
+    std::fs::copy(env!("CARGO_BIN_EXE_wharf"), &wharf).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(&wharf);
+        command.args(args).env_remove("XDG_RUNTIME_DIR");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if is_root {
+            command.uid(65534);
+        }
+        command.spawn().unwrap()
+    };
+    let send = run(&["send", "--size", "60", "--rate", "1kpps", "--to", "udp:127.0.0.1:9"]);
+    sleep(Duration::from_millis(700));
+    signal(&send, "INT");
+    let done = finish(send);
+    assert!(done.stderr.contains("XDG_RUNTIME_DIR is not set; --control SOCKET names another"), "{done:?}");
+    let shown = finish(run(&["show"]));
+    assert!(shown.stdout.contains("root's need sudo"), "{shown:?}");
 }

@@ -95,3 +95,24 @@ fn a_folder_that_cannot_be_is_said_before_anything_is_sent() {
     assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""));
     assert!(done.line().contains(&format!("--report {file}: want a folder")), "{done:?}");
 }
+
+#[test]
+fn no_page_is_written_through_a_link() {
+    let folder = Folder::new();
+    let victim = folder.file("victim", b"kept");
+    let dir = text(&folder.path("dir"));
+    std::fs::create_dir(&dir).unwrap();
+    for name in ["report.html", "plan.html", "plan.svg"] {
+        std::os::unix::fs::symlink(&victim, folder.path("dir").join(name)).unwrap();
+    }
+    let done = wharf(&["send", "--size", "60", "--count", "10", "--to", "null", "--report", &dir]);
+    assert!(done.code == Some(1) && done.line().contains("it is a link"), "{done:?}");
+    for args in [&["lab", "run", "bql", "--report", &dir][..], &["plan", "--report", &dir]] {
+        let done = wharf(args);
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    assert_eq!(std::fs::read(&victim).unwrap(), b"kept");
+    for name in ["report.html", "plan.html"] {
+        assert!(std::fs::symlink_metadata(folder.path("dir").join(name)).unwrap().is_file(), "{name}");
+    }
+}

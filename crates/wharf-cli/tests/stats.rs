@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{Done, Folder, SAMPLE, command, finish, signal, text, wharf};
+use common::{Done, Folder, SAMPLE, command, finish, signal, text, wait, wharf};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The JSON objects on standard error.
 fn objects(done: &Done) -> Vec<Value> {
@@ -102,4 +103,42 @@ fn forwarder_shows_each_direction_with_drops_by_reason() {
     assert_eq!((&path["path"], &path["received_packets"]), (&"a-b".into(), &direction["received_packets"]));
     assert_eq!(path["drops"], direction["drops"]["by_reason"]);
     assert!(path["drops"]["drop-tail"].as_u64() > Some(0), "{path}");
+}
+
+#[test]
+fn a_reader_that_stalls_holds_up_no_run() {
+    let folder = Folder::new();
+    let fifo = text(&folder.path("fifo"));
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let often = ["1.5", "--stats", "0.01"];
+    // No process opens the fifo: its pipe is full after some lines.
+    let done = wharf(&[&SEND[..], &often, &["--stats-file", &fifo]].concat());
+    assert!(done.code == Some(0) && done.line().contains("lines of counters left out"), "{done:?}");
+    // Standard error is a pipe that is not read, filled by its first lines.
+    let mut child = command(&[&SEND[..], &often, &["--json", "-q"]].concat()).spawn().unwrap();
+    let began = Instant::now();
+    assert_eq!(wait(&mut child).code(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(finish(child).json()["sent"].as_u64() > Some(0));
+}
+
+#[test]
+fn counters_are_notes_of_the_log_one_record_each() {
+    let log = ["1", "--stats", "0.2", "--log", "json"];
+    let child = command(&[&SEND[..], &log].concat()).spawn().unwrap();
+    sleep(Duration::from_millis(500));
+    signal(&child, "USR1");
+    let done = finish(child);
+    let records = objects(&done);
+    assert_eq!(records.len(), done.stderr.lines().count(), "{done:?}");
+    assert!(records.len() >= 4 && records.iter().all(|record| record["level"] == "INFO"), "{done:?}");
+    let is_snapshot = |record: &&Value| record["message"].as_str().unwrap().starts_with('{');
+    assert_eq!(records.iter().filter(is_snapshot).count(), 1, "{done:?}");
+}
+
+#[test]
+fn standard_output_is_no_file_of_counters() {
+    let done = wharf(&[&SEND[..], &["0.2", "--stats", "0.1", "--stats-file", "-"]].concat());
+    assert!(done.code == Some(2) && done.line().contains("standard output has the summary"), "{done:?}");
+    assert!(!std::path::Path::new("-").exists());
 }

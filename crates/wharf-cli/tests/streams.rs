@@ -201,6 +201,7 @@ fn a_reader_that_goes_away_ends_the_run() {
         let done = finish(child);
         assert_eq!(done.code, Some(code), "{args:?}: {done:?}");
         assert!(line.is_none_or(|line| done.stderr.contains(line)), "{args:?}: {done:?}");
+        assert!(!done.stderr.contains("disk"), "{args:?}: {done:?}");
     }
 }
 
@@ -224,4 +225,36 @@ fn traffic_without_an_end_goes_on_until_a_signal() {
         code == Some(1) && ["no such interface", "CAP_NET_RAW"].iter().any(|e| line.contains(e)),
         "{done:?}"
     );
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_header_of_a_capture() {
+    let folder = Folder::new();
+    let fifo = text(&folder.path("fifo"));
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for (path, name) in [("-", "INT"), (fifo.as_str(), "TERM")] {
+        let mut child = piped(&["send", "--pcap", path, "--to", "null"]);
+        let stdin = child.stdin.take().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        for asks in ["USR1", "USR2"] {
+            signal(&child, asks);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(child.try_wait().unwrap(), None, "{path}");
+        signal(&child, name);
+        let done = finish(child);
+        assert!(done.code == Some(1) && done.line().contains("ended by a signal"), "{path}: {done:?}");
+        drop(stdin);
+    }
+}
+
+#[test]
+fn no_command_dies_of_a_request_for_counters() {
+    for args in [&["bench", "path", "--seconds", "0.2"][..], &["lab", "run", "bql"]] {
+        let child = command(args).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+        signal(&child, "USR1");
+        let done = finish(child);
+        assert_eq!(done.code, Some(0), "{args:?}: {done:?}");
+    }
 }

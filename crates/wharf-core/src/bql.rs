@@ -267,8 +267,13 @@ impl Bql {
         (self.max_limit_bytes, self.bounds_moved) = (max_bytes.min(MAX_LIMIT_BYTES), true);
     }
 
-    /// Sets both bounds: see [`Bounds`].
+    /// Sets both bounds: see [`Bounds`]. A limit that was off is learnt anew: nothing was learnt while it did not bind.
     pub fn set_bounds(&mut self, bounds: Bounds) {
+        let was = Bounds { min_bytes: self.min_limit_bytes, max_bytes: self.max_limit_bytes };
+        if was.is_off() && !bounds.is_off() {
+            (self.limit_bytes, self.prev_over_limit_bytes) = (0, 0);
+            self.lowest_slack_bytes = NO_SLACK_YET;
+        }
         self.set_min(bounds.min_bytes);
         self.set_max(bounds.max_bytes);
     }

@@ -19,3 +19,17 @@ pub mod plan;
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
+
+/// Returns text for HTML as [`escaped`] does, with what stands between two backticks as code.
+pub fn marked(text: &str) -> String {
+    let escaped = escaped(text);
+    let parts: Vec<&str> = escaped.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return escaped;
+    }
+    let part = |(at, part): (usize, &&str)| match at % 2 {
+        0 => (*part).to_string(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(part).collect()
+}

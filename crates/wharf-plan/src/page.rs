@@ -1,7 +1,7 @@
 //! The frame of every page of a report: one file of HTML that opens without a network, and runs no script.
 //! Colours follow the reader's system, and so do those of the pictures.
 
-use crate::escaped;
+use crate::{escaped, marked};
 
 const STYLE: &str = "\
 :root{--fg:#1c1c1c;--bg:#fff;--dim:#5a5a5a;--line:#ccc;--code:#f1f1f1;--bad:#a33000;--fit:#8a8a8a;--near:#0072b2;--far:#b28f00;--not:#d55e00}
@@ -12,7 +12,7 @@ code{background:var(--code);padding:.1em .3em;border-radius:3px}a{color:inherit}
 .answer{font-size:1.15rem;margin:.8rem 0}
 .wide{overflow-x:auto;margin:1rem 0}table{border-collapse:collapse;font-size:.85rem}
 th,td{text-align:left;vertical-align:top;padding:.25rem .6rem;border-bottom:1px solid var(--line);overflow-wrap:break-word}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td.l{min-width:9rem;overflow-wrap:anywhere}td.t{min-width:14rem}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td.w,th.w{white-space:normal}td.l{min-width:9rem;overflow-wrap:anywhere}td.t{min-width:14rem}
 figure{margin:1rem 0}figcaption{color:var(--dim);font-size:.9rem}figcaption code{font-size:.8rem}
 .pictures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,27rem),1fr));gap:0 1.5rem;align-items:start}
 .picture{overflow-x:auto;background:var(--bg);border:1px solid var(--line)}.picture svg{display:block;width:100%;min-width:340px;height:auto}
@@ -36,13 +36,13 @@ pub fn document(title: &str, body: &str) -> String {
     )
 }
 
-/// Returns a picture with its caption, the file that it is in by itself, if any, and the command that draws it again.
-pub fn figure(svg: &str, caption: &str, file: Option<&str>, command: &str) -> String {
+/// Returns a picture with its caption, the file that it is in by itself, if any, and the command that draws it again, if any.
+pub fn figure(svg: &str, caption: &str, file: Option<&str>, command: Option<&str>) -> String {
     let file = file.map(|name| format!(" (<a href=\"{name}\">{name}</a>)")).unwrap_or_default();
+    let command = command.map(|command| format!("<br><code>{}</code>", escaped(command))).unwrap_or_default();
+    let caption = marked(caption);
     format!(
-        "<figure><div class=\"picture\">{svg}</div><figcaption>{}{file}<br><code>{}</code></figcaption></figure>\n",
-        escaped(caption),
-        escaped(command)
+        "<figure><div class=\"picture\">{svg}</div><figcaption>{caption}{file}{command}</figcaption></figure>\n"
     )
 }
 

@@ -1,13 +1,29 @@
 //! Short help, for `-h`: one line for each option, and no examples.
 
+use crate::fold::help_width;
 use std::ffi::OsString;
 
-/// Longest description of an option, in characters: behind the options' names it fits a line of 100 columns.
-const WIDTH: usize = 66;
+/// Columns that the names of options take at most, with the blanks around them.
+const NAMES: usize = 34;
 /// Characters that the names of aliases take there.
 const ALIAS: usize = 18;
 /// Ends of a clause, behind which a description may be cut, the best first.
 const ENDS: [&str; 5] = [": ", "; ", " (", ", such as ", ", "];
+/// Words behind which a description goes into detail: it may be cut in front of the last of them.
+const DETAILS: [&str; 12] = [
+    " that ",
+    " which ",
+    " in place of ",
+    " until ",
+    " while ",
+    " if ",
+    " from ",
+    " by ",
+    " with ",
+    " for ",
+    " at ",
+    " of ",
+];
 
 /// True if `words` ask for the short help.
 pub(super) fn is_asked(words: &[OsString]) -> bool {
@@ -16,15 +32,18 @@ pub(super) fn is_asked(words: &[OsString]) -> bool {
 
 /// Shortens the help of a command and of its subcommands. `--help` is to be asked of the command as it was.
 pub(super) fn shortened(command: clap::Command) -> clap::Command {
-    let command = command.term_width(100).after_help("--help says more, with examples.").mut_args(|arg| {
-        let has_alias = arg.get_visible_aliases().is_some_and(|aliases| !aliases.is_empty());
-        let width = if has_alias { WIDTH - ALIAS } else { WIDTH };
-        let help = arg.get_help().map(|help| short(&help.to_string(), width));
-        let has_value = arg.get_action().takes_values();
-        let arg = if has_value { arg.hide_possible_values(true).hide_default_value(true) } else { arg };
-        help.iter().fold(arg, |arg, help| arg.help(help.clone()))
-    });
-    let about = command.get_about().map(|about| short(&about.to_string(), WIDTH));
+    let columns = help_width();
+    let most = columns - NAMES;
+    let command =
+        command.term_width(columns).after_help("--help says more, with examples.").mut_args(|arg| {
+            let has_alias = arg.get_visible_aliases().is_some_and(|aliases| !aliases.is_empty());
+            let width = if has_alias { most - ALIAS } else { most };
+            let help = arg.get_help().map(|help| short(&help.to_string(), width));
+            let has_value = arg.get_action().takes_values();
+            let arg = if has_value { arg.hide_possible_values(true).hide_default_value(true) } else { arg };
+            help.iter().fold(arg, |arg, help| arg.help(help.clone()))
+        });
+    let about = command.get_about().map(|about| short(&about.to_string(), most));
     about.iter().fold(command, |command, about| command.about(about.clone())).mut_subcommands(shortened)
 }
 
@@ -44,7 +63,11 @@ fn short(text: &str, width: usize) -> String {
     match ENDS.iter().find_map(cut) {
         _ if fits(sentence) => sentence.into(),
         Some(part) => part.into(),
-        None => words_of(sentence, width),
+        None => DETAILS
+            .iter()
+            .filter_map(cut)
+            .max_by_key(|part| part.len())
+            .map_or_else(|| words_of(sentence, width), str::to_string),
     }
 }
 
@@ -72,7 +95,7 @@ mod tests {
         assert_eq!(short("Threads. There may be many of them"), "Threads");
         let long =
             "Treatment of a device that has packets and completes none for 10 s, though its line is up";
-        assert_eq!(short(long), "Treatment of a device that has packets and completes ...");
+        assert_eq!(short(long), "Treatment of a device that has packets and completes none");
         let long = "Most bits per second in each direction, such as 100mbit, counted from the header on";
         assert_eq!(short(long), "Most bits per second in each direction");
         let long = "Rate: 1mpps (a long explanation, which goes on for far more than one line may hold)";

@@ -17,7 +17,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "S", value_parser = values::interval)]
     pub(crate) stats: Option<Duration>,
     /// Write the JSON objects of --stats to this file in place of standard error
-    #[arg(long, value_name = "FILE", requires = "stats")]
+    #[arg(long, value_name = "FILE", requires = "stats", value_parser = stats_file)]
     pub(crate) stats_file: Option<PathBuf>,
     /// Serve all counters by HTTP, as OpenMetrics, at /metrics of this address and port, or of this socket, which only the run's user
     /// may connect to: 127.0.0.1:9100, /run/wharf.sock
@@ -35,6 +35,13 @@ pub(crate) struct WatchArgs {
 pub(crate) enum ControlAt {
     Off,
     Socket(PathBuf),
+}
+
+fn stats_file(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => Err("standard output has the summary: name a file; ./- is one of that name".into()),
+        path => Ok(path.into()),
+    }
 }
 
 fn control_at(text: &str) -> Result<ControlAt, String> {

@@ -9,7 +9,7 @@ use wharf_lab::report::{self, Machine, Section};
 pub(super) fn make(folder: &Path) -> anyhow::Result<()> {
     files::make_folder(folder)?;
     let probe = folder.join(format!(".report.{}", std::process::id()));
-    let tried = std::fs::write(&probe, "written").and_then(|()| std::fs::remove_file(&probe));
+    let tried = files::write_page(&probe, b"written").and_then(|()| std::fs::remove_file(&probe));
     if tried.is_err() {
         // Made, but not written: on a full disk.
         let _ = std::fs::remove_file(&probe);

@@ -191,6 +191,8 @@ fn delays(samples: &Samples) -> Vec<Line> {
             }
         }
     }
+    // A band may have its first packets after the next one.
+    all.sort_by(|a, b| a.name.cmp(&b.name));
     seen(all)
 }
 

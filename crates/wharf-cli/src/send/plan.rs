@@ -5,6 +5,7 @@ use crate::args::{SendArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::output::note;
 use crate::session::check_cpus;
+use crate::signals::Signals;
 use crate::usage;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -57,7 +58,7 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(args: &'a SendArgs, registry: &Registry) -> anyhow::Result<Self> {
+    pub(super) fn new(args: &'a SendArgs, registry: &Registry, signals: &Signals) -> anyhow::Result<Self> {
         check_cpus(&args.cpu)?;
         check_queues(args, registry)?;
         check_echo(args, registry)?;
@@ -67,7 +68,7 @@ impl<'a> Plan<'a> {
         check_written(read, &[to, args.wrap.trace_file(), args.watch.written()])?;
         let ends = Ends::new(args)?;
         let (what, traffic, skipped) = match &args.pcap {
-            Some(path) if is_stream(path) => stream(args, path)?,
+            Some(path) if is_stream(path) => stream(args, path, signals)?,
             Some(path) => replay(args, path, ends.rounds)?,
             None => generated(args).map(|(what, traffic)| (what, traffic, None))?,
         };
@@ -238,9 +239,13 @@ fn check_stream(args: &SendArgs) -> anyhow::Result<()> {
     Err(usage(format!("--pcap {}: {why}; a file would do", path.display().to_string().escape_debug())))
 }
 
-fn stream(args: &SendArgs, path: &Path) -> anyhow::Result<(String, Traffic, Option<Skipped>)> {
+fn stream(
+    args: &SendArgs, path: &Path, signals: &Signals,
+) -> anyhow::Result<(String, Traffic, Option<Skipped>)> {
     let longest_bytes = args.frame_bytes.unwrap_or(FRAME_BYTES).saturating_sub(BESIDE_BYTES);
-    let replay = StreamReplay::open(path, longest_bytes)?;
+    let waits = format!("--pcap {}: waiting for the capture", path.display().to_string().escape_debug());
+    let opened = path.to_path_buf();
+    let replay = signals.unless_asked(&waits, move || StreamReplay::open(&opened, longest_bytes))??;
     let what = format!("{} (a stream)", replay.name());
     Ok((what, Traffic::Stream(Stream::new(replay)), None))
 }

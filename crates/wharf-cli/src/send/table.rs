@@ -19,6 +19,10 @@ pub(super) fn summary(plan: &Plan, outcomes: &[Outcome<Report>]) -> String {
     let rows = columns(&header, ROWS, &reports);
     let judged =
         reports.first().and_then(|report| report.verdict.as_ref()).map_or(String::new(), Verdict::lines);
+    let judged = match &names[..] {
+        [of, _, ..] if !judged.is_empty() => format!("With batching {of}: {judged}"),
+        _ => judged,
+    };
     let parts = [headline(plan, outcomes), text(&rows), verdict(outcomes), judged];
     parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n\n")
 }

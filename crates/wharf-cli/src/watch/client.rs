@@ -7,13 +7,17 @@ use crate::args::{SetArgs, ShowArgs};
 use crate::output::{print, print_json, table as new_table, text as table_text};
 use crate::usage;
 use anyhow::{Context, anyhow, bail};
-use std::io::{BufRead, BufReader, Write};
+use serde_json::json;
+use std::fmt::{Display, Formatter};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time for an answer.
-const ANSWER: Duration = Duration::from_secs(5);
+pub(super) const ANSWER: Duration = Duration::from_secs(1);
+/// Time for the answer to a change.
+const ANSWER_TO_CHANGE: Duration = Duration::from_secs(5);
 /// Time that rates are over.
 const SAMPLE: Duration = Duration::from_millis(300);
 
@@ -22,34 +26,66 @@ const SAMPLE: Duration = Duration::from_millis(300);
 pub(super) struct Client {
     path: PathBuf,
     stream: BufReader<UnixStream>,
+    /// The part of an answer that has come.
+    came: Vec<u8>,
 }
 
+/// The process has not answered in time: it is stopped, or its machine is busy.
+#[derive(Debug)]
+pub(super) struct Silent(String);
+
+impl Display for Silent {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} does not answer", self.0)
+    }
+}
+
+impl std::error::Error for Silent {}
+
 impl Client {
-    pub(super) fn connect(path: &Path) -> anyhow::Result<Self> {
+    /// Connects to the process at `path`. A request to it has `patience` for its answer.
+    pub(super) fn connect(path: &Path, patience: Duration) -> anyhow::Result<Self> {
         let connect = || {
             let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(ANSWER))?;
-            stream.set_write_timeout(Some(ANSWER))?;
+            stream.set_read_timeout(Some(patience))?;
+            stream.set_write_timeout(Some(patience))?;
             Ok(stream)
         };
         let stream: std::io::Result<UnixStream> = connect();
         let stream = stream.with_context(|| format!("{}: no process answers there", path.display()))?;
-        Ok(Self { path: path.into(), stream: BufReader::new(stream) })
+        Ok(Self { path: path.into(), stream: BufReader::new(stream), came: Vec::new() })
     }
 
     /// Sends a request, and returns the counters of the answer.
     pub(super) fn ask(&mut self, request: &Request) -> anyhow::Result<Snapshot> {
-        let what = || format!("{}: no answer", self.path.display());
+        self.request(request)?;
+        self.answer()
+    }
+
+    /// Sends a request.
+    pub(super) fn request(&mut self, request: &Request) -> anyhow::Result<()> {
         let line = format!("{}\n", serde_json::to_string(request)?);
-        let mut answer = String::new();
-        self.stream.get_mut().write_all(line.as_bytes()).with_context(what)?;
-        if self.stream.read_line(&mut answer).with_context(what)? == 0 {
+        self.stream.get_mut().write_all(line.as_bytes()).map_err(|error| self.failed(error))
+    }
+
+    /// Returns the counters of an answer. After [`Silent`], it may be called again.
+    pub(super) fn answer(&mut self) -> anyhow::Result<Snapshot> {
+        let what = || format!("{}: no answer", self.path.display());
+        let read = self.stream.read_until(b'\n', &mut self.came);
+        if read.map_err(|error| self.failed(error))? == 0 {
             bail!("{}: the process has ended", self.path.display());
         }
-        let answer: Answer = serde_json::from_str(&answer).with_context(what)?;
+        let answer: Answer = serde_json::from_slice(&std::mem::take(&mut self.came)).with_context(what)?;
         match answer {
             Answer { error: Some(error), .. } => Err(anyhow!(error)),
             Answer { snapshot, .. } => snapshot.with_context(what),
+        }
+    }
+
+    fn failed(&self, error: std::io::Error) -> anyhow::Error {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Silent(places::process(&self.path)).into(),
+            _ => anyhow::Error::new(error).context(format!("{}: no answer", self.path.display())),
         }
     }
 }
@@ -57,7 +93,7 @@ impl Client {
 /// Shows the counters of a process, or lists those that run.
 pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<()> {
     let Some(which) = &args.which else { return list(args.json) };
-    let mut client = Client::connect(&places::find(which)?)?;
+    let mut client = Client::connect(&places::find(which)?, ANSWER)?;
     // Rates are since the request before.
     client.ask(&Request::Show)?;
     std::thread::sleep(SAMPLE);
@@ -67,15 +103,24 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<()> {
 
 /// Lists the running processes.
 fn list(json: bool) -> anyhow::Result<()> {
-    let all = running();
+    let all = answers();
     if json {
-        return print_json(&all.iter().map(|(_, snapshot)| snapshot).collect::<Vec<_>>());
+        let object = |(path, answer): &Found| match answer {
+            Ok(snapshot) => json!(snapshot),
+            Err(error) => json!({ "pid": places::pid(path), "paths": [], "error": error.to_string() }),
+        };
+        return print_json(&all.iter().map(object).collect::<Vec<_>>());
     }
     if all.is_empty() {
-        return print("no wharf with a control socket runs");
+        return print(&places::none());
     }
     let mut table = new_table(&["process", "command", "for", "directions", "socket"]);
-    for (path, snapshot) in &all {
+    for (path, answer) in &all {
+        let Ok(snapshot) = answer else {
+            let pid = places::pid(path).to_string();
+            table.add_row([&pid, "", "", "does not answer", &path.display().to_string()]);
+            continue;
+        };
         let Snapshot { pid, command, time_s, paths } = snapshot;
         let ends = |path: &super::snapshot::PathCounters| {
             [path.from.clone(), path.to.clone()].into_iter().flatten().collect::<Vec<_>>().join(" to ")
@@ -89,11 +134,23 @@ fn list(json: bool) -> anyhow::Result<()> {
 
 /// Returns the sockets of all processes that answer, with their counters.
 pub(super) fn running() -> Vec<(PathBuf, Snapshot)> {
-    let ask = |path: PathBuf| {
-        let snapshot = Client::connect(&path).and_then(|mut client| client.ask(&Request::Show)).ok()?;
-        Some((path, snapshot))
-    };
-    places::all().into_iter().filter_map(ask).collect()
+    answers().into_iter().filter_map(|(path, answer)| Some((path, answer.ok()?))).collect()
+}
+
+/// A socket, and the counters of its process.
+type Found = (PathBuf, anyhow::Result<Snapshot>);
+
+/// Returns the sockets of all processes, each with the counters, or with [`Silent`]. They are asked at the same time.
+fn answers() -> Vec<Found> {
+    let ask = |path: &Path| Client::connect(path, ANSWER).and_then(|mut client| client.ask(&Request::Show));
+    let paths = places::all();
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = paths.iter().map(|path| scope.spawn(move || ask(path))).collect();
+        let found = paths.iter().cloned().zip(asking);
+        let found = found.filter_map(|(path, thread)| Some((path, thread.join().ok()?)));
+        // Other errors are those of a process that has ended meanwhile.
+        found.filter(|(_, answer)| answer.as_ref().err().is_none_or(|error| error.is::<Silent>())).collect()
+    })
 }
 
 /// Changes settings of a running process.
@@ -106,7 +163,12 @@ pub(crate) fn set(args: &SetArgs) -> anyhow::Result<()> {
     if changes.is_empty() {
         return Err(usage("want KEY=VALUE behind the process, such as rate=20mbit"));
     }
-    let snapshot = Client::connect(&which)?.ask(&Request::Set { changes: changes.to_vec() })?;
+    let request = Request::Set { changes: changes.to_vec() };
+    let mut client = Client::connect(&which, ANSWER_TO_CHANGE)?;
+    let snapshot = client.ask(&request).map_err(|error| match error.downcast::<Silent>() {
+        Ok(silent) => anyhow!("{silent}; the change may still be made when it does"),
+        Err(error) => error,
+    })?;
     if args.json {
         return print_json(&snapshot);
     }

@@ -1,11 +1,11 @@
 //! The thread that prints the counters: on SIGUSR1, and at an interval.
 
 use super::board::Board;
+use super::lines::{Errors, Lines};
 use super::snapshot::Snapshot;
-use super::stats_file::StatsFile;
 use super::text;
-use crate::{output, progress};
-use std::io::{ErrorKind, Read, Write};
+use crate::{log, output};
+use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,8 @@ pub(super) struct Printer {
     board: Board,
     json: bool,
     /// The file for the lines of the interval, in place of standard error.
-    file: Option<StatsFile>,
+    file: Option<Lines>,
+    errors: Errors,
     /// The last line of the interval.
     before: Option<Snapshot>,
     /// The last snapshot that a signal asked for.
@@ -26,8 +27,9 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn new(board: Board, json: bool, file: Option<StatsFile>) -> Self {
-        Self { board, json, file, before: None, asked: None }
+    pub(super) fn new(board: Board, json: bool, file: Option<Lines>) -> Self {
+        let errors = Errors::default();
+        Self { board, json, file, errors, before: None, asked: None }
     }
 
     /// Prints until it is told to stop by `woken`.
@@ -57,8 +59,10 @@ impl Printer {
     /// Prints all counters on standard error.
     fn print_all(&mut self) {
         let snapshot = self.board.snapshot().with_rates(self.asked.as_ref());
-        let text = if self.json { object(&snapshot) } else { text::table(&snapshot) };
-        say(&text);
+        // A record of a log is one line.
+        let is_object = self.json || log::is_on();
+        let text = if is_object { object(&snapshot) } else { text::table(&snapshot) };
+        self.errors.print(|| output::tell(&text));
         self.asked = Some(snapshot);
     }
 
@@ -67,15 +71,15 @@ impl Printer {
         let snapshot = self.board.snapshot().with_rates(self.before.as_ref());
         match &mut self.file {
             Some(file) => {
-                if let Err(error) = file.write_line(&object(&snapshot)) {
+                if let Err(error) = file.write(&object(&snapshot)) {
                     output::complain(&format!(
                         "--stats-file: cannot write to it: {error}; no more is written"
                     ));
                     self.file = None;
                 }
             }
-            None if self.json => say(&object(&snapshot)),
-            None => output::complain(&text::line(&snapshot)),
+            None if self.json => self.errors.print(|| output::tell(&object(&snapshot))),
+            None => self.errors.print(|| output::tell_line(&text::line(&snapshot))),
         }
         self.before = Some(snapshot);
     }
@@ -85,14 +89,11 @@ impl Printer {
         if has_lines {
             self.print_line();
         }
+        self.file.iter().for_each(Lines::end);
+        self.errors.end();
     }
 }
 
 fn object(snapshot: &Snapshot) -> String {
     serde_json::to_string(snapshot).unwrap_or_default()
-}
-
-/// Prints `text` on standard error. If that is closed, there is nothing left to do.
-fn say(text: &str) {
-    let _ = progress::above(|| writeln!(std::io::stderr(), "{text}"));
 }

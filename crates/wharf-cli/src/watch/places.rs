@@ -19,13 +19,14 @@ fn folder() -> Option<(PathBuf, &'static str)> {
 }
 
 /// Returns the socket of this process, in a folder that is there. Sockets that killed processes have left are removed.
-pub(super) fn own() -> Option<PathBuf> {
-    let (folder, prefix) = folder()?;
+pub(super) fn own() -> anyhow::Result<PathBuf> {
+    let (folder, prefix) = folder().context("XDG_RUNTIME_DIR is not set")?;
     if folder == Path::new(OF_ROOT) {
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder).ok()?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.with_context(|| format!("cannot make {OF_ROOT}"))?;
     }
     let _ = all();
-    Some(folder.join(format!("{prefix}{}.sock", std::process::id())))
+    Ok(folder.join(format!("{prefix}{}.sock", std::process::id())))
 }
 
 /// Returns the sockets of this user's processes. Those that killed processes have left are removed.
@@ -59,12 +60,32 @@ pub(super) fn find(which: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// Returns the line that says that no process has a socket.
+pub(super) fn none() -> String {
+    let others = if rustix::process::geteuid().is_root() { "" } else { " of this user's; root's need sudo" };
+    format!("no wharf with a control socket runs{others}")
+}
+
+/// Returns the process whose socket `path` is, or the path itself.
+pub(super) fn process(path: &Path) -> String {
+    match pid(path) {
+        0 => path.display().to_string(),
+        pid => format!("process {pid}"),
+    }
+}
+
+/// Returns the number of the process whose socket `path` is; 0 if the path does not tell it.
+pub(super) fn pid(path: &Path) -> u32 {
+    let own = folder().filter(|(folder, _)| path.parent() == Some(folder));
+    own.and_then(|(_, prefix)| process_of(path, prefix)).unwrap_or(0)
+}
+
 /// Returns the only socket that there is.
 pub(super) fn only() -> anyhow::Result<PathBuf> {
     let mut all = all();
     match all.len() {
         1 => Ok(all.remove(0)),
-        0 => bail!("no wharf with a control socket runs"),
+        0 => bail!(none()),
         count => bail!("{count} processes have a control socket: name one of them; `wharf show` lists them"),
     }
 }

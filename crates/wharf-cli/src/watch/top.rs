@@ -3,7 +3,7 @@
 mod draw;
 mod state;
 
-use super::client::{Client, running};
+use super::client::{ANSWER, Client, Silent, running};
 use super::control::Request;
 use super::places;
 use crate::args::TopArgs;
@@ -25,18 +25,20 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<()> {
     }
     let first = match &args.which {
         Some(which) => places::find(which)?,
-        None => running()
-            .into_iter()
-            .next()
-            .map(|(path, _)| path)
-            .context("no wharf with a control socket runs")?,
+        None => running().into_iter().next().map(|(path, _)| path).with_context(places::none)?,
     };
-    let (client, signals) = (Client::connect(&first)?, Signals::listen()?);
+    let (client, signals) = (Client::connect(&first, LOOK)?, Signals::listen()?);
     let every = args.interval;
     // It restores the terminal when this thread panics, too.
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
-    let mut view =
-        View { path: first, client: Some(client), state: State::default(), due: Instant::now(), every };
+    let mut view = View {
+        path: first,
+        client: Some(client),
+        state: State::default(),
+        due: Instant::now(),
+        asked: None,
+        every,
+    };
     let done = view.run(&mut terminal, &signals);
     ratatui::restore();
     done
@@ -49,6 +51,8 @@ struct View {
     client: Option<Client>,
     state: State,
     due: Instant,
+    /// Time of the request that has no answer yet.
+    asked: Option<Instant>,
     every: Duration,
 }
 
@@ -67,10 +71,19 @@ impl View {
     /// Asks for the counters when it is time.
     fn refresh(&mut self) {
         let is_due = Instant::now() >= self.due && !self.state.is_paused;
-        let Some(client) = self.client.as_mut().filter(|_| is_due) else { return };
-        self.due = Instant::now() + self.every;
-        match client.ask(&Request::Show) {
-            Ok(snapshot) => self.state.add(snapshot),
+        let Some(client) = self.client.as_mut().filter(|_| is_due || self.asked.is_some()) else { return };
+        let asked = match self.asked {
+            Some(_) => Ok(()),
+            None => client.request(&Request::Show),
+        };
+        let since = *self.asked.get_or_insert_with(Instant::now);
+        match asked.and_then(|()| client.answer()) {
+            Ok(snapshot) => {
+                (self.asked, self.due) = (None, since + self.every);
+                self.state.is_silent = false;
+                self.state.add(snapshot);
+            }
+            Err(error) if error.is::<Silent>() => self.state.is_silent = since.elapsed() >= ANSWER,
             Err(_) => {
                 self.client = None;
                 self.state.has_ended = true;
@@ -99,9 +112,9 @@ impl View {
     fn change_to(&mut self, is_next: bool) {
         let all: Vec<PathBuf> = running().into_iter().map(|(path, _)| path).collect();
         let Some(other) = neighbour(&all, &self.path, is_next) else { return };
-        if let Ok(client) = Client::connect(other) {
+        if let Ok(client) = Client::connect(other, LOOK) {
             (self.path, self.client, self.due) = (other.clone(), Some(client), Instant::now());
-            self.state = State::default();
+            (self.state, self.asked) = (State::default(), None);
         }
     }
 }

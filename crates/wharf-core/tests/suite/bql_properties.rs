@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use wharf_core::bql::{Bql, BqlError, MAX_LIMIT_BYTES, MAX_OBJECT_BYTES};
+use wharf_core::bql::{Bounds, Bql, BqlError, MAX_LIMIT_BYTES, MAX_OBJECT_BYTES};
 
 const HOLD: Duration = Duration::from_millis(100);
 
@@ -296,4 +296,18 @@ fn the_error_names_both_numbers() {
     bql.queued(60);
     let text = bql.completed(61, Duration::ZERO).unwrap_err().to_string();
     assert_eq!(text, "61 bytes reported complete, but only 60 are in flight");
+}
+
+#[test]
+fn a_limit_that_was_off_is_learnt_anew() {
+    let mut bql = Bql::new(HOLD);
+    bql.set_bounds(Bounds::OFF);
+    bql.queued(1514);
+    bql.completed(1514, Duration::ZERO).unwrap();
+    assert_eq!(bql.limit(), MAX_LIMIT_BYTES);
+    bql.queued(1514);
+    bql.set_bounds(Bounds::LEARN);
+    assert_eq!((bql.limit(), bql.in_flight()), (0, 1514), "what is in flight still counts");
+    bql.completed(1514, Duration::ZERO).unwrap();
+    assert_eq!(bql.limit(), 1514);
 }

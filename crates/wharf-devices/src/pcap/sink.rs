@@ -5,7 +5,7 @@ use super::{EMPTY, create_stream, device_error, device_name, is_stream};
 use crate::host::WallClock;
 use crate::iface::TxBook;
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
 use wharf_core::device::{
@@ -124,6 +124,7 @@ impl<W: Write> PcapSink<W> {
         let reason = match &error {
             PcapError::Malformed { fault: Fault::RecordEmpty, .. } => EMPTY,
             PcapError::Malformed { fault: Fault::TimeTooLate { .. }, .. } => "bad-time",
+            PcapError::Write { cause, .. } if cause.kind() == ErrorKind::BrokenPipe => "reader-gone",
             _ => "write-error",
         };
         if matches!(self.error, ErrorOnce::None) {

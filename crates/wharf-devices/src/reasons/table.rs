@@ -215,6 +215,12 @@ pub const REASONS: &[Reason] = &[
         "Nothing, if it was meant; otherwise give the new discipline a limit that holds what waits.",
     ),
     row(
+        "reader-gone",
+        &["pcap"],
+        "The program that reads the pipe has ended, or closed it. A line on standard error names the pipe.",
+        "Nothing if that program had all it wanted, as `head` has; else look why it ended.",
+    ),
+    row(
         "receiver-gone",
         &["receiver"],
         "The receiver that the packet was for had been dropped.",

@@ -16,7 +16,7 @@ pub fn page(
     let mut body = format!("<p class=\"answer\">{}</p>\n", escaped(&plan.answer.words));
     body += &commands_of(plan, &commands);
     body += "<div class=\"pictures\">";
-    body += &page::figure(svg, caption, Some("plan.svg"), command);
+    body += &page::figure(svg, caption, Some("plan.svg"), Some(command));
     body += &limits(plan);
     body += "</div>\n";
     body += &features(plan, question);
@@ -44,8 +44,11 @@ fn commands_of(plan: &Plan, commands: &[String]) -> String {
 /// Returns a row of a table: its name, and figures.
 fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
     let heads = ["tx", "rx", "both at once"];
-    let cell =
-        |(head, cell): (&str, String)| format!("<td class=\"n\" data-is=\"{head}\">{}</td>", escaped(&cell));
+    // Words are wrapped, figures are not.
+    let class = |cell: &str| if cell.contains(' ') { "n w" } else { "n" };
+    let cell = |(head, cell): (&str, String)| {
+        format!("<td class=\"{}\" data-is=\"{head}\">{}</td>", class(&cell), escaped(&cell))
+    };
     let cells: String = heads.into_iter().zip(cells).map(cell).collect();
     format!("<tr><td class=\"l\">{}</td>{cells}</tr>\n", escaped(name))
 }
@@ -58,7 +61,7 @@ fn limits(plan: &Plan) -> String {
         let limit = |outcome: &Outcome| outcome.limit(part).map_or("-".into(), mpps);
         rows += &row(&format!("{} allows", part.words()), plan.outcomes.iter().map(limit));
     }
-    let head = |name: &str| format!("<th scope=\"col\" class=\"n\">{name}</th>");
+    let head = |name: &str| format!("<th scope=\"col\" class=\"n w\">{name}</th>");
     let heads: String = ["tx", "rx", "both at once"].map(head).concat();
     format!(
         "<div class=\"wide rows\"><table><tr><th scope=\"col\">Mpps</th>{heads}</tr>{rows}</table></div>\n"

@@ -1,5 +1,6 @@
 //! The place of `--metrics`: an address, or a socket.
 
+use crate::output::note;
 use crate::watch::socket::bind_private;
 use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
@@ -60,6 +61,9 @@ pub(super) fn bind(endpoint: &Endpoint) -> anyhow::Result<Bound> {
                 _ => error.into(),
             })?;
             listener.set_nonblocking(true)?;
+            if address.port() == 0 {
+                note(&format!("metrics at http://{}/metrics", listener.local_addr()?));
+            }
             Ok(Bound::Tcp(listener))
         }
         Endpoint::Socket(path) => {

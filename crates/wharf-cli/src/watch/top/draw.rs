@@ -35,6 +35,7 @@ fn headline(state: &State) -> String {
     let snapshot = &state.snapshot;
     let state = match state {
         State { has_ended: true, .. } => ": ended",
+        State { is_silent: true, .. } => ": does not answer",
         State { is_paused: true, .. } => ": paused",
         _ if snapshot.paths.is_empty() => ": its devices are not open yet",
         _ => "",
@@ -169,7 +170,7 @@ mod tests {
                 "limit 7620 B",
                 "overlimit 9876543210",
                 "link-down 2520",
-                "band 2: p50 1300.0 us, p99 9000.0 us",
+                "band 2: p50 1.3 ms, p99 9.0 ms",
                 "q quit",
             ] {
                 assert!(drawn.contains(what), "{width}x{height}: {what}:\n{drawn}");

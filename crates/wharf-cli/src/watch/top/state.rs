@@ -14,6 +14,8 @@ pub(super) struct State {
     pub(super) rates: Vec<VecDeque<u64>>,
     pub(super) is_paused: bool,
     pub(super) has_ended: bool,
+    /// The process has not answered for a while: it may be stopped.
+    pub(super) is_silent: bool,
     /// Snapshots so far. The rates of the first are over the whole run.
     seen: u64,
 }

@@ -1,0 +1,133 @@
+//! `Lines`: the file of `--stats-file`, and standard error for `--stats`. A reader that stalls holds up no run: what it does not take is left
+//! out, a line at a time, and counted. The file is created anew once `logrotate(8)` has moved it.
+
+use crate::output::note;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A file that only its owner reads. A fifo may have no reader yet.
+#[derive(Debug)]
+pub(super) struct Lines {
+    path: PathBuf,
+    file: File,
+    /// The end of a line that is written in part.
+    rest: Vec<u8>,
+    left_out: u64,
+}
+
+impl Lines {
+    /// Creates the file, or empties the one that is there. No link is followed, and no reader of a fifo is waited for.
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.into(), file: create(path)?, rest: Vec::new(), left_out: 0 })
+    }
+
+    /// Writes a line, or leaves it out if the reader is behind.
+    pub(super) fn write(&mut self, line: &str) -> io::Result<()> {
+        self.write_rest()?;
+        if !self.rest.is_empty() {
+            self.left_out += 1;
+            return Ok(());
+        }
+        let inode = |metadata: io::Result<Metadata>| metadata.ok().map(|file| (file.dev(), file.ino()));
+        if inode(std::fs::metadata(&self.path)) != inode(self.file.metadata()) {
+            // The user that the run has become may not be allowed to: the old file is written on.
+            create(&self.path).into_iter().for_each(|file| self.file = file);
+        }
+        self.rest.extend_from_slice(line.as_bytes());
+        self.rest.push(b'\n');
+        let len_bytes = self.rest.len();
+        self.write_rest()?;
+        if self.rest.len() == len_bytes {
+            self.rest.clear();
+            self.left_out += 1;
+        }
+        Ok(())
+    }
+
+    fn write_rest(&mut self) -> io::Result<()> {
+        while !self.rest.is_empty() {
+            match self.file.write(&self.rest) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(len_bytes) => drop(self.rest.drain(..len_bytes)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the lines that were left out.
+    pub(super) fn end(&self) {
+        tell_left_out("--stats-file", self.left_out);
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600).custom_flags(flags);
+    let opened = options.clone().create(true).truncate(true).open(path);
+    match opened {
+        // A fifo without a reader opens for both ways only (fifo(7)).
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => options.read(true).open(path),
+        opened => opened,
+    }
+}
+
+/// Standard error.
+#[derive(Debug, Default)]
+pub(super) struct Errors {
+    left_out: u64,
+}
+
+impl Errors {
+    /// Prints by `write`, unless the reader of standard error is behind.
+    pub(super) fn print(&mut self, write: impl FnOnce()) {
+        if takes_more() { write() } else { self.left_out += 1 }
+    }
+
+    /// Notes the lines that were left out.
+    pub(super) fn end(&self) {
+        tell_left_out("standard error", self.left_out);
+    }
+}
+
+/// True if a write of up to 4096 bytes to standard error does not wait (pipe(7)).
+fn takes_more() -> bool {
+    let stderr = io::stderr();
+    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+fn tell_left_out(place: &str, left_out: u64) {
+    if left_out > 0 && takes_more() {
+        let lines = if left_out == 1 { "1 line" } else { &format!("{left_out} lines") };
+        note(&format!("{place}: {lines} of counters left out, because its reader is too slow"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_go_into_a_new_file_once_the_old_one_was_moved() {
+        let folder = std::env::temp_dir().join(format!("wharf-stats-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let [path, moved] = ["now", "before"].map(|name| folder.join(name));
+        let mut file = Lines::create(&path).unwrap();
+        file.write("one").unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        file.write("two").unwrap();
+        file.write("three").unwrap();
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        assert_eq!((read(&moved), read(&path)), ("one\n".into(), "two\nthree\n".into()));
+        // The folder takes no new file: the old one is written on.
+        std::fs::remove_dir_all(&folder).unwrap();
+        file.write("four").unwrap();
+    }
+}
