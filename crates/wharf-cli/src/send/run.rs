@@ -52,39 +52,20 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome<Report>> {
     let pool = pool(plan, plan.frames())?;
     check_length(plan, &pool)?;
-    detail(|| {
-        let (frames, small) = (plan.frames(), plan.small_queue_bytes);
-        let small = small.map_or("no small queue".into(), |bytes| format!("small queues of {bytes} bytes"));
-        format!("memory: {frames} frames of {} bytes; bursts of {}, {small}", plan.frame_bytes, plan.burst)
-    });
+    tell_memory(plan);
     let (schedule, link_bps) =
         ((!plan.pace().is_top()).then(|| Schedule::new(&pool)), link_bps(&plan.args.to));
     let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
-    let settings = Settings {
-        rate: None,
-        burst: None,
-        bql: plan.args.bql,
-        batching,
-        qdisc: plan.args.qdisc.clone(),
-        is_short: false,
-        when_full: plan.args.when_full,
-        rate_changes: 0,
-    };
-    board.put(vec![Running::sending(&name, &queues, has_bql, settings)]);
+    board.put(vec![Running::sending(&name, &queues, has_bql, settings(plan, batching))]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
-    let echo = plan
-        .args
-        .echo
-        .then(|| Echo::new(&queues[0], plan.traffic.check(plan.args.qdisc.kind().order)))
-        .transpose()?;
+    let check = || plan.traffic.check(plan.args.qdisc.kind().order);
+    let echo = plan.args.echo.then(|| Echo::new(&queues[0], check())).transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     board.put_pollers([poller.counters()]);
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
     sandbox.map_or(Ok(()), Sandbox::enter)?;
-    if plan.is_endless {
-        note(&format!("sending to {name} until a signal; --count N or --seconds S would end it"));
-    }
+    tell_endless(plan, &name);
     let sampled = Sampled::new(page, plan, batching, (&queues, has_bql));
     let sent =
         send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals, &sampled);
@@ -92,20 +73,17 @@ pub(super) fn run(
         echo::wait(echo, &queues[0], signals);
     }
     drop(poller);
-    let echoed = echo.map(Echo::finish);
+    let (echoed, device_error) = echo.map(Echo::finish).unzip();
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
     let (Sent { span_ns, given_up, sending, short_share }, away) = (sent?, recovery.fault());
-    let (echoed, device_error) = echoed.unzip();
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
     let audit = queues[0].audit();
-    let timing = schedule.map(|schedule| schedule.errors());
-    let received = received?;
+    let (timing, received) = (schedule.map(|schedule| schedule.errors()), received?);
     let is_cut = received.as_ref().is_some_and(|received| received.is_cut);
     let receiving = received.as_ref().and_then(|received| received.time);
     let received = received.map(|Received { findings, .. }| findings).or(echoed);
-    let device_error = device_error.flatten();
     let account = Account {
         device: name,
         has_bql,
@@ -115,7 +93,7 @@ pub(super) fn run(
         timing,
         received,
         is_cut,
-        device_error,
+        device_error: device_error.flatten(),
         given_up,
         wrapped,
         skipped: plan.skipped(),
@@ -126,6 +104,34 @@ pub(super) fn run(
     let evidence = Evidence { sending, receiving, short_share, link_bps };
     outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
     Ok(outcome)
+}
+
+fn tell_endless(plan: &Plan, name: &str) {
+    if plan.is_endless {
+        note(&format!("sending to {name} until a signal; --count N or --seconds S would end it"));
+    }
+}
+
+fn tell_memory(plan: &Plan) {
+    detail(|| {
+        let (frames, small) = (plan.frames(), plan.small_queue_bytes);
+        let small = small.map_or("no small queue".into(), |bytes| format!("small queues of {bytes} bytes"));
+        format!("memory: {frames} frames of {} bytes; bursts of {}, {small}", plan.frame_bytes, plan.burst)
+    });
+}
+
+/// Returns the settings that a run begins with, and that may be changed while it goes on.
+fn settings(plan: &Plan, batching: Batching) -> Settings {
+    Settings {
+        rate: None,
+        burst: None,
+        bql: plan.args.bql,
+        batching,
+        qdisc: plan.args.qdisc.clone(),
+        is_short: false,
+        when_full: plan.args.when_full,
+        rate_changes: 0,
+    }
 }
 
 /// The device's queues, with all that belongs to them.
