@@ -92,7 +92,7 @@ fn words_are_explained_and_unknown_ones_get_the_nearest() {
     assert!(reasons.iter().all(|reason| table.contains(reason["word"].as_str().unwrap())), "{table}");
     let unknown = wharf(&["explain", "ringfull"]);
     assert_eq!(unknown.code, Some(2));
-    assert!(unknown.line().contains("nearest are \"ring-full\""), "{unknown:?}");
+    assert!(unknown.line().contains("nearest is \"ring-full\""), "{unknown:?}");
 }
 
 #[test]

@@ -248,6 +248,15 @@ fn a_place_that_cannot_be_had_is_one_line() {
         let done = wharf(&["forward", &read, "null", "--metrics", place]);
         assert!(done.code == Some(code) && done.line().contains(what), "{place}: {done:?}");
     }
+    let done = wharf(&["forward", &read, "null", "--metrics", "127.0.0.1:0", "--json"]);
+    let port = done
+        .stderr
+        .lines()
+        .next()
+        .unwrap()
+        .strip_prefix("wharf: metrics at http://127.0.0.1:")
+        .and_then(|at| at.strip_suffix("/metrics"));
+    assert!(port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)), "{done:?}");
     // A killed process has left it.
     drop(listens);
     let done = wharf(&["forward", &read, "null", "--metrics", &text(&live), "--json"]);

@@ -116,3 +116,25 @@ fn no_page_is_written_through_a_link() {
         assert!(std::fs::symlink_metadata(folder.path("dir").join(name)).unwrap().is_file(), "{name}");
     }
 }
+
+#[test]
+fn pages_have_code_in_place_of_backticks_and_a_verdict_of_their_own_figures() {
+    let folder = Folder::new();
+    let out = text(&folder.path("out"));
+    let slow = ["--seconds", "0.4", "--to", "wire:rate=10mbit", "--when-full", "drop-tail", "--report", &out];
+    wharf(&[&["send", "--size", "60"][..], &slow].concat());
+    let made = page(&folder);
+    let answers = made.split("<h2>Summary").next().unwrap();
+    assert!(!answers.contains('`'), "{answers}");
+    assert_eq!(answers.matches("--to wire:rate=10mbit").count(), 1, "the command stands once: {answers}");
+    assert_eq!(wharf(&["lab", "run", "bql", "--report", &out]).code, Some(0));
+    let made = page(&folder);
+    assert!(
+        made.contains("without the byte queue limit, and") && !made.contains("<b>Fitted</b>"),
+        "{made:.3000}"
+    );
+    let done = wharf(&["plan", "--report", &out]);
+    assert!(done.stdout.ends_with("plan.html\n") && done.stdout.contains("written: "), "{done:?}");
+    let made = std::fs::read_to_string(folder.path("out/plan.html")).unwrap();
+    assert!(made.contains("<td class=\"n w\" data-is=\"both at once\">"), "words wrap");
+}

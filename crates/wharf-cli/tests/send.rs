@@ -96,6 +96,7 @@ fn the_summary_is_for_people() {
         "byte queue limit",
         "dropped",
         "Every frame arrived byte for byte",
+        "\nWith batching on:\n",
     ] {
         assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
     }

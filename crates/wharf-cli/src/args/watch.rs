@@ -16,7 +16,7 @@ pub(crate) struct WatchArgs {
     /// SIGUSR1 prints all counters at any time
     #[arg(long, value_name = "S", value_parser = values::interval)]
     pub(crate) stats: Option<Duration>,
-    /// Write the JSON objects of --stats to this file in place of standard error
+    /// Write the JSON objects of --stats to this file in place of standard error. Lines that the reader of a fifo does not take are left out
     #[arg(long, value_name = "FILE", requires = "stats", value_parser = stats_file)]
     pub(crate) stats_file: Option<PathBuf>,
     /// Serve all counters by HTTP, as OpenMetrics, at /metrics of this address and port, or of this socket, which only the run's user

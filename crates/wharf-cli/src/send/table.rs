@@ -20,7 +20,7 @@ pub(super) fn summary(plan: &Plan, outcomes: &[Outcome<Report>]) -> String {
     let judged =
         reports.first().and_then(|report| report.verdict.as_ref()).map_or(String::new(), Verdict::lines);
     let judged = match &names[..] {
-        [of, _, ..] if !judged.is_empty() => format!("With batching {of}: {judged}"),
+        [of, _, ..] if !judged.is_empty() => format!("With batching {of}:\n{judged}"),
         _ => judged,
     };
     let parts = [headline(plan, outcomes), text(&rows), verdict(outcomes), judged];
