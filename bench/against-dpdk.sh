@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 rounds=${1:-5}
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 
 . bench/huge_pages.sh
 for every in 1 256; do

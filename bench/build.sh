@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- quick tested release
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 export CARGO_TARGET_DIR=$out/target
 cargo fetch --quiet --locked

@@ -17,7 +17,7 @@ median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
 
 printf '| device | faults | Mpps | ratio |\n|---|---|---|---|\n'
 for device in null wire; do
-  out=$(mktemp -d)
+  out=$(mktemp -d) || exit 1
   for _ in $(seq "$rounds"); do
     for at in "${!faults[@]}"; do mpps "$device" "${faults[$at]}" >>"$out/$at"; done
   done

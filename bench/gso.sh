@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 cargo build --release --quiet -p wharf --example gso
 gso=${CARGO_TARGET_DIR:-target}/release/examples/gso
-counts=$(mktemp)
+counts=$(mktemp) || exit 1
 trap 'rm -f "$counts"' EXIT
 # instructions WHAT PACKETS BURST: prints those of the whole program.
 instructions() {

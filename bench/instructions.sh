@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 packets=64000
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 trap 'rm -r "$out"' EXIT
 
 cargo build --quiet --release -p wharf --example one_core

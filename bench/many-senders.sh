@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 rounds=${1:-3}
 shift || true
 counts=${*:-2 4 16 64}
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 
 . bench/huge_pages.sh
 modes="default:0 rts:RING_F_MP_RTS_ENQ hts:RING_F_MP_HTS_ENQ"

@@ -4,7 +4,7 @@
 # then the number of crates, and the processor time of a cold build.  Usage: bench/size.sh
 set -eu
 cd "$(dirname "$0")/.."
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 mkdir "$out/src"
 cat >"$out/Cargo.toml" <<T

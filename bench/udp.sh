@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 rounds=${1:-5} seconds=${2:-1} cpu=${3:-1} gro=${4:-1}
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 
 cargo build --quiet --release -p wharf-cli

@@ -7,7 +7,7 @@ cargo build --release --quiet -p wharf --example wakes
 wakes=${CARGO_TARGET_DIR:-target}/release/examples/wakes
 "$wakes"
 command -v valgrind >/dev/null || exit 0
-counts=$(mktemp)
+counts=$(mktemp) || exit 1
 trap 'rm -f "$counts"' EXIT
 # instructions IDLE PACKETS BURST: prints those of the whole program.
 instructions() {

@@ -16,7 +16,7 @@ maintainer=${MAINTAINER:-Wharf maintainers <maintainers@wharf.invalid>}
 wharf=${WHARF:-$target/release/wharf}
 architecture=$(dpkg --print-architecture)
 
-work=$(mktemp -d)
+work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 root=$work/root
 share=$root/usr/share

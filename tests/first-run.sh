@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 wharf=${CARGO_TARGET_DIR:-target}/quick/wharf
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 cargo run --quiet --profile quick -- demo
 "$wharf" demo --json >"$out/demo.json"

@@ -20,7 +20,7 @@ done
 mkdir -p corpus/vnet
 printf '\1\1\66\0\144\0\42\0\20\0\2\0\0\0\0\2\2\0\0\0\0\1\10\0\105\0\1\54\0\0\100\0\100\6\0\0' >corpus/vnet/tcp
 printf '\300\0\2\1\306\63\144\1\4\0\0\120\0\0\0\1\0\0\0\0\120\20\0\0\0\0\0\0%0260d' 7 >>corpus/vnet/tcp
-log=$(mktemp)
+log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 # A generated packet: Ethernet, IPv4, UDP to port 9, the stamp.
 printf '\2\0\0\0\0\2\2\0\0\0\0\1\10\0\105\0\0\56\0\0\100\0\100\21\0\0\300\0\2\1\306\63\144\1' >corpus/headers/stamped

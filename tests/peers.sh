@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 profile=${PROFILE:-release}
 cargo build --quiet --profile "$profile" -p wharf-cli
 wharf=${CARGO_TARGET_DIR:-target}/$profile/wharf
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 for mode in on off bytes=4000; do
   "$wharf" send --pcap data/sample.pcap --loop 1 --batch "$mode" --to "pcap:$out/$mode.pcap" --json >/dev/null

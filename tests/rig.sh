@@ -6,7 +6,7 @@ profile=${PROFILE:-release}
 [ -n "${WHARF:-}" ] || cargo build --quiet --profile "$profile" -p wharf-cli || exit 1
 wharf=${WHARF:-$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/$profile/wharf}
 sample=data/sample.pcap
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 # Names of this run's own: namespaces are the whole machine's.
 a=wharf-a-$$ b=wharf-b-$$ c=wharf-c-$$
 # `in_a` and `start` run their commands here.

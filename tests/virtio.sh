@@ -11,7 +11,7 @@ cargo build --quiet --release -p wharf-devices --example virtio_loop || exit 1
 target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 [ -n "${WHARF:-}" ] || cargo build --quiet --release -p wharf-cli || exit 1
 wharf=${WHARF:-$target/release/wharf} loop=$target/release/examples/virtio_loop
-out=$(mktemp -d)
+out=$(mktemp -d) || exit 1
 backend="" ours=""
 
 cleanup() {

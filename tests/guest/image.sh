@@ -15,7 +15,7 @@ if [ ! -e "$package.unpacked" ]; then
   touch "$package.unpacked"
 fi
 cp kernel/boot/vmlinuz-* vmlinuz
-root=$(mktemp -d)
+root=$(mktemp -d) || exit 1
 trap 'rm -rf "$root"' EXIT
 mkdir -p "$root"/{bin,proc,sys,dev,modules}
 cp "$(command -v busybox)" "$root/bin/busybox"
