@@ -27,11 +27,12 @@ impl Rig {
         let forward = command(&[&args[..], more].concat()).spawn().unwrap();
         drop(connected(&folder.path("control")));
         let began = Instant::now();
-        while !folder.path("guest").exists() {
+        let rig = Self { folder, forward };
+        while !rig.folder.path("guest").exists() || rig.show()["paths"].as_array().is_none_or(Vec::is_empty) {
             assert!(began.elapsed() < Duration::from_secs(20));
             sleep(Duration::from_millis(5));
         }
-        Self { folder, forward }
+        rig
     }
 
     /// Starts a guest that sends `packets` packets of 1000 bytes a second.

@@ -24,6 +24,8 @@ const BEFORE: [&str; 12] = [
 ];
 /// Words of such a form that are no reasons.
 const NO_REASONS: &[&str] = &[
+    "a-b",
+    "b-a",
     "block",
     "device",
     "directory",
