@@ -11,7 +11,7 @@ ip -n "$b" link set lo up || die "no loopback"
 pair $a a0 $b b0
 pair $b b1 $c c1
 control=$out/control prometheus=${PROMETHEUS:-prometheus}
-trap 'tmux -S "$out/tmux" kill-server 2>/dev/null; cleanup' EXIT
+trap 'for server in "$out"/tmux-*; do tmux -S "$server" kill-server 2>/dev/null; done; cleanup' EXIT
 
 # value QUERY: puts the answer of Prometheus to an instant query into $value.
 value() {
@@ -68,9 +68,11 @@ scraped() { # once nothing moves, the answers of Prometheus are the counters
 }
 
 picture() { # the whole picture at both sizes, the terminal restored at the end of the run and on SIGTERM
-  local screen="tmux -S $out/tmux"
+  local screen
   for size in "80 24" "200 50"; do
     read -r width height <<<"$size"
+    # A server of its own: one that is about to end takes no sessions.
+    screen="tmux -S $out/tmux-$width"
     $screen new-session -d -x "$width" -y "$height" "bash --norc" || die "no terminal"
     $screen send-keys "'$wharf' top '$control' --interval 0.2" Enter
     for what in "wharf forward, process" "a-b: packet:b0 to packet:b1" "b-a: packet:b1 to packet:b0" "overlimit" "q quit"; do
