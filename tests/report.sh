@@ -56,7 +56,7 @@ probe='<script>addEventListener("load", () => {
       if (across > 1 && down > a.height / 2) wrong.push(one.textContent.trim() + " on " + other.textContent.trim());
     }));
   }
-  // The page of a run has its command once.
+  /* The page of a run has its command once. */
   const is_run = /^wharf (send|receive|forward)$/.test(document.title);
   if (is_run && ![...document.querySelectorAll("code")].some(code => /^wharf (send|receive|forward) /.test(code.textContent))) wrong.push("no command");
   for (const figure of document.querySelectorAll("figure"))
