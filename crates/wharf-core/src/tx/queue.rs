@@ -96,7 +96,8 @@ impl TxQueue {
     }
 
     /// Puts `qdisc`, which is empty, in the place of the discipline, also under traffic. Packets inside go into it; those for which it
-    /// has no room fail, and are counted as [`QDISC_CHANGED`](crate::qdisc::QDISC_CHANGED). Statistics begin anew.
+    /// has no room fail, and are counted as [`QDISC_CHANGED`](crate::qdisc::QDISC_CHANGED). Statistics begin anew. The owner of
+    /// the queue makes the change: calls without a pause would keep it busy with nothing else.
     pub fn set_qdisc(&self, qdisc: Box<dyn Qdisc>) {
         if self.shared.uses_bands && qdisc.uses_bands() {
             self.shared.dscp_bands.store(Arc::new(qdisc.dscp_bands()));
