@@ -8,6 +8,7 @@
 //! ownership), `lanes.rs` (frames in, completions out), `waiters.rs` (senders that wait), `build.rs`.
 
 mod build;
+mod changes;
 mod error;
 pub(crate) mod lanes;
 mod observed;
@@ -33,6 +34,7 @@ use crate::pool::{Audit, Holder, PagePool, lock};
 use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::sender::Sender;
+use changes::Changes;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -92,27 +94,34 @@ impl TxQueue {
 
     /// Sets the batching switch, also under traffic.
     pub fn set_batching(&self, batching: Batching) {
-        self.shared.control(ControlMessage::SetBatching(batching));
+        self.change(|changes| changes.batching = Some(batching));
     }
 
     /// Puts `qdisc`, which is empty, in the place of the discipline, also under traffic. Packets inside go into it; those for which it
-    /// has no room fail, and are counted as [`QDISC_CHANGED`](crate::qdisc::QDISC_CHANGED). Statistics begin anew. The owner of
-    /// the queue makes the change: calls without a pause would keep it busy with nothing else.
+    /// has no room fail, and are counted as [`QDISC_CHANGED`](crate::qdisc::QDISC_CHANGED). Statistics begin anew.
     pub fn set_qdisc(&self, qdisc: Box<dyn Qdisc>) {
         if self.shared.uses_bands && qdisc.uses_bands() {
             self.shared.dscp_bands.store(Arc::new(qdisc.dscp_bands()));
         }
-        self.shared.control(ControlMessage::SetQdisc(qdisc));
+        drop(self.change(|changes| changes.set_qdisc(qdisc)));
     }
 
     /// Sets the rate of the discipline's token bucket ([`Tbf`](crate::qdisc::Tbf)), also under traffic. Does nothing without one.
     pub fn set_rate(&self, rate: Rate) {
-        self.shared.control(ControlMessage::SetRate(rate));
+        self.change(|changes| changes.rate = Some(rate));
     }
 
     /// Bounds the byte limit, also under traffic: in force from the next completion.
     pub fn set_byte_limits(&self, bounds: Bounds) {
-        self.apply(move |run| run.set_byte_limits(bounds));
+        self.change(|changes| changes.byte_limits = Some(bounds));
+    }
+
+    fn change<R>(&self, set: impl FnOnce(&mut Changes) -> R) -> R {
+        let (is_first, done) = self.shared.changes.note(set);
+        if is_first {
+            self.shared.control(ControlMessage::Changes);
+        }
+        done
     }
 
     /// Runs `change` on the queue's engine as its owner, between two bulks.

@@ -168,8 +168,6 @@ fn changes_under_traffic_lose_nothing() {
                     min_bytes: round as u32 % 4096,
                     ..Default::default()
                 });
-                // Messages without a pause would keep their owner, maybe a sender, busy with nothing else.
-                std::thread::sleep(std::time::Duration::from_micros(50));
             }
         });
         assert!(queue.drain(SECOND));

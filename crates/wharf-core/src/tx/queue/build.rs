@@ -1,5 +1,6 @@
 //! `QueueBuilder`: builds a `TxQueue`.
 
+use super::changes::PendingChanges;
 use super::sender_slots::SenderSlots;
 use super::shared::Wakers;
 use super::{LOOKS_MAX, PollerState, QueueError, QueueState, Shared, TxQueue};
@@ -237,6 +238,7 @@ impl QueueBuilder {
             closed: AtomicBool::new(false),
             failure: OnceLock::new(),
             control: Inbox::default(),
+            changes: PendingChanges::default(),
             senders: Mutex::new(SenderSlots::default()),
             living: AtomicUsize::new(0),
         };

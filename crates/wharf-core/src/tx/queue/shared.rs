@@ -1,5 +1,6 @@
 //! `Shared`: the part of a queue that all its threads share: the owner cell, and messages for its owner.
 
+use super::changes::PendingChanges;
 use super::sender_slots::SenderSlots;
 use super::state::{PollerState, QueueState};
 use super::{QdiscRun, QueueError};
@@ -8,8 +9,8 @@ use crate::device::TxSide;
 use crate::host::{Clock, Park, Wake};
 use crate::metrics::{Measured, Walk};
 use crate::pool::{PagePool, PeerQueue, lock};
-use crate::qdisc::{DscpBands, Qdisc, Rate};
-use crate::tx::engine::{Batching, TxEngine};
+use crate::qdisc::DscpBands;
+use crate::tx::engine::TxEngine;
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::{Lane, Lanes};
 use crate::tx::queue::waiters::Waiters;
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     /// Why it was closed, if its device is of no use any more.
     pub(super) failure: OnceLock<String>,
     pub(super) control: Inbox<ControlMessage>,
+    pub(super) changes: PendingChanges,
     pub(super) senders: Mutex<SenderSlots>,
     /// Senders that live.
     pub(super) living: AtomicUsize,
@@ -111,9 +113,8 @@ impl Claimants {
 pub(crate) enum ControlMessage {
     Add(usize, Lane),
     Orphan(usize, ReturnConsumer),
-    SetBatching(Batching),
-    SetQdisc(Box<dyn Qdisc>),
-    SetRate(Rate),
+    /// There are changes of settings.
+    Changes,
     Apply(Box<dyn FnOnce(&mut TxEngine) + Send>),
     /// The set of pollers has changed; one of them is about to look.
     Pollers,
@@ -153,9 +154,7 @@ impl Shared {
                         state.lanes.note_returned(at as u16);
                     }
                 }
-                ControlMessage::SetBatching(batching) => state.engine.set_batching(batching),
-                ControlMessage::SetQdisc(qdisc) => state.engine.set_qdisc(qdisc, self.uses_bands),
-                ControlMessage::SetRate(rate) => _ = state.engine.set_rate(rate),
+                ControlMessage::Changes => self.changes.take().make(&mut state.engine, self.uses_bands),
                 ControlMessage::Apply(change) => self.apply(change, &mut state.engine),
                 ControlMessage::Pollers => state.poller = self.poller_state(),
                 ControlMessage::Shut => self.shut(state),
