@@ -166,15 +166,21 @@ fn a_scrape_of_a_forwarder_at_rest_equals_its_summary() {
     }
 }
 
-/// Names have their unit, and each is described once.
-#[test]
-fn every_value_has_help_type_and_unit() {
+/// A scrape of a forwarder at rest, behind a rate.
+fn scraped() -> Scrape {
     let folder = Folder::new();
     let child = forwarding(&folder, &["--rate", "30mbit"]);
     guest_sends(&folder, "1000");
     let scrape = at_rest(&folder.path("metrics"), "wharf_queue_sent_packets_total");
     signal(&child, "INT");
     finish(child);
+    scrape
+}
+
+/// Names have their unit, and each is described once.
+#[test]
+fn every_value_has_help_type_and_unit() {
+    let scrape = scraped();
     let mut described = "";
     for line in scrape.text.lines().filter(|line| *line != "# EOF") {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -279,12 +285,7 @@ fn names_in(board: &str) -> BTreeSet<String> {
 fn board_shows_metrics_that_there_are() {
     let names = names_in(include_str!("../../../docs/grafana.json"));
     assert!(names.len() > 12, "{names:?}");
-    let folder = Folder::new();
-    let child = forwarding(&folder, &["--rate", "30mbit"]);
-    guest_sends(&folder, "1000");
-    let scrape = at_rest(&folder.path("metrics"), "wharf_queue_sent_packets_total");
-    signal(&child, "INT");
-    finish(child);
+    let scrape = scraped();
     for name in names {
         let family = name.strip_suffix("_total").unwrap_or(&name);
         // These have no value before the first drop of a device, nor a description.

@@ -7,13 +7,13 @@ use clap::{Args, ValueEnum};
 #[command(next_help_heading = "Privileges")]
 pub(crate) struct SandboxArgs {
     /// Run as this user and group, without capabilities, once all devices and files are open: names of /etc/passwd and /etc/group, or
-    /// numbers [default group: the user's]. Only root can change the user. A device that goes away and needs a privilege cannot be opened
-    /// again then, but for --capabilities reopen, and a socket stays when the run ends if the user may not remove it
+    /// numbers [default group: the user's]. Only root can change the user. A device that goes away and needs a privilege is then opened
+    /// again only with --capabilities reopen. A socket stays when the run ends if the user may not remove it
     #[arg(long, value_name = "USER[:GROUP]")]
     pub(crate) user: Option<String>,
-    /// Capabilities that a run keeps once all devices and files are open: keep (all that it began with), drop (none), or reopen (of its
-    /// threads only the one that opens an interface again, wharf-reopen, keeps CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK, as far
-    /// as it has them) [default: drop with --user, else keep]
+    /// Capabilities that a run keeps once all devices and files are open: keep (all that it began with), drop (none), or reopen (only the
+    /// thread that opens an interface again, wharf-reopen, keeps CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK, as far as it has
+    /// them) [default: drop with --user, else keep]
     #[arg(long, value_name = "WHICH", value_enum)]
     pub(crate) capabilities: Option<Capabilities>,
     /// Let the kernel refuse system calls that a run does not need, once all devices and files are open: they fail with EPERM. Among these

@@ -13,7 +13,7 @@ const FRAME_BITS: u64 = 1514 * 8;
 
 /// See the module.
 pub(super) struct Policy {
-    /// As it was asked for: one that drops gets a short limit with the rate in force.
+    /// The discipline that was asked for. One that drops gets a short limit later, with the rate in force.
     pub(super) qdisc: QdiscSpec,
     pub(super) when_full: WhenFull,
 }

@@ -36,7 +36,7 @@ pub(crate) struct Settings {
     pub(crate) burst: Option<u64>,
     pub(crate) bql: Bounds,
     pub(crate) batching: Batching,
-    /// As it was asked for.
+    /// The discipline that was asked for.
     pub(crate) qdisc: QdiscSpec,
     /// A discipline without a limit of its own gets a short one.
     pub(crate) is_short: bool,

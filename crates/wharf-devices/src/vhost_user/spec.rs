@@ -27,7 +27,7 @@ pub(crate) static KIND: Kind = Kind {
             name: "mode",
             values: Values::Text,
             default: "by umask, or 660 with group",
-            meaning: "Permissions of the socket, octal: who may write to it may connect",
+            meaning: "Permissions of the socket, octal; a user that may write to it may connect",
             when: "660 with group, to let a virtual machine of another user connect",
         },
         Key {

@@ -125,7 +125,7 @@ fn a_file_that_was_moved_keeps_its_frames_and_a_new_one_gets_the_next() {
     assert!(!file.reopen(&path).unwrap(), "it is where it was");
     std::fs::rename(&path, &moved).unwrap();
     send(4);
-    // As `logrotate` with `create` does.
+    // `logrotate` does this with `create`.
     std::fs::write(&path, b"").unwrap();
     assert!(file.reopen(&path).unwrap());
     send(5);
