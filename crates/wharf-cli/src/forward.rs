@@ -8,7 +8,6 @@ mod manage;
 pub(crate) mod policy;
 mod reload;
 mod run;
-mod sampled;
 mod table;
 mod tell;
 

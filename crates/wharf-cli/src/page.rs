@@ -7,12 +7,11 @@
 mod pictures;
 mod samples;
 
-pub(crate) use samples::Reading;
-
 use crate::files;
 use crate::machine;
 use crate::output::print;
 use crate::verdict::Verdict;
+use crate::watch::Board;
 use anyhow::Context;
 use samples::Samples;
 use std::cell::RefCell;
@@ -64,24 +63,24 @@ impl Page {
         Self(None)
     }
 
-    /// Begins a run, whose time starts now.
-    pub(crate) fn begin(&self) {
+    /// Begins a run, whose time starts now. Its lines are called `name`, those of a forwarder after their ends.
+    pub(crate) fn begin(&self, name: Option<&str>) {
         if let Some(open) = &self.0 {
-            open.samples.borrow_mut().begin();
+            open.samples.borrow_mut().begin(name);
         }
     }
 
-    /// Takes a sample if one is due.
-    pub(crate) fn look(&self, read: impl FnOnce() -> Vec<Reading>) {
+    /// Takes a sample of what is on `board` if one is due.
+    pub(crate) fn look(&self, board: &Board) {
         if let Some(open) = &self.0 {
-            open.samples.borrow_mut().look(read);
+            open.samples.borrow_mut().look(board);
         }
     }
 
     /// Takes the last sample of a run.
-    pub(crate) fn end(&self, read: impl FnOnce() -> Vec<Reading>) {
+    pub(crate) fn end(&self, board: &Board) {
         if let Some(open) = &self.0 {
-            open.samples.borrow_mut().take(read);
+            open.samples.borrow_mut().take(board);
         }
     }
 

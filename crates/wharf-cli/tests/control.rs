@@ -102,6 +102,11 @@ fn rate_of_a_running_forwarder_changes_and_nothing_is_lost_silently() {
         sleep(Duration::from_millis(300));
         let is = rate(&rig);
         assert!((0.8 * bits..1.2 * bits).contains(&is), "{changes:?}: {is} bit/s, {settings}");
+        // What a change did shows at once, and not only once the whole run has averaged it.
+        let path = rig.show()["paths"][0].clone();
+        let p50_ms = |key: &str| path[key][0]["p50"].as_u64().unwrap_or(0) / 1_000_000;
+        let (whole, recent) = (p50_ms("delay_ns_by_band"), p50_ms("recent_delay_ns_by_band"));
+        assert!(whole >= 5 && (recent >= 5) != (bits > 8e6), "{changes:?}: {whole} and {recent} ms");
     }
     signal(&guest, "INT");
     finish(guest);

@@ -6,7 +6,6 @@ use super::live::Live;
 use super::manage::Manager;
 use super::policy::Policy;
 use super::reload::Reload;
-use super::sampled::Sampled;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
 use crate::config::Origin;
@@ -108,7 +107,9 @@ pub(super) fn run(
     let meter = Meter::of_process();
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
     let manager = Manager::start(signals, board, Reload::new(origin, args, mirror.as_ref()));
-    let lost = watch(args, signals, &forward, (&mut tells, page, manager));
+    page.begin(None);
+    let lost = watch(args, signals, &forward, (&mut tells, page, board, manager));
+    page.end(board);
     let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
     let time = meter.elapsed();
     let finished = forward.finish(GRACE);
@@ -226,10 +227,9 @@ fn between(forward: &Forward) -> String {
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
 fn watch(
     args: &ForwardArgs, signals: &Signals, forward: &Forward,
-    (tells, page, mut manager): (&mut Tells, &Page, Manager<'_>),
+    (tells, page, board, mut manager): (&mut Tells, &Page, &Board, Manager<'_>),
 ) -> Option<String> {
-    let (watch, live, sampled) =
-        (Watch::new(signals, args.seconds), Live::default(), Sampled::new(page, forward));
+    let (watch, live) = (Watch::new(signals, args.seconds), Live::default());
     loop {
         for direction in forward.directions() {
             direction.note_departures();
@@ -250,7 +250,7 @@ fn watch(
             return None;
         }
         live.show(&watch, forward);
-        sampled.look();
+        page.look(board);
         std::thread::sleep(next);
     }
 }

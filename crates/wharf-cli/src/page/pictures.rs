@@ -187,7 +187,7 @@ fn delays(samples: &Samples) -> Vec<Line> {
     for sample in samples.runs().flat_map(thinned) {
         for reading in &sample.readings {
             for (band, delay_ns) in &reading.delay_p99_ns {
-                add(&mut all, &format!("{}, {band}", reading.name), (sample.at, *delay_ns as f64));
+                add(&mut all, &format!("{}, band {band}", reading.name), (sample.at, *delay_ns as f64));
             }
         }
     }
@@ -218,7 +218,7 @@ mod tests {
             bytes: Some(packets * 1000),
             waiting: Some([3, 5]),
             drops: [("drop-tail".to_string(), drops)].into(),
-            delay_p99_ns: vec![("band 0", 2_000_000)],
+            delay_p99_ns: vec![(0, 2_000_000)],
             ..Reading::default()
         }
     }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn rates_are_those_between_samples_in_a_unit_that_suits() {
         let mut samples = Samples::default();
-        samples.begin();
+        samples.begin(None);
         for (at, packets, drops) in [(0.1, 1000, 0), (0.2, 3000, 50), (0.3, 5000, 50), (0.300_1, 5000, 50)] {
             samples.add_for_test(at, vec![reading(packets, drops)]);
         }

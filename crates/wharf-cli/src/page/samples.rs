@@ -1,9 +1,8 @@
 //! Samples of a run: a bounded number of them, of any length of run.
 
-use crate::queues::sum;
+use crate::watch::{Board, PathCounters, Snapshot};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use wharf::queue::TxQueue;
 
 /// Time between two samples at first.
 const EVERY: Duration = Duration::from_millis(100);
@@ -12,39 +11,36 @@ const SAMPLES_MAX: usize = 10_000;
 
 /// The counters of one direction, from the beginning of the run on.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Reading {
+pub(super) struct Reading {
     /// The name of its lines.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// Packets sent, or received.
-    pub(crate) packets: u64,
+    pub(super) packets: u64,
     /// Their bytes; none if they are not known.
-    pub(crate) bytes: Option<u64>,
+    pub(super) bytes: Option<u64>,
     /// Packets that wait in the discipline, and those in the device.
-    pub(crate) waiting: Option<[u64; 2]>,
+    pub(super) waiting: Option<[u64; 2]>,
     /// The byte queue limit, if there is one.
-    pub(crate) limit_bytes: Option<u64>,
+    pub(super) limit_bytes: Option<u64>,
     /// Drops by reason.
-    pub(crate) drops: BTreeMap<String, u64>,
+    pub(super) drops: BTreeMap<String, u64>,
     /// The 99th percentile of the time that packets waited in the discipline since the sample before, by band.
-    pub(crate) delay_p99_ns: Vec<(&'static str, u64)>,
+    pub(super) delay_p99_ns: Vec<(u8, u64)>,
 }
 
 impl Reading {
-    /// Returns what the queues of a device have counted, drops left out.
-    pub(crate) fn of_queues(name: &str, queues: &[TxQueue], has_bql: bool) -> Self {
-        let sum = |count: fn(&wharf::counters::QueueCounters) -> u64| sum(queues, count);
-        // Later stages first: what moves on in between counts as inside.
-        let (sent, failed) = (sum(|all| all.sent.get()), sum(|all| all.failed.get()));
-        let (drops, returned) = (sum(|all| all.qdisc_drops.get()), sum(|all| all.returned.get()));
-        let (packets, accepted) = (sum(|all| all.packets.get()), sum(|all| all.accepted.get()));
-        let backlog = accepted.saturating_sub(packets + drops + returned);
+    /// Returns what `path` has counted, under `name` or that of its end.
+    fn of(path: &PathCounters, name: Option<&str>) -> Self {
+        let end = || format!("to {}", path.to.as_deref().unwrap_or_default());
+        let (sends, limit) = (!path.queues.is_empty(), path.limit_bytes);
         Self {
-            name: name.into(),
-            packets: sent,
-            bytes: Some(sum(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()))),
-            waiting: Some([backlog, (packets + drops).saturating_sub(sent + failed)]),
-            limit_bytes: has_bql.then(|| sum(|all| all.bql_limit_bytes.get())),
-            ..Self::default()
+            name: name.map_or_else(end, str::to_string),
+            packets: if sends { path.sent } else { path.received_packets },
+            bytes: sends.then_some(path.sent_bytes),
+            waiting: sends.then_some([path.backlog_packets, path.device_packets]),
+            limit_bytes: (limit > 0).then_some(limit),
+            drops: path.drops.clone(),
+            delay_p99_ns: path.recent_delay_ns_by_band.iter().map(|delay| (delay.band, delay.p99)).collect(),
         }
     }
 }
@@ -65,6 +61,9 @@ pub(super) struct Samples {
 
 #[derive(Debug)]
 struct Run {
+    name: Option<String>,
+    /// The last one.
+    before: Option<Snapshot>,
     began: Instant,
     every: Duration,
     next: Duration,
@@ -72,23 +71,22 @@ struct Run {
 }
 
 impl Samples {
-    pub(super) fn begin(&mut self) {
-        self.runs.push(Run { began: Instant::now(), every: EVERY, next: EVERY, samples: Vec::new() });
+    pub(super) fn begin(&mut self, name: Option<&str>) {
+        let (name, before, began) = (name.map(str::to_string), None, Instant::now());
+        self.runs.push(Run { name, before, began, every: EVERY, next: EVERY, samples: Vec::new() });
     }
 
     /// Takes a sample of the present run if one is due.
-    pub(super) fn look(&mut self, read: impl FnOnce() -> Vec<Reading>) {
-        let Some(run) = self.runs.last_mut() else { return };
-        let at = run.began.elapsed();
-        if at >= run.next {
-            run.add(at, read());
+    pub(super) fn look(&mut self, board: &Board) {
+        if let Some(run) = self.runs.last_mut().filter(|run| run.began.elapsed() >= run.next) {
+            run.read(board);
         }
     }
 
     /// Takes a sample of the present run.
-    pub(super) fn take(&mut self, read: impl FnOnce() -> Vec<Reading>) {
+    pub(super) fn take(&mut self, board: &Board) {
         if let Some(run) = self.runs.last_mut() {
-            run.add(run.began.elapsed(), read());
+            run.read(board);
         }
     }
 
@@ -109,6 +107,13 @@ impl Samples {
 }
 
 impl Run {
+    fn read(&mut self, board: &Board) {
+        let (at, now) = (self.began.elapsed(), board.snapshot().with_rates(self.before.as_ref()));
+        let readings = now.paths.iter().map(|path| Reading::of(path, self.name.as_deref())).collect();
+        self.before = Some(now);
+        self.add(at, readings);
+    }
+
     fn add(&mut self, at: Duration, readings: Vec<Reading>) {
         self.samples.push(Sample { at: at.as_secs_f64(), readings });
         if self.samples.len() >= SAMPLES_MAX {
@@ -131,7 +136,7 @@ mod tests {
     #[test]
     fn a_long_run_has_a_bounded_number_of_samples_over_all_its_time() {
         let mut samples = Samples::default();
-        samples.begin();
+        samples.begin(None);
         let run = samples.runs.last_mut().unwrap();
         for tenth in 1..=25_000_u32 {
             let at = EVERY * tenth;
@@ -148,11 +153,12 @@ mod tests {
 
     #[test]
     fn a_sample_is_taken_only_when_due() {
-        let mut samples = Samples::default();
-        samples.look(|| panic!("no run has begun"));
-        samples.begin();
-        samples.look(|| panic!("not due for 100 ms"));
-        samples.take(Vec::new);
+        let (mut samples, board) = (Samples::default(), Board::new("send"));
+        samples.look(&board);
+        samples.begin(None);
+        samples.look(&board);
+        assert_eq!(samples.runs().map(<[Sample]>::len).collect::<Vec<_>>(), [0], "not due for 100 ms");
+        samples.take(&board);
         assert_eq!(samples.runs().map(<[Sample]>::len).collect::<Vec<_>>(), [1]);
         assert!(samples.are_few());
     }

@@ -5,7 +5,7 @@ use super::live::{Live, Published};
 use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
 use crate::output::{self, with_causes};
-use crate::page::{Page, Reading};
+use crate::page::Page;
 use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::report::device_text;
@@ -24,7 +24,6 @@ use wharf::devices::host::HostClock;
 use wharf::devices::spec::{Direction, Queues};
 use wharf::pool::PagePool;
 use wharf::queue::QueueError;
-use wharf::rx::RxQueue;
 use wharf_tools::traffic::{Receiver, Recorder, Until};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
@@ -74,7 +73,7 @@ pub(super) fn run(
     let mode = receiver.queue().device_mode();
     announce(args, &device_text(&device, mode));
     let live = Live::new(receiver.queue().clone(), counts);
-    let (receiver, ended, time) = receive(args, receiver, live, (&recovery, signals, page))?;
+    let (receiver, ended, time) = receive(args, receiver, live, (&recovery, signals, page, board))?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
     account.fault(recovery.failure().or_else(|| recovery.fault()));
@@ -98,12 +97,10 @@ fn announce(args: &ReceiveArgs, device: &str) {
 /// Receives in a thread of its own, and watches over it.
 fn receive(
     args: &ReceiveArgs, mut receiver: Receiving, live: Live,
-    (recovery, signals, page): (&Recovery, &Signals, &Page),
+    (recovery, signals, page, board): (&Recovery, &Signals, &Page, &Board),
 ) -> anyhow::Result<(Receiving, Result<(), QueueError>, Option<ProcessorTime>)> {
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
-    let queue = receiver.queue().clone();
-    let read = || vec![reading(&queue, shared.received.load(Ordering::Relaxed))];
     let (count, seen) = (args.count.unwrap_or(u64::MAX), shared.clone());
     let run = move || {
         // Dropped at the end, whatever that is.
@@ -113,26 +110,19 @@ fn receive(
         let time = meter.elapsed().if_loaded(receiver.load());
         (receiver, result, time)
     };
-    page.begin();
+    page.begin(Some("received"));
     let (thread, watch) = (start("wharf-receiver", args.cpu, run)?, Watch::new(signals, args.seconds));
     loop {
         let next = watch.look(GRACE, GRACE_OF_TIME);
         shared.stop.store(watch.is_ending(), Ordering::Release);
         shared.end.store(watch.is_overdue() || recovery.failure().is_some(), Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
-            page.end(read);
+            page.end(board);
             return joined(thread);
         }
-        page.look(read);
+        page.look(board);
         live.show(&watch, shared.received.load(Ordering::Relaxed));
     }
-}
-
-/// Returns what has arrived and what was dropped so far.
-fn reading(queue: &RxQueue, packets: u64) -> Reading {
-    let mut reading = Reading { name: "received".into(), packets, ..Reading::default() };
-    queue.drops(&mut |reason, count| *reading.drops.entry(reason.into()).or_default() += count);
-    reading
 }
 
 /// State that the receiving thread and its supervisor share.

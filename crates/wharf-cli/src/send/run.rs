@@ -2,12 +2,12 @@
 
 mod echo;
 mod receiving;
-mod sampled;
 mod supervise;
 
 use super::account::Account;
 use super::judge::{Evidence, judge};
 use super::plan::{Plan, frame_bytes_for};
+use super::table;
 use crate::args::WhenFull;
 use crate::output::{detail, note};
 use crate::page::Page;
@@ -22,7 +22,6 @@ use crate::watch::{Board, Running, Settings};
 use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
 use receiving::{Received, Receiving};
-use sampled::Sampled;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -66,9 +65,9 @@ pub(super) fn run(
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
     sandbox.map_or(Ok(()), Sandbox::enter)?;
     tell_endless(plan, &name);
-    let sampled = Sampled::new(page, plan, batching, (&queues, has_bql));
+    page.begin(Some(&name_of(plan, batching)));
     let sent =
-        send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, signals, &sampled);
+        send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, (signals, page, board));
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);
     }
@@ -104,6 +103,14 @@ pub(super) fn run(
     let evidence = Evidence { sending, receiving, short_share, link_bps };
     outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
     Ok(outcome)
+}
+
+/// Returns the name of a run among those of the page.
+fn name_of(plan: &Plan, batching: Batching) -> String {
+    match plan.batchings.len() {
+        0 | 1 => "sent".into(),
+        _ => format!("batching {}", table::column_name(&batching)),
+    }
 }
 
 fn tell_endless(plan: &Plan, name: &str) {
@@ -239,7 +246,7 @@ struct Sent {
 /// Runs the senders until they have ended and all frames have left.
 fn send(
     plan: &Plan, (queues, echo, recovery): (&[TxQueue], Option<&Echo>, &Recovery),
-    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals, sampled: &Sampled<'_>,
+    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Sent> {
     let senders = (0..plan.threads()).map(|at| senders_of(plan, queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
@@ -269,7 +276,7 @@ fn send(
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }
     drop(results);
-    let supervisor = Supervisor::new(plan, (queues, echo, recovery), signals, &stop, sampled);
+    let supervisor = Supervisor::new(plan, (queues, echo, recovery), &stop, (signals, page, board));
     let driven = supervisor.wait(&ended);
     let sending = threads.into_iter().map(joined).sum::<anyhow::Result<_>>()?;
     let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();

@@ -11,8 +11,7 @@ use wharf::poller::PollerCounters;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
-use wharf_tools::forward::Direction;
-use wharf_tools::traffic::Latency;
+use wharf_tools::forward::{Direction, QueueDelay};
 
 /// Handles to the paths of a run. A clone is another handle to the same board.
 #[derive(Debug, Clone)]
@@ -143,19 +142,14 @@ impl Running {
         }
     }
 
-    /// Returns the time that packets waited in the discipline, by band; empty for all but a forwarder.
-    pub(super) fn delays(&self) -> Vec<BandDelay> {
-        let delay = self.direction.as_ref().map(Direction::queue_delay);
-        let bands = delay.map(|delay| delay.by_band).into_iter().flatten();
-        let row = |(band, mut delay): (u8, Latency)| {
-            let (p50, p99) = (delay.quantile_ns(0.5), delay.quantile_ns(0.99));
-            (delay.packets() > 0).then_some(BandDelay { band, p50, p99 })
-        };
-        (0..).zip(bands).filter_map(row).collect()
+    /// Returns the time that packets waited in the discipline; nothing for all but a forwarder.
+    pub(super) fn delay(&self) -> QueueDelay {
+        self.direction.as_ref().map(Direction::queue_delay).unwrap_or_default()
     }
 
     fn counters(&self) -> PathCounters {
         let queues = &self.queues;
+        let delay = self.delay();
         let undelivered = sum(queues, |all| all.undelivered.get());
         let failed_bytes = sum(queues, |all| all.failed_bytes.get());
         let (accepted, packets) =
@@ -182,7 +176,8 @@ impl Running {
             frames_out: self.pools.iter().map(frames_out).sum(),
             drops: self.drops(),
             queues: queues.iter().map(|queue| QueueRow::of(queue.counters())).collect(),
-            delay_ns_by_band: self.delays(),
+            delay_ns_by_band: BandDelay::of(delay.by_band.clone()),
+            delay,
             settings: self.settings().as_ref().map(Settings::texts).unwrap_or_default(),
             ..PathCounters::default()
         }
@@ -282,7 +277,7 @@ impl Board {
     }
 
     /// Returns the counters so far; no path before the devices are open.
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let paths = self.paths().clone();
         Snapshot {
             pid: std::process::id(),

@@ -1,6 +1,6 @@
 //! Rates: the differences of two snapshots.
 
-use super::snapshot::{PathCounters, QueueRow, Snapshot};
+use super::snapshot::{BandDelay, PathCounters, QueueRow, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// Rates of one direction.
@@ -15,8 +15,8 @@ pub(crate) struct Rates {
 }
 
 impl Snapshot {
-    /// Sets the rates since `before`, a snapshot of the same run, or since the run began.
-    pub(super) fn with_rates(mut self, before: Option<&Self>) -> Self {
+    /// Sets the rates and recent delays since `before`, a snapshot of the same run, or since the run began.
+    pub(crate) fn with_rates(mut self, before: Option<&Self>) -> Self {
         let seconds = self.time_s - before.map_or(0.0, |before| before.time_s);
         for path in &mut self.paths {
             let of_path = |before: &&PathCounters| before.path == path.path;
@@ -36,6 +36,8 @@ impl PathCounters {
             sent_bps: rate(self.sent_bytes, before.sent_bytes) * 8.0,
             dropped_pps: rate(self.dropped(), before.dropped()),
         };
+        let bands = self.delay.by_band.iter().zip(&before.delay.by_band);
+        self.recent_delay_ns_by_band = BandDelay::of(bands.map(|(now, before)| now.since(before)));
         for (number, queue) in self.queues.iter_mut().enumerate() {
             let earlier = before.queues.get(number).cloned().unwrap_or_default();
             queue.set_rates(&earlier, seconds);

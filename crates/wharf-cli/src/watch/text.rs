@@ -72,7 +72,8 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("backlog", |path| of_end(&path.to, format!("{} packets", grouped(path.backlog_packets)))),
     ("in the device", |path| of_end(&path.to, format!("{} packets", grouped(path.device_packets)))),
     ("byte limit", |path| if path.limit_bytes == 0 { String::new() } else { bytes(path.limit_bytes) }),
-    ("waited", |path| path.delay_ns_by_band.iter().map(delay).collect::<Vec<_>>().join("\n")),
+    ("waited", |path| delays(&path.delay_ns_by_band)),
+    ("  lately", |path| delays(&path.recent_delay_ns_by_band)),
     ("requeues", |path| of_end(&path.to, grouped(path.requeues))),
     ("doorbells", |path| of_end(&path.to, grouped(path.doorbells))),
     ("frames out", |path| grouped(path.frames_out)),
@@ -85,9 +86,9 @@ fn of_end(end: &Option<String>, text: String) -> String {
     if end.is_some() { text } else { String::new() }
 }
 
-fn delay(of: &BandDelay) -> String {
-    let BandDelay { band, p50, p99 } = *of;
-    format!("band {band}: p50 {}, p99 {}", time(p50), time(p99))
+fn delays(by_band: &[BandDelay]) -> String {
+    let line = |of: &BandDelay| format!("band {}: p50 {}, p99 {}", of.band, time(of.p50), time(of.p99));
+    by_band.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn settings(path: &PathCounters) -> String {

@@ -34,7 +34,7 @@ impl Delays {
 }
 
 /// The time that packets of a direction waited in its discipline.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct QueueDelay {
     /// All packets; those that passed an empty discipline by waited for 0 ns.
     pub all: Latency,

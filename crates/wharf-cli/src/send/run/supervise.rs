@@ -1,14 +1,15 @@
 //! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
-use super::sampled::Sampled;
 use crate::live::{Before, dropped};
 use crate::output::grouped_on_stderr;
+use crate::page::Page;
 use crate::queues::{drops, sum};
 use crate::recovery::Recovery;
 use crate::send::plan::Plan;
 use crate::session::{LOOK, Watch};
 use crate::signals::Signals;
 use crate::stall::Stall;
+use crate::watch::Board;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -46,13 +47,14 @@ pub(super) struct Supervisor<'a> {
     looks: Cell<[u64; 2]>,
     /// Counts at the live line before.
     before: RefCell<Before>,
-    sampled: &'a Sampled<'a>,
+    page: &'a Page,
+    board: &'a Board,
 }
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
         plan: &'a Plan<'a>, (queues, echo, recovery): (&'a [TxQueue], Option<&'a Echo>, &Recovery),
-        signals: &'a Signals, stop: &'a AtomicBool, sampled: &'a Sampled<'a>,
+        stop: &'a AtomicBool, (signals, page, board): (&'a Signals, &'a Page, &'a Board),
     ) -> Self {
         let (device, senders) = (&plan.args.to, plan.args.senders);
         let goes_on = recovery.is_automatic();
@@ -73,7 +75,8 @@ impl<'a> Supervisor<'a> {
             shared_frames: u64::from(plan.frames()).saturating_sub(of_bursts),
             looks: Cell::default(),
             before: RefCell::default(),
-            sampled,
+            page,
+            board,
         }
     }
 
@@ -118,7 +121,7 @@ impl<'a> Supervisor<'a> {
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
         let drained = || self.queues.iter().all(|queue| queue.drain_until(soon_ns()));
         while !drained() && !self.is_overdue() {}
-        self.sampled.end();
+        self.page.end(self.board);
         (ExactClock.now_ns(), self.given_up.into_inner(), short as f64 / looks.max(1) as f64)
     }
 
@@ -126,7 +129,7 @@ impl<'a> Supervisor<'a> {
     fn next_look(&self) -> Duration {
         self.show();
         self.look_at_memory();
-        self.sampled.look();
+        self.page.look(self.board);
         for (stall, queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
             if let Some(error) = stall.look(self.device, queue) {
                 self.given_up.borrow_mut().get_or_insert(error);

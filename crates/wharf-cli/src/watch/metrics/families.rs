@@ -4,6 +4,7 @@
 //! packets, is `wharf_queue_sent_packets_total`.
 
 use crate::watch::board::{Board, Running};
+use crate::watch::snapshot::BandDelay;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -68,7 +69,7 @@ impl Families {
                 self.add_gauge(STATISTIC, "", labels, value);
             }
         }
-        for delay in path.delays() {
+        for delay in BandDelay::of(path.delay().by_band) {
             for (quantile, value) in [("0.5", delay.p50), ("0.99", delay.p99)] {
                 let (band, quantile) = (delay.band.to_string(), quantile.to_string());
                 let labels =

@@ -90,7 +90,7 @@ fn lines(path: &PathCounters, width: usize) -> Vec<Line<'static>> {
     ));
     let reasons = path.drops.iter().map(|(reason, count)| format!("{reason} {}", grouped(*count)));
     rows.extend(wrapped(reasons, width));
-    let bands = path.delay_ns_by_band.iter();
+    let bands = path.recent_delay_ns_by_band.iter();
     rows.extend(
         bands.map(|of| format!("waited    band {}: p50 {}, p99 {}", of.band, time(of.p50), time(of.p99))),
     );
@@ -132,7 +132,7 @@ mod tests {
             backlog_packets: 82,
             limit_bytes: 7620,
             drops: [("overlimit".to_string(), 9_876_543_210), ("link-down".into(), 2520)].into(),
-            delay_ns_by_band: (0..3).map(delay).collect(),
+            recent_delay_ns_by_band: (0..3).map(delay).collect(),
             settings: [
                 ("rate".to_string(), "20000000bit".to_string()),
                 ("qdisc".into(), "prio:limit=82".into()),
