@@ -13,6 +13,8 @@ use clap::{ArgMatches, FromArgMatches};
 use file::{ConfigFile, Setting};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The command line of a run, from which its options can be read again.
@@ -21,6 +23,9 @@ pub(crate) struct Origin<'a> {
     pub(crate) registries: &'a Registries,
     pub(crate) words: &'a [OsString],
 }
+
+/// Longest configuration.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// The source of options that a file has a part in.
 #[derive(Debug, Clone)]
@@ -37,10 +42,20 @@ pub(crate) fn file_of(matches: &ArgMatches) -> Option<&PathBuf> {
     matches.subcommand_matches("forward")?.get_one("config")
 }
 
+/// Reads the text of a file that is no longer than a configuration may be.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > BYTES_MAX {
+        return Err(io::Error::other("it is longer than 1 MiB: it is no configuration"));
+    }
+    Ok(text)
+}
+
 /// Reads the file at `path`, and `typed`, the command line that names it. The errors are one line each.
 pub(crate) fn load(origin: Origin<'_>, typed: &ArgMatches, path: &Path) -> Result<Cli, Vec<String>> {
     let shown = path.display().to_string().escape_debug().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| vec![format!("--config {shown}: {error}")])?;
+    let text = read(path).map_err(|error| vec![format!("--config {shown}: {error}")])?;
     let mut command = args::command(origin.registries);
     // Arguments that all commands share are in each only once it is built.
     command.build();

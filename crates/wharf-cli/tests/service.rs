@@ -107,6 +107,12 @@ fn a_file_is_checked_as_a_whole_before_anything_is_opened() {
 }
 
 #[test]
+fn an_endless_file_is_no_configuration() {
+    let done = wharf(&["forward", "--config", "/dev/zero"]);
+    assert!(done.code == Some(2) && done.line().contains("longer than 1 MiB"), "{done:?}");
+}
+
+#[test]
 fn options_of_the_command_line_win_over_the_file() {
     let file = "a = \"null\"\nb = \"wire\"\nqueues = 2\n[log]\nverbose = 1\n";
     assert_eq!(check(file, &["--rate", "1g"]).code, Some(2), "the file's queues hold");
