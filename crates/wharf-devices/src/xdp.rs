@@ -14,6 +14,7 @@ mod both;
 pub mod checksum;
 #[doc(hidden)]
 pub mod memory;
+mod program;
 #[doc(hidden)]
 pub mod receiving;
 #[doc(hidden)]

@@ -8,11 +8,12 @@
 //! addresses into rings owns those buffers until then: a device keeps their frames in a table.
 
 mod abi;
+mod bpf;
 mod program;
 mod ring;
 mod socket;
 
 pub use abi::{Descriptor, PACKET_CONTINUES, PACKET_HEADROOM_BYTES, Statistics};
-pub use program::{Attached, Hook, Redirect};
+pub use program::{Attached, Hook, Program, SocketMap};
 pub use ring::{Consumer, Entry, Producer, Shared};
 pub use socket::{Bind, UmemShape, XdpSocket};

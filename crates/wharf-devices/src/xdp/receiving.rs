@@ -1,12 +1,11 @@
 //! `XdpReceiver`: the receive side of an AF_XDP socket.
 
-mod program;
 pub mod rings;
 
+use super::program::{Program, Programs, Source};
 use super::{Refusal, Step, ZERO_COPY, await_release, bind, fault, find, memory, registered};
 use crate::iface::{Drops, LookTimer};
 use crate::link::{EBUSY, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, EPERM, Link};
-use program::{Program, Programs};
 use rings::Rings;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -90,7 +89,7 @@ impl XdpReceiver {
     /// [`DeviceError::Io`] if there is no such interface, it is down, or CAP_NET_RAW is lacking;
     /// [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        Self::open_one(interface, options, Programs::new(options.common.queue))
+        Self::open_one(interface, options, Programs::new(Source::Loaded, options.common.queue))
     }
 
     /// Opens `count` queues of interface `interface`, from the queue in `options` on. They share the
@@ -102,7 +101,7 @@ impl XdpReceiver {
         interface: &str, options: ReceiveOptions, count: u32,
     ) -> Result<Vec<Self>, DeviceError> {
         let first = options.common.queue;
-        let programs = Programs::new(first.saturating_add(count));
+        let programs = Programs::new(Source::Loaded, first.saturating_add(count));
         let one = |at| {
             let common = super::XdpOptions { queue: first.saturating_add(at), ..options.common };
             Self::open_one(interface, ReceiveOptions { common, ..options }, programs.clone())
@@ -189,7 +188,7 @@ impl XdpReceiver {
         let (fill, receive) =
             (socket.fill_ring(ENTRIES).map_err(&refused)?, socket.receive_ring(ENTRIES).map_err(&refused)?);
         let asker = InterfaceSocket::open().map_err(&refused)?;
-        let program = self.programs.attached(index, hook)?;
+        let program = self.programs.at(index, hook)?;
         bind(&socket, index, queue, how)?;
         program.direct(queue, &socket)?;
         let pages = how.zero_copy.then(|| region.mapping().page_bytes());

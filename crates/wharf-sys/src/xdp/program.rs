@@ -3,14 +3,9 @@
 //! Layouts and numbers: include/uapi/linux/bpf.h.
 
 use super::XdpSocket;
-use crate::call::{self, check};
+use super::bpf::{self, MapUpdate, ProgramLoad};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-
-const BPF_MAP_CREATE: libc::c_int = 0;
-const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
-const BPF_PROG_LOAD: libc::c_int = 5;
-const BPF_LINK_CREATE: libc::c_int = 28;
 
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -59,34 +54,6 @@ const fn redirect(map: i32) -> [Instruction; 6] {
     ]
 }
 
-/// The first members of `union bpf_attr`, for a command; for others they are words. The kernel takes the rest as 0.
-#[repr(C)]
-struct MapUpdate {
-    map: u32,
-    padding: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
-}
-
-#[repr(C)]
-struct ProgramLoad {
-    program_type: u32,
-    instructions: u32,
-    at: u64,
-    license: u64,
-    log_level: u32,
-    log_bytes: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-    interface: u32,
-    expected_attach_type: u32,
-}
-
-const _: () = assert!(size_of::<MapUpdate>() == 32 && size_of::<ProgramLoad>() == 72);
-
 /// The place where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
@@ -96,32 +63,64 @@ pub enum Hook {
     Generic,
 }
 
-/// The loaded program, with its map of sockets by queue.
+/// Sockets by the number of their queue: an XSKMAP. The kernel removes a socket that is closed.
 #[derive(Debug)]
-pub struct Redirect {
-    program: OwnedFd,
-    map: OwnedFd,
+pub struct SocketMap {
+    fd: OwnedFd,
 }
 
-/// The program attached to an interface, until this is dropped.
+impl SocketMap {
+    /// Makes an empty map for queues 0 to `queue_max`.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_BPF` in the first user namespace.
+    pub fn new(queue_max: u32) -> io::Result<Self> {
+        let entries = queue_max.saturating_add(1);
+        // The kind of map, the bytes of a key and of a value, and the number of entries.
+        bpf::descriptor(bpf::MAP_CREATE, &[BPF_MAP_TYPE_XSKMAP, 4, 4, entries]).map(|fd| Self { fd })
+    }
+
+    /// Directs the frames of queue `queue` to `socket`, which is bound.
+    ///
+    /// # Errors
+    /// `E2BIG` beyond the queues that the map was made for.
+    pub fn direct(&self, queue: u32, socket: &XdpSocket) -> io::Result<()> {
+        let socket = socket.fd().as_raw_fd();
+        let update = MapUpdate {
+            map: self.fd.as_raw_fd() as u32,
+            padding: 0,
+            key: (&raw const queue) as u64,
+            value: (&raw const socket) as u64,
+            flags: 0,
+        };
+        bpf::call(bpf::MAP_UPDATE_ELEM, &update).map(drop)
+    }
+}
+
+/// A loaded program.
+#[derive(Debug)]
+pub struct Program {
+    fd: OwnedFd,
+}
+
+/// A program attached to an interface, until this is dropped.
 #[derive(Debug)]
 pub struct Attached {
     _link: OwnedFd,
 }
 
-impl Redirect {
-    /// Loads the program for queues 0 to `queue_max`.
+impl Program {
+    /// Loads the program that hands the frames of each queue to its socket in `sockets`, and those of the others to the host.
     ///
     /// # Errors
     /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN` in the first user namespace.
-    pub fn load(queue_max: u32) -> io::Result<Self> {
-        let entries = queue_max.saturating_add(1);
-        // The kind of map, the bytes of a key and of a value, and the number of entries.
-        let map = descriptor(BPF_MAP_CREATE, &[BPF_MAP_TYPE_XSKMAP, 4, 4, entries])?;
-        let instructions = redirect(map.as_raw_fd());
+    pub fn redirecting(sockets: &SocketMap) -> io::Result<Self> {
+        Self::load(&redirect(sockets.fd.as_raw_fd()))
+    }
+
+    fn load(instructions: &[Instruction]) -> io::Result<Self> {
         // Linux before 5.18 refuses the flag.
-        let program = load(&instructions, BPF_F_XDP_HAS_FRAGS).or_else(|_| load(&instructions, 0))?;
-        Ok(Self { program, map })
+        load(instructions, BPF_F_XDP_HAS_FRAGS).or_else(|_| load(instructions, 0)).map(|fd| Self { fd })
     }
 
     /// Attaches the program to interface `index`.
@@ -133,25 +132,9 @@ impl Redirect {
             Hook::Native => XDP_FLAGS_DRV_MODE,
             Hook::Generic => XDP_FLAGS_SKB_MODE,
         };
-        let (program, interface) = (self.program.as_raw_fd() as u32, index as u32);
-        let link = descriptor(BPF_LINK_CREATE, &[program, interface, BPF_XDP, flags])?;
+        let (program, interface) = (self.fd.as_raw_fd() as u32, index as u32);
+        let link = bpf::descriptor(bpf::LINK_CREATE, &[program, interface, BPF_XDP, flags])?;
         Ok(Attached { _link: link })
-    }
-
-    /// Directs the frames of queue `queue` to `socket`, which is bound.
-    ///
-    /// # Errors
-    /// `E2BIG` beyond the queues that it was loaded for.
-    pub fn direct(&self, queue: u32, socket: &XdpSocket) -> io::Result<()> {
-        let socket = socket.fd().as_raw_fd();
-        let update = MapUpdate {
-            map: self.map.as_raw_fd() as u32,
-            padding: 0,
-            key: (&raw const queue) as u64,
-            value: (&raw const socket) as u64,
-            flags: 0,
-        };
-        bpf(BPF_MAP_UPDATE_ELEM, &update).map(drop)
     }
 }
 
@@ -172,20 +155,7 @@ fn load(instructions: &[Instruction], flags: u32) -> io::Result<OwnedFd> {
         interface: 0,
         expected_attach_type: BPF_XDP,
     };
-    descriptor(BPF_PROG_LOAD, &load)
-}
-
-fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    let fd = bpf(command, attributes)? as libc::c_int;
-    // SAFETY: these commands return a new descriptor.
-    unsafe { call::descriptor(fd) }
-}
-
-fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<usize> {
-    let (at, len) = ((&raw const *attributes), size_of::<T>() as libc::c_ulong);
-    // SAFETY: attributes of that length, which the kernel reads. What they point to lives as long as the
-    // call.
-    check(unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_long, at, len) })
+    bpf::descriptor(bpf::PROG_LOAD, &load)
 }
 
 #[cfg(test)]
