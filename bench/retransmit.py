@@ -10,7 +10,7 @@ counts = " ".join(sys.argv[5:]).split()
 CONTESTANTS = {
     "agave-xdp": [agave, "va"],
     "wharf, xdp:va": [wharf, "xdp:va"],
-    "wharf, xdp:va and packet:va,bypass=on": [wharf, "xdp:va", "packet:va,bypass=on"],
+    "wharf, 11/20 by xdp:va, 9/20 by packet:va,bypass=on": [wharf, "xdp:va@11", "packet:va,bypass=on@9"],
 }
 
 

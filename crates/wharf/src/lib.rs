@@ -136,8 +136,8 @@ pub use wharf_devices::host::PollerThread;
 // Queueing disciplines.
 #[doc(inline)]
 pub use wharf_core::qdisc::{
-    Backpressure, DscpBands, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc,
-    QdiscContext, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
+    Backpressure, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc, QdiscContext,
+    QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
 };
 
 // Devices by specification, and the kinds that there are.
@@ -153,8 +153,7 @@ pub use wharf_devices::spec::{
 // A device of one's own.
 #[doc(inline)]
 pub use wharf_core::device::{
-    AnyDevice, CompletionMode, Completions, Device, DeviceError, Duplex, Notify, RxDevice, Transmitted,
-    TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 #[doc(inline)]
 pub use wharf_core::{delegate, wrap_device};
@@ -169,11 +168,15 @@ pub use wharf_core::host::{Clock, Park, Wake};
 pub use wharf_devices::host::{HostClock, HostPark, WakeFd};
 
 // Held, matched or opened by few programs: a guard without methods, errors inside others, the device behind `null`,
-// fields of a `Kind` and a `Key`.
+// fields of a `Kind`, a `Key`, an `Opened` and a `Prio`.
+#[doc(hidden)]
+pub use wharf_core::device::{AnyDevice, Duplex};
 #[doc(hidden)]
 pub use wharf_core::options::{OptionError, Values};
 #[doc(hidden)]
 pub use wharf_core::pool::NoRoom;
+#[doc(hidden)]
+pub use wharf_core::qdisc::DscpBands;
 #[doc(hidden)]
 pub use wharf_core::sender::Watch;
 #[doc(hidden)]
