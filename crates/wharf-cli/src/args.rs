@@ -1,6 +1,7 @@
 //! The command line's arguments.
 
 mod bench;
+mod doctor;
 mod examples;
 mod forward;
 mod lab;
@@ -19,6 +20,7 @@ mod watch;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use forward::ForwardArgs;
 pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs, LabSweepArgs};
 pub(crate) use output::{LogFormat, OutputArgs};
@@ -77,6 +79,8 @@ Examples:
       what the path itself can do on this machine
   wharf devices
       the devices to send to and receive from, and interfaces
+  wharf doctor xdp:eth0
+      whether a device works here, how well, and why not better
   wharf explain ring-full
       what a reason of drops means, and what to do
 
@@ -115,6 +119,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// List the devices that there are, what each lacks on this machine, and this machine's interfaces
     Devices(DevicesArgs),
+    /// Examine a device: whether it works here, in which mode, and what would make it better
+    Doctor(DoctorArgs),
     /// Explain a reason of drops, or a row of a summary
     Explain(ExplainArgs),
     /// Print the completions of options and values for a shell

@@ -11,6 +11,7 @@ mod bench;
 mod config;
 mod demo;
 mod devices;
+mod doctor;
 mod explain;
 mod files;
 mod fold;
@@ -100,6 +101,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Command::Completions(args) => pages::completions(&args, registries),
         Command::Man(args) => pages::man(&args, registries),
         Command::Devices(args) => devices::devices(&args, &registries.devices),
+        Command::Doctor(args) => doctor::doctor(&args, &registries.devices),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// Every command, as words behind the program's name.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "",
     "demo",
     "send",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 16] = [
     "bench path",
     "bench device",
     "devices",
+    "doctor",
     "explain",
     "completions",
     "man",

@@ -17,6 +17,7 @@
     allow(dead_code, unused_imports)
 )]
 
+pub mod doctor;
 #[doc(hidden)]
 pub mod host;
 #[doc(hidden)]

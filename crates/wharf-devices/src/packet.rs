@@ -7,6 +7,7 @@
 //!
 //! Needs CAP_NET_RAW. The interface is looked up in the network namespace of the thread that opens it.
 
+mod doctor;
 mod receiving;
 mod sending;
 mod spec;

@@ -9,6 +9,7 @@
 //!
 //! Records that can be no frame are skipped and counted, with their reason: [`misfit`].
 
+mod doctor;
 pub mod format;
 mod sink;
 mod source;

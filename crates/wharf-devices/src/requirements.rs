@@ -83,7 +83,7 @@ impl Machine {
 
     /// Returns the requirements that `kind` lacks, as far as that shows without opening one.
     pub fn lacking(&self, kind: &Kind) -> Vec<Lacking> {
-        let needed: Vec<Capability> = kind.requirements.iter().filter_map(Requirement::capability).collect();
+        let needed: Vec<Capability> = kind.capabilities().collect();
         let missing: Vec<&str> = needed
             .iter()
             .filter(|capability| !self.has(capability))
@@ -91,10 +91,8 @@ impl Machine {
             .collect();
         let mut lacking = Vec::new();
         if !missing.is_empty() {
-            // `setcap` replaces the program's set: all that the kind needs must be in it.
-            let all: Vec<&str> = needed.iter().map(|capability| capability.name).collect();
-            let mend = format!("sudo setcap {}+ep {}", all.join(","), self.program);
-            lacking.push(Lacking { what: format!("no {}", missing.join(", ").to_uppercase()), mend });
+            let what = format!("no {}", missing.join(", ").to_uppercase());
+            lacking.push(Lacking { what, mend: self.setcap(kind) });
         }
         if self.is_contained && missing.is_empty() && needed.contains(&BPF) {
             let what = "no CAP_BPF outside this user namespace, which receiving needs".into();
@@ -109,14 +107,27 @@ impl Machine {
         lacking
     }
 
-    fn has(&self, capability: &Capability) -> bool {
+    /// Returns the command that gives the program the capabilities of `kind`. It replaces the program's set: all that the kind needs is
+    /// in it.
+    pub(crate) fn setcap(&self, kind: &Kind) -> String {
+        let all: Vec<&str> = kind.capabilities().map(|capability| capability.name).collect();
+        format!("sudo setcap {}+ep {}", all.join(","), self.program)
+    }
+
+    /// True in a user namespace other than the first.
+    pub(crate) fn is_contained(&self) -> bool {
+        self.is_contained
+    }
+
+    /// True if the process has `capability`, or it is unknown.
+    pub(crate) fn has(&self, capability: &Capability) -> bool {
         let bit = |bit: u32| self.capabilities.is_none_or(|set| set >> bit & 1 != 0);
         bit(capability.bit) || capability.bit == BPF.bit && bit(SYS_ADMIN_BIT)
     }
 }
 
 impl Requirement {
-    fn capability(&self) -> Option<Capability> {
+    pub(crate) fn capability(&self) -> Option<Capability> {
         match *self {
             Requirement::Capability(capability) => Some(capability),
             Requirement::File { .. } => None,

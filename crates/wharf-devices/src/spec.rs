@@ -3,7 +3,8 @@
 //! A [`Kind`] is one value with everything that is to be known of a kind. A [`DeviceSpec`] is a specification
 //! that has been read against its kind. `registry.rs` says which kinds there are.
 
-use crate::requirements::Requirement;
+use crate::doctor::Doctor;
+use crate::requirements::{Capability, Requirement};
 use std::path::Path;
 use std::time::Duration;
 use wharf_core::device::{AnyDevice, DeviceError, Duplex, RxDevice, TxDevice};
@@ -36,6 +37,8 @@ pub struct Kind {
     pub can: Can,
     /// Opens one.
     pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
+    /// Its part in a diagnosis.
+    pub doctor: Doctor,
 }
 
 impl Kind {
@@ -57,7 +60,13 @@ impl Kind {
             queues: QueueLayout::One,
             can: Can::SEND,
             open,
+            doctor: Doctor::NONE,
         }
+    }
+
+    /// Returns the capabilities among its requirements.
+    pub(crate) fn capabilities(&self) -> impl Iterator<Item = Capability> {
+        self.requirements.iter().filter_map(Requirement::capability)
     }
 
     /// Checks that each name of a key has one meaning: a specification is read before its direction is known.

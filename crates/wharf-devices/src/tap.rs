@@ -11,6 +11,7 @@
 //! user USER`). The interface is made, or looked for, in the network namespace of the thread that opens it,
 //! and may be moved to another one afterwards.
 
+mod doctor;
 mod end;
 mod receiving;
 mod sending;

@@ -25,6 +25,7 @@
 pub mod addressing;
 #[doc(hidden)]
 pub mod datagram;
+mod doctor;
 #[doc(hidden)]
 pub mod headers;
 mod joining;

@@ -16,6 +16,7 @@
 //! [`install_sigbus_handler`].
 
 mod control;
+mod doctor;
 mod link;
 mod receiving;
 mod sending;

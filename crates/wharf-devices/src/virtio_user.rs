@@ -18,6 +18,7 @@ pub mod buffers;
 mod cleaning;
 mod connect;
 mod detached;
+mod doctor;
 mod options;
 #[doc(hidden)]
 pub mod pairs;

@@ -12,6 +12,8 @@
 mod both;
 #[doc(hidden)]
 pub mod checksum;
+mod doctor;
+mod layers;
 #[doc(hidden)]
 pub mod memory;
 mod program;

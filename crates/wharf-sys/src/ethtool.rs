@@ -13,6 +13,7 @@ const LINK: Command<2> = Command(0x0a);
 const RING_PARAMETERS: Command<9> = Command(0x10);
 /// Of private flags only, which are the bits of a `u32`.
 const STRINGS: Command<{ 3 + FLAGS_MAX * STRING_WORDS }> = Command(0x1b);
+const FLAGS: Command<2> = Command(0x25);
 const PRIVATE_FLAGS: Command<2> = Command(0x27);
 const CHANNEL_NUMBERS: Command<9> = Command(0x3c);
 
@@ -61,6 +62,30 @@ pub struct Channels {
     pub combined: u32,
 }
 
+/// The texts of a driver (`struct ethtool_drvinfo`); a driver leaves out what it does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverInfo {
+    /// Name.
+    pub name: String,
+    /// Version; drivers of the kernel's own source have the kernel's.
+    pub version: String,
+    /// Version of the adapter's firmware.
+    pub firmware: String,
+    /// Place on the bus, such as a PCI address.
+    pub bus: String,
+}
+
+/// Offloads of an interface that change frames or steer them (`ETHTOOL_GFLAGS`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offloads {
+    /// VLAN tags are taken out of frames that arrive (`rxvlan`).
+    pub rx_vlan: bool,
+    /// Segments that arrive are merged by the adapter (`lro`).
+    pub lro: bool,
+    /// Rules steer flows to queues (`ntuple`).
+    pub ntuple: bool,
+}
+
 /// A socket for `SIOCETHTOOL`.
 #[derive(Debug)]
 pub struct Ethtool {
@@ -92,6 +117,27 @@ impl Ethtool {
         Ok((text(&words[1..=STRING_WORDS]), words[1 + 5 * STRING_WORDS + 3]))
     }
 
+    /// Returns the driver's texts.
+    ///
+    /// # Errors
+    /// Those of [`Ethtool::driver`].
+    pub fn driver_info(&self, interface: &str) -> io::Result<DriverInfo> {
+        let words = self.ask(interface, DRIVER_INFO, &[])?;
+        let part = |at: usize| text(&words[1 + at * STRING_WORDS..1 + (at + 1) * STRING_WORDS]);
+        Ok(DriverInfo { name: part(0), version: part(1), firmware: part(2), bus: part(3) })
+    }
+
+    /// Returns the offloads that change or steer frames.
+    ///
+    /// # Errors
+    /// Those of [`Ethtool::driver`].
+    pub fn offloads(&self, interface: &str) -> io::Result<Offloads> {
+        let [_, flags] = self.ask(interface, FLAGS, &[])?;
+        // `ETH_FLAG_RXVLAN`, `ETH_FLAG_LRO`, `ETH_FLAG_NTUPLE`.
+        let has = |bit: u32| flags >> bit & 1 == 1;
+        Ok(Offloads { rx_vlan: has(8), lro: has(15), ntuple: has(27) })
+    }
+
     /// Returns the sizes of the rings.
     ///
     /// # Errors
@@ -109,6 +155,15 @@ impl Ethtool {
     pub fn channels(&self, interface: &str) -> io::Result<Channels> {
         // Before those: the most of each kind. Between them: channels that do neither.
         let [_, _, _, _, _, rx, tx, _, combined] = self.ask(interface, CHANNEL_NUMBERS, &[])?;
+        Ok(Channels { rx, tx, combined })
+    }
+
+    /// Returns the most channels that the driver can have.
+    ///
+    /// # Errors
+    /// Those of [`Ethtool::driver`].
+    pub fn channels_max(&self, interface: &str) -> io::Result<Channels> {
+        let [_, rx, tx, _, combined, ..] = self.ask(interface, CHANNEL_NUMBERS, &[])?;
         Ok(Channels { rx, tx, combined })
     }
 

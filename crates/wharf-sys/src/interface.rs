@@ -61,6 +61,14 @@ impl Interface {
         Ok(Self { index, is_ethernet: matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) })
     }
 
+    /// Returns the name of the interface number `index` in the network namespace of `socket`.
+    ///
+    /// # Errors
+    /// `ENODEV` if there is none.
+    pub fn name_of(socket: BorrowedFd<'_>, index: i32) -> io::Result<String> {
+        Ok(Request::of_index(socket, index)?.name())
+    }
+
     /// Returns the interface's state.
     ///
     /// # Errors

@@ -1,7 +1,10 @@
-//! Questions to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit, the other end of a veth pair, and
-//! whether the neighbour on the way to an address answers.
+//! Questions to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit, its kind, relations and XDP program,
+//! and whether the neighbour on the way to an address answers.
 
+mod link;
 mod neighbour;
+
+pub use link::{AttachMode, AttachedProgram, LinkInfo};
 
 use crate::call::{check, socket};
 use crate::interface::Interface;
@@ -87,18 +90,26 @@ impl Netlink {
     /// # Errors
     /// `ENODEV` if the interface is gone.
     pub fn link_of(&self, interface: &Interface) -> io::Result<Option<i32>> {
+        self.describe(interface.index).map(|info| info.lower)
+    }
+
+    /// Returns the description of the interface `index`: kind, interfaces below and above it, queues, XDP program.
+    ///
+    /// # Errors
+    /// `ENODEV` if there is no such interface.
+    pub fn describe(&self, index: i32) -> io::Result<LinkInfo> {
         // SAFETY: plain numbers, for which zero is valid.
         let mut question: LinkMessage = unsafe { std::mem::zeroed() };
         question.header.nlmsg_len = LINK_MESSAGE_BYTES as u32;
         question.header.nlmsg_type = libc::RTM_GETLINK;
         question.header.nlmsg_flags = libc::NLM_F_REQUEST as u16;
-        question.ifindex = interface.index;
+        question.ifindex = index;
         // SAFETY: a message of that many bytes, plain numbers without padding.
         let question =
             unsafe { std::slice::from_raw_parts((&raw const question).cast(), LINK_MESSAGE_BYTES) };
         let mut answer = vec![0; LINK_ANSWER_BYTES];
         let count = self.ask(question, &mut answer)?;
-        linked(&answer[..count])
+        link::read(&answer[..count])
     }
 
     /// Sends a question. Returns the number of bytes of the answer.
@@ -121,8 +132,7 @@ fn word(answer: &[u8], at: usize) -> Option<[u8; 4]> {
 
 /// Returns the attributes behind the `from` bytes of headers of an answer of kind `wanted`, by number.
 fn attributes(answer: &[u8], wanted: u16, from: usize) -> io::Result<impl Iterator<Item = (u16, &[u8])>> {
-    let half = move |at: usize| Some(u16::from_ne_bytes(*answer.get(at..)?.first_chunk()?));
-    let kind = half(4).ok_or_else(strange)?;
+    let kind = half(answer, 4).ok_or_else(strange)?;
     if i32::from(kind) == libc::NLMSG_ERROR {
         let errno = i32::from_ne_bytes(word(answer, HEADER_BYTES).ok_or_else(strange)?);
         return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
@@ -130,13 +140,24 @@ fn attributes(answer: &[u8], wanted: u16, from: usize) -> io::Result<impl Iterat
     if kind != wanted {
         return Err(strange());
     }
-    let mut at = from;
-    Ok(std::iter::from_fn(move || {
-        let (bytes, attribute) = (usize::from(half(at)?.max(4)), half(at + 2)?);
-        let value = answer.get(at + 4..at + bytes)?;
+    Ok(nested(answer.get(from..).unwrap_or_default()))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Returns the attributes in `value`, by number (`struct nlattr`).
+fn nested(value: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    // The upper two bits are flags: `NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`.
+    const NUMBER: u16 = 0x3fff;
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (bytes, attribute) = (usize::from(half(value, at)?.max(4)), half(value, at + 2)? & NUMBER);
+        let inner = value.get(at + 4..at + bytes)?;
         at += bytes.next_multiple_of(4);
-        Some((attribute, value))
-    }))
+        Some((attribute, inner))
+    })
 }
 
 /// Reads the number of drops from an answer.
@@ -145,20 +166,6 @@ fn dropped(answer: &[u8]) -> io::Result<u64> {
     let numbers = attributes.find(|(attribute, _)| *attribute == IFLA_STATS_LINK_64);
     let number = numbers.and_then(|(_, numbers)| numbers.get(8 * TX_DROPPED..)?.first_chunk());
     number.map(|number| u64::from_ne_bytes(*number)).ok_or_else(strange)
-}
-
-/// Reads the index of the linked interface from an answer.
-fn linked(answer: &[u8]) -> io::Result<Option<i32>> {
-    let mut link = None;
-    for (attribute, value) in attributes(answer, libc::RTM_NEWLINK, LINK_MESSAGE_BYTES)? {
-        match attribute {
-            libc::IFLA_LINK => link = word(value, 0).map(i32::from_ne_bytes),
-            // The other is in another namespace, where its index means something else.
-            libc::IFLA_LINK_NETNSID => return Ok(None),
-            _ => {}
-        }
-    }
-    Ok(link)
 }
 
 #[cfg(test)]
@@ -179,24 +186,5 @@ mod tests {
         // Attributes of no length do not loop for ever.
         answer[28..32].fill(0);
         assert!(dropped(&answer).is_err());
-    }
-
-    #[test]
-    fn a_link_in_another_namespace_is_none() {
-        let attribute = |kind: u16, value: i32| {
-            [&8u16.to_ne_bytes()[..], &kind.to_ne_bytes(), &value.to_ne_bytes()].concat()
-        };
-        let mut answer = vec![0u8; LINK_MESSAGE_BYTES];
-        answer[4] = libc::RTM_NEWLINK as u8;
-        assert_eq!(linked(&answer).unwrap(), None);
-        answer.extend(attribute(libc::IFLA_LINK, 7));
-        assert_eq!(linked(&answer).unwrap(), Some(7));
-        answer.extend(attribute(libc::IFLA_LINK_NETNSID, 0));
-        assert_eq!(linked(&answer).unwrap(), None);
-        for len in 0..answer.len() {
-            let _ = linked(&answer[..len]);
-        }
-        answer[4] = RTM_NEWSTATS as u8;
-        assert!(linked(&answer).is_err());
     }
 }

@@ -9,11 +9,13 @@
 
 mod abi;
 mod bpf;
+mod inspect;
 mod program;
 mod ring;
 mod socket;
 
 pub use abi::{Descriptor, PACKET_CONTINUES, PACKET_HEADROOM_BYTES, Statistics};
+pub use inspect::{link_of, program_name};
 pub use program::{Attached, Hook, Program, SocketMap};
 pub use ring::{Consumer, Entry, Producer, Shared};
 pub use socket::{Bind, UmemShape, XdpSocket};

@@ -180,6 +180,8 @@ pub use wharf_core::qdisc::DscpBands;
 #[doc(hidden)]
 pub use wharf_core::sender::Watch;
 #[doc(hidden)]
+pub use wharf_devices::doctor::{Datum, Diagnosis, Doctor, Effect, Exam, Finding, Trial, Weight, diagnose};
+#[doc(hidden)]
 pub use wharf_devices::null::Null;
 #[doc(hidden)]
 pub use wharf_devices::requirements::{Capability, Requirement};

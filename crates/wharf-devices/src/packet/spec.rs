@@ -28,6 +28,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     queues: QueueLayout::Devices,
     can: Can::BOTH,
+    doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "packet",
         "packet:INTERFACE[,bypass=off|on,ring=1024] to send, packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off,tpacket=v3|v2] to receive",

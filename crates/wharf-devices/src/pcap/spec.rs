@@ -24,6 +24,7 @@ pub(crate) static KIND: Kind = Kind {
         "Frames that were cut short when captured: refuse the file, fill them with zeros, or take them as they are",
     ).when("pad, to keep the lengths on the wire; send, to send just the bytes that were captured")],
     can: Can { receive: true, ..Can::SEND },
+    doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "pcap",
         "pcap:FILE[,resolution=ns|us,order=le|be] to write, pcap:FILE[,snapped=refuse|pad|send] to read",

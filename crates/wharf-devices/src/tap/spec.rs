@@ -39,6 +39,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     queues: QueueLayout::Devices,
     can: Can::ECHO,
+    doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "tap",
         "tap:NAME[,offload=on|off,multi_queue=off|on,mtu=1500,ring=500,sndbuf=64k,persist=off|on], both ways",

@@ -21,6 +21,7 @@ pub(crate) static KIND: Kind = Kind {
         Key::number("buffer", (4096, 1 << 30), "4k to 1g bytes", "8m", "Bytes of the socket's buffers").when("Higher, if `wharf explain socket-full` applies (`sysctl net.core.rmem_max` bounds it)"),
     ],
     can: Can { joins_bursts: true, ..Can::BOTH },
+    doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "udp",
         "udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m]",

@@ -40,6 +40,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
+    doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "vhost-user",
         "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,mode=OCTAL,group=NAME], both ways",

@@ -58,6 +58,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
+    doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "virtio-user",
         "virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere,copy=on|off], both ways",

@@ -30,6 +30,7 @@ pub(crate) static KIND: Kind = Kind {
     ).when("off, if nothing behind reads checksums: it saves a pass over each frame")],
     queues: QueueLayout::Devices,
     can: Can::ECHO,
+    doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
         "xdp:INTERFACE[,queue=0,mode=auto|copy|zerocopy] to send, with [,csum=fill|off] to receive",

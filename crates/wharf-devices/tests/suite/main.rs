@@ -3,6 +3,7 @@
 //! `packet`, `tap` and `xdp` want root; `./test interfaces` runs them.
 
 mod disciplines;
+mod doctor;
 mod host_wait;
 mod net;
 mod packet;

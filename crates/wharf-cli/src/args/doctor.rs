@@ -1,0 +1,66 @@
+//! Arguments of `wharf doctor`.
+
+use super::values;
+use clap::{Args, ValueEnum};
+use wharf::devices::spec::Direction;
+
+const EXAMPLES: &str = "\
+Examples:
+  wharf doctor xdp:eth0
+      whether it sends and receives here, in which mode, and what would make it better
+  wharf doctor eth0 --no-probe
+      each device that can use the interface; nothing is opened
+  wharf doctor xdp:eth0 --for receive --json
+      one JSON object, and exit code 1 if it cannot receive
+
+The verdicts are those of opening: the device is opened, attached to a pool as `wharf send` and `wharf receive` have it by default, and \
+closed again. To receive by xdp, an XDP program is attached for some milliseconds, in which frames of the queue do not reach this host; \
+a line says so first. A device whose opening would do more than that, such as writing a file, is not opened.
+
+Exit codes: 0 if the device can be used in the direction of --for, or in each direction that it has; of several devices of an \
+interface, one is enough. 1 if not.";
+
+/// A device to examine.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DoctorArgs {
+    /// Device, as `wharf devices` lists them, or an interface: each device that can use it
+    #[arg(value_name = "DEVICE|INTERFACE")]
+    pub(crate) subject: String,
+    /// Direction that must work [default: each that the device has, by itself]
+    #[arg(long = "for", value_name = "DIRECTION", value_enum)]
+    pub(crate) direction: Option<Purpose>,
+    /// Open nothing: report only what can be read
+    #[arg(long)]
+    pub(crate) no_probe: bool,
+    /// Frames of memory that the device is attached to
+    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::number(1..=values::FRAMES_MAX))]
+    pub(crate) frames: u32,
+    /// Bytes of memory per frame, a multiple of 64
+    #[arg(long, value_name = "N", default_value = "2048", value_parser = values::memory_bytes)]
+    pub(crate) frame_bytes: u32,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A direction that a device is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Purpose {
+    /// To send, as `wharf send` does
+    Send,
+    /// To receive, as `wharf receive` does
+    Receive,
+    /// To do both at once, as `wharf forward` does
+    Both,
+}
+
+impl From<Purpose> for Direction {
+    fn from(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Send => Direction::Send,
+            Purpose::Receive => Direction::Receive,
+            Purpose::Both => Direction::Both,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The page of a diagnosis, for people: the verdicts, then the findings, the worst first.
+
+use super::{Examined, word};
+use crate::output::{text, wrapped};
+use wharf::devices::doctor::{Finding, Trial, Weight};
+
+/// Returns the page of one device.
+pub(super) fn page((spec, diagnosis): &Examined) -> String {
+    let mut lines = vec![spec.to_string()];
+    lines.extend(diagnosis.trials.iter().map(|(direction, trial)| {
+        let verdict = verdict(trial, diagnosis.is_usable(*direction));
+        format!("  {:<9}{verdict}", format!("{}:", word(*direction)))
+    }));
+    let mut rows = wrapped(&["", "subject", "found", "to mend it"]);
+    let mut findings: Vec<&Finding> = diagnosis.findings.iter().collect();
+    findings.sort_by_key(|finding| match finding.weight {
+        Weight::Obstacle(_) => 0,
+        Weight::Hint => 1,
+        Weight::Fact => 2,
+    });
+    for finding in &findings {
+        let mark = match finding.weight {
+            Weight::Obstacle(_) => "no",
+            Weight::Hint => "hint",
+            Weight::Fact => "",
+        };
+        rows.add_row([mark, finding.subject, &finding.what, finding.mend.as_deref().unwrap_or_default()]);
+    }
+    if !findings.is_empty() {
+        lines.push(format!("\n{}", text(&rows)));
+    }
+    lines.join("\n")
+}
+
+fn verdict(trial: &Trial, is_usable: bool) -> String {
+    match trial {
+        Trial::Opened { mode, ring_frames, has_byte_limit } => {
+            let mode = mode.as_ref().map_or(String::new(), |mode| format!(", mode {mode}"));
+            let ring = ring_frames.map_or(String::new(), |frames| format!(", by a ring of {frames} frames"));
+            let limit = match has_byte_limit {
+                Some(true) => ", with a byte queue limit",
+                Some(false) => ", without a byte queue limit",
+                None => "",
+            };
+            format!("works{mode}{ring}{limit}")
+        }
+        Trial::Refused { why } => format!("no: {why}"),
+        Trial::Untried { why } if is_usable => format!("not tried, nothing is known to prevent it: {why}"),
+        Trial::Untried { why } => format!("no, as found below; not tried: {why}"),
+    }
+}

@@ -1,0 +1,109 @@
+//! Diagnosis of a device: what opening it comes to on this machine, in each direction, and what helps, hinders or prevents it.
+//!
+//! The verdicts are those of opening: [`diagnose`] opens the device, attaches it to a pool and closes it again. The findings beside
+//! them come from the kind's own [`Doctor`].
+
+pub(crate) mod finding;
+pub(crate) mod host;
+#[cfg(any(feature = "packet", feature = "xdp"))]
+pub(crate) mod interface;
+#[cfg(any(feature = "packet", feature = "xdp"))]
+pub(crate) mod kernel;
+mod trial;
+
+pub use finding::{Datum, Finding, Weight};
+pub use trial::Trial;
+
+use crate::spec::{DeviceSpec, Direction};
+use wharf_core::pool::{PagePool, PoolBuilder};
+
+/// The part of a kind in a diagnosis.
+#[derive(Debug, Clone, Copy)]
+pub struct Doctor {
+    /// Looks at the device without opening it.
+    pub findings: fn(&DeviceSpec) -> Vec<Finding>,
+    /// Returns what opening the device in a direction does to others.
+    pub effect: fn(&DeviceSpec, Direction) -> Effect,
+}
+
+impl Doctor {
+    /// Finds nothing, and opens a device without effect on others.
+    pub const NONE: Self = Self { findings: |_| Vec::new(), effect: |_, _| Effect::None };
+}
+
+/// An effect of opening a device on programs and machines other than this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// None.
+    None,
+    /// A short disturbance, while the device is open.
+    Short(String),
+    /// An effect that stays, or a long wait: a diagnosis does not open the device.
+    Lasting(String),
+}
+
+/// The scope of a diagnosis.
+#[derive(Debug, Clone)]
+pub struct Exam {
+    /// Directions to open the device in.
+    pub directions: Vec<Direction>,
+    /// True to open the device; otherwise the findings are all there is.
+    pub opens: bool,
+    /// The pool that the device is attached to: locked memory, page size and frame size count.
+    pub pool: PoolBuilder,
+}
+
+impl Exam {
+    /// Makes one that opens a device of `spec` in each direction that its kind has, on a pool of 4096 frames of 2 KiB.
+    pub fn of(spec: &DeviceSpec) -> Self {
+        let can = spec.kind().can;
+        let all = [(can.send, Direction::Send), (can.receive, Direction::Receive)];
+        let directions = all.into_iter().filter(|(can, _)| *can).map(|(_, direction)| direction).collect();
+        Self { directions, opens: true, pool: PagePool::builder() }
+    }
+}
+
+/// The outcome of a diagnosis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// The verdict on each direction.
+    pub trials: Vec<(Direction, Trial)>,
+    /// What was found, by subject.
+    pub findings: Vec<Finding>,
+}
+
+impl Diagnosis {
+    /// True if the device can be used in `direction`: it was opened; or it was not tried, and nothing is known to prevent it.
+    pub fn is_usable(&self, direction: Direction) -> bool {
+        let trial = self.trials.iter().find(|(tried, _)| *tried == direction).map(|(_, trial)| trial);
+        match trial {
+            Some(Trial::Opened { .. }) => true,
+            Some(Trial::Refused { .. }) => false,
+            Some(Trial::Untried { .. }) | None => {
+                !self.findings.iter().any(|finding| finding.prevents(direction))
+            }
+        }
+    }
+}
+
+/// Examines the device that `spec` describes.
+pub fn diagnose(spec: &DeviceSpec, exam: &Exam) -> Diagnosis {
+    let mut findings = (spec.kind().doctor.findings)(spec);
+    let trials = exam.directions.iter().map(|&direction| (direction, trial::run(spec, direction, exam)));
+    let trials: Vec<(Direction, Trial)> = trials.collect();
+    findings.extend(disturbances(spec, &trials));
+    Diagnosis { trials, findings }
+}
+
+/// Returns what the trials did to others, each effect once.
+fn disturbances(spec: &DeviceSpec, trials: &[(Direction, Trial)]) -> Vec<Finding> {
+    let opened = trials.iter().filter(|(_, trial)| !matches!(trial, Trial::Untried { .. }));
+    let mut effects: Vec<String> = opened
+        .filter_map(|(direction, _)| match (spec.kind().doctor.effect)(spec, *direction) {
+            Effect::Short(what) => Some(what),
+            Effect::None | Effect::Lasting(_) => None,
+        })
+        .collect();
+    effects.dedup();
+    effects.into_iter().map(|what| Finding::fact("probe", what).mend("--no-probe, to read only")).collect()
+}

@@ -1,0 +1,104 @@
+//! Findings about this machine and process: rights, locked memory, huge pages.
+
+use super::finding::Finding;
+use crate::requirements::{Capability, Machine, Requirement};
+use crate::spec::{Direction, Kind};
+use std::fs;
+use std::path::Path;
+
+/// CAP_IPC_LOCK: no bound of locked memory.
+const IPC_LOCK: Capability = Capability { name: "cap_ipc_lock", bit: 14 };
+/// 2 MiB pages of the whole machine (Documentation/admin-guide/mm/hugetlbpage.rst).
+const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+/// Bytes below which a limit of locked memory is worth a hint: a pool of 32 768 frames.
+const AMPLE_BYTES: u64 = 64 << 20;
+
+/// Returns the findings on the capabilities that `kind` needs; `prevents` names the direction that fails without one.
+pub(crate) fn rights(kind: &Kind, prevents: fn(&Capability) -> Direction) -> Vec<Finding> {
+    let machine = Machine::look();
+    let has: Vec<(Capability, bool)> = kind.capabilities().map(|one| (one, machine.has(&one))).collect();
+    let lacking = has.iter().filter(|(_, has)| !has).map(|(capability, _)| {
+        let what = format!("this process has no {}", capability.name.to_uppercase());
+        let finding = Finding::obstacle("capabilities", prevents(capability), what);
+        finding.mend(machine.setcap(kind)).with("lacks", capability.name)
+    });
+    let mut findings: Vec<Finding> = lacking.collect();
+    if findings.is_empty() && !has.is_empty() {
+        let names: Vec<String> = has.iter().map(|(one, _)| one.name.to_uppercase()).collect();
+        findings.push(Finding::fact("capabilities", format!("this process has {}", names.join(", "))));
+    }
+    if machine.is_contained() {
+        let what = "this process is in a user namespace: its rights hold for what belongs to that alone";
+        findings.push(Finding::fact("user-namespace", what).with("contained", true));
+    }
+    findings
+}
+
+/// Returns the findings on files that `kind` needs and that are not there.
+pub(crate) fn files(kind: &Kind) -> Vec<Finding> {
+    let missing = |requirement: &Requirement| match *requirement {
+        Requirement::File { path, mend } if !Path::new(path).exists() => {
+            Some(Finding::obstacle("files", Direction::Both, format!("there is no {path}")).mend(mend))
+        }
+        _ => None,
+    };
+    kind.requirements.iter().filter_map(missing).collect()
+}
+
+/// Returns the finding on the memory that this process may lock, which the kernel counts pools of `xdp` towards.
+pub(crate) fn locked_memory() -> Option<Finding> {
+    let limit = limit_bytes(&fs::read_to_string("/proc/self/limits").ok()?)?;
+    if Machine::look().has(&IPC_LOCK) {
+        return Some(Finding::fact("memlock", "CAP_IPC_LOCK: no bound on locked memory"));
+    }
+    Some(match limit {
+        None => Finding::fact("memlock", "no bound on locked memory"),
+        Some(bytes) => {
+            let (kib, frames) = (bytes >> 10, bytes >> 11);
+            let what =
+                format!("{kib} KiB may be locked: all pools together have {frames} frames of 2 KiB at most");
+            let weight = if bytes < AMPLE_BYTES { Finding::hint } else { Finding::fact };
+            weight("memlock", what).mend("ulimit -l unlimited").with("limit_bytes", bytes)
+        }
+    })
+}
+
+/// Returns the soft limit in the text of /proc/PID/limits; `None` inside if there is none.
+fn limit_bytes(limits: &str) -> Option<Option<u64>> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(None),
+        bytes => bytes.parse().ok().map(Some),
+    }
+}
+
+/// Returns the finding on free 2 MiB pages; `purpose` says why they matter, if they do.
+pub(crate) fn huge_pages(purpose: Option<&str>) -> Option<Finding> {
+    let read = |file: &str| -> Option<u64> {
+        fs::read_to_string(format!("{HUGE_PAGES}/{file}")).ok()?.trim().parse().ok()
+    };
+    let (all, free, reserved) =
+        (read("nr_hugepages")?, read("free_hugepages")?, read("resv_hugepages").unwrap_or(0));
+    let free = free.saturating_sub(reserved);
+    let finding = match (free, purpose) {
+        (0, Some(purpose)) => Finding::hint("pages", format!("no 2 MiB page is free: {purpose}"))
+            .mend("sudo sysctl vm.nr_hugepages=64"),
+        (0, None) => Finding::fact("pages", "no 2 MiB page is free: pools take pages of 4 KiB"),
+        _ => Finding::fact("pages", format!("{free} of {all} pages of 2 MiB are free")),
+    };
+    Some(finding.with("free", free).with("all", all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_locked_memory_is_read_or_unknown() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+            Max locked memory         8388608              8388608              bytes     \n";
+        assert_eq!(limit_bytes(limits), Some(Some(8 << 20)));
+        assert_eq!(limit_bytes(&limits.replace("8388608", "unlimited")), Some(None));
+        assert_eq!([limit_bytes(""), limit_bytes("Max locked memory  x")], [None, None]);
+    }
+}

@@ -1,0 +1,140 @@
+//! Findings about `xdp:` on an interface, for a diagnosis.
+
+use crate::doctor::finding::Finding;
+use crate::doctor::interface::{self, Examined};
+use crate::doctor::kernel::{self, EVER, Flaw, FlawWeight, Version};
+use crate::doctor::{Doctor, Effect, host};
+use crate::requirements::{Capability, NET_RAW};
+use crate::spec::{DeviceSpec, Direction};
+use wharf_sys::ethtool::Ethtool;
+use wharf_sys::netlink::AttachMode;
+use wharf_sys::xdp::{link_of, program_name};
+
+/// The kind's part in a diagnosis.
+pub(super) const DOCTOR: Doctor = Doctor { findings, effect };
+
+/// What older kernels lack, or do wrong.
+const FLAWS: &[Flaw] = &[
+    Flaw {
+        from: EVER,
+        until: Version(5, 4, 0),
+        weight: FlawWeight::Prevents(Direction::Both),
+        what: "AF_XDP has no unaligned buffers and no flags in its rings",
+    },
+    Flaw {
+        from: EVER,
+        until: Version(5, 9, 0),
+        weight: FlawWeight::Prevents(Direction::Receive),
+        what: "XDP programs cannot be attached by a link, which goes with its process",
+    },
+    Flaw {
+        from: EVER,
+        until: Version(6, 6, 0),
+        weight: FlawWeight::Hint,
+        what: "a frame is in one piece: none is longer than 4 KiB (no XDP_USE_SG)",
+    },
+    Flaw {
+        from: Version(6, 6, 0),
+        until: Version(6, 16, 8),
+        weight: FlawWeight::Fact,
+        what: "in copy mode a frame of several pieces may be reported as sent before it is, while the driver is busy",
+    },
+    Flaw {
+        from: Version(6, 16, 8),
+        until: Version(6, 17, 0),
+        weight: FlawWeight::Hint,
+        what: "sending in copy mode to a receiver on this host can crash this kernel (CVE-2025-40290)",
+    },
+    Flaw {
+        from: Version(6, 17, 0),
+        until: Version(6, 17, 11),
+        weight: FlawWeight::Hint,
+        what: "sending in copy mode to a receiver on this host can crash this kernel (CVE-2025-40290)",
+    },
+    Flaw {
+        from: EVER,
+        until: Version(6, 17, 0),
+        weight: FlawWeight::Fact,
+        what: "in copy mode the kernel takes 32 frames a system call (no XDP_MAX_TX_SKB_BUDGET)",
+    },
+];
+
+fn findings(spec: &DeviceSpec) -> Vec<Finding> {
+    let (examined, mut findings) = interface::examine(spec.place());
+    if let Some(examined) = &examined {
+        findings.extend(super::layers::findings(examined));
+        findings.extend(program(examined));
+        findings.extend(offloads(examined));
+        findings.extend(examined.processors());
+    }
+    let can_be_zero_copy = examined.as_ref().is_some_and(Examined::is_adapter);
+    findings.extend(host::huge_pages(can_be_zero_copy.then_some("receiving without copies needs them")));
+    findings.extend(host::locked_memory());
+    findings.extend(host::rights(spec.kind(), |capability: &Capability| match *capability {
+        NET_RAW => Direction::Both,
+        _ => Direction::Receive,
+    }));
+    findings.extend(kernel::findings(FLAWS));
+    findings
+}
+
+/// Returns the finding on the XDP program of the interface, if it has one: it keeps that of the receiver out.
+fn program(examined: &Examined) -> Option<Finding> {
+    let program = examined.info.program?;
+    let interface = &examined.name;
+    let name = program_name(program.id).ok().filter(|name| !name.is_empty());
+    let link = link_of(examined.index, program.id).ok().flatten();
+    let called = name.as_ref().map_or(String::new(), |name| format!(" \"{}\"", name.escape_debug()));
+    let by = link.map_or(String::new(), |link| format!(", by link {link}"));
+    let mode = program.mode.word();
+    let what = format!("{interface} has XDP program {}{called} ({mode}{by})", program.id);
+    let off = match program.mode {
+        AttachMode::Native => "xdpdrv",
+        AttachMode::Generic => "xdpgeneric",
+        AttachMode::Offloaded => "xdpoffload",
+        AttachMode::Several => "xdp",
+    };
+    let mend = link.map_or_else(
+        || format!("ip link set {interface} {off} off"),
+        |link| format!("end the process that has it, or bpftool link detach id {link}"),
+    );
+    let finding = Finding::obstacle("program", Direction::Receive, what).mend(mend);
+    let finding = finding.with("id", program.id).with("mode", mode);
+    let finding = name.map_or(finding.clone(), |name| finding.with("name", name));
+    Some(link.map_or(finding.clone(), |link| finding.with("link", link)))
+}
+
+fn offloads(examined: &Examined) -> Vec<Finding> {
+    let interface = &examined.name;
+    let Some(offloads) = Ethtool::open().and_then(|tool| tool.offloads(interface)).ok() else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    if offloads.rx_vlan {
+        let what = "VLAN tags are taken out of frames that arrive: xdp receives these without their tags";
+        let finding = Finding::hint("offloads", what).mend(format!("ethtool -K {interface} rxvlan off"));
+        findings.push(finding.with("rxvlan", true));
+    }
+    if offloads.lro {
+        let what = "the adapter merges segments that arrive: with that many drivers refuse XDP programs";
+        let finding = Finding::hint("offloads", what).mend(format!("ethtool -K {interface} lro off"));
+        findings.push(finding.with("lro", true));
+    }
+    findings
+}
+
+fn effect(spec: &DeviceSpec, direction: Direction) -> Effect {
+    let (Some(examined), _) = interface::examine(spec.place()) else { return Effect::None };
+    let (taken, adapter) = (
+        "an examination opens it to receive for some milliseconds, in which frames of its queue do not reach this host",
+        "an XDP program makes some adapters reset their link",
+    );
+    match (direction, examined.is_adapter()) {
+        (Direction::Send, false) => Effect::None,
+        (Direction::Send, true) => Effect::Short(
+            "an examination opens it to send for a moment: a driver that does without copies sets the queue up anew".into(),
+        ),
+        (Direction::Receive | Direction::Both, false) => Effect::Short(taken.into()),
+        (Direction::Receive | Direction::Both, true) => Effect::Short(format!("{taken}; {adapter}")),
+    }
+}
