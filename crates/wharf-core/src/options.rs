@@ -44,6 +44,8 @@ pub enum Values {
     },
     /// A text that its owner reads.
     Text,
+    /// A text that its owner reads, of one of these forms: `auto, N, N-M`.
+    Forms(&'static str),
     /// Bands of single DSCPs, such as `46=0/cs1=2`, from 0 to below this number.
     DscpBands(u8),
 }
@@ -79,6 +81,13 @@ impl Key {
         Self { name, values: Values::Time { most }, default, meaning, when: "" }
     }
 
+    /// Makes a key that takes a text of one of `forms`, which its owner reads.
+    pub const fn forms(
+        name: &'static str, forms: &'static str, default: &'static str, meaning: &'static str,
+    ) -> Self {
+        Self { name, values: Values::Forms(forms), default, meaning, when: "" }
+    }
+
     /// Adds when to change it: one sentence without a full stop.
     #[must_use]
     pub const fn when(mut self, when: &'static str) -> Self {
@@ -94,6 +103,7 @@ impl Key {
             Values::BitRate => "a bit rate such as 10gbit".into(),
             Values::Time { most } => format!("a time up to {most:?}"),
             Values::Text => "text".into(),
+            Values::Forms(forms) => forms.into(),
             Values::DscpBands(_) => "DSCP=BAND/...".into(),
         }
     }
@@ -114,7 +124,7 @@ impl Key {
                 time if time <= most => Ok(Value::Time(time)),
                 time => Err(format!("{}: {time:?} is beyond {most:?}", self.name)),
             },
-            Values::Text => Ok(Value::Text),
+            Values::Text | Values::Forms(_) => Ok(Value::Text),
             Values::DscpBands(bands) => DscpBands::read(text, bands)
                 .map(Value::DscpBands)
                 .map_err(|what| format!("{}: {what}", self.name)),

@@ -35,6 +35,8 @@ pub struct Kind {
     pub queues: QueueLayout,
     /// Its abilities.
     pub can: Can,
+    /// Checks the texts among its options, without opening it.
+    pub check: fn(&DeviceSpec) -> Result<(), DeviceError>,
     /// Opens one.
     pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
     /// Its part in a diagnosis.
@@ -59,6 +61,7 @@ impl Kind {
             rx_keys: &[],
             queues: QueueLayout::One,
             can: Can::SEND,
+            check: |_| Ok(()),
             open,
             doctor: Doctor::NONE,
         }
@@ -342,7 +345,7 @@ impl DeviceSpec {
             None if direction == Direction::Send && !self.kind.can.send => {
                 Err(self.fault("it only receives"))
             }
-            None => Ok(()),
+            None => (self.kind.check)(self),
         }
     }
 

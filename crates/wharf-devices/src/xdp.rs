@@ -1,4 +1,4 @@
-//! `xdp:INTERFACE`: AF_XDP on one queue of a network interface, by rings shared with the kernel. The kernel,
+//! `xdp:INTERFACE`: AF_XDP on queues of a network interface, by rings shared with the kernel. The kernel,
 //! or the adapter, reads and writes the pool's own memory: there is no copy in user space.
 //!
 //! Sending: [`XdpSender`]. A frame's address goes into a ring, one system call hands a batch over, and the
@@ -17,6 +17,7 @@ mod layers;
 #[doc(hidden)]
 pub mod memory;
 mod program;
+mod queues;
 #[doc(hidden)]
 pub mod receiving;
 #[doc(hidden)]
@@ -25,6 +26,7 @@ mod spec;
 mod table;
 
 pub use both::XdpBoth;
+pub use queues::QueueChoice;
 pub use receiving::{ReceiveOptions, XdpReceiver};
 pub use sending::XdpSender;
 
@@ -53,6 +55,19 @@ pub struct XdpOptions {
     pub queue: u32,
     /// The copy mode.
     pub mode: Mode,
+    /// Descriptors of each ring, rounded up to a power of two; by default 2048 to send, 8192 to receive.
+    pub ring_entries: Option<u32>,
+}
+
+impl XdpOptions {
+    /// Least and most descriptors of a ring.
+    const ENTRIES: (u32, u32) = (64, 65_536);
+
+    /// Returns the descriptors of a ring that has `default` of them if none are asked for.
+    fn entries(&self, default: u32) -> u32 {
+        let (least, most) = Self::ENTRIES;
+        self.ring_entries.map_or(default, |entries| entries.clamp(least, most).next_power_of_two())
+    }
 }
 
 /// The copy mode: if the kernel may copy frames.
@@ -151,6 +166,11 @@ fn registered(region: &Region, shape: &UmemShape) -> Result<XdpSocket, Refusal> 
 /// Binds, and waits for a queue that is being freed.
 fn bind(socket: &XdpSocket, index: i32, queue: u32, how: Bind) -> Result<(), Refusal> {
     patiently(&[EBUSY], || socket.bind(index, queue, how)).map_err(Step::Bind.refused())
+}
+
+/// Binds with the memory of `owner`, and waits for a queue that is being freed.
+fn bind_sharing(socket: &XdpSocket, index: i32, queue: u32, owner: &XdpSocket) -> Result<(), Refusal> {
+    patiently(&[EBUSY], || socket.bind_sharing(index, queue, owner)).map_err(Step::Bind.refused())
 }
 
 /// Tries again while the answer is one of the errors `busy`, for a while.

@@ -41,6 +41,16 @@ impl End {
         while let Err(error) = device.attach(pool.region().clone()) {
             again(error.to_string(), ["already", "in use by another"]);
         }
+        Self::over(device, pool)
+    }
+
+    /// Attaches `device` to `pool`.
+    pub fn of(mut device: AnyDevice, pool: PagePool) -> Self {
+        device.attach(pool.region().clone()).unwrap();
+        Self::over(device, pool)
+    }
+
+    fn over(device: AnyDevice, pool: PagePool) -> Self {
         let cache = pool.cache("test").unwrap();
         Self { device, pool, cache, batch: Batch::new(256), done: Completions::new(256) }
     }

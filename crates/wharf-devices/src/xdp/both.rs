@@ -1,5 +1,6 @@
-//! `XdpBoth`: both sides of one queue, by one socket and one registration of the pool's memory.
+//! `XdpBoth`: both sides of an interface, by one registration of the pool's memory.
 
+use super::queues::QueueChoice;
 use super::receiving::ReceiveOptions;
 use super::sending::Made;
 use super::{XdpReceiver, XdpSender};
@@ -8,7 +9,8 @@ use wharf_core::delegate;
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice, TxDevice};
 use wharf_mem::{Frame, Region};
 
-/// Sends and receives by one AF_XDP socket, as [`XdpSender`] and [`XdpReceiver`] do, on one queue.
+/// Sends and receives by AF_XDP sockets, as [`XdpSender`] and [`XdpReceiver`] do. It receives from one queue or several, and
+/// sends by the socket of the first.
 ///
 /// Received frames may be sent at once, by this device or by another one on the same pool: they stay where
 /// the kernel put them, and nothing is copied on the way. A quarter of the pool, 8192 frames at most, is
@@ -25,22 +27,23 @@ impl XdpBoth {
     /// # Errors
     /// The errors of [`XdpReceiver::open`], and [`DeviceError::Io`] without carrier.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        Self::new(XdpReceiver::open(interface, options)?, options)
+        Self::new(XdpReceiver::open(interface, options)?)
     }
 
-    /// Opens `count` queues of interface `interface`, from the one that `options` say on.
+    /// Opens `count` devices that share out the queues `choice` of interface `interface` as [`XdpReceiver::open_queues`] does.
+    /// Each sends by the first of its queues.
     ///
     /// # Errors
-    /// The errors of [`XdpBoth::open`].
+    /// The errors of [`XdpReceiver::open_queues`], and [`DeviceError::Io`] without carrier.
     pub fn open_queues(
-        interface: &str, options: ReceiveOptions, count: u32,
+        interface: &str, options: &ReceiveOptions, choice: QueueChoice, count: u32,
     ) -> Result<Vec<Self>, DeviceError> {
-        let receivers = XdpReceiver::open_queues(interface, options, count)?.into_iter();
-        receivers.map(|receiver| Self::new(receiver, options)).collect()
+        let receivers = XdpReceiver::open_queues(interface, options, choice, count)?.into_iter();
+        receivers.map(Self::new).collect()
     }
 
-    fn new(receiver: XdpReceiver, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        let sender = XdpSender::over(receiver.link().clone(), options.common)?;
+    fn new(receiver: XdpReceiver) -> Result<Self, DeviceError> {
+        let sender = XdpSender::over(receiver.link().clone(), receiver.options().common)?;
         Ok(Self { receiver: receiver.that_sends(), sender })
     }
 }
@@ -56,7 +59,8 @@ impl Device for XdpBoth {
     delegate!(sender: link);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        let (made, socket, how) = self.receiver.attach_with(&region, Made::new)?;
+        let options = self.receiver.options().common;
+        let (made, socket, how) = self.receiver.attach_with(&region, |socket| Made::new(socket, &options))?;
         self.sender.sending = Some(made.sending(socket, how, self.receiver.link(), region));
         Ok(())
     }

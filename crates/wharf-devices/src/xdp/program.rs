@@ -55,6 +55,11 @@ impl Program {
         Ok(Self { sockets, hook, _attached: attached.map_err(Step::Attach.refused())? })
     }
 
+    /// Returns the hook that it is attached to.
+    pub(super) fn hook(&self) -> Hook {
+        self.hook
+    }
+
     /// Hands the frames of queue `queue` to `socket`, which is bound to it.
     pub(super) fn direct(&self, queue: u32, socket: &XdpSocket) -> Result<(), Refusal> {
         self.sockets.direct(queue, socket).map_err(Step::Bind.refused())

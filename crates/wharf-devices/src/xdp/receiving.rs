@@ -1,61 +1,42 @@
-//! `XdpReceiver`: the receive side of an AF_XDP socket.
+//! `XdpReceiver`: the receive side of AF_XDP sockets.
 
+mod opening;
 pub mod rings;
+mod sockets;
 
-use super::program::{Program, Programs, Source};
-use super::{Refusal, Step, ZERO_COPY, await_release, bind, fault, find, memory, registered};
+pub use opening::ReceiveOptions;
+
+use super::program::{Programs, Source};
+use super::queues::{self, QueueChoice};
+use super::{Refusal, XdpOptions, ZERO_COPY, await_release};
 use crate::iface::{Drops, LookTimer};
-use crate::link::{EBUSY, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, EPERM, Link};
-use rings::Rings;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use crate::link::{ENODEV, Link};
+use opening::{Open, Setup, no_completions};
+use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_sys::ethtool::Ethtool;
-use wharf_sys::interface::InterfaceSocket;
-use wharf_sys::mapping::PAGE_BYTES;
 use wharf_sys::xdp::{Bind, Hook, Statistics, XdpSocket};
 
-/// Entries of the fill and receive rings.
-const ENTRIES: u32 = 8192;
-const COMPLETION_ENTRIES: u32 = 64;
 /// Time between two looks while nothing arrives: a poller that waits for the socket is not notified that its
 /// interface is gone (`net/xdp/xsk.c`: `xsk_notifier` sets an error that `xsk_poll` does not show).
 const LOOK_NS: u64 = 100_000_000;
-/// Quarters of the pool that are posted for packets, at most: by a device that only receives, and by one that
-/// sends as well.
-const ALONE_QUARTERS: u32 = 3;
-const BOTH_QUARTERS: u32 = 1;
 
-/// Settings of an [`XdpReceiver`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReceiveOptions {
-    /// Queue and mode.
-    pub common: super::XdpOptions,
-    /// True to finish checksums that a sender on this host has left unfinished. The default is true on
-    /// interfaces that deliver such frames: a veth, a TAP, and those with the generic hook only (macvlan,
-    /// bridge, vxlan, `lo`).
-    pub fill_checksums: Option<bool>,
-    /// Number of devices that share the pool, if more than one: each posts its part of the memory that it
-    /// would post alone.
-    pub pool_shared_by: u32,
-}
-
-/// Receives frames by an AF_XDP socket. A program of six instructions hands it all frames of its queue; the
+/// Receives frames by AF_XDP sockets, one for each of its queues. A program hands them all frames of these queues; the
 /// rest of the host does not see them.
 ///
-/// Frames lie in memory of the pool from the beginning: up to three quarters of it, 8192 frames at most, are
-/// posted to the fill ring, and come back when the device is closed. [`RxDevice::drops`] shows frames dropped
-/// for lack of memory as `fill-ring-empty`, and frames that the ring had no room for as `ring-full`.
+/// The sockets share one registration of the pool's memory. Frames lie there from the beginning: up to three quarters of
+/// the pool, 8192 frames for each queue at most, are posted to the fill rings, and come back when the device is closed.
+/// [`RxDevice::drops`] shows frames dropped for lack of memory as `fill-ring-empty`, and frames that a ring had no room
+/// for as `ring-full`.
+///
+/// The queues are received from in turn. A flow comes by one queue, and keeps its order.
 ///
 /// An interface that is switched off is reported once; receiving goes on when it is up again.
 #[derive(Debug)]
 pub struct XdpReceiver {
-    link: Link,
-    options: ReceiveOptions,
-    programs: Programs,
+    setup: Setup,
     mode: Option<&'static str>,
     open: Option<Open>,
     /// The next look at the interface, after empty polls.
@@ -69,52 +50,43 @@ pub struct XdpReceiver {
     /// The kernel's counts of drops as last read, and the drops found in the rings.
     kernel_drops: Statistics,
     drops: Drops,
-    /// Quarters of the pool that are posted for packets, at most.
-    quarters: u32,
-}
-
-/// State of an open receiver. Dropped in this order: the program goes first, then the queue.
-#[derive(Debug)]
-struct Open {
-    _program: Arc<Program>,
-    rings: Rings,
-    socket: Arc<XdpSocket>,
-    asker: InterfaceSocket,
 }
 
 impl XdpReceiver {
-    /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
+    /// Opens interface `interface`, to receive from the queue in `options`. The queue is taken when the device is attached to
+    /// memory.
     ///
     /// # Errors
     /// [`DeviceError::Io`] if there is no such interface, it is down, or CAP_NET_RAW is lacking;
     /// [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        Self::open_one(interface, options, Programs::new(Source::Loaded, options.common.queue))
+        let queue = options.common.queue;
+        Setup::new(interface, options, vec![queue], Programs::new(Source::Loaded, queue)).map(Self::of)
     }
 
-    /// Opens `count` queues of interface `interface`, from the queue in `options` on. They share the
-    /// interface's one program.
+    /// Opens `count` devices that share out the queues `choice` of interface `interface`, and the interface's one program.
     ///
     /// # Errors
-    /// The errors of [`XdpReceiver::open`].
+    /// The errors of [`XdpReceiver::open`]; [`DeviceError::Unsupported`] if `choice` has fewer queues.
     pub fn open_queues(
-        interface: &str, options: ReceiveOptions, count: u32,
+        interface: &str, options: &ReceiveOptions, choice: QueueChoice, count: u32,
     ) -> Result<Vec<Self>, DeviceError> {
-        let first = options.common.queue;
-        let programs = Programs::new(Source::Loaded, first.saturating_add(count));
-        let one = |at| {
-            let common = super::XdpOptions { queue: first.saturating_add(at), ..options.common };
-            Self::open_one(interface, ReceiveOptions { common, ..options }, programs.clone())
+        let sets = choice.to_receive(count.max(1), queues::receiving(interface));
+        let sets =
+            sets.map_err(|what| DeviceError::Unsupported { device: format!("xdp:{interface}"), what })?;
+        let last = sets.iter().flatten().max().copied().unwrap_or_default();
+        let programs = Programs::new(Source::Loaded, last);
+        let one = |queues: Vec<u32>| {
+            let common = XdpOptions { queue: queues[0], ..options.common };
+            let options = ReceiveOptions { common, ..options.clone() };
+            Setup::new(interface, options, queues, programs.clone()).map(Self::of)
         };
-        (0..count).map(one).collect()
+        sets.into_iter().map(one).collect()
     }
 
-    fn open_one(interface: &str, options: ReceiveOptions, programs: Programs) -> Result<Self, DeviceError> {
-        let link = find(interface, options.common.queue)?;
-        Ok(Self {
-            link,
-            options,
-            programs,
+    fn of(setup: Setup) -> Self {
+        Self {
+            setup,
             mode: None,
             open: None,
             look: LookTimer::new(LookTimer::EVERY),
@@ -124,89 +96,32 @@ impl XdpReceiver {
             reclaimed: Vec::new(),
             kernel_drops: Statistics::default(),
             drops: Drops::default(),
-            quarters: ALONE_QUARTERS,
-        })
+        }
     }
 
-    /// Leaves half of the pool to the transmit side of the same socket.
+    /// Leaves half of the pool to the transmit side of the first socket.
     pub(super) fn that_sends(mut self) -> Self {
-        self.quarters = BOTH_QUARTERS;
+        self.setup.sends = true;
         self
     }
 
-    pub(super) fn link(&self) -> &Link {
-        &self.link
+    pub(super) fn options(&self) -> &ReceiveOptions {
+        &self.setup.options
     }
 
-    /// Works like [`Device::attach`], after `prepare` has set up the rest of the socket, which is not bound yet.
+    pub(super) fn link(&self) -> &Link {
+        &self.setup.link
+    }
+
+    /// Works like [`Device::attach`], after `prepare` has set up the rest of the first socket, which is not bound yet.
     /// Returns the result of `prepare`, the socket, and the way in which it was bound.
     pub(super) fn attach_with<T>(
         &mut self, region: &Arc<Region>, prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
     ) -> Result<(T, Arc<XdpSocket>, Bind), DeviceError> {
-        let (bytes, least) = (region.data_bytes_max(), memory::ROOM_BYTES_MIN);
-        if bytes < least {
-            let what = format!("the pool's frames hold {bytes} bytes: to receive takes {least} at least");
-            return Err(DeviceError::Unsupported { device: self.link.name.clone(), what });
-        }
-        let best = self.make_best(region, prepare);
-        let (open, prepared, hook, how) =
-            best.map_err(|refusal| fault(&self.link, self.options.common.queue, region, refusal))?;
-        self.mode = Some(mode_of(hook, how));
-        let socket = self.open.insert(open).socket.clone();
+        let (open, prepared, how) = self.setup.open(region, &prepare)?;
+        self.mode = Some(mode_of(open.program.hook(), how));
+        let socket = self.open.insert(open).sockets.first().clone();
         Ok((prepared, socket, how))
-    }
-
-    /// Returns the best way that works: hook by hook, and for each the ways to bind.
-    fn make_best<T>(
-        &self, region: &Arc<Region>, prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
-    ) -> Result<(Open, T, Hook, Bind), Refusal> {
-        let mut last = (Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP));
-        for hook in self.programs.hooks() {
-            for how in self.options.common.mode.ways() {
-                if how.zero_copy && (hook == Hook::Generic || region.mapping().page_bytes() == PAGE_BYTES) {
-                    continue;
-                }
-                match self.make(region, hook, how, &prepare) {
-                    Ok((open, prepared)) => return Ok((open, prepared, hook, how)),
-                    Err((step, error)) if may_try_on(step, &error) => last = (step, error),
-                    Err(refusal) => return Err(refusal),
-                }
-            }
-        }
-        Err(last)
-    }
-
-    fn make<T>(
-        &self, region: &Arc<Region>, hook: Hook, how: Bind,
-        prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
-    ) -> Result<(Open, T), Refusal> {
-        let (index, queue) = (self.link.interface.index, self.options.common.queue);
-        let window = memory::to_receive(region);
-        let socket = registered(region, &window.shape)?;
-        let refused = Step::Rings.refused();
-        let prepared = prepare(&socket)?;
-        let (fill, receive) =
-            (socket.fill_ring(ENTRIES).map_err(&refused)?, socket.receive_ring(ENTRIES).map_err(&refused)?);
-        let asker = InterfaceSocket::open().map_err(&refused)?;
-        let program = self.programs.at(index, hook)?;
-        bind(&socket, index, queue, how)?;
-        program.direct(queue, &socket)?;
-        let pages = how.zero_copy.then(|| region.mapping().page_bytes());
-        let rings = Rings::new(fill, receive, region.clone(), window, pages, self.fills_checksums(hook));
-        let rings = rings.keeping(self.quarters, self.options.pool_shared_by);
-        let socket = Arc::new(socket);
-        Ok((Open { _program: program, rings, socket, asker }, prepared))
-    }
-
-    /// Returns true if frames may arrive unfinished. With the generic hook frames come from anywhere in the
-    /// kernel. Of the drivers with a hook of their own, those of virtual interfaces pass on frames that a
-    /// sender on this host left to an adapter.
-    fn fills_checksums(&self, hook: Hook) -> bool {
-        let is_virtual = || {
-            let driver = Ethtool::open().and_then(|tool| tool.driver(&self.link.interface_name));
-            driver.is_ok_and(|(driver, _)| matches!(driver.as_str(), "veth" | "tun"))
-        };
-        self.options.fill_checksums.unwrap_or_else(|| hook == Hook::Generic || is_virtual())
     }
 
     /// Nothing has arrived: looks whether anything still can.
@@ -214,20 +129,20 @@ impl XdpReceiver {
     fn look(&mut self) -> Result<(), DeviceError> {
         self.look.restart(LookTimer::EVERY);
         let Some(open) = self.open.as_ref().filter(|_| !self.ended) else { return Ok(()) };
-        let state = self.link.interface.state(open.asker.as_fd());
+        let state = self.setup.link.interface.state(open.asker.as_fd());
         match &state {
             Ok(state) if state.is_up => self.told_down = false,
             Ok(_) if self.told_down => return Ok(()),
             Ok(_) => {}
             Err(error) => self.ended = error.raw_os_error() == Some(ENODEV),
         }
-        let fault = self.link.arrival_fault(state);
+        let fault = self.setup.link.arrival_fault(state);
         self.told_down |= fault.is_some();
         fault.map_or(Ok(()), Err)
     }
 
     fn count_drops(&mut self) {
-        if let Some(Ok(statistics)) = self.open.as_ref().map(|open| open.socket.statistics()) {
+        if let Some(Ok(statistics)) = self.open.as_ref().map(|open| open.sockets.statistics()) {
             self.kernel_drops = statistics;
         }
         if let Some(open) = &self.open {
@@ -245,36 +160,29 @@ fn mode_of(hook: Hook, how: Bind) -> &'static str {
     }
 }
 
-/// Returns true if a lesser way may work although this one does not.
-fn may_try_on(step: Step, error: &io::Error) -> bool {
-    match step {
-        Step::Bind => matches!(error.raw_os_error(), Some(EOPNOTSUPP | EINVAL)),
-        // A program that is there keeps one from either hook.
-        Step::Attach => !matches!(error.raw_os_error(), Some(EPERM | EBUSY | EEXIST)),
-        _ => false,
-    }
-}
-
 impl Notify for XdpReceiver {
     /// Makes the next empty poll look at the interface: the kernel does not notify that it is switched off.
     fn arm(&mut self) -> bool {
         self.look.restart(1);
         self.is_armed = true;
-        self.open.as_mut().is_none_or(|open| open.rings.is_empty())
+        self.open.as_mut().is_none_or(|open| open.sockets.arm() && open.rings.is_empty())
     }
 
     fn disarm(&mut self) {
+        if let (true, Some(open)) = (self.is_armed, &self.open) {
+            open.sockets.disarm();
+        }
         self.is_armed = false;
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        self.open.as_ref().map(|open| open.socket.fd().as_raw_fd())
+        self.open.as_ref().map(|open| open.sockets.wait_fd())
     }
 }
 
 impl Device for XdpReceiver {
     fn name(&self) -> String {
-        self.link.name.clone()
+        self.setup.link.name.clone()
     }
 
     fn mode(&self) -> Option<&'static str> {
@@ -282,16 +190,12 @@ impl Device for XdpReceiver {
     }
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
-        let state = self.link.interface.state(self.open.as_ref()?.asker.as_fd());
-        Some(self.link.arrival_fault(state).map_or(Ok(()), Err))
+        let state = self.setup.link.interface.state(self.open.as_ref()?.asker.as_fd());
+        Some(self.setup.link.arrival_fault(state).map_or(Ok(()), Err))
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        // A completion ring must exist; it stays empty, since nothing is sent.
-        let completion = |socket: &XdpSocket| {
-            socket.completion_ring(COMPLETION_ENTRIES).map(drop).map_err(Step::Rings.refused())
-        };
-        self.attach_with(&region, completion).map(drop)
+        self.attach_with(&region, no_completions).map(drop)
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
@@ -303,12 +207,13 @@ impl Device for XdpReceiver {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         self.count_drops();
-        let Some(Open { rings, socket, _program, .. }) = self.open.take() else { return Ok(()) };
-        drop(_program);
+        let Some(Open { rings, sockets, program, .. }) = self.open.take() else { return Ok(()) };
+        drop(program);
         let held = rings.close();
-        drop(socket);
+        let queues: Vec<u32> = sockets.queues().collect();
+        drop(sockets);
         if self.mode == Some(ZERO_COPY) {
-            await_release(&self.link, self.options.common.queue);
+            queues.into_iter().for_each(|queue| await_release(&self.setup.link, queue));
         }
         self.reclaimed.extend(held);
         Ok(())
@@ -319,12 +224,9 @@ impl RxDevice for XdpReceiver {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let Some(open) = &mut self.open else { return Ok(0) };
-        let device = || self.link.name.clone();
+        let device = || self.setup.link.name.clone();
         let received = open.rings.receive(cache, to, budget.min(to.room()), device)?;
-        if open.rings.needs_wakeup() {
-            // A look at the interface finds the error.
-            let _ = open.socket.wake_fill();
-        }
+        open.rings.each_asleep(|at| open.sockets.wake_fill(at));
         if received > 0 {
             self.told_down = false;
         } else if budget > 0 && self.look.is_due() {

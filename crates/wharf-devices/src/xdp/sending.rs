@@ -23,13 +23,12 @@ use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, XdpSocket};
 
-/// Descriptors of the transmit ring, and of the completion ring: DPDK's choice, too.
+/// Descriptors of the transmit ring, and of the completion ring, by default: DPDK's choice, too.
 const ENTRIES: u32 = 2048;
 /// Descriptors of the fill ring, which must exist; it stays empty, since nothing is received.
 const FILL_ENTRIES: u32 = 64;
-/// Bytes that the kernel charges for all frames on their way: a buffer of its own for each frame, of up to 4
-/// KiB.
-const SEND_BUFFER_BYTES: usize = ENTRIES as usize * 4096;
+/// Bytes that the kernel charges for a frame on its way: a buffer of its own, of up to 4 KiB.
+const CHARGED_BYTES: usize = 4096;
 
 /// Sends frames by an AF_XDP socket.
 ///
@@ -67,13 +66,13 @@ pub(super) struct Made {
 
 impl Made {
     /// Makes the rings of a socket that is not bound yet.
-    pub(super) fn new(socket: &XdpSocket) -> Result<Self, Refusal> {
-        let rings = Step::Rings.refused();
-        let completion = socket.completion_ring(ENTRIES).map_err(&rings)?;
-        let transmit = socket.transmit_ring(ENTRIES).map_err(&rings)?;
+    pub(super) fn new(socket: &XdpSocket, options: &XdpOptions) -> Result<Self, Refusal> {
+        let (entries, rings) = (options.entries(ENTRIES), Step::Rings.refused());
+        let completion = socket.completion_ring(entries).map_err(&rings)?;
+        let transmit = socket.transmit_ring(entries).map_err(&rings)?;
         // Older kernels take 32 frames a call: then the doorbell is rung again.
-        socket.set_transmit_budget(ENTRIES);
-        socket.set_send_buffer(SEND_BUFFER_BYTES);
+        socket.set_transmit_budget(entries);
+        socket.set_send_buffer(entries as usize * CHARGED_BYTES);
         Ok(Self { completion, transmit, asker: InterfaceSocket::open().map_err(&rings)? })
     }
 
@@ -82,7 +81,8 @@ impl Made {
         self, socket: Arc<XdpSocket>, how: Bind, link: &Link, region: Arc<Region>,
     ) -> Sending<Socket> {
         let Self { completion, transmit, asker } = self;
-        let rings = Rings::new(transmit, completion, region.clone(), how.multi_buffer, ENTRIES);
+        let completions = transmit.entries();
+        let rings = Rings::new(transmit, completion, region.clone(), how.multi_buffer, completions);
         let socket = Socket { socket, asker, zero_copy: how.zero_copy };
         Sending::new(socket, rings, Health::new(link.clone()), region)
     }
@@ -122,7 +122,7 @@ impl XdpSender {
     fn make(&self, region: &Arc<Region>, how: Bind) -> Result<(Arc<XdpSocket>, Made), Refusal> {
         let socket = registered(region, &memory::to_send(region))?;
         let _fill: Producer<u64> = socket.fill_ring(FILL_ENTRIES).map_err(Step::Rings.refused())?;
-        let made = Made::new(&socket)?;
+        let made = Made::new(&socket, &self.options)?;
         bind(&socket, self.link.interface.index, self.options.queue, how)?;
         if how.zero_copy {
             // Some drivers bind, but send only while a program is attached: the error comes at the call.
@@ -177,7 +177,7 @@ impl TxDevice for XdpSender {
     fn info(&self) -> TxInfo {
         let gathers = self.sending.as_ref().is_none_or(Sending::gathers);
         TxInfo {
-            ring_frames: Some(ENTRIES),
+            ring_frames: Some(self.options.entries(ENTRIES)),
             completions: CompletionMode::Real,
             segments_max: if gathers { DESCRIPTORS_MAX as u16 } else { 1 },
             segmentation: false,

@@ -142,12 +142,25 @@ impl XdpSocket {
     pub fn bind(&self, index: i32, queue: u32, how: Bind) -> io::Result<()> {
         let copying = if how.zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
         let gathering = if how.multi_buffer { libc::XDP_USE_SG } else { 0 };
+        self.bind_by(index, queue, libc::XDP_USE_NEED_WAKEUP | copying | gathering, 0)
+    }
+
+    /// Binds the socket, which has no memory of its own, to queue `queue` of interface `index`, with the memory of `owner`, and
+    /// in the way that `owner` was bound (`XDP_SHARED_UMEM`). It has a fill and a completion ring of its own.
+    ///
+    /// # Errors
+    /// Those of [`XdpSocket::bind`]; `EBADF` if `owner` is not bound.
+    pub fn bind_sharing(&self, index: i32, queue: u32, owner: &XdpSocket) -> io::Result<()> {
+        self.bind_by(index, queue, libc::XDP_SHARED_UMEM, owner.fd.as_raw_fd() as u32)
+    }
+
+    fn bind_by(&self, index: i32, queue: u32, flags: u16, shared_with: u32) -> io::Result<()> {
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags: libc::XDP_USE_NEED_WAKEUP | copying | gathering,
+            sxdp_flags: flags,
             sxdp_ifindex: index as u32,
             sxdp_queue_id: queue,
-            sxdp_shared_umem_fd: 0,
+            sxdp_shared_umem_fd: shared_with,
         };
         call::bind(self.fd(), &address)
     }

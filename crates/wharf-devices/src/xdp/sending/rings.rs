@@ -49,6 +49,11 @@ impl Rings {
         self.multi_buffer
     }
 
+    /// Returns the number of descriptors that may be out.
+    pub(super) fn entries(&self) -> u32 {
+        self.out_max
+    }
+
     /// Returns the number of frames inside.
     #[inline]
     pub(super) fn held(&self) -> u32 {

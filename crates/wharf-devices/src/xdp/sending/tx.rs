@@ -155,7 +155,7 @@ impl<K: Kernel> Sending<K> {
                 _ => fail(into, frame, status),
             });
             if let Err(not_held) = done {
-                let (device, ring_frames) = (self.health.device().into(), super::ENTRIES);
+                let (device, ring_frames) = (self.health.device().into(), rings.entries());
                 result = Err(DeviceError::NotHeld { device, slot: not_held.0, ring_frames });
             }
         }

@@ -3,6 +3,7 @@
 mod beside;
 mod checksum;
 mod endings;
+mod queues;
 mod receiving;
 mod rings;
 mod sending;

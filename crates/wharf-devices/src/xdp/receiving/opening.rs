@@ -1,0 +1,199 @@
+//! `Setup`: the settings of a receiver, and the way from them to bound sockets.
+
+use super::super::program::{Program, Programs};
+use super::super::{Refusal, Step, XdpOptions, bind, bind_sharing, fault, find, memory, registered};
+use super::rings::Rings;
+use super::sockets::{Bound, Sockets};
+use crate::link::{EBUSY, EEXIST, EINVAL, EOPNOTSUPP, EPERM, Link};
+use std::io;
+use std::sync::Arc;
+use wharf_core::device::DeviceError;
+use wharf_mem::Region;
+use wharf_sys::ethtool::Ethtool;
+use wharf_sys::interface::InterfaceSocket;
+use wharf_sys::mapping::PAGE_BYTES;
+use wharf_sys::packet::PacketSocket;
+use wharf_sys::xdp::{Bind, Consumer, Descriptor, Hook, Producer, XdpSocket};
+
+/// Entries of the fill and receive rings, by default.
+const ENTRIES: u32 = 8192;
+const COMPLETION_ENTRIES: u32 = 64;
+/// Quarters of the pool that are posted for packets, at most: by a device that only receives, and by one that
+/// sends as well.
+const ALONE_QUARTERS: u32 = 3;
+const BOTH_QUARTERS: u32 = 1;
+
+/// Settings of an [`XdpReceiver`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiveOptions {
+    /// Queue, mode and rings.
+    pub common: XdpOptions,
+    /// True to finish checksums that a sender on this host has left unfinished. The default is true on
+    /// interfaces that deliver such frames: a veth, a TAP, and those with the generic hook only (macvlan,
+    /// bridge, vxlan, `lo`).
+    pub fill_checksums: Option<bool>,
+    /// True to receive frames for other addresses, too: the interface is promiscuous as long as the device is open.
+    pub promiscuous: bool,
+    /// Number of devices that share the pool, if more than one: each posts its part of the memory that it
+    /// would post alone.
+    pub pool_shared_by: u32,
+}
+
+impl Default for ReceiveOptions {
+    fn default() -> Self {
+        let common = XdpOptions::default();
+        Self { common, fill_checksums: None, promiscuous: true, pool_shared_by: 1 }
+    }
+}
+
+/// A receiver before it has memory.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) link: Link,
+    pub(super) options: ReceiveOptions,
+    /// Numbers of its queues: at least one.
+    queues: Vec<u32>,
+    programs: Programs,
+    /// The first socket sends as well, and has half of the pool.
+    pub(super) sends: bool,
+}
+
+/// State of an open receiver. Dropped in this order: the program goes first, then the queues.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) program: Arc<Program>,
+    pub(super) rings: Rings,
+    pub(super) sockets: Sockets,
+    pub(super) asker: InterfaceSocket,
+    _promiscuous: Option<PacketSocket>,
+}
+
+/// A refusal, and the queue that it is about.
+type AtQueue = (u32, Refusal);
+
+impl Setup {
+    /// Looks for interface `interface`, whose queues `queues` a device is to receive from.
+    pub(super) fn new(
+        interface: &str, options: ReceiveOptions, queues: Vec<u32>, programs: Programs,
+    ) -> Result<Self, DeviceError> {
+        let link = find(interface, options.common.queue)?;
+        Ok(Self { link, options, queues, programs, sends: false })
+    }
+
+    /// Opens the queues in the best way that works. `prepare` sets up the rest of the first socket, before that is bound.
+    /// Returns the result of `prepare`, too, and the way in which the sockets were bound.
+    pub(super) fn open<T>(
+        &self, region: &Arc<Region>, prepare: &impl Fn(&XdpSocket) -> Result<T, Refusal>,
+    ) -> Result<(Open, T, Bind), DeviceError> {
+        let (bytes, least) = (region.data_bytes_max(), memory::ROOM_BYTES_MIN);
+        if bytes < least {
+            let what = format!("the pool's frames hold {bytes} bytes: to receive takes {least} at least");
+            return Err(DeviceError::Unsupported { device: self.link.name.clone(), what });
+        }
+        let best = self.make_best(region, prepare);
+        let (open, prepared, how) =
+            best.map_err(|(queue, refusal)| fault(&self.link, queue, region, refusal))?;
+        let _promiscuous = self.options.promiscuous.then(|| self.make_promiscuous()).transpose()?;
+        Ok((Open { _promiscuous, ..open }, prepared, how))
+    }
+
+    /// Makes the interface promiscuous until the socket is closed, at the latest with the process.
+    fn make_promiscuous(&self) -> Result<PacketSocket, DeviceError> {
+        let fault = self.link.fault("the interface cannot be made promiscuous: promisc=off does without");
+        let socket = PacketSocket::open().map_err(&fault)?;
+        socket.make_promiscuous(self.link.interface.index).map_err(&fault)?;
+        Ok(socket)
+    }
+
+    /// Returns the best way that works: hook by hook, and for each the ways to bind.
+    fn make_best<T>(
+        &self, region: &Arc<Region>, prepare: &impl Fn(&XdpSocket) -> Result<T, Refusal>,
+    ) -> Result<(Open, T, Bind), AtQueue> {
+        let mut last = (self.queues[0], (Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP)));
+        for hook in self.programs.hooks() {
+            for how in self.options.common.mode.ways() {
+                if how.zero_copy && (hook == Hook::Generic || region.mapping().page_bytes() == PAGE_BYTES) {
+                    continue;
+                }
+                match self.make(region, hook, how, prepare) {
+                    Ok((open, prepared)) => return Ok((open, prepared, how)),
+                    Err((queue, (step, error))) if may_try_on(step, &error) => last = (queue, (step, error)),
+                    Err(refusal) => return Err(refusal),
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// Binds the socket of the first queue, and then those of the others, which share its memory.
+    fn make<T>(
+        &self, region: &Arc<Region>, hook: Hook, how: Bind,
+        prepare: &impl Fn(&XdpSocket) -> Result<T, Refusal>,
+    ) -> Result<(Open, T), AtQueue> {
+        let (first, index, window) = (self.queues[0], self.link.interface.index, memory::to_receive(region));
+        let at_first = |refusal| (first, refusal);
+        let owner = registered(region, &window.shape).map_err(at_first)?;
+        let prepared = prepare(&owner).map_err(at_first)?;
+        let (fill, receive) = self.rings(&owner).map_err(at_first)?;
+        let asker = InterfaceSocket::open().map_err(Step::Rings.refused()).map_err(at_first)?;
+        let program = self.programs.at(index, hook).map_err(at_first)?;
+        bind(&owner, index, first, how).and_then(|()| program.direct(first, &owner)).map_err(at_first)?;
+        let pages = how.zero_copy.then(|| region.mapping().page_bytes());
+        let fills = self.fills_checksums(program.hook());
+        let mut rings = Rings::new(fill, receive, region.clone(), window, pages, fills);
+        let mut bound = vec![Bound { queue: first, socket: Arc::new(owner) }];
+        for &queue in &self.queues[1..] {
+            let further = self.further(&program, queue, &bound[0].socket);
+            let (socket, fill, receive) = further.map_err(|refusal| (queue, refusal))?;
+            rings = rings.and(fill, receive);
+            bound.push(Bound { queue, socket: Arc::new(socket) });
+        }
+        let quarters = if self.sends { BOTH_QUARTERS } else { ALONE_QUARTERS };
+        let rings = rings.keeping(quarters, self.options.pool_shared_by);
+        let sockets = Sockets::new(bound, self.sends).map_err(Step::Rings.refused()).map_err(at_first)?;
+        Ok((Open { program, rings, sockets, asker, _promiscuous: None }, prepared))
+    }
+
+    /// Binds a socket to `queue`, with the memory of `owner`.
+    fn further(
+        &self, program: &Program, queue: u32, owner: &XdpSocket,
+    ) -> Result<(XdpSocket, Producer<u64>, Consumer<Descriptor>), Refusal> {
+        let socket = XdpSocket::open().map_err(Step::Rings.refused())?;
+        no_completions(&socket)?;
+        let (fill, receive) = self.rings(&socket)?;
+        bind_sharing(&socket, self.link.interface.index, queue, owner)?;
+        program.direct(queue, &socket)?;
+        Ok((socket, fill, receive))
+    }
+
+    fn rings(&self, socket: &XdpSocket) -> Result<(Producer<u64>, Consumer<Descriptor>), Refusal> {
+        let (entries, refused) = (self.options.common.entries(ENTRIES), Step::Rings.refused());
+        Ok((socket.fill_ring(entries).map_err(&refused)?, socket.receive_ring(entries).map_err(&refused)?))
+    }
+
+    /// Returns true if frames may arrive unfinished. With the generic hook frames come from anywhere in the
+    /// kernel. Of the drivers with a hook of their own, those of virtual interfaces pass on frames that a
+    /// sender on this host left to an adapter.
+    fn fills_checksums(&self, hook: Hook) -> bool {
+        let is_virtual = || {
+            let driver = Ethtool::open().and_then(|tool| tool.driver(&self.link.interface_name));
+            driver.is_ok_and(|(driver, _)| matches!(driver.as_str(), "veth" | "tun"))
+        };
+        self.options.fill_checksums.unwrap_or_else(|| hook == Hook::Generic || is_virtual())
+    }
+}
+
+/// Makes the completion ring, which must exist; it stays empty, since nothing is sent.
+pub(super) fn no_completions(socket: &XdpSocket) -> Result<(), Refusal> {
+    socket.completion_ring(COMPLETION_ENTRIES).map(drop).map_err(Step::Rings.refused())
+}
+
+/// Returns true if a lesser way may work although this one does not.
+fn may_try_on(step: Step, error: &io::Error) -> bool {
+    match step {
+        Step::Bind => matches!(error.raw_os_error(), Some(EOPNOTSUPP | EINVAL)),
+        // A program that is there keeps one from either hook.
+        Step::Attach => !matches!(error.raw_os_error(), Some(EPERM | EBUSY | EEXIST)),
+        _ => false,
+    }
+}
