@@ -7,11 +7,10 @@
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
+. tests/guest/console.sh
 cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}
 tests/guest/image.sh "$cache" || die "no kernel for the guest"
 host=10.77.0.1 inside=10.77.0.2
-# Time limit of a command in the guest, in seconds. The guest is emulated, and the machine may be busy.
-patience=120
 
 space $b
 ip netns exec $b ip tuntap add w0 mode tap || die "no tap"
@@ -41,25 +40,6 @@ boot() {
   exec 4<>"$out/console.out" 3<>"$out/console.in"
   answer =ready
   guest "ip addr add $inside/24 dev eth0 && ip link set eth0 up" || die "the guest has no interface"
-}
-
-# answer WORD: reads the guest's output into $reply up to a line that begins with WORD; the rest of that line is $rest.
-answer() {
-  local line
-  reply=""
-  while IFS= read -t $patience -r line <&4; do
-    line=${line%$'\r'}
-    case $line in "$1"*) rest=${line#"$1"} && return ;; esac
-    reply+=$line$'\n'
-  done
-  die "the guest does not answer: $reply"
-}
-
-# guest COMMAND: runs it in the guest, with its output in $reply.
-guest() {
-  printf '%s\n' "$1" >&3
-  answer "=ended "
-  return "$rest"
 }
 
 pings() { # WHEN: succeeds within some seconds, while addresses are resolved and links come up

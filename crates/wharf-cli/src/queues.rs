@@ -22,6 +22,7 @@ pub(crate) fn of_queues(
     Report {
         device: device.into(),
         mode: queues.first().and_then(TxQueue::device_mode),
+        mode_reason: queues.first().and_then(TxQueue::device_mode_reason).map(|reason| reason.what.clone()),
         seconds,
         packets,
         bytes,

@@ -18,6 +18,8 @@ pub(crate) struct Report {
     pub(crate) device: String,
     /// The mode in which it works on this machine; null if there is only one.
     pub(crate) mode: Option<&'static str>,
+    /// The cause that the mode is no better one; null if there is none, or if it is not known.
+    pub(crate) mode_reason: Option<String>,
     /// Time from the first packet to the last.
     pub(crate) seconds: f64,
     /// Packets that the device took, whether it sent them or dropped them.

@@ -1,7 +1,7 @@
 //! The skeleton of `send`, `receive` and `forward`: checks, opening, the watch over a run, and its end.
 
 use crate::log;
-use crate::output::{detail, print, print_json};
+use crate::output::{detail, note, print, print_json};
 use crate::progress::Progress;
 use crate::report::device_text;
 use crate::signals::Signals;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::cell::Cell;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
-use wharf::device::{DeviceError, TxInfo};
+use wharf::device::{DeviceError, ModeReason, TxInfo};
 use wharf::devices::host::{pin, processors};
 use wharf::devices::spec::{DeviceSpec, Direction, Opened, Place, Queues};
 
@@ -82,6 +82,13 @@ pub(crate) fn tell_opened(opened: &[Opened]) {
             )
         });
     }
+}
+
+/// Says why device `name` works in no better mode: if its user can do something about that, or else with `--verbose`.
+pub(crate) fn tell_mode(name: &str, reason: Option<&ModeReason>) {
+    let Some(ModeReason { what, is_curable }) = reason else { return };
+    let line = || format!("{name}: {what}");
+    if *is_curable { note(&line()) } else { detail(line) }
 }
 
 /// Returns the ring and the offloads of a device that sends.

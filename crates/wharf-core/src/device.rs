@@ -154,6 +154,15 @@ impl From<OptionError> for DeviceError {
     }
 }
 
+/// The cause that a device works in no better mode than it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModeReason {
+    /// The better mode, and what refused it: `zero-copy refused: igb wants an XDP program attached; ...`.
+    pub what: String,
+    /// True if a user can do something about it; false if this driver or kernel has no better mode.
+    pub is_curable: bool,
+}
+
 /// Notifications between a device and its other side, since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Signals {
@@ -231,6 +240,11 @@ pub trait Device: Notify + Send {
     /// Returns how the device works on this machine, once it is attached, where that may differ: `zero-copy`,
     /// `copy`.
     fn mode(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns the cause that [`Device::mode`] is no better one, once it is attached. By default `None`.
+    fn mode_reason(&self) -> Option<ModeReason> {
         None
     }
 

@@ -7,6 +7,7 @@
 
 mod counters;
 mod inbox;
+mod mode;
 mod pulled;
 mod receiver;
 mod state;
@@ -23,6 +24,7 @@ use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::{Call, Callers};
 use counters::RxCounters;
 use inbox::Inbox;
+use mode::DeviceMode;
 pub(crate) use pulled::PulledTarget;
 use state::RxState;
 pub use state::{Handler, Rest};
@@ -38,7 +40,7 @@ pub struct RxQueue {
 
 pub(crate) struct RxShared {
     name: String,
-    mode: Option<&'static str>,
+    mode: DeviceMode,
     wait_fd: Option<RawFd>,
     /// The transmit queue that the device belongs to, if any.
     of: Option<TxQueue>,
@@ -70,9 +72,9 @@ impl RxQueue {
         mut device: Box<dyn RxDevice>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
     ) -> Result<Self, QueueError> {
         device.attach(pool.region().clone())?;
-        let (name, mode, wait_fd) = (device.name(), device.mode(), device.wait_fd());
-        let state = RxState::new(Some(device), pool, &name, handler)?;
-        Ok(Self::of_parts((name, mode, wait_fd), None, completions, state))
+        let parts = (device.name(), (device.mode(), device.mode_reason()), device.wait_fd());
+        let state = RxState::new(Some(device), pool, &parts.0, handler)?;
+        Ok(Self::of_parts(parts, None, completions, state))
     }
 
     /// Receives from the device of `queue`, into memory of its pool. Its poller also runs the queue. While a
@@ -86,12 +88,13 @@ impl RxQueue {
             return Err(DeviceError::Unsupported { device: name, what: "it only sends".into() }.into());
         }
         let state = RxState::new(None, queue.pool(), &name, handler)?;
-        let device = (name, queue.device_mode(), queue.shared.wait_fd);
-        Ok(Self::of_parts(device, Some(queue.clone()), &[], state))
+        let mode = (queue.device_mode(), queue.device_mode_reason().cloned());
+        let parts = (name, mode, queue.shared.wait_fd);
+        Ok(Self::of_parts(parts, Some(queue.clone()), &[], state))
     }
 
     fn of_parts(
-        (name, mode, wait_fd): (String, Option<&'static str>, Option<RawFd>), of: Option<TxQueue>,
+        (name, mode, wait_fd): (String, DeviceMode, Option<RawFd>), of: Option<TxQueue>,
         completions: &[TxQueue], state: RxState,
     ) -> Self {
         let shared = RxShared {
@@ -109,11 +112,6 @@ impl RxQueue {
             inboxes: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
-    }
-
-    /// Returns how the device works on this machine: see [`Device::mode`](crate::device::Device::mode).
-    pub fn device_mode(&self) -> Option<&'static str> {
-        self.shared.mode
     }
 
     /// True if a poller can wait for the device's notifications.

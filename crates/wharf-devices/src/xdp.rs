@@ -24,11 +24,13 @@ pub mod receiving;
 pub mod sending;
 mod spec;
 mod table;
+mod ways;
 
 pub use both::XdpBoth;
 pub use queues::QueueChoice;
 pub use receiving::{ReceiveOptions, XdpReceiver};
 pub use sending::XdpSender;
+pub use ways::{RefusedWay, Way, WaysTried};
 
 use crate::iface::io_fault;
 use crate::link::{EBUSY, EEXIST, EINVAL, ENOBUFS, EOPNOTSUPP, EPERM, Link, no_socket};
@@ -121,9 +123,10 @@ fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> D
             "the driver cannot do without copying here: mode=auto takes the best that works".into()
         }
         (Step::Bind, Some(EINVAL)) => {
-            format!("it has no queue {queue}, perhaps (`ethtool -l {interface}` lists them)")
+            ways::invalid(link, queue)
         }
         (Step::Bind, _) => format!("cannot use queue {queue}"),
+        (Step::Kick, _) => format!("{interface} does not send from queue {queue}"),
         (Step::Program | Step::Attach, Some(EPERM)) => {
             "receiving loads a program, for which it needs CAP_BPF and CAP_NET_ADMIN, and not in a user namespace".into()
         }
@@ -144,11 +147,24 @@ enum Step {
     Register,
     Rings,
     Bind,
+    /// The first doorbell.
+    Kick,
     Program,
     Attach,
 }
 
 impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Step::Register => "memory",
+            Step::Rings => "rings",
+            Step::Bind => "bind",
+            Step::Kick => "send",
+            Step::Program => "program",
+            Step::Attach => "attach",
+        }
+    }
+
     fn refused(self) -> impl Fn(io::Error) -> Refusal {
         move |error| (self, error)
     }
@@ -211,21 +227,4 @@ fn await_release(link: &Link, queue: u32) {
         // An interface that is gone has released the memory, too.
         let _ = bind(&socket, link.interface.index, queue, Bind { zero_copy: false, multi_buffer: false });
     }
-}
-
-/// Returns the first of the ways to bind that works.
-fn first_that_works<T>(
-    mode: Mode, mut make: impl FnMut(Bind) -> Result<T, Refusal>,
-) -> Result<(T, Bind), Refusal> {
-    let mut last = None;
-    for how in mode.ways() {
-        match make(how) {
-            Ok(made) => return Ok((made, how)),
-            Err((Step::Bind, error)) if matches!(error.raw_os_error(), Some(EOPNOTSUPP | EINVAL)) => {
-                last = Some((Step::Bind, error));
-            }
-            Err(refusal) => return Err(refusal),
-        }
-    }
-    Err(last.unwrap_or_else(|| (Step::Bind, io::Error::from_raw_os_error(EINVAL))))
 }

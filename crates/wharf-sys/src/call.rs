@@ -79,6 +79,45 @@ impl Pages {
         Ok(Self { start, len_bytes })
     }
 
+    /// Maps `file_bytes` of the file `fd`, of pages of `page_bytes`, and `tail_bytes` of zeroed memory behind it, rounded up to
+    /// whole pages.
+    ///
+    /// # Errors
+    /// Those of `mmap(2)`.
+    pub(crate) fn map_with_tail(
+        fd: BorrowedFd<'_>, file_bytes: usize, page_bytes: usize, tail_bytes: usize,
+    ) -> io::Result<Self> {
+        let page = crate::mapping::PAGE_BYTES;
+        let lengths = tail_bytes
+            .checked_next_multiple_of(page)
+            .and_then(|tail| Some((tail, file_bytes.checked_add(tail)?.checked_add(page_bytes)?)));
+        let (tail, reserved) = lengths.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        // Room for the file to begin where its pages may: the kernel maps huge pages at multiples of their length.
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let mut room = Self::map(None, 0, reserved, flags)?;
+        let skipped = (room.start.as_ptr() as usize).wrapping_neg() % page_bytes;
+        room.keep(skipped, file_bytes + tail);
+        let (at, protection) = (room.start.as_ptr().cast(), libc::PROT_READ | libc::PROT_WRITE);
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        // SAFETY: it replaces the first `file_bytes` of `room`, which nothing refers to.
+        let mapped = unsafe { libc::mmap(at, file_bytes, protection, flags, fd.as_raw_fd(), 0) };
+        if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(room) }
+    }
+
+    /// Unmaps all but the `len_bytes` behind the first `skipped`: both, and the rest, are whole pages of 4 KiB.
+    fn keep(&mut self, skipped: usize, len_bytes: usize) {
+        let behind = self.len_bytes.saturating_sub(skipped + len_bytes);
+        // SAFETY: both ranges are inside this mapping, outside of what stays; nothing refers to them. A length of 0 is an error that
+        // changes nothing.
+        unsafe {
+            let start = self.start.as_ptr();
+            libc::munmap(start.cast(), skipped);
+            libc::munmap(start.add(skipped + len_bytes).cast(), behind);
+            self.start = self.start.add(skipped);
+        }
+        self.len_bytes = len_bytes;
+    }
+
     /// Returns the first byte's address. So many bytes from there on are valid while `self` lives.
     #[inline(always)]
     pub(crate) fn start(&self) -> NonNull<u8> {

@@ -13,9 +13,11 @@ mod inspect;
 mod program;
 mod ring;
 mod socket;
+mod umem;
 
 pub use abi::{Descriptor, PACKET_CONTINUES, PACKET_HEADROOM_BYTES, Statistics};
 pub use inspect::{link_of, program_name};
 pub use program::{Attached, Hook, Program, SocketMap};
 pub use ring::{Consumer, Entry, Producer, Shared};
 pub use socket::{Bind, UmemShape, XdpSocket};
+pub use umem::Umem;

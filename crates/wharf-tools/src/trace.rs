@@ -137,7 +137,7 @@ impl<D: Device> Notify for Trace<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Device for Trace<D> {
-    delegate!(inner: name, mode, link, visit);
+    delegate!(inner: name, mode, mode_reason, link, visit);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region.clone());

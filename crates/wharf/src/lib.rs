@@ -170,6 +170,8 @@ pub use wharf_devices::host::{HostClock, HostPark, WakeFd};
 // Held, matched or opened by few programs: a guard without methods, errors inside others, the device behind `null`,
 // fields of a `Kind`, a `Key`, an `Opened` and a `Prio`.
 #[doc(hidden)]
+pub use wharf_core::device::ModeReason;
+#[doc(hidden)]
 pub use wharf_core::device::{AnyDevice, Duplex};
 #[doc(hidden)]
 pub use wharf_core::options::{OptionError, Values};

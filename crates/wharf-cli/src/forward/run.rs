@@ -17,7 +17,7 @@ use crate::processor::Meter;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
 use crate::sandbox::{self, Sandbox};
-use crate::session::{Outcome, Watch, check_cpus, tell_opened, waits_for};
+use crate::session::{Outcome, Watch, check_cpus, tell_mode, tell_opened, waits_for};
 use crate::signals::Signals;
 use crate::usage;
 use crate::verdict::link_bps;
@@ -101,6 +101,7 @@ pub(super) fn run(
     // Scripts wait for this line before they send.
     output::note(&format!("forwarding {}", between(&forward)));
     for direction in forward.directions() {
+        tell_mode(&direction.to, direction.queues.first().and_then(TxQueue::device_mode_reason));
         let call = |recovery: &Recovery| recovery.call_pollers_of(&direction.queues, &direction.receivers);
         recoveries.iter().for_each(call);
     }

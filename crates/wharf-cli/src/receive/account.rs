@@ -18,6 +18,7 @@ use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 pub(super) struct Account {
     pub(super) device: String,
     pub(super) mode: Option<&'static str>,
+    pub(super) mode_reason: Option<String>,
     pub(super) batches: u64,
     /// Drops before reception.
     pub(super) drops: BTreeMap<String, u64>,
@@ -101,6 +102,7 @@ impl Account {
         Report {
             device: self.device.clone(),
             mode: self.mode,
+            mode_reason: self.mode_reason.clone(),
             seconds,
             packets,
             bytes,

@@ -15,7 +15,7 @@ use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::report::Report;
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, joined, open, start};
+use crate::session::{Outcome, joined, open, start, tell_mode};
 use crate::signals::Signals;
 use crate::verdict::link_bps;
 use crate::watch::{Board, Running, Settings};
@@ -64,6 +64,7 @@ pub(super) fn run(
     board.put_pollers([poller.counters()]);
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
     sandbox.map_or(Ok(()), Sandbox::enter)?;
+    tell_mode(&name, queues[0].device_mode_reason());
     tell_endless(plan, &name);
     page.begin(Some(&name_of(plan, batching)));
     let sent =

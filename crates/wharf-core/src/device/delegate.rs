@@ -6,7 +6,8 @@ use parts::{Device, Notify, RxDevice, TxDevice};
 #[doc(hidden)]
 pub mod parts {
     pub use crate::device::{
-        Completions, Device, DeviceError, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
+        Completions, Device, DeviceError, ModeReason, Notify, RxDevice, Signals, Transmitted, TxDevice,
+        TxInfo,
     };
     pub use crate::pool::Cache;
     pub use wharf_mem::{Batch, Frame, Region};
@@ -47,6 +48,11 @@ macro_rules! delegate {
     (@ ($self:ident, $to:expr) mode) => {
         fn mode(&$self) -> Option<&'static str> {
             $crate::device::parts::Device::mode(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) mode_reason) => {
+        fn mode_reason(&$self) -> Option<$crate::device::parts::ModeReason> {
+            $crate::device::parts::Device::mode_reason(&$to)
         }
     };
     (@ ($self:ident, $to:expr) link) => {
@@ -142,7 +148,7 @@ impl<D: Notify + ?Sized> Notify for Box<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device + ?Sized> Device for Box<D> {
-    delegate!(*self: name, mode, link, attach, visit, close);
+    delegate!(*self: name, mode, mode_reason, link, attach, visit, close);
 }
 
 #[deny(clippy::missing_trait_methods)]

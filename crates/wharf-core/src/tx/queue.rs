@@ -28,7 +28,7 @@ pub(crate) use state::{PassOutcome, PollerState, QueueState};
 
 use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
-use crate::device::Signals;
+use crate::device::{ModeReason, Signals};
 use crate::metrics::Measured;
 use crate::pool::{Audit, Holder, PagePool, lock};
 use crate::qdisc::{Qdisc, Rate};
@@ -132,6 +132,11 @@ impl TxQueue {
     /// The device's mode on this machine: see [`Device::mode`](crate::device::Device::mode).
     pub fn device_mode(&self) -> Option<&'static str> {
         self.shared.mode
+    }
+
+    /// The cause that the device's mode is no better one: see [`Device::mode_reason`](crate::device::Device::mode_reason).
+    pub fn device_mode_reason(&self) -> Option<&ModeReason> {
+        self.shared.mode_reason.as_ref()
     }
 
     /// The queue's counters.

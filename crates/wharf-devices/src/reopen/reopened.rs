@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{
-    Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
+    Completions, Device, DeviceError, LOST, ModeReason, Notify, RxDevice, Signals, Transmitted, TxDevice,
+    TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -29,6 +30,7 @@ pub struct Reopened<D: ?Sized + Side> {
     seen: u64,
     name: String,
     mode: Option<&'static str>,
+    mode_reason: Option<ModeReason>,
     tx_info: TxInfo,
     /// Stands for the device's descriptor, or for the reopener's while there is no device.
     wait_fd: Option<StableFd>,
@@ -51,6 +53,7 @@ impl<D: ?Sized + Side> Reopened<D> {
         Self {
             name: inner.name(),
             mode: inner.mode(),
+            mode_reason: inner.mode_reason(),
             tx_info: inner.tx_info().unwrap_or_default(),
             inner: Some(inner),
             closed: Vec::new(),
@@ -226,13 +229,17 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
         self.inner.as_ref().map_or(self.mode, |inner| inner.mode())
     }
 
+    fn mode_reason(&self) -> Option<ModeReason> {
+        self.inner.as_ref().map_or_else(|| self.mode_reason.clone(), |inner| inner.mode_reason())
+    }
+
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         // The next device is attached as it is opened.
         self.reopener.attach(self.at, &region);
         self.device();
         let Some(inner) = &mut self.inner else { return Ok(()) };
         inner.attach(region)?;
-        self.mode = inner.mode();
+        (self.mode, self.mode_reason) = (inner.mode(), inner.mode_reason());
         let stable = inner.wait_fd().map(StableFd::of).transpose();
         self.wait_fd = stable.map_err(crate::iface::io_fault(&self.name, "no descriptor to wait for it"))?;
         Ok(())

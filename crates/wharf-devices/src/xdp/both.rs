@@ -1,5 +1,6 @@
 //! `XdpBoth`: both sides of an interface, by one registration of the pool's memory.
 
+use super::program::{Programs, Source};
 use super::queues::QueueChoice;
 use super::receiving::ReceiveOptions;
 use super::sending::Made;
@@ -43,7 +44,9 @@ impl XdpBoth {
     }
 
     fn new(receiver: XdpReceiver) -> Result<Self, DeviceError> {
-        let sender = XdpSender::over(receiver.link().clone(), receiver.options().common)?;
+        let options = receiver.options().common;
+        let sender =
+            XdpSender::over(receiver.link().clone(), options, Programs::new(Source::Loaded, options.queue))?;
         Ok(Self { receiver: receiver.that_sends(), sender })
     }
 }
@@ -55,12 +58,13 @@ impl Notify for XdpBoth {
 }
 
 impl Device for XdpBoth {
-    delegate!(receiver: name, mode);
+    delegate!(receiver: name, mode, mode_reason);
     delegate!(sender: link);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         let options = self.receiver.options().common;
-        let (made, socket, how) = self.receiver.attach_with(&region, |socket| Made::new(socket, &options))?;
+        let (made, socket, how) =
+            self.receiver.attach_with(&region, |socket| Made::of_both(socket, &options))?;
         self.sender.sending = Some(made.sending(socket, how, self.receiver.link(), region));
         Ok(())
     }

@@ -20,6 +20,38 @@ pub(super) fn to_send(region: &Region) -> UmemShape {
     }
 }
 
+/// Buffers for arrivals of a socket that only sends without copying: the driver takes over the queue's receive side, too. It hands
+/// arrivals to the host, and then has the buffer back, so these never come to an end.
+pub(super) const SPARE_BUFFERS: u32 = 512;
+/// Bytes of them, behind the region.
+pub(super) const SPARE_BYTES: usize = SPARE_BUFFERS as usize * PAGE_BYTES;
+
+/// A UMEM to send from without copying, of `region` and of spare buffers behind it.
+///
+/// # Errors
+/// The reason, if frames may cross the end of a page: an adapter knows where one page is, and not where the next one is.
+pub(super) fn to_send_in_place(region: &Region, aligned: bool) -> Result<UmemShape, String> {
+    let stride = region.spec().frame_bytes;
+    let is_usual = matches!(stride, 2048 | 4096);
+    let chunk_bytes = if aligned { stride } else { PIECE_BYTES as u32 };
+    if aligned && !is_usual {
+        return Err(format!("aligned memory has frames of 2048 or 4096 bytes, and the pool's have {stride}"));
+    }
+    if !is_usual && region.mapping().page_bytes() == PAGE_BYTES {
+        return Err(format!(
+            "frames of {stride} bytes cross pages, since the pool is not on 2 MiB pages (`sysctl vm.nr_hugepages`)"
+        ));
+    }
+    Ok(UmemShape { chunk_bytes, headroom_bytes: 0, is_unaligned: !aligned })
+}
+
+/// Returns the bytes of a packet that `driver` puts into a buffer of `shape`. Adapters of `igb` and `igc` know buffers in steps of 1 KiB,
+/// and put a longer packet into two, of which their drivers make two packets.
+pub(super) fn packet_bytes(driver: &str, shape: &UmemShape) -> u32 {
+    let room = shape.chunk_bytes - shape.headroom_bytes - PACKET_HEADROOM_BYTES;
+    if matches!(driver, "igb" | "igc") { room & !1023 } else { room }
+}
+
 /// Returns the smallest UMEM.
 pub(super) fn smallest() -> UmemShape {
     UmemShape { chunk_bytes: PIECE_BYTES as u32, headroom_bytes: 0, is_unaligned: false }

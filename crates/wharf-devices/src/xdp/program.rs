@@ -76,6 +76,11 @@ impl Programs {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// True if the program is at work.
+    pub(super) fn is_there(&self) -> bool {
+        self.lock().strong_count() > 0
+    }
+
     /// Returns the hooks to try: the existing program's, else all, the best first.
     pub(super) fn hooks(&self) -> impl Iterator<Item = Hook> + use<> {
         let there = self.lock().upgrade().map(|program| program.hook);

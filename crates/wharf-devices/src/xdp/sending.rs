@@ -1,5 +1,6 @@
 //! `XdpSender`: the transmit side of an AF_XDP socket.
 
+mod attach;
 mod doorbell;
 pub mod rings;
 pub mod tx;
@@ -7,17 +8,16 @@ pub mod tx;
 pub(super) use self::tx::Sending;
 
 use self::tx::Kernel;
-use super::{
-    Refusal, Step, XdpOptions, ZERO_COPY, await_release, bind, fault, find, first_that_works, memory,
-    registered,
-};
+use super::program::{Programs, Source};
+use super::{Mode, Refusal, Step, Way, WaysTried, XdpOptions, ZERO_COPY, await_release, fault, find};
 use crate::link::{Health, Link};
+use attach::{Beside, Opening};
 use rings::{DESCRIPTORS_MAX, Rings};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, ModeReason, Notify, Transmitted, TxDevice, TxInfo,
 };
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::InterfaceSocket;
@@ -25,8 +25,6 @@ use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, XdpSocket};
 
 /// Descriptors of the transmit ring, and of the completion ring, by default: DPDK's choice, too.
 const ENTRIES: u32 = 2048;
-/// Descriptors of the fill ring, which must exist; it stays empty, since nothing is received.
-const FILL_ENTRIES: u32 = 64;
 /// Bytes that the kernel charges for a frame on its way: a buffer of its own, of up to 4 KiB.
 const CHARGED_BYTES: usize = 4096;
 
@@ -37,20 +35,26 @@ const CHARGED_BYTES: usize = 4096;
 /// frames in the ring when the interface is switched off; they leave when it is up again. A frame that the
 /// interface dropped comes back as failed (`refused`, `link-down`).
 ///
-/// With zero-copy the driver takes over the queue's receive side, too, and drops what arrives there, since no
-/// memory is posted.
+/// With zero-copy the driver takes over the queue's receive side, too. What arrives there is the host's as before: it lies in
+/// 512 buffers of 4 KiB that the device has beside the pool (2 MiB, which count as locked memory), is copied for the host, and its
+/// buffer is used again. Drivers that send so only while an XDP program is attached get one that passes everything to the host; it
+/// goes with the device. Such a driver resets the adapter when a program comes or goes: the link is down for a second or three.
 #[derive(Debug)]
 pub struct XdpSender {
     link: Link,
     options: XdpOptions,
+    /// The program of all queues that were opened together.
+    programs: Programs,
     mode: Option<&'static str>,
+    tried: WaysTried,
     /// `None` until there is memory.
     pub(super) sending: Option<Sending<Socket>>,
 }
 
-/// The socket, a second one to query its interface, and the mode.
+/// The socket, a second one to query its interface, and the mode. Dropped in this order: the program goes first, then the queue.
 #[derive(Debug)]
 pub(super) struct Socket {
+    _beside: Beside,
     socket: Arc<XdpSocket>,
     asker: InterfaceSocket,
     zero_copy: bool,
@@ -62,28 +66,34 @@ pub(super) struct Made {
     completion: Consumer<u64>,
     transmit: Producer<Descriptor>,
     asker: InterfaceSocket,
+    beside: Beside,
 }
 
 impl Made {
+    /// Makes the rings of a socket that is not bound yet and receives as well.
+    pub(super) fn of_both(socket: &XdpSocket, options: &XdpOptions) -> Result<Self, Refusal> {
+        Self::new(socket, options, Beside::default())
+    }
+
     /// Makes the rings of a socket that is not bound yet.
-    pub(super) fn new(socket: &XdpSocket, options: &XdpOptions) -> Result<Self, Refusal> {
+    fn new(socket: &XdpSocket, options: &XdpOptions, beside: Beside) -> Result<Self, Refusal> {
         let (entries, rings) = (options.entries(ENTRIES), Step::Rings.refused());
         let completion = socket.completion_ring(entries).map_err(&rings)?;
         let transmit = socket.transmit_ring(entries).map_err(&rings)?;
         // Older kernels take 32 frames a call: then the doorbell is rung again.
         socket.set_transmit_budget(entries);
         socket.set_send_buffer(entries as usize * CHARGED_BYTES);
-        Ok(Self { completion, transmit, asker: InterfaceSocket::open().map_err(&rings)? })
+        Ok(Self { completion, transmit, asker: InterfaceSocket::open().map_err(&rings)?, beside })
     }
 
     /// Makes the transmit side of a socket that is bound.
     pub(super) fn sending(
         self, socket: Arc<XdpSocket>, how: Bind, link: &Link, region: Arc<Region>,
     ) -> Sending<Socket> {
-        let Self { completion, transmit, asker } = self;
+        let Self { completion, transmit, asker, beside } = self;
         let completions = transmit.entries();
         let rings = Rings::new(transmit, completion, region.clone(), how.multi_buffer, completions);
-        let socket = Socket { socket, asker, zero_copy: how.zero_copy };
+        let socket = Socket { _beside: beside, socket, asker, zero_copy: how.zero_copy };
         Sending::new(socket, rings, Health::new(link.clone()), region)
     }
 }
@@ -109,26 +119,45 @@ impl XdpSender {
     /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is
     /// lacking; [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: XdpOptions) -> Result<Self, DeviceError> {
-        let link = find(interface, options.queue)?;
-        Self::over(link, options)
+        Self::open_one(interface, options, Programs::new(Source::Loaded, options.queue))
+    }
+
+    /// Opens `queues` of interface `interface`. They share the interface's one program, where the driver wants one.
+    ///
+    /// # Errors
+    /// The errors of [`XdpSender::open`].
+    pub fn open_queues(
+        interface: &str, options: XdpOptions, queues: impl IntoIterator<Item = u32>,
+    ) -> Result<Vec<Self>, DeviceError> {
+        let queues: Vec<u32> = queues.into_iter().collect();
+        let programs = Programs::new(Source::Loaded, queues.iter().copied().max().unwrap_or_default());
+        let one = |queue| Self::open_one(interface, XdpOptions { queue, ..options }, programs.clone());
+        queues.into_iter().map(one).collect()
+    }
+
+    fn open_one(interface: &str, options: XdpOptions, programs: Programs) -> Result<Self, DeviceError> {
+        Self::over(find(interface, options.queue)?, options, programs)
+    }
+
+    /// Returns the ways that were refused when the queue was opened.
+    pub fn ways_tried(&self) -> &WaysTried {
+        &self.tried
     }
 
     /// Makes the transmit side of `link`, which has a carrier.
-    pub(super) fn over(link: Link, options: XdpOptions) -> Result<Self, DeviceError> {
+    pub(super) fn over(link: Link, options: XdpOptions, programs: Programs) -> Result<Self, DeviceError> {
         link.check_carrier()?;
-        Ok(Self { link, options, mode: None, sending: None })
+        Ok(Self { link, options, programs, mode: None, tried: WaysTried::default(), sending: None })
     }
 
-    fn make(&self, region: &Arc<Region>, how: Bind) -> Result<(Arc<XdpSocket>, Made), Refusal> {
-        let socket = registered(region, &memory::to_send(region))?;
-        let _fill: Producer<u64> = socket.fill_ring(FILL_ENTRIES).map_err(Step::Rings.refused())?;
-        let made = Made::new(&socket, &self.options)?;
-        bind(&socket, self.link.interface.index, self.options.queue, how)?;
-        if how.zero_copy {
-            // Some drivers bind, but send only while a program is attached: the error comes at the call.
-            socket.kick().map_err(|_| (Step::Bind, io::Error::from_raw_os_error(crate::link::EOPNOTSUPP)))?;
+    /// Explains why no way works.
+    fn fault(&self, region: &Region, refusal: Refusal) -> DeviceError {
+        match self.tried.why_copied() {
+            Some(why) if self.options.mode == Mode::ZeroCopy => {
+                self.link.fault(&format!("{}: mode=auto takes the best that works", why.what))(refusal.1)
+            }
+            _ => fault(&self.link, self.options.queue, region, refusal),
         }
-        Ok((Arc::new(socket), made))
     }
 }
 
@@ -143,14 +172,22 @@ impl Device for XdpSender {
         self.mode
     }
 
+    fn mode_reason(&self) -> Option<ModeReason> {
+        self.tried.why_copied().filter(|_| self.mode != Some(ZERO_COPY))
+    }
+
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
         self.sending.as_mut()?.link()
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        let made = first_that_works(self.options.mode, |how| self.make(&region, how));
-        let ((socket, made), how) =
-            made.map_err(|refusal| fault(&self.link, self.options.queue, &region, refusal))?;
+        let mut tried = WaysTried::default();
+        let opening =
+            Opening { link: &self.link, options: self.options, programs: &self.programs, region: &region };
+        let best = opening.best(&mut tried);
+        self.tried = tried;
+        let (socket, made, way) = best.map_err(|refusal| self.fault(&region, refusal))?;
+        let how = way.bind();
         self.mode = Some(if how.zero_copy { ZERO_COPY } else { "copy" });
         self.sending = Some(made.sending(socket, how, &self.link, region));
         Ok(())

@@ -63,8 +63,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
     match opening.direction {
         Direction::Send => {
             let queues = choice.to_send(count).map_err(|what| spec.fault(what))?;
-            let one = |queue| Ok(Opened::tx(XdpSender::open(interface, XdpOptions { queue, ..common })?));
-            queues.into_iter().map(one).collect()
+            Ok(XdpSender::open_queues(interface, common, queues)?.into_iter().map(Opened::tx).collect())
         }
         Direction::Receive => {
             let receivers = XdpReceiver::open_queues(interface, &to_receive, choice, count)?;

@@ -4,12 +4,14 @@
 
 use super::abi::{Descriptor, Statistics, XDP_MAX_TX_SKB_BUDGET};
 use super::ring::{Consumer, Entry, Producer, Shared};
+use super::umem::Umem;
 use crate::call::{self, Pages, check};
 use crate::mapping::Mapping;
 use crate::option::{get, set, set_buffer};
 use libc::{SOL_XDP, off_t, xdp_mmap_offsets, xdp_ring_offset};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
 
 /// An AF_XDP socket. When it and all its rings are dropped, the kernel frees its queue some time later.
 #[derive(Debug)]
@@ -57,9 +59,21 @@ impl XdpSocket {
     /// `ENOBUFS` if `RLIMIT_MEMLOCK` is too low, `EINVAL` for an impossible shape, `EBUSY` if memory was
     /// registered before.
     pub fn register(&self, memory: &Mapping, shape: &UmemShape) -> io::Result<()> {
+        self.register_bytes((memory.start(), memory.len_bytes()), shape)
+    }
+
+    /// Does as [`XdpSocket::register`] with a region and the memory behind it.
+    ///
+    /// # Errors
+    /// Those of [`XdpSocket::register`].
+    pub fn register_umem(&self, memory: &Umem, shape: &UmemShape) -> io::Result<()> {
+        self.register_bytes((memory.start(), memory.len_bytes()), shape)
+    }
+
+    fn register_bytes(&self, (start, len_bytes): (NonNull<u8>, usize), shape: &UmemShape) -> io::Result<()> {
         let registration = libc::xdp_umem_reg {
-            addr: memory.start().as_ptr() as u64,
-            len: memory.len_bytes() as u64,
+            addr: start.as_ptr() as u64,
+            len: len_bytes as u64,
             chunk_size: shape.chunk_bytes,
             headroom: shape.headroom_bytes,
             flags: if shape.is_unaligned { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },

@@ -43,7 +43,7 @@ impl wharf::Notify for Placed {}
 
 #[deny(clippy::missing_trait_methods)]
 impl Device for Placed {
-    delegate!(gate: name, mode, attach, visit);
+    delegate!(gate: name, mode, mode_reason, attach, visit);
 
     /// What it holds has not left.
     fn close(&mut self) -> Result<(), DeviceError> {

@@ -6,7 +6,7 @@ use super::shared::Wakers;
 use super::{LOOKS_MAX, PollerState, QueueError, QueueState, Shared, TxQueue};
 use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
-use crate::device::{AnyDevice, DeviceError, TxDevice, TxSide};
+use crate::device::{AnyDevice, DeviceError, ModeReason, TxDevice, TxSide};
 use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
 use crate::pool::PagePool;
@@ -84,6 +84,7 @@ impl TxQueue {
             run_observer: None,
             name: device.name(),
             mode: None,
+            mode_reason: None,
         };
         QueueBuilder {
             device,
@@ -188,7 +189,7 @@ impl QueueBuilder {
         parts.small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&*qdisc));
         let (pool, clock, start) = (&parts.pool, parts.clock.clone(), parts.index_start);
         device.attach(pool.region().clone())?;
-        parts.mode = device.mode();
+        (parts.mode, parts.mode_reason) = (device.mode(), device.mode_reason());
         let device = gso::completed(device, pool);
         let counters = Arc::new(QueueCounters::default());
         let mut engine = TxEngine::new(pool.region(), device, qdisc, hold, clock, counters.clone());
@@ -217,6 +218,7 @@ impl QueueBuilder {
             cell: OwnerCell::new(state),
             name: rest.name,
             mode: rest.mode,
+            mode_reason: rest.mode_reason,
             pool: rest.pool,
             policy: rest.policy,
             lane_frames: rest.lane_frames,
@@ -268,4 +270,5 @@ pub(crate) struct Parts {
     run_observer: Option<Arc<dyn RunObserver>>,
     name: String,
     mode: Option<&'static str>,
+    mode_reason: Option<ModeReason>,
 }

@@ -5,7 +5,7 @@ use super::sender_slots::SenderSlots;
 use super::state::{PollerState, QueueState};
 use super::{QdiscRun, QueueError};
 use crate::counters::{Inside, QueueCounters};
-use crate::device::TxSide;
+use crate::device::{ModeReason, TxSide};
 use crate::host::{Clock, Park, Wake};
 use crate::metrics::{Measured, Walk};
 use crate::pool::{PagePool, PeerQueue, lock};
@@ -37,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) cell: OwnerCell<QueueState>,
     pub(crate) name: String,
     pub(crate) mode: Option<&'static str>,
+    pub(crate) mode_reason: Option<ModeReason>,
     pub(crate) pool: PagePool,
     pub(crate) policy: Policy,
     pub(crate) lane_frames: u32,

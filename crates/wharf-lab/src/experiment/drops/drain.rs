@@ -26,7 +26,7 @@ impl Notify for Drain {
 
 #[deny(clippy::missing_trait_methods)]
 impl Device for Drain {
-    delegate!(null: name, mode, link, attach, visit, close);
+    delegate!(null: name, mode, mode_reason, link, attach, visit, close);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -1,0 +1,120 @@
+//! Opening a queue to send, in the best way that works.
+
+use super::super::program::{Program, Programs};
+use super::super::{Refusal, Step, WaysTried, XdpOptions, bind, memory, patiently, registered, ways};
+use super::{Made, Way};
+use crate::link::{EAGAIN, ENETDOWN, Link};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wharf_mem::Region;
+use wharf_sys::interface::InterfaceSocket;
+use wharf_sys::xdp::{Hook, PACKET_HEADROOM_BYTES, Producer, Umem, UmemShape, XdpSocket};
+
+/// Descriptors of the fill ring of a socket that copies. It must exist, and stays empty, since nothing is received.
+const FILL_ENTRIES: u32 = 64;
+/// Descriptors of the receive ring, which some drivers want. It stays empty.
+const RECEIVE_ENTRIES: u32 = 64;
+/// Bytes of VLAN tags that an arrival may have beyond the MTU.
+const TAGS_BYTES: u32 = 8;
+/// Time that a driver may take to have a carrier again: it resets the adapter for a program.
+const CARRIER_WITHIN: Duration = Duration::from_secs(6);
+const NAP: Duration = Duration::from_millis(20);
+
+/// A queue that is to be opened.
+pub(super) struct Opening<'a> {
+    pub(super) link: &'a Link,
+    pub(super) options: XdpOptions,
+    pub(super) programs: &'a Programs,
+    pub(super) region: &'a Arc<Region>,
+}
+
+/// What a socket needs beside its rings.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    /// The program that passes arrivals to the host, for drivers that want one.
+    pub(super) _program: Option<Arc<Program>>,
+    pub(super) _umem: Option<Umem>,
+}
+
+impl Opening<'_> {
+    /// Opens the queue in the best way that works, and notes those that do not.
+    pub(super) fn best(&self, tried: &mut WaysTried) -> Result<(Arc<XdpSocket>, Made, Way), Refusal> {
+        let mode = self.options.mode;
+        let mut way = Way::first(mode, self.programs.is_there());
+        loop {
+            match self.make(way) {
+                Ok((socket, made)) => return Ok((Arc::new(socket), made, way)),
+                Err(refusal) => {
+                    tried.note(self.link, self.options.queue, way, &refusal);
+                    way = way.after(mode, refusal.0, refusal.1.raw_os_error()).ok_or(refusal)?;
+                }
+            }
+        }
+    }
+
+    fn make(&self, way: Way) -> Result<(XdpSocket, Made), Refusal> {
+        let (index, queue) = (self.link.interface.index, self.options.queue);
+        if !way.zero_copy {
+            let socket = registered(self.region, &memory::to_send(self.region))?;
+            socket.fill_ring(FILL_ENTRIES).map_err(Step::Rings.refused())?;
+            let made = Made::new(&socket, &self.options, Beside::default())?;
+            bind(&socket, index, queue, way.bind())?;
+            return Ok((socket, made));
+        }
+        let had_program = self.programs.is_there();
+        let program = way.program.then(|| self.programs.at(index, Hook::Native)).transpose()?;
+        let (socket, umem) = self.in_place(way)?;
+        let made = Made::new(&socket, &self.options, Beside { _program: program, _umem: Some(umem) })?;
+        bind(&socket, index, queue, way.bind())?;
+        // Some drivers bind, but send only while a program is attached: the error comes with the first doorbell.
+        patiently(&[ENETDOWN, EAGAIN], || socket.kick()).map_err(Step::Kick.refused())?;
+        if way.program && !had_program {
+            self.await_carrier();
+        }
+        Ok((socket, made))
+    }
+
+    /// Makes a socket that sends from the pool's memory, with a filled fill ring: the driver gives it no other memory for what
+    /// arrives at its queue, and that is the host's.
+    fn in_place(&self, way: Way) -> Result<(XdpSocket, Umem), Refusal> {
+        let rings = Step::Rings.refused();
+        let unfit = |why: String| (Step::Register, io::Error::other(why));
+        let shape = memory::to_send_in_place(self.region, way.aligned).map_err(unfit)?;
+        self.check_arrivals(&shape).map_err(unfit)?;
+        let umem = Umem::new(self.region.mapping(), memory::SPARE_BYTES).map_err(Step::Register.refused())?;
+        let socket = XdpSocket::open().map_err(&rings)?;
+        let register = || socket.register_umem(&umem, &shape);
+        patiently(&[crate::link::ENOBUFS], register).map_err(Step::Register.refused())?;
+        let mut fill: Producer<u64> = socket.fill_ring(memory::SPARE_BUFFERS).map_err(&rings)?;
+        let buffers = (0..memory::SPARE_BUFFERS as u64).map(|at| at * u64::from(shape.chunk_bytes));
+        fill.put_all(buffers.map(|at| umem.spare_at() as u64 + at));
+        fill.publish();
+        socket.receive_ring(RECEIVE_ENTRIES).map_err(&rings)?;
+        Ok((socket, umem))
+    }
+
+    /// Checks that the longest arrival fits a buffer.
+    fn check_arrivals(&self, shape: &UmemShape) -> Result<(), String> {
+        let driver = ways::driver(self.link).unwrap_or_default();
+        let (room, most) = (memory::packet_bytes(&driver, shape), self.link.longest_bytes() + TAGS_BYTES);
+        if most <= room {
+            return Ok(());
+        }
+        Err(format!(
+            "what arrives for the host has up to {most} bytes, and a buffer of {} has room for {room}",
+            shape.chunk_bytes - PACKET_HEADROOM_BYTES
+        ))
+    }
+
+    /// Waits, for a while, until the adapter has a carrier again.
+    fn await_carrier(&self) {
+        let Ok(asker) = InterfaceSocket::open() else { return };
+        let until = Instant::now() + CARRIER_WITHIN;
+        let has_one = || self.link.interface.state(asker.as_fd()).is_ok_and(|state| state.is_running);
+        while !has_one() && Instant::now() < until {
+            std::thread::sleep(NAP);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! `WaysTried`: the ways to open a queue, the best first, and the reason that each better one was refused.
+
+use super::{Mode, Refusal, Step};
+use crate::link::{EBUSY, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM, Link};
+use std::fmt;
+use wharf_core::device::ModeReason;
+use wharf_sys::ethtool::Ethtool;
+use wharf_sys::xdp::Bind;
+
+/// A way to open a queue to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// True if the adapter reads the pool's memory itself; otherwise the kernel copies.
+    pub zero_copy: bool,
+    /// True if a packet may lie in several buffers.
+    pub multi_buffer: bool,
+    /// True if buffers are aligned to their length; otherwise they begin anywhere.
+    pub aligned: bool,
+    /// True if a program of ours is attached, which passes all arrivals to the host.
+    pub program: bool,
+}
+
+/// A way that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedWay {
+    /// The way.
+    pub way: Way,
+    /// The refusing step: `memory`, `rings`, `bind`, `send`, `program` or `attach`.
+    pub step: &'static str,
+    /// The cause, in words.
+    pub reason: String,
+    /// The system's error number, if the system refused it.
+    pub errno: Option<i32>,
+}
+
+/// The ways that were refused before one worked, in the order in which they were tried.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WaysTried {
+    refused: Vec<RefusedWay>,
+}
+
+impl Way {
+    /// Returns the first way to try. A queue whose sibling has attached the program has it, too.
+    pub(super) fn first(mode: Mode, program: bool) -> Self {
+        let zero_copy = mode != Mode::Copy;
+        Self { zero_copy, multi_buffer: true, aligned: false, program: program && zero_copy }
+    }
+
+    /// Returns the next way to try after this one was refused with an error at `step`; `None` if the error is final.
+    ///
+    /// `EOPNOTSUPP` to a binding means that the driver does not do several buffers without copying, or copies always. An error of
+    /// the first doorbell means that the driver wants a program; another one to a binding, that it may like aligned memory.
+    pub(super) fn after(self, mode: Mode, step: Step, errno: Option<i32>) -> Option<Self> {
+        let unsupported = matches!(errno, Some(EOPNOTSUPP | EINVAL));
+        let copy = || (mode != Mode::ZeroCopy).then_some(Self::first(Mode::Copy, false));
+        match step {
+            Step::Bind if matches!(errno, Some(EBUSY | ENODEV | EPERM)) => None,
+            Step::Bind if self.multi_buffer && unsupported => Some(Self { multi_buffer: false, ..self }),
+            _ if !self.zero_copy => None,
+            Step::Kick if !self.program => Some(Self { program: true, ..self }),
+            Step::Bind | Step::Register if !self.aligned && errno != Some(EOPNOTSUPP) => {
+                Some(Self { aligned: true, ..self })
+            }
+            _ => copy(),
+        }
+    }
+
+    pub(super) fn bind(self) -> Bind {
+        Bind { zero_copy: self.zero_copy, multi_buffer: self.multi_buffer }
+    }
+}
+
+impl WaysTried {
+    /// Notes that `way` was refused.
+    pub(super) fn note(&mut self, link: &Link, queue: u32, way: Way, (step, error): &Refusal) {
+        let reason = match error.raw_os_error() {
+            None => error.to_string(),
+            Some(errno) => {
+                reason(link, queue, way, *step, errno).unwrap_or_else(|| format!("{}: {error}", step.name()))
+            }
+        };
+        self.refused.push(RefusedWay { way, step: step.name(), reason, errno: error.raw_os_error() });
+    }
+
+    /// Returns the refused ways.
+    pub fn refused(&self) -> &[RefusedWay] {
+        &self.refused
+    }
+
+    /// Returns why the queue is not opened without copying; `None` if that was not tried.
+    ///
+    /// A driver that refuses several buffers has refused no more than that.
+    pub fn why_copied(&self) -> Option<ModeReason> {
+        let zero_copy = || self.refused.iter().filter(|one| one.way.zero_copy);
+        let is_worse =
+            |one: &&RefusedWay| !one.way.multi_buffer || zero_copy().all(|all| all.way.multi_buffer);
+        let mut reasons: Vec<&str> = zero_copy().filter(is_worse).map(|one| one.reason.as_str()).collect();
+        reasons.dedup();
+        let is_curable = zero_copy().any(|one| one.step != "bind" || one.errno != Some(EOPNOTSUPP));
+        let what = (!reasons.is_empty()).then(|| format!("zero-copy refused: {}", reasons.join("; ")))?;
+        Some(ModeReason { what, is_curable })
+    }
+}
+
+impl fmt::Display for WaysTried {
+    /// Writes a line for each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.refused
+            .iter()
+            .try_for_each(|RefusedWay { way, step, reason, .. }| writeln!(f, "{way}: {step}: {reason}"))
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.zero_copy { "zero-copy" } else { "copy" })?;
+        let more = [
+            (self.multi_buffer, ", several buffers a packet"),
+            (self.aligned, ", aligned memory"),
+            (self.program, ", with a program"),
+        ];
+        more.iter().filter(|(is_so, _)| *is_so).try_for_each(|(_, text)| f.write_str(text))
+    }
+}
+
+/// Returns the cause of an error in words, where it is known.
+fn reason(link: &Link, queue: u32, way: Way, step: Step, errno: i32) -> Option<String> {
+    let driver = || driver(link).unwrap_or_else(|| "the driver".into());
+    Some(match (step, errno) {
+        (Step::Bind, EBUSY) => format!("queue {queue} is in use by another AF_XDP socket"),
+        (Step::Bind, EOPNOTSUPP) if way.multi_buffer => {
+            format!("{} does not send from several buffers", driver())
+        }
+        (Step::Bind, EOPNOTSUPP) => format!("{} has no zero-copy", driver()),
+        (Step::Bind, EINVAL) => invalid(link, queue),
+        (Step::Bind, ENOENT) => "the driver receives into big pages, and then has no XDP".into(),
+        (Step::Kick, _) if way.program => {
+            format!("{} does not send although a program is attached", driver())
+        }
+        (Step::Kick, _) => format!("{} wants an XDP program attached", driver()),
+        (Step::Program | Step::Attach, EPERM) => {
+            "loading one needs CAP_BPF and CAP_NET_ADMIN, and not in a user namespace".into()
+        }
+        _ => return None,
+    })
+}
+
+/// Explains why a binding is invalid.
+pub(super) fn invalid(link: &Link, queue: u32) -> String {
+    let interface = &link.interface_name;
+    match (queues(link), driver(link).as_deref()) {
+        (Some(count), _) if queue >= count => {
+            format!("it has no queue {queue}, but {count} (`ethtool -l {interface}` lists them)")
+        }
+        (None, _) if queue > 0 => {
+            format!("it has no queue {queue}, perhaps (`ethtool -l {interface}` lists them)")
+        }
+        (_, Some("virtio_net")) => {
+            "virtio_net does zero-copy only behind an IOMMU (in QEMU `iommu_platform=on`)".into()
+        }
+        (_, driver) => format!("{} refuses the pool's memory", driver.unwrap_or("the driver")),
+    }
+}
+
+/// Returns the driver's name, if it has one.
+pub(super) fn driver(link: &Link) -> Option<String> {
+    Ethtool::open().and_then(|tool| tool.driver(&link.interface_name)).ok().map(|(driver, _)| driver)
+}
+
+/// Returns the number of queue pairs, if the driver tells.
+fn queues(link: &Link) -> Option<u32> {
+    let channels = Ethtool::open().and_then(|tool| tool.channels(&link.interface_name)).ok()?;
+    Some(channels.combined + channels.rx.max(channels.tx))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(mode: Mode, answer: impl Fn(Way) -> Option<(Step, i32)>) -> Vec<String> {
+        let (mut way, mut tried) = (Some(Way::first(mode, false)), Vec::new());
+        while let Some(now) = way {
+            tried.push(now.to_string());
+            way = answer(now).and_then(|(step, errno)| now.after(mode, step, Some(errno)));
+            assert!(tried.len() < 20, "{tried:?}");
+        }
+        tried
+    }
+
+    #[test]
+    fn a_driver_without_zero_copy_is_asked_twice() {
+        let no = |way: Way| way.zero_copy.then_some((Step::Bind, EOPNOTSUPP));
+        let both = ["zero-copy, several buffers a packet", "zero-copy"];
+        assert_eq!(path(Mode::ZeroCopy, no), both);
+        assert_eq!(path(Mode::Auto, no), [both[0], both[1], "copy, several buffers a packet"]);
+        assert_eq!(path(Mode::Copy, no), ["copy, several buffers a packet"]);
+    }
+
+    #[test]
+    fn a_driver_that_wants_a_program_gets_one() {
+        let igb = |way: Way| match way {
+            Way { zero_copy: true, multi_buffer: true, .. } => Some((Step::Bind, EOPNOTSUPP)),
+            Way { zero_copy: true, program: false, .. } => Some((Step::Kick, EINVAL)),
+            _ => None,
+        };
+        let tried = path(Mode::Auto, igb);
+        assert_eq!(tried.last().map(String::as_str), Some("zero-copy, with a program"));
+        assert_eq!(tried.len(), 3);
+        let foreign = |way: Way| if way.program { Some((Step::Attach, EBUSY)) } else { igb(way) };
+        assert_eq!(
+            path(Mode::Auto, foreign).last().map(String::as_str),
+            Some("copy, several buffers a packet")
+        );
+        assert_eq!(
+            path(Mode::ZeroCopy, foreign).last().map(String::as_str),
+            Some("zero-copy, with a program")
+        );
+    }
+
+    #[test]
+    fn a_driver_that_refuses_unaligned_memory_gets_aligned_memory() {
+        let picky = |way: Way| (way.zero_copy && !way.aligned).then_some((Step::Bind, EINVAL));
+        assert_eq!(path(Mode::Auto, picky).last().map(String::as_str), Some("zero-copy, aligned memory"));
+        let never = |way: Way| way.zero_copy.then_some((Step::Bind, EINVAL));
+        assert_eq!(
+            path(Mode::Auto, never).last().map(String::as_str),
+            Some("copy, several buffers a packet")
+        );
+    }
+
+    #[test]
+    fn a_queue_in_use_ends_the_search() {
+        assert_eq!(path(Mode::Auto, |_| Some((Step::Bind, EBUSY))).len(), 1);
+    }
+
+    #[test]
+    fn old_kernels_without_several_buffers_copy_from_one() {
+        let old = |way: Way| way.multi_buffer.then_some((Step::Bind, EINVAL));
+        assert_eq!(path(Mode::Copy, old), ["copy, several buffers a packet", "copy"]);
+    }
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# `xdp:` on adapters that QEMU emulates (igb, virtio_net, e1000e, vmxnet3), in a guest with a current kernel: Debian's own kernel
+# and QEMU are too old for zero-copy, so both come from its backports (tests/nics/fetch.sh), and stay in WHARF_GUEST_CACHE. Of each
+# adapter there are four: eth0 and eth1 are the test's, and lead to eth2 in namespace l and eth3 in namespace r. All without
+# hardware acceleration. Ends with 77, and its reason, where the packages are not to be had.
+# Usage: tests/nics.sh [ADAPTER]..., with virtio_net-plain for virtio_net without an IOMMU; PARTS picks among the parts
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+. tests/rig.sh
+. tests/guest/console.sh
+. tests/nics/parts.sh
+cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
+tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no kernel for the guest"; }
+tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
+
+# adapters NAME: prints QEMU's options for four of them, of which the first two are on the same segments as the last two.
+adapters() {
+  local at device segment
+  for at in 0 1 2 3; do
+    segment=$((at % 2 + 1))
+    echo "-netdev hubport,id=n$at,hubid=$segment"
+    case $1 in
+      # An igb has functions of its own, for which it wants a port.
+      igb) echo "-device pcie-root-port,id=p$at,chassis=$at,slot=$at" && device=igb,bus=p$at ;;
+      virtio_net) device=virtio-net-pci,disable-legacy=on,iommu_platform=on ;;
+      virtio_net-plain) device=virtio-net-pci,disable-legacy=on ;;
+      *) device=$1 ;;
+    esac
+    echo "-device $device,netdev=n$at,mac=02:00:00:00:00:1$at,romfile="
+  done
+}
+
+# boot ADAPTER: starts the guest, process $qemu, and waits for its console.
+boot() {
+  rm -f "$out"/console.*
+  mkfifo "$out/console.in" "$out/console.out"
+  # shellcheck disable=SC2046
+  QEMU_MODULE_DIR=$cache/qemu/usr/lib/x86_64-linux-gnu/qemu "$cache/qemu/usr/bin/qemu-system-x86_64" \
+    -L "$cache/qemu/usr/share/qemu" -L /usr/share/seabios -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 \
+    -nodefaults -display none -vga none -audiodev none,id=a -no-reboot \
+    -chardev pipe,id=c,path="$out/console" -serial chardev:c -serial "file:$out/files" \
+    -kernel "$cache/vmlinuz" -initrd "$out/initrd.gz" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off hugepages=160 adapter=${1%-plain}" $(adapters "$1") 2>"$out/qemu.err" &
+  qemu=$!
+  started+=("$qemu")
+  exec 4<>"$out/console.out" 3<>"$out/console.in"
+  answer =ready
+  guest wire || die "$1: no interfaces: $reply"
+}
+
+halt() {
+  printf 'poweroff -f\n' >&3
+  ended guest "$qemu"
+  exec 3>&- 4>&-
+}
+
+parts=${PARTS:-modes frames_each_way same_bytes host_tcp forwarding disturbances killed}
+trial() { # ADAPTER
+  local part
+  adapter=$1
+  boot "$adapter"
+  for part in $parts; do $part; done
+  halt
+  echo "$adapter: done after $SECONDS s"
+}
+
+[ $# -gt 0 ] || set -- igb virtio_net virtio_net-plain e1000e vmxnet3
+for adapter; do trial "$adapter"; done

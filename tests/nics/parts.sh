@@ -1,0 +1,187 @@
+# The parts of tests/nics.sh, each on the guest that is running, with adapters of kind $adapter.
+# shellcheck shell=bash
+
+# Frames of zero-copy on `igb` want buffers of 2 KiB beside the headroom.
+memory="--frame-bytes 2560"
+
+# macs FROM TO: prints --mac for frames between two of the adapters, by their numbers.
+macs() { echo "--mac 02:00:00:00:00:1$1,02:00:00:00:00:1$2"; }
+
+# report NAME: brings the JSON and the messages of a run here.
+report() {
+  guest "cat /tmp/$1.json" && printf '%s' "$reply" >"$out/$1.json"
+  guest "cat /tmp/$1.err" && printf '%s' "$reply" >"$out/$1.err"
+}
+
+# fetch FILE TO: brings a file of any bytes here, by the second serial line.
+fetch() {
+  local before length
+  before=$(stat -c %s "$out/files")
+  guest "stat -c %s $1; give $1" || die "no file $1"
+  length=${reply%%[[:space:]]*}
+  for _ in $(seq 100); do
+    [ "$(stat -c %s "$out/files")" -ge $((before + length)) ] && break
+    sleep 0.1
+  done
+  tail -c +$((before + 1)) "$out/files" | head -c "$length" >"$2"
+}
+
+# opened SIDE MODE: opens eth0 in that mode for a moment. Prints the mode that it came to, or `-` and the refusal.
+opened() {
+  local command
+  case $1 in
+    send) command="send --to xdp:eth0,mode=$2 --size 60 --count 20 $memory $(macs 0 2)" ;;
+    receive) command="receive --from xdp:eth0,mode=$2 --seconds 0.1 $memory" ;;
+    both) command="forward xdp:eth0,mode=$2 xdp:eth1,mode=$2 --seconds 0.1 $memory" ;;
+  esac
+  if guest "run opened - wharf $command --json"; then
+    guest "sed -n 's/.*\"mode\": \"\(.*\)\",/\1/p' /tmp/opened.json | sort -u" && printf '%s' "${reply%%[[:space:]]}"
+  else
+    guest "tail -n 1 /tmp/opened.err" && printf -- '- %s' "${reply%%[[:space:]]}"
+  fi
+}
+
+modes() {
+  local side mode got want
+  printf '%-10s %-9s %s\n' "$adapter" asked "came to"
+  for side in send receive both; do
+    for mode in zerocopy auto; do
+      got=$(opened $side $mode)
+      printf '%-10s %-9s %s\n' $side $mode "$got"
+      want=$(expected $side $mode)
+      [[ $got = $want ]] || die "$adapter, $side, $mode: $got, not $want"
+    done
+  done
+}
+
+# expected SIDE MODE: prints the mode that the adapter has, as a pattern.
+expected() {
+  case $adapter-$1-$2 in
+    igb-* | virtio_net-*) echo zero-copy ;;
+    *-zerocopy) echo "- *mode=auto*" ;;
+    *-send-*) echo copy ;;
+    e1000e-*) echo "generic, copy" ;;
+    *) echo "native, copy" ;;
+  esac
+}
+
+# numbered 'SPACE FROM' 'SPACE TO' ARGUMENTS OF SEND...: sends numbered frames from one adapter to another.
+numbered() {
+  local from_space=$1 from=$2 to_space=$3 to=$4
+  shift 4
+  guest "begin got 'listening on' $to_space wharf receive --from xdp:eth$to --frames 8192 $memory --json" || die "no receiver: $reply"
+  guest "run sent $from_space wharf send --to xdp:eth$from $(macs "$from" "$to") $memory $* --json" || { report sent; die "no sender"; }
+  guest "sleep 0.5; finish got TERM"
+  report sent && report got
+}
+
+frames_each_way() {
+  local ends
+  for ends in "- 0 l 2" "l 2 - 0"; do
+    # At a pace that an emulated receiver keeps up with, nothing is lost.
+    numbered $ends --imix --rate 1500pps --count 6000
+    holds sent got 'sent["packets"] == sent["sent"] == got["packets"] == 6000 and sent["bytes"] == got["bytes"]
+      and got["lost"] == got["reordered"] == got["duplicated"] == got["drops"]["total"] == 0
+      and sent["pool"]["out"] == got["pool"]["out"] == 0'
+    numbered $ends --imix --seconds 2
+    holds sent got 'sent["drops"]["total"] == 0 and got["reordered"] == got["duplicated"] == 0
+      and got["generated"]["packets"] + got["lost"] <= sent["sent"] and got["packets"] > 1000
+      and sent["pool"]["out"] == got["pool"]["out"] == 0'
+    echo "$adapter: eth${ends:2:1} to eth${ends: -1}: 6000 frames at a pace, all there and in order; at full speed in order, $(python3 -c '
+import json, sys
+sent, got = (json.load(open(sys.argv[1] + name)) for name in ("/sent.json", "/got.json"))
+print("%d of %d arrived (%s, %s)" % (got["packets"], sent["sent"], sent["mode"], got["mode"]))' "$out")"
+  done
+}
+
+same_bytes() {
+  guest "run written - wharf send --imix --count 600 $(macs 0 2) --to pcap:/tmp/in.pcap --json && ls /tmp/in.pcap" || die "no capture"
+  guest "begin got 'listening on' l wharf receive --from xdp:eth2 --pcap /tmp/out.pcap $memory --json" || die "no receiver"
+  guest "run sent - wharf send --pcap /tmp/in.pcap --speed 1kpps --to xdp:eth0 $memory --json" || die "no sender"
+  guest "sleep 0.3; finish got TERM"
+  fetch /tmp/in.pcap "$out/in.pcap" && fetch /tmp/out.pcap "$out/out.pcap"
+  same "$out/in.pcap" "$out/out.pcap" "$adapter"
+  echo "$adapter: 600 frames of a capture, byte for byte"
+}
+
+# iperf NAME SPACE ARGUMENTS...: prints the Mbit/s that arrived.
+iperf() {
+  local name=$1 space=$2
+  shift 2
+  guest "run $name $space iperf3 --json -c $*" || die "iperf3: $(report "$name"; head -c 300 "$out/$name.json")"
+  report "$name"
+  python3 -c 'import json, sys; print(round(json.load(open(sys.argv[1]))["end"]["sum_received"]["bits_per_second"] / 1e6, 1))' "$out/$name.json"
+}
+
+# TCP connections of the host by the very queue that wharf sends from: at the rate that they have without it, as far as a sender of
+# 500 packets a second costs none, and without a loss.
+host_tcp() {
+  local alone beside direction
+  guest "ip addr add 10.8.0.1/24 dev eth0; ip -n l addr add 10.8.0.2/24 dev eth2; begin server 'listening' l iperf3 -s" || die "no server: $reply"
+  for direction in "" -R; do
+    alone=$(iperf alone - 10.8.0.2 -t 2 $direction) || die "$alone"
+    guest "begin sent '' - wharf send --to xdp:eth0 --size 60 --rate 500pps --seconds 30 $memory $(macs 0 2) --json; carrier eth0; sleep 1"
+    beside=$(iperf beside - 10.8.0.2 -t 3 $direction) || die "$beside"
+    guest "ping -c 20 -i 0.05 -W 2 10.8.0.2 | grep -o '[0-9]* packets received'"
+    [ "${reply%% *}" -ge 20 ] || die "$adapter: pings: $reply"
+    guest "finish sent TERM"
+    report sent
+    holds sent 'sent["sent"] > 500 and sent["drops"]["total"] == 0 and sent["pool"]["out"] == 0'
+    echo "$adapter: a TCP connection ${direction:+towards us }by the queue that wharf sends from: $beside Mbit/s, without wharf $alone"
+    python3 -c 'import sys; alone, beside = map(float, sys.argv[1:]); sys.exit(beside < alone / 2)' "$alone" "$beside" || die "$adapter: TCP is slower"
+  done
+  guest "finish server TERM; ip addr flush dev eth0; ip -n l addr flush dev eth2"
+}
+
+forwarding() {
+  local rate back
+  # Frames are addressed to the adapters at the far ends.
+  guest "ip link set eth0 promisc on; ip link set eth1 promisc on; ip -n l addr add 10.9.0.1/24 dev eth2; ip -n r addr add 10.9.0.2/24 dev eth3"
+  guest "begin forward 'wharf: forwarding' - wharf forward xdp:eth0 xdp:eth1 $memory --json; carrier eth0; carrier eth1" || die "no forwarder: $reply"
+  guest "begin server 'listening' r iperf3 -s" || die "no server: $reply"
+  rate=$(iperf there l 10.9.0.2 -t 2) || die "$rate"
+  back=$(iperf back l 10.9.0.2 -t 2 -R) || die "$back"
+  guest "finish server TERM; finish forward TERM" || die "forward: $reply"
+  report forward
+  holds forward 'all(one["pool"]["out"] == 0 and one["packets"] > 0 for one in forward["directions"])'
+  guest "ip link set eth0 promisc off; ip link set eth1 promisc off; ip -n l addr flush dev eth2; ip -n r addr flush dev eth3"
+  echo "$adapter: forwards eth0 to eth1 and back: iperf3 has $rate and $back Mbit/s"
+}
+
+# disturbed NAME COMMAND: a sender and a receiver of eth0 go on over it, or end with one line; the sender's frames arrive again.
+disturbed() {
+  local name=$1 code
+  guest "begin got 'listening on' l wharf receive --from xdp:eth2 --on-gone reopen $memory --json" || die "no receiver"
+  guest "begin sent '' - wharf send --to xdp:eth0 --size 200 --rate 1kpps --seconds 60 $memory $(macs 0 2) --json; carrier eth0; sleep 1"
+  guest "$2"
+  guest "carrier eth0; sleep 2; finish sent TERM"
+  code=$?
+  guest "sleep 0.3; finish got TERM"
+  report sent && report got
+  holds sent got 'sent["pool"]["out"] == got["pool"]["out"] == 0 and got["packets"] > 1000 and got["reordered"] == got["duplicated"] == 0'
+  [ $code -eq 0 ] || one_line sent "eth0"
+  echo "$adapter: $name under traffic: $(python3 -c '
+import json, sys
+sent, got = (json.load(open(sys.argv[1] + name)) for name in ("/sent.json", "/got.json"))
+print("%d taken, %d sent, %d arrived, %s" % (sent["packets"], sent["sent"], got["packets"], sent["drops"]["by_reason"] or "no drops"))' "$out")$([ $code -eq 0 ] || echo ", ended")"
+}
+
+disturbances() {
+  disturbed "link down and up" "ip link set eth0 down; sleep 1; ip link set eth0 up"
+  disturbed "another MTU" "ip link set eth0 mtu 1400; sleep 2; ip link set eth0 mtu 1500"
+  disturbed "ethtool -G" "ethtool -G eth0 rx 128 tx 128 || ethtool -G eth0 rx 512; sleep 1"
+  disturbed "ethtool -L" "ethtool -L eth0 combined 2; sleep 1; ethtool -L eth0 combined 1"
+  disturbed "driver unbound and bound" "rebind eth0"
+}
+
+# After SIGKILL under traffic the queue is free, and nothing is left on the interface.
+killed() {
+  guest "begin got 'listening on' - wharf receive --from xdp:eth0 $memory; begin sent '' - wharf send --to xdp:eth1 --size 60 --rate 1kpps --seconds 60 $memory $(macs 1 3)"
+  guest "sleep 2; kill -9 \$(cat /tmp/got.pid) \$(cat /tmp/sent.pid); wait; sleep 0.5; rest"
+  [ -z "$reply" ] || die "$adapter: left after SIGKILL: $reply"
+  guest "carrier eth0; carrier eth1"
+  guest "run got - wharf receive --from xdp:eth0 --seconds 0.2 $memory --json && run sent - wharf send --to xdp:eth1 --size 60 --count 50 $memory --json" || { report got; report sent; die "$adapter: the queues are not free"; }
+  guest rest
+  [ -z "$reply" ] || die "$adapter: left at the end: $reply"
+  echo "$adapter: killed under traffic: queues are free, no program is left, and the kernel has no complaint"
+}
