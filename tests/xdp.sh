@@ -138,6 +138,73 @@ killed() { # SIGKILL under traffic: the queue and the program are free again at 
   echo "killed under traffic, three times: queue and program are free for the next ones"
 }
 
+promiscuity() { ip -n $b -d link show "$1" | grep -o 'promiscuity [0-9]*'; }
+
+several_queues() { # 1000 flows over four queues each way, to one receiver and to two
+  local four="numtxqueues 4 numrxqueues 4"
+  # shellcheck disable=SC2086
+  ip -n $a link add vc $four type veth peer name vd $four netns $b || die "no veth pair of four queues"
+  ip -n $a link set vc arp off up && ip -n $b link set vd arp off up || die "interfaces stay down"
+  receive every xdp:vd
+  local receiver=$pid
+  [ "$(promiscuity vd)" = "promiscuity 1" ] || die "the receiver's interface is not promiscuous"
+  to=xdp:vc
+  send flows --flows 1000 --senders 4 --queues 4 --size 60 --count 40000 --rate 20kpps
+  [ $code -eq 0 ] || die "four queues: exit code $code"
+  stop every "$receiver" INT
+  holds flows every 'every["packets"] == flows["packets"] == 40000 and every["lost"] == every["duplicated"] == every["drops"]["total"] == 0
+    and every["pool"]["out"] == 0 and all(queue["sent"] > 5000 for queue in flows["queues"])'
+  # Two processes, of which the second finds the first one's program, and stays when that is killed.
+  receive first xdp:vd,queue=0-1
+  local first=$pid
+  receive second xdp:vd,queue=2-3
+  local second=$pid
+  refused third "queue 2 is in use by another AF_XDP socket" "${there[@]}" "$wharf" receive --from xdp:vd,queue=2 --seconds 5
+  refused other "has an XDP program already" "${there[@]}" "$wharf" receive --from xdp:vd,steer=udp:9,queue=3 --seconds 5
+  refused least "takes CAP_SYS_ADMIN" "${there[@]}" setpriv --bounding-set=-sys_admin "$wharf" receive --from xdp:vd,queue=3 --seconds 5
+  send flows --flows 1000 --senders 4 --queues 4 --size 60 --count 40000 --rate 20kpps
+  kill -9 "$first" && wait "$first" 2>/dev/null
+  send more --flows 1000 --senders 4 --queues 4 --size 60 --count 40000 --rate 20kpps
+  stop second "$second" INT
+  # Half of the flows each time: by the flow hash, no flow by two queues.
+  holds flows more second 'second["packets"] == sum(queue["sent"] for run in (flows, more) for queue in run["queues"][2:])'
+  [ -z "$(ip -n $b link show vd | grep -o 'xdp')" ] || die "a program is left"
+  [ "$(promiscuity vd)" = "promiscuity 0" ] || die "an interface stays promiscuous"
+  ip -n $a link del vc
+  to=xdp:va
+  echo "four queues, 1000 flows: one receiver has all; two processes have half each, and the second goes on when the first is killed"
+}
+
+steered() { # some flows are the receiver's, the host goes on with the rest
+  ip -n $a addr add 10.9.0.1/24 dev va && ip -n $b addr add 10.9.0.2/24 dev vb
+  local mac_a mac_b
+  mac_a=$(ip netns exec $a cat /sys/class/net/va/address) mac_b=$(ip netns exec $b cat /sys/class/net/vb/address)
+  ip -n $a neigh add 10.9.0.2 lladdr "$mac_b" dev va && ip -n $b neigh add 10.9.0.1 lladdr "$mac_a" dev vb
+  start echo ready python3 tests/tcp_echo.py serve 4433
+  local server=$pid
+  start host "" python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 53)); s.settimeout(20)
+print(sum(len(s.recv(2048)) == 100 for n in range(300)))'
+  local host=$pid
+  receive steered "xdp:vb,steer=udp:4433+tcp:9+ip:2001:db8::2"
+  local receiver=$pid
+  in_a python3 tests/tcp_echo.py check 10.9.0.2 4433 4000000 >"$out/tcp.err" || die "a connection of the host's"
+  in_a python3 -c 'import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for n in range(300):
+    for port in 53, 4433: s.sendto(bytes(100), ("10.9.0.2", port))
+    time.sleep(0.001)'
+  send six --src 2001:db8::1 --vlan 7 --size 100 --count 500 --rate 10kpps
+  send four --dst 10.9.0.2 --size 100 --count 500 --rate 10kpps
+  ended host "$host"
+  stop steered "$receiver" INT
+  stop echo "$server" TERM
+  [ "$(cat "$out/host.json")" = 300 ] || die "the host misses datagrams: $(cat "$out/host.json")"
+  holds steered 'steered["packets"] == 800 and steered["unstamped"] == 300 and steered["drops"]["total"] == 0'
+  ip -n $a addr flush dev va && ip -n $b addr flush dev vb
+  echo "steer=: a TCP connection and datagrams of the host's go on beside 800 frames of the receiver's"
+}
+
 under_traffic() {
   pair $a vc $b vd
   lost xdp 'got["drops"]["total"]' "is down\|no carrier" 4 ip -n $b link set vd down
@@ -165,4 +232,6 @@ what_cannot_be
 in_a_user_namespace
 late_completions
 killed
+several_queues
+steered
 under_traffic

@@ -23,6 +23,8 @@ pub mod receiving;
 #[doc(hidden)]
 pub mod sending;
 mod spec;
+#[doc(hidden)]
+pub mod steering;
 mod table;
 mod ways;
 
@@ -30,6 +32,7 @@ pub use both::XdpBoth;
 pub use queues::QueueChoice;
 pub use receiving::{ReceiveOptions, XdpReceiver};
 pub use sending::XdpSender;
+pub use steering::{Flow, Steering};
 pub use ways::{RefusedWay, Way, WaysTried};
 
 use crate::iface::io_fault;
@@ -131,9 +134,12 @@ fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> D
             "receiving loads a program, for which it needs CAP_BPF and CAP_NET_ADMIN, and not in a user namespace".into()
         }
         (Step::Program, _) => "the kernel refuses the program that hands frames over".into(),
-        (Step::Attach, Some(EBUSY | EEXIST)) => {
-            format!("{interface} has an XDP program already (`ip link show {interface}`)")
-        }
+        (Step::Attach, Some(EBUSY | EEXIST)) => format!(
+            "{interface} has an XDP program already (`ip link show {interface}`): another one than this, or for another steer="
+        ),
+        (Step::Share, _) => format!(
+            "{interface} has an XDP program already (`ip link show {interface}`): to share another wharf's takes CAP_SYS_ADMIN"
+        ),
         (Step::Attach, _) => "cannot attach the program that hands frames over".into(),
     };
     link.fault(&what)(source)
@@ -151,6 +157,7 @@ enum Step {
     Kick,
     Program,
     Attach,
+    Share,
 }
 
 impl Step {
@@ -161,7 +168,7 @@ impl Step {
             Step::Bind => "bind",
             Step::Kick => "send",
             Step::Program => "program",
-            Step::Attach => "attach",
+            Step::Attach | Step::Share => "attach",
         }
     }
 
@@ -182,11 +189,6 @@ fn registered(region: &Region, shape: &UmemShape) -> Result<XdpSocket, Refusal> 
 /// Binds, and waits for a queue that is being freed.
 fn bind(socket: &XdpSocket, index: i32, queue: u32, how: Bind) -> Result<(), Refusal> {
     patiently(&[EBUSY], || socket.bind(index, queue, how)).map_err(Step::Bind.refused())
-}
-
-/// Binds with the memory of `owner`, and waits for a queue that is being freed.
-fn bind_sharing(socket: &XdpSocket, index: i32, queue: u32, owner: &XdpSocket) -> Result<(), Refusal> {
-    patiently(&[EBUSY], || socket.bind_sharing(index, queue, owner)).map_err(Step::Bind.refused())
 }
 
 /// Tries again while the answer is one of the errors `busy`, for a while.

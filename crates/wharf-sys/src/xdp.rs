@@ -8,10 +8,12 @@
 //! addresses into rings owns those buffers until then: a device keeps their frames in a table.
 
 mod abi;
+pub mod assembler;
 mod bpf;
 mod inspect;
 mod program;
 mod ring;
+mod share;
 mod socket;
 mod umem;
 

@@ -4,6 +4,7 @@ use super::program::{Programs, Source};
 use super::queues::QueueChoice;
 use super::receiving::ReceiveOptions;
 use super::sending::Made;
+use super::steering::Steering;
 use super::{XdpReceiver, XdpSender};
 use std::sync::Arc;
 use wharf_core::delegate;
@@ -45,8 +46,11 @@ impl XdpBoth {
 
     fn new(receiver: XdpReceiver) -> Result<Self, DeviceError> {
         let options = receiver.options().common;
-        let sender =
-            XdpSender::over(receiver.link().clone(), options, Programs::new(Source::Loaded, options.queue))?;
+        let sender = XdpSender::over(
+            receiver.link().clone(),
+            options,
+            Programs::new(Source::Loaded(Steering::All), options.queue),
+        )?;
         Ok(Self { receiver: receiver.that_sends(), sender })
     }
 }

@@ -2,23 +2,33 @@
 //! which knows the sockets of all queues that were opened together. The first queue attached makes it, and it
 //! goes with the last of them.
 //!
+//! Another process, or other devices of this one, may have queues of the same interface: they share the program, if it is the same,
+//! and it stays until the last of them goes.
+//!
 //! The kernel removes a closed socket from the program's map (`xsk_delete_from_maps`): the frames of its
 //! queue are then the host's, as those of queues that were never opened.
 
-use super::{Refusal, Step, patiently_for};
-use crate::link::{EBUSY, EEXIST};
+use super::steering::Steering;
+use super::steering::program::program;
+use super::{FREE_WITHIN, Refusal, Step, patiently_for};
+use crate::link::{EBUSY, EEXIST, EPERM};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use wharf_sys::netlink::{AttachMode, Netlink};
 use wharf_sys::xdp::{self, Attached, Hook, SocketMap, XdpSocket};
 
-/// Time in which the program of another process may go: it was just killed, or is about to end.
+/// Time in which the program of another process, or its queue, may go: it was just killed, or is about to end.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
+/// Queues that a program knows, at least: those of another process may have greater numbers.
+const QUEUES_MIN: u32 = 256;
 
 /// The origin of an interface's program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// This process loads it, and attaches it by a link, which goes with the process.
-    Loaded,
+    /// This process loads it, to choose frames, and attaches it by a link, which goes with the process; or it takes a share in one
+    /// with the same instructions.
+    Loaded(Steering),
 }
 
 /// A program at work on an interface.
@@ -26,6 +36,8 @@ pub(super) enum Source {
 pub(super) struct Program {
     sockets: SocketMap,
     hook: Hook,
+    /// Another process, or another device of this one, had it before.
+    is_shared: bool,
     _attached: Attached,
 }
 
@@ -39,20 +51,35 @@ pub(super) struct Programs {
 
 impl Source {
     /// Makes the program of interface `index`, for queues 0 to `queue_max`.
-    fn make(self, index: i32, hook: Hook, queue_max: u32) -> Result<Program, Refusal> {
+    fn make(&self, index: i32, hook: Hook, queue_max: u32) -> Result<Program, Refusal> {
         match self {
-            Source::Loaded => Program::load(index, hook, queue_max),
+            Source::Loaded(steering) => Program::load(index, hook, queue_max, steering),
         }
     }
 }
 
 impl Program {
-    fn load(index: i32, hook: Hook, queue_max: u32) -> Result<Self, Refusal> {
-        let sockets = SocketMap::new(queue_max).map_err(Step::Program.refused())?;
-        let program = xdp::Program::redirecting(&sockets).map_err(Step::Program.refused())?;
+    fn load(index: i32, hook: Hook, queue_max: u32, steering: &Steering) -> Result<Self, Refusal> {
+        let refused = Step::Program.refused();
+        let sockets = SocketMap::new(queue_max.max(QUEUES_MIN - 1)).map_err(&refused)?;
+        let own = xdp::Program::load(&program(steering, &sockets)).map_err(&refused)?;
+        let mut step = Step::Attach;
+        let mut share = |busy: io::Error| {
+            let shared = share(&own, index);
+            // Whose it is cannot be told.
+            let is_refused = shared.as_ref().is_err_and(|error| error.raw_os_error() == Some(EPERM));
+            step = if is_refused { Step::Share } else { Step::Attach };
+            shared.map_err(|_| busy)
+        };
         // The program of a process that was just killed goes a moment later.
-        let attached = patiently_for(GONE_WITHIN, &[EBUSY, EEXIST], || program.attach(index, hook));
-        Ok(Self { sockets, hook, _attached: attached.map_err(Step::Attach.refused())? })
+        let attached = patiently_for(GONE_WITHIN, &[EBUSY, EEXIST], || match own.attach(index, hook) {
+            Ok(attached) => Ok((None, attached, hook)),
+            Err(error) if matches!(error.raw_os_error(), Some(EBUSY | EEXIST)) => share(error),
+            Err(error) => Err(error),
+        });
+        let (shared, _attached, hook) = attached.map_err(|error| (step, error))?;
+        let is_shared = shared.is_some();
+        Ok(Self { sockets: shared.unwrap_or(sockets), hook, is_shared, _attached })
     }
 
     /// Returns the hook that it is attached to.
@@ -60,10 +87,27 @@ impl Program {
         self.hook
     }
 
+    /// Returns the time in which another owner of it may let go of a queue.
+    pub(super) fn patience(&self) -> Duration {
+        if self.is_shared { GONE_WITHIN } else { FREE_WITHIN }
+    }
+
     /// Hands the frames of queue `queue` to `socket`, which is bound to it.
     pub(super) fn direct(&self, queue: u32, socket: &XdpSocket) -> Result<(), Refusal> {
         self.sockets.direct(queue, socket).map_err(Step::Bind.refused())
     }
+}
+
+/// Takes a share in the program of interface `index`, if it has the instructions of `own`. Returns its sockets, its attachment and its
+/// hook.
+fn share(own: &xdp::Program, index: i32) -> io::Result<(Option<SocketMap>, Attached, Hook)> {
+    let program = Netlink::open()?.describe(index)?.program;
+    let (id, hook) = match program.map(|program| (program.id, program.mode)) {
+        Some((id, AttachMode::Native)) => (id, Hook::Native),
+        Some((id, AttachMode::Generic)) => (id, Hook::Generic),
+        _ => return Err(io::Error::from_raw_os_error(EEXIST)),
+    };
+    own.share(index, id).map(|(sockets, attached)| (Some(sockets), attached, hook))
 }
 
 impl Programs {

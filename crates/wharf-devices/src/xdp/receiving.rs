@@ -61,7 +61,8 @@ impl XdpReceiver {
     /// [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
         let queue = options.common.queue;
-        Setup::new(interface, options, vec![queue], Programs::new(Source::Loaded, queue)).map(Self::of)
+        let programs = Programs::new(Source::Loaded(options.steering.clone()), queue);
+        Setup::new(interface, options, vec![queue], programs).map(Self::of)
     }
 
     /// Opens `count` devices that share out the queues `choice` of interface `interface`, and the interface's one program.
@@ -75,7 +76,7 @@ impl XdpReceiver {
         let sets =
             sets.map_err(|what| DeviceError::Unsupported { device: format!("xdp:{interface}"), what })?;
         let last = sets.iter().flatten().max().copied().unwrap_or_default();
-        let programs = Programs::new(Source::Loaded, last);
+        let programs = Programs::new(Source::Loaded(options.steering.clone()), last);
         let one = |queues: Vec<u32>| {
             let common = XdpOptions { queue: queues[0], ..options.common };
             let options = ReceiveOptions { common, ..options.clone() };

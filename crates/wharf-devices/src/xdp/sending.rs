@@ -9,6 +9,7 @@ pub(super) use self::tx::Sending;
 
 use self::tx::Kernel;
 use super::program::{Programs, Source};
+use super::steering::Steering;
 use super::{Mode, Refusal, Step, Way, WaysTried, XdpOptions, ZERO_COPY, await_release, fault, find};
 use crate::link::{Health, Link};
 use attach::{Beside, Opening};
@@ -119,7 +120,7 @@ impl XdpSender {
     /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is
     /// lacking; [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: XdpOptions) -> Result<Self, DeviceError> {
-        Self::open_one(interface, options, Programs::new(Source::Loaded, options.queue))
+        Self::open_one(interface, options, Programs::new(Source::Loaded(Steering::All), options.queue))
     }
 
     /// Opens `queues` of interface `interface`. They share the interface's one program, where the driver wants one.
@@ -130,7 +131,8 @@ impl XdpSender {
         interface: &str, options: XdpOptions, queues: impl IntoIterator<Item = u32>,
     ) -> Result<Vec<Self>, DeviceError> {
         let queues: Vec<u32> = queues.into_iter().collect();
-        let programs = Programs::new(Source::Loaded, queues.iter().copied().max().unwrap_or_default());
+        let programs =
+            Programs::new(Source::Loaded(Steering::All), queues.iter().copied().max().unwrap_or_default());
         let one = |queue| Self::open_one(interface, XdpOptions { queue, ..options }, programs.clone());
         queues.into_iter().map(one).collect()
     }

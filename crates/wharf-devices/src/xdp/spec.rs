@@ -1,6 +1,6 @@
-//! `xdp:INTERFACE[,queue=auto,mode=auto|copy|zerocopy,ring=N]` to send, with `[,csum=fill|off,promisc=on|off]` to receive.
+//! `xdp:INTERFACE[,queue=auto,mode=auto|copy|zerocopy,ring=N]` to send, with `[,csum=fill|off,steer=all|FLOWS,promisc=on|off]` to receive.
 
-use super::{Mode, QueueChoice, ReceiveOptions, XdpBoth, XdpOptions, XdpReceiver, XdpSender};
+use super::{Mode, QueueChoice, ReceiveOptions, Steering, XdpBoth, XdpOptions, XdpReceiver, XdpSender};
 use crate::requirements::{BPF, NET_ADMIN, NET_RAW, Requirement};
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
 use wharf_core::device::DeviceError;
@@ -30,15 +30,16 @@ pub(crate) static KIND: Kind = Kind {
             &["fill", "off"],
             "Checksums that the sender left to its device: fill them in, or leave them; by default where a peer may leave them",
         ).when("off, if nothing behind reads checksums: it saves a pass over each frame"),
+        Key::forms("steer", "all, tcp:PORT, udp:FIRST-LAST, ip:ADDRESS/PREFIX", "all", "Frames to receive, by destination, several joined by `+`: the others stay with the host").when("udp:4433, to have one service's packets and leave the host its network"),
         Key::on_off("promisc", "Receive frames for other addresses, too").when("off, to receive only what is addressed to this host"),
     ],
-    check: |spec| choice(spec).map(drop),
+    check: |spec| choice(spec).and(steering(spec)).map(drop),
     queues: QueueLayout::Devices,
     can: Can::ECHO,
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
-        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N] to send, with [,csum=fill|off,promisc=on|off] to receive",
+        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N] to send, with [,csum=fill|off,steer=all|FLOWS,promisc=on|off] to receive",
         "AF_XDP on queues of an interface",
         open,
     )
@@ -58,6 +59,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         common,
         fill_checksums: spec.options().word("csum").map(|word| word == "fill"),
         promiscuous: spec.options().is_on("promisc"),
+        steering: steering(spec)?,
         pool_shared_by: opening.queues.pool_shared_by,
     };
     match opening.direction {
@@ -79,4 +81,9 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
 fn choice(spec: &DeviceSpec) -> Result<QueueChoice, DeviceError> {
     let text = spec.options().text("queue");
     text.map_or(Ok(QueueChoice::Auto), QueueChoice::parse).map_err(|what| spec.fault(what))
+}
+
+fn steering(spec: &DeviceSpec) -> Result<Steering, DeviceError> {
+    let text = spec.options().text("steer");
+    text.map_or(Ok(Steering::All), Steering::parse).map_err(|what| spec.fault(what))
 }

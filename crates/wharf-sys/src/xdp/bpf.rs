@@ -1,13 +1,19 @@
 //! `bpf(2)`: its commands and their attributes (include/uapi/linux/bpf.h).
 
 use crate::call::{self, check};
+use crate::option::Plain;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 pub(super) const MAP_CREATE: Command = Command(0);
 pub(super) const MAP_UPDATE_ELEM: Command = Command(2);
 pub(super) const PROG_LOAD: Command = Command(5);
+pub(super) const PROG_GET_FD_BY_ID: Command = Command(13);
+pub(super) const MAP_GET_FD_BY_ID: Command = Command(14);
+pub(super) const OBJ_GET_INFO_BY_FD: Command = Command(15);
 pub(super) const LINK_CREATE: Command = Command(28);
+pub(super) const LINK_GET_FD_BY_ID: Command = Command(30);
+pub(super) const LINK_GET_NEXT_ID: Command = Command(31);
 
 /// A command of `bpf(2)`.
 #[derive(Debug, Clone, Copy)]
@@ -40,19 +46,92 @@ pub(super) struct ProgramLoad {
     pub(super) expected_attach_type: u32,
 }
 
+/// Of commands that find an object by its number, or the next number.
+#[repr(C)]
+pub(super) struct ById {
+    pub(super) id: u32,
+    pub(super) next_id: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct InfoByFd {
+    fd: u32,
+    len: u32,
+    info: u64,
+}
+
+/// The first members of `struct bpf_prog_info`.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct ProgramInfo {
+    kind: u32,
+    id: u32,
+    /// Hash of the instructions, in which numbers of maps count as 0.
+    pub(super) tag: [u8; 8],
+    lengths: [u32; 2],
+    instructions: [u64; 2],
+    load_time: u64,
+    user: u32,
+    /// Number of maps; there is room for so many numbers of them at the address that follows.
+    pub(super) maps: u32,
+    pub(super) map_ids: u64,
+    pub(super) name: [u8; 16],
+}
+
+/// The first members of `struct bpf_link_info`.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct LinkInfo {
+    pub(super) kind: u32,
+    id: u32,
+    pub(super) program: u32,
+    padding: u32,
+    /// Of a link that attaches a program to one.
+    pub(super) interface: u32,
+}
+
 const _: () = assert!(size_of::<MapUpdate>() == 32 && size_of::<ProgramLoad>() == 72);
+const _: () = assert!(size_of::<ById>() == 12 && size_of::<InfoByFd>() == 16);
+const _: () = assert!(size_of::<ProgramInfo>() == 80 && size_of::<LinkInfo>() == 20);
+
+// SAFETY: numbers, in all of these.
+unsafe impl Plain for MapUpdate {}
+// SAFETY: as above.
+unsafe impl Plain for ProgramLoad {}
+// SAFETY: as above.
+unsafe impl Plain for ById {}
+// SAFETY: as above.
+unsafe impl Plain for InfoByFd {}
+// SAFETY: as above.
+unsafe impl Plain for ProgramInfo {}
+// SAFETY: as above.
+unsafe impl Plain for LinkInfo {}
+
+impl ById {
+    pub(super) fn new(id: u32) -> Self {
+        Self { id, next_id: 0, flags: 0 }
+    }
+}
 
 /// Calls a command that makes a descriptor. Returns the descriptor.
-pub(super) fn descriptor<T>(command: Command, attributes: &T) -> io::Result<OwnedFd> {
+pub(super) fn descriptor<T: Plain>(command: Command, attributes: &mut T) -> io::Result<OwnedFd> {
     let fd = call(command, attributes)? as libc::c_int;
     // SAFETY: these commands return a new descriptor.
     unsafe { call::descriptor(fd) }
 }
 
-/// Calls a command.
-pub(super) fn call<T>(command: Command, attributes: &T) -> io::Result<usize> {
-    let (at, len) = ((&raw const *attributes), size_of::<T>() as libc::c_ulong);
-    // SAFETY: attributes of that length, which the kernel reads. What they point to lives as long as the
-    // call.
+/// Calls a command. The kernel may write its answer to the attributes.
+pub(super) fn call<T: Plain>(command: Command, attributes: &mut T) -> io::Result<usize> {
+    let (at, len) = ((&raw mut *attributes), size_of::<T>() as libc::c_ulong);
+    // SAFETY: attributes of that length, which the kernel reads and writes; any bits are valid (`Plain`). What they point to
+    // lives as long as the call.
     check(unsafe { libc::syscall(libc::SYS_bpf, command.0 as libc::c_long, at, len) })
+}
+
+/// Reads the kernel's description of a program or a link.
+pub(super) fn read_info<T: Plain>(of: &OwnedFd, info: &mut T) -> io::Result<()> {
+    let mut attributes =
+        InfoByFd { fd: of.as_raw_fd() as u32, len: size_of::<T>() as u32, info: (&raw mut *info) as u64 };
+    call(OBJ_GET_INFO_BY_FD, &mut attributes).map(drop)
 }

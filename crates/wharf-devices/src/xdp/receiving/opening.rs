@@ -1,12 +1,14 @@
 //! `Setup`: the settings of a receiver, and the way from them to bound sockets.
 
 use super::super::program::{Program, Programs};
-use super::super::{Refusal, Step, XdpOptions, bind, bind_sharing, fault, find, memory, registered};
+use super::super::steering::Steering;
+use super::super::{Refusal, Step, XdpOptions, fault, find, memory, patiently_for, registered};
 use super::rings::Rings;
 use super::sockets::{Bound, Sockets};
 use crate::link::{EBUSY, EEXIST, EINVAL, EOPNOTSUPP, EPERM, Link};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
 use wharf_sys::ethtool::Ethtool;
@@ -34,6 +36,8 @@ pub struct ReceiveOptions {
     pub fill_checksums: Option<bool>,
     /// True to receive frames for other addresses, too: the interface is promiscuous as long as the device is open.
     pub promiscuous: bool,
+    /// The frames to receive; the others are the host's.
+    pub steering: Steering,
     /// Number of devices that share the pool, if more than one: each posts its part of the memory that it
     /// would post alone.
     pub pool_shared_by: u32,
@@ -42,7 +46,7 @@ pub struct ReceiveOptions {
 impl Default for ReceiveOptions {
     fn default() -> Self {
         let common = XdpOptions::default();
-        Self { common, fill_checksums: None, promiscuous: true, pool_shared_by: 1 }
+        Self { common, fill_checksums: None, promiscuous: true, steering: Steering::All, pool_shared_by: 1 }
     }
 }
 
@@ -130,14 +134,19 @@ impl Setup {
         &self, region: &Arc<Region>, hook: Hook, how: Bind,
         prepare: &impl Fn(&XdpSocket) -> Result<T, Refusal>,
     ) -> Result<(Open, T), AtQueue> {
-        let (first, index, window) = (self.queues[0], self.link.interface.index, memory::to_receive(region));
+        let (first, interface, window) = (self.queues[0], &self.link.interface, memory::to_receive(region));
         let at_first = |refusal| (first, refusal);
         let owner = registered(region, &window.shape).map_err(at_first)?;
         let prepared = prepare(&owner).map_err(at_first)?;
         let (fill, receive) = self.rings(&owner).map_err(at_first)?;
         let asker = InterfaceSocket::open().map_err(Step::Rings.refused()).map_err(at_first)?;
-        let program = self.programs.at(index, hook).map_err(at_first)?;
-        bind(&owner, index, first, how).and_then(|()| program.direct(first, &owner)).map_err(at_first)?;
+        let program = self.programs.at(interface.index, hook).map_err(at_first)?;
+        if how.zero_copy && program.hook() == Hook::Generic {
+            // Another owner's.
+            return Err(at_first((Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP))));
+        }
+        let bound = bind_within(program.patience(), || owner.bind(interface.index, first, how));
+        bound.and_then(|()| program.direct(first, &owner)).map_err(at_first)?;
         let pages = how.zero_copy.then(|| region.mapping().page_bytes());
         let fills = self.fills_checksums(program.hook());
         let mut rings = Rings::new(fill, receive, region.clone(), window, pages, fills);
@@ -161,7 +170,8 @@ impl Setup {
         let socket = XdpSocket::open().map_err(Step::Rings.refused())?;
         no_completions(&socket)?;
         let (fill, receive) = self.rings(&socket)?;
-        bind_sharing(&socket, self.link.interface.index, queue, owner)?;
+        let index = self.link.interface.index;
+        bind_within(program.patience(), || socket.bind_sharing(index, queue, owner))?;
         program.direct(queue, &socket)?;
         Ok((socket, fill, receive))
     }
@@ -181,6 +191,11 @@ impl Setup {
         };
         self.options.fill_checksums.unwrap_or_else(|| hook == Hook::Generic || is_virtual())
     }
+}
+
+/// Binds by `bind`, and waits for a queue that is freed within `time`.
+fn bind_within(time: Duration, bind: impl FnMut() -> io::Result<()>) -> Result<(), Refusal> {
+    patiently_for(time, &[EBUSY], bind).map_err(Step::Bind.refused())
 }
 
 /// Makes the completion ring, which must exist; it stays empty, since nothing is sent.

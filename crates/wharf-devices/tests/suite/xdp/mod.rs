@@ -7,3 +7,4 @@ mod queues;
 mod receiving;
 mod rings;
 mod sending;
+mod steering;

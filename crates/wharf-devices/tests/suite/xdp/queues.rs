@@ -8,6 +8,8 @@ use std::time::Duration;
 use wharf_devices::open::{Direction, open, open_queues};
 use wharf_devices::spec::Queues;
 use wharf_sys::epoll::Epoll;
+use wharf_sys::xdp::assembler::{Assembler, Register, XDP_PASS};
+use wharf_sys::xdp::{Hook, Program};
 use wharf_testkit::end::End;
 use wharf_testkit::pool;
 
@@ -218,5 +220,68 @@ fn an_interface_is_promiscuous_while_a_receiver_wants_it() {
         }
         drop(End::sender("xdp:vb"));
         assert_eq!(promiscuity(), "0");
+    });
+}
+#[test]
+#[ignore = "wants root"]
+fn two_owners_of_different_queues_share_the_program() {
+    with_queues(2, || {
+        let mut ends = [End::receiver("xdp:vb,queue=0"), End::receiver("xdp:vb,queue=1")];
+        ends.iter_mut().for_each(|end| drop(end.receive_within(1, Duration::from_millis(1))));
+        let frames: Vec<Vec<u8>> = (0..200).map(|flow| datagram(flow, 0)).collect();
+        send_raw("va", &frames);
+        let received = ends.each_mut().map(|end| end.receive_within(200, Duration::from_millis(200)).len());
+        assert!(
+            received.iter().sum::<usize>() == 200 && received.iter().all(|&count| count > 40),
+            "{received:?}"
+        );
+        // The first goes, with all that it holds of the program.
+        let [first, mut second] = ends;
+        finish(first);
+        send_raw("va", &frames);
+        assert_eq!(second.receive_within(received[1], Duration::from_secs(5)).len(), received[1]);
+        assert!(has_program(), "it stays with the second");
+        finish(second);
+        assert!(!has_program(), "it goes with the last");
+    });
+}
+
+fn has_program() -> bool {
+    let shown = std::process::Command::new("ip").args(["link", "show", "vb"]).output().unwrap();
+    String::from_utf8(shown.stdout).unwrap().contains("xdp")
+}
+
+#[test]
+#[ignore = "wants root"]
+fn a_queue_of_another_owner_gives_its_error() {
+    with_queues(2, || {
+        let end = End::receiver("xdp:vb,queue=1");
+        let mut device = open("xdp:vb", Direction::Receive).unwrap().device;
+        let message = device.attach(pool(256).region().clone()).unwrap_err().to_string();
+        assert!(message.contains("queue 1 is in use by another AF_XDP socket"), "{message}");
+        finish(end);
+    });
+}
+
+#[test]
+#[ignore = "wants root"]
+fn a_foreign_program_gives_its_error_and_stays() {
+    with_pair(|| {
+        let mut code = Assembler::new();
+        code.set(Register::R0, XDP_PASS);
+        code.exit();
+        let index = wharf_sys::packet::PacketSocket::open().unwrap().interface("vb").unwrap().index;
+        let foreign = Program::load(&code.finish()).unwrap().attach(index, Hook::Native).unwrap();
+        for spec in ["xdp:vb", "xdp:vb,queue=0"] {
+            let mut device = open(spec, Direction::Receive).unwrap().device;
+            let message = device.attach(pool(256).region().clone()).unwrap_err().to_string();
+            assert!(
+                message.contains("vb has an XDP program already") && !message.contains('\n'),
+                "{message}"
+            );
+        }
+        assert!(has_program());
+        drop(foreign);
+        finish(End::receiver("xdp:vb"));
     });
 }

@@ -1,0 +1,122 @@
+//! `Steering`: the flows that a receiver takes, as the key `steer` names them. The others stay with the host.
+
+pub mod program;
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use wharf_packet::{TCP, UDP};
+
+/// Most flows of a key: the program looks at each in turn.
+const FLOWS_MAX: usize = 64;
+
+/// The frames that a receiver takes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Steering {
+    /// All.
+    #[default]
+    All,
+    /// Those of any of these flows.
+    Flows(Arc<[Flow]>),
+}
+
+/// Frames of one kind, by the headers behind up to two VLAN tags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Flow {
+    /// To one of these ports, by the protocol of this number. Fragments have no port, and an IPv6 packet has one only directly behind its
+    /// header.
+    Port(u8, RangeInclusive<u16>),
+    /// To an address that has so many leading bits in common with this one.
+    Address(IpAddr, u8),
+}
+
+impl Steering {
+    /// Reads `all`, or flows joined by `+`: `tcp:PORT`, `udp:PORT`, `udp:FIRST-LAST`, `ip:ADDRESS`, `ip:ADDRESS/PREFIX`.
+    ///
+    /// # Errors
+    /// The text is none of these: the error says what is.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let flows = text.split('+').map(Flow::parse).collect::<Result<Vec<_>, _>>()?;
+        if flows.len() > FLOWS_MAX {
+            return Err(format!("steer: {} flows, of {FLOWS_MAX} at most", flows.len()));
+        }
+        Ok(Self::Flows(flows.into()))
+    }
+}
+
+impl Flow {
+    fn parse(text: &str) -> Result<Self, String> {
+        let flow = text.split_once(':').and_then(|(kind, value)| match kind {
+            "tcp" => ports(value).map(|ports| Self::Port(TCP, ports)),
+            "udp" => ports(value).map(|ports| Self::Port(UDP, ports)),
+            "ip" => addresses(value),
+            _ => None,
+        });
+        let forms = "all, or tcp:PORT, udp:FIRST-LAST, ip:ADDRESS/PREFIX, joined by +";
+        flow.ok_or_else(|| format!("steer: \"{}\" cannot be: {forms}", text.escape_debug()))
+    }
+}
+
+fn ports(text: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let ports = first.parse().ok()?..=last.parse().ok()?;
+    (!ports.is_empty()).then_some(ports)
+}
+
+fn addresses(text: &str) -> Option<Flow> {
+    let (address, prefix) =
+        text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+    let address: IpAddr = address.parse().ok()?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = prefix.map_or(Some(bits), |prefix| prefix.parse().ok())?;
+    (prefix <= bits).then_some(Flow::Address(address, prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_joined_by_plus() {
+        let read = Steering::parse("udp:4433+tcp:80-90+ip:10.1.0.0/16+ip:2001:db8::1").unwrap();
+        let flows = [
+            Flow::Port(UDP, 4433..=4433),
+            Flow::Port(TCP, 80..=90),
+            Flow::Address("10.1.0.0".parse().unwrap(), 16),
+            Flow::Address("2001:db8::1".parse().unwrap(), 128),
+        ];
+        assert_eq!(read, Steering::Flows(flows.into()));
+        assert_eq!(Steering::parse("all").unwrap(), Steering::All);
+    }
+
+    #[test]
+    fn what_is_no_flow_is_refused_with_those_that_are() {
+        for text in [
+            "",
+            "+",
+            "udp",
+            "udp:",
+            "udp:65536",
+            "udp:9-8",
+            "udp:-1",
+            "tcp:1-",
+            "ip:",
+            "ip:10.0.0.0/33",
+            "ip:10.0.0",
+            "ip:::1/129",
+            "sctp:9",
+            "udp:9+",
+            "all+udp:9",
+            "udp:9 ",
+            "UDP:9",
+        ] {
+            let fault = Steering::parse(text).unwrap_err();
+            assert!(fault.starts_with("steer: ") && fault.contains("udp:FIRST-LAST"), "{text}: {fault}");
+        }
+        let many = vec!["udp:9"; FLOWS_MAX + 1].join("+");
+        assert!(Steering::parse(&many).unwrap_err().contains("65 flows, of 64"));
+    }
+}
