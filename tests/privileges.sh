@@ -104,6 +104,87 @@ a_guest() { # a driver, another one after it, and a socket that the user may not
   echo "vhost-user: two drivers in turn are served without privileges; a socket that stays is replaced"
 }
 
+# The user of what follows: nobody, without any capability.
+user=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
+
+# arrive NAME FROM [COMMAND...]: the receiver, run by the command, gets 2000 frames.
+arrive() {
+  local name=$1 from=$2
+  shift 2
+  start "$name" "listening on" "$@" "$wharf" receive --from "$from" --frames 2048 --count 2000 --seconds 20 --json
+  local receiver=$pid
+  send sent --size 200 --count 2000 --rate 4kpps
+  ended "$name" "$receiver"
+  [ $code -eq 0 ] || die "$name: exit code $code"
+  holds "$name" "${name}['packets'] == 2000 and ${name}['unstamped'] == 0 and ${name}['pool']['out'] == 0"
+}
+
+helped() { # a helper's users need no privilege to send and to receive by xdp
+  chmod 711 "$out"
+  ulimit -l unlimited 2>/dev/null
+  local to=xdp:va
+  start helper serving "$wharf" helper vb --socket "$out/helper.sock" --mode 666
+  local helper=$pid
+  arrive mine "xdp:vb,helper=$out/helper.sock" "${user[@]}"
+  holds mine 'mine["mode"] == "program of others, copy"'
+  start got "listening on" "${here[@]}" "$wharf" receive --from packet:va --count 4000 --seconds 20 --json
+  local receiver=$pid
+  start mine "" "${user[@]}" "$wharf" send --to "xdp:vb,helper=$out/helper.sock" --size 200 --frames 1024 --count 4000 --rate 50kpps --json
+  ended mine $pid
+  ended got $receiver
+  holds mine got 'mine["packets"] == 4000 == got["packets"] and mine["pool"]["out"] == 0'
+  within 20 python3 tests/helper.py ask "$out/helper.sock" vb || die "the plug-in's users are not served"
+  within 20 python3 tests/helper.py hostile "$out/helper.sock" vb || die "hostile users hold up the others"
+  arrive mine "xdp:vb,helper=$out/helper.sock" "${user[@]}"
+  kill -9 $helper && wait $helper 2>/dev/null
+  [ -S "$out/helper.sock" ] || die "no socket is left behind"
+  start helper serving "$wharf" helper vb --socket "$out/helper.sock" --mode 666
+  helper=$pid
+  arrive mine "xdp:vb,helper=$out/helper.sock" "${user[@]}"
+  stop helper $helper TERM
+  [ $code -eq 0 ] || die "helper: exit code $code"
+  ip -n $b -j link show vb | grep -q '"xdp"' && die "the helper leaves its program"
+  start mine "" "${user[@]}" "$wharf" receive --from "xdp:vb,helper=$out/helper.sock" --seconds 5 --json
+  ended mine $pid
+  [ $code -eq 1 ] || die "without a helper: exit code $code"
+  one_line mine "nothing listens there"
+  echo "wharf helper: nobody, without capabilities, sends and receives by xdp; hostile users hold up no other; a plug-in's user is served"
+}
+
+others_program() { # a program and a map of sockets that another process has made
+  local to=xdp:va
+  mkdir "$out/bpf" && mount -t bpf bpf "$out/bpf" || die "no BPF file system"
+  trap 'umount "$out/bpf"; cleanup' EXIT
+  python3 tests/helper.py pin "$out/bpf/map" "$out/bpf/program" || die "nothing is pinned"
+  arrive pinned "xdp:vb,map=$out/bpf/map,program=$out/bpf/program"
+  holds pinned 'pinned["mode"] == "native, copy"'
+  start helper serving "$wharf" helper vb --socket "$out/helper.sock" --pin "$out/bpf"
+  local helper=$pid
+  arrive beside "xdp:vb,map=$out/bpf/vb"
+  arrive inherited "xdp:vb,map=fd:N" python3 tests/helper.py run "$out/bpf/vb"
+  start plugin serving python3 tests/helper.py serve "$out/plugin.sock" vb "$out/bpf/vb"
+  arrive beside "xdp:vb,helper=$out/plugin.sock"
+  for wrong in "map=$out/bpf/program" "map=$out/bpf/nothing" "map=$sample" map=fd:99 "program=$out/bpf/program" "map=$out/bpf/vb,program=$out/bpf/vb"; do
+    start mine "" "$wharf" receive --from "xdp:vb,$wrong" --seconds 5 --json
+    ended mine $pid
+    [ $code -ne 0 ] || die "$wrong: exit code $code"
+    one_line mine "map\|program"
+  done
+  stop helper $helper TERM
+  [ -e "$out/bpf/vb" ] && die "the helper leaves its map"
+  if ip netns exec $b nsenter --mount=/proc/$$/ns/mnt ip link set vb xdp pinned "$out/bpf/program" 2>"$out/ip.txt"; then
+    start mine "" "$wharf" receive --from xdp:vb --seconds 5 --json
+    ended mine $pid
+    one_line mine "map=PATH"
+    arrive beside "xdp:vb,map=$out/bpf/map"
+    ip -n $b link show vb | grep -q xdp || die "the program of others is gone"
+    ip -n $b link set vb xdp off
+  else
+    die "ip attaches no program: $(cat "$out/ip.txt")"
+  fi
+  echo "a program of another process: by its pinned map, by a descriptor, by the plug-in; attached for the time of a run"
+}
+
 what_cannot_be() {
   refused unprivileged "only root can change the user" setpriv --reuid=65534 "$wharf" send --size 60 --count 9 --to null --user nobody
   refused lacking "CAP_SETUID" setpriv --bounding-set=-setuid "$wharf" send --size 60 --count 9 --to null --user nobody
@@ -115,4 +196,6 @@ what_cannot_be() {
 between_interfaces
 captures
 a_guest
+helped
+others_program
 what_cannot_be

@@ -4,6 +4,7 @@ mod bench;
 mod doctor;
 mod examples;
 mod forward;
+mod helper;
 mod lab;
 mod output;
 mod pages;
@@ -22,6 +23,7 @@ mod wrap;
 pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use forward::ForwardArgs;
+pub(crate) use helper::HelperArgs;
 pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs, LabSweepArgs};
 pub(crate) use output::{LogFormat, OutputArgs};
 pub(crate) use pages::{CompletionsArgs, ManArgs, Shell};
@@ -121,6 +123,8 @@ pub(crate) enum Command {
     Devices(DevicesArgs),
     /// Examine a device: whether it works here, in which mode, and what would make it better
     Doctor(DoctorArgs),
+    /// Give AF_XDP sockets, and the map of a program, to processes without privileges
+    Helper(HelperArgs),
     /// Explain a reason of drops, or a row of a summary
     Explain(ExplainArgs),
     /// Print the completions of options and values for a shell

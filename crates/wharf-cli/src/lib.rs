@@ -16,6 +16,7 @@ mod explain;
 mod files;
 mod fold;
 mod forward;
+mod helper;
 mod lab;
 mod live;
 mod log;
@@ -102,6 +103,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Command::Man(args) => pages::man(&args, registries),
         Command::Devices(args) => devices::devices(&args, &registries.devices),
         Command::Doctor(args) => doctor::doctor(&args, &registries.devices),
+        Command::Helper(args) => helper::helper(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

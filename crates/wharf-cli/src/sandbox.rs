@@ -8,6 +8,8 @@
 mod filter;
 mod user;
 
+pub(crate) use user::group;
+
 use crate::args::{Capabilities, SandboxArgs, Seccomp};
 use crate::usage;
 use anyhow::Context;

@@ -44,7 +44,7 @@ pub mod spec;
 pub mod tap;
 #[cfg(feature = "udp")]
 pub mod udp;
-#[cfg(feature = "vhost")]
+#[cfg(any(feature = "vhost", feature = "xdp"))]
 mod unix_socket;
 #[cfg(feature = "vhost")]
 pub mod vhost_user;

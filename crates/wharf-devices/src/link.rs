@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use wharf_core::device::DeviceError;
 pub(crate) use wharf_sys::errno::{
-    EADDRINUSE, EAGAIN, EBADFD, EBUSY, ECONNREFUSED, EEXIST, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS,
-    ENODEV, ENOENT, ENOMEM, ENOTTY, ENXIO, EOPNOTSUPP, EPERM,
+    E2BIG, EADDRINUSE, EAGAIN, EBADFD, EBUSY, ECONNREFUSED, EEXIST, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN,
+    ENOBUFS, ENODEV, ENOENT, ENOMEM, ENOTTY, ENXIO, EOPNOTSUPP, EPERM,
 };
 use wharf_sys::interface::{Interface, InterfaceSocket, InterfaceState};
 use wharf_sys::netlink::Netlink;

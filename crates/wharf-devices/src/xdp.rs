@@ -9,10 +9,12 @@
 //!
 //! The interface is looked up in the network namespace of the thread that opens it.
 
+mod access;
 mod both;
 #[doc(hidden)]
 pub mod checksum;
 mod doctor;
+pub mod helper;
 mod layers;
 #[doc(hidden)]
 pub mod memory;
@@ -28,6 +30,7 @@ pub mod steering;
 mod table;
 mod ways;
 
+pub use access::{Access, BpfObject};
 pub use both::XdpBoth;
 pub use queues::QueueChoice;
 pub use receiving::{ReceiveOptions, XdpReceiver};
@@ -36,7 +39,7 @@ pub use steering::{Flow, Steering};
 pub use ways::{RefusedWay, Way, WaysTried};
 
 use crate::iface::io_fault;
-use crate::link::{EBUSY, EEXIST, EINVAL, ENOBUFS, EOPNOTSUPP, EPERM, Link, no_socket};
+use crate::link::{E2BIG, EBUSY, EEXIST, EINVAL, ENOBUFS, EOPNOTSUPP, EPERM, Link, no_socket};
 pub(crate) use spec::KIND;
 use std::io;
 use std::os::fd::AsFd;
@@ -54,7 +57,7 @@ const ZERO_COPY: &str = "zero-copy";
 const NAP: Duration = Duration::from_millis(2);
 
 /// Settings of an [`XdpSender`] or an [`XdpReceiver`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct XdpOptions {
     /// Number of the interface's queue, 0 by default.
     pub queue: u32,
@@ -62,6 +65,8 @@ pub struct XdpOptions {
     pub mode: Mode,
     /// Descriptors of each ring, rounded up to a power of two; by default 2048 to send, 8192 to receive.
     pub ring_entries: Option<u32>,
+    /// The sources of sockets and of the program.
+    pub access: Access,
 }
 
 impl XdpOptions {
@@ -100,13 +105,13 @@ impl Mode {
 
 /// Looks for an interface, and checks that this process may use it. The name of a queue behind the first has its number, so
 /// that metrics and errors tell queues apart.
-fn find(interface_name: &str, queue: u32) -> Result<Link, DeviceError> {
+fn find(interface_name: &str, queue: u32, access: &Access) -> Result<Link, DeviceError> {
     let name = match queue {
         0 => format!("xdp:{interface_name}"),
         _ => format!("xdp:{interface_name}#{queue}"),
     };
     let fault = |what: &str| io_fault(&name.escape_debug().to_string(), what);
-    XdpSocket::open().map_err(|error| fault(&no_socket("an AF_XDP socket", &error))(error))?;
+    access.socket(interface_name).map_err(|error| fault(&no_socket("an AF_XDP socket", &error))(error))?;
     let asker = InterfaceSocket::open().map_err(fault("cannot ask about interfaces"))?;
     Link::find(name, interface_name, asker.as_fd())
 }
@@ -135,12 +140,14 @@ fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> D
         }
         (Step::Program, _) => "the kernel refuses the program that hands frames over".into(),
         (Step::Attach, Some(EBUSY | EEXIST)) => format!(
-            "{interface} has an XDP program already (`ip link show {interface}`): another one than this, or for another steer="
+            "{interface} has an XDP program already (`ip link show {interface}`), or for another steer=: map=PATH takes its map of sockets, if that is pinned"
         ),
         (Step::Share, _) => format!(
             "{interface} has an XDP program already (`ip link show {interface}`): to share another wharf's takes CAP_SYS_ADMIN"
         ),
         (Step::Attach, _) => "cannot attach the program that hands frames over".into(),
+        (Step::Direct, Some(E2BIG)) => format!("the program's map of sockets has no room for queue {queue}"),
+        (Step::Direct, _) => format!("cannot put the socket of queue {queue} into the program's map"),
     };
     link.fault(&what)(source)
 }
@@ -158,6 +165,8 @@ enum Step {
     Program,
     Attach,
     Share,
+    /// Putting the socket into the map of the program.
+    Direct,
 }
 
 impl Step {
@@ -169,6 +178,7 @@ impl Step {
             Step::Kick => "send",
             Step::Program => "program",
             Step::Attach | Step::Share => "attach",
+            Step::Direct => "map",
         }
     }
 
@@ -177,9 +187,11 @@ impl Step {
     }
 }
 
-/// Opens a socket with `region` as its memory.
-fn registered(region: &Region, shape: &UmemShape) -> Result<XdpSocket, Refusal> {
-    let socket = XdpSocket::open().map_err(Step::Rings.refused())?;
+/// Gives `socket` the memory `region`.
+fn registered(
+    socket: io::Result<XdpSocket>, region: &Region, shape: &UmemShape,
+) -> Result<XdpSocket, Refusal> {
+    let socket = socket.map_err(Step::Rings.refused())?;
     // Memory that was just released counts towards the limit for a while.
     let registered = patiently(&[ENOBUFS], || socket.register(region.mapping(), shape));
     registered.map_err(Step::Register.refused())?;
@@ -216,9 +228,9 @@ fn patiently_for<T>(
 
 /// Waits, for a while, until another socket could have the queue. Until then, with zero-copy, the adapter may
 /// still read and write the memory, though the socket is closed.
-fn await_release(link: &Link, queue: u32) {
+fn await_release(access: &Access, link: &Link, queue: u32) {
     let Ok(memory) = Mapping::shared_small_pages(PAGE_BYTES) else { return };
-    let Ok(socket) = XdpSocket::open() else { return };
+    let Ok(socket) = access.socket(&link.interface_name) else { return };
     let made = [
         socket.register(&memory, &memory::smallest()).map(drop),
         socket.fill_ring(1).map(drop),

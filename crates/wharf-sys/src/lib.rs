@@ -26,6 +26,7 @@ pub mod namespace;
 pub mod netlink;
 mod option;
 pub mod packet;
+pub mod seqpacket;
 pub mod shared;
 pub mod slice;
 pub mod stable_fd;

@@ -34,10 +34,13 @@ pub(crate) fn get<T: Plain>(
 }
 
 /// Sets the size of a buffer by the first option, which needs `CAP_NET_ADMIN`, or else by the second, up to the system's
-/// bound.
+/// bound. One that is as large already, since a privileged process has set it, stays.
 pub(crate) fn set_buffer(fd: BorrowedFd<'_>, forced: libc::c_int, bounded: libc::c_int, bytes: usize) {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
-    if set(fd, libc::SOL_SOCKET, forced, &bytes).is_err() {
+    let mut now: libc::c_int = 0;
+    // The kernel tells twice what was asked for.
+    let is_enough = get(fd, libc::SOL_SOCKET, bounded, &mut now).is_ok() && now / 2 >= bytes;
+    if !is_enough && set(fd, libc::SOL_SOCKET, forced, &bytes).is_err() {
         // Cannot fail: the kernel cuts down what is too much.
         let _ = set(fd, libc::SOL_SOCKET, bounded, &bytes);
     }

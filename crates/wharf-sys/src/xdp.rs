@@ -15,11 +15,13 @@ mod program;
 mod ring;
 mod share;
 mod socket;
+mod socket_map;
 mod umem;
 
 pub use abi::{Descriptor, PACKET_CONTINUES, PACKET_HEADROOM_BYTES, Statistics};
 pub use inspect::{link_of, program_name};
-pub use program::{Attached, Hook, Program, SocketMap};
+pub use program::{Attached, Hook, Program};
 pub use ring::{Consumer, Entry, Producer, Shared};
 pub use socket::{Bind, UmemShape, XdpSocket};
+pub use socket_map::SocketMap;
 pub use umem::Umem;

@@ -82,7 +82,7 @@
 //!
 //! One for each kind of device: `packet`, `pcap`, `tap`, `udp` and `xdp` are on by default, `vhost` (vhost-user and virtio-user) is
 //! not, since it brings twelve crates. `null` and `wire` are always there. With `default-features = false` and `xdp`, `packet` and
-//! `udp`, a first build compiles 17 crates.
+//! `udp`, a first build compiles 19 crates.
 //!
 //! The items on this page are the public interface. The hidden modules hold the parts that the workspace's other crates use; they
 //! change without notice. Generators, checking

@@ -42,6 +42,14 @@ impl User {
     }
 }
 
+/// Finds the number of group `text`, a name or a number. The error says what is wrong with it.
+pub(crate) fn group(text: &str) -> Result<u32, String> {
+    let groups = std::fs::read_to_string(GROUPS).unwrap_or_default();
+    let of_name = || id(groups.lines().find(|line| names(line, text))?, 2);
+    let found = number(text).or_else(of_name);
+    found.ok_or_else(|| format!("no group {text:?} in {GROUPS}, and no number of one"))
+}
+
 impl Display for User {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)

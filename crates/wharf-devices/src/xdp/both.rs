@@ -45,12 +45,9 @@ impl XdpBoth {
     }
 
     fn new(receiver: XdpReceiver) -> Result<Self, DeviceError> {
-        let options = receiver.options().common;
-        let sender = XdpSender::over(
-            receiver.link().clone(),
-            options,
-            Programs::new(Source::Loaded(Steering::All), options.queue),
-        )?;
+        let options = receiver.options().common.clone();
+        let programs = Programs::new(Source::Loaded(Steering::All), options.queue);
+        let sender = XdpSender::over(receiver.link().clone(), options, programs)?;
         Ok(Self { receiver: receiver.that_sends(), sender })
     }
 }
@@ -66,7 +63,7 @@ impl Device for XdpBoth {
     delegate!(sender: link);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        let options = self.receiver.options().common;
+        let options = self.receiver.options().common.clone();
         let (made, socket, how) =
             self.receiver.attach_with(&region, |socket| Made::of_both(socket, &options))?;
         self.sender.sending = Some(made.sending(socket, how, self.receiver.link(), region));

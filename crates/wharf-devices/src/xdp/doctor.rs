@@ -70,10 +70,13 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
     let can_be_zero_copy = examined.as_ref().is_some_and(Examined::is_adapter);
     findings.extend(host::huge_pages(can_be_zero_copy.then_some("receiving without copies needs them")));
     findings.extend(host::locked_memory());
-    findings.extend(host::rights(spec.kind(), |capability: &Capability| match *capability {
-        NET_RAW => Direction::Both,
-        _ => Direction::Receive,
-    }));
+    // A helper has them.
+    if spec.options().text("helper").is_none() {
+        findings.extend(host::rights(spec.kind(), |capability: &Capability| match *capability {
+            NET_RAW => Direction::Both,
+            _ => Direction::Receive,
+        }));
+    }
     findings.extend(kernel::findings(FLAWS));
     findings
 }

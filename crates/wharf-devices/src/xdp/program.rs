@@ -24,21 +24,24 @@ const GONE_WITHIN: Duration = Duration::from_secs(3);
 const QUEUES_MIN: u32 = 256;
 
 /// The origin of an interface's program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Source {
     /// This process loads it, to choose frames, and attaches it by a link, which goes with the process; or it takes a share in one
     /// with the same instructions.
     Loaded(Steering),
+    /// Another process has made it, with this map of sockets. It is attached already, unless there is a `program` to attach.
+    Given { sockets: Arc<SocketMap>, program: Option<Arc<xdp::Program>> },
 }
 
 /// A program at work on an interface.
 #[derive(Debug)]
 pub(super) struct Program {
-    sockets: SocketMap,
-    hook: Hook,
+    sockets: Arc<SocketMap>,
+    /// The hook that it is attached to, if that is known.
+    hook: Option<Hook>,
     /// Another process, or another device of this one, had it before.
     is_shared: bool,
-    _attached: Attached,
+    _attached: Option<Attached>,
 }
 
 /// The program of an interface's queues up to number `queue_max`.
@@ -51,10 +54,21 @@ pub(super) struct Programs {
 
 impl Source {
     /// Makes the program of interface `index`, for queues 0 to `queue_max`.
-    fn make(&self, index: i32, hook: Hook, queue_max: u32) -> Result<Program, Refusal> {
+    pub(super) fn make(&self, index: i32, hook: Hook, queue_max: u32) -> Result<Program, Refusal> {
         match self {
             Source::Loaded(steering) => Program::load(index, hook, queue_max, steering),
+            Source::Given { sockets, program: Some(program) } => {
+                Program::attach(program, sockets.clone(), index, hook)
+            }
+            Source::Given { sockets, program: None } => {
+                Ok(Program { sockets: sockets.clone(), hook: None, is_shared: true, _attached: None })
+            }
         }
+    }
+
+    /// True if this process attaches it.
+    fn attaches(&self) -> bool {
+        !matches!(self, Source::Given { program: None, .. })
     }
 }
 
@@ -79,11 +93,20 @@ impl Program {
         });
         let (shared, _attached, hook) = attached.map_err(|error| (step, error))?;
         let is_shared = shared.is_some();
-        Ok(Self { sockets: shared.unwrap_or(sockets), hook, is_shared, _attached })
+        let sockets = Arc::new(shared.unwrap_or(sockets));
+        Ok(Self { sockets, hook: Some(hook), is_shared, _attached: Some(_attached) })
     }
 
-    /// Returns the hook that it is attached to.
-    pub(super) fn hook(&self) -> Hook {
+    fn attach(
+        program: &xdp::Program, sockets: Arc<SocketMap>, index: i32, hook: Hook,
+    ) -> Result<Self, Refusal> {
+        let attached = patiently_for(GONE_WITHIN, &[EBUSY, EEXIST], || program.attach(index, hook));
+        let _attached = Some(attached.map_err(Step::Attach.refused())?);
+        Ok(Self { sockets, hook: Some(hook), is_shared: false, _attached })
+    }
+
+    /// Returns the hook that it is attached to; `None` if another process has attached it.
+    pub(super) fn hook(&self) -> Option<Hook> {
         self.hook
     }
 
@@ -94,7 +117,12 @@ impl Program {
 
     /// Hands the frames of queue `queue` to `socket`, which is bound to it.
     pub(super) fn direct(&self, queue: u32, socket: &XdpSocket) -> Result<(), Refusal> {
-        self.sockets.direct(queue, socket).map_err(Step::Bind.refused())
+        self.sockets.direct(queue, socket).map_err(Step::Direct.refused())
+    }
+
+    /// Returns its map of sockets by queue.
+    pub(super) fn sockets(&self) -> &SocketMap {
+        &self.sockets
     }
 }
 
@@ -125,10 +153,12 @@ impl Programs {
         self.lock().strong_count() > 0
     }
 
-    /// Returns the hooks to try: the existing program's, else all, the best first.
+    /// Returns the hooks to try: the existing program's, else all, the best first. One that another process has attached counts as
+    /// in the driver.
     pub(super) fn hooks(&self) -> impl Iterator<Item = Hook> + use<> {
-        let there = self.lock().upgrade().map(|program| program.hook);
-        [Hook::Native, Hook::Generic].into_iter().filter(move |&hook| there.is_none_or(|there| there == hook))
+        let there = self.lock().upgrade().and_then(|program| program.hook);
+        let only = there.or((!self.source.attaches()).then_some(Hook::Native));
+        [Hook::Native, Hook::Generic].into_iter().filter(move |&hook| only.is_none_or(|only| only == hook))
     }
 
     /// Returns the program of interface `index`, made for `hook` now if there was none.

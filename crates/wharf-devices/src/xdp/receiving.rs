@@ -6,7 +6,7 @@ mod sockets;
 
 pub use opening::ReceiveOptions;
 
-use super::program::{Programs, Source};
+use super::program::Programs;
 use super::queues::{self, QueueChoice};
 use super::{Refusal, XdpOptions, ZERO_COPY, await_release};
 use crate::iface::{Drops, LookTimer};
@@ -61,7 +61,7 @@ impl XdpReceiver {
     /// [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
         let queue = options.common.queue;
-        let programs = Programs::new(Source::Loaded(options.steering.clone()), queue);
+        let programs = Programs::new(options.common.access.source(interface, &options.steering)?, queue);
         Setup::new(interface, options, vec![queue], programs).map(Self::of)
     }
 
@@ -76,9 +76,9 @@ impl XdpReceiver {
         let sets =
             sets.map_err(|what| DeviceError::Unsupported { device: format!("xdp:{interface}"), what })?;
         let last = sets.iter().flatten().max().copied().unwrap_or_default();
-        let programs = Programs::new(Source::Loaded(options.steering.clone()), last);
+        let programs = Programs::new(options.common.access.source(interface, &options.steering)?, last);
         let one = |queues: Vec<u32>| {
-            let common = XdpOptions { queue: queues[0], ..options.common };
+            let common = XdpOptions { queue: queues[0], ..options.common.clone() };
             let options = ReceiveOptions { common, ..options.clone() };
             Setup::new(interface, options, queues, programs.clone()).map(Self::of)
         };
@@ -153,11 +153,12 @@ impl XdpReceiver {
 }
 
 /// Returns the mode in words.
-fn mode_of(hook: Hook, how: Bind) -> &'static str {
+fn mode_of(hook: Option<Hook>, how: Bind) -> &'static str {
     match (how.zero_copy, hook) {
         (true, _) => ZERO_COPY,
-        (false, Hook::Native) => "native, copy",
-        (false, Hook::Generic) => "generic, copy",
+        (false, Some(Hook::Native)) => "native, copy",
+        (false, Some(Hook::Generic)) => "generic, copy",
+        (false, None) => "program of others, copy",
     }
 }
 
@@ -214,7 +215,9 @@ impl Device for XdpReceiver {
         let queues: Vec<u32> = sockets.queues().collect();
         drop(sockets);
         if self.mode == Some(ZERO_COPY) {
-            queues.into_iter().for_each(|queue| await_release(&self.setup.link, queue));
+            queues
+                .into_iter()
+                .for_each(|queue| await_release(&self.setup.options.common.access, &self.setup.link, queue));
         }
         self.reclaimed.extend(held);
         Ok(())

@@ -8,7 +8,7 @@ pub mod tx;
 pub(super) use self::tx::Sending;
 
 use self::tx::Kernel;
-use super::program::{Programs, Source};
+use super::program::Programs;
 use super::steering::Steering;
 use super::{Mode, Refusal, Step, Way, WaysTried, XdpOptions, ZERO_COPY, await_release, fault, find};
 use crate::link::{Health, Link};
@@ -120,7 +120,8 @@ impl XdpSender {
     /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is
     /// lacking; [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: XdpOptions) -> Result<Self, DeviceError> {
-        Self::open_one(interface, options, Programs::new(Source::Loaded(Steering::All), options.queue))
+        let programs = Programs::new(options.access.source(interface, &Steering::All)?, options.queue);
+        Self::open_one(interface, options, programs)
     }
 
     /// Opens `queues` of interface `interface`. They share the interface's one program, where the driver wants one.
@@ -128,17 +129,19 @@ impl XdpSender {
     /// # Errors
     /// The errors of [`XdpSender::open`].
     pub fn open_queues(
-        interface: &str, options: XdpOptions, queues: impl IntoIterator<Item = u32>,
+        interface: &str, options: &XdpOptions, queues: impl IntoIterator<Item = u32>,
     ) -> Result<Vec<Self>, DeviceError> {
         let queues: Vec<u32> = queues.into_iter().collect();
-        let programs =
-            Programs::new(Source::Loaded(Steering::All), queues.iter().copied().max().unwrap_or_default());
-        let one = |queue| Self::open_one(interface, XdpOptions { queue, ..options }, programs.clone());
+        let last = queues.iter().copied().max().unwrap_or_default();
+        let programs = Programs::new(options.access.source(interface, &Steering::All)?, last);
+        let one =
+            |queue| Self::open_one(interface, XdpOptions { queue, ..options.clone() }, programs.clone());
         queues.into_iter().map(one).collect()
     }
 
     fn open_one(interface: &str, options: XdpOptions, programs: Programs) -> Result<Self, DeviceError> {
-        Self::over(find(interface, options.queue)?, options, programs)
+        let link = find(interface, options.queue, &options.access)?;
+        Self::over(link, options, programs)
     }
 
     /// Returns the ways that were refused when the queue was opened.
@@ -185,7 +188,7 @@ impl Device for XdpSender {
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         let mut tried = WaysTried::default();
         let opening =
-            Opening { link: &self.link, options: self.options, programs: &self.programs, region: &region };
+            Opening { link: &self.link, options: &self.options, programs: &self.programs, region: &region };
         let best = opening.best(&mut tried);
         self.tried = tried;
         let (socket, made, way) = best.map_err(|refusal| self.fault(&region, refusal))?;
@@ -205,7 +208,7 @@ impl Device for XdpSender {
         if let Some(sending) = &mut self.sending {
             sending.close();
             if self.mode == Some(ZERO_COPY) {
-                await_release(&self.link, self.options.queue);
+                await_release(&self.options.access, &self.link, self.options.queue);
             }
         }
         Ok(())

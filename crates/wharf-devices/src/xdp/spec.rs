@@ -1,10 +1,14 @@
 //! `xdp:INTERFACE[,queue=auto,mode=auto|copy|zerocopy,ring=N]` to send, with `[,csum=fill|off,steer=all|FLOWS,promisc=on|off]` to receive.
 
-use super::{Mode, QueueChoice, ReceiveOptions, Steering, XdpBoth, XdpOptions, XdpReceiver, XdpSender};
+use super::{
+    Access, BpfObject, Mode, QueueChoice, ReceiveOptions, Steering, XdpBoth, XdpOptions, XdpReceiver,
+    XdpSender,
+};
 use crate::requirements::{BPF, NET_ADMIN, NET_RAW, Requirement};
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
+use std::path::PathBuf;
 use wharf_core::device::DeviceError;
-use wharf_core::options::Key;
+use wharf_core::options::{Key, Values};
 
 /// The kind of device.
 pub(crate) static KIND: Kind = Kind {
@@ -23,6 +27,13 @@ pub(crate) static KIND: Kind = Kind {
             &["auto", "copy", "zerocopy"],
             "How frames get to the driver: zero-copy where it can, copied by the kernel, or zero-copy or not at all",
         ).when("zerocopy, to fail where it is not zero-copy; copy, if the driver's zero-copy is faulty"),
+        Key {
+            name: "helper",
+            values: Values::Text,
+            default: "none",
+            meaning: "Socket of a privileged helper (`wharf helper`, or the AF_XDP device plug-in), which gives the program's map, and sockets where this process may open none",
+            when: "In a process without CAP_BPF, CAP_NET_ADMIN or CAP_NET_RAW",
+        },
     ],
     rx_keys: &[
         Key::word(
@@ -32,14 +43,28 @@ pub(crate) static KIND: Kind = Kind {
         ).when("off, if nothing behind reads checksums: it saves a pass over each frame"),
         Key::forms("steer", "all, tcp:PORT, udp:FIRST-LAST, ip:ADDRESS/PREFIX", "all", "Frames to receive, by destination, several joined by `+`: the others stay with the host").when("udp:4433, to have one service's packets and leave the host its network"),
         Key::on_off("promisc", "Receive frames for other addresses, too").when("off, to receive only what is addressed to this host"),
+        Key {
+            name: "map",
+            values: Values::Text,
+            default: "of Wharf's own program",
+            meaning: "Map of sockets (XSKMAP) of another program that is attached: a path in a BPF file system, or fd:N for a descriptor that this process has inherited",
+            when: "If the interface has a program of yours, which picks the frames",
+        },
+        Key {
+            name: "program",
+            values: Values::Text,
+            default: "attached already, with map",
+            meaning: "Program to attach while the device is open, which reads the sockets in map: a path, or fd:N",
+            when: "If nothing else attaches your program",
+        },
     ],
-    check: |spec| choice(spec).and(steering(spec)).map(drop),
+    check: |spec| choice(spec).and(steering(spec)).and(access(spec)).map(drop),
     queues: QueueLayout::Devices,
     can: Can::ECHO,
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
-        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N] to send, with [,csum=fill|off,steer=all|FLOWS,promisc=on|off] to receive",
+        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET] to send, with [,csum=fill|off,steer=all|FLOWS,promisc=on|off,map=PATH|fd:N,program=PATH|fd:N] to receive",
         "AF_XDP on queues of an interface",
         open,
     )
@@ -54,7 +79,12 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         Some("zerocopy") => Mode::ZeroCopy,
         _ => Mode::Auto,
     };
-    let common = XdpOptions { mode, ring_entries: spec.number("ring"), ..XdpOptions::default() };
+    let common = XdpOptions {
+        mode,
+        ring_entries: spec.number("ring"),
+        access: access(spec)?,
+        ..XdpOptions::default()
+    };
     let to_receive = ReceiveOptions {
         common,
         fill_checksums: spec.options().word("csum").map(|word| word == "fill"),
@@ -65,7 +95,10 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
     match opening.direction {
         Direction::Send => {
             let queues = choice.to_send(count).map_err(|what| spec.fault(what))?;
-            Ok(XdpSender::open_queues(interface, common, queues)?.into_iter().map(Opened::tx).collect())
+            Ok(XdpSender::open_queues(interface, &to_receive.common, queues)?
+                .into_iter()
+                .map(Opened::tx)
+                .collect())
         }
         Direction::Receive => {
             let receivers = XdpReceiver::open_queues(interface, &to_receive, choice, count)?;
@@ -75,6 +108,28 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
             let devices = XdpBoth::open_queues(interface, &to_receive, choice, count)?;
             Ok(devices.into_iter().map(Opened::duplex).collect())
         }
+    }
+}
+
+/// Returns the sources of sockets and of the program.
+fn access(spec: &DeviceSpec) -> Result<Access, DeviceError> {
+    let object = |key| {
+        let read = spec.options().text(key).map(BpfObject::parse).transpose();
+        read.map_err(|what| spec.fault(format!("{key}: {what}")))
+    };
+    let helper = spec.options().text("helper").map(PathBuf::from);
+    let access = Access { helper, map: object("map")?, program: object("program")? };
+    match &access {
+        Access { helper: Some(_), map: Some(_), .. } => {
+            Err(spec.fault("helper, map: the helper has a map of its own: want one of them"))
+        }
+        Access { map: None, program: Some(_), .. } => {
+            Err(spec.fault("program: which map of sockets does it read? Add map=PATH"))
+        }
+        Access { helper: Some(_), .. } | Access { map: Some(_), .. } if steering(spec)? != Steering::All => {
+            Err(spec.fault("steer: the program is another process's, and picks the frames"))
+        }
+        _ => Ok(access),
     }
 }
 

@@ -2,12 +2,17 @@
 
 use crate::call::{self, check};
 use crate::option::Plain;
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 pub(super) const MAP_CREATE: Command = Command(0);
 pub(super) const MAP_UPDATE_ELEM: Command = Command(2);
 pub(super) const PROG_LOAD: Command = Command(5);
+pub(super) const OBJ_PIN: Command = Command(6);
+pub(super) const OBJ_GET: Command = Command(7);
 pub(super) const PROG_GET_FD_BY_ID: Command = Command(13);
 pub(super) const MAP_GET_FD_BY_ID: Command = Command(14);
 pub(super) const OBJ_GET_INFO_BY_FD: Command = Command(15);
@@ -44,6 +49,13 @@ pub(super) struct ProgramLoad {
     pub(super) name: [u8; 16],
     pub(super) interface: u32,
     pub(super) expected_attach_type: u32,
+}
+
+#[repr(C)]
+struct Pin {
+    path: u64,
+    fd: u32,
+    flags: u32,
 }
 
 /// Of commands that find an object by its number, or the next number.
@@ -92,13 +104,15 @@ pub(super) struct LinkInfo {
 }
 
 const _: () = assert!(size_of::<MapUpdate>() == 32 && size_of::<ProgramLoad>() == 72);
-const _: () = assert!(size_of::<ById>() == 12 && size_of::<InfoByFd>() == 16);
+const _: () = assert!(size_of::<ById>() == 12 && size_of::<InfoByFd>() == 16 && size_of::<Pin>() == 16);
 const _: () = assert!(size_of::<ProgramInfo>() == 80 && size_of::<LinkInfo>() == 20);
 
 // SAFETY: numbers, in all of these.
 unsafe impl Plain for MapUpdate {}
 // SAFETY: as above.
 unsafe impl Plain for ProgramLoad {}
+// SAFETY: as above.
+unsafe impl Plain for Pin {}
 // SAFETY: as above.
 unsafe impl Plain for ById {}
 // SAFETY: as above.
@@ -129,7 +143,25 @@ pub(super) fn call<T: Plain>(command: Command, attributes: &mut T) -> io::Result
     check(unsafe { libc::syscall(libc::SYS_bpf, command.0 as libc::c_long, at, len) })
 }
 
-/// Reads the kernel's description of a program or a link.
+/// Opens the object that is pinned at `path`, in a BPF file system.
+///
+/// # Errors
+/// `ENOENT`, `EACCES`; `EINVAL` if the path is no BPF object.
+pub(super) fn pinned(path: &Path) -> io::Result<OwnedFd> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    descriptor(OBJ_GET, &mut Pin { path: path.as_ptr() as u64, fd: 0, flags: 0 })
+}
+
+/// Pins the object `fd` at `path`, in a BPF file system.
+///
+/// # Errors
+/// `EEXIST`, `ENOENT`; `EPERM` where `path` is in another file system.
+pub(super) fn pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    call(OBJ_PIN, &mut Pin { path: path.as_ptr() as u64, fd: fd.as_raw_fd() as u32, flags: 0 }).map(drop)
+}
+
+/// Reads the kernel's description of a program, a map or a link.
 pub(super) fn read_info<T: Plain>(of: &OwnedFd, info: &mut T) -> io::Result<()> {
     let mut attributes =
         InfoByFd { fd: of.as_raw_fd() as u32, len: size_of::<T>() as u32, info: (&raw mut *info) as u64 };

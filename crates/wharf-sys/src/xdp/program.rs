@@ -1,12 +1,11 @@
 //! Programs that hand frames to sockets: loaded and attached by `bpf(2)` (include/uapi/linux/bpf.h).
 
-use super::XdpSocket;
 use super::assembler::Instruction;
-use super::bpf::{self, MapUpdate, ProgramLoad};
+use super::bpf::{self, ProgramLoad};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
-const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 /// The program accepts frames in several buffers: Linux 5.18.
@@ -22,45 +21,6 @@ pub enum Hook {
     Native,
     /// In the kernel's generic path, with any driver.
     Generic,
-}
-
-/// Sockets by the number of their queue: an XSKMAP. The kernel removes a socket that is closed.
-#[derive(Debug)]
-pub struct SocketMap {
-    pub(super) fd: OwnedFd,
-}
-
-impl SocketMap {
-    /// Makes an empty map for queues 0 to `queue_max`.
-    ///
-    /// # Errors
-    /// `EPERM` without `CAP_BPF` in the first user namespace.
-    pub fn new(queue_max: u32) -> io::Result<Self> {
-        let entries = queue_max.saturating_add(1);
-        // The kind of map, the bytes of a key and of a value, and the number of entries.
-        bpf::descriptor(bpf::MAP_CREATE, &mut [BPF_MAP_TYPE_XSKMAP, 4, 4, entries]).map(|fd| Self { fd })
-    }
-
-    /// Returns the map's descriptor.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-
-    /// Directs the frames of queue `queue` to `socket`, which is bound.
-    ///
-    /// # Errors
-    /// `E2BIG` beyond the queues that the map was made for.
-    pub fn direct(&self, queue: u32, socket: &XdpSocket) -> io::Result<()> {
-        let socket = socket.fd().as_raw_fd();
-        let mut update = MapUpdate {
-            map: self.fd.as_raw_fd() as u32,
-            padding: 0,
-            key: (&raw const queue) as u64,
-            value: (&raw const socket) as u64,
-            flags: 0,
-        };
-        bpf::call(bpf::MAP_UPDATE_ELEM, &mut update).map(drop)
-    }
 }
 
 /// A loaded program.
@@ -84,6 +44,30 @@ impl Program {
     pub fn load(instructions: &[Instruction]) -> io::Result<Self> {
         // Linux before 5.18 refuses the flag.
         load(instructions, BPF_F_XDP_HAS_FRAGS).or_else(|_| load(instructions, 0)).map(|fd| Self { fd })
+    }
+
+    /// Takes the program that is pinned at `path`, in a BPF file system.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EACCES`; `EINVAL` if the path is no BPF object; `InvalidData` if it is no XDP program.
+    pub fn pinned(path: &Path) -> io::Result<Self> {
+        Self::of(bpf::pinned(path)?)
+    }
+
+    /// Takes the program `fd`.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is no XDP program.
+    pub fn of(fd: OwnedFd) -> io::Result<Self> {
+        let mut kind = [0];
+        bpf::read_info(&fd, &mut kind)?;
+        match kind {
+            [BPF_PROG_TYPE_XDP] => Ok(Self { fd }),
+            [other] => {
+                let what = format!("a BPF object of type {other} is no XDP program");
+                Err(io::Error::new(io::ErrorKind::InvalidData, what))
+            }
+        }
     }
 
     /// Attaches the program to interface `index`.

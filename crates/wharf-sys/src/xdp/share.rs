@@ -2,7 +2,8 @@
 
 use super::bpf::{self, ById, ProgramInfo};
 use super::inspect::link_of;
-use super::program::{Attached, Program, SocketMap};
+use super::program::{Attached, Program};
+use super::socket_map::SocketMap;
 use std::io;
 use std::os::fd::OwnedFd;
 

@@ -48,6 +48,19 @@ impl XdpSocket {
         call::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map(|fd| Self { fd })
     }
 
+    /// Takes the socket `fd`, which another process has opened.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is no AF_XDP socket.
+    pub fn of(fd: OwnedFd) -> io::Result<Self> {
+        let mut domain: libc::c_int = 0;
+        get(fd.as_fd(), libc::SOL_SOCKET, libc::SO_DOMAIN, &mut domain)?;
+        if domain != libc::AF_XDP {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no AF_XDP socket"));
+        }
+        Ok(Self { fd })
+    }
+
     /// Returns the socket's descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

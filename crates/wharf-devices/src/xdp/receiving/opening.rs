@@ -80,7 +80,7 @@ impl Setup {
     pub(super) fn new(
         interface: &str, options: ReceiveOptions, queues: Vec<u32>, programs: Programs,
     ) -> Result<Self, DeviceError> {
-        let link = find(interface, options.common.queue)?;
+        let link = find(interface, options.common.queue, &options.common.access)?;
         Ok(Self { link, options, queues, programs, sends: false })
     }
 
@@ -97,7 +97,9 @@ impl Setup {
         let best = self.make_best(region, prepare);
         let (open, prepared, how) =
             best.map_err(|(queue, refusal)| fault(&self.link, queue, region, refusal))?;
-        let _promiscuous = self.options.promiscuous.then(|| self.make_promiscuous()).transpose()?;
+        // A helper does that for its users.
+        let is_ours = self.options.promiscuous && self.options.common.access.helper.is_none();
+        let _promiscuous = is_ours.then(|| self.make_promiscuous()).transpose()?;
         Ok((Open { _promiscuous, ..open }, prepared, how))
     }
 
@@ -136,12 +138,12 @@ impl Setup {
     ) -> Result<(Open, T), AtQueue> {
         let (first, interface, window) = (self.queues[0], &self.link.interface, memory::to_receive(region));
         let at_first = |refusal| (first, refusal);
-        let owner = registered(region, &window.shape).map_err(at_first)?;
+        let owner = registered(self.socket(), region, &window.shape).map_err(at_first)?;
         let prepared = prepare(&owner).map_err(at_first)?;
         let (fill, receive) = self.rings(&owner).map_err(at_first)?;
         let asker = InterfaceSocket::open().map_err(Step::Rings.refused()).map_err(at_first)?;
         let program = self.programs.at(interface.index, hook).map_err(at_first)?;
-        if how.zero_copy && program.hook() == Hook::Generic {
+        if how.zero_copy && program.hook() == Some(Hook::Generic) {
             // Another owner's.
             return Err(at_first((Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP))));
         }
@@ -167,13 +169,17 @@ impl Setup {
     fn further(
         &self, program: &Program, queue: u32, owner: &XdpSocket,
     ) -> Result<(XdpSocket, Producer<u64>, Consumer<Descriptor>), Refusal> {
-        let socket = XdpSocket::open().map_err(Step::Rings.refused())?;
+        let socket = self.socket().map_err(Step::Rings.refused())?;
         no_completions(&socket)?;
         let (fill, receive) = self.rings(&socket)?;
         let index = self.link.interface.index;
         bind_within(program.patience(), || socket.bind_sharing(index, queue, owner))?;
         program.direct(queue, &socket)?;
         Ok((socket, fill, receive))
+    }
+
+    fn socket(&self) -> io::Result<XdpSocket> {
+        self.options.common.access.socket(&self.link.interface_name)
     }
 
     fn rings(&self, socket: &XdpSocket) -> Result<(Producer<u64>, Consumer<Descriptor>), Refusal> {
@@ -184,12 +190,12 @@ impl Setup {
     /// Returns true if frames may arrive unfinished. With the generic hook frames come from anywhere in the
     /// kernel. Of the drivers with a hook of their own, those of virtual interfaces pass on frames that a
     /// sender on this host left to an adapter.
-    fn fills_checksums(&self, hook: Hook) -> bool {
+    fn fills_checksums(&self, hook: Option<Hook>) -> bool {
         let is_virtual = || {
             let driver = Ethtool::open().and_then(|tool| tool.driver(&self.link.interface_name));
             driver.is_ok_and(|(driver, _)| matches!(driver.as_str(), "veth" | "tun"))
         };
-        self.options.fill_checksums.unwrap_or_else(|| hook == Hook::Generic || is_virtual())
+        self.options.fill_checksums.unwrap_or_else(|| hook != Some(Hook::Native) || is_virtual())
     }
 }
 

@@ -25,7 +25,7 @@ const NAP: Duration = Duration::from_millis(20);
 /// A queue that is to be opened.
 pub(super) struct Opening<'a> {
     pub(super) link: &'a Link,
-    pub(super) options: XdpOptions,
+    pub(super) options: &'a XdpOptions,
     pub(super) programs: &'a Programs,
     pub(super) region: &'a Arc<Region>,
 }
@@ -54,19 +54,23 @@ impl Opening<'_> {
         }
     }
 
+    fn socket(&self) -> io::Result<XdpSocket> {
+        self.options.access.socket(&self.link.interface_name)
+    }
+
     fn make(&self, way: Way) -> Result<(XdpSocket, Made), Refusal> {
         let (index, queue) = (self.link.interface.index, self.options.queue);
         if !way.zero_copy {
-            let socket = registered(self.region, &memory::to_send(self.region))?;
+            let socket = registered(self.socket(), self.region, &memory::to_send(self.region))?;
             socket.fill_ring(FILL_ENTRIES).map_err(Step::Rings.refused())?;
-            let made = Made::new(&socket, &self.options, Beside::default())?;
+            let made = Made::new(&socket, self.options, Beside::default())?;
             bind(&socket, index, queue, way.bind())?;
             return Ok((socket, made));
         }
         let had_program = self.programs.is_there();
         let program = way.program.then(|| self.programs.at(index, Hook::Native)).transpose()?;
         let (socket, umem) = self.in_place(way)?;
-        let made = Made::new(&socket, &self.options, Beside { _program: program, _umem: Some(umem) })?;
+        let made = Made::new(&socket, self.options, Beside { _program: program, _umem: Some(umem) })?;
         bind(&socket, index, queue, way.bind())?;
         // Some drivers bind, but send only while a program is attached: the error comes with the first doorbell.
         patiently(&[ENETDOWN, EAGAIN], || socket.kick()).map_err(Step::Kick.refused())?;
@@ -84,7 +88,7 @@ impl Opening<'_> {
         let shape = memory::to_send_in_place(self.region, way.aligned).map_err(unfit)?;
         self.check_arrivals(&shape).map_err(unfit)?;
         let umem = Umem::new(self.region.mapping(), memory::SPARE_BYTES).map_err(Step::Register.refused())?;
-        let socket = XdpSocket::open().map_err(&rings)?;
+        let socket = self.socket().map_err(&rings)?;
         let register = || socket.register_umem(&umem, &shape);
         patiently(&[crate::link::ENOBUFS], register).map_err(Step::Register.refused())?;
         let mut fill: Producer<u64> = socket.fill_ring(memory::SPARE_BUFFERS).map_err(&rings)?;

@@ -1,0 +1,116 @@
+//! A privileged helper of AF_XDP sockets: the messages, and a user's side.
+//!
+//! The helper attaches the program of an interface, and gives its map of sockets to processes that may not load one. The messages
+//! are those of the AF_XDP device plug-in for Kubernetes (`intel/afxdp-plugins-for-kubernetes`, DPDK's `use_cni`), with one more:
+//!
+//! | request | answer |
+//! |---|---|
+//! | `/connect,NAME` | `/host_ok`, or `/host_nak` |
+//! | `/version` | `0.1` |
+//! | `/xsk_map_fd,INTERFACE` | `/fd_ack` with the XSKMAP, or `/fd_nak` |
+//! | `/xsk_socket,INTERFACE` | `/fd_ack` with an AF_XDP socket, or `/fd_nak`: Wharf's own, for processes without CAP_NET_RAW |
+//! | `/fin` | `/fin_ack` |
+//! | any other | `/nak` |
+//!
+//! A message is a packet of a `SOCK_SEQPACKET` socket, of at most [`MESSAGE_BYTES_MAX`] bytes.
+
+mod server;
+
+pub use server::{Helper, HelperOptions};
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+use wharf_sys::seqpacket;
+use wharf_sys::xdp::{SocketMap, XdpSocket};
+
+/// Longest message: a request with the longest name of a host.
+const MESSAGE_BYTES_MAX: usize = 128;
+/// Longest wait for a message.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const CONNECT: &str = "/connect";
+const HOST_OK: &str = "/host_ok";
+const VERSION: &str = "/version";
+const VERSION_IS: &str = "0.1";
+const MAP: &str = "/xsk_map_fd";
+const SOCKET: &str = "/xsk_socket";
+const FD_ACK: &str = "/fd_ack";
+const FD_NAK: &str = "/fd_nak";
+const FIN: &str = "/fin";
+const FIN_ACK: &str = "/fin_ack";
+const NAK: &str = "/nak";
+
+/// Asks the helper at `path` for the map of sockets of `interface`.
+///
+/// # Errors
+/// Those of connecting; `NotFound` if the helper does not serve the interface; `InvalidData` for an answer that is none.
+pub(super) fn map(path: &Path, interface: &str) -> io::Result<SocketMap> {
+    ask(path, MAP, interface).and_then(SocketMap::of)
+}
+
+/// Asks the helper at `path` for an AF_XDP socket in the network namespace of `interface`.
+///
+/// # Errors
+/// Those of [`map`]; `Unsupported` if the helper gives no sockets.
+pub(super) fn socket(path: &Path, interface: &str) -> io::Result<XdpSocket> {
+    ask(path, SOCKET, interface).and_then(XdpSocket::of)
+}
+
+/// Asks for a descriptor.
+fn ask(path: &Path, what: &str, interface: &str) -> io::Result<OwnedFd> {
+    let stream = seqpacket::connect(path).map_err(|error| match error.kind() {
+        kind @ (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => io::Error::new(
+            kind,
+            format!("nothing listens there: `sudo wharf helper {interface} --socket ...` does"),
+        ),
+        _ => error,
+    })?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let (answer, _) = exchange(&stream, &format!("{CONNECT},{}", host.trim()))?;
+    if answer != HOST_OK {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the helper does not serve this host"));
+    }
+    let given = match exchange(&stream, &format!("{what},{interface}"))? {
+        (answer, Some(fd)) if answer == FD_ACK => Ok(fd),
+        (answer, _) if answer == FD_NAK => {
+            Err(io::Error::new(io::ErrorKind::NotFound, "the helper does not serve this interface"))
+        }
+        (answer, _) if answer == NAK => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, format!("the helper does not know {what}")))
+        }
+        (answer, _) => {
+            let what = format!("\"{}\" came from the helper, without a descriptor", answer.escape_debug());
+            Err(io::Error::new(io::ErrorKind::InvalidData, what))
+        }
+    };
+    // Its answer tells nothing more.
+    let _ = send(&stream, FIN);
+    given
+}
+
+/// Sends a request, and reads its answer.
+fn exchange(stream: &UnixStream, request: &str) -> io::Result<(String, Option<OwnedFd>)> {
+    send(stream, request)?;
+    receive(stream)?.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the helper has hung up"))
+}
+
+fn send(stream: &UnixStream, message: &str) -> io::Result<()> {
+    stream.send_with_fds(&[message.as_bytes()], &[]).map(drop).map_err(io::Error::from)
+}
+
+/// Reads a message, and the descriptor that came with it; `None` at the end.
+fn receive(stream: &UnixStream) -> io::Result<Option<(String, Option<OwnedFd>)>> {
+    let mut bytes = [0; MESSAGE_BYTES_MAX];
+    let (count, file) = stream.recv_with_fd(&mut bytes)?;
+    // The duplicate is closed on exec, which the one that came is not.
+    let fd = file.map(|file| file.try_clone().map(OwnedFd::from)).transpose()?;
+    // Some peers end a message with a zero.
+    let text = String::from_utf8_lossy(&bytes[..count]).trim_end_matches('\0').to_string();
+    Ok((count > 0).then_some((text, fd)))
+}

@@ -1,0 +1,268 @@
+//! `Helper`: the privileged side. It attaches the programs of its interfaces, and answers requests until it is stopped.
+
+use super::{
+    CONNECT, FD_ACK, FD_NAK, FIN, FIN_ACK, HOST_OK, MAP, NAK, PATIENCE, SOCKET, VERSION, VERSION_IS, receive,
+    send,
+};
+use crate::link::{EBUSY, EEXIST, EOPNOTSUPP, EPERM, Link};
+use crate::unix_socket;
+use crate::xdp::program::{Program, Source};
+use crate::xdp::steering::Steering;
+use crate::xdp::{Access, Refusal, find};
+use std::collections::VecDeque;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle, sleep};
+use std::time::Duration;
+use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+use wharf_core::device::DeviceError;
+use wharf_sys::packet::PacketSocket;
+use wharf_sys::xdp::{Hook, XdpSocket};
+
+/// Queues for which a map has room.
+const QUEUES_MAX: u32 = 256;
+/// Most users that are answered at a time.
+const USERS_MAX: usize = 16;
+/// Most requests of one connection.
+const REQUESTS_MAX: usize = 1024;
+/// Time before the next attempt to accept, when descriptors or threads have run out.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Bytes of frames on their way that a socket is given room for, for the largest rings: the user may not raise it.
+const SEND_BUFFER_BYTES: usize = 65_536 * 4096;
+
+/// Settings of a [`Helper`].
+#[derive(Debug, Clone)]
+pub struct HelperOptions {
+    /// Permissions of the socket: a user that may write to it may connect. `None` leaves those of the process's umask.
+    pub mode: Option<u32>,
+    /// Group of the socket.
+    pub group: Option<u32>,
+    /// Directory of a BPF file system in which the map of each interface is pinned, by the interface's name, while the helper runs.
+    pub pin: Option<PathBuf>,
+    /// True to receive frames for other addresses, too: the interfaces are promiscuous while the helper runs.
+    pub promiscuous: bool,
+}
+
+impl Default for HelperOptions {
+    fn default() -> Self {
+        Self { mode: None, group: None, pin: None, promiscuous: true }
+    }
+}
+
+/// A helper that listens. Programs are attached while it lives.
+#[derive(Debug)]
+pub struct Helper {
+    listener: UnixListener,
+    path: PathBuf,
+    interfaces: Arc<Vec<Served>>,
+}
+
+/// An interface and its program.
+#[derive(Debug)]
+struct Served {
+    name: String,
+    pin: Option<PathBuf>,
+    promiscuous: bool,
+    /// An interface that has gone and come back has another index.
+    now: Mutex<Option<Now>>,
+}
+
+/// The interface of a name, with its program.
+#[derive(Debug)]
+struct Now {
+    index: i32,
+    program: Arc<Program>,
+    _promiscuous: Option<PacketSocket>,
+}
+
+impl Helper {
+    /// Attaches a program to each interface of `interfaces`, and listens at `path`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] if there is no such interface, it has a program, or a capability is lacking (CAP_NET_RAW, CAP_NET_ADMIN
+    /// and CAP_BPF are needed), and those of bind(2).
+    pub fn listen(path: &Path, interfaces: &[&str], options: &HelperOptions) -> Result<Self, DeviceError> {
+        let served = |name: &&str| {
+            let pin = options.pin.as_ref().map(|directory| directory.join(name));
+            let promiscuous = options.promiscuous;
+            let served = Served { name: (*name).into(), pin, promiscuous, now: Mutex::default() };
+            served.program().map(|_| served)
+        };
+        let interfaces = Arc::new(interfaces.iter().map(served).collect::<Result<Vec<_>, _>>()?);
+        let device = || format!("helper {}", path.display().to_string().escape_debug());
+        let listener = unix_socket::listen_seqpacket(path, options.mode, options.group);
+        let listener = listener.map_err(|source| DeviceError::Io {
+            device: device(),
+            what: "cannot listen".into(),
+            source,
+        })?;
+        Ok(Self { listener, path: path.into(), interfaces })
+    }
+
+    /// Returns the interfaces, and where the program of each runs: `native` or `generic`.
+    pub fn interfaces(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.interfaces.iter().map(|served| {
+            let mode = match served.program().map(|program| program.hook()) {
+                Ok(Some(Hook::Generic)) => "generic",
+                Ok(_) => "native",
+                Err(_) => "gone",
+            };
+            (&*served.name, mode)
+        })
+    }
+
+    /// Returns a handle that ends [`Helper::run`].
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn stopper(&self) -> io::Result<impl FnOnce() + Send + use<>> {
+        let listener = UnixStream::from(OwnedFd::from(self.listener.try_clone()?));
+        // A listening socket that is shut down accepts no more, and says so to the thread that waits.
+        Ok(move || _ = listener.shutdown(Shutdown::Both))
+    }
+
+    /// Answers requests, each user by a thread of its own, until it is stopped. A silent user is let go, and when there are as many as are
+    /// answered at a time, the one that came first has to go: no user holds up another.
+    pub fn run(&self) {
+        let mut users: VecDeque<(UnixStream, JoinHandle<()>)> = VecDeque::new();
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => break,
+                Err(_) => {
+                    sleep(PAUSE);
+                    continue;
+                }
+            };
+            users.retain(|(_, thread)| !thread.is_finished());
+            if users.len() >= USERS_MAX {
+                users.pop_front().into_iter().for_each(end);
+            }
+            match self.start(stream) {
+                Ok(user) => users.push_back(user),
+                Err(_) => sleep(PAUSE),
+            }
+        }
+        users.into_iter().for_each(end);
+    }
+
+    fn start(&self, stream: UnixStream) -> io::Result<(UnixStream, JoinHandle<()>)> {
+        let (interfaces, serving) = (self.interfaces.clone(), stream.try_clone()?);
+        let run = move || {
+            // A user that breaks off, or is silent, has no answer.
+            let _ = serve(&serving, &interfaces);
+            // The thread that accepts has the stream, too.
+            let _ = serving.shutdown(Shutdown::Both);
+        };
+        Ok((stream, Builder::new().name("wharf-helper".into()).spawn(run)?))
+    }
+}
+
+/// Ends a user's thread: it reads the end of its stream.
+fn end((stream, thread): (UnixStream, JoinHandle<()>)) {
+    let _ = stream.shutdown(Shutdown::Both);
+    let _ = thread.join();
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        for pin in self.interfaces.iter().filter_map(|served| served.pin.as_ref()) {
+            let _ = std::fs::remove_file(pin);
+        }
+    }
+}
+
+impl Served {
+    /// Returns the program of the interface that has the name now.
+    fn program(&self) -> Result<Arc<Program>, DeviceError> {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let link = find(&self.name, 0, &Access::default())?;
+        let index = link.interface.index;
+        if let Some(now) = now.as_ref().filter(|now| now.index == index) {
+            return Ok(now.program.clone());
+        }
+        // The program of an interface that has gone does nothing any more.
+        *now = None;
+        let program = Arc::new(attach(&link)?);
+        if let Some(pin) = &self.pin {
+            // One that a killed helper has left is of no use.
+            let _ = std::fs::remove_file(pin);
+            let shown = pin.display().to_string();
+            let what = format!("cannot pin its map at {}", shown.escape_debug());
+            program.sockets().pin(pin).map_err(link.fault(&what))?;
+        }
+        let _promiscuous = self.promiscuous.then(|| promiscuous(&link)).transpose()?;
+        *now = Some(Now { index, program: program.clone(), _promiscuous });
+        Ok(program)
+    }
+}
+
+/// Attaches a program to the driver's hook, or else to the generic one.
+fn attach(link: &Link) -> Result<Program, DeviceError> {
+    let source = Source::Loaded(Steering::All);
+    let make = |hook| source.make(link.interface.index, hook, QUEUES_MAX - 1);
+    let made = make(Hook::Native).or_else(|(step, error): Refusal| match error.raw_os_error() {
+        Some(EOPNOTSUPP) => make(Hook::Generic),
+        _ => Err((step, error)),
+    });
+    made.map_err(|(_, error)| {
+        let what = match error.raw_os_error() {
+            Some(EPERM) => "needs CAP_BPF and CAP_NET_ADMIN, and not in a user namespace".into(),
+            Some(EBUSY | EEXIST) => {
+                format!("it has an XDP program already (`ip link show {}`)", link.interface_name)
+            }
+            _ => "cannot attach the program that hands frames over".into(),
+        };
+        link.fault(&what)(error)
+    })
+}
+
+/// Makes an interface promiscuous while the result lives.
+fn promiscuous(link: &Link) -> Result<PacketSocket, DeviceError> {
+    let made = PacketSocket::open().and_then(|socket| {
+        socket.make_promiscuous(link.interface.index)?;
+        Ok(socket)
+    });
+    made.map_err(link.fault("the interface cannot be made promiscuous"))
+}
+
+/// Answers the requests of one user.
+fn serve(stream: &UnixStream, interfaces: &[Served]) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    for _ in 0..REQUESTS_MAX {
+        let Some((request, _)) = receive(stream)? else { return Ok(()) };
+        let (what, of) = request.split_once(',').map_or((&*request, ""), |(what, of)| (what, of.trim()));
+        let served = || interfaces.iter().find(|served| served.name == of);
+        match what {
+            CONNECT => send(stream, HOST_OK)?,
+            VERSION => send(stream, VERSION_IS)?,
+            MAP => match served().and_then(|served| served.program().ok()) {
+                Some(program) => give(stream, program.sockets().fd())?,
+                None => send(stream, FD_NAK)?,
+            },
+            SOCKET => match served().map(|_| socket()) {
+                Some(Ok(socket)) => give(stream, socket.fd())?,
+                _ => send(stream, FD_NAK)?,
+            },
+            FIN => return send(stream, FIN_ACK),
+            _ => send(stream, NAK)?,
+        }
+    }
+    Ok(())
+}
+
+fn socket() -> io::Result<XdpSocket> {
+    let socket = XdpSocket::open()?;
+    socket.set_send_buffer(SEND_BUFFER_BYTES);
+    Ok(socket)
+}
+
+fn give(stream: &UnixStream, fd: BorrowedFd<'_>) -> io::Result<()> {
+    stream.send_with_fd(FD_ACK.as_bytes(), fd.as_raw_fd()).map(drop).map_err(io::Error::from)
+}
