@@ -39,7 +39,7 @@ mac() { # SPACE INTERFACE
   in_space "$1" cat /sys/class/net/"$2"/address
 }
 
-# begin NAME 'LINE WHEN READY' SPACE COMMAND...: starts it in the background.
+# begin NAME 'LINE WHEN READY, OR NOTHING' SPACE COMMAND...: starts it in the background.
 begin() {
   local name=$1 ready=$2 space=$3
   shift 3
@@ -49,6 +49,7 @@ begin() {
     /tools/ip netns exec "$space" "$@" >/tmp/"$name".json 2>/tmp/"$name".err &
   fi
   echo $! >/tmp/"$name".pid
+  [ -n "$ready" ] || return 0
   for _ in $(seq 300); do
     grep -q "$ready" /tmp/"$name".err /tmp/"$name".json && return
     kill -0 "$(cat /tmp/"$name".pid)" 2>/dev/null || break

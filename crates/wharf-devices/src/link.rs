@@ -92,6 +92,12 @@ impl Link {
         Some(DeviceError::Gone { device, what, source })
     }
 
+    /// Returns the longest frame that may arrive, bytes: with two VLAN tags.
+    #[cfg(feature = "xdp")]
+    pub(crate) fn longest_arrival_bytes(&self) -> u32 {
+        self.longest_bytes().saturating_add(2 * VLAN_BYTES)
+    }
+
     /// Returns the longest frame by the MTU, bytes, without a tag.
     pub(crate) fn longest_bytes(&self) -> u32 {
         self.state.mtu_bytes.saturating_add(ETHERNET_BYTES)

@@ -45,11 +45,17 @@ pub(super) fn to_send_in_place(region: &Region, aligned: bool) -> Result<UmemSha
     Ok(UmemShape { chunk_bytes, headroom_bytes: 0, is_unaligned: !aligned })
 }
 
-/// Returns the bytes of a packet that `driver` puts into a buffer of `shape`. Adapters of `igb` and `igc` know buffers in steps of 1 KiB,
-/// and put a longer packet into two, of which their drivers make two packets.
+const KIB: u32 = 1024;
+
+/// True if adapters of `driver` know buffers by whole KiB. They put a longer packet into two, of which the driver makes two packets.
+fn takes_whole_kib(driver: &str) -> bool {
+    matches!(driver, "igb" | "igc")
+}
+
+/// Returns the bytes of a packet that `driver` puts into a buffer of `shape`.
 pub(super) fn packet_bytes(driver: &str, shape: &UmemShape) -> u32 {
     let room = shape.chunk_bytes - shape.headroom_bytes - PACKET_HEADROOM_BYTES;
-    if matches!(driver, "igb" | "igc") { room & !1023 } else { room }
+    if takes_whole_kib(driver) { room - room % KIB } else { room }
 }
 
 /// Returns the smallest UMEM.
@@ -81,11 +87,44 @@ pub fn to_receive(region: &Region) -> Window {
     Window { shape: UmemShape { chunk_bytes, headroom_bytes, is_unaligned: true }, before: before as usize }
 }
 
+/// Makes the UMEM to receive into frames of a page each, aligned: no buffer crosses the end of a page, and drivers that refuse unaligned
+/// memory take it. A packet arrives where the last possible start of a frame's data is, and is then moved. `None` for other frames.
+pub fn to_receive_aligned(region: &Region) -> Option<Window> {
+    let chunk_bytes = region.spec().frame_bytes;
+    let before = chunk_bytes - region.data_bytes_max();
+    let headroom_bytes = before.saturating_sub(PACKET_HEADROOM_BYTES);
+    let shape = UmemShape { chunk_bytes, headroom_bytes, is_unaligned: false };
+    (chunk_bytes as usize == PAGE_BYTES).then_some(Window { shape, before: before as usize })
+}
+
+/// Returns why `driver` cannot receive into `window` of `region` without copying packets of up to `longest_bytes`.
+pub(super) fn unfit_to_receive(
+    region: &Region, window: &Window, driver: &str, longest_bytes: u32,
+) -> Option<String> {
+    let (stride, data) = (region.spec().frame_bytes, region.data_bytes_max());
+    if window.shape.is_unaligned && region.mapping().page_bytes() == PAGE_BYTES {
+        return Some(format!(
+            "buffers of {stride} bytes cross pages, since the pool is not on 2 MiB pages (`sysctl vm.nr_hugepages`; frames of 4096 bytes do without)"
+        ));
+    }
+    let room = packet_bytes(driver, &window.shape);
+    if room >= longest_bytes || !takes_whole_kib(driver) {
+        return None;
+    }
+    let enough = longest_bytes.next_multiple_of(KIB) + (stride - data);
+    Some(format!(
+        "{driver} takes memory by whole KiB, and splits packets longer than {room} bytes: take frames of {enough} bytes (`--frame-bytes`)"
+    ))
+}
+
 impl Window {
     /// Returns the start of the buffer for a frame whose data begin at `data`; `None` if that is before the
     /// region's first byte, or if the buffer would cross the end of a page that it must keep to.
     #[inline]
     pub fn begins_at(&self, data: usize, page_bytes: Option<usize>) -> Option<usize> {
+        if !self.shape.is_unaligned {
+            return Some(data - data % self.shape.chunk_bytes as usize);
+        }
         let at = data.checked_sub(self.before)?;
         let end = at + self.shape.chunk_bytes as usize - 1;
         page_bytes.is_none_or(|page| at / page == end / page).then_some(at)

@@ -8,13 +8,13 @@ pub use opening::ReceiveOptions;
 
 use super::program::Programs;
 use super::queues::{self, QueueChoice};
-use super::{Refusal, XdpOptions, ZERO_COPY, await_release};
+use super::{Refusal, WaysTried, XdpOptions, ZERO_COPY, await_release};
 use crate::iface::{Drops, LookTimer};
 use crate::link::{ENODEV, Link};
 use opening::{Open, Setup, no_completions};
 use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
-use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
+use wharf_core::device::{Device, DeviceError, ModeReason, Notify, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::xdp::{Bind, Hook, Statistics, XdpSocket};
@@ -38,6 +38,7 @@ const LOOK_NS: u64 = 100_000_000;
 pub struct XdpReceiver {
     setup: Setup,
     mode: Option<&'static str>,
+    tried: WaysTried,
     open: Option<Open>,
     /// The next look at the interface, after empty polls.
     look: LookTimer,
@@ -89,6 +90,7 @@ impl XdpReceiver {
         Self {
             setup,
             mode: None,
+            tried: WaysTried::default(),
             open: None,
             look: LookTimer::new(LookTimer::EVERY),
             is_armed: false,
@@ -121,8 +123,14 @@ impl XdpReceiver {
     ) -> Result<(T, Arc<XdpSocket>, Bind), DeviceError> {
         let (open, prepared, how) = self.setup.open(region, &prepare)?;
         self.mode = Some(mode_of(open.program.hook(), how));
+        self.tried.clone_from(&open.tried);
         let socket = self.open.insert(open).sockets.first().clone();
         Ok((prepared, socket, how))
+    }
+
+    /// Returns the ways that were refused when the queues were opened.
+    pub fn ways_tried(&self) -> &WaysTried {
+        &self.tried
     }
 
     /// Nothing has arrived: looks whether anything still can.
@@ -189,6 +197,10 @@ impl Device for XdpReceiver {
 
     fn mode(&self) -> Option<&'static str> {
         self.mode
+    }
+
+    fn mode_reason(&self) -> Option<ModeReason> {
+        self.tried.why_copied().filter(|_| self.mode != Some(ZERO_COPY))
     }
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {

@@ -10,7 +10,7 @@ pub(super) use self::tx::Sending;
 use self::tx::Kernel;
 use super::program::Programs;
 use super::steering::Steering;
-use super::{Mode, Refusal, Step, Way, WaysTried, XdpOptions, ZERO_COPY, await_release, fault, find};
+use super::{Refusal, Step, Way, WaysTried, XdpOptions, ZERO_COPY, await_release, find};
 use crate::link::{Health, Link};
 use attach::{Beside, Opening};
 use rings::{DESCRIPTORS_MAX, Rings};
@@ -154,16 +154,6 @@ impl XdpSender {
         link.check_carrier()?;
         Ok(Self { link, options, programs, mode: None, tried: WaysTried::default(), sending: None })
     }
-
-    /// Explains why no way works.
-    fn fault(&self, region: &Region, refusal: Refusal) -> DeviceError {
-        match self.tried.why_copied() {
-            Some(why) if self.options.mode == Mode::ZeroCopy => {
-                self.link.fault(&format!("{}: mode=auto takes the best that works", why.what))(refusal.1)
-            }
-            _ => fault(&self.link, self.options.queue, region, refusal),
-        }
-    }
 }
 
 impl Notify for XdpSender {}
@@ -191,7 +181,9 @@ impl Device for XdpSender {
             Opening { link: &self.link, options: &self.options, programs: &self.programs, region: &region };
         let best = opening.best(&mut tried);
         self.tried = tried;
-        let (socket, made, way) = best.map_err(|refusal| self.fault(&region, refusal))?;
+        let (socket, made, way) = best.map_err(|refusal| {
+            self.tried.fault(&self.link, &self.options, (self.options.queue, &region), refusal)
+        })?;
         let how = way.bind();
         self.mode = Some(if how.zero_copy { ZERO_COPY } else { "copy" });
         self.sending = Some(made.sending(socket, how, &self.link, region));

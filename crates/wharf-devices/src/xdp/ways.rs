@@ -1,9 +1,10 @@
 //! `WaysTried`: the ways to open a queue, the best first, and the reason that each better one was refused.
 
-use super::{Mode, Refusal, Step};
-use crate::link::{EBUSY, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM, Link};
-use std::fmt;
-use wharf_core::device::ModeReason;
+use super::{Mode, Refusal, Step, XdpOptions, fault};
+use crate::link::{EBUSY, EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM, Link};
+use std::{fmt, io};
+use wharf_core::device::{DeviceError, ModeReason};
+use wharf_mem::Region;
 use wharf_sys::ethtool::Ethtool;
 use wharf_sys::xdp::Bind;
 
@@ -65,6 +66,11 @@ impl Way {
         }
     }
 
+    /// Makes the way of a receiver, which always has a program.
+    pub(super) fn to_receive(how: Bind, aligned: bool) -> Self {
+        Self { zero_copy: how.zero_copy, multi_buffer: how.multi_buffer, aligned, program: true }
+    }
+
     pub(super) fn bind(self) -> Bind {
         Bind { zero_copy: self.zero_copy, multi_buffer: self.multi_buffer }
     }
@@ -82,6 +88,31 @@ impl WaysTried {
         self.refused.push(RefusedWay { way, step: step.name(), reason, errno: error.raw_os_error() });
     }
 
+    /// Explains why no way works to use queue `queue`.
+    pub(super) fn fault(
+        &self, link: &Link, options: &XdpOptions, (queue, region): (u32, &Region), refusal: Refusal,
+    ) -> DeviceError {
+        match self.why_copied() {
+            Some(why) if options.mode == Mode::ZeroCopy && self.copying_may_work(link, queue, &refusal) => {
+                let source = io::Error::from_raw_os_error(refusal.1.raw_os_error().unwrap_or(EOPNOTSUPP));
+                link.fault(&format!("{}: mode=auto takes the best that works", why.what))(source)
+            }
+            _ => fault(link, queue, region, refusal),
+        }
+    }
+
+    /// True if another mode may work although this refusal ended the search.
+    fn copying_may_work(&self, link: &Link, queue: u32, (step, error): &Refusal) -> bool {
+        match step {
+            Step::Bind if matches!(error.raw_os_error(), Some(EBUSY | ENODEV | EPERM)) => false,
+            Step::Bind => queues(link).is_none_or(|count| queue < count),
+            Step::Register => error.raw_os_error().is_none(),
+            // A receiver has a program in each way.
+            Step::Program | Step::Attach | Step::Share => self.refused.iter().any(|one| !one.way.program),
+            _ => true,
+        }
+    }
+
     /// Returns the refused ways.
     pub fn refused(&self) -> &[RefusedWay] {
         &self.refused
@@ -89,14 +120,16 @@ impl WaysTried {
 
     /// Returns why the queue is not opened without copying; `None` if that was not tried.
     ///
-    /// A driver that refuses several buffers has refused no more than that.
+    /// Ways that were tried only since a plainer one had been refused count if there is no plainer one.
     pub fn why_copied(&self) -> Option<ModeReason> {
         let zero_copy = || self.refused.iter().filter(|one| one.way.zero_copy);
-        let is_worse =
-            |one: &&RefusedWay| !one.way.multi_buffer || zero_copy().all(|all| all.way.multi_buffer);
-        let mut reasons: Vec<&str> = zero_copy().filter(is_worse).map(|one| one.reason.as_str()).collect();
+        let is_plain = |one: &&RefusedWay| {
+            (!one.way.multi_buffer || zero_copy().all(|all| all.way.multi_buffer))
+                && (!one.way.aligned || zero_copy().all(|all| all.way.aligned))
+        };
+        let mut reasons: Vec<&str> = zero_copy().filter(is_plain).map(|one| one.reason.as_str()).collect();
         reasons.dedup();
-        let is_curable = zero_copy().any(|one| one.step != "bind" || one.errno != Some(EOPNOTSUPP));
+        let is_curable = zero_copy().any(|one| one.errno != Some(EOPNOTSUPP));
         let what = (!reasons.is_empty()).then(|| format!("zero-copy refused: {}", reasons.join("; ")))?;
         Some(ModeReason { what, is_curable })
     }
@@ -128,9 +161,7 @@ fn reason(link: &Link, queue: u32, way: Way, step: Step, errno: i32) -> Option<S
     let driver = || driver(link).unwrap_or_else(|| "the driver".into());
     Some(match (step, errno) {
         (Step::Bind, EBUSY) => format!("queue {queue} is in use by another AF_XDP socket"),
-        (Step::Bind, EOPNOTSUPP) if way.multi_buffer => {
-            format!("{} does not send from several buffers", driver())
-        }
+        (Step::Bind, EOPNOTSUPP) if way.multi_buffer => format!("{} has one buffer for a packet", driver()),
         (Step::Bind, EOPNOTSUPP) => format!("{} has no zero-copy", driver()),
         (Step::Bind, EINVAL) => invalid(link, queue),
         (Step::Bind, ENOENT) => "the driver receives into big pages, and then has no XDP".into(),
@@ -138,6 +169,8 @@ fn reason(link: &Link, queue: u32, way: Way, step: Step, errno: i32) -> Option<S
             format!("{} does not send although a program is attached", driver())
         }
         (Step::Kick, _) => format!("{} wants an XDP program attached", driver()),
+        (Step::Attach, EOPNOTSUPP) => format!("{} runs no XDP program", driver()),
+        (Step::Attach | Step::Share, EBUSY | EEXIST) => "another XDP program is attached".into(),
         (Step::Program | Step::Attach, EPERM) => {
             "loading one needs CAP_BPF and CAP_NET_ADMIN, and not in a user namespace".into()
         }

@@ -1,8 +1,11 @@
 //! `Setup`: the settings of a receiver, and the way from them to bound sockets.
 
+use super::super::memory::Window;
 use super::super::program::{Program, Programs};
 use super::super::steering::Steering;
-use super::super::{Refusal, Step, XdpOptions, fault, find, memory, patiently_for, registered};
+use super::super::{
+    Refusal, Step, Way, WaysTried, XdpOptions, find, memory, patiently_for, registered, ways,
+};
 use super::rings::Rings;
 use super::sockets::{Bound, Sockets};
 use crate::link::{EBUSY, EEXIST, EINVAL, EOPNOTSUPP, EPERM, Link};
@@ -13,7 +16,6 @@ use wharf_core::device::DeviceError;
 use wharf_mem::Region;
 use wharf_sys::ethtool::Ethtool;
 use wharf_sys::interface::InterfaceSocket;
-use wharf_sys::mapping::PAGE_BYTES;
 use wharf_sys::packet::PacketSocket;
 use wharf_sys::xdp::{Bind, Consumer, Descriptor, Hook, Producer, XdpSocket};
 
@@ -69,6 +71,8 @@ pub(super) struct Open {
     pub(super) rings: Rings,
     pub(super) sockets: Sockets,
     pub(super) asker: InterfaceSocket,
+    /// The ways that were refused before.
+    pub(super) tried: WaysTried,
     _promiscuous: Option<PacketSocket>,
 }
 
@@ -94,13 +98,15 @@ impl Setup {
             let what = format!("the pool's frames hold {bytes} bytes: to receive takes {least} at least");
             return Err(DeviceError::Unsupported { device: self.link.name.clone(), what });
         }
-        let best = self.make_best(region, prepare);
-        let (open, prepared, how) =
-            best.map_err(|(queue, refusal)| fault(&self.link, queue, region, refusal))?;
+        let mut tried = WaysTried::default();
+        let best = self.make_best(region, prepare, &mut tried);
+        let explain =
+            |(queue, refusal)| tried.fault(&self.link, &self.options.common, (queue, region), refusal);
+        let (open, prepared, how) = best.map_err(explain)?;
         // A helper does that for its users.
         let is_ours = self.options.promiscuous && self.options.common.access.helper.is_none();
         let _promiscuous = is_ours.then(|| self.make_promiscuous()).transpose()?;
-        Ok((Open { _promiscuous, ..open }, prepared, how))
+        Ok((Open { _promiscuous, tried, ..open }, prepared, how))
     }
 
     /// Makes the interface promiscuous until the socket is closed, at the latest with the process.
@@ -111,32 +117,62 @@ impl Setup {
         Ok(socket)
     }
 
-    /// Returns the best way that works: hook by hook, and for each the ways to bind.
+    /// Returns the best way that works: hook by hook, and for each the ways to bind. Notes the others.
     fn make_best<T>(
         &self, region: &Arc<Region>, prepare: &impl Fn(&XdpSocket) -> Result<T, Refusal>,
+        tried: &mut WaysTried,
     ) -> Result<(Open, T, Bind), AtQueue> {
         let mut last = (self.queues[0], (Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP)));
         for hook in self.programs.hooks() {
-            for how in self.options.common.mode.ways() {
-                if how.zero_copy && (hook == Hook::Generic || region.mapping().page_bytes() == PAGE_BYTES) {
-                    continue;
-                }
-                match self.make(region, hook, how, prepare) {
-                    Ok((open, prepared)) => return Ok((open, prepared, how)),
-                    Err((queue, (step, error))) if may_try_on(step, &error) => last = (queue, (step, error)),
-                    Err(refusal) => return Err(refusal),
+            // Held from one way to the next: some drivers reset the adapter when a program comes or goes.
+            let program = self.programs.at(self.link.interface.index, hook);
+            for (window, how) in self.ways(region, hook) {
+                let way = Way::to_receive(how, !window.shape.is_unaligned);
+                let made = match &program {
+                    Ok(_) => self.make(region, (hook, how, window), prepare),
+                    Err((step, error)) => Err((self.queues[0], (*step, copied(error)))),
+                };
+                let (queue, refusal) = match made {
+                    Ok((open, prepared)) => match self.unfit(region, window, how) {
+                        None => return Ok((open, prepared, how)),
+                        Some(why) => (self.queues[0], (Step::Register, io::Error::other(why))),
+                    },
+                    Err(refused) => refused,
+                };
+                tried.note(&self.link, queue, way, &refusal);
+                let may_try_on = may_try_on(refusal.0, &refusal.1);
+                last = (queue, refusal);
+                if !may_try_on {
+                    return Err(last);
                 }
             }
         }
         Err(last)
     }
 
+    /// Returns the windows into `region`, and the ways to bind, the best first.
+    fn ways(&self, region: &Region, hook: Hook) -> impl Iterator<Item = (Window, Bind)> + use<> {
+        let (usual, aligned) = (memory::to_receive(region), memory::to_receive_aligned(region));
+        let ways = self.options.common.mode.ways().filter(move |how| !how.zero_copy || hook == Hook::Native);
+        ways.flat_map(move |how| {
+            let aligned = aligned.filter(|_| how.zero_copy).map(|window| (window, how));
+            std::iter::once((usual, how)).chain(aligned)
+        })
+    }
+
+    /// Returns why `window` is of no use without copying, though the driver has taken it.
+    fn unfit(&self, region: &Region, window: Window, how: Bind) -> Option<String> {
+        let driver = ways::driver(&self.link).unwrap_or_default();
+        let unfit = || memory::unfit_to_receive(region, &window, &driver, self.link.longest_arrival_bytes());
+        how.zero_copy.then(unfit).flatten()
+    }
+
     /// Binds the socket of the first queue, and then those of the others, which share its memory.
     fn make<T>(
-        &self, region: &Arc<Region>, hook: Hook, how: Bind,
+        &self, region: &Arc<Region>, (hook, how, window): (Hook, Bind, Window),
         prepare: &impl Fn(&XdpSocket) -> Result<T, Refusal>,
     ) -> Result<(Open, T), AtQueue> {
-        let (first, interface, window) = (self.queues[0], &self.link.interface, memory::to_receive(region));
+        let (first, interface) = (self.queues[0], &self.link.interface);
         let at_first = |refusal| (first, refusal);
         let owner = registered(self.socket(), region, &window.shape).map_err(at_first)?;
         let prepared = prepare(&owner).map_err(at_first)?;
@@ -162,7 +198,10 @@ impl Setup {
         let quarters = if self.sends { BOTH_QUARTERS } else { ALONE_QUARTERS };
         let rings = rings.keeping(quarters, self.options.pool_shared_by);
         let sockets = Sockets::new(bound, self.sends).map_err(Step::Rings.refused()).map_err(at_first)?;
-        Ok((Open { program, rings, sockets, asker, _promiscuous: None }, prepared))
+        Ok((
+            Open { program, rings, sockets, asker, tried: WaysTried::default(), _promiscuous: None },
+            prepared,
+        ))
     }
 
     /// Binds a socket to `queue`, with the memory of `owner`.
@@ -209,10 +248,17 @@ pub(super) fn no_completions(socket: &XdpSocket) -> Result<(), Refusal> {
     socket.completion_ring(COMPLETION_ENTRIES).map(drop).map_err(Step::Rings.refused())
 }
 
+/// Makes the same error once more.
+fn copied(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| io::Error::other(error.to_string()), io::Error::from_raw_os_error)
+}
+
 /// Returns true if a lesser way may work although this one does not.
 fn may_try_on(step: Step, error: &io::Error) -> bool {
     match step {
         Step::Bind => matches!(error.raw_os_error(), Some(EOPNOTSUPP | EINVAL)),
+        // Memory that is of no use without copying.
+        Step::Register => error.raw_os_error().is_none(),
         // A program that is there keeps one from either hook.
         Step::Attach => !matches!(error.raw_os_error(), Some(EPERM | EBUSY | EEXIST)),
         _ => false,

@@ -16,8 +16,6 @@ use wharf_sys::xdp::{Hook, PACKET_HEADROOM_BYTES, Producer, Umem, UmemShape, Xdp
 const FILL_ENTRIES: u32 = 64;
 /// Descriptors of the receive ring, which some drivers want. It stays empty.
 const RECEIVE_ENTRIES: u32 = 64;
-/// Bytes of VLAN tags that an arrival may have beyond the MTU.
-const TAGS_BYTES: u32 = 8;
 /// Time that a driver may take to have a carrier again: it resets the adapter for a program.
 const CARRIER_WITHIN: Duration = Duration::from_secs(6);
 const NAP: Duration = Duration::from_millis(20);
@@ -86,7 +84,9 @@ impl Opening<'_> {
         let rings = Step::Rings.refused();
         let unfit = |why: String| (Step::Register, io::Error::other(why));
         let shape = memory::to_send_in_place(self.region, way.aligned).map_err(unfit)?;
-        self.check_arrivals(&shape).map_err(unfit)?;
+        if !way.multi_buffer {
+            self.check_arrivals(&shape).map_err(unfit)?;
+        }
         let umem = Umem::new(self.region.mapping(), memory::SPARE_BYTES).map_err(Step::Register.refused())?;
         let socket = self.socket().map_err(&rings)?;
         let register = || socket.register_umem(&umem, &shape);
@@ -102,7 +102,7 @@ impl Opening<'_> {
     /// Checks that the longest arrival fits a buffer.
     fn check_arrivals(&self, shape: &UmemShape) -> Result<(), String> {
         let driver = ways::driver(self.link).unwrap_or_default();
-        let (room, most) = (memory::packet_bytes(&driver, shape), self.link.longest_bytes() + TAGS_BYTES);
+        let (room, most) = (memory::packet_bytes(&driver, shape), self.link.longest_arrival_bytes());
         if most <= room {
             return Ok(());
         }
