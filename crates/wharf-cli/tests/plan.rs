@@ -235,8 +235,11 @@ fn flags_that_are_off_count_among_possible_gains() {
 }
 
 #[test]
-fn an_interface_without_a_bus_is_no_failure() {
-    let lo = plan("--from lo");
+fn an_interface_without_a_bus_says_so_and_is_planned_with_a_link() {
+    let refused = wharf(&["plan", "--from", "lo"]);
+    let line = refused.line();
+    assert!(line.contains("--from lo: there is no bus"), "{line}");
+    let lo = plan("--from lo --link gen3x8");
     assert_eq!((&lo["nic"], &lo["from"]["pcie"]), (&"simple".into(), &Value::Null));
     assert!(lo["from"]["taken_instead"][0].as_str().unwrap().contains("simple stands in"), "{lo}");
     let none = wharf(&["plan", "--from", "no-such-if"]);

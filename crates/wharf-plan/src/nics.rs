@@ -135,6 +135,8 @@ pub struct Cost {
     pub doorbells: u64,
     /// Pages of 4 KiB.
     pub pages: u64,
+    /// Time of the busiest unit of the NIC, in picoseconds: its units work side by side.
+    pub nic_ps: u64,
 }
 
 /// One whole, in a [`Cost`].
@@ -154,6 +156,7 @@ impl std::ops::Add for Cost {
             fetches: sum(|cost| cost.fetches),
             doorbells: sum(|cost| cost.doorbells),
             pages: sum(|cost| cost.pages),
+            nic_ps: self.nic_ps.max(other.nic_ps),
         }
     }
 }
@@ -190,7 +193,8 @@ impl Nic {
             &self.doorbell_ns,
             &self.clock_mhz,
         ];
-        let ways = [&self.tx, &self.rx].into_iter().flat_map(Way::figures);
-        own.into_iter().chain(ways).collect()
+        let ways = || [&self.tx, &self.rx].into_iter();
+        let served = ways().flat_map(|way| &way.transfers).filter_map(|transfer| transfer.nic_ps.as_ref());
+        own.into_iter().chain(ways().flat_map(Way::figures)).chain(served).collect()
     }
 }

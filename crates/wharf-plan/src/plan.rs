@@ -5,6 +5,7 @@
 //! not charged. Each part is looked at alone; queueing for two parts at once needs a model in virtual time.
 
 mod answer;
+pub mod band;
 pub mod chart;
 mod limits;
 mod load;
@@ -94,12 +95,25 @@ pub struct Plan {
     pub together_on: Vec<String>,
     /// The verdict on the target.
     pub answer: Answer,
+    /// Measurements where the same part stops the planner; none if there is no published one.
+    pub band: Option<band::Band>,
 }
 
 impl Plan {
     /// Returns the commands that raise the rate in `direction`, for the interface of this name.
     pub fn improvements(&self, direction: Direction, interface: &str) -> Vec<String> {
         self.features.iter().filter_map(|feature| feature.improvement(direction, interface)).collect()
+    }
+
+    /// Returns the band in words, if there is one, and the counter that confirms the limit.
+    pub fn confirmation(&self, direction: Direction, interface: &str) -> Vec<String> {
+        let Outcome { binding, pps, .. } = &self.outcomes[direction as usize];
+        let is_mlx5 = self.nic.drivers.iter().any(|driver| driver.starts_with("mlx5"));
+        let counter = binding.confirmed_by(is_mlx5).replace("IF", interface);
+        let band = self.band.map(|band| band.words(*binding, *pps));
+        band.into_iter()
+            .chain([format!("To confirm that the {} is the limit: {counter}.", binding.words())])
+            .collect()
     }
 
     /// Returns the names of the features that do not change the rate in `direction`.
@@ -121,7 +135,8 @@ pub fn plan(description: &Description, question: &Question) -> Result<Plan, File
     let outcomes = outcomes(description, question, &question.choice)?;
     let together = self::outcomes(description, question, &all)?;
     let answer = Answer::new(&nic, question, &outcomes, &together, &features);
-    Ok(Plan { link: nic.link, nic, outcomes, features, together, together_on, answer })
+    let band = band::Band::of(outcomes[question.direction as usize].binding);
+    Ok(Plan { link: nic.link, nic, outcomes, features, together, together_on, answer, band })
 }
 
 /// Returns the rates for each size of a sweep, as asked for and with all features.

@@ -32,6 +32,14 @@ pub(super) struct Asked {
 pub(super) fn ask(args: &PlanArgs, name: &str, own: Option<Description>) -> anyhow::Result<Asked> {
     let interface = interface::read(&args.sysfs, name).map_err(|error| usage(format!("--from {error}")))?;
     let mut taken = Vec::new();
+    let known = interface.driver.as_deref().and_then(Description::of_driver).is_some();
+    if interface.pcie.is_none() && !known && own.is_none() && args.link.is_none() {
+        let driver = interface.driver.as_deref().unwrap_or("none");
+        return Err(usage(format!(
+            "--from {name}: there is no bus: no PCI Express link is behind it (driver {driver}); give --nic or --link to plan \
+             with another"
+        )));
+    }
     let description = match own {
         Some(own) => own,
         None => description_for(&interface, &mut taken)?,

@@ -27,6 +27,7 @@ pub(super) fn table_of(plan: &Plan, question: &Question, sweep: &[SweepRow], int
         text(&features(plan, question.direction)),
         beside_features(plan, question.direction, interface),
         format!("\n{}", folded(&plan.answer.words)),
+        folded(&plan.confirmation(question.direction, interface).join("\n")),
         folded(&origins(plan)),
     ];
     if !sweep.is_empty() {
@@ -122,6 +123,7 @@ fn short(part: Part) -> &'static str {
         Part::BusToHost => "bus to host",
         Part::Tags => "tags",
         Part::Memory => "memory",
+        Part::Nic => "NIC",
         part => part.words(),
     }
 }

@@ -9,8 +9,10 @@ use std::ops::RangeInclusive;
 use toml::{Table, Value};
 
 /// The descriptions that are built in.
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 9] = [
     ("cx5", include_str!("../../nics/cx5.toml")),
+    ("cx6dx", include_str!("../../nics/cx6dx.toml")),
+    ("cx7", include_str!("../../nics/cx7.toml")),
     ("e1000", include_str!("../../nics/e1000.toml")),
     ("igb", include_str!("../../nics/igb.toml")),
     ("ipoib", include_str!("../../nics/ipoib.toml")),
@@ -112,14 +114,29 @@ impl Description {
             let message = error.message().lines().next().unwrap_or("no TOML").trim().to_string();
             fault(&format!("line {line}"), message)
         };
-        let own: Table = text.parse().map_err(|error| syntax(&error))?;
+        let mut own: Table = text.parse().map_err(|error| syntax(&error))?;
         let mut table: Table = HOST.parse().map_err(|error| syntax(&error))?;
+        if let Some(base) = own.remove("base") {
+            merge(
+                &mut table,
+                &Self::base(&base).ok_or_else(|| {
+                    let names: Vec<&str> = Self::names().collect();
+                    fault("base", format!("cannot be: one of {}", names.join(", ")))
+                })?,
+            );
+        }
         merge(&mut table, &own);
         let features = features(&Section::root(file, &table))?;
         let mut description = Self { file: file.into(), table, features, defaults: PlanDefaults::default() };
         description.defaults = description.plan_defaults()?;
         description.check()?;
         Ok(description)
+    }
+
+    /// Returns the table of the built-in description of this name.
+    fn base(name: &Value) -> Option<Table> {
+        let name = name.as_str()?;
+        BUILT_IN.iter().find(|(built_in, _)| *built_in == name)?.1.parse().ok()
     }
 
     /// Checks that each feature, on and off, leaves a valid NIC.

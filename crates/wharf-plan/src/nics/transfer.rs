@@ -1,7 +1,7 @@
 //! A transfer over the bus: its size, and the number of packets that share it.
 
 use super::section::Section;
-use super::{Cost, FileError, Mark, ONE};
+use super::{Cost, Figure, FileError, Mark, ONE};
 use crate::pcie::{Link, Traffic};
 
 /// The actor and the direction of a transfer.
@@ -60,6 +60,8 @@ pub struct Transfer {
     pub bytes_max: u64,
     /// Inlining, if the NIC does that.
     pub inline: Option<Inline>,
+    /// Time that the NIC serves a unit, one after the other, in picoseconds; none if nothing is known of it.
+    pub nic_ps: Option<Figure>,
     /// The mark of these numbers.
     pub mark: Mark,
     /// Their source.
@@ -83,6 +85,7 @@ pub struct Share<'a> {
 
 const BYTES: std::ops::RangeInclusive<u64> = 0..=65536;
 const COUNT: std::ops::RangeInclusive<u64> = 1..=65536;
+const NIC_PS: std::ops::RangeInclusive<u64> = 0..=1_000_000_000;
 
 impl Transfer {
     /// Reads one; `None` if it is switched off.
@@ -101,6 +104,7 @@ impl Transfer {
             within: section.text("within")?.map(str::to_string),
             bytes_max: section.number("bytes_max", &BYTES)?.unwrap_or(0),
             inline: section.section("inline")?.map(|inline| Inline::read(&inline)).transpose()?,
+            nic_ps: section.figure("nic_ps", &NIC_PS)?,
             mark,
             source,
         };
@@ -169,6 +173,7 @@ impl Transfer {
             reads: if is_read { share(link.read_requests(0, bytes)) } else { 0 },
             fetches: if is_read && !carries_packet { share(1) } else { 0 },
             doorbells: if self.name == "doorbell" { share(1) } else { 0 },
+            nic_ps: self.nic_ps.as_ref().map_or(0, |each| share(each.value * self.batch)),
             pages: 0,
         }
     }

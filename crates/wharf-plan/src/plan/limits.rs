@@ -2,13 +2,13 @@
 
 use super::Question;
 use crate::nics::{Cost, Figure, Nic, ONE, Way};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const PICOSECONDS: u128 = 1_000_000_000_000;
 const NANOSECONDS: u128 = 1_000_000_000;
 
 /// The direction of packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Sent.
@@ -53,11 +53,13 @@ pub enum Part {
     Cpu,
     /// Pages for packets.
     Memory,
+    /// Doorbells and entries that the NIC serves, one after the other.
+    Nic,
 }
 
 impl Part {
     /// All, in the order of tables.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Wire,
         Self::BusToNic,
         Self::BusToHost,
@@ -66,6 +68,7 @@ impl Part {
         Self::Doorbells,
         Self::Cpu,
         Self::Memory,
+        Self::Nic,
     ];
 
     /// Returns its name in reports and tables.
@@ -79,6 +82,38 @@ impl Part {
             Self::Doorbells => "doorbells",
             Self::Cpu => "processors",
             Self::Memory => "memory allocator",
+            Self::Nic => "NIC's own pace",
+        }
+    }
+
+    /// Returns the counter, or the observation, that confirms it as the limit on a machine, with `IF` for the interface.
+    /// `is_mlx5` chooses the counters of that driver.
+    pub fn confirmed_by(self, is_mlx5: bool) -> &'static str {
+        match self {
+            Self::Wire => "`/sys/class/net/IF/statistics/tx_bytes`, `rx_bytes`: their rate is the wire's",
+            Self::BusToNic | Self::Tags if is_mlx5 => {
+                "`ethtool -S IF`, `outbound_pci_stalled_rd`: percent of a second in which reads waited for the bus"
+            }
+            Self::BusToHost if is_mlx5 => {
+                "`ethtool -S IF`, `outbound_pci_stalled_wr` (percent of a second) and `outbound_pci_buffer_overflow`"
+            }
+            Self::BusToNic | Self::BusToHost | Self::Tags => {
+                "bandwidth of the port on the root complex (`pcm-iio`, uncore events of `perf`), and `rx_missed_errors`"
+            }
+            Self::DescriptorFetch => "a rate that grows with the number of queues, while processors are idle",
+            Self::Doorbells => {
+                "`perf annotate` of the driver's transmit function: time at the write to the doorbell"
+            }
+            Self::Cpu if is_mlx5 => {
+                "`mpstat -P ALL 1`: no idle time; receiving, `ethtool -S IF`, `rx_out_of_buffer`"
+            }
+            Self::Cpu => {
+                "`mpstat -P ALL 1`: no idle time; receiving, `rx_missed_errors` or `rx_no_buffer_count`"
+            }
+            Self::Memory => "`perf top`: `native_queued_spin_lock_slowpath` under `get_page_from_freelist`",
+            Self::Nic => {
+                "no counter: the rate stays while bus and processors have room, and rises with fewer doorbells"
+            }
         }
     }
 }
@@ -183,6 +218,7 @@ impl<'a> Costs<'a> {
             Part::Doorbells => rate(cores * PICOSECONDS, self.doorbell_ps()),
             Part::Cpu => rate(cores * PICOSECONDS, self.cycles_ps(self.cycles.into()) + self.doorbell_ps()),
             Part::Memory => self.memory(),
+            Part::Nic => rate(PICOSECONDS * u128::from(ONE), cost.nic_ps.into()),
         }
     }
 

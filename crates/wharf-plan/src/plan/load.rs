@@ -81,6 +81,7 @@ impl Load {
             fetches: mean(|cost| cost.fetches),
             doorbells: mean(|cost| cost.doorbells),
             pages: mean(|cost| cost.pages),
+            nic_ps: mean(|cost| cost.nic_ps),
         }
     }
 }

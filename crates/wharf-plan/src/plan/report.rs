@@ -1,6 +1,7 @@
 //! A plan as JSON. Keys are a promise: they are added to, never renamed.
 
 use super::answer::bits_per_second;
+use super::band::Band;
 use super::{Answer, Direction, FeatureOutcome, Limit, Outcome, Part, Plan, Question, SweepRow};
 use crate::nics::{Cost, Figure, Mark, ONE, Transfer, Way};
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub struct Report {
     pub together: Together,
     /// The verdict on the target.
     pub target: Answer,
+    /// Published measurements where the same part binds, as shares of the planner's figures; null without one.
+    pub band: Option<Band>,
     /// Sending, receiving and both at once.
     pub directions: Vec<DirectionRow>,
     /// A row for each size; empty without a sweep.
@@ -101,6 +104,8 @@ pub struct DirectionRow {
     pub limits: Vec<LimitRow>,
     /// The part that binds.
     pub binding: Part,
+    /// The counter that confirms it, with `IF` for the interface.
+    pub confirmed_by: &'static str,
     /// Millions of packets a second, each way.
     pub mpps: f64,
 }
@@ -162,7 +167,8 @@ fn direction_row(plan: &Plan, outcome: &Outcome) -> DirectionRow {
         raw_gbps: plan.link.raw_bits_per_second() as f64 / 1e9,
     };
     let limits = limits.iter().filter_map(row).collect();
-    DirectionRow { direction: *direction, bus, limits, binding: *binding, mpps: mpps(*pps) }
+    let confirmed_by = binding.confirmed_by(plan.nic.drivers.iter().any(|driver| driver.starts_with("mlx5")));
+    DirectionRow { direction: *direction, bus, limits, binding: *binding, confirmed_by, mpps: mpps(*pps) }
 }
 
 /// Returns the share of each transfer of a direction. Transfers that no packet has, as all are inlined, are
@@ -222,6 +228,7 @@ impl Report {
                 binding: together.binding,
             },
             target: plan.answer.clone(),
+            band: plan.band,
             directions: plan.outcomes.iter().map(|outcome| direction_row(plan, outcome)).collect(),
             sweep: sweep.iter().map(size).collect(),
             transfers: [transfer_rows("tx", tx, plan, question), transfer_rows("rx", rx, plan, question)]

@@ -176,7 +176,7 @@ fn wrong_transfer_error_lists_the_allowed() {
         ),
         (
             changed("batch = 40", "batches = 40"),
-            "tx.entry.batches: unknown key; there are by, mark, source, bytes, packet_bytes, payload, every, batch, follows, within, bytes_max, inline, off",
+            "tx.entry.batches: unknown key; there are by, mark, source, bytes, packet_bytes, payload, every, batch, follows, within, bytes_max, inline, nic_ps, off",
         ),
         (
             changed("by = \"nic_read\"", "by = \"magic\""),
