@@ -11,7 +11,7 @@ use crate::args::{LabArgs, LabCommand};
 use crate::fold::{folded, terminal_columns, wrap_last};
 use crate::output::{table, text, wrapped};
 use comfy_table::{CellAlignment, Table};
-use wharf_lab::experiment::{Mark, Report, Row, RowKind};
+use wharf_lab::experiment::{Effect, Mark, Report, Row, RowKind};
 use wharf_lab::report::{Score, Section};
 
 /// Runs a `wharf lab` command.
@@ -27,7 +27,9 @@ pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
 fn scores(sections: &[Section]) -> String {
     let mut lines = wrapped(&["experiment", "score", "what it shows"]);
     for section in sections {
-        let score = Score::of(&section.report.rows).words();
+        let judgement = section.report.judgement.words();
+        let effects = if judgement.is_empty() { judgement } else { format!("; {judgement}") };
+        let score = format!("{}{effects}", Score::of(&section.report.rows).words());
         let ended = if section.report.interrupted { "; ended by a signal" } else { "" };
         lines.add_row([section.report.experiment, &format!("{score}{ended}"), section.what]);
     }
@@ -43,20 +45,41 @@ fn table_of(report: &Report) -> String {
     let notes: String = notes.map(|(row, note)| format!("\n{} {}: {note}", row.of(), row.metric)).collect();
     let by_thread = report.rows.iter().any(|row| !row.by_thread.is_empty());
     let by_thread = if by_thread { "\nFigures of each thread or CPU: --json" } else { "" };
-    let title = format!("{}, world {}, seed {}", report.experiment, report.world, report.seed);
+    let title = title(report);
     let ended = if report.interrupted { "\n\nEnded by a signal." } else { "" };
     let notes = folded(&format!("{notes}{}", parameters(report)));
     format!("{title}\n\n{lines}\n{notes}{by_thread}{ended}")
+}
+
+/// Returns the run in words, its skill and the number of its parameters.
+fn title(report: &Report) -> String {
+    let seeds = match report.seeds {
+        0 | 1 => format!("seed {}", report.seed),
+        count => format!("medians of {count} seeds from {} on", report.seed),
+    };
+    let lines = [
+        format!("{}, world {}, {seeds}", report.experiment, report.world),
+        folded(&report.judgement.words()),
+        folded(&report.judgement.parameters()),
+    ];
+    lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns a row for each figure, behind its label or without.
 fn figures(report: &Report, has_labels: bool) -> Table {
     let has_devices = report.rows.iter().any(|row| row.device.is_some());
     // The column of devices is hidden if all runs were by one.
-    let shown = |at: usize| (at != DEVICE || has_devices) && (at != LABEL || has_labels);
-    let heads = ["", "device", "figure", "value", "published", "ratio", "kind", "unit"];
+    let has_effects = report.rows.iter().any(|row| row.effect.is_some());
+    let has_spread = report.rows.iter().any(|row| row.spread.is_some());
+    let shown = |at: usize| match at {
+        LABEL => has_labels,
+        DEVICE => has_devices,
+        SPREAD => has_spread,
+        EFFECT..=EFFECT_ERROR => has_effects,
+        _ => true,
+    };
     let heads: Vec<&str> =
-        heads.into_iter().enumerate().filter(|&(at, _)| shown(at)).map(|(_, head)| head).collect();
+        HEADS.into_iter().enumerate().filter(|&(at, _)| shown(at)).map(|(_, head)| head).collect();
     let mut lines = table(&heads);
     for (column, head) in lines.column_iter_mut().zip(&heads) {
         if ["device", "figure", "kind", "unit"].contains(head) {
@@ -90,13 +113,32 @@ fn interleaved<'a>(table: &str, mut labels: impl Iterator<Item = &'a str>) -> St
     all.join("\n")
 }
 
-/// The columns of labels and of devices.
+const HEADS: [&str; 12] = [
+    "",
+    "device",
+    "figure",
+    "value",
+    "spread",
+    "published",
+    "ratio",
+    "effect",
+    "published effect",
+    "error",
+    "kind",
+    "unit",
+];
+/// The columns of labels, devices, spreads and effects.
 const LABEL: usize = 0;
 const DEVICE: usize = 1;
+const SPREAD: usize = 4;
+const EFFECT: usize = 7;
+const EFFECT_ERROR: usize = 9;
 
-fn cells(row: &Row) -> [String; 8] {
+fn cells(row: &Row) -> [String; 12] {
     let number = |value: f64| format!("{value:.2}");
     let dash = || "-".to_string();
+    let change =
+        |of: fn(&Effect) -> f64| row.effect.map_or_else(dash, |effect| format!("{:+.1}", of(&effect)));
     let kind = match row.kind {
         RowKind::Fitted => "fitted",
         RowKind::Predicted => "predicted",
@@ -107,11 +149,15 @@ fn cells(row: &Row) -> [String; 8] {
         row.device.clone().unwrap_or_default(),
         row.metric.to_string(),
         number(row.value),
+        row.spread.map_or_else(dash, |[least, most]| format!("{least:.2}..{most:.2}")),
         row.published.map_or_else(dash, number),
         // A difference has no multiple; its residual in points is in the note.
         row.published
             .filter(|&published| published != 0.0 && !row.in_points)
             .map_or_else(dash, |published| number(row.value / published)),
+        change(|effect| effect.value),
+        change(|effect| effect.published),
+        change(|effect| effect.error),
         kind.to_string(),
         row.unit.to_string(),
     ]
@@ -152,7 +198,7 @@ mod tests {
             [(None, ["-", "-"]), (Some(0.0), ["0.00", "-"]), (Some(2.0), ["2.00", "0.00"])]
         {
             row.published = published;
-            assert_eq!(cells(&row)[4..6], shown);
+            assert_eq!(cells(&row)[5..7], shown);
         }
     }
 
@@ -160,7 +206,10 @@ mod tests {
     fn a_difference_has_no_ratio() {
         let row = Row::new("tcp_rr", ("p50_by_napi", "percent"), 46_000_000, RowKind::Predicted);
         let row = row.beside_in_points(-13.6);
-        assert_eq!(cells(&row)[3..6], ["46.00", "-13.60", "-"]);
+        assert_eq!(
+            cells(&row.clone().is_effect())[3..10],
+            ["46.00", "-", "-13.60", "-", "+46.0", "-13.6", "+59.6"]
+        );
         assert_eq!(row.note.as_deref(), Some("+59.6 points from what was published"));
     }
 }

@@ -8,6 +8,7 @@ mod bench;
 mod bql;
 mod bulk;
 mod drops;
+mod effect;
 mod error;
 mod fairness;
 mod hol;
@@ -18,11 +19,13 @@ mod pcie;
 pub mod published;
 mod request;
 mod row;
+mod seeds;
 mod settings;
 pub mod sweep;
 mod tx_napi;
 
 pub use bench::{Bench, Experiment, Run, World};
+pub use effect::{Effect, Judgement, SMALL_POINTS};
 pub use error::LabError;
 pub use parameters::{Allowed, Parameter, Parameters};
 pub use request::{Report, Request};
@@ -31,6 +34,9 @@ pub use settings::Settings;
 pub use wharf_plan::nics::Mark;
 
 use wharf_sim::RunError;
+
+/// The host of 2014, which several experiments share.
+const E5_2695V2: &str = include_str!("../machines/e5-2695v2.toml");
 
 /// Returns all experiments.
 pub fn all() -> &'static [Experiment] {
@@ -62,11 +68,11 @@ pub fn named(name: &str) -> Result<&'static Experiment, LabError> {
 /// # Errors
 /// [`LabError::World`], [`LabError::File`].
 pub fn parameters_of(experiment: &Experiment, world: World) -> Result<Parameters, LabError> {
-    Parameters::read(experiment.name, in_world(experiment, world)?.0)
+    Parameters::read_all(experiment.name, in_world(experiment, world)?.0)
 }
 
 /// Returns the file of parameters and the run of `experiment` in `world`.
-fn in_world(experiment: &Experiment, world: World) -> Result<(&'static str, Run), LabError> {
+fn in_world(experiment: &Experiment, world: World) -> Result<(&'static [&'static str], Run), LabError> {
     let found = experiment.worlds.iter().find(|part| part.0 == world).map(|part| (part.1, part.2));
     found.ok_or_else(|| {
         let there = experiment.worlds().iter().map(World::to_string).collect::<Vec<_>>().join(", ");
@@ -74,12 +80,19 @@ fn in_world(experiment: &Experiment, world: World) -> Result<(&'static str, Run)
     })
 }
 
-/// Runs the experiment asked for. Tells `say` the current run several times a second; `say` returns false to
+/// Runs the experiment asked for, with each of its seeds; figures are medians over these. Tells `say` the current run several times a second; `say` returns false to
 /// end it.
 ///
 /// # Errors
 /// [`LabError`]: no such experiment, world, key or value; or a run that broke a rule of the path.
 pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Report, LabError> {
+    let reports =
+        request.each_seed().iter().map(|request| run_seed(request, say)).collect::<Result<_, _>>()?;
+    Ok(Report::median_of(reports))
+}
+
+/// Runs the experiment with the request's first seed.
+fn run_seed(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Report, LabError> {
     let Request { name, set, seed, threads, duration_ns, .. } = request;
     let experiment = named(name)?;
     let world = world_of(experiment, request)?;
@@ -102,8 +115,8 @@ pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repor
         done => done.map(|()| false)?,
     };
     let Bench { packets, rows, series, .. } = bench;
-    let experiment = experiment.name;
-    Ok(Report { experiment, world, seed, parameters, rows, series, interrupted, packets })
+    let (experiment, seeds, judgement) = (experiment.name, 1, Judgement::of(&rows, &parameters));
+    Ok(Report { experiment, world, seed, seeds, parameters, judgement, rows, series, interrupted, packets })
 }
 
 /// Returns the world in which `experiment` is to run.

@@ -60,6 +60,9 @@ pub(crate) struct LabRunArgs {
     /// Seed of the generator
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed)]
     pub(crate) seed: u64,
+    /// Run with so many seeds, from that one on: figures are medians, with their spread
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=1000u32))]
+    pub(crate) seeds: u32,
     /// In virtual time (model) or on this machine (host), if the experiment has both [default: the first in `wharf lab list`]
     #[arg(long, value_name = "WORLD", value_parser = values::world())]
     pub(crate) world: Option<World>,

@@ -60,6 +60,7 @@ fn request(args: &LabRunArgs, name: &str, world: Option<World>) -> Request {
         name: name.into(),
         set: args.set.clone(),
         seed: args.seed,
+        seeds: args.seeds,
         world,
         threads: args.threads.clone(),
         duration_ns: args.seconds.map(|seconds| seconds.as_nanos() as u64),
@@ -87,10 +88,11 @@ fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
     Ok(there.map(one).collect())
 }
 
-/// Runs them; those of world model in parallel, since each has its own time.
+/// Runs them with each of their seeds; those of world model in parallel, since each has its own time.
 fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Section>> {
     let point = |(number, request): (usize, &Request)| sweep::Point { number, request: request.clone() };
-    let points: Vec<sweep::Point> = requests.iter().enumerate().map(point).collect();
+    let seeds: Vec<Request> = requests.iter().flat_map(Request::each_seed).collect();
+    let points: Vec<sweep::Point> = seeds.iter().enumerate().map(point).collect();
     let is_host =
         requests.iter().any(|request| request.world == Some(World::Host) || !request.threads.is_empty());
     let jobs = if is_host { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
@@ -111,9 +113,15 @@ fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Sect
     });
     drop(progress);
     let mut sections = Vec::new();
-    for (request, result) in requests.iter().zip(results) {
-        let Some(result) = result else { continue };
-        let report = result.map_err(|error| if error.is_usage() { usage(error) } else { error.into() })?;
+    let mut results = results.into_iter();
+    for request in requests {
+        let reports: Result<Vec<Report>, LabError> =
+            results.by_ref().take(request.each_seed().len()).flatten().collect();
+        let reports = reports.map_err(|error| if error.is_usage() { usage(error) } else { error.into() })?;
+        if reports.is_empty() {
+            continue;
+        }
+        let report = Report::median_of(reports);
         let what = experiment::named(&request.name).map_or("", |experiment| experiment.what);
         let command = Request { world: Some(report.world), ..request.clone() }.command();
         sections.push(Section { report, what, command });

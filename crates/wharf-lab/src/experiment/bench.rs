@@ -35,8 +35,9 @@ pub struct Experiment {
     pub what: &'static str,
     /// True if the number of threads in world host can be chosen.
     pub has_threads: bool,
-    /// The worlds in which it can run, the default first, each with its file of parameters and its run.
-    pub worlds: &'static [(World, &'static str, Run)],
+    /// The worlds in which it can run, the default first, each with its files of parameters and its run. The
+    /// machine's file, if several experiments share it, is behind the experiment's own.
+    pub worlds: &'static [(World, &'static [&'static str], Run)],
 }
 
 impl Experiment {

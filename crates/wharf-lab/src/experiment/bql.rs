@@ -15,7 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bql",
     what: "the byte limit on a wire that changes its speed: limit over time, delay in the NIC with and without",
     has_threads: true,
-    worlds: &[(World::Model, include_str!("../../parameters/bql.toml"), run)],
+    worlds: &[(World::Model, &[include_str!("../../parameters/bql.toml"), super::E5_2695V2], run)],
 };
 
 fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {

@@ -19,7 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk",
     what: "bulk dequeue on 10 Gbit/s in 2014: doorbells, spin locks, processor time, without and with",
     has_threads: true,
-    worlds: &[(World::Model, include_str!("../../parameters/bulk.toml"), run)],
+    worlds: &[(World::Model, &[include_str!("../../parameters/bulk.toml"), super::E5_2695V2], run)],
 };
 
 fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
@@ -86,13 +86,13 @@ fn trafgen(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let on = one(bench, TRAFGEN)?;
     let label = TRAFGEN.senders.label(bench.parameters)?;
     let fitted = bench.parameters.fit(&["doorbell_ps"]);
-    let rows = [
-        rate(&format!("{label}/bulk=off"), &off, fitted).beside(published("trafgen_12cpu_no_bulk_mpps")?),
-        rate(&format!("{label}/bulk=on"), &on, RowKind::Predicted)
-            .beside(published("trafgen_12cpu_bulk_mpps")?),
-        per_doorbell(&format!("{label}/bulk=on"), &on),
-    ];
-    bench.rows.extend(rows);
+    let before =
+        rate(&format!("{label}/bulk=off"), &off, fitted).beside(published("trafgen_12cpu_no_bulk_mpps")?);
+    let after = rate(&format!("{label}/bulk=on"), &on, RowKind::Predicted)
+        .beside(published("trafgen_12cpu_bulk_mpps")?)
+        .effect_over(&before)
+        .saying("the wire: any greater capacity gives it");
+    bench.rows.extend([before, after, per_doorbell(&format!("{label}/bulk=on"), &on)]);
     Ok(())
 }
 
@@ -135,7 +135,8 @@ fn stream(bench: &mut Bench<'_>, senders: Senders, saved: &str) -> Result<(), La
         row(&format!("{label}/bulk=off"), LOCK_SHARE, share(&off)),
         row(&format!("{label}/bulk=on"), LOCK_SHARE, share(&on)),
         row(&label, ("spinlock_share_saved", "percent of busy time"), share(&off) - share(&on))
-            .beside(figure(&format!("bulk_dequeue.{saved}"))?),
+            .beside(figure(&format!("bulk_dequeue.{saved}"))?)
+            .is_effect(),
     ]);
     Ok(())
 }
@@ -156,7 +157,10 @@ fn processor_time(bench: &mut Bench<'_>) -> Result<(), LabError> {
             (("idle", "percent of all time"), "idle_percent", outcome.idle_ns()),
         ] {
             let published = figure(&format!("bulk_dequeue.{table}.{key}"))?;
-            bench.rows.push(Row::new(&label, what, outcome.ppm(ns) as i64 * 100, kind).beside(published));
+            let row = Row::new(&label, what, outcome.ppm(ns) as i64 * 100, kind).beside(published);
+            let before = bench.rows.iter().rfind(|before| before.metric == row.metric);
+            let row = before.map_or(row.clone(), |before| row.effect_over(before));
+            bench.rows.push(row);
         }
     }
     Ok(())

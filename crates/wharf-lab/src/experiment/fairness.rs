@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     what: "many senders, one queue: enqueue disciplines and owner policies, who sends and who drains (2011)",
     has_threads: true,
     worlds: &[
-        (World::Model, include_str!("../../parameters/fairness.toml"), model::run),
-        (World::Host, include_str!("../../parameters/fairness-host.toml"), host::run),
+        (World::Model, &[include_str!("../../parameters/fairness.toml")], model::run),
+        (World::Host, &[include_str!("../../parameters/fairness-host.toml")], host::run),
     ],
 };

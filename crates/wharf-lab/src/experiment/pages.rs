@@ -30,7 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     what: "pages taken on one processor and freed on another: pool policies, spinning, packets per second",
     has_threads: true,
     worlds: &[
-        (World::Model, include_str!("../../parameters/pages.toml"), model::run),
-        (World::Host, include_str!("../../parameters/pages-host.toml"), host::run),
+        (World::Model, &[include_str!("../../parameters/pages.toml")], model::run),
+        (World::Host, &[include_str!("../../parameters/pages-host.toml")], host::run),
     ],
 };

@@ -3,7 +3,7 @@
 use super::{LabError, RowKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wharf_plan::nics::Mark;
+use wharf_plan::nics::{Choice, Description, Mark};
 
 /// The allowed values of a number.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -61,6 +61,9 @@ pub struct Parameter {
     pub allowed: Allowed,
     /// The source, or the reason.
     pub source: String,
+    /// The published figure that bounds it, if it was chosen with one in view but not fitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_by: Option<String>,
 }
 
 /// All numbers of an experiment, by name.
@@ -78,16 +81,55 @@ impl Parameters {
     /// # Errors
     /// [`LabError::File`].
     pub fn read(experiment: &str, text: &str) -> Result<Self, LabError> {
-        let file = format!("{experiment}.toml");
-        let fault = |what: String| LabError::File { file: file.clone(), what };
-        let entries: BTreeMap<String, Parameter> =
-            toml::from_str(text).map_err(|error| fault(error.to_string().trim().replace('\n', " ")))?;
+        let entries = toml::from_str(text).map_err(|error| fault(experiment, &error.to_string()))?;
+        Self::checked(experiment, entries)
+    }
+
+    /// Checks that each number is an allowed one.
+    fn checked(experiment: &str, entries: BTreeMap<String, Parameter>) -> Result<Self, LabError> {
         for (key, Parameter { value, allowed, .. }) in &entries {
             if !allowed.has(*value) {
-                return Err(fault(format!("{key} of {value} is not {allowed}")));
+                return Err(fault(experiment, &format!("{key} of {value} is not {allowed}")));
             }
         }
         Ok(Self { experiment: experiment.to_string(), entries })
+    }
+
+    /// Parses the files of `experiment`: its own, and the machine's that it shares with others. The own file lists
+    /// under `machine` the numbers that it takes from there. A number with `nic` and `key` is that of the planner's
+    /// description.
+    ///
+    /// # Errors
+    /// [`LabError::File`]: also if a number is in both files, or in none.
+    pub fn read_all(experiment: &str, texts: &[&str]) -> Result<Self, LabError> {
+        let [own, machines @ ..] = texts else { return Self::read(experiment, "") };
+        let fault = |what: String| fault(experiment, &what);
+        let parse = |text: &str| -> Result<toml::Table, LabError> {
+            let mut table: toml::Table =
+                text.parse().map_err(|error: toml::de::Error| fault(error.to_string()))?;
+            table.iter_mut().try_for_each(|(key, entry)| {
+                described(entry).map_err(|what| fault(format!("{key}: {what}")))
+            })?;
+            Ok(table)
+        };
+        let numbers = |table: toml::Table| {
+            let entries = table.try_into().map_err(|error: toml::de::Error| fault(error.to_string()))?;
+            Self::checked(experiment, entries)
+        };
+        let mut own = parse(own)?;
+        let taken = own.remove("machine");
+        let taken = taken.iter().filter_map(toml::Value::as_array).flatten().filter_map(toml::Value::as_str);
+        let machines: Result<Vec<Self>, LabError> =
+            machines.iter().map(|text| numbers(parse(text)?)).collect();
+        let (machines, mut all) = (machines?, numbers(own)?);
+        for key in taken {
+            let found = machines.iter().find_map(|machine| machine.entries.get(key));
+            let found = found.ok_or_else(|| fault(format!("no machine has {key}")))?;
+            if all.entries.insert(key.to_string(), found.clone()).is_some() {
+                return Err(fault(format!("{key} is the machine's and the experiment's")));
+            }
+        }
+        Ok(all)
     }
 
     /// Sets one, by `key=value`, once.
@@ -153,4 +195,29 @@ impl Parameters {
         let there = self.entries.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         LabError::Key { experiment: self.experiment.clone(), key: key.into(), there }
     }
+}
+
+/// Returns an error about the file of `experiment`, in one line.
+fn fault(experiment: &str, what: &str) -> LabError {
+    LabError::File { file: format!("{experiment}.toml"), what: what.trim().replace('\n', " ") }
+}
+
+/// Fills a number that names a NIC and a key of the planner's description: its value, kind and source.
+fn described(entry: &mut toml::Value) -> Result<(), String> {
+    let Some(table) = entry.as_table_mut().filter(|table| table.contains_key("nic")) else { return Ok(()) };
+    let mut text = |key: &str| match table.remove(key) {
+        Some(toml::Value::String(text)) => Ok(text),
+        _ => Err(format!("{key} is missing")),
+    };
+    let (name, key) = (text("nic")?, text("key")?);
+    let description = Description::built_in(&name).ok_or_else(|| format!("there is no NIC {name}"))?;
+    let nic = description
+        .and_then(|description| description.nic(&Choice::default()))
+        .map_err(|error| error.to_string())?;
+    let figure = nic.figures().into_iter().find(|figure| figure.key == key).cloned();
+    let figure = figure.ok_or_else(|| format!("{name} has no {key}"))?;
+    table.insert("value".into(), toml::Value::Integer(figure.value as i64));
+    table.insert("kind".into(), figure.mark.name().into());
+    table.insert("source".into(), format!("wharf plan, {name}.toml, {key}: {}", figure.source).into());
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! A request to run an experiment, and its report.
 
-use super::{Parameters, Row, Series, World};
+use super::{Judgement, Parameters, Row, Series, World};
 use serde::Serialize;
 
 /// The report of an experiment.
@@ -12,8 +12,13 @@ pub struct Report {
     pub world: World,
     /// The generator's seed.
     pub seed: u64,
+    /// The number of seeds, from that one on, if the figures are medians over several.
+    #[serde(skip_serializing_if = "is_one")]
+    pub seeds: u32,
     /// All parameters.
     pub parameters: Parameters,
+    /// The skill against "nothing changes", and the number of parameters by kind.
+    pub judgement: Judgement,
     /// The rows.
     pub rows: Vec<Row>,
     /// The series of pictures.
@@ -27,6 +32,10 @@ pub struct Report {
     pub packets: u64,
 }
 
+fn is_one(seeds: &u32) -> bool {
+    *seeds <= 1
+}
+
 /// A request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
@@ -36,6 +45,8 @@ pub struct Request {
     pub set: Vec<String>,
     /// The generator's seed.
     pub seed: u64,
+    /// The number of seeds, from that one on; 0 counts as 1.
+    pub seeds: u32,
     /// The world; `None` for the experiment's first.
     pub world: Option<World>,
     /// World host: numbers of threads, with a run for each; empty for the experiment's own choice.
@@ -45,6 +56,12 @@ pub struct Request {
 }
 
 impl Request {
+    /// Returns a request for each seed.
+    pub fn each_seed(&self) -> Vec<Self> {
+        let seed = |at: u32| Self { seed: self.seed.wrapping_add(at.into()), seeds: 1, ..self.clone() };
+        (0..self.seeds.max(1)).map(seed).collect()
+    }
+
     /// Returns the command line of the same request.
     pub fn command(&self) -> String {
         let mut words = format!("wharf lab run {}", self.name);
@@ -54,6 +71,9 @@ impl Request {
         };
         self.world.iter().for_each(|world| add(format!("--world {world}")));
         add(format!("--seed {}", self.seed));
+        if !is_one(&self.seeds) {
+            add(format!("--seeds {}", self.seeds));
+        }
         self.set.iter().for_each(|set| add(format!("--set {set}")));
         if !self.threads.is_empty() {
             let threads: Vec<String> = self.threads.iter().map(u32::to_string).collect();

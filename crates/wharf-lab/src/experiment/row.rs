@@ -1,5 +1,6 @@
 //! The results of an experiment: rows, and lines of pictures.
 
+use super::effect::Effect;
 use serde::Serialize;
 
 /// The kind of a row's value.
@@ -40,6 +41,12 @@ pub struct Row {
     /// The figure of each thread or modelled processor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_thread: Vec<f64>,
+    /// The published effect and ours, if the source has this figure without the mechanism, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
+    /// The least and the greatest figure over all seeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<[f64; 2]>,
 }
 
 impl Row {
@@ -49,8 +56,43 @@ impl Row {
     ) -> Self {
         let value = millionths as f64 / 1e6;
         let (device, published, note, by_thread) = (None, None, None, Vec::new());
-        let (label, in_points) = (label.to_string(), false);
-        Self { label, device, metric, unit, published, value, kind, note, in_points, by_thread }
+        let (label, in_points, effect, spread) = (label.to_string(), false, None, None);
+        Self {
+            label,
+            device,
+            metric,
+            unit,
+            published,
+            value,
+            kind,
+            note,
+            in_points,
+            by_thread,
+            effect,
+            spread,
+        }
+    }
+
+    /// Adds the effect: the change from `before`, the figure without the mechanism. Both stand beside published ones.
+    #[must_use]
+    pub fn effect_over(self, before: &Self) -> Self {
+        let both = self.published.zip(before.published);
+        let effect = both.and_then(|(now, was)| Effect::between([was, before.value], [now, self.value]));
+        Self { effect, ..self }
+    }
+
+    /// Adds the effect of a share: the difference to `before`, in points.
+    #[must_use]
+    pub fn points_over(self, before: &Self) -> Self {
+        let both = self.published.zip(before.published);
+        let effect = both.map(|(now, was)| Effect::new(now - was, self.value - before.value));
+        Self { effect, ..self }
+    }
+
+    /// Marks the figure, a difference beside a published one, as an effect.
+    #[must_use]
+    pub fn is_effect(self) -> Self {
+        Self { effect: self.published.map(|published| Effect::new(published, self.value)), ..self }
     }
 
     /// Adds the figure of each thread.

@@ -3,7 +3,7 @@
 use super::score::Verdict;
 use super::{Machine, Score, Section, Shown};
 use crate::experiment::published::Source;
-use crate::experiment::{Parameters, Row, RowKind};
+use crate::experiment::{Effect, Parameters, Report, Row, RowKind};
 use std::fmt::Write as _;
 use wharf_plan::{escaped, page};
 
@@ -11,7 +11,8 @@ const LEGEND: &str = "\
 <p class=\"dim\">Each published figure stands beside ours. <b>Fitted</b>: a parameter was chosen so that it comes out. \
 <b>Within 25 %</b> (differences in percent: within 10 points) and <b>farther off</b>: it follows from parameters chosen for \
 other figures, or set for this run, or was measured. <b>Not reproduced</b>: off by more than a factor of two, or with the \
-other sign; the note says why. The residual is ours less the published one, in percent of that; of differences, in points; \
+other sign; the note says why. Where the source has a figure without the mechanism, too, the verdict is on the <b>effect</b>, the \
+change between the two, and not on the level. The residual is ours less the published one, in percent of that; of differences, in points; \
 where 0 was published, in the unit of the row. In world model the same command gives the same figures, to the byte, on any \
 machine.</p>\n";
 
@@ -141,11 +142,14 @@ fn section_of(page: &mut String, Shown { section, pictures, sources }: &Shown<'_
         if report.interrupted { " <b class=\"bad\">Ended early: there are fewer figures.</b>" } else { "" };
     let _ = write!(
         page,
-        "<p>{}. World {}, seed {}.{ended}</p>\n<p>{}.{}</p>\n",
+        "<p>{}. World {}, seed {}{}.{ended}</p>\n{}<p>{}. {}.{}</p>\n",
         escaped(&capital(section.what)),
         report.world,
         report.seed,
+        if report.seeds > 1 { format!(", medians of {} seeds", report.seeds) } else { String::new() },
+        skill(report),
         escaped(&capital(&Score::of(&report.rows).words())),
+        capital(&report.judgement.parameters()),
         published_in(sources)
     );
     page.push_str("<div class=\"pictures\">");
@@ -158,6 +162,13 @@ fn section_of(page: &mut String, Shown { section, pictures, sources }: &Shown<'_
     table(page, "Beside what was published", &beside, &command, Some(sources));
     table(page, "Further figures", &alone, &command, None);
     parameters(page, &report.parameters);
+}
+
+/// Returns the skill against "nothing changes"; bad news stand out.
+fn skill(report: &Report) -> String {
+    let words = capital(&report.judgement.words());
+    let class = if report.judgement.skill.is_some_and(|skill| skill > 0.0) { "dim" } else { "bad" };
+    if words.is_empty() { words } else { format!("<p class=\"{class}\">{}.</p>\n", escaped(&words)) }
 }
 
 /// Returns `text` with a capital at its beginning.
@@ -183,7 +194,10 @@ fn table(page: &mut String, title: &str, rows: &[&Row], command: &str, sources: 
         return;
     }
     let heads = match sources {
-        Some(_) => "<th scope=\"col\" class=\"n\">published</th><th scope=\"col\" class=\"n\">residual</th>",
+        Some(_) => {
+            "<th scope=\"col\" class=\"n\">published</th><th scope=\"col\" class=\"n\">residual</th>\
+             <th scope=\"col\" class=\"n\">effect</th>"
+        }
         None => "",
     };
     let lines: String = rows.iter().map(|row| line(row, sources)).collect();
@@ -236,8 +250,17 @@ fn published(row: &Row, sources: &[Source]) -> String {
         None => published.to_string(),
     };
     format!(
-        "<td class=\"n\" data-is=\"published\">{figure}</td><td class=\"n\" data-is=\"residual\">{residual}</td>"
+        "<td class=\"n\" data-is=\"published\">{figure}</td><td class=\"n\" data-is=\"residual\">{residual}</td>\
+         <td class=\"n\" data-is=\"effect\">{}</td>",
+        effect(row)
     )
+}
+
+/// Returns our effect and the published one, in words.
+fn effect(row: &Row) -> String {
+    row.effect.map_or(String::new(), |Effect { published, value, error, .. }| {
+        format!("{value:+.1} for {published:+.1}: {error:+.1} points")
+    })
 }
 
 fn number(value: f64) -> String {

@@ -1,6 +1,6 @@
 //! The score of an experiment: how near its figures are to the published ones.
 
-use crate::experiment::{Row, RowKind};
+use crate::experiment::{Row, RowKind, SMALL_POINTS};
 use std::iter::Sum;
 use std::ops::Add;
 
@@ -19,8 +19,16 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict on a row; none if nothing was published for it.
+    /// Returns the verdict on a row, by its effect if one was published, else by its level; none if nothing was published for it.
     pub(super) fn of(row: &Row) -> Option<Self> {
+        if let (Some(effect), false) = (row.effect, row.kind == RowKind::Fitted) {
+            let near = (effect.published.abs() * NEAR).max(SMALL_POINTS);
+            return Some(match effect.is_reproduced() {
+                true if effect.error.abs() <= near => Self::Near,
+                true => Self::Far,
+                false => Self::NotReproduced,
+            });
+        }
         let off = (row.value - row.published?).abs();
         let near = if row.in_points { NEAR_POINTS } else { row.published?.abs() * NEAR };
         Some(match row.kind {
@@ -130,14 +138,16 @@ mod tests {
             row(5, RowKind::Predicted).beside_in_points(-5.0),
             row(5, RowKind::Predicted).beside_in_points(-6.0),
             row(5, RowKind::Predicted).beside_in_points(-6.0).saying("not reproduced: the other sign"),
+            // The level is near, and the effect of going from 5 to 6 is missing.
+            row(5, RowKind::Predicted).beside(6.0).effect_over(&row(5, RowKind::Fitted).beside(5.0)),
         ];
         let score = Score::of(&rows);
-        assert_eq!(score, Score { fitted: 1, near: 3, far: 2, not_reproduced: 2 });
+        assert_eq!(score, Score { fitted: 1, near: 3, far: 2, not_reproduced: 3 });
         assert_eq!(
             score.words(),
-            "8 published figures: 1 fitted, 3 within 25 %, 2 farther off, 2 not reproduced"
+            "9 published figures: 1 fitted, 3 within 25 %, 2 farther off, 3 not reproduced"
         );
         assert_eq!(Score::of(&rows[..1]).words(), "no published figures");
-        assert_eq!([score, score].into_iter().sum::<Score>().published(), 16);
+        assert_eq!([score, score].into_iter().sum::<Score>().published(), 18);
     }
 }

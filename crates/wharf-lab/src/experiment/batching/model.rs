@@ -63,6 +63,7 @@ pub(super) struct Case {
     pub(super) nic: Nic,
     pub(super) protocol: Protocol,
     pub(super) processes: usize,
+    pub(super) cpus: usize,
     pub(super) message_bytes: u64,
     pub(super) switch: Switch,
     /// Frames that fail in the driver, of a million.
@@ -71,8 +72,8 @@ pub(super) struct Case {
 
 impl Case {
     pub(super) fn label(&self) -> String {
-        let Self { nic, protocol, processes, message_bytes, .. } = self;
-        format!("{}/{}/processes={processes}/size={message_bytes}", nic.name(), protocol.name())
+        let Self { nic, protocol, processes, cpus, message_bytes, .. } = self;
+        format!("{}/{}/processes={processes}/cpus={cpus}/size={message_bytes}", nic.name(), protocol.name())
     }
 }
 
@@ -144,7 +145,7 @@ fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabEr
     let window = window_of_all(parameters, case, frame_bytes)?;
     let errors = FaultSpec { seed, error: Chance::Millionths(case.errors_ppm), ..FaultSpec::default() };
     Ok(Setup {
-        cpus: get("cpus")? as usize,
+        cpus: case.cpus,
         queues: Queues::One,
         byte_limit: false,
         wake_only: case.switch == Switch::OnWake,

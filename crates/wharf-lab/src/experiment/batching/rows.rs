@@ -9,6 +9,17 @@ const PROCESSES: [usize; 4] = [1, 4, 16, 64];
 const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::TcpNoDelay, Protocol::Udp];
 const MESSAGE_BYTES: [u64; 5] = [32, 128, 512, 4096, 16384];
 const REQUEST_BYTES: u64 = 64;
+/// The parameters with the processors of the two machines: the published ranges are over both.
+const MACHINES: [&str; 2] = ["cpus", "power5_cpus"];
+const CASE: Case = Case {
+    nic: Nic::Ipoib,
+    protocol: Protocol::Tcp,
+    processes: 1,
+    cpus: 2,
+    message_bytes: 32,
+    switch: Switch::Off,
+    errors_ppm: 0,
+};
 /// Gains that differ by less, in percent, count as the same.
 const POINTS: f64 = 5.0;
 
@@ -23,18 +34,13 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     for nic in [Nic::Ipoib, Nic::E1000] {
         for processes in PROCESSES {
             let mut gains = Vec::new();
-            for protocol in PROTOCOLS {
-                for message_bytes in MESSAGE_BYTES {
-                    let case =
-                        Case { nic, protocol, processes, message_bytes, switch: Switch::Off, errors_ppm: 0 };
-                    let gain = bandwidths(bench, case)?;
-                    if protocol != Protocol::Udp {
-                        gains.extend(gain);
-                    }
-                }
+            for machine in MACHINES {
+                let cpus = bench.parameters.get(machine)? as usize;
+                let case = Case { nic, processes, cpus, ..CASE };
+                gains.extend(messages(bench, case)?);
+                requests(bench, Case { protocol: Protocol::Requests, message_bytes: REQUEST_BYTES, ..case })?;
             }
             ranges(bench, nic, processes, &gains)?;
-            requests(bench, nic, processes)?;
         }
     }
     for protocol in [Protocol::TcpNoDelay, Protocol::Udp] {
@@ -43,6 +49,18 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let series = series(&bench.rows);
     bench.series.extend(series);
     Ok(())
+}
+
+/// Runs all protocols and messages. Returns the gains of TCP.
+fn messages(bench: &mut Bench<'_>, case: Case) -> Result<Vec<i64>, LabError> {
+    let mut gains = Vec::new();
+    for protocol in PROTOCOLS {
+        for message_bytes in MESSAGE_BYTES {
+            let gain = bandwidths(bench, Case { protocol, message_bytes, ..case })?;
+            gains.extend(gain.filter(|_| protocol != Protocol::Udp));
+        }
+    }
+    Ok(gains)
 }
 
 /// Runs one case with all switches. Returns the gain of batching in millionths of a percent, if there is a
@@ -100,7 +118,7 @@ fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> R
         bench.rows.push(match nic {
             Nic::Ipoib => {
                 let key = format!("batching_api.tcp_processes_{processes}_percent.{at}");
-                beside(row, figure(&key)?)
+                beside(row, figure(&key)?).is_effect()
             }
             Nic::E1000 if row.value.abs() > POINTS => {
                 row.saying("not reproduced: no gain was published, without figures")
@@ -120,10 +138,7 @@ fn beside(row: Row, published: f64) -> Row {
 }
 
 /// Adds the transactions per second without batching, and the change with it.
-fn requests(bench: &mut Bench<'_>, nic: Nic, processes: usize) -> Result<(), LabError> {
-    let protocol = Protocol::Requests;
-    let case =
-        Case { nic, protocol, processes, message_bytes: REQUEST_BYTES, switch: Switch::Off, errors_ppm: 0 };
+fn requests(bench: &mut Bench<'_>, case: Case) -> Result<(), LabError> {
     let [off, on] = [Switch::Off, Switch::On].map(|switch| runs(bench, &Case { switch, ..case }));
     let per_s = |sums: &Sums| scaled(sums.packets, 1_000_000_000, sums.measured_ns) as u64;
     let (off, on) = (per_s(&off?), per_s(&on?));
@@ -138,7 +153,8 @@ fn requests(bench: &mut Bench<'_>, nic: Nic, processes: usize) -> Result<(), Lab
 fn errors(bench: &mut Bench<'_>, protocol: Protocol) -> Result<(), LabError> {
     let errors_ppm = bench.parameters.get("errors_ppm")? as u32;
     for switch in [Switch::Off, Switch::On] {
-        let case = Case { nic: Nic::Ipoib, protocol, processes: 4, message_bytes: 512, switch, errors_ppm };
+        let cpus = bench.parameters.get(MACHINES[0])? as usize;
+        let case = Case { protocol, processes: 4, cpus, message_bytes: 512, switch, errors_ppm, ..CASE };
         let sums = runs(bench, &case)?;
         let label =
             format!("{}/errors/batching={}", case.label(), if switch == Switch::On { "on" } else { "off" });
@@ -155,8 +171,8 @@ fn series(rows: &[Row]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for row in rows.iter().filter(|row| row.metric == GAIN.0) {
         let parts: Vec<&str> = row.label.split('/').collect();
-        let [nic, protocol, processes, size] = parts[..] else { continue };
-        let chart = format!("{nic}, {processes}: bandwidth by batching");
+        let [nic, protocol, processes, cpus, size] = parts[..] else { continue };
+        let chart = format!("{nic}, {processes}, {cpus}: bandwidth by batching");
         let bytes: f64 = size.trim_start_matches("size=").parse().unwrap_or(1.0);
         let at = (chart, protocol.to_string(), "message, power of two of bytes", "percent");
         add_point(&mut all, at, (bytes.log2(), row.value));

@@ -39,6 +39,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
                 let modelled = kernel(bench, &label, discipline, policy, cpus)?;
                 let beside = name == ROOT_LOCK && policy == Jiffy && at < PUBLISHED_CPUS;
                 let rows = rows(bench.parameters, &label, policy, &modelled, beside.then_some(at))?;
+                let rows: Vec<Row> = rows.into_iter().map(|row| one_more(row, &bench.rows)).collect();
                 bench.rows.extend(rows);
             }
         }
@@ -52,6 +53,16 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
         bench.rows.extend(rows);
     }
     Ok(())
+}
+
+/// Adds the effect of one more processor to a row beside a published figure.
+fn one_more(row: Row, before: &[Row]) -> Row {
+    let before = before.iter().rfind(|before| before.metric == row.metric && before.published.is_some());
+    match before {
+        Some(before) if row.metric == MPPS.0 => row.effect_over(before),
+        Some(before) => row.points_over(before),
+        None => row,
+    }
 }
 
 fn label(discipline: &str, policy: OwnerPolicy, cpus: u32) -> String {

@@ -70,11 +70,6 @@ fn row<'a>(report: &'a Report, label: &str, metric: &str) -> &'a Row {
 fn assert_residuals_are_said(report: &Report) {
     for row in report.rows.iter().filter(|row| row.published.is_some() && row.kind == RowKind::Predicted) {
         let published = row.published.unwrap();
-        if row.metric.ends_with("_by_napi") {
-            let off = format!("{:+.1} points", row.value - published);
-            assert!(row.note.as_ref().is_some_and(|note| note.contains(&off)), "{off}: {row:?}");
-            continue;
-        }
         let off = format!("{:+.1} %", (row.value / published - 1.0) * 100.0);
         assert!(row.note.as_ref().is_some_and(|note| note.contains(&off)), "{off}: {row:?}");
     }

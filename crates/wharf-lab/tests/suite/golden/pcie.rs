@@ -49,16 +49,16 @@ fn extreme_settings_break_no_rule_of_the_nics() {
     });
 }
 
-/// The assumption on sessions of compressed completions decides predictions: rows show its weight.
+/// The end of sessions of compressed completions decides predictions: rows show its weight.
 #[test]
-fn rows_show_the_weight_of_an_assumption() {
+fn rows_show_the_weight_of_the_end_of_sessions() {
     let set = [&TINY[..], &["session_long_ns=8000"]].concat();
     let report = whole("pcie", &set, 3);
     for work in ["xdp_drop/rx_cqe_compress=on", "xdp_tx/rx_cqe_compress=on,xdp_tx_mpwqe=on,inline=auto"] {
         for session_ns in [1000, 8000] {
             let label = format!("{work}/session_ns={session_ns}");
             let row = report.rows.iter().find(|row| row.label == label).unwrap_or_else(|| panic!("{label}"));
-            assert!(row.note.as_ref().is_some_and(|note| note.contains("assumed")), "{row:?}");
+            assert!(row.note.as_ref().is_some_and(|note| note.contains("which is fitted")), "{row:?}");
         }
     }
 }
