@@ -53,7 +53,7 @@ fn a_run_prints_its_rows_with_their_kind_and_repeats_exactly() {
     let args: Vec<&str> = SHORT.iter().copied().chain(["--json"]).collect();
     let report = wharf(&args).good_json();
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["experiment", "world", "seed", "parameters", "rows"]);
+    assert_eq!(keys, ["experiment", "world", "seed", "parameters", "judgement", "rows"]);
     assert_eq!(
         (&report["experiment"], &report["world"], &report["seed"]),
         (&"bulk".into(), &"model".into(), &3.into())

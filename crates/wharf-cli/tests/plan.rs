@@ -35,9 +35,23 @@ fn the_keys_are_those_promised() {
     assert_eq!(plan["bus"]["tlp_gbps"], 113.700_060_494);
     let parts: Vec<&str> =
         plan["limits"].as_array().unwrap().iter().map(|l| l["part"].as_str().unwrap()).collect();
-    let all = ["wire", "bus_to_nic", "bus_to_host", "tags", "descriptor_fetch", "doorbells", "cpu", "memory"];
+    let all = [
+        "wire",
+        "bus_to_nic",
+        "bus_to_host",
+        "tags",
+        "descriptor_fetch",
+        "doorbells",
+        "cpu",
+        "memory",
+        "nic",
+    ];
     assert_eq!(parts, all);
-    assert_eq!(plan["binding"], "bus_to_nic");
+    assert_eq!(plan["binding"], "nic");
+    assert!(
+        plan["confirmed_by"].is_string() && plan["band"].is_null(),
+        "only a fitted point has the NIC's own pace"
+    );
     for feature in plan["features"].as_array().unwrap() {
         assert!(feature["name"].is_string() && feature["mpps_with"].is_f64(), "{feature}");
     }
@@ -71,7 +85,7 @@ fn each_option_changes_its_figures() {
     assert_eq!((&set["bus"]["to_nic_bytes"], &set["bus"]["to_host_bytes"]), (&0.5.into(), &110.0.into()));
     let target = plan("--nic cx5 --target 200gbit");
     assert_eq!(target["target"]["reached"], false);
-    assert_eq!(target["target"]["stopped_by"], serde_json::json!(["bus_to_nic", "wire", "cpu"]));
+    assert_eq!(target["target"]["stopped_by"], serde_json::json!(["nic", "bus_to_nic", "wire", "cpu"]));
 }
 
 #[test]
@@ -130,7 +144,10 @@ fn a_file_describes_a_nic() {
         assert!(done.code == Some(2) && done.line().contains(told), "{done:?}");
     }
     let none = wharf(&["plan", "--nic", "nothing.toml"]);
-    assert!(none.line().contains("none of cx5, e1000, igb, ipoib, ixgbe, simple, virtio"), "{none:?}");
+    assert!(
+        none.line().contains("none of cx5, cx6dx, cx7, e1000, igb, ipoib, ixgbe, simple, virtio"),
+        "{none:?}"
+    );
 }
 
 #[test]
