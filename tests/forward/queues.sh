@@ -29,6 +29,16 @@ several() {
     and sum(queue["sent"] > 0 for queue in forward["directions"][0]["queues"]) > 1'
 }
 
+# by_one: forwards both ways by one device at each end, which receives from all queues and sends by the first.
+by_one() {
+  forward xdp:fa xdp:fb --when-full wait --frames 32768
+  iperf "xdp, 4 queues by one device, 8 streams, both ways" 10.9.0.2 -P 8 --bidir
+  many_flows "xdp, 4 queues by one device" ha hb
+  file "xdp, 4 queues by one device"
+  forwarded
+  holds forward 'all(len(one["queues"]) == 1 and one["received_packets"] > 0 for one in forward["directions"])'
+}
+
 queues_gone() { # KIND: an interface of several queues goes away
   local load
   forward "$1:fa" "$1:fb" --queues 4
@@ -80,6 +90,7 @@ queues() {
   several packet ha hb packet:fa packet:fb
   # All 10000 frames find room while the forwarder stands still.
   several xdp ha hb xdp:fa xdp:fb --frames 32768
+  by_one
   queues_gone packet
   queues_gone xdp
   into_one
