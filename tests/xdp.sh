@@ -170,6 +170,12 @@ several_queues() { # 1000 flows over four queues each way, to one receiver and t
   holds flows more second 'second["packets"] == sum(queue["sent"] for run in (flows, more) for queue in run["queues"][2:])'
   [ -z "$(ip -n $b link show vd | grep -o 'xdp')" ] || die "a program is left"
   [ "$(promiscuity vd)" = "promiscuity 0" ] || die "an interface stays promiscuous"
+  # 2 MiB of memory, which four devices share, may be locked once.
+  start locked "forwarding" setpriv --bounding-set=-ipc_lock sh -c \
+    "ulimit -l 3500 && exec '$wharf' forward xdp:vd pcap:$out/locked.pcap --queues 4 --frames 256 --json"
+  send few --flows 100 --queues 4 --size 60 --count 1000 --rate 10kpps
+  stop locked "$pid" INT
+  holds locked 'locked["directions"][0]["received_packets"] == 1000'
   ip -n $a link del vc
   to=xdp:va
   echo "four queues, 1000 flows: one receiver has all; two processes have half each, and the second goes on when the first is killed"

@@ -15,8 +15,9 @@ use crate::link::{EBUSY, EEXIST, EPERM};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use wharf_mem::Region;
 use wharf_sys::netlink::{AttachMode, Netlink};
-use wharf_sys::xdp::{self, Attached, Hook, SocketMap, XdpSocket};
+use wharf_sys::xdp::{self, Attached, Bind, Hook, SocketMap, UmemShape, XdpSocket};
 
 /// Time in which the program of another process, or its queue, may go: it was just killed, or is about to end.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
@@ -44,12 +45,22 @@ pub(super) struct Program {
     _attached: Option<Attached>,
 }
 
-/// The program of an interface's queues up to number `queue_max`.
+/// The program of an interface's queues up to number `queue_max`, and the memory of their sockets.
 #[derive(Debug, Clone)]
 pub(super) struct Programs {
     source: Source,
     queue_max: u32,
     now: Arc<Mutex<Weak<Program>>>,
+    /// Sockets whose memory further ones may share.
+    owners: Arc<Mutex<Vec<Owner>>>,
+}
+
+/// A socket that has a pool's memory, registered or shared.
+#[derive(Debug)]
+struct Owner {
+    socket: Weak<XdpSocket>,
+    region: Weak<Region>,
+    way: (Bind, UmemShape),
 }
 
 impl Source {
@@ -138,32 +149,48 @@ fn share(own: &xdp::Program, index: i32) -> io::Result<(Option<SocketMap>, Attac
     own.share(index, id).map(|(sockets, attached)| (Some(sockets), attached, hook))
 }
 
+/// Locks a mutex, which is never poisoned.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Programs {
     pub(super) fn new(source: Source, queue_max: u32) -> Self {
-        Self { source, queue_max, now: Arc::default() }
-    }
-
-    /// The lock is never poisoned.
-    fn lock(&self) -> MutexGuard<'_, Weak<Program>> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { source, queue_max, now: Arc::default(), owners: Arc::default() }
     }
 
     /// True if the program is at work.
     pub(super) fn is_there(&self) -> bool {
-        self.lock().strong_count() > 0
+        lock(&self.now).strong_count() > 0
+    }
+
+    /// Notes that `socket`, which is bound in `way`, has the memory of `region`, registered or shared.
+    pub(super) fn add_owner(&self, socket: &Arc<XdpSocket>, region: &Arc<Region>, way: (Bind, UmemShape)) {
+        let owner = Owner { socket: Arc::downgrade(socket), region: Arc::downgrade(region), way };
+        let mut owners = lock(&self.owners);
+        owners.retain(|owner| owner.socket.strong_count() > 0);
+        owners.push(owner);
+    }
+
+    /// Returns a socket that has the memory of `region` and is bound in `way`.
+    pub(super) fn owner_of(&self, region: &Arc<Region>, way: (Bind, UmemShape)) -> Option<Arc<XdpSocket>> {
+        let region = Arc::downgrade(region);
+        let owners = lock(&self.owners);
+        let mut same = owners.iter().filter(|owner| owner.way == way && owner.region.ptr_eq(&region));
+        same.find_map(|owner| owner.socket.upgrade())
     }
 
     /// Returns the hooks to try: the existing program's, else all, the best first. One that another process has attached counts as
     /// in the driver.
     pub(super) fn hooks(&self) -> impl Iterator<Item = Hook> + use<> {
-        let there = self.lock().upgrade().and_then(|program| program.hook);
+        let there = lock(&self.now).upgrade().and_then(|program| program.hook);
         let only = there.or((!self.source.attaches()).then_some(Hook::Native));
         [Hook::Native, Hook::Generic].into_iter().filter(move |&hook| only.is_none_or(|only| only == hook))
     }
 
     /// Returns the program of interface `index`, made for `hook` now if there was none.
     pub(super) fn at(&self, index: i32, hook: Hook) -> Result<Arc<Program>, Refusal> {
-        let mut now = self.lock();
+        let mut now = lock(&self.now);
         if let Some(program) = now.upgrade() {
             return Ok(program);
         }

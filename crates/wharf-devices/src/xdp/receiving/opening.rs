@@ -167,28 +167,38 @@ impl Setup {
         how.zero_copy.then(unfit).flatten()
     }
 
-    /// Binds the socket of the first queue, and then those of the others, which share its memory.
+    /// Binds the socket of the first queue, and then those of the others. They share a registration of the memory: that of an
+    /// earlier device of the same opening, or the first one's.
     fn make<T>(
         &self, region: &Arc<Region>, (hook, how, window): (Hook, Bind, Window),
         prepare: &impl Fn(&XdpSocket) -> Result<T, Refusal>,
     ) -> Result<(Open, T), AtQueue> {
-        let (first, interface) = (self.queues[0], &self.link.interface);
+        let (first, index) = (self.queues[0], self.link.interface.index);
         let at_first = |refusal| (first, refusal);
-        let owner = registered(self.socket(), region, &window.shape).map_err(at_first)?;
-        let prepared = prepare(&owner).map_err(at_first)?;
-        let (fill, receive) = self.rings(&owner).map_err(at_first)?;
+        let owner = self.programs.owner_of(region, (how, window.shape));
+        let unbound = match &owner {
+            Some(_) => self.socket().map_err(Step::Rings.refused()),
+            None => registered(self.socket(), region, &window.shape),
+        };
+        let socket = Arc::new(unbound.map_err(at_first)?);
+        let prepared = prepare(&socket).map_err(at_first)?;
+        let (fill, receive) = self.rings(&socket).map_err(at_first)?;
         let asker = InterfaceSocket::open().map_err(Step::Rings.refused()).map_err(at_first)?;
-        let program = self.programs.at(interface.index, hook).map_err(at_first)?;
+        let program = self.programs.at(index, hook).map_err(at_first)?;
         if how.zero_copy && program.hook() == Some(Hook::Generic) {
             // Another owner's.
             return Err(at_first((Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP))));
         }
-        let bound = bind_within(program.patience(), || owner.bind(interface.index, first, how));
-        bound.and_then(|()| program.direct(first, &owner)).map_err(at_first)?;
+        let bound = bind_within(program.patience(), || match &owner {
+            Some(owner) => socket.bind_sharing(index, first, owner),
+            None => socket.bind(index, first, how),
+        });
+        bound.and_then(|()| program.direct(first, &socket)).map_err(at_first)?;
+        self.programs.add_owner(&socket, region, (how, window.shape));
         let pages = how.zero_copy.then(|| region.mapping().page_bytes());
         let fills = self.fills_checksums(program.hook());
         let mut rings = Rings::new(fill, receive, region.clone(), window, pages, fills);
-        let mut bound = vec![Bound { queue: first, socket: Arc::new(owner) }];
+        let mut bound = vec![Bound { queue: first, socket }];
         for &queue in &self.queues[1..] {
             let further = self.further(&program, queue, &bound[0].socket);
             let (socket, fill, receive) = further.map_err(|refusal| (queue, refusal))?;

@@ -195,3 +195,51 @@ fn an_empty_pool_waits_and_a_small_one_keeps_a_quarter() {
     assert_eq!(bench.rings.held().0, 12);
     bench.assert_conserved();
 }
+
+/// The rings of two queues over one pool; the test plays the kernel at each.
+#[test]
+fn queues_share_memory_and_have_their_turns() {
+    let pool = PagePool::builder().frames(256).frame_bytes(2048).huge_pages(false).build().unwrap();
+    let region = pool.region().clone();
+    let window = memory::to_receive(&region);
+    let shared = || (Shared::own(128, u32::MAX - 5).unwrap(), Shared::own(64, 7).unwrap());
+    let (first, second) = (shared(), shared());
+    let ends = |(fill, receive): &(Shared<u64>, Shared<Descriptor>)| {
+        (Consumer::new(fill.clone()), Producer::new(receive.clone()))
+    };
+    let mut kernel = [ends(&first), ends(&second)];
+    let rings = Rings::new(Producer::new(first.0), Consumer::new(first.1), region, window, None, false);
+    let mut rings = rings.and(Producer::new(second.0), Consumer::new(second.1)).keeping(3, 1);
+    let (mut cache, mut to) = (pool.cache("test").unwrap(), Batch::new(64));
+    let mut receive = |rings: &mut Rings, budget| {
+        let count = rings.receive(&mut cache, &mut to, budget, || "xdp:x".into()).unwrap();
+        let lengths: Vec<u32> = to.frames().iter().map(|frame| frame.len_bytes()).collect();
+        cache.give(&mut to).unwrap();
+        assert_eq!(count, lengths.len());
+        lengths
+    };
+    assert!(receive(&mut rings, 64).is_empty());
+    // Three quarters of the pool, half of it each.
+    let filled =
+        kernel.each_mut().map(|(filled, _)| std::iter::from_fn(|| filled.take()).collect::<Vec<u64>>());
+    assert_eq!(filled.each_ref().map(Vec::len), [96, 96]);
+    assert!(filled[0].iter().all(|address| !filled[1].contains(address)), "a buffer is in two rings");
+    for (((_, arrived), filled), len) in kernel.iter_mut().zip(&filled).zip([100, 200]) {
+        let behind = u64::from(window.shape.headroom_bytes + 256);
+        for address in &filled[..20] {
+            assert!(arrived.put(Descriptor { addr: address | behind << 48, len, options: 0 }));
+        }
+        arrived.publish();
+    }
+    // 20 frames in each, eight at a time: the other queue comes first in each call.
+    let firsts: Vec<Vec<u32>> = (0..5).map(|_| receive(&mut rings, 8)).collect();
+    for (call, lengths) in firsts.iter().enumerate() {
+        assert_eq!(lengths.len(), 8, "call {call}");
+        assert_eq!(lengths[0], if call % 2 == 0 { 200 } else { 100 }, "call {call}");
+    }
+    assert_eq!(firsts.concat().iter().filter(|len| **len == 100).count(), 20);
+    assert!(receive(&mut rings, 8).is_empty());
+    rings.close().into_iter().for_each(|frame| cache.give_one(frame).unwrap());
+    drop((cache, to));
+    assert_eq!(pool.audit().out(), 0);
+}
