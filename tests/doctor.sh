@@ -15,37 +15,7 @@ agrees() {
   echo $? >"$out/doctor.code"
   in_a "$@" "$wharf" -q send --to "$spec" --size 60 --count 1 --json >"$out/send.json" 2>"$out/send.err"
   in_a "$@" "$wharf" -q receive --from "$spec" --seconds 0.1 --json >"$out/receive.json" 2>"$out/receive.err"
-  python3 - "$out" "$spec" <<'P' || die "$spec $*"
-import json, sys
-out, spec = sys.argv[1:]
-read = lambda name: open(f"{out}/{name}").read()
-whole = json.loads(read("doctor.json"))
-device, code, words = whole["devices"][0], int(read("doctor.code")), []
-assert device["device"] == spec and len(whole["devices"]) == 1
-for one in device["directions"]:
-    name = one["direction"]
-    ran, said = read(f"{name}.json"), read(f"{name}.err").strip()
-    opened = ran != ""
-    if one["verdict"] == "untried":
-        words.append(f"{name}: not tried")
-        continue
-    assert one["usable"] == (one["verdict"] == "works") == opened, f"{name}: {one} against {ran[:200]} {said}"
-    if opened:
-        mode = json.loads(ran)["mode"]
-        assert one["mode"] == mode, f"{name}: mode {one['mode']} against {mode}"
-        words.append(f"{name}: {mode or 'works'}")
-    else:
-        assert one["why"] in said, f"{name}: {one['why']!r} is not in {said!r}"
-        words.append(f"{name}: {one['why'].removeprefix(spec + ': ')}")
-    # A finding never says that what works cannot be.
-    against = [f for f in device["findings"] if f["prevents"] in (name, "both")]
-    assert not (opened and against), f"{name} works, and yet: {against}"
-for finding in device["findings"]:
-    assert finding["subject"] and finding["what"] and finding["weight"] in ("fact", "hint", "obstacle"), finding
-assert device["usable"] == whole["usable"] == all(one["usable"] for one in device["directions"]), device
-assert (code == 0) == whole["usable"], f"exit code {code}"
-print(f"  {spec:<28} {'; '.join(words)}")
-P
+  python3 tests/doctor/agree.py "$out" "$spec" || die "$spec $*"
   checked=$((checked + 1))
 }
 
@@ -113,8 +83,16 @@ on_taps() {
 beside_others() {
   start other "listening on" ip netns exec $a "$wharf" receive --from xdp:va --json
   agrees xdp:va
-  has xdp:va 'f["subject"] == "program" and f["prevents"] == "receive" and f["data"]["name"] == "wharf" and f["data"]["link"] > 0'
+  has xdp:va 'f["subject"] == "program" and f["data"]["name"] == "wharf" and f["data"]["link"] > 0'
   stop other $pid INT
+  # Two processes with different queues share the program.
+  ip -n $a link add vq numrxqueues 2 numtxqueues 2 type veth peer name vqb numrxqueues 2 numtxqueues 2 && ip -n $a link set vq up && ip -n $a link set vqb up
+  start other "listening on" ip netns exec $a "$wharf" receive --from xdp:vq,queue=0 --json
+  agrees xdp:vq,queue=1
+  agrees xdp:vq
+  stop other $pid INT
+  agrees xdp:vq
+  ip -n $a link del vq
   start other "listening on" ip netns exec $a "$wharf" receive --from udp:127.0.0.1:9009 --json
   agrees udp:127.0.0.1:9009
   stop other $pid INT

@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 . tests/guest/console.sh
 . tests/nics/parts.sh
+. tests/doctor/in_guest.sh
 cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
 tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no kernel for the guest"; }
 tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
@@ -54,7 +55,7 @@ halt() {
   exec 3>&- 4>&-
 }
 
-parts=${PARTS:-modes frames_each_way same_bytes host_tcp forwarding disturbances killed}
+parts=${PARTS:-modes examinations upper frames_each_way same_bytes host_tcp forwarding disturbances killed}
 trial() { # ADAPTER
   local part
   adapter=$1

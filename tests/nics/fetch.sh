@@ -7,7 +7,7 @@ cache=$1 here=$(realpath "$(dirname "$0")")
 # The last release with a backport of QEMU that runs on Debian 12, and the one with current kernels.
 qemu_suite=bookworm-backports kernel_suite=trixie-backports
 # Adapters, with the modules that they need, come first; then what a test may want.
-wanted="igb virtio_net e1000e vmxnet3 veth ifb sch_tbf sch_ingress cls_u32 act_mirred"
+wanted="igb virtio_net e1000e vmxnet3 veth ifb sch_tbf sch_ingress cls_u32 act_mirred 8021q bonding macvlan"
 
 cannot() {
   echo "$*"
@@ -15,7 +15,7 @@ cannot() {
 }
 
 mkdir -p "$cache" && cd "$cache" || cannot "cannot write to $cache"
-[ -e complete ] && exit 0
+[ "$(cat complete 2>/dev/null)" = "$wanted" ] && exit 0
 [ "$(uname -m)" = x86_64 ] || cannot "the guest is an x86_64 one, and this machine is not"
 mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -m 1 '/debian/*$')
 [ -n "$mirror" ] || mirror=$(sed -n 's/^URIs: *//p; s/^deb \([^[]*\)/\1/p' /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null |
@@ -39,9 +39,9 @@ mkdir debs
 for package in debs/qemu*.deb; do dpkg-deb -x "$package" qemu; done
 for package in debs/linux-*.deb; do
   dpkg-deb --fsys-tarfile "$package" | tar -x --one-top-level=kernel --wildcards '*/vmlinuz' '*/drivers/net/*' '*/drivers/dca/*' \
-    '*/i2c-algo-bit.ko*' '*/net/core/*' '*/net/sched/*' 2>/dev/null
+    '*/i2c-algo-bit.ko*' '*/net/core/*' '*/net/sched/*' '*/net/8021q/*' '*/net/802/*' '*/net/llc/*' '*/net/tls/*' 2>/dev/null
 done
 cp kernel/usr/lib/modules/*/vmlinuz vmlinuz 2>/dev/null || cannot "the kernel's package has another shape"
 python3 "$here/modules.py" kernel modules $wanted || cannot "the kernel has not the modules"
 rm -rf debs kernel apt qemu/usr/share/doc
-touch complete
+echo "$wanted" >complete

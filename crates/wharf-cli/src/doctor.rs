@@ -142,13 +142,15 @@ fn direction_as_json((direction, trial): &(Direction, Trial), diagnosis: &Diagno
         "usable": diagnosis.is_usable(*direction),
         "verdict": "works",
         "mode": null,
+        "mode_reason": null,
         "ring_frames": null,
         "byte_limit": null,
         "why": null,
     });
     match trial {
-        Trial::Opened { mode, ring_frames, has_byte_limit } => {
+        Trial::Opened { mode, reason, ring_frames, has_byte_limit } => {
             value["mode"] = json!(mode);
+            value["mode_reason"] = json!(reason.as_ref().map(|reason| &reason.what));
             value["ring_frames"] = json!(ring_frames);
             value["byte_limit"] = json!(has_byte_limit);
         }

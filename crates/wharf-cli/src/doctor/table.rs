@@ -34,7 +34,7 @@ pub(super) fn page((spec, diagnosis): &Examined) -> String {
 
 fn verdict(trial: &Trial, is_usable: bool) -> String {
     match trial {
-        Trial::Opened { mode, ring_frames, has_byte_limit } => {
+        Trial::Opened { mode, reason, ring_frames, has_byte_limit } => {
             let mode = mode.as_ref().map_or(String::new(), |mode| format!(", mode {mode}"));
             let ring = ring_frames.map_or(String::new(), |frames| format!(", by a ring of {frames} frames"));
             let limit = match has_byte_limit {
@@ -42,10 +42,12 @@ fn verdict(trial: &Trial, is_usable: bool) -> String {
                 Some(false) => ", without a byte queue limit",
                 None => "",
             };
-            format!("works{mode}{ring}{limit}")
+            let reason =
+                reason.as_ref().map_or(String::new(), |reason| format!("\n           {}", reason.what));
+            format!("works{mode}{ring}{limit}{reason}")
         }
         Trial::Refused { why } => format!("no: {why}"),
-        Trial::Untried { why } if is_usable => format!("not tried, nothing is known to prevent it: {why}"),
-        Trial::Untried { why } => format!("no, as found below; not tried: {why}"),
+        Trial::Untried { why } if is_usable => format!("not tried ({why}); nothing is known to prevent it"),
+        Trial::Untried { why } => format!("no, as found below; not tried ({why})"),
     }
 }

@@ -3,7 +3,7 @@
 use super::{Effect, Exam};
 use crate::iface::pool_fault;
 use crate::spec::{DeviceSpec, Direction, Opened, Queues};
-use wharf_core::device::{AnyDevice, DeviceError, close_receiver};
+use wharf_core::device::{AnyDevice, DeviceError, ModeReason, close_receiver};
 use wharf_core::pool::PagePool;
 
 /// The verdict on one direction.
@@ -13,6 +13,8 @@ pub enum Trial {
     Opened {
         /// How it works: see [`Device::mode`](wharf_core::device::Device::mode).
         mode: Option<String>,
+        /// The cause that the mode is no better one.
+        reason: Option<ModeReason>,
         /// Frames of its transmit ring, if it sends by one.
         ring_frames: Option<u32>,
         /// True if it reports when frames have left, so that there is a byte queue limit.
@@ -33,7 +35,7 @@ pub enum Trial {
 /// Opens the device in `direction`, unless that would do more than disturb others for a moment.
 pub(super) fn run(spec: &DeviceSpec, direction: Direction, exam: &Exam) -> Trial {
     if !exam.opens {
-        return Trial::Untried { why: "nothing was opened".into() };
+        return Trial::Untried { why: "opening was not asked for".into() };
     }
     if let Err(error) = spec.check(direction) {
         return Trial::Refused { why: error.to_string() };
@@ -68,6 +70,7 @@ fn seen(opened: &Opened, direction: Direction) -> Trial {
     let receiving = || opened.receiving.as_ref().and_then(|receiving| receiving.mode());
     Trial::Opened {
         mode: device.mode().or_else(receiving).map(str::to_string),
+        reason: device.mode_reason(),
         ring_frames: info.as_ref().and_then(|info| info.ring_frames),
         has_byte_limit: info.map(|info| info.has_real_completions()),
     }

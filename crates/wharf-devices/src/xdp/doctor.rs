@@ -13,6 +13,9 @@ use wharf_sys::xdp::{link_of, program_name};
 /// The kind's part in a diagnosis.
 pub(super) const DOCTOR: Doctor = Doctor { findings, effect };
 
+/// Name of the program that receivers load.
+const PROGRAM_NAME: &str = "wharf";
+
 /// What older kernels lack, or do wrong.
 const FLAWS: &[Flaw] = &[
     Flaw {
@@ -63,7 +66,7 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
     let (examined, mut findings) = interface::examine(spec.place());
     if let Some(examined) = &examined {
         findings.extend(super::layers::findings(examined));
-        findings.extend(program(examined));
+        findings.extend(program(examined, spec));
         findings.extend(offloads(examined));
         findings.extend(examined.processors());
     }
@@ -81,8 +84,9 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
     findings
 }
 
-/// Returns the finding on the XDP program of the interface, if it has one: it keeps that of the receiver out.
-fn program(examined: &Examined) -> Option<Finding> {
+/// Returns the finding on the XDP program of the interface, if it has one. It keeps a receiver out, unless the receiver can share it: a
+/// program of Wharf's that chooses the same frames, or one that the specification names.
+fn program(examined: &Examined, spec: &DeviceSpec) -> Option<Finding> {
     let program = examined.info.program?;
     let interface = &examined.name;
     let name = program_name(program.id).ok().filter(|name| !name.is_empty());
@@ -91,27 +95,46 @@ fn program(examined: &Examined) -> Option<Finding> {
     let by = link.map_or(String::new(), |link| format!(", by link {link}"));
     let mode = program.mode.word();
     let what = format!("{interface} has XDP program {}{called} ({mode}{by})", program.id);
-    let off = match program.mode {
-        AttachMode::Native => "xdpdrv",
-        AttachMode::Generic => "xdpgeneric",
-        AttachMode::Offloaded => "xdpoffload",
-        AttachMode::Several => "xdp",
+    let is_named = spec.options().given().any(|key| matches!(key.name, "map" | "program"));
+    let finding = if is_named {
+        Finding::fact("program", what)
+    } else if name.as_deref() == Some(PROGRAM_NAME) {
+        Finding::fact(
+            "program",
+            format!("{what}: shared by receivers of other queues that choose the same frames"),
+        )
+    } else {
+        Finding::obstacle("program", Direction::Receive, what).mend(removal(interface, program.mode, link))
     };
-    let mend = link.map_or_else(
-        || format!("ip link set {interface} {off} off"),
-        |link| format!("end the process that has it, or bpftool link detach id {link}"),
-    );
-    let finding = Finding::obstacle("program", Direction::Receive, what).mend(mend);
     let finding = finding.with("id", program.id).with("mode", mode);
     let finding = name.map_or(finding.clone(), |name| finding.with("name", name));
     Some(link.map_or(finding.clone(), |link| finding.with("link", link)))
 }
 
+/// Returns the command that takes a program out.
+fn removal(interface: &str, mode: AttachMode, link: Option<u32>) -> String {
+    let hook = match mode {
+        AttachMode::Native => "xdpdrv",
+        AttachMode::Generic => "xdpgeneric",
+        AttachMode::Offloaded => "xdpoffload",
+        AttachMode::Several => "xdp",
+    };
+    link.map_or_else(
+        || format!("ip link set {interface} {hook} off"),
+        |link| format!("end the process that has it, or bpftool link detach id {link}"),
+    )
+}
+
+/// Returns the findings on offloads that change frames before a program sees them. Those of interfaces on top of others are only
+/// wishes of the kernel's.
 fn offloads(examined: &Examined) -> Vec<Finding> {
     let interface = &examined.name;
-    let Some(offloads) = Ethtool::open().and_then(|tool| tool.offloads(interface)).ok() else {
-        return Vec::new();
-    };
+    if examined.driver == "veth" {
+        let what = "VLAN tags that the other end leaves to the interface do not get into xdp";
+        return vec![Finding::fact("offloads", what).mend("ethtool -K PEER txvlan off, at the other end")];
+    }
+    let offloads = Ethtool::open().and_then(|tool| tool.offloads(interface));
+    let Some(offloads) = offloads.ok().filter(|_| examined.is_adapter()) else { return Vec::new() };
     let mut findings = Vec::new();
     if offloads.rx_vlan {
         let what = "VLAN tags are taken out of frames that arrive: xdp receives these without their tags";
@@ -128,16 +151,15 @@ fn offloads(examined: &Examined) -> Vec<Finding> {
 
 fn effect(spec: &DeviceSpec, direction: Direction) -> Effect {
     let (Some(examined), _) = interface::examine(spec.place()) else { return Effect::None };
-    let (taken, adapter) = (
-        "an examination opens it to receive for some milliseconds, in which frames of its queue do not reach this host",
-        "an XDP program makes some adapters reset their link",
-    );
+    let taken = "an examination opens it to receive for some milliseconds, in which frames of its queues do not reach this host";
+    let resets = "some adapters reset their link, for up to two seconds, when an XDP program is attached";
+    let copies = spec.options().word("mode") == Some("copy");
     match (direction, examined.is_adapter()) {
-        (Direction::Send, false) => Effect::None,
-        (Direction::Send, true) => Effect::Short(
-            "an examination opens it to send for a moment: a driver that does without copies sets the queue up anew".into(),
-        ),
+        (Direction::Send, true) if !copies => {
+            Effect::Short(format!("an examination opens it to send without copying for a moment: {resets}"))
+        }
+        (Direction::Send, _) => Effect::None,
         (Direction::Receive | Direction::Both, false) => Effect::Short(taken.into()),
-        (Direction::Receive | Direction::Both, true) => Effect::Short(format!("{taken}; {adapter}")),
+        (Direction::Receive | Direction::Both, true) => Effect::Short(format!("{taken}; {resets}")),
     }
 }

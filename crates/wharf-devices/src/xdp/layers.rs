@@ -7,7 +7,14 @@
 use crate::doctor::finding::Finding;
 use crate::doctor::interface::{Examined, name_of};
 use crate::interfaces::HostInterface;
+use crate::link::Link;
 use wharf_sys::netlink::Netlink;
+
+/// True if `link` is a bond.
+pub(super) fn is_bond(link: &Link) -> bool {
+    let described = Netlink::open().and_then(|netlink| netlink.describe(link.interface.index));
+    described.is_ok_and(|info| info.kind.as_deref() == Some("bond"))
+}
 
 /// Returns the findings on what is below and above an interface.
 pub(super) fn findings(examined: &Examined) -> Vec<Finding> {

@@ -17,7 +17,8 @@ fn examined(registry: &Registry, spec: &str) -> (DeviceSpec, Exam) {
 fn a_device_that_opens_works() {
     let (spec, exam) = examined(&Registry::default(), "null");
     let diagnosis = diagnose(&spec, &exam);
-    let opened = Trial::Opened { mode: None, ring_frames: Some(256), has_byte_limit: Some(true) };
+    let opened =
+        Trial::Opened { mode: None, reason: None, ring_frames: Some(256), has_byte_limit: Some(true) };
     assert_eq!(diagnosis.trials, [(Direction::Send, opened)]);
     assert!(diagnosis.is_usable(Direction::Send) && diagnosis.findings.is_empty());
 }

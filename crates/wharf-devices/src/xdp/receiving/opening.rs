@@ -4,7 +4,7 @@ use super::super::memory::Window;
 use super::super::program::{Program, Programs};
 use super::super::steering::Steering;
 use super::super::{
-    Refusal, Step, Way, WaysTried, XdpOptions, find, memory, patiently_for, registered, ways,
+    Refusal, Step, Way, WaysTried, XdpOptions, find, layers, memory, patiently_for, registered, ways,
 };
 use super::rings::Rings;
 use super::sockets::{Bound, Sockets};
@@ -123,7 +123,9 @@ impl Setup {
         tried: &mut WaysTried,
     ) -> Result<(Open, T, Bind), AtQueue> {
         let mut last = (self.queues[0], (Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP)));
-        for hook in self.programs.hooks() {
+        // A bond's ports hand a program's frames over in their own name: none would arrive.
+        let is_bond = layers::is_bond(&self.link);
+        for hook in self.programs.hooks().filter(|&hook| hook == Hook::Generic || !is_bond) {
             // Held from one way to the next: some drivers reset the adapter when a program comes or goes.
             let program = self.programs.at(self.link.interface.index, hook);
             for (window, how) in self.ways(region, hook) {
