@@ -55,7 +55,7 @@ halt() {
   exec 3>&- 4>&-
 }
 
-parts=${PARTS:-modes examinations upper frames_each_way same_bytes host_tcp forwarding disturbances killed}
+parts=${PARTS:-modes examinations upper frames_each_way all_queues same_bytes host_tcp steered forwarding disturbances killed}
 trial() { # ADAPTER
   local part
   adapter=$1

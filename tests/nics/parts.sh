@@ -70,7 +70,7 @@ numbered() {
   local from_space=$1 from=$2 to_space=$3 to=$4
   shift 4
   guest "begin got 'listening on' $to_space wharf receive --from xdp:eth$to --frames 8192 $memory --json" || die "no receiver: $reply"
-  guest "run sent $from_space wharf send --to xdp:eth$from $(macs "$from" "$to") $memory $* --json" || { report sent; die "no sender"; }
+  guest "run sent $from_space wharf send --to xdp:eth$from $(macs "$from" "${to%%,*}") $memory $* --json" || { report sent; die "no sender"; }
   guest "sleep 0.5; finish got TERM"
   report sent && report got
 }
@@ -92,6 +92,24 @@ import json, sys
 sent, got = (json.load(open(sys.argv[1] + name)) for name in ("/sent.json", "/got.json"))
 print("%d of %d arrived (%s, %s)" % (got["packets"], sent["sent"], sent["mode"], got["mode"]))' "$out")"
   done
+}
+
+# all_queues: flows that the adapter spreads over two queues all arrive; by one of the queues, some do.
+all_queues() {
+  local all one
+  guest "ethtool -L eth0 combined 2" || { echo "$adapter: one queue only"; return; }
+  # By ports, too: a fragment would come by another queue, which is why it is not the driver's default.
+  guest "ethtool -N eth0 rx-flow-hash udp4 sdfn; carrier eth0; sleep 1"
+  numbered l 2 - 0 --flows 200 --size 200 --rate 1500pps --count 4000
+  holds sent got 'sent["sent"] == got["packets"] == 4000 and got["lost"] == got["duplicated"] == got["drops"]["total"] == 0
+    and got["pool"]["out"] == 0'
+  all=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["mode"])' "$out/got.json")
+  numbered l 2 - 0,queue=1 --flows 200 --size 200 --rate 1500pps --count 4000
+  holds got '500 < got["packets"] < 3500 and got["drops"]["total"] == 0'
+  one=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["packets"])' "$out/got.json")
+  guest "rest; ethtool -L eth0 combined 1; carrier eth0"
+  [ -z "$reply" ] || die "$adapter: left at the end: $reply"
+  echo "$adapter: 4000 frames of 200 flows by two queues ($all), all there; $one of them by one queue"
 }
 
 same_bytes() {
@@ -132,6 +150,20 @@ host_tcp() {
   guest "finish sent TERM; finish server TERM; ip addr flush dev eth0; ip -n l addr flush dev eth2"
   report sent
   holds sent 'sent["sent"] > 500 and sent["drops"]["total"] == 0 and sent["pool"]["out"] == 0'
+}
+
+# steered: the receiver has its flow, and the host the rest, over one queue.
+steered() {
+  local rate
+  guest "ip addr add 10.8.0.1/24 dev eth0; ip -n l addr add 10.8.0.2/24 dev eth2"
+  guest "begin got 'listening on' - wharf receive --from xdp:eth0,steer=udp:9 $memory --json; carrier eth0" || die "no receiver: $reply"
+  guest "begin server 'listening' - iperf3 -s --forceflush" || die "no server: $reply"
+  guest "begin sent '' l wharf send --to packet:eth2 --size 200 --rate 500pps --count 1000 $(macs 2 0) --json"
+  rate=$(iperf there l 10.8.0.1 -t 1) || die "$rate"
+  guest "await sent; sleep 0.5; finish got TERM; finish server TERM; ip addr flush dev eth0; ip -n l addr flush dev eth2"
+  report got
+  holds got 'got["packets"] == got["generated"]["packets"] == 1000 and got["lost"] == got["drops"]["total"] == 0'
+  echo "$adapter: steer=udp:9: 1000 frames of the receiver's, and TCP of the host's at ${rate% *} Mbit/s beside, by one queue"
 }
 
 forwarding() {
