@@ -33,6 +33,16 @@ against_receive() { # CAPTURE
   echo "${1##*/}: xdp to xdp, the same"
 }
 
+busy_polling() { # the receiver's own calls drive the driver
+  receive busy xdp:vb,busy-poll=20 --count 20000 --poll busy
+  send replay --size 100 --count 20000 --rate 100kpps
+  ended busy $pid
+  [ $code -eq 0 ] || die "busy polling: exit code $code"
+  holds busy 'busy["packets"] == 20000 and busy["drops"]["total"] == 0 and busy["pool"]["out"] == 0'
+  refused unprivileged "busy-poll=0" setpriv --bounding-set=-net_admin "$wharf" receive --from xdp:va,busy-poll=20,promisc=off --seconds 5
+  echo "busy polling: 20000 frames; one line without CAP_NET_ADMIN"
+}
+
 batching() { # packets per doorbell, which is one system call each
   send on --size 60 --seconds 1
   [ $code -eq 0 ] || die "batching on"
@@ -231,6 +241,7 @@ under_traffic() {
 
 against_tcpdump $sample
 against_receive $sample
+busy_polling
 batching
 from_others
 from_the_kernel

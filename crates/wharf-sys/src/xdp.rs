@@ -22,6 +22,6 @@ pub use abi::{Descriptor, PACKET_CONTINUES, PACKET_HEADROOM_BYTES, Statistics};
 pub use inspect::{link_of, program_name};
 pub use program::{Attached, Hook, Program};
 pub use ring::{Consumer, Entry, Producer, Shared};
-pub use socket::{Bind, UmemShape, XdpSocket};
+pub use socket::{Bind, BusyPoll, UmemShape, XdpSocket};
 pub use socket_map::SocketMap;
 pub use umem::Umem;

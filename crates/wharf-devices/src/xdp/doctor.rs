@@ -67,6 +67,7 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
     if let Some(examined) = &examined {
         findings.extend(super::layers::findings(examined));
         findings.extend(program(examined, spec));
+        findings.extend(busy_polling(spec, examined));
         findings.extend(offloads(examined));
         findings.extend(examined.processors());
     }
@@ -95,7 +96,7 @@ fn program(examined: &Examined, spec: &DeviceSpec) -> Option<Finding> {
     let by = link.map_or(String::new(), |link| format!(", by link {link}"));
     let mode = program.mode.word();
     let what = format!("{interface} has XDP program {}{called} ({mode}{by})", program.id);
-    let is_named = spec.options().given().any(|key| matches!(key.name, "map" | "program"));
+    let is_named = spec.options().given().any(|key| matches!(key.name, "map" | "program" | "helper"));
     let finding = if is_named {
         Finding::fact("program", what)
     } else if name.as_deref() == Some(PROGRAM_NAME) {
@@ -123,6 +124,25 @@ fn removal(interface: &str, mode: AttachMode, link: Option<u32>) -> String {
         || format!("ip link set {interface} {hook} off"),
         |link| format!("end the process that has it, or bpftool link detach id {link}"),
     )
+}
+
+/// Returns the finding on interrupts that come in spite of busy polling, if it is asked for.
+fn busy_polling(spec: &DeviceSpec, examined: &Examined) -> Option<Finding> {
+    spec.options().number("busy-poll").filter(|&time_us| time_us > 0)?;
+    let folder = format!("/sys/class/net/{}", examined.name);
+    let read = |name: &str| -> Option<u64> {
+        std::fs::read_to_string(format!("{folder}/{name}")).ok()?.trim().parse().ok()
+    };
+    let (defer, timeout_ns) = (read("napi_defer_hard_irqs")?, read("gro_flush_timeout")?);
+    let what = format!(
+        "interrupts are put off {defer} times, for {timeout_ns} ns each: busy polling keeps them off only while both are set"
+    );
+    let finding = match defer > 0 && timeout_ns > 0 {
+        true => Finding::fact("busy-poll", what),
+        false => Finding::hint("busy-poll", what)
+            .mend(format!("echo 2 >{folder}/napi_defer_hard_irqs; echo 200000 >{folder}/gro_flush_timeout")),
+    };
+    Some(finding.with("napi_defer_hard_irqs", defer).with("gro_flush_timeout_ns", timeout_ns))
 }
 
 /// Returns the findings on offloads that change frames before a program sees them. Those of interfaces on top of others are only

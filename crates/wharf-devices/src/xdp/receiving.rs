@@ -241,7 +241,11 @@ impl RxDevice for XdpReceiver {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let Some(open) = &mut self.open else { return Ok(0) };
         let device = || self.setup.link.name.clone();
-        let received = open.rings.receive(cache, to, budget.min(to.room()), device)?;
+        let mut received = open.rings.receive(cache, to, budget.min(to.room()), device)?;
+        if received == 0 && self.setup.options.busy_poll.is_some() && budget > 0 {
+            open.sockets.busy_poll();
+            received = open.rings.receive(cache, to, budget.min(to.room()), device)?;
+        }
         open.rings.each_asleep(|at| open.sockets.wake_fill(at));
         if received > 0 {
             self.told_down = false;

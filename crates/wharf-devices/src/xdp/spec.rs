@@ -9,6 +9,7 @@ use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, Queu
 use std::path::PathBuf;
 use wharf_core::device::DeviceError;
 use wharf_core::options::{Key, Values};
+use wharf_sys::xdp::BusyPoll;
 
 /// The kind of device.
 pub(crate) static KIND: Kind = Kind {
@@ -43,6 +44,8 @@ pub(crate) static KIND: Kind = Kind {
         ).when("off, if nothing behind reads checksums: it saves a pass over each frame"),
         Key::forms("steer", "all, tcp:PORT, udp:FIRST-LAST, ip:ADDRESS/PREFIX", "all", "Frames to receive, by destination, several joined by `+`: the others stay with the host").when("udp:4433, to have one service's packets and leave the host its network"),
         Key::on_off("promisc", "Receive frames for other addresses, too").when("off, to receive only what is addressed to this host"),
+        Key::number("busy-poll", (0, 10_000), "0 to 10000 microseconds", "0, interrupts", "Longest time in which a look at an empty ring polls the adapter itself").when("20, with --poll busy, to bring down latency where a processor is to spare; set the interface's deferral, too: `wharf doctor` has the commands"),
+        Key::number("busy-budget", (1, 65535), "1 to 65535 frames", "64", "Most frames that one look takes from the adapter, with busy-poll"),
         Key {
             name: "map",
             values: Values::Text,
@@ -64,7 +67,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
-        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET] to send, with [,csum=fill|off,steer=all|FLOWS,promisc=on|off,map=PATH|fd:N,program=PATH|fd:N] to receive",
+        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET] to send, with [,csum=fill|off,steer=all|FLOWS,promisc=on|off,busy-poll=US,map=PATH|fd:N,program=PATH|fd:N] to receive",
         "AF_XDP on queues of an interface",
         open,
     )
@@ -90,6 +93,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         fill_checksums: spec.options().word("csum").map(|word| word == "fill"),
         promiscuous: spec.options().is_on("promisc"),
         steering: steering(spec)?,
+        busy_poll: busy_poll(spec),
         pool_shared_by: opening.queues.pool_shared_by,
     };
     match opening.direction {
@@ -136,6 +140,11 @@ fn access(spec: &DeviceSpec) -> Result<Access, DeviceError> {
 fn choice(spec: &DeviceSpec) -> Result<QueueChoice, DeviceError> {
     let text = spec.options().text("queue");
     text.map_or(Ok(QueueChoice::Auto), QueueChoice::parse).map_err(|what| spec.fault(what))
+}
+
+fn busy_poll(spec: &DeviceSpec) -> Option<BusyPoll> {
+    let time_us = spec.number("busy-poll").filter(|&time_us| time_us > 0)?;
+    Some(BusyPoll { time_us, budget_frames: spec.number("busy-budget").unwrap_or(64) })
 }
 
 fn steering(spec: &DeviceSpec) -> Result<Steering, DeviceError> {

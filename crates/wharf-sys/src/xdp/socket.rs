@@ -19,6 +19,15 @@ pub struct XdpSocket {
     fd: OwnedFd,
 }
 
+/// Polling of an adapter by the calls of this socket, in place of its interrupts (`SO_PREFER_BUSY_POLL`, Linux 5.11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusyPoll {
+    /// Longest time of one call, in microseconds (`SO_BUSY_POLL`).
+    pub time_us: u32,
+    /// Most frames of one call (`SO_BUSY_POLL_BUDGET`).
+    pub budget_frames: u16,
+}
+
 /// The kernel's division of the memory into buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UmemShape {
@@ -159,6 +168,21 @@ impl XdpSocket {
     /// process without `CAP_NET_ADMIN` gets at most the system's bound.
     pub fn set_send_buffer(&self, bytes: usize) {
         set_buffer(self.fd(), libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
+    }
+
+    /// Makes [`XdpSocket::wake_fill`] and [`XdpSocket::kick`] poll the queue's NAPI context, which then leaves the queue's interrupts
+    /// off for as long as the interface's `gro_flush_timeout` says.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_NET_ADMIN`; `ENOPROTOOPT` before Linux 5.11.
+    pub fn set_busy_poll(&self, how: BusyPoll) -> io::Result<()> {
+        let (on, time, budget) = (1, how.time_us as libc::c_int, libc::c_int::from(how.budget_frames));
+        for (option, value) in
+            [(libc::SO_PREFER_BUSY_POLL, on), (libc::SO_BUSY_POLL, time), (libc::SO_BUSY_POLL_BUDGET, budget)]
+        {
+            set(self.fd(), libc::SOL_SOCKET, option, &value)?;
+        }
+        Ok(())
     }
 
     /// Binds the socket to queue `queue` of interface `index`.

@@ -17,7 +17,7 @@ use wharf_mem::Region;
 use wharf_sys::ethtool::Ethtool;
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::packet::PacketSocket;
-use wharf_sys::xdp::{Bind, Consumer, Descriptor, Hook, Producer, XdpSocket};
+use wharf_sys::xdp::{Bind, BusyPoll, Consumer, Descriptor, Hook, Producer, XdpSocket};
 
 /// Entries of the fill and receive rings, by default.
 const ENTRIES: u32 = 8192;
@@ -40,6 +40,8 @@ pub struct ReceiveOptions {
     pub promiscuous: bool,
     /// The frames to receive; the others are the host's.
     pub steering: Steering,
+    /// Polling by the device's own calls in place of interrupts; needs CAP_NET_ADMIN.
+    pub busy_poll: Option<BusyPoll>,
     /// Number of devices that share the pool, if more than one: each posts its part of the memory that it
     /// would post alone.
     pub pool_shared_by: u32,
@@ -48,7 +50,14 @@ pub struct ReceiveOptions {
 impl Default for ReceiveOptions {
     fn default() -> Self {
         let common = XdpOptions::default();
-        Self { common, fill_checksums: None, promiscuous: true, steering: Steering::All, pool_shared_by: 1 }
+        Self {
+            common,
+            fill_checksums: None,
+            promiscuous: true,
+            steering: Steering::All,
+            busy_poll: None,
+            pool_shared_by: 1,
+        }
     }
 }
 
@@ -103,6 +112,10 @@ impl Setup {
         let explain =
             |(queue, refusal)| tried.fault(&self.link, &self.options.common, (queue, region), refusal);
         let (open, prepared, how) = best.map_err(explain)?;
+        if let Some(how) = self.options.busy_poll {
+            let what = "no busy polling, which needs CAP_NET_ADMIN: busy-poll=0 does without";
+            open.sockets.set_busy_poll(how).map_err(self.link.fault(what))?;
+        }
         // A helper does that for its users.
         let is_ours = self.options.promiscuous && self.options.common.access.helper.is_none();
         let _promiscuous = is_ours.then(|| self.make_promiscuous()).transpose()?;

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_sys::epoll::Epoll;
-use wharf_sys::xdp::{Statistics, XdpSocket};
+use wharf_sys::xdp::{BusyPoll, Statistics, XdpSocket};
 
 /// The bound sockets of a receiver, in the order of its rings.
 #[derive(Debug)]
@@ -71,6 +71,18 @@ impl Sockets {
     /// Makes the adapter look at the fill ring of socket `at`. A look at the interface finds the error.
     pub(super) fn wake_fill(&self, at: usize) {
         let _ = self.bound[at].socket.wake_fill();
+    }
+
+    /// Lets [`Sockets::busy_poll`] poll the queues.
+    pub(super) fn set_busy_poll(&self, how: BusyPoll) -> io::Result<()> {
+        self.bound.iter().try_for_each(|bound| bound.socket.set_busy_poll(how))
+    }
+
+    /// Makes the kernel poll the queue of each socket. A look at the interface finds the errors.
+    pub(super) fn busy_poll(&self) {
+        for bound in &self.bound {
+            let _ = bound.socket.wake_fill();
+        }
     }
 
     /// Returns the sums of the kernel's counts.
