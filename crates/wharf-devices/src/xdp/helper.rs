@@ -12,7 +12,7 @@
 //! | `/fin` | `/fin_ack` |
 //! | any other | `/nak` |
 //!
-//! A message is a packet of a `SOCK_SEQPACKET` socket, of at most [`MESSAGE_BYTES_MAX`] bytes.
+//! A message is a packet of a `SOCK_SEQPACKET` socket, of at most `MESSAGE_BYTES_MAX` bytes.
 
 mod server;
 

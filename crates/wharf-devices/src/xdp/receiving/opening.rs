@@ -27,7 +27,7 @@ const COMPLETION_ENTRIES: u32 = 64;
 const ALONE_QUARTERS: u32 = 3;
 const BOTH_QUARTERS: u32 = 1;
 
-/// Settings of an [`XdpReceiver`].
+/// Settings of an [`XdpReceiver`](super::super::XdpReceiver).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiveOptions {
     /// Queue, mode and rings.
