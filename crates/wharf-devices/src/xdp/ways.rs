@@ -166,7 +166,8 @@ fn reason(link: &Link, queue: u32, way: Way, step: Step, errno: i32) -> Option<S
         (Step::Bind, EINVAL) => invalid(link, queue),
         (Step::Bind, ENOENT) => "the driver receives into big pages, and then has no XDP".into(),
         (Step::Kick, _) if way.program => {
-            format!("{} does not send although a program is attached", driver())
+            let error = io::Error::from_raw_os_error(errno);
+            format!("{} does not send although a program is attached ({error})", driver())
         }
         (Step::Kick, _) => format!("{} wants an XDP program attached", driver()),
         (Step::Attach, EOPNOTSUPP) => format!("{} runs no XDP program", driver()),

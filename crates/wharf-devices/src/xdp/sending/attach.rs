@@ -70,11 +70,11 @@ impl Opening<'_> {
         let (socket, umem) = self.in_place(way)?;
         let made = Made::new(&socket, self.options, Beside { _program: program, _umem: Some(umem) })?;
         bind(&socket, index, queue, way.bind())?;
-        // Some drivers bind, but send only while a program is attached: the error comes with the first doorbell.
-        patiently(&[ENETDOWN, EAGAIN], || socket.kick()).map_err(Step::Kick.refused())?;
         if way.program && !had_program {
             self.await_carrier();
         }
+        // Some drivers bind, but send only while a program is attached: the error comes with the first doorbell.
+        patiently(&[ENETDOWN, EAGAIN], || socket.kick()).map_err(Step::Kick.refused())?;
         Ok((socket, made))
     }
 
