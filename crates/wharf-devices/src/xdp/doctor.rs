@@ -72,7 +72,9 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
         findings.extend(examined.processors());
     }
     let can_be_zero_copy = examined.as_ref().is_some_and(Examined::is_adapter);
-    findings.extend(host::huge_pages(can_be_zero_copy.then_some("receiving without copies needs them")));
+    findings.extend(host::huge_pages(can_be_zero_copy.then_some(
+        "frames of 2 KiB need them to be received without copies; --frame-bytes 4096 does without",
+    )));
     findings.extend(host::locked_memory());
     // A helper has them.
     if spec.options().text("helper").is_none() {
