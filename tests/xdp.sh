@@ -186,6 +186,9 @@ several_queues() { # 1000 flows over four queues each way, to one receiver and t
   send few --flows 100 --queues 4 --size 60 --count 1000 --rate 10kpps
   stop locked "$pid" INT
   holds locked 'locked["directions"][0]["received_packets"] == 1000'
+  in_a setpriv --bounding-set=-all,+net_raw sh -c "ulimit -l 3500 && exec '$wharf' send --to xdp:vc --queues 4 --flows 100 --frames 1024 \
+    --size 60 --count 1000 --json" >"$out/unlocked.json" 2>"$out/unlocked.err" || die "four queues that send lock memory four times"
+  holds unlocked 'unlocked["sent"] == 1000 and unlocked["pool"]["out"] == 0'
   ip -n $a link del vc
   to=xdp:va
   echo "four queues, 1000 flows: one receiver has all; two processes have half each, and the second goes on when the first is killed"

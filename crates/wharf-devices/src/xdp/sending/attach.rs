@@ -3,14 +3,14 @@
 use super::super::program::{Program, Programs};
 use super::super::{Refusal, Step, WaysTried, XdpOptions, bind, memory, patiently, registered, ways};
 use super::{Made, Way};
-use crate::link::{EAGAIN, ENETDOWN, Link};
+use crate::link::{EAGAIN, EBUSY, ENETDOWN, Link};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf_mem::Region;
 use wharf_sys::interface::InterfaceSocket;
-use wharf_sys::xdp::{Hook, PACKET_HEADROOM_BYTES, Producer, Umem, UmemShape, XdpSocket};
+use wharf_sys::xdp::{Bind, Hook, PACKET_HEADROOM_BYTES, Producer, Umem, UmemShape, XdpSocket};
 
 /// Descriptors of the fill ring of a socket that copies. It must exist, and stays empty, since nothing is received.
 const FILL_ENTRIES: u32 = 64;
@@ -43,7 +43,13 @@ impl Opening<'_> {
         let mut way = Way::first(mode, self.programs.is_there());
         loop {
             match self.make(way) {
-                Ok((socket, made)) => return Ok((Arc::new(socket), made, way)),
+                Ok((socket, made)) => {
+                    let socket = Arc::new(socket);
+                    if !way.zero_copy {
+                        self.programs.add_owner(&socket, self.region, self.copying(way));
+                    }
+                    return Ok((socket, made, way));
+                }
                 Err(refusal) => {
                     tried.note(self.link, self.options.queue, way, &refusal);
                     way = way.after(mode, refusal.0, refusal.1.raw_os_error()).ok_or(refusal)?;
@@ -59,11 +65,7 @@ impl Opening<'_> {
     fn make(&self, way: Way) -> Result<(XdpSocket, Made), Refusal> {
         let (index, queue) = (self.link.interface.index, self.options.queue);
         if !way.zero_copy {
-            let socket = registered(self.socket(), self.region, &memory::to_send(self.region))?;
-            socket.fill_ring(FILL_ENTRIES).map_err(Step::Rings.refused())?;
-            let made = Made::new(&socket, self.options, Beside::default())?;
-            bind(&socket, index, queue, way.bind())?;
-            return Ok((socket, made));
+            return self.make_copying(way);
         }
         let had_program = self.programs.is_there();
         let program = way.program.then(|| self.programs.at(index, Hook::Native)).transpose()?;
@@ -75,6 +77,29 @@ impl Opening<'_> {
         }
         // Some drivers bind, but send only while a program is attached: the error comes with the first doorbell.
         patiently(&[ENETDOWN, EAGAIN], || socket.kick()).map_err(Step::Kick.refused())?;
+        Ok((socket, made))
+    }
+
+    /// Returns the binding and the memory of a socket that copies.
+    fn copying(&self, way: Way) -> (Bind, UmemShape) {
+        (way.bind(), memory::to_send(self.region))
+    }
+
+    /// Binds a socket that copies. It shares the memory that another queue of the same opening has registered.
+    fn make_copying(&self, way: Way) -> Result<(XdpSocket, Made), Refusal> {
+        let (index, queue) = (self.link.interface.index, self.options.queue);
+        let owner = self.programs.owner_of(self.region, self.copying(way));
+        let socket = match &owner {
+            Some(_) => self.socket().map_err(Step::Rings.refused())?,
+            None => registered(self.socket(), self.region, &memory::to_send(self.region))?,
+        };
+        socket.fill_ring(FILL_ENTRIES).map_err(Step::Rings.refused())?;
+        let made = Made::new(&socket, self.options, Beside::default())?;
+        let bound = patiently(&[EBUSY], || match &owner {
+            Some(owner) => socket.bind_sharing(index, queue, owner),
+            None => socket.bind(index, queue, way.bind()),
+        });
+        bound.map_err(Step::Bind.refused())?;
         Ok((socket, made))
     }
 
