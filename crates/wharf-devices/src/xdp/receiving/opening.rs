@@ -165,14 +165,16 @@ impl Setup {
         Err(last)
     }
 
-    /// Returns the windows into `region`, and the ways to bind, the best first.
-    fn ways(&self, region: &Region, hook: Hook) -> impl Iterator<Item = (Window, Bind)> + use<> {
+    /// Returns the windows into `region`, and the ways to bind: that of an earlier device of the same opening, whose memory can be
+    /// shared, and then the best first.
+    fn ways(&self, region: &Arc<Region>, hook: Hook) -> Vec<(Window, Bind)> {
         let (usual, aligned) = (memory::to_receive(region), memory::to_receive_aligned(region));
-        let ways = self.options.common.mode.ways().filter(move |how| !how.zero_copy || hook == Hook::Native);
-        ways.flat_map(move |how| {
-            let aligned = aligned.filter(|_| how.zero_copy).map(|window| (window, how));
-            std::iter::once((usual, how)).chain(aligned)
-        })
+        let ways = self.options.common.mode.ways().filter(|how| !how.zero_copy || hook == Hook::Native);
+        let windows = |how: Bind| std::iter::once(usual).chain(aligned.filter(|_| how.zero_copy));
+        let mut ways: Vec<(Window, Bind)> =
+            ways.flat_map(|how| windows(how).map(move |window| (window, how))).collect();
+        ways.sort_by_key(|(window, how)| self.programs.owner_of(region, (*how, window.shape)).is_none());
+        ways
     }
 
     /// Returns why `window` is of no use without copying, though the driver has taken it.
