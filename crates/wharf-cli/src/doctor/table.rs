@@ -12,19 +12,20 @@ pub(super) fn page((spec, diagnosis): &Examined) -> String {
         format!("  {:<9}{verdict}", format!("{}:", word(*direction)))
     }));
     let mut rows = wrapped(&["", "subject", "found", "to mend it"]);
+    let mark = |finding: &Finding| match finding.weight {
+        Weight::Obstacle(_) if diagnosis.trials.iter().any(|(tried, _)| finding.prevents(*tried)) => "no",
+        Weight::Hint => "hint",
+        Weight::Obstacle(_) | Weight::Fact => "",
+    };
     let mut findings: Vec<&Finding> = diagnosis.findings.iter().collect();
-    findings.sort_by_key(|finding| match finding.weight {
-        Weight::Obstacle(_) => 0,
-        Weight::Hint => 1,
-        Weight::Fact => 2,
-    });
+    findings.sort_by_key(|finding| ["no", "hint", ""].iter().position(|known| *known == mark(finding)));
     for finding in &findings {
-        let mark = match finding.weight {
-            Weight::Obstacle(_) => "no",
-            Weight::Hint => "hint",
-            Weight::Fact => "",
-        };
-        rows.add_row([mark, finding.subject, &finding.what, finding.mend.as_deref().unwrap_or_default()]);
+        rows.add_row([
+            mark(finding),
+            finding.subject,
+            &finding.what,
+            finding.mend.as_deref().unwrap_or_default(),
+        ]);
     }
     if !findings.is_empty() {
         lines.push(format!("\n{}", text(&rows)));

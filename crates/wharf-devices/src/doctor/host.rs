@@ -16,16 +16,22 @@ const AMPLE_BYTES: u64 = 64 << 20;
 /// Returns the findings on the capabilities that `kind` needs; `prevents` names the direction that fails without one.
 pub(crate) fn rights(kind: &Kind, prevents: fn(&Capability) -> Direction) -> Vec<Finding> {
     let machine = Machine::look();
-    let has: Vec<(Capability, bool)> = kind.capabilities().map(|one| (one, machine.has(&one))).collect();
-    let lacking = has.iter().filter(|(_, has)| !has).map(|(capability, _)| {
-        let what = format!("this process has no {}", capability.name.to_uppercase());
-        let finding = Finding::obstacle("capabilities", prevents(capability), what);
-        finding.mend(machine.setcap(kind)).with("lacks", capability.name)
-    });
-    let mut findings: Vec<Finding> = lacking.collect();
+    let named = |is_wanted: &dyn Fn(&Capability) -> bool| {
+        let names = kind.capabilities().filter(|one| is_wanted(one)).map(|one| one.name.to_uppercase());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let mut findings = Vec::new();
+    for direction in [Direction::Both, Direction::Send, Direction::Receive] {
+        let lacking = named(&|one| !machine.has(one) && prevents(one) == direction);
+        if !lacking.is_empty() {
+            let what = format!("this process has no {lacking}");
+            let finding = Finding::obstacle("capabilities", direction, what).mend(machine.setcap(kind));
+            findings.push(finding.with("lacks", lacking));
+        }
+    }
+    let has = named(&|one| machine.has(one));
     if findings.is_empty() && !has.is_empty() {
-        let names: Vec<String> = has.iter().map(|(one, _)| one.name.to_uppercase()).collect();
-        findings.push(Finding::fact("capabilities", format!("this process has {}", names.join(", "))));
+        findings.push(Finding::fact("capabilities", format!("this process has {has}")));
     }
     if machine.is_contained() {
         let what = "this process is in a user namespace: its rights hold for what belongs to that alone";

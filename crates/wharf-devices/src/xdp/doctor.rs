@@ -56,6 +56,12 @@ const FLAWS: &[Flaw] = &[
     },
     Flaw {
         from: EVER,
+        until: Version(6, 8, 0),
+        weight: FlawWeight::Fact,
+        what: "frames of several buffers may be dropped on all queues of a device but the first: queue=N",
+    },
+    Flaw {
+        from: EVER,
         until: Version(6, 17, 0),
         weight: FlawWeight::Fact,
         what: "in copy mode the kernel takes 32 frames a system call (no XDP_MAX_TX_SKB_BUDGET)",
