@@ -14,6 +14,7 @@ use crate::link::{ENODEV, Link};
 use opening::{Open, Setup, no_completions};
 use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use wharf_core::device::{Device, DeviceError, ModeReason, Notify, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -22,6 +23,8 @@ use wharf_sys::xdp::{Bind, Hook, Statistics, XdpSocket};
 /// Time between two looks while nothing arrives: a poller that waits for the socket is not notified that its
 /// interface is gone (`net/xdp/xsk.c`: `xsk_notifier` sets an error that `xsk_poll` does not show).
 const LOOK_NS: u64 = 100_000_000;
+/// Time for which an interface that is being removed is down before it is gone, at most: it is told once, as gone.
+const REMOVED_WITHIN: Duration = Duration::from_millis(50);
 
 /// Receives frames by AF_XDP sockets, one for each of its queues. A program hands them all frames of these queues; the
 /// rest of the host does not see them.
@@ -45,6 +48,8 @@ pub struct XdpReceiver {
     /// True from `arm` to `disarm`.
     is_armed: bool,
     told_down: bool,
+    /// The first look that found the interface down.
+    down_since: Option<Instant>,
     ended: bool,
     /// Memory that was posted for packets when the device was closed.
     reclaimed: Vec<Frame>,
@@ -95,6 +100,7 @@ impl XdpReceiver {
             look: LookTimer::new(LookTimer::EVERY),
             is_armed: false,
             told_down: false,
+            down_since: None,
             ended: false,
             reclaimed: Vec::new(),
             kernel_drops: Statistics::default(),
@@ -140,8 +146,11 @@ impl XdpReceiver {
         let Some(open) = self.open.as_ref().filter(|_| !self.ended) else { return Ok(()) };
         let state = self.setup.link.interface.state(open.asker.as_fd());
         match &state {
-            Ok(state) if state.is_up => self.told_down = false,
+            Ok(state) if state.is_up => (self.told_down, self.down_since) = (false, None),
             Ok(_) if self.told_down => return Ok(()),
+            Ok(_) if self.down_since.get_or_insert_with(Instant::now).elapsed() < REMOVED_WITHIN => {
+                return Ok(());
+            }
             Ok(_) => {}
             Err(error) => self.ended = error.raw_os_error() == Some(ENODEV),
         }
@@ -248,7 +257,7 @@ impl RxDevice for XdpReceiver {
         }
         open.rings.each_asleep(|at| open.sockets.wake_fill(at));
         if received > 0 {
-            self.told_down = false;
+            (self.told_down, self.down_since) = (false, None);
         } else if budget > 0 && self.look.is_due() {
             self.look()?;
         }
