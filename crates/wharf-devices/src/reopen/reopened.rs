@@ -204,9 +204,7 @@ impl<D: ?Sized + Side> Notify for Reopened<D> {
 
     fn disarm(&mut self) {
         self.is_armed = false;
-        if let Some(device) = self.device() {
-            device.disarm();
-        }
+        self.device().into_iter().for_each(|device| device.disarm());
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
@@ -214,8 +212,7 @@ impl<D: ?Sized + Side> Notify for Reopened<D> {
     }
 
     fn signals(&mut self) -> Option<Signals> {
-        let now = self.inner.as_mut().and_then(|inner| inner.signals());
-        self.before.signals_with(now)
+        self.before.signals_with(self.inner.as_mut().and_then(|inner| inner.signals()))
     }
 }
 
@@ -248,10 +245,7 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
     /// Tells nothing while there is no device: observers hear of its end and of the next one.
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
         match self.device()?.link() {
-            Some(Err(error)) if self.replaces(&error) => {
-                _ = self.failed(error);
-                None
-            }
+            Some(Err(error)) if self.replaces(&error) => self.failed(error).ok().and(None),
             link => link,
         }
     }
