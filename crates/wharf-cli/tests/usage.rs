@@ -112,7 +112,7 @@ const WRONG: &[(&str, &str)] = &[
     ("plan --sweep size=9..5", "want a frame with its check sequence"),
     ("plan --sweep bytes=64..128", "want sizes to go through"),
     ("plan --target quick", "want a rate with its unit"),
-    ("plan --nic nothing", "none of cx5, e1000"),
+    ("plan --nic nothing", "none of cx5, cx6dx, cx7, e1000"),
     ("plan --direction up", "invalid value 'up'"),
     ("bench path --cores 0", "want numbers of cores"),
     ("bench path --cores 100000", "this process may use 1 to"),

@@ -25,6 +25,12 @@ const BEFORE: [&str; 12] = [
 /// Words of such a form that are no reasons.
 const NO_REASONS: &[&str] = &[
     "a-b",
+    "another",
+    "busy-budget",
+    "busy-poll",
+    "rx-",
+    "user-namespace",
+    "wharf",
     "b-a",
     "block",
     "device",

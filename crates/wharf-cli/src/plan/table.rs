@@ -79,7 +79,7 @@ fn beside_features(plan: &Plan, direction: Direction, interface: &str) -> String
     let mut lines = Vec::new();
     let idle = plan.without_effect(direction);
     if !idle.is_empty() {
-        lines.push(format!("no effect here: {}", idle.join(", ")));
+        lines.push(folded(&format!("no effect here: {}", idle.join(", "))));
     }
     let commands = plan.improvements(direction, interface);
     if !commands.is_empty() {
