@@ -58,7 +58,7 @@ modes() {
 # expected SIDE MODE: prints the mode that the adapter has, as a pattern.
 expected() {
   case $adapter-$1-$2 in
-    igb-* | virtio_net-*) echo zero-copy ;;
+    igb-* | virtio_net-send-* | virtio_net-receive-* | virtio_net-both-*) echo zero-copy ;;
     *-zerocopy) echo "- *mode=auto*" ;;
     *-send-*) echo copy ;;
     e1000e-*) echo "generic, copy" ;;

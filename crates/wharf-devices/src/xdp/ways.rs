@@ -107,6 +107,8 @@ impl WaysTried {
             Step::Bind if matches!(error.raw_os_error(), Some(EBUSY | ENODEV | EPERM)) => false,
             Step::Bind => queues(link).is_none_or(|count| queue < count),
             Step::Register => error.raw_os_error().is_none(),
+            // Any driver has the generic hook.
+            Step::Attach if error.raw_os_error() == Some(EOPNOTSUPP) => true,
             // A receiver has a program in each way.
             Step::Program | Step::Attach | Step::Share => self.refused.iter().any(|one| !one.way.program),
             _ => true,
