@@ -24,7 +24,9 @@ pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArg
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use forward::ForwardArgs;
 pub(crate) use helper::HelperArgs;
-pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs, LabSweepArgs};
+pub(crate) use lab::{
+    LabArgs, LabCalibrateArgs, LabCommand, LabCompareArgs, LabListArgs, LabRunArgs, LabSweepArgs,
+};
 pub(crate) use output::{LogFormat, OutputArgs};
 pub(crate) use pages::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use plan::PlanArgs;

@@ -3,6 +3,7 @@
 mod list;
 mod pages;
 mod run;
+mod scenario;
 mod sweep;
 
 pub(crate) use list::help_of_experiment;
@@ -18,8 +19,11 @@ use wharf_lab::report::{Score, Section};
 pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
     match &args.what {
         LabCommand::List(args) => list::list(args),
+        LabCommand::Run(args) if scenario::is_file(&args.name) => scenario::run(args),
         LabCommand::Run(args) => run::run(args),
         LabCommand::Sweep(args) => sweep::sweep(args),
+        LabCommand::Compare(args) => scenario::compare(args),
+        LabCommand::Calibrate(args) => scenario::calibrate(args),
     }
 }
 

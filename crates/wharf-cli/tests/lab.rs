@@ -285,3 +285,28 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     assert_eq!(refused.stdout, "", "told before anything is run");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A scenario of one's own: the same bytes twice, an error of one line, and both worlds beside each other.
+#[test]
+fn a_scenario_runs_in_both_worlds() {
+    let folder = folder("scenario");
+    let file = folder.join("mine.toml");
+    std::fs::write(&file, "settle = \"100us\"\nmeasure = \"1ms\"\n[[sender]]\ncount = 2\n").unwrap();
+    let name = file.to_str().unwrap();
+    let run = || wharf(&["lab", "run", name, "--seed", "7"]);
+    assert_eq!((run().code, run().stdout), (Some(0), run().stdout));
+    let report = wharf(&["lab", "run", name, "--json"]).good_json();
+    assert_eq!((&report["world"], &report["rows"][0]["metric"]), (&"model".into(), &"mpps".into()));
+    let host = wharf(&["lab", "run", name, "--world", "host", "--seconds", "0.05", "--json"]).good_json();
+    assert_eq!(host["rows"][0]["kind"], "measured");
+    let compared =
+        wharf(&["lab", "compare", name, "--rounds", "1", "--seconds", "0.05", "--json"]).good_json();
+    let row = &compared["rows"][0];
+    assert!(["predicted", "measured", "error_percent"].iter().all(|key| row[key].is_f64()), "{row}");
+    std::fs::write(&file, "[[sender]]\nburst = 0\n").unwrap();
+    let refused = run();
+    assert!(refused.code == Some(2) && refused.line().contains("sender.burst: 0 cannot be"), "{refused:?}");
+    let set = wharf(&["lab", "run", name, "--set", "a=1"]);
+    assert!(set.code == Some(2) && set.line().contains("--set"), "{set:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -12,7 +12,7 @@ mod effect;
 mod error;
 mod fairness;
 mod hol;
-mod host;
+pub(crate) mod host;
 mod pages;
 pub mod parameters;
 mod pcie;

@@ -22,6 +22,10 @@ pub(crate) enum LabCommand {
     Run(LabRunArgs),
     /// Run one experiment for every combination of some parameters' values, in parallel
     Sweep(LabSweepArgs),
+    /// Run a scenario of one's own in virtual time and on this machine: predicted, measured, error
+    Compare(LabCompareArgs),
+    /// Measure this machine's costs for scenarios, in less than a minute
+    Calibrate(LabCalibrateArgs),
 }
 
 /// `wharf lab list`.
@@ -41,6 +45,7 @@ Examples:
   wharf lab run bulk --set doorbell_ps=200000 --json
   wharf lab run pages --world host --threads 2,4 --seconds 5
   wharf lab run all --report figures
+  wharf lab run scenario.toml --seed 2
 
 In world model the same seed and parameters give the same result, to the byte, on any machine. Kinds of rows:
   fitted     a parameter was chosen so that it comes out, and all are as in the file
@@ -51,7 +56,7 @@ In world model the same seed and parameters give the same result, to the byte, o
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LabRunArgs {
-    /// An experiment, see `wharf lab list`; or `all` that run in that world
+    /// An experiment, see `wharf lab list`; `all` that run in that world; or the file of a scenario (docs/guide/scenarios.md)
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Change a parameter for this run; may be given several times. `wharf lab run NAME --help` lists those of NAME
@@ -124,6 +129,50 @@ pub(crate) struct LabSweepArgs {
     #[arg(long, value_name = "I/N", value_parser = values::part)]
     pub(crate) part: Option<(usize, usize)>,
     /// Append to this file, and skip the points that it has already [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  wharf lab calibrate --out machine.toml
+  wharf lab compare scenario.toml --machine machine.toml
+  wharf lab compare scenario.toml --rounds 9 --json
+
+On this machine a scenario without a link goes to `null`, and one with a link over a `wire` of its rate, whose far end receives. The \
+file of a scenario: docs/guide/scenarios.md.";
+
+/// `wharf lab compare`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub(crate) struct LabCompareArgs {
+    /// The scenario's file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// The machine's file, in place of the scenario's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine: Option<String>,
+    /// Seed of the generator
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed)]
+    pub(crate) seed: u64,
+    /// How often to measure; the median counts
+    #[arg(long, value_name = "N", default_value = "5", value_parser = values::number(1..=1000u32))]
+    pub(crate) rounds: u32,
+    /// How long to measure each time [default: 1]
+    #[arg(long, value_name = "S", value_parser = values::seconds)]
+    pub(crate) seconds: Option<Duration>,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `wharf lab calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct LabCalibrateArgs {
+    /// The device whose costs are measured: `null` alone, or `wire` as well
+    #[arg(long, value_name = "DEVICE", default_value = "wire", value_parser = ["null", "wire"])]
+    pub(crate) to: String,
+    /// Write the file here [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }

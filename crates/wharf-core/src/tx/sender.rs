@@ -233,7 +233,7 @@ impl Sender {
     pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
         self.admit(burst)?;
         self.biased.release(&self.shared.cell);
-        self.push(burst.batch_mut(), usize::MAX);
+        self.push_admitted(burst.batch_mut());
         Ok(self.bit)
     }
 

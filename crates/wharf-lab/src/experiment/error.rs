@@ -87,6 +87,11 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// True if the caller ended the run.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, LabError::Interrupted | LabError::Run { source: RunError::Interrupted, .. })
+    }
+
     /// True if the request was wrong.
     pub fn is_usage(&self) -> bool {
         matches!(

@@ -15,7 +15,7 @@ use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::Batch;
 
 /// The longest time for draining at the end of a run.
-pub(super) const DRAIN_NS: u64 = 10_000_000_000;
+pub(crate) const DRAIN_NS: u64 = 10_000_000_000;
 /// The interval at which a run asks whether to go on.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// The sleep of a far end that received nothing.
@@ -24,27 +24,32 @@ const FAR_NAP: Duration = Duration::from_micros(50);
 const FAR_FRAMES: u32 = 4096;
 
 /// Creates the pool of `builder`, on this machine's clock.
-pub(super) fn pool(builder: PoolBuilder) -> Result<PagePool, LabError> {
+pub(crate) fn pool(builder: PoolBuilder) -> Result<PagePool, LabError> {
     builder.clock(Arc::new(HostClock)).build().map_err(|error| fault("memory", &error))
 }
 
 /// A wire, and the resources of its far end.
-pub(super) struct FarEnd {
+pub(crate) struct FarEnd {
     pool: PagePool,
-    bits_per_second: u64,
+    spec: WireSpec,
 }
 
 impl FarEnd {
     /// Creates a wire with this rate, and the far end's memory by `builder`.
-    pub(super) fn new(builder: PoolBuilder, bits_per_second: u64) -> Result<Self, LabError> {
-        Ok(Self { pool: pool(builder.frames(FAR_FRAMES))?, bits_per_second })
+    pub(crate) fn new(builder: PoolBuilder, bits_per_second: u64) -> Result<Self, LabError> {
+        Self::over(builder, WireSpec::default().rate(bits_per_second))
+    }
+
+    /// Creates a wire of these settings, and the far end's memory by `builder`.
+    pub(crate) fn over(builder: PoolBuilder, spec: WireSpec) -> Result<Self, LabError> {
+        Ok(Self { pool: pool(builder.frames(FAR_FRAMES))?, spec })
     }
 
     /// Calls `run` with the near end of a new wire; the far end receives meanwhile.
-    pub(super) fn receiving<R>(
+    pub(crate) fn receiving<R>(
         &self, run: impl FnOnce(Box<dyn TxDevice>) -> Result<R, LabError>,
     ) -> Result<R, LabError> {
-        let (near, far) = wire(&WireSpec::default().rate(self.bits_per_second));
+        let (near, far) = wire(&self.spec);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let _stopping = StopGuard(&stop);
@@ -101,7 +106,7 @@ pub(super) fn spin(ns: u64) {
 }
 
 /// Sets the flag when it is dropped, for any reason; ordered with all that is [`SeqCst`].
-pub(super) struct StopGuard<'a>(pub(super) &'a AtomicBool);
+pub(crate) struct StopGuard<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
@@ -110,13 +115,13 @@ impl Drop for StopGuard<'_> {
 }
 
 /// Starts a thread of `run`.
-pub(super) fn start<'scope, T: Send + 'scope>(
+pub(crate) fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>, run: &str, work: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>, LabError> {
     let started = Builder::new().spawn_scoped(scope, work);
     started.map_err(|error| fault(run, &format_args!("cannot start a thread: {error}")))
 }
 
-pub(super) fn fault(run: &str, error: &dyn std::fmt::Display) -> LabError {
+pub(crate) fn fault(run: &str, error: &dyn std::fmt::Display) -> LabError {
     LabError::Host { run: run.into(), what: error.to_string() }
 }

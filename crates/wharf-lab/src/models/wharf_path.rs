@@ -3,19 +3,23 @@
 //! All parts are real: `Sender::stage`, the owner word, [`QdiscRun`] one call to the device at a time,
 //! `TxEngine`, `Bql`, and return rings. A processor does one step at a time. The step's time is modelled, and
 //! the owner word is a cache line that moves between processors. No sender sleeps. A sender that finds no
-//! frame, or its lane full, looks again after a while, and runs the queue if no other does.
+//! frame, or its lane full, looks again after a while, and runs the queue if no other does. So does a processor whose
+//! senders pause while packets are inside, in place of a poller.
 
+mod senders;
 mod setup;
 
-pub use setup::{Costs, Outcome, Setup};
+pub use setup::{Costs, Outcome, SenderSetup, Setup};
 
 use super::linux_qdisc::shared::Counts;
+use crate::comparators::histogram::Histogram;
+use senders::{Next, Senders};
 use std::sync::Arc;
 use wharf_core::owner::Action;
 use wharf_core::poller::Dedicated;
-use wharf_core::pool::{Burst, PagePool};
+use wharf_core::pool::PagePool;
+use wharf_core::qdisc::QdiscSetup;
 use wharf_core::queue::{QdiscRun, TxQueue};
-use wharf_core::sender::Sender;
 use wharf_sim::engine::cache_line::CacheLine;
 use wharf_sim::engine::cpu::{Cpu, Mode};
 use wharf_sim::engine::{Agenda, Random, VirtualClock, VirtualPark, World};
@@ -39,12 +43,13 @@ enum Step {
     Driven,
     /// It could not go on: it looks again.
     Again,
+    /// A sender has packets.
+    Due,
 }
 
 struct Processor<'q> {
     cpu: Cpu,
-    sender: Sender,
-    burst: Burst,
+    senders: Senders,
     bit: u64,
     run: Option<QdiscRun<'q>>,
     step: Step,
@@ -66,6 +71,10 @@ struct Path<'q> {
     server: Option<Dedicated<'q>>,
     longest_run: u64,
     entered: u64,
+    /// The time at which the packet of each frame was made.
+    made_ns: Vec<u64>,
+    by_sender: Vec<(u64, u64)>,
+    delays: Histogram,
     fault: Option<RunError>,
 }
 
@@ -74,15 +83,23 @@ struct Path<'q> {
 /// # Errors
 /// [`RunError`]: a rule of the path was broken, there was too little memory, or `goes_on` returned false.
 pub fn run(setup: Setup, nic: simple::Costs, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
+    let setup = Setup { cpus: setup.cpus.min(setup.senders.len()), ..setup };
     let clock = Arc::new(VirtualClock::default());
     let pool = harness::pool(setup.pool_frames, FRAME_BYTES, &clock)?;
     let memory = TxMemory::new(setup.ring_frames);
     let park = Arc::new(VirtualPark::new(clock.clone()));
     let driver = Box::new(Driver::new(memory.clone()));
-    let queue = TxQueue::builder(&pool, driver, clock.clone(), park)
+    let mut builder = TxQueue::builder(&pool, driver, clock.clone(), park)
         .batching(setup.batching)
-        .policy(setup.policy)
-        .build()?;
+        .byte_limits(setup.byte_limits)
+        .policy(setup.policy);
+    if let Some(qdisc) = &setup.qdisc {
+        builder = builder.qdisc(qdisc.build(QdiscSetup::default()));
+    }
+    if let Some(most) = setup.small_queues {
+        builder = builder.small_queues(most);
+    }
+    let queue = builder.build()?;
     let mut path = Path::new(setup, &queue, &pool, Simple::new(nic, vec![memory], FRAME_BYTES))?;
     let slots = path.setup.cpus + usize::from(path.setup.dedicated);
     let mut agenda = Agenda::new(slots);
@@ -95,17 +112,20 @@ pub fn run(setup: Setup, nic: simple::Costs, goes_on: &mut dyn FnMut() -> bool) 
 impl<'q> Path<'q> {
     fn new(setup: Setup, queue: &'q TxQueue, pool: &PagePool, nic: Simple) -> Result<Self, RunError> {
         let processor = |number: usize| -> Result<Processor<'q>, RunError> {
-            let sender = queue.sender(&format!("cpu{number}"))?;
-            let burst = sender.burst(setup.burst);
+            let senders = Senders::new(queue, &setup, number)?;
             let first_ns = setup.costs.tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
             let cpu = Cpu::new(setup.costs.tick, first_ns);
-            let (run, step, done, run_packets) = (None, Step::Made, Counts::default(), 0);
-            Ok(Processor { cpu, sender, burst, bit: 0, run, step, done, run_packets })
+            let step = if senders.is_due() { Step::Made } else { Step::Due };
+            let (run, done, run_packets) = (None, Counts::default(), 0);
+            Ok(Processor { cpu, senders, bit: 0, run, step, done, run_packets })
         };
         Ok(Self {
             processors: (0..setup.cpus).map(processor).collect::<Result<_, _>>()?,
             word: CacheLine::new(setup.costs.word),
-            witness: ConservationChecker::new(setup.cpus, pool.frames(), setup.time.window()),
+            witness: ConservationChecker::new(setup.senders.len(), pool.frames(), setup.time.window()),
+            made_ns: vec![0; pool.frames() as usize],
+            by_sender: vec![(0, 0); setup.senders.len()],
+            delays: Histogram::new(),
             departed: Vec::new(),
             random: setup.time.random(),
             server: if setup.dedicated { Some(queue.dedicate()?) } else { None },
@@ -128,37 +148,59 @@ impl<'q> Path<'q> {
     /// Makes the next burst, or the rest of the last one.
     fn make(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if self.setup.time.is_over(now_ns) {
+            // Bursts of senders that share the processor have been begun.
+            if self.processors[at].senders.has_begun() {
+                return self.stage(at, now_ns, agenda);
+            }
             // The first processor stays until all has left.
             if self.queue.counters().sent.get() < self.entered {
                 self.work(at, now_ns, self.setup.costs.again_ns, Step::Again, agenda);
             }
             return;
         }
-        let mean_ns = self.setup.costs.make_ns * self.setup.burst as u64;
-        let make_ns = self.random.around(mean_ns, self.setup.time.jitter_permille);
-        self.work(at, now_ns, make_ns, Step::Made, agenda);
+        let (next, switch_ns) = self.processors[at].senders.next(now_ns, self.setup.slice_ns);
+        match next {
+            Next::Burst(packets) => {
+                let mean_ns = self.setup.costs.make_ns * packets as u64;
+                let make_ns = self.random.around(mean_ns, self.setup.time.jitter_permille);
+                self.work(at, now_ns, switch_ns * self.setup.switch_ns + make_ns, Step::Made, agenda);
+            }
+            Next::Pause(until_ns) => self.pause(at, now_ns, until_ns, agenda),
+        }
+    }
+
+    /// Lets a processor idle until a sender has packets. While packets are inside it looks whether they can go on.
+    fn pause(&mut self, at: usize, now_ns: u64, until_ns: u64, agenda: &mut Agenda) {
+        let look_ns = now_ns + self.setup.costs.again_ns;
+        let looks = self.queue.counters().sent.get() < self.entered && look_ns < until_ns;
+        self.processors[at].step = if looks { Step::Again } else { Step::Due };
+        agenda.set(at, if looks { look_ns } else { until_ns }.max(now_ns + 1));
     }
 
     /// Fills a burst with frames, and puts it into the lane.
     fn made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let Processor { sender, burst, .. } = &mut self.processors[at];
+        let one = self.processors[at].senders.one();
         // An empty pool leaves the burst empty: look again.
-        let filled = sender.fill(burst, self.setup.burst, self.setup.frame_bytes).unwrap_or(0);
-        for frame in burst.frames() {
-            self.witness.enters(at, frame.index());
+        if one.burst.is_empty() {
+            let filled = one.sender.fill(&mut one.burst, one.packets, one.frame_bytes).unwrap_or(0);
+            for frame in one.burst.frames() {
+                self.witness.enters(one.number, frame.index());
+                self.made_ns[frame.index() as usize] = now_ns;
+            }
+            self.entered += filled as u64;
         }
-        self.entered += filled as u64;
         self.stage(at, now_ns, agenda);
     }
 
     fn stage(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let Processor { sender, burst, bit, .. } = &mut self.processors[at];
-        let before = burst.len();
-        match sender.stage(burst) {
+        let Processor { senders, bit, .. } = &mut self.processors[at];
+        let one = senders.one();
+        let before = one.burst.len();
+        match one.sender.stage(&mut one.burst) {
             Ok(announced) => *bit = announced,
             Err(error) => self.fault = Some(error.into()),
         }
-        let staged = before - burst.len();
+        let staged = before - one.burst.len();
         if staged == 0 {
             return self.work(at, now_ns, self.setup.costs.again_ns, Step::Again, agenda);
         }
@@ -178,7 +220,7 @@ impl<'q> Path<'q> {
         if self.processors[at].run.is_some() {
             return self.own(at, now_ns, agenda);
         }
-        if self.processors[at].burst.is_empty() {
+        if self.processors[at].senders.one().burst.is_empty() {
             return self.make(at, now_ns, agenda);
         }
         self.stage(at, now_ns, agenda);
@@ -242,16 +284,26 @@ impl<'q> Path<'q> {
             self.server = None;
             return;
         }
-        agenda.set(at, now_ns + work_ns.max(costs.look_ns).max(1));
+        // Looks in vain until the next completion are one step.
+        let next_ns = self.nic.next_write_back_ns(0).filter(|_| packets + sent == 0).unwrap_or(0);
+        let idle_ns = next_ns.saturating_sub(now_ns).min(costs.again_ns);
+        agenda.set(at, now_ns + work_ns.max(costs.look_ns).max(idle_ns).max(1));
     }
 
     /// Sends the frames of a doorbell, rung by processor `at`.
     fn depart(&mut self, at: usize, now_ns: u64) {
         self.nic.doorbell(0, now_ns, &mut self.departed);
+        let (from_ns, to_ns) = self.setup.time.window();
         for frame in self.departed.drain(..) {
             let stream = self.witness.leaves(&frame);
+            if let (Some(sender), true) = (stream, (from_ns..to_ns).contains(&frame.at_ns)) {
+                let (packets, bytes) = &mut self.by_sender[sender];
+                (*packets, *bytes) = (*packets + 1, *bytes + simple::wire_bytes(frame.len_bytes));
+                self.delays.record(frame.at_ns.saturating_sub(self.made_ns[frame.index as usize]));
+            }
             if let Some(processor) = self.processors.get_mut(at) {
-                processor.done.for_others += u64::from(stream != Some(at));
+                let is_own = stream.is_some_and(|stream| stream % self.setup.cpus == at);
+                processor.done.for_others += u64::from(!is_own);
             }
         }
     }
@@ -264,10 +316,11 @@ impl<'q> Path<'q> {
 
     /// Checks conservation, order and the ledger after draining.
     fn finish(self, pool: &PagePool) -> Result<Outcome, RunError> {
-        let Self { processors, queue, witness, setup, fault, longest_run, server, .. } = self;
+        let Self { processors, queue, witness, setup, fault, longest_run, server, by_sender, delays, .. } =
+            self;
         drop(server);
         fault.map_or(Ok(()), Err)?;
-        let offered = |one: &Processor<'_>| one.sender.counters().packets.get();
+        let offered = |one: &Processor<'_>| one.senders.offered();
         let by_cpu = processors.iter().map(|one| Counts { offered: offered(one), ..one.done }).collect();
         drop(processors);
         let counters = queue.counters();
@@ -284,6 +337,8 @@ impl<'q> Path<'q> {
             doorbells,
             by_cpu,
             longest_run,
+            by_sender,
+            delays,
         };
         harness::check_ledger(pool)?;
         Ok(outcome)
@@ -300,7 +355,11 @@ impl World for Path<'_> {
             Step::Staged => self.claim(at, self.processors[at].bit, now_ns, agenda),
             Step::Owned => self.next(at, now_ns, agenda),
             Step::Driven => self.ring(at, now_ns, agenda),
-            Step::Again => self.claim(at, 0, now_ns, agenda),
+            Step::Again => {
+                self.processors[at].senders.rotate();
+                self.claim(at, 0, now_ns, agenda);
+            }
+            Step::Due => self.make(at, now_ns, agenda),
         }
     }
 }

@@ -14,6 +14,7 @@ mod locked_queue;
 mod page_policy;
 mod page_pool;
 mod parameters;
+mod scenario;
 mod sweep;
 mod tx_napi;
 mod virtio_guest;

@@ -1,13 +1,20 @@
 //! Wharf's path in the model: many processors, one queue, the real owner word.
 
 use proptest::prelude::*;
+use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_lab::models::wharf_path::{Costs, Outcome, Setup, run};
+use wharf_lab::models::wharf_path::{Costs, Outcome, SenderSetup, Setup, run};
 use wharf_sim::engine::cache_line::LineCosts;
 use wharf_sim::engine::cpu::Tick;
+use wharf_sim::flows::arrivals::{Arrivals, Schedule};
 use wharf_sim::harness::Timing;
 use wharf_sim::nic::simple;
+
+fn senders(count: usize, burst: usize) -> Vec<SenderSetup> {
+    let schedule = Schedule::new(Arrivals::Saturate, burst, 1, 0);
+    vec![SenderSetup { burst, frame_bytes: 60, schedule }; count]
+}
 
 fn setup() -> Setup {
     let costs = Costs {
@@ -26,9 +33,13 @@ fn setup() -> Setup {
         cpus: 4,
         policy: Policy::default(),
         dedicated: false,
-        burst: 1,
-        frame_bytes: 60,
+        senders: senders(4, 1),
+        slice_ns: 1_000_000,
+        switch_ns: 0,
         batching: Batching::On,
+        qdisc: None,
+        byte_limits: Bounds::LEARN,
+        small_queues: None,
         ring_frames: 512,
         pool_frames: 8192,
         costs,
@@ -64,7 +75,7 @@ proptest! {
     ) {
         let base = setup();
         let setup = Setup {
-            cpus, policy, dedicated, burst, batching, ring_frames, pool_frames,
+            cpus, policy, dedicated, senders: senders(cpus, burst), batching, ring_frames, pool_frames,
             time: Timing { seed, settle_ns: 200_000, measure_ns: 400_000, ..base.time }, ..base
         };
         let outcome = go(setup.clone(), wire);
@@ -80,7 +91,7 @@ proptest! {
         if !dedicated && cpus > 1 {
             prop_assert!(outcome.longest_run <= u64::from(policy.quota_packets) + 64, "{:?}", outcome);
         }
-        prop_assert_eq!(go(setup, wire), outcome, "same seed, same result");
+        prop_assert_eq!(format!("{:?}", go(setup, wire)), format!("{outcome:?}"), "same seed, same result");
     }
 }
 

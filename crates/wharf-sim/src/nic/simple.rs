@@ -10,7 +10,7 @@
 mod hardware;
 mod memory;
 
-pub use hardware::{Costs, Simple, WIRE_OVERHEAD_BYTES};
+pub use hardware::{Costs, Simple, WIRE_OVERHEAD_BYTES, wire_bytes};
 pub use memory::{Descriptor, Driver, TxMemory};
 
 /// A frame that leaves.

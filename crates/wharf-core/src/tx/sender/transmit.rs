@@ -72,6 +72,14 @@ impl Sender {
         Ok(count)
     }
 
+    /// Puts the frames that full bands and the small queue admit into the lane, to be published later.
+    pub(super) fn push_admitted(&mut self, batch: &mut Batch) {
+        let full = self.full_bands();
+        let count = if full == 0 { usize::MAX } else { before_full(batch, full) };
+        let within_credit = self.within_credit(batch);
+        self.push(batch, count.min(within_credit));
+    }
+
     /// Puts up to `max` frames into the lane, to be published later. Returns their number.
     #[inline]
     pub(super) fn push(&mut self, batch: &mut Batch, max: usize) -> usize {

@@ -12,8 +12,10 @@ use super::metrics::{
 };
 use crate::experiment::{Bench, LabError, Parameters, Row, RowKind, Settings};
 use crate::models::linux_qdisc::shared::{self, Counts, Discipline, Outcome};
-use crate::models::wharf_path;
+use crate::models::wharf_path::{self, SenderSetup};
+use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
+use wharf_sim::flows::arrivals::{Arrivals, Schedule};
 use wharf_sim::nic::simple;
 
 /// Numbers of processors: those of 2011, and more.
@@ -141,13 +143,20 @@ fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> R
 
 fn lanes_setup(bench: &Bench<'_>, policy: OwnerPolicy, cpus: u32) -> Result<wharf_path::Setup, LabError> {
     let get = |key: &str| bench.parameters.get(key);
+    let frame_bytes = get("frame_bytes")? as u32;
+    let schedule = Schedule::new(Arrivals::Saturate, 1, bench.seed, 0);
+    let sender = SenderSetup { burst: 1, frame_bytes, schedule };
     Ok(wharf_path::Setup {
         cpus: cpus as usize,
+        senders: vec![sender; cpus as usize],
+        slice_ns: u64::MAX >> 1,
+        switch_ns: 0,
         policy: policy.policy(),
         dedicated: policy == Dedicated,
-        burst: 1,
-        frame_bytes: get("frame_bytes")? as u32,
         batching: Batching::On,
+        qdisc: None,
+        byte_limits: Bounds::LEARN,
+        small_queues: None,
         ring_frames: get("ring_frames")? as usize,
         pool_frames: get("pool_frames")? as u32,
         costs: lane_costs(bench.parameters, cpus)?,

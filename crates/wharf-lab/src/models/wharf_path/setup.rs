@@ -1,11 +1,15 @@
 //! The settings, the costs and the result of a run.
 
+use crate::comparators::histogram::Histogram;
 use crate::models::linux_qdisc::shared::Counts;
 use serde::Deserialize;
+use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
+use wharf_core::qdisc::QdiscSpec;
 use wharf_sim::engine::cache_line::LineCosts;
 use wharf_sim::engine::cpu::Tick;
+use wharf_sim::flows::arrivals::Schedule;
 use wharf_sim::harness::Timing;
 
 /// Times of the steps, in nanoseconds.
@@ -33,21 +37,41 @@ pub struct Costs {
     pub tick: Tick,
 }
 
-/// The settings of a run.
+/// A sender.
 #[derive(Debug, Clone)]
-pub struct Setup {
-    /// Processors, each with one sender.
-    pub cpus: usize,
-    /// Bounds of one ownership.
-    pub policy: Policy,
-    /// True if a further processor owns the queue for good and sends nothing.
-    pub dedicated: bool,
+pub struct SenderSetup {
     /// Packets handed over at a time.
     pub burst: usize,
     /// Their length, without checksum.
     pub frame_bytes: u32,
+    /// The times at which it has packets.
+    pub schedule: Schedule,
+}
+
+/// The settings of a run.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Processors.
+    pub cpus: usize,
+    /// Senders: number n runs on processor n modulo their number, and shares it with the others there.
+    pub senders: Vec<SenderSetup>,
+    /// A time slice of senders that share a processor.
+    pub slice_ns: u64,
+    /// A switch between them.
+    pub switch_ns: u64,
+    /// Bounds of one ownership.
+    pub policy: Policy,
+    /// True if a further processor owns the queue for good and sends nothing.
+    pub dedicated: bool,
     /// The batching switch.
     pub batching: Batching,
+    /// The discipline; `None` for a queue's default.
+    pub qdisc: Option<QdiscSpec>,
+    /// Bounds of the byte limit.
+    pub byte_limits: Bounds,
+    /// Most bytes of a sender inside, as [`QueueBuilder::small_queues`](wharf_core::queue::QueueBuilder::small_queues);
+    /// the outer `None` for the discipline's default.
+    pub small_queues: Option<Option<u32>>,
     /// Descriptors in the ring.
     pub ring_frames: usize,
     /// Frames of the pool.
@@ -59,7 +83,7 @@ pub struct Setup {
 }
 
 /// The result of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Outcome {
     /// Packets that left within the measured time.
     pub packets: u64,
@@ -73,6 +97,10 @@ pub struct Outcome {
     pub by_cpu: Vec<Counts>,
     /// Packets of the longest run of an owner.
     pub longest_run: u64,
+    /// Packets that left within the measured time, and their bytes on a wire, by sender.
+    pub by_sender: Vec<(u64, u64)>,
+    /// Times from a packet's making until it left, within the measured time, in nanoseconds.
+    pub delays: Histogram,
 }
 
 impl Outcome {

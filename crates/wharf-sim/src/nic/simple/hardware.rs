@@ -16,6 +16,11 @@ pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 const FRAME_BYTES_MIN: u64 = 60;
 const PS: u64 = 1000;
 
+/// Returns the bytes that a frame of this length takes on the wire.
+pub fn wire_bytes(len_bytes: u32) -> u64 {
+    u64::from(len_bytes).max(FRAME_BYTES_MIN) + WIRE_OVERHEAD_BYTES
+}
+
 /// The NIC's costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub struct Costs {
@@ -83,7 +88,7 @@ impl Simple {
             let descriptor = *memory.at(queue.fetch);
             queue.fetch = queue.fetch.wrapping_add(1);
             let len_bytes = descriptor.len_bytes();
-            let wire_bytes = u64::from(len_bytes).max(FRAME_BYTES_MIN) + WIRE_OVERHEAD_BYTES;
+            let wire_bytes = wire_bytes(len_bytes);
             let begins_ps = self.wire_free_ps.max(at_wire_ps);
             while let Some(ps) = take_due(&mut self.changes, begins_ps) {
                 self.costs.wire_ps_per_byte = ps;

@@ -1,0 +1,150 @@
+//! Scenarios of one's own: `wharf lab run FILE`, `wharf lab compare FILE`, `wharf lab calibrate`.
+
+use crate::args::{LabCalibrateArgs, LabCompareArgs, LabRunArgs};
+use crate::fold::folded;
+use crate::output::{print, print_json, table, text};
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::{files, usage};
+use anyhow::Context;
+use comfy_table::CellAlignment;
+use serde_json::json;
+use std::path::Path;
+use wharf_lab::experiment::{LabError, Row, World};
+use wharf_lab::scenario::{Comparison, Scenario, calibrate, measure, predict};
+
+/// Largest file that is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// True if the argument of `lab run` names a file: experiments have neither a dot nor a slash.
+pub(super) fn is_file(name: &str) -> bool {
+    name.contains('.') || name.contains('/')
+}
+
+/// Reads a scenario. A machine's file is looked for beside it.
+fn read(file: &str, machine: Option<&str>) -> anyhow::Result<Scenario> {
+    let text = text_of(Path::new(file)).map_err(usage)?;
+    let folder = Path::new(file).parent().unwrap_or(Path::new("."));
+    let scenario = Scenario::parse(file, &text, &|name| text_of(&folder.join(name))).map_err(usage)?;
+    match machine {
+        None => Ok(scenario),
+        Some(name) => scenario.on_machine(name, &text_of(Path::new(name)).map_err(usage)?).map_err(usage),
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
+    let fault = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+    let meta = std::fs::metadata(path).map_err(|error| fault(&error))?;
+    if !meta.is_file() || meta.len() > FILE_BYTES_MAX {
+        return Err(fault(&"want a file of at most 1 MiB"));
+    }
+    std::fs::read_to_string(path).map_err(|error| fault(&error))
+}
+
+/// Calls `run` with a question whether to go on, and tells the progress.
+fn watched<T>(
+    what: &str, run: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, LabError>,
+) -> anyhow::Result<Option<T>> {
+    let (signals, progress) = (Signals::listen()?, Progress::new());
+    let done = run(&mut || {
+        progress.say(|| what.to_string());
+        !signals.asked()
+    });
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.is_interruption() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Runs a scenario in the world asked for; virtual time by default.
+pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
+    if !args.set.is_empty() || !args.threads.is_empty() || args.report.is_some() || args.seeds > 1 {
+        return Err(usage(
+            "--set, --threads, --seeds and --report are of experiments: a scenario has its numbers in its file",
+        ));
+    }
+    let world = args.world.unwrap_or(World::Model);
+    if args.seconds.is_some() && world == World::Model {
+        return Err(usage("--seconds is for --world host: virtual time is in the scenario's file"));
+    }
+    let scenario = read(&args.name, None)?;
+    let time = args.seconds.unwrap_or(SECOND);
+    let rows = watched(&args.name, |goes_on| match world {
+        World::Model => predict(&scenario, args.seed, goes_on),
+        World::Host => measure(&scenario, args.seed, time, goes_on),
+    })?;
+    let Some(rows) = rows else { return print("Ended by a signal.") };
+    if args.json {
+        return print_json(
+            &json!({ "scenario": args.name, "world": world, "seed": args.seed, "rows": rows }),
+        );
+    }
+    print(&format!("{}, world {world}, seed {}\n\n{}", args.name, args.seed, text(&figures(&rows))))
+}
+
+const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+
+fn figures(rows: &[Row]) -> comfy_table::Table {
+    let mut lines = table(&["", "figure", "value", "unit"]);
+    left(&mut lines, &[0, 1, 3]);
+    for row in rows {
+        lines.add_row([row.label.clone(), row.metric.into(), format!("{:.3}", row.value), row.unit.into()]);
+    }
+    lines
+}
+
+fn left(lines: &mut comfy_table::Table, columns: &[usize]) {
+    for &column in columns {
+        if let Some(column) = lines.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Left);
+        }
+    }
+}
+
+/// Runs a scenario in both worlds, and prints predicted, measured and error.
+pub(super) fn compare(args: &LabCompareArgs) -> anyhow::Result<()> {
+    let scenario = read(&args.file, args.machine.as_deref())?;
+    let compared = watched(&args.file, |goes_on| {
+        Comparison::new(&scenario, args.seed, args.rounds, args.seconds.unwrap_or(SECOND), goes_on)
+    })?;
+    let Some(compared) = compared else { return print("Ended by a signal.") };
+    if args.json {
+        return print_json(&compared);
+    }
+    let mut lines = table(&["", "figure", "predicted", "measured", "least..most", "error", "unit"]);
+    left(&mut lines, &[0, 1, 6]);
+    for row in &compared.rows {
+        let [least, most] = row.spread;
+        lines.add_row([
+            row.label.clone(),
+            row.metric.into(),
+            format!("{:.3}", row.predicted),
+            format!("{:.3}", row.measured),
+            format!("{least:.3}..{most:.3}"),
+            row.error_percent.map_or("-".into(), |error| format!("{error:+.1} %")),
+            row.unit.into(),
+        ]);
+    }
+    let Comparison { rounds, device, seed, .. } = &compared;
+    let title = format!("{}, seed {seed}, measured over {device}: medians of {rounds} rounds", args.file);
+    print(&format!("{title}\n\n{}", text(&lines)))
+}
+
+/// Measures this machine, and prints or writes its file.
+pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
+    let wire = args.to != "null";
+    let measured = watched("calibrating", |goes_on| calibrate::calibrate(wire, goes_on))?;
+    let Some(calibration) = measured else { return print("Ended by a signal.") };
+    let mut head = vec![
+        "Costs of a machine, in nanoseconds, by `wharf lab calibrate`. The sum of a packet's steps is measured, and a".to_string(),
+        "step's share of it assumed; what follows is measured and modelled, in Mpps:".to_string(),
+    ];
+    let point =
+        |(name, measured, modelled): &(String, f64, f64)| format!("  {name}: {measured:.2}, {modelled:.2}");
+    head.extend(calibration.points.iter().map(point));
+    let file = calibration.machine.to_toml(&head.join("\n"));
+    let Some(out) = &args.out else { return print(file.trim_end()) };
+    files::write_page(out, file.as_bytes()).with_context(|| format!("cannot write {}", out.display()))?;
+    print(&folded(&format!("written: {}; name it in a scenario: machine = \"{0}\"", out.display())))
+}

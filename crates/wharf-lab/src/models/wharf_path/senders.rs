@@ -1,0 +1,110 @@
+//! The senders of a processor, one of which runs at a time.
+
+use super::Setup;
+use wharf_core::pool::Burst;
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::Sender;
+use wharf_sim::RunError;
+use wharf_sim::flows::arrivals::Schedule;
+
+/// A sender with its burst.
+pub(super) struct One {
+    /// Its number among all.
+    pub(super) number: usize,
+    pub(super) sender: Sender,
+    pub(super) burst: Burst,
+    /// Packets handed over at a time, and their length.
+    pub(super) packets: usize,
+    pub(super) frame_bytes: u32,
+    schedule: Schedule,
+}
+
+/// The next work of a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A burst of so many packets.
+    Burst(usize),
+    /// None before that time.
+    Pause(u64),
+}
+
+pub(super) struct Senders {
+    all: Vec<One>,
+    /// The one that runs, and the end of its time slice.
+    at: usize,
+    until_ns: u64,
+}
+
+impl Senders {
+    /// Creates the senders of processor `cpu`: at least one.
+    pub(super) fn new(queue: &TxQueue, setup: &Setup, cpu: usize) -> Result<Self, RunError> {
+        let mut all = Vec::new();
+        for (number, sender) in setup.senders.iter().enumerate().skip(cpu).step_by(setup.cpus) {
+            let handle = queue.sender(&format!("cpu{number}"))?;
+            let burst = handle.burst(sender.burst);
+            all.push(One {
+                number,
+                sender: handle,
+                burst,
+                packets: sender.burst,
+                frame_bytes: sender.frame_bytes,
+                schedule: sender.schedule.clone(),
+            });
+        }
+        Ok(Self { all, at: 0, until_ns: 0 })
+    }
+
+    /// Returns the sender that runs.
+    pub(super) fn one(&mut self) -> &mut One {
+        &mut self.all[self.at]
+    }
+
+    /// Returns the packets that all of them have sent.
+    pub(super) fn offered(&self) -> u64 {
+        self.all.iter().map(|one| one.sender.counters().packets.get()).sum()
+    }
+
+    /// True if the first sender has packets from the beginning.
+    pub(super) fn is_due(&self) -> bool {
+        self.all.first().is_some_and(|one| one.schedule.due_ns(0) == 0)
+    }
+
+    /// True if a sender has a burst that is not sent yet: that one runs.
+    pub(super) fn has_begun(&mut self) -> bool {
+        let begun = self.all.iter().position(|one| !one.burst.is_empty());
+        begun.inspect(|&at| self.at = at).is_some()
+    }
+
+    /// Lets the next sender run in place of one that has to wait.
+    pub(super) fn rotate(&mut self) {
+        self.at = (self.at + 1) % self.all.len();
+    }
+
+    /// Chooses the next sender with packets: the one that runs, within its slice. Returns the work, and the number of
+    /// switches to it.
+    pub(super) fn next(&mut self, now_ns: u64, slice_ns: u64) -> (Next, u64) {
+        let before = self.at;
+        if now_ns >= self.until_ns {
+            self.until_ns = now_ns + slice_ns.max(1);
+            if now_ns > 0 {
+                self.rotate();
+            }
+        }
+        let mut earliest_ns = u64::MAX;
+        for _ in 0..self.all.len() {
+            let one = &mut self.all[self.at];
+            // A burst that could not go on goes first.
+            if !one.burst.is_empty() {
+                return (Next::Burst(0), u64::from(self.at != before));
+            }
+            let due_ns = one.schedule.due_ns(now_ns);
+            if due_ns <= now_ns {
+                one.schedule.take();
+                return (Next::Burst(one.packets), u64::from(self.at != before));
+            }
+            earliest_ns = earliest_ns.min(due_ns);
+            self.rotate();
+        }
+        (Next::Pause(earliest_ns), 0)
+    }
+}

@@ -1,0 +1,91 @@
+//! Scenarios: a file with anybody's senders, queue, link and machine, run in virtual time or on this machine.
+//!
+//! - [`Scenario`] is the file, [`Machine`] the costs of a machine, assumed or measured by [`calibrate`].
+//! - [`predict`] runs a scenario in virtual time over [`wharf_path`](crate::models::wharf_path), whose parts are the
+//!   path's own; [`measure`] runs the same one on this machine, over `null` or `wire`.
+//! - [`Comparison`] sets the figures of both side by side.
+
+pub mod calibrate;
+mod compare;
+mod file;
+mod host;
+mod machine;
+mod model;
+
+pub use compare::{Compared, Comparison};
+pub use file::{Link, Owner, Scenario, Sender};
+pub use host::measure;
+pub use machine::Machine;
+pub use model::predict;
+pub use wharf_sim::flows::arrivals::Arrivals;
+
+use crate::experiment::{Row, RowKind};
+
+/// The figures of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Figures {
+    /// Packets that left within the measured time, by sender.
+    by_sender: Vec<u64>,
+    /// Their bytes with the wire's overhead, if there is a link.
+    wire_bytes: u64,
+    /// Time measured.
+    measured_ns: u64,
+    /// Doorbells, or calls of the device that moved frames, and the packets given to it.
+    doorbells: u64,
+    packets_given: u64,
+    /// Times from a packet's making until it left: the median, 99 of 100, and the longest.
+    delay_ns: Option<[u64; 3]>,
+}
+
+const MPPS: (&str, &str) = ("mpps", "Mpps");
+const JAIN: (&str, &str) = ("jain_senders", "Jain's index");
+const WIRE: (&str, &str) = ("wire_used", "percent");
+const PER_DOORBELL: (&str, &str) = ("packets_per_doorbell", "packets");
+const DELAYS: [(&str, &str); 3] = [("delay_p50", "us"), ("delay_p99", "us"), ("delay_most", "us")];
+
+impl Figures {
+    /// Returns the packets that left in a second.
+    fn packets_per_second(&self) -> u64 {
+        ratio(self.by_sender.iter().sum(), 1_000_000_000, self.measured_ns)
+    }
+
+    /// Returns the rows of these figures.
+    fn rows(&self, scenario: &Scenario, kind: RowKind) -> Vec<Row> {
+        let row = |label: &str, what, millionths: u64| Row::new(label, what, millionths as i64, kind);
+        let rate = |packets: u64| ratio(packets, 1_000_000_000, self.measured_ns);
+        let all = self.by_sender.iter().sum();
+        let mut rows = vec![row("all", MPPS, rate(all)), row("all", JAIN, jain(&self.by_sender))];
+        if let Some(link) = &scenario.link {
+            let full = ratio(link.bits_per_second, self.measured_ns, 8_000_000_000);
+            rows.push(row("all", WIRE, ratio(self.wire_bytes, 100_000_000, full)));
+        }
+        if self.doorbells > 0 {
+            rows.push(row("all", PER_DOORBELL, ratio(self.packets_given, 1_000_000, self.doorbells)));
+        }
+        for (what, ns) in DELAYS.into_iter().zip(self.delay_ns.into_iter().flatten()) {
+            rows.push(row("all", what, ns * 1000));
+        }
+        let mut first = 0;
+        for (label, group) in scenario.labels().iter().zip(&scenario.senders) {
+            let packets = &self.by_sender[first..first + group.count];
+            first += group.count;
+            let each = packets.iter().map(|&packets| rate(packets) as f64 / 1e6).collect();
+            rows.push(row(label, MPPS, rate(packets.iter().sum())).by_thread(each));
+        }
+        rows
+    }
+}
+
+/// Returns `part` x `scale` / `whole`; 0 of nothing.
+fn ratio(part: u64, scale: u64, whole: u64) -> u64 {
+    (u128::from(part) * u128::from(scale)).checked_div(whole.into()).unwrap_or(0) as u64
+}
+
+/// Returns Jain's index in millionths.
+fn jain(shares: &[u64]) -> u64 {
+    let (sum, squares) = shares.iter().fold((0u128, 0u128), |(sum, squares), &share| {
+        (sum + u128::from(share), squares + u128::from(share) * u128::from(share))
+    });
+    let whole = squares.saturating_mul(shares.len() as u128);
+    (sum.saturating_mul(sum).saturating_mul(1_000_000)).checked_div(whole).unwrap_or(1_000_000) as u64
+}

@@ -1,0 +1,161 @@
+//! Measuring a machine's costs, in less than a minute: the path with one sender and with two, one packet at a time and
+//! in bursts. The costs are then chosen so that the model comes to the same figures.
+//!
+//! They are of the path as a whole: a step's share of them is assumed, and their sum is measured. Scenarios of other
+//! senders, rates and limits are predictions.
+
+use super::{Machine, Scenario, host, model};
+use crate::experiment::LabError;
+use std::time::Duration;
+
+/// Packets of a burst where many share a call.
+const BURST: u64 = 32;
+/// Rounds measured of each setting: the median counts.
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_millis(250);
+/// Passes over the two settings that decide two costs each.
+const PASSES: usize = 4;
+/// The greatest cost that a search tries, in nanoseconds.
+const COST_MAX_NS: u64 = 1 << 14;
+const SEED: u64 = 1;
+
+/// A calibrated machine, and the measurements that it comes from.
+#[derive(Debug, Clone)]
+pub struct Calibration {
+    /// The machine.
+    pub machine: Machine,
+    /// Each setting with its measured and its modelled rate, in Mpps.
+    pub points: Vec<(String, f64, f64)>,
+}
+
+/// A setting: senders, packets of a burst, and true over a wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Point {
+    senders: u64,
+    burst: u64,
+    wire: bool,
+}
+
+const ALONE: Point = Point { senders: 1, burst: 1, wire: false };
+const ALONE_BURSTS: Point = Point { burst: BURST, ..ALONE };
+const TWO: Point = Point { senders: 2, ..ALONE };
+const TWO_BURSTS: Point = Point { senders: 2, ..ALONE_BURSTS };
+const WIRE: Point = Point { wire: true, ..ALONE_BURSTS };
+
+impl Point {
+    fn scenario(self, machine: Machine) -> Result<Scenario, LabError> {
+        let Self { senders, burst, wire } = self;
+        let link = if wire { "[link]\nrate = \"1tbit\"\n" } else { "" };
+        let text = format!(
+            "settle = \"200us\"\nmeasure = \"2ms\"\n{link}[[sender]]\ncount = {senders}\nburst = {burst}\n"
+        );
+        let scenario = Scenario::parse("calibration", &text, &|_| Err("no machine".into()))?;
+        Ok(Scenario { machine, ..scenario })
+    }
+
+    fn name(self) -> String {
+        let device = if self.wire { "wire" } else { "null" };
+        format!("{device}, {} sender(s), bursts of {}", self.senders, self.burst)
+    }
+
+    /// Measures the rate, in packets a second.
+    fn measure(self, goes_on: &mut dyn FnMut() -> bool) -> Result<u64, LabError> {
+        let scenario = self.scenario(Machine::assumed()?)?;
+        let mut rates = Vec::new();
+        for round in 0..ROUNDS {
+            let figures = host::figures(&scenario, round as u64, ROUND, goes_on)?;
+            rates.push(figures.packets_per_second());
+        }
+        rates.sort_unstable();
+        Ok(rates[ROUNDS / 2].max(1))
+    }
+
+    /// Returns the time of a packet in the model, in picoseconds.
+    fn modelled_ps(self, machine: Machine, goes_on: &mut dyn FnMut() -> bool) -> Result<u64, LabError> {
+        let figures = model::figures(&self.scenario(machine)?, SEED, goes_on)?;
+        Ok(PS / figures.packets_per_second().max(1))
+    }
+}
+
+/// Picoseconds of a second.
+const PS: u64 = 1_000_000_000_000;
+
+/// Measures this machine over `null` and, if `wire`, over a wire. Asks `goes_on` several times a second.
+///
+/// # Errors
+/// [`LabError::Interrupted`], [`LabError::Host`].
+pub fn calibrate(wire: bool, goes_on: &mut dyn FnMut() -> bool) -> Result<Calibration, LabError> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let points: &[Point] =
+        if cpus > 1 { &[ALONE, ALONE_BURSTS, TWO, TWO_BURSTS] } else { &[ALONE, ALONE_BURSTS] };
+    let points: Vec<Point> = points.iter().copied().chain(wire.then_some(WIRE)).collect();
+    let mut rates = Vec::new();
+    for point in &points {
+        rates.push((*point, point.measure(goes_on)?));
+    }
+    let of = |point: Point| rates.iter().find(|rate| rate.0 == point).map(|rate| PS / rate.1);
+    let mut machine = Machine { cpus, ..Machine::assumed()? };
+    if let Some((alone, bursts)) = of(ALONE).zip(of(ALONE_BURSTS)) {
+        machine = one_sender(machine, alone, bursts, goes_on)?;
+    }
+    for _ in 0..PASSES {
+        if let Some(ps) = of(TWO_BURSTS) {
+            machine = search(machine, TWO_BURSTS, ps, |machine| &mut machine.remote_ns, goes_on)?;
+        }
+        if let Some(ps) = of(TWO) {
+            machine = search(machine, TWO, ps, |machine| &mut machine.transfer_ns, goes_on)?;
+        }
+    }
+    if let Some(ps) = of(WIRE) {
+        machine = search(machine, WIRE, ps, |machine| &mut machine.wire_driver_ns, goes_on)?;
+    }
+    let mut shown = Vec::new();
+    for (point, rate) in rates {
+        let modelled = PS / point.modelled_ps(machine, goes_on)?.max(1);
+        shown.push((point.name(), rate as f64 / 1e6, modelled as f64 / 1e6));
+    }
+    Ok(Calibration { machine, points: shown })
+}
+
+/// Returns the machine with the costs of a packet and of a call, by the times of a packet alone and in a burst.
+fn one_sender(
+    machine: Machine, alone_ps: u64, bursts_ps: u64, goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Machine, LabError> {
+    let call_ps = alone_ps.saturating_sub(bursts_ps) * BURST / (BURST - 1);
+    let (call_ns, packet_ns) = (call_ps / 1000, alone_ps.saturating_sub(call_ps) / 1000);
+    // A step's share is assumed.
+    let share = |percent: u64| packet_ns * percent / 100;
+    let mut machine = Machine {
+        make_ns: share(40).max(1),
+        stage_ns: share(15),
+        pull_ns: share(15),
+        driver_ns: share(15),
+        reclaim_ns: share(15),
+        hit_ns: call_ns / 6,
+        call_ns: call_ns / 2,
+        ..machine
+    };
+    for _ in 0..PASSES {
+        machine = search(machine, ALONE_BURSTS, bursts_ps, |machine| &mut machine.make_ns, goes_on)?;
+        machine = search(machine, ALONE, alone_ps, |machine| &mut machine.call_ns, goes_on)?;
+    }
+    Ok(machine)
+}
+
+/// Returns the machine with the least cost for which the model takes at least `wanted_ps` for a packet at `point`.
+fn search(
+    machine: Machine, point: Point, wanted_ps: u64, cost: fn(&mut Machine) -> &mut u64,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Machine, LabError> {
+    let with = |ns: u64| {
+        let mut machine = machine;
+        *cost(&mut machine) = ns;
+        machine
+    };
+    let (mut least, mut most) = (u64::from(point == ALONE_BURSTS), COST_MAX_NS);
+    while least < most {
+        let middle = (least + most) / 2;
+        if point.modelled_ps(with(middle), goes_on)? < wanted_ps { least = middle + 1 } else { most = middle }
+    }
+    Ok(with(least))
+}

@@ -1,0 +1,219 @@
+//! A scenario on this machine: a thread for each sender, over `null`, or over a wire whose far end receives.
+
+use super::model::pool_frames;
+use super::{Figures, Link, Owner, Scenario, Sender as Group};
+use crate::experiment::host::{self, DRAIN_NS, FarEnd, StopGuard, fault};
+use crate::experiment::{LabError, Row, RowKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use wharf_core::counters::SenderCounters;
+use wharf_core::device::TxDevice;
+use wharf_core::host::Clock;
+use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::Sender;
+use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
+use wharf_devices::null::Null;
+use wharf_devices::wire::WireSpec;
+use wharf_sim::flows::arrivals::{Arrivals, Schedule};
+
+/// Distance of frames in bytes.
+const FRAME_BYTES: u32 = 2048;
+/// A sender whose next packet is farther off sleeps.
+const SPIN_NS: u64 = 50_000;
+/// The longest sleep: the run may end.
+const SLEEP_MAX: Duration = Duration::from_millis(5);
+const SETTLE: Duration = Duration::from_millis(50);
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs `scenario` on this machine, and measures it for `time`. Asks `goes_on` several times a second.
+///
+/// # Errors
+/// [`LabError::Interrupted`], [`LabError::Host`].
+pub fn measure(
+    scenario: &Scenario, seed: u64, time: Duration, goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Row>, LabError> {
+    Ok(figures(scenario, seed, time, goes_on)?.rows(scenario, RowKind::Measured))
+}
+
+/// Returns the figures of a run.
+pub(super) fn figures(
+    scenario: &Scenario, seed: u64, time: Duration, goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Figures, LabError> {
+    let memory = || PagePool::builder().frame_bytes(FRAME_BYTES);
+    let pool = host::pool(memory().frames(pool_frames(scenario)))?;
+    let mut run = Run { scenario, pool, seed, time, goes_on };
+    match scenario.link {
+        None => run.over(Box::new(Null::default())),
+        Some(link) => {
+            let spec = WireSpec::default().rate(link.bits_per_second).ring(link.ring_frames);
+            let spec = spec.map_err(|error| fault(&scenario.file, &error))?;
+            FarEnd::over(memory(), spec)?.receiving(|device| run.over(device))
+        }
+    }
+}
+
+/// A run.
+struct Run<'a> {
+    scenario: &'a Scenario,
+    pool: PagePool,
+    seed: u64,
+    time: Duration,
+    goes_on: &'a mut dyn FnMut() -> bool,
+}
+
+impl Run<'_> {
+    fn over(&mut self, device: Box<dyn TxDevice>) -> Result<Figures, LabError> {
+        let Scenario { file, policy, byte_limits, small_queues, owner, .. } = self.scenario;
+        let builder = TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark))
+            .qdisc(self.scenario.build_qdisc())
+            .policy(*policy)
+            .byte_limits(*byte_limits);
+        let builder = match small_queues {
+            Some(most) => builder.small_queues(*most),
+            None => builder,
+        };
+        let queue = builder.build().map_err(|error| fault(file, &error))?;
+        // A queue whose senders pause has work that none of them looks at.
+        let pauses = self.scenario.senders.iter().any(|group| group.arrivals != Arrivals::Saturate);
+        let polled = (pauses || self.scenario.link.is_some()) && *owner == Owner::Senders;
+        let poller = polled.then(|| PollerThread::start(&queue)).transpose();
+        let _poller = poller.map_err(|error| fault(file, &error))?;
+        let figures = self.senders(&queue)?;
+        let audit = queue.shutdown_until(HostClock.now_ns() + DRAIN_NS);
+        let entered: u64 = queue.senders().iter().map(|sender| sender.packets.get()).sum();
+        let left = queue.counters().sent.get();
+        if entered != left || audit.out() != 0 {
+            return Err(fault(file, &format_args!("{entered} frames went in and {left} left; {audit}")));
+        }
+        Ok(figures)
+    }
+
+    /// Runs the senders' threads.
+    fn senders(&mut self, queue: &TxQueue) -> Result<Figures, LabError> {
+        let file = &self.scenario.file;
+        let (stop, failed) = (AtomicBool::new(false), Mutex::new(None));
+        let senders: Result<Vec<Sender>, _> = (0..self.scenario.sender_count())
+            .map(|number| queue.sender(&format!("sender {number}")))
+            .collect();
+        let senders = senders.map_err(|error| fault(file, &error))?;
+        let seen: Vec<Arc<SenderCounters>> = senders.iter().map(|sender| sender.counters().clone()).collect();
+        let dedicated_stop = AtomicBool::new(false);
+        let figures = std::thread::scope(|scope| {
+            let (serving, stopping) = (StopGuard(&dedicated_stop), StopGuard(&stop));
+            if self.scenario.owner == Owner::Dedicated {
+                let mut dedicated = queue.dedicate().map_err(|error| fault(file, &error))?;
+                let stop = &dedicated_stop;
+                host::start(scope, file, move || {
+                    while !stop.load(Relaxed) {
+                        dedicated.poll();
+                    }
+                })?;
+            }
+            let mut threads = Vec::new();
+            for (number, (sender, group)) in senders.into_iter().zip(self.scenario.each_sender()).enumerate()
+            {
+                let schedule = Schedule::new(group.arrivals, group.burst, self.seed, number);
+                let (stop, failed) = (&stop, &failed);
+                let send = move || {
+                    if let Err(what) = send(sender, group, schedule, stop) {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+                        stop.store(true, Relaxed);
+                    }
+                };
+                threads.push(host::start(scope, file, send)?);
+            }
+            let figures = self.window(queue, &seen, &stop);
+            drop(stopping);
+            let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
+            drop(serving);
+            if panicked == 0 {
+                figures
+            } else {
+                Err(fault(file, &format_args!("{panicked} threads panicked")))
+            }
+        })?;
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(what) => Err(LabError::Host { run: file.clone(), what }),
+            None => Ok(figures),
+        }
+    }
+
+    /// Measures the senders.
+    fn window(
+        &mut self, queue: &TxQueue, seen: &[Arc<SenderCounters>], stop: &AtomicBool,
+    ) -> Result<Figures, LabError> {
+        self.wait(SETTLE, stop)?;
+        let counts = || -> Vec<u64> { seen.iter().map(|sender| sender.packets.get()).collect() };
+        let counters = queue.counters();
+        let calls = || (counters.doorbells.get(), counters.packets.get());
+        let (began, before, calls_before) = (Instant::now(), counts(), calls());
+        self.wait(self.time, stop)?;
+        let (ns, after, calls_after) = (began.elapsed().as_nanos() as u64, counts(), calls());
+        let by_sender: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+        let bytes = self.scenario.each_sender().map(|group| Link::wire_bytes(group.bytes));
+        Ok(Figures {
+            wire_bytes: by_sender.iter().zip(bytes).map(|(packets, bytes)| packets * bytes).sum(),
+            by_sender,
+            measured_ns: ns,
+            doorbells: calls_after.0 - calls_before.0,
+            packets_given: calls_after.1 - calls_before.1,
+            delay_ns: None,
+        })
+    }
+
+    fn wait(&mut self, time: Duration, stop: &AtomicBool) -> Result<(), LabError> {
+        let began = Instant::now();
+        while !stop.load(Relaxed) {
+            let left = time.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(ASK_EVERY));
+            if !(self.goes_on)() {
+                return Err(LabError::Interrupted);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sends the packets of one sender until `stop`.
+fn send(mut sender: Sender, group: &Group, mut schedule: Schedule, stop: &AtomicBool) -> Result<(), String> {
+    let mut burst = sender.burst(group.burst);
+    let began_ns = ExactClock.now_ns();
+    let saturates = group.arrivals == Arrivals::Saturate;
+    while !stop.load(Relaxed) {
+        if !saturates && !wait_until_due(&schedule, began_ns, stop) {
+            continue;
+        }
+        schedule.take();
+        match sender.fill(&mut burst, group.burst, group.bytes) {
+            Ok(_) => {}
+            Err(PoolError::Exhausted { .. }) => {
+                sender.wait_for_memory().map_err(|error| error.to_string())?
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        sender.send(&mut burst).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Waits for the next burst. False if it is not due yet: the caller looks whether the run has ended.
+fn wait_until_due(schedule: &Schedule, began_ns: u64, stop: &AtomicBool) -> bool {
+    let now_ns = || ExactClock.now_ns() - began_ns;
+    let at_ns = now_ns();
+    let due_ns = schedule.due_ns(at_ns);
+    let left_ns = due_ns.saturating_sub(at_ns);
+    if left_ns > SPIN_NS {
+        std::thread::sleep(Duration::from_nanos(left_ns - SPIN_NS / 2).min(SLEEP_MAX));
+        return false;
+    }
+    while now_ns() < due_ns && !stop.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+    true
+}

@@ -1,0 +1,108 @@
+//! A scenario in virtual time, over the modelled path.
+
+use super::{Figures, Owner, Scenario};
+use crate::experiment::{LabError, Row, RowKind};
+use crate::models::wharf_path::{self, Costs, SenderSetup, Setup};
+use wharf_core::engine::Batching;
+use wharf_sim::engine::cache_line::LineCosts;
+use wharf_sim::engine::cpu::Tick;
+use wharf_sim::flows::arrivals::Schedule;
+use wharf_sim::harness::Timing;
+use wharf_sim::nic::simple;
+
+/// Descriptors of a device without a line.
+const NULL_RING_FRAMES: u32 = 1024;
+/// Frames of a lane, and of a sender's cache.
+const LANE_FRAMES: usize = 512;
+
+/// Runs `scenario` in virtual time. The same seed gives the same rows, to the byte, on any machine. Asks `goes_on`
+/// several times a second.
+///
+/// # Errors
+/// [`LabError::Run`]: the run was interrupted, or broke a rule of the path.
+pub fn predict(
+    scenario: &Scenario, seed: u64, goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Row>, LabError> {
+    Ok(figures(scenario, seed, goes_on)?.rows(scenario, RowKind::Predicted))
+}
+
+/// Returns the figures of a run.
+pub(super) fn figures(
+    scenario: &Scenario, seed: u64, goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Figures, LabError> {
+    let setup = setup(scenario, seed);
+    let nic = simple::Costs {
+        doorbell_ps: scenario.doorbell_ps,
+        wire_ps_per_byte: scenario.link.map_or(0, |link| link.ps_per_byte()),
+        ..simple::Costs::default()
+    };
+    let outcome = wharf_path::run(setup, nic, goes_on)
+        .map_err(|source| LabError::Run { run: scenario.file.clone(), source })?;
+    let packets: Vec<u64> = outcome.by_sender.iter().map(|sent| sent.0).collect();
+    let delays = &outcome.delays;
+    let delay_ns =
+        (delays.count() > 0).then(|| [delays.at_permille(500), delays.at_permille(990), delays.max()]);
+    Ok(Figures {
+        by_sender: packets,
+        wire_bytes: outcome.by_sender.iter().map(|sent| sent.1).sum(),
+        measured_ns: outcome.measured_ns,
+        doorbells: outcome.doorbells,
+        packets_given: outcome.packets_in_all,
+        delay_ns,
+    })
+}
+
+/// Returns the number of frames of the pool: what lanes, caches, discipline and device hold.
+pub(super) fn pool_frames(scenario: &Scenario) -> u32 {
+    let ring = scenario.link.map_or(NULL_RING_FRAMES, |link| link.ring_frames);
+    let senders = scenario.each_sender().map(|sender| LANE_FRAMES + 2 * sender.burst).sum::<usize>();
+    (senders as u32 + scenario.qdisc.packets().min(1 << 16) as u32 + ring + 1024).next_power_of_two()
+}
+
+fn setup(scenario: &Scenario, seed: u64) -> Setup {
+    let machine = &scenario.machine;
+    let dedicated = scenario.owner == Owner::Dedicated;
+    let cpus = machine.cpus.saturating_sub(usize::from(dedicated)).clamp(1, scenario.sender_count());
+    let sender = |(number, sender): (usize, &super::Sender)| SenderSetup {
+        burst: sender.burst,
+        frame_bytes: sender.bytes,
+        schedule: Schedule::new(sender.arrivals, sender.burst, seed, number),
+    };
+    Setup {
+        cpus,
+        senders: scenario.each_sender().enumerate().map(sender).collect(),
+        policy: scenario.policy,
+        dedicated,
+        batching: Batching::On,
+        qdisc: Some(scenario.qdisc.clone()),
+        byte_limits: scenario.byte_limits,
+        small_queues: scenario.small_queues,
+        ring_frames: scenario.link.map_or(NULL_RING_FRAMES, |link| link.ring_frames) as usize,
+        pool_frames: pool_frames(scenario),
+        costs: costs(scenario, cpus > 1 || dedicated),
+        slice_ns: machine.slice_ns,
+        switch_ns: machine.switch_ns,
+        time: Timing {
+            seed,
+            jitter_permille: machine.jitter_permille,
+            settle_ns: scenario.settle_ns,
+            measure_ns: scenario.measure_ns,
+        },
+    }
+}
+
+fn costs(scenario: &Scenario, shared: bool) -> Costs {
+    let machine = &scenario.machine;
+    Costs {
+        make_ns: machine.make_ns,
+        stage_ns: machine.stage_ns,
+        word: LineCosts { hit_ns: machine.hit_ns, transfer_ns: machine.transfer_ns },
+        pull_ns: machine.pull_ns + if shared { machine.remote_ns } else { 0 },
+        driver_ns: if scenario.link.is_some() { machine.wire_driver_ns } else { machine.driver_ns },
+        doorbell_drain_ns: machine.call_ns,
+        reclaim_ns: machine.reclaim_ns,
+        again_ns: machine.again_ns,
+        look_ns: machine.look_ns,
+        tick: Tick { every_ns: machine.tick_every_ns, cost_ns: machine.tick_cost_ns },
+    }
+}
