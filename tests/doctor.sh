@@ -93,6 +93,12 @@ beside_others() {
   stop other $pid INT
   agrees xdp:vq
   ip -n $a link del vq
+  # A process without rights, by a helper that has them.
+  chmod 711 "$out"
+  start other serving ip netns exec $a "$wharf" helper va --socket "$out/helper.sock" --mode 666
+  agrees "xdp:va,helper=$out/helper.sock" sh -c 'ulimit -l unlimited; exec setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all "$0" "$@"'
+  holds doctor 'doctor["usable"]'
+  stop other $pid TERM
   start other "listening on" ip netns exec $a "$wharf" receive --from udp:127.0.0.1:9009 --json
   agrees udp:127.0.0.1:9009
   stop other $pid INT

@@ -94,7 +94,7 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
 }
 
 /// Returns the finding on the XDP program of the interface, if it has one. It keeps a receiver out, unless the receiver can share it: a
-/// program of Wharf's that chooses the same frames, or one that the specification names.
+/// program of Wharf's that chooses the same frames, or one that the specification, or its helper, names.
 fn program(examined: &Examined, spec: &DeviceSpec) -> Option<Finding> {
     let program = examined.info.program?;
     let interface = &examined.name;
