@@ -14,9 +14,11 @@ const BURST: u64 = 32;
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(250);
 /// Passes over the two settings that decide two costs each.
-const PASSES: usize = 4;
-/// The greatest cost that a search tries, in nanoseconds.
-const COST_MAX_NS: u64 = 1 << 14;
+const PASSES: usize = 2;
+/// A search tries powers of two below this one, in nanoseconds.
+const COST_LOG2: u32 = 13;
+/// Most steps between two of them.
+const STEPS_MAX: usize = 32;
 const SEED: u64 = 1;
 
 /// A calibrated machine, and the measurements that it comes from.
@@ -142,7 +144,8 @@ fn one_sender(
     Ok(machine)
 }
 
-/// Returns the machine with the least cost for which the model takes at least `wanted_ps` for a packet at `point`.
+/// Returns the machine with the cost for which the model comes nearest to `wanted_ps` for a packet at `point`. The time
+/// of a packet does not only grow with a cost: an owner that is slower leaves more to one bulk. So no half is left out.
 fn search(
     machine: Machine, point: Point, wanted_ps: u64, cost: fn(&mut Machine) -> &mut u64,
     goes_on: &mut dyn FnMut() -> bool,
@@ -152,10 +155,21 @@ fn search(
         *cost(&mut machine) = ns;
         machine
     };
-    let (mut least, mut most) = (u64::from(point == ALONE_BURSTS), COST_MAX_NS);
-    while least < most {
-        let middle = (least + most) / 2;
-        if point.modelled_ps(with(middle), goes_on)? < wanted_ps { least = middle + 1 } else { most = middle }
+    let least = u64::from(point == ALONE_BURSTS);
+    let mut best = (u64::MAX, least);
+    let mut nearest = |tried: &mut dyn Iterator<Item = u64>| -> Result<u64, LabError> {
+        for ns in tried.filter(|&ns| ns >= least) {
+            let off_ps = point.modelled_ps(with(ns), goes_on)?.abs_diff(wanted_ps);
+            best = best.min((off_ps, ns));
+        }
+        Ok(best.1)
+    };
+    let powers = (0..COST_LOG2).map(|log2| 1 << log2);
+    let near = nearest(&mut [0].into_iter().chain(powers))?;
+    for step in [4, 16] {
+        let (from, by) = (near - near / 2, (near / step).max(1));
+        nearest(&mut (from..=2 * near).step_by(by as usize).take(STEPS_MAX))?;
     }
-    Ok(with(least))
+    let last = nearest(&mut std::iter::empty())?;
+    Ok(with(last))
 }
