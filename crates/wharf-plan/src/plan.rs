@@ -135,7 +135,7 @@ pub fn plan(description: &Description, question: &Question) -> Result<Plan, File
     let outcomes = outcomes(description, question, &question.choice)?;
     let together = self::outcomes(description, question, &all)?;
     let answer = Answer::new(&nic, question, &outcomes, &together, &features);
-    let band = band::Band::of(outcomes[question.direction as usize].binding);
+    let band = band::Band::of(outcomes[question.direction as usize].binding, &nic.name);
     Ok(Plan { link: nic.link, nic, outcomes, features, together, together_on, answer, band })
 }
 

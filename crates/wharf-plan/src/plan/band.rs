@@ -11,6 +11,8 @@ const SIZE: u32 = 64;
 /// A published measurement beside the planner's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
+    /// The NIC's description.
+    pub nic: String,
     /// The source.
     pub source: String,
     /// Millions of packets a second, as measured.
@@ -81,6 +83,7 @@ impl Entry {
         let nic = nic_of(&description, &question, &question.choice).ok()?;
         let outcome = Outcome::new(&nic, &question, self.direction);
         Some(Point {
+            nic: self.nic,
             source: self.source,
             measured_mpps: self.mpps,
             planned_mpps: outcome.pps as f64 / 1e6,
@@ -98,12 +101,15 @@ pub fn points() -> Vec<Point> {
 
 impl Band {
     /// Returns the band of plans that `part` stops; none without a point that nothing was fitted to. Both directions of
-    /// the bus count as one part.
-    pub fn of(part: Part) -> Option<Self> {
+    /// the bus count as one part; the NIC's own pace is that of `nic` alone.
+    pub fn of(part: Part, nic: &str) -> Option<Self> {
         let is_bus = |part| matches!(part, Part::BusToNic | Part::BusToHost);
         let is_of = |point: &Point| point.binding == part || is_bus(point.binding) && is_bus(part);
-        let mut shares: Vec<f64> =
-            points().iter().filter(|point| is_of(point) && !point.fitted).map(Point::share).collect();
+        let mut shares: Vec<f64> = points()
+            .iter()
+            .filter(|point| is_of(point) && !point.fitted && (part != Part::Nic || point.nic == nic))
+            .map(Point::share)
+            .collect();
         shares.sort_by(f64::total_cmp);
         let (&least, &most) = shares.first().zip(shares.last())?;
         let [least, median, most] =
@@ -148,9 +154,9 @@ mod tests {
     #[test]
     fn a_band_holds_all_points_of_its_part() {
         for point in points().iter().filter(|point| !point.fitted) {
-            let band = Band::of(point.binding).unwrap();
+            let band = Band::of(point.binding, &point.nic).unwrap();
             assert!((band.least - 0.01..=band.most + 0.01).contains(&point.share()), "{point:?} {band:?}");
         }
-        assert_eq!(Band::of(Part::Memory), None);
+        assert_eq!(Band::of(Part::Memory, "cx5"), None);
     }
 }
