@@ -44,9 +44,9 @@ impl Random {
             rest = if bit { square >> 1 } else { square } as u64;
             fraction = fraction << 1 | u64::from(bit);
         }
-        let log2 = (u64::from(zeros) + 1 << FRACTION_BITS) - fraction;
-        let ln = u128::from(log2) * LN_2 >> 32;
-        (u128::from(mean) * ln >> FRACTION_BITS) as u64
+        let log2 = ((u64::from(zeros) + 1) << FRACTION_BITS) - fraction;
+        let ln = (u128::from(log2) * LN_2) >> 32;
+        ((u128::from(mean) * ln) >> FRACTION_BITS) as u64
     }
 
     /// Returns `mean` plus or minus up to `permille` thousandths of it, uniformly distributed.
