@@ -1,7 +1,7 @@
 """Peers of `wharf helper`, and BPF objects of another program's, for tests/privileges.sh.
 
 ask SOCKET INTERFACE          a user in the words of the AF_XDP device plug-in for Kubernetes
-hostile SOCKET INTERFACE      silent users, nonsense and descriptors; then an honest user is served within a second
+hostile SOCKET INTERFACE PID  silent users, nonsense and descriptors; then an honest user is served within a second
 serve SOCKET INTERFACE MAP    the plug-in: gives the map that is pinned at MAP, and no sockets
 pin MAP PROGRAM               makes a map of sockets and a program that reads it, and pins both
 run MAP COMMAND...            runs a command with the map that is pinned at MAP as descriptor N, in place of each `fd:N`
@@ -51,15 +51,25 @@ def ask(path, interface):
     assert user.recv(64) == b"", "the helper goes on after /fin"
 
 
-def hostile(path, interface):
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def hostile(path, interface, pid):
+    before = descriptors(pid)
+    for _ in range(100):
+        user = connect(path)
+        # Descriptors that nothing asked for are closed, and the answer is that to the words.
+        user.sendmsg([b"/version"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))])
+        assert user.recv(64) == b"0.1"
+        user.close()
+    time.sleep(0.5)
+    assert descriptors(pid) <= before + 40, f"{before} descriptors before, {descriptors(pid)} then"
     silent = [connect(path) for _ in range(64)]
     for nonsense in [b"\xff" * 64, b"/" * 4000, b",", b"/xsk_map_fd", b"/xsk_socket,../../etc", b"\0" * 100, b"/connect"]:
         user = connect(path)
         user.send(nonsense)
         user.close()
-    user = connect(path)
-    # Descriptors that nothing asked for are closed, and the answer is that to the words.
-    user.sendmsg([b"/version"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))])
     began = time.monotonic()
     ask(path, interface)
     took = time.monotonic() - began

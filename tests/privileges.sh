@@ -134,7 +134,7 @@ helped() { # a helper's users need no privilege to send and to receive by xdp
   ended got $receiver
   holds mine got 'mine["packets"] == 4000 == got["packets"] and mine["pool"]["out"] == 0'
   within 20 python3 tests/helper.py ask "$out/helper.sock" vb || die "the plug-in's users are not served"
-  within 20 python3 tests/helper.py hostile "$out/helper.sock" vb || die "hostile users hold up the others"
+  within 20 python3 tests/helper.py hostile "$out/helper.sock" vb "$helper" || die "hostile users hold up the others"
   arrive mine "xdp:vb,helper=$out/helper.sock" "${user[@]}"
   kill -9 $helper && wait $helper 2>/dev/null
   [ -S "$out/helper.sock" ] || die "no socket is left behind"
@@ -156,6 +156,13 @@ others_program() { # a program and a map of sockets that another process has mad
   mkdir "$out/bpf" && mount -t bpf bpf "$out/bpf" || die "no BPF file system"
   trap 'umount "$out/bpf"; cleanup' EXIT
   python3 tests/helper.py pin "$out/bpf/map" "$out/bpf/program" || die "nothing is pinned"
+  start mine "" "$wharf" receive --from "xdp:vb,map=$out/bpf/map" --seconds 5 --json
+  ended mine $pid
+  one_line mine "program=PATH"
+  echo precious >"$out/vb"
+  start mine "" "$wharf" helper vb --socket "$out/helper.sock" --pin "$out"
+  ended mine $pid
+  [ $code -eq 1 ] && [ "$(cat "$out/vb")" = precious ] || die "--pin removes a file of others"
   arrive pinned "xdp:vb,map=$out/bpf/map,program=$out/bpf/program"
   holds pinned 'pinned["mode"] == "native, copy"'
   start helper serving "$wharf" helper vb --socket "$out/helper.sock" --pin "$out/bpf"

@@ -3,13 +3,17 @@
 
 # examined SPEC: doctor's verdicts, modes and errors are those of sending a frame and of receiving for a moment, in the guest.
 examined() {
-  local one=$1 command code
+  local one=$1 command code interface
+  interface=${one#*:} && interface=${interface%%,*}
   guest "run doctor - wharf -q doctor $one $memory --json"
   echo $? >"$out/doctor.code"
+  # A driver resets its adapter some time after a program has gone.
+  guest "sleep 0.5; carrier $interface"
   for command in "send --to $one --size 60 --count 1" "receive --from $one --seconds 0.1"; do
     guest "run ${command%% *} - wharf -q $command $memory --json"
     code=$?
     [ $code -le 1 ] && [ -z "$reply" ] || die "$adapter: $one: wharf $command: exit code $code: $reply"
+    guest "sleep 0.5; carrier $interface"
     report "${command%% *}"
   done
   report doctor

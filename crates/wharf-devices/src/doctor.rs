@@ -58,7 +58,12 @@ impl Exam {
     pub fn of(spec: &DeviceSpec) -> Self {
         let can = spec.kind().can;
         let all = [(can.send, Direction::Send), (can.receive, Direction::Receive)];
-        let directions = all.into_iter().filter(|(can, _)| *can).map(|(_, direction)| direction).collect();
+        let all: Vec<Direction> =
+            all.into_iter().filter(|(can, _)| *can).map(|(_, direction)| direction).collect();
+        // A key of one direction asks about that one alone.
+        let fitting: Vec<Direction> =
+            all.iter().copied().filter(|&direction| spec.check(direction).is_ok()).collect();
+        let directions = if fitting.is_empty() { all } else { fitting };
         Self { directions, opens: true, pool: PagePool::builder() }
     }
 }

@@ -52,6 +52,8 @@ use wharf_sys::xdp::{Bind, UmemShape, XdpSocket};
 
 /// Time that a queue, or memory, that was just released may take to be free: the kernel frees it later.
 const FREE_WITHIN: Duration = Duration::from_millis(500);
+/// Time that an adapter may take to leave the memory of a closed socket, at most: a driver resets the queue meanwhile.
+const RELEASED_WITHIN: Duration = Duration::from_secs(3);
 /// The mode without a copy.
 const ZERO_COPY: &str = "zero-copy";
 const NAP: Duration = Duration::from_millis(2);
@@ -140,7 +142,7 @@ fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> D
         }
         (Step::Program, _) => "the kernel refuses the program that hands frames over".into(),
         (Step::Attach, Some(EBUSY | EEXIST)) => format!(
-            "{interface} has an XDP program already (`ip link show {interface}`), or for another steer=: map=PATH takes its map of sockets, if that is pinned"
+            "{interface} has an XDP program already (`ip link show {interface}`), another one or for another steer=. map=PATH alone takes its pinned map of sockets"
         ),
         (Step::Share, _) => format!(
             "{interface} has an XDP program already (`ip link show {interface}`): to share another wharf's takes CAP_SYS_ADMIN"
@@ -228,9 +230,10 @@ fn patiently_for<T>(
 
 /// Waits, for a while, until another socket could have the queue. Until then, with zero-copy, the adapter may
 /// still read and write the memory, though the socket is closed.
-fn await_release(access: &Access, link: &Link, queue: u32) {
+///
+/// `socket` was opened with the queue: by now this process may have given up the privilege.
+fn await_release(socket: XdpSocket, link: &Link, queue: u32) {
     let Ok(memory) = Mapping::shared_small_pages(PAGE_BYTES) else { return };
-    let Ok(socket) = access.socket(&link.interface_name) else { return };
     let made = [
         socket.register(&memory, &memory::smallest()).map(drop),
         socket.fill_ring(1).map(drop),
@@ -239,6 +242,7 @@ fn await_release(access: &Access, link: &Link, queue: u32) {
     ];
     if made.iter().all(Result::is_ok) {
         // An interface that is gone has released the memory, too.
-        let _ = bind(&socket, link.interface.index, queue, Bind { zero_copy: false, multi_buffer: false });
+        let how = Bind { zero_copy: false, multi_buffer: false };
+        let _ = patiently_for(RELEASED_WITHIN, &[EBUSY], || socket.bind(link.interface.index, queue, how));
     }
 }

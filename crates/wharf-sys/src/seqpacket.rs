@@ -2,6 +2,7 @@
 //! take such sockets, but do not make them.
 
 use crate::call::{self, check};
+use crate::option;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -34,6 +35,17 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     // SAFETY: plain numbers.
     check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
     Ok(socket.into())
+}
+
+/// Returns the number of the user at the other end, as it connected (`SO_PEERCRED`).
+///
+/// # Errors
+/// Those of `getsockopt(2)`.
+pub fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
+    // Process, user and group: `struct ucred`.
+    let mut credentials = [0u32; 3];
+    option::get(stream.as_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, &mut credentials)?;
+    Ok(credentials[1])
 }
 
 /// Returns a duplicate of descriptor `number`, which this process has inherited.

@@ -18,7 +18,7 @@ mod server;
 
 pub use server::{Helper, HelperOptions};
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -29,6 +29,9 @@ use wharf_sys::xdp::{SocketMap, XdpSocket};
 
 /// Longest message: a request with the longest name of a host.
 const MESSAGE_BYTES_MAX: usize = 128;
+/// Further attempts after the helper has hung up, and the time between two.
+const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
 /// Longest wait for a message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -60,8 +63,31 @@ pub(super) fn socket(path: &Path, interface: &str) -> io::Result<XdpSocket> {
     ask(path, SOCKET, interface).and_then(XdpSocket::of)
 }
 
-/// Asks for a descriptor.
+/// Asks for a descriptor, anew where a helper with many users has hung up.
 fn ask(path: &Path, what: &str, interface: &str) -> io::Result<OwnedFd> {
+    let mut attempts = 0..ATTEMPTS;
+    loop {
+        match ask_once(path, what, interface) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+                ) && attempts.next().is_some() =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("no answer within {PATIENCE:?}"),
+                ));
+            }
+            asked => return asked,
+        }
+    }
+}
+
+fn ask_once(path: &Path, what: &str, interface: &str) -> io::Result<OwnedFd> {
     let stream = seqpacket::connect(path).map_err(|error| match error.kind() {
         kind @ (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => io::Error::new(
             kind,
@@ -94,6 +120,13 @@ fn ask(path: &Path, what: &str, interface: &str) -> io::Result<OwnedFd> {
     given
 }
 
+/// Reads a request; `None` at the end. The kernel closes descriptors that come with it.
+fn request(mut stream: &UnixStream) -> io::Result<Option<String>> {
+    let mut bytes = [0; MESSAGE_BYTES_MAX];
+    let count = stream.read(&mut bytes)?;
+    Ok((count > 0).then(|| text(&bytes[..count])))
+}
+
 /// Sends a request, and reads its answer.
 fn exchange(stream: &UnixStream, request: &str) -> io::Result<(String, Option<OwnedFd>)> {
     send(stream, request)?;
@@ -104,13 +137,16 @@ fn send(stream: &UnixStream, message: &str) -> io::Result<()> {
     stream.send_with_fds(&[message.as_bytes()], &[]).map(drop).map_err(io::Error::from)
 }
 
-/// Reads a message, and the descriptor that came with it; `None` at the end.
+/// Reads an answer, and the descriptor that came with it; `None` at the end.
 fn receive(stream: &UnixStream) -> io::Result<Option<(String, Option<OwnedFd>)>> {
     let mut bytes = [0; MESSAGE_BYTES_MAX];
     let (count, file) = stream.recv_with_fd(&mut bytes)?;
     // The duplicate is closed on exec, which the one that came is not.
     let fd = file.map(|file| file.try_clone().map(OwnedFd::from)).transpose()?;
-    // Some peers end a message with a zero.
-    let text = String::from_utf8_lossy(&bytes[..count]).trim_end_matches('\0').to_string();
-    Ok((count > 0).then_some((text, fd)))
+    Ok((count > 0).then(|| (text(&bytes[..count]), fd)))
+}
+
+/// Returns the text of a message. Some peers end it with a zero.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end_matches('\0').to_string()
 }

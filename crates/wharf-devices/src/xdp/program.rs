@@ -131,6 +131,12 @@ impl Program {
         self.sockets.direct(queue, socket).map_err(Step::Direct.refused())
     }
 
+    /// Leaves the frames of queue `queue` to the host again.
+    pub(super) fn leave(&self, queue: u32) {
+        // Fails if the socket is not in the map any more.
+        let _ = self.sockets.remove(queue);
+    }
+
     /// Returns its map of sockets by queue.
     pub(super) fn sockets(&self) -> &SocketMap {
         &self.sockets

@@ -230,7 +230,7 @@ impl Device for XdpReceiver {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         self.count_drops();
-        let Some(Open { rings, sockets, program, .. }) = self.open.take() else { return Ok(()) };
+        let Some(Open { rings, sockets, program, spare, .. }) = self.open.take() else { return Ok(()) };
         drop(program);
         let held = rings.close();
         let queues: Vec<u32> = sockets.queues().collect();
@@ -238,7 +238,8 @@ impl Device for XdpReceiver {
         if self.mode == Some(ZERO_COPY) {
             queues
                 .into_iter()
-                .for_each(|queue| await_release(&self.setup.options.common.access, &self.setup.link, queue));
+                .zip(spare)
+                .for_each(|(queue, spare)| await_release(spare, &self.setup.link, queue));
         }
         self.reclaimed.extend(held);
         Ok(())
@@ -251,6 +252,9 @@ impl RxDevice for XdpReceiver {
         let Some(open) = &mut self.open else { return Ok(0) };
         let device = || self.setup.link.name.clone();
         let mut received = open.rings.receive(cache, to, budget.min(to.room()), device)?;
+        open.take_frames().map_err(|(_, error)| {
+            self.setup.link.fault("cannot put its sockets into the program's map")(error)
+        })?;
         if received == 0 && self.setup.options.busy_poll.is_some() && budget > 0 {
             open.sockets.busy_poll();
             received = open.rings.receive(cache, to, budget.min(to.room()), device)?;

@@ -50,6 +50,8 @@ pub struct XdpSender {
     tried: WaysTried,
     /// `None` until there is memory.
     pub(super) sending: Option<Sending<Socket>>,
+    /// With zero-copy, a socket by which closing waits until the adapter has left the memory.
+    spare: Option<XdpSocket>,
 }
 
 /// The socket, a second one to query its interface, and the mode. Dropped in this order: the program goes first, then the queue.
@@ -152,7 +154,15 @@ impl XdpSender {
     /// Makes the transmit side of `link`, which has a carrier.
     pub(super) fn over(link: Link, options: XdpOptions, programs: Programs) -> Result<Self, DeviceError> {
         link.check_carrier()?;
-        Ok(Self { link, options, programs, mode: None, tried: WaysTried::default(), sending: None })
+        Ok(Self {
+            link,
+            options,
+            programs,
+            mode: None,
+            tried: WaysTried::default(),
+            sending: None,
+            spare: None,
+        })
     }
 }
 
@@ -186,6 +196,9 @@ impl Device for XdpSender {
         })?;
         let how = way.bind();
         self.mode = Some(if how.zero_copy { ZERO_COPY } else { "copy" });
+        if how.zero_copy {
+            self.spare = self.options.access.socket(&self.link.interface_name).ok();
+        }
         self.sending = Some(made.sending(socket, how, &self.link, region));
         Ok(())
     }
@@ -199,8 +212,8 @@ impl Device for XdpSender {
     fn close(&mut self) -> Result<(), DeviceError> {
         if let Some(sending) = &mut self.sending {
             sending.close();
-            if self.mode == Some(ZERO_COPY) {
-                await_release(&self.options.access, &self.link, self.options.queue);
+            if let Some(spare) = self.spare.take() {
+                await_release(spare, &self.link, self.options.queue);
             }
         }
         Ok(())

@@ -186,7 +186,10 @@ pub(super) fn invalid(link: &Link, queue: u32) -> String {
     let interface = &link.interface_name;
     match (queues(link), driver(link).as_deref()) {
         (Some(count), _) if queue >= count => {
-            format!("it has no queue {queue}, but {count} (`ethtool -l {interface}` lists them)")
+            format!(
+                "it has no queue {queue}: they are 0 to {} (`ethtool -l {interface}`)",
+                count.saturating_sub(1)
+            )
         }
         (None, _) if queue > 0 => {
             format!("it has no queue {queue}, perhaps (`ethtool -l {interface}` lists them)")

@@ -10,6 +10,7 @@ use std::path::Path;
 
 pub(super) const MAP_CREATE: Command = Command(0);
 pub(super) const MAP_UPDATE_ELEM: Command = Command(2);
+pub(super) const MAP_DELETE_ELEM: Command = Command(3);
 pub(super) const PROG_LOAD: Command = Command(5);
 pub(super) const OBJ_PIN: Command = Command(6);
 pub(super) const OBJ_GET: Command = Command(7);

@@ -58,6 +58,31 @@ impl SocketMap {
         bpf::pin(self.fd.as_fd(), path)
     }
 
+    /// Returns its number, by which the system knows it.
+    ///
+    /// # Errors
+    /// Those of `bpf(2)`.
+    pub fn id(&self) -> io::Result<u32> {
+        let mut info = [0; 2];
+        bpf::read_info(&self.fd, &mut info)?;
+        Ok(info[1])
+    }
+
+    /// Takes the socket of queue `queue` out: its frames are the host's from then on.
+    ///
+    /// # Errors
+    /// `ENOENT` if there is none.
+    pub fn remove(&self, queue: u32) -> io::Result<()> {
+        let mut update = MapUpdate {
+            map: self.fd.as_raw_fd() as u32,
+            padding: 0,
+            key: (&raw const queue) as u64,
+            value: 0,
+            flags: 0,
+        };
+        bpf::call(bpf::MAP_DELETE_ELEM, &mut update).map(drop)
+    }
+
     /// Returns its descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

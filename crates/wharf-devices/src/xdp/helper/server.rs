@@ -1,7 +1,7 @@
 //! `Helper`: the privileged side. It attaches the programs of its interfaces, and answers requests until it is stopped.
 
 use super::{
-    CONNECT, FD_ACK, FD_NAK, FIN, FIN_ACK, HOST_OK, MAP, NAK, PATIENCE, SOCKET, VERSION, VERSION_IS, receive,
+    CONNECT, FD_ACK, FD_NAK, FIN, FIN_ACK, HOST_OK, MAP, NAK, PATIENCE, SOCKET, VERSION, VERSION_IS, request,
     send,
 };
 use crate::link::{EBUSY, EEXIST, EOPNOTSUPP, EPERM, Link};
@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,14 +22,15 @@ use std::time::Duration;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use wharf_core::device::DeviceError;
 use wharf_sys::packet::PacketSocket;
-use wharf_sys::xdp::{Hook, XdpSocket};
+use wharf_sys::seqpacket::peer_uid;
+use wharf_sys::xdp::{Hook, SocketMap, XdpSocket};
 
 /// Queues for which a map has room.
 const QUEUES_MAX: u32 = 256;
 /// Most users that are answered at a time.
 const USERS_MAX: usize = 16;
 /// Most requests of one connection.
-const REQUESTS_MAX: usize = 1024;
+const REQUESTS_MAX: usize = 64;
 /// Time before the next attempt to accept, when descriptors or threads have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of frames on their way that a socket is given room for, for the largest rings: the user may not raise it.
@@ -58,7 +60,16 @@ impl Default for HelperOptions {
 pub struct Helper {
     listener: UnixListener,
     path: PathBuf,
+    inode: Option<u64>,
     interfaces: Arc<Vec<Served>>,
+}
+
+/// A connection, and the thread that answers it.
+#[derive(Debug)]
+struct User {
+    uid: u32,
+    stream: UnixStream,
+    thread: JoinHandle<()>,
 }
 
 /// An interface and its program.
@@ -76,7 +87,35 @@ struct Served {
 struct Now {
     index: i32,
     program: Arc<Program>,
+    _pin: Option<Pin>,
     _promiscuous: Option<PacketSocket>,
+}
+
+/// A map that is pinned until this is dropped, unless another one is pinned there by then.
+#[derive(Debug)]
+struct Pin {
+    path: PathBuf,
+    /// The map's number.
+    id: u32,
+}
+
+impl Pin {
+    /// Pins `map` at `path`, in place of a map of sockets that a killed helper has left there, and of no other file.
+    fn new(path: &Path, map: &SocketMap) -> io::Result<Self> {
+        if SocketMap::pinned(path).is_ok() {
+            std::fs::remove_file(path)?;
+        }
+        map.pin(path)?;
+        Ok(Self { path: path.into(), id: map.id()? })
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if SocketMap::pinned(&self.path).and_then(|map| map.id()).is_ok_and(|id| id == self.id) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Helper {
@@ -100,7 +139,7 @@ impl Helper {
             what: "cannot listen".into(),
             source,
         })?;
-        Ok(Self { listener, path: path.into(), interfaces })
+        Ok(Self { listener, path: path.into(), inode: inode(path), interfaces })
     }
 
     /// Returns the interfaces, and where the program of each runs: `native` or `generic`.
@@ -126,9 +165,9 @@ impl Helper {
     }
 
     /// Answers requests, each user by a thread of its own, until it is stopped. A silent user is let go, and when there are as many as are
-    /// answered at a time, the one that came first has to go: no user holds up another.
+    /// answered at a time, the first connection of the user with the most of them has to go: no user holds up another.
     pub fn run(&self) {
-        let mut users: VecDeque<(UnixStream, JoinHandle<()>)> = VecDeque::new();
+        let mut users: VecDeque<User> = VecDeque::new();
         loop {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
@@ -138,9 +177,9 @@ impl Helper {
                     continue;
                 }
             };
-            users.retain(|(_, thread)| !thread.is_finished());
+            users.retain(|user| !user.thread.is_finished());
             if users.len() >= USERS_MAX {
-                users.pop_front().into_iter().for_each(end);
+                users.remove(first_of_the_busiest(&users)).into_iter().for_each(end);
             }
             match self.start(stream) {
                 Ok(user) => users.push_back(user),
@@ -150,7 +189,7 @@ impl Helper {
         users.into_iter().for_each(end);
     }
 
-    fn start(&self, stream: UnixStream) -> io::Result<(UnixStream, JoinHandle<()>)> {
+    fn start(&self, stream: UnixStream) -> io::Result<User> {
         let (interfaces, serving) = (self.interfaces.clone(), stream.try_clone()?);
         let run = move || {
             // A user that breaks off, or is silent, has no answer.
@@ -158,21 +197,35 @@ impl Helper {
             // The thread that accepts has the stream, too.
             let _ = serving.shutdown(Shutdown::Both);
         };
-        Ok((stream, Builder::new().name("wharf-helper".into()).spawn(run)?))
+        let uid = peer_uid(&stream)?;
+        Ok(User { uid, stream, thread: Builder::new().name("wharf-helper".into()).spawn(run)? })
     }
 }
 
+/// Returns the number of the file at `path`, if there is one.
+fn inode(path: &Path) -> Option<u64> {
+    std::fs::symlink_metadata(path).ok().map(|found| found.ino())
+}
+
+/// Returns the position of the first connection of the user that has most of them.
+fn first_of_the_busiest(users: &VecDeque<User>) -> usize {
+    let uids: Vec<u32> = users.iter().map(|user| user.uid).collect();
+    let count = |uid: u32| uids.iter().filter(|&&other| other == uid).count();
+    let most = uids.iter().copied().map(count).max().unwrap_or_default();
+    uids.iter().position(|&uid| count(uid) == most).unwrap_or_default()
+}
+
 /// Ends a user's thread: it reads the end of its stream.
-fn end((stream, thread): (UnixStream, JoinHandle<()>)) {
-    let _ = stream.shutdown(Shutdown::Both);
-    let _ = thread.join();
+fn end(user: User) {
+    let _ = user.stream.shutdown(Shutdown::Both);
+    let _ = user.thread.join();
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-        for pin in self.interfaces.iter().filter_map(|served| served.pin.as_ref()) {
-            let _ = std::fs::remove_file(pin);
+        // Another helper may listen there by now.
+        if inode(&self.path) == self.inode {
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
@@ -189,15 +242,13 @@ impl Served {
         // The program of an interface that has gone does nothing any more.
         *now = None;
         let program = Arc::new(attach(&link)?);
-        if let Some(pin) = &self.pin {
-            // One that a killed helper has left is of no use.
-            let _ = std::fs::remove_file(pin);
-            let shown = pin.display().to_string();
-            let what = format!("cannot pin its map at {}", shown.escape_debug());
-            program.sockets().pin(pin).map_err(link.fault(&what))?;
-        }
+        let pin = self.pin.as_ref().map(|path| {
+            let what = format!("cannot pin its map at {}", path.display().to_string().escape_debug());
+            Pin::new(path, program.sockets()).map_err(link.fault(&what))
+        });
+        let _pin = pin.transpose()?;
         let _promiscuous = self.promiscuous.then(|| promiscuous(&link)).transpose()?;
-        *now = Some(Now { index, program: program.clone(), _promiscuous });
+        *now = Some(Now { index, program: program.clone(), _pin, _promiscuous });
         Ok(program)
     }
 }
@@ -236,7 +287,7 @@ fn serve(stream: &UnixStream, interfaces: &[Served]) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     for _ in 0..REQUESTS_MAX {
-        let Some((request, _)) = receive(stream)? else { return Ok(()) };
+        let Some(request) = request(stream)? else { return Ok(()) };
         let (what, of) = request.split_once(',').map_or((&*request, ""), |(what, of)| (what, of.trim()));
         let served = || interfaces.iter().find(|served| served.name == of);
         match what {

@@ -16,6 +16,7 @@ use wharf_core::device::DeviceError;
 use wharf_mem::Region;
 use wharf_sys::ethtool::Ethtool;
 use wharf_sys::interface::InterfaceSocket;
+use wharf_sys::netlink::Netlink;
 use wharf_sys::packet::PacketSocket;
 use wharf_sys::xdp::{Bind, BusyPoll, Consumer, Descriptor, Hook, Producer, XdpSocket};
 
@@ -77,12 +78,28 @@ pub(super) struct Setup {
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) program: Arc<Program>,
+    /// The program hands frames to the sockets: from the first look on, when memory is posted for them. Until then they are the host's.
+    takes: bool,
     pub(super) rings: Rings,
     pub(super) sockets: Sockets,
+    /// With zero-copy a socket for each queue, by which closing waits until the adapter has left the memory.
+    pub(super) spare: Vec<XdpSocket>,
     pub(super) asker: InterfaceSocket,
     /// The ways that were refused before.
     pub(super) tried: WaysTried,
     _promiscuous: Option<PacketSocket>,
+}
+
+impl Open {
+    /// Hands frames to the sockets if that has not begun.
+    #[inline]
+    pub(super) fn take_frames(&mut self) -> Result<(), Refusal> {
+        if self.takes {
+            return Ok(());
+        }
+        self.takes = true;
+        self.sockets.iter().try_for_each(|bound| self.program.direct(bound.queue, &bound.socket))
+    }
 }
 
 /// A refusal, and the queue that it is about.
@@ -94,6 +111,7 @@ impl Setup {
         interface: &str, options: ReceiveOptions, queues: Vec<u32>, programs: Programs,
     ) -> Result<Self, DeviceError> {
         let link = find(interface, options.common.queue, &options.common.access)?;
+        check_program(&link, &options.common)?;
         Ok(Self { link, options, queues, programs, sends: false })
     }
 
@@ -225,10 +243,11 @@ impl Setup {
         let quarters = if self.sends { BOTH_QUARTERS } else { ALONE_QUARTERS };
         let rings = rings.keeping(quarters, self.options.pool_shared_by);
         let sockets = Sockets::new(bound, self.sends).map_err(Step::Rings.refused()).map_err(at_first)?;
-        Ok((
-            Open { program, rings, sockets, asker, tried: WaysTried::default(), _promiscuous: None },
-            prepared,
-        ))
+        self.queues.iter().for_each(|&queue| program.leave(queue));
+        // Without one, closing cannot wait for the adapter: then it opens one itself.
+        let spare = self.queues.iter().filter(|_| how.zero_copy).filter_map(|_| self.socket().ok()).collect();
+        let (tried, takes) = (WaysTried::default(), false);
+        Ok((Open { program, takes, rings, sockets, spare, asker, tried, _promiscuous: None }, prepared))
     }
 
     /// Binds a socket to `queue`, with the memory of `owner`.
@@ -262,6 +281,22 @@ impl Setup {
             driver.is_ok_and(|(driver, _)| matches!(driver.as_str(), "veth" | "tun"))
         };
         self.options.fill_checksums.unwrap_or_else(|| hook != Some(Hook::Native) || is_virtual())
+    }
+}
+
+/// Checks that there is a program to read a map that was named without one.
+fn check_program(link: &Link, options: &XdpOptions) -> Result<(), DeviceError> {
+    if options.access.map.is_none() || options.access.program.is_some() {
+        return Ok(());
+    }
+    // Without an answer nothing is known.
+    let found = Netlink::open().and_then(|netlink| netlink.describe(link.interface.index));
+    match found {
+        Ok(found) if found.program.is_none() => {
+            let what = "map: no XDP program is attached that could read it: program=PATH attaches one".into();
+            Err(DeviceError::Unsupported { device: link.name.clone(), what })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -41,6 +41,11 @@ impl Sockets {
         &self.bound[0].socket
     }
 
+    /// Returns the sockets, in the order of the rings.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Bound> {
+        self.bound.iter()
+    }
+
     /// Returns the numbers of the queues.
     pub(super) fn queues(&self) -> impl Iterator<Item = u32> {
         self.bound.iter().map(|bound| bound.queue)
