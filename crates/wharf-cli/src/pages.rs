@@ -17,9 +17,30 @@ pub(crate) fn completions(args: &CompletionsArgs, registries: &Registries) -> an
         Shell::Zsh => clap_complete::Shell::Zsh,
         Shell::Fish => clap_complete::Shell::Fish,
     };
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut with_words(command(registries)), "wharf", &mut script);
-    print(String::from_utf8_lossy(&script).trim_end())
+    let (mut command, mut script) = (with_words(command(registries)), Vec::new());
+    clap_complete::generate(shell, &mut command, "wharf", &mut script);
+    let mut script = String::from_utf8(script)?;
+    if shell == clap_complete::Shell::Fish {
+        fish_words(&command, "", &mut script);
+    }
+    print(script.trim_end())
+}
+
+/// Adds the words of commands that are no options, which `clap_complete` leaves out for fish. `condition` is that of `command` itself.
+fn fish_words(command: &clap::Command, condition: &str, script: &mut String) {
+    let values = command.get_positionals().flat_map(|arg| arg.get_possible_values());
+    let words: Vec<String> = values.map(|value| value.get_name().to_string()).collect();
+    if !words.is_empty() {
+        *script += &format!("complete -c wharf -n \"{condition}\" -a \"{}\"\n", words.join(" "));
+    }
+    for inner in command.get_subcommands() {
+        let name = inner.get_name();
+        let condition = match condition {
+            "" => format!("__fish_wharf_using_subcommand {name}"),
+            outer => format!("{outer}; and __fish_seen_subcommand_from {name}"),
+        };
+        fish_words(inner, &condition, script);
+    }
 }
 
 /// Adds the words that `explain` and `lab run` take, which help does not list.
