@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use wharf::device::{DeviceError, ModeReason, TxInfo};
 use wharf::devices::host::{pin, processors};
-use wharf::devices::spec::{DeviceSpec, Direction, Opened, Place, Queues};
+use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
 
 /// Longest time between two looks at the signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -105,14 +105,7 @@ fn abilities(info: &TxInfo) -> String {
 
 /// Returns what the opening of a device may wait for.
 pub(crate) fn waits_for(spec: &DeviceSpec) -> String {
-    let what = match (spec.kind().name, spec.kind().place) {
-        ("xdp", _) => {
-            "up to 3 s for the XDP program or the socket of another process, should that be leaving"
-        }
-        (_, Place::Socket(_)) => "up to 60 s for its other side",
-        _ => "for it to open",
-    };
-    format!("{}: waiting {what}", spec.name())
+    format!("{}: waiting {}", spec.name(), spec.kind().waits)
 }
 
 /// Starts a thread. The processor was there when it was checked. If it has gone since, the thread runs on any.

@@ -39,6 +39,8 @@ pub struct Kind {
     pub check: fn(&DeviceSpec) -> Result<(), DeviceError>,
     /// Opens one.
     pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
+    /// The time for which opening one may last, and the reason, in words.
+    pub waits: &'static str,
     /// Its part in a diagnosis.
     pub doctor: Doctor,
 }
@@ -63,6 +65,7 @@ impl Kind {
             can: Can::SEND,
             check: |_| Ok(()),
             open,
+            waits: "for it to open",
             doctor: Doctor::NONE,
         }
     }

@@ -58,6 +58,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
+    waits: "up to 60 s for its other side",
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "virtio-user",

@@ -64,6 +64,7 @@ pub(crate) static KIND: Kind = Kind {
     check: |spec| choice(spec).and(steering(spec)).and(access(spec)).map(drop),
     queues: QueueLayout::Devices,
     can: Can::ECHO,
+    waits: "up to 3 s for the XDP program or the socket of another process, should that be leaving",
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
