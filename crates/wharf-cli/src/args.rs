@@ -34,7 +34,9 @@ pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
 pub(crate) use sandbox::{Capabilities, SandboxArgs, Seccomp};
 pub(crate) use send::SendArgs;
-pub(crate) use values::{Poll, SmallQueues, WhenFull, batching, bucket_rate, byte_limits, token_bytes};
+pub(crate) use values::{
+    Poll, SmallQueues, WhenFull, batching, bucket_rate, byte_limits, small_queues, token_bytes,
+};
 #[cfg(feature = "top")]
 pub(crate) use watch::TopArgs;
 pub(crate) use watch::{ControlAt, SetArgs, ShowArgs, WatchArgs};

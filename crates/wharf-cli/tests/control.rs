@@ -162,17 +162,64 @@ fn what_waits_in_a_discipline_is_carried_over_or_counted() {
     assert!(report["drops"]["by_reason"]["qdisc-changed"].as_u64() >= changed, "{report}");
 }
 
+/// Packets lost for `reason` from now on, in half a second.
+fn drops(rig: &Rig, reason: &str) -> u64 {
+    let now = || rig.path("drops")[reason].as_u64().unwrap_or(0);
+    let before = now();
+    sleep(Duration::from_millis(500));
+    now() - before
+}
+
+#[test]
+fn policies_and_small_queues_of_a_running_forwarder_change() {
+    let rig = Rig::new(&["--rate", "2mbit", "--qdisc", "fifo:20", "--when-full", "wait"]);
+    let guest = rig.guest("2kpps", "30");
+    for (policy, reasons) in [
+        ("wait", [false, false]),
+        ("drop-tail", [true, false]),
+        ("drop-head", [false, true]),
+        ("drop-tail", [true, false]),
+        ("wait", [false, false]),
+    ] {
+        let settings = rig.set(&[&format!("when-full={policy}")]);
+        assert_eq!((&settings["when-full"], &settings["qdisc"]), (&policy.into(), &"fifo:20".into()));
+        // A burst may be under way.
+        sleep(Duration::from_millis(200));
+        let dropped = ["drop-tail", "drop-head"].map(|reason| drops(&rig, reason) > 0);
+        assert_eq!(dropped, reasons, "{policy}: {}", rig.show());
+    }
+    // Lanes hold 256 packets besides the 20 of the discipline.
+    assert!(rig.path("backlog_packets").as_u64() > Some(20));
+    assert_eq!(rig.set(&["small-queues=4k"])["small-queues"], "4096");
+    let began = Instant::now();
+    while rig.path("backlog_packets").as_u64() > Some(5) {
+        assert!(began.elapsed() < Duration::from_secs(20), "4 KiB are 4 packets: {}", rig.show());
+    }
+    signal(&guest, "INT");
+    finish(guest);
+    let report = rig.end();
+    assert_eq!((&report["when_full"], &report["pool"]["out"]), (&"wait".into(), &0.into()));
+    let of = |key: &str| report[key].as_u64().unwrap();
+    let lost = report["drops"]["total"].as_u64().unwrap();
+    assert_eq!(of("received_packets"), of("sent") + of("returned") + lost, "{report}");
+}
+
 #[test]
 fn wrong_changes_are_one_line_and_change_nothing() {
     let rig = Rig::new(&[]);
     let (before, control) = (rig.path("settings"), rig.control());
     for (changes, what) in [
-        (&["speed=1"][..], "\"speed\" is no key: there are rate, burst, bql, batching and qdisc"),
+        (
+            &["speed=1"][..],
+            "\"speed\" is no key: there are rate, burst, bql, batching, qdisc, small-queues and",
+        ),
         (&["rate=20mbit", "bql=maybe"], "want on, off, min=SIZE"),
         (&["c-d.rate=1mbit"], "\"c-d\" is no path: there is a-b"),
         (&["burst=4k"], "there is no rate"),
         (&["qdisc=fifo:100000"], "this run has memory for"),
         (&["qdisc=fast"], "want fifo"),
+        (&["small-queues=1k"], "want on, off or a size from 4k"),
+        (&["when-full=drop"], "want wait, drop-tail or drop-head"),
     ] {
         let done = wharf(&[&["set", &control][..], changes].concat());
         assert!(done.code == Some(1) && done.line().contains(what), "{changes:?}: {done:?}");

@@ -55,6 +55,16 @@ impl From<WhenFull> for qdisc::WhenFull {
 }
 
 impl WhenFull {
+    /// Reads a policy as its option has it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        want(Self::from_str(text, false).ok(), "wait, drop-tail or drop-head")
+    }
+
+    /// Returns the policy as its option has it.
+    pub(crate) fn word(self) -> String {
+        self.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+    }
+
     /// Returns the discipline's settings besides its own options, with a hash seed of this process.
     pub(crate) fn setup(self) -> QdiscSetup {
         QdiscSetup { when_full: self.into(), seed: RandomState::new().hash_one(std::process::id()) }
@@ -122,7 +132,7 @@ pub(super) fn qdisc(text: &str) -> Result<QdiscSpec, OptionError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SmallQueues(pub(crate) Option<u32>);
 
-pub(super) fn small_queues(text: &str) -> Result<SmallQueues, String> {
+pub(crate) fn small_queues(text: &str) -> Result<SmallQueues, String> {
     let read = match text {
         "on" => Some(SmallQueues(Some(SMALL_QUEUE_BYTES))),
         "off" => Some(SmallQueues(None)),

@@ -81,11 +81,13 @@ Examples:
       from the first end to the second 5 Mbit/s, and no rate the other way
   wharf set 4711 bql=max=64k batching=off qdisc=fq_codel:limit=100
       byte queue limit, batching, and another queueing discipline
+  wharf set 4711 when-full=drop-tail small-queues=64k
+      drop what the discipline has no room for, and bound what one sender has inside
 
-Keys: rate (as --rate takes it, or off) and burst of a forwarder; bql, batching and qdisc as the options of `wharf send` and `wharf forward` \
-take them. PATH. before a key, a-b or b-a, is for one direction. All changes are made, or none. Packets that wait go into the new \
-discipline; those that it has no room for are dropped and counted (qdisc-changed). What a discipline does when it is full stays as it \
-was at the start, and so does memory.";
+Keys: rate (as --rate takes it, or off) and burst of a forwarder; bql, batching, qdisc, small-queues and when-full as the options of \
+`wharf send` and `wharf forward` take them. PATH. before a key, a-b or b-a, is for one direction. All changes are made, or none. Packets \
+that wait go into the new discipline; those that it has no room for are dropped and counted (qdisc-changed). Memory stays as it was at \
+the start.";
 
 /// `wharf set`.
 #[derive(Debug, Args)]

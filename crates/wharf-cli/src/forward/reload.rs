@@ -12,7 +12,7 @@ use crate::watch::Board;
 use wharf_tools::trace::TraceFile;
 
 /// Options that may change while the run goes on, by long name.
-const LIVE: [&str; 5] = ["rate", "bucket", "bql", "batch", "qdisc"];
+const LIVE: [&str; 7] = ["rate", "bucket", "bql", "batch", "qdisc", "small-queues", "when-full"];
 
 /// See the module.
 #[derive(Debug)]
@@ -51,8 +51,7 @@ impl<'a> Reload<'a> {
         let placed = |error: &str| vec![source.placed(error)];
         check(&args).map_err(|error| placed(&with_causes(&error)))?;
         // These decide on the default discipline, and stay.
-        (args.a, args.b, args.when_full) =
-            (self.started.a.clone(), self.started.b.clone(), self.started.when_full);
+        (args.a, args.b) = (self.started.a.clone(), self.started.b.clone());
         let policy = Policy::of(&args).map_err(|error| placed(&with_causes(&error)))?;
         let lines = board.adopt(&in_force(&args, &policy)).map_err(|error| placed(&error))?;
         for name in source.changed_since(started).filter(|name| !LIVE.contains(name)) {

@@ -145,8 +145,9 @@ pub(super) fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
         bql: args.bql,
         batching: args.batch,
         qdisc: policy.qdisc.clone(),
-        is_short: policy.when_full != WhenFull::Wait,
+        is_shortened: true,
         when_full: policy.when_full,
+        small_queues: args.small_queues.unwrap_or(SmallQueues(None)),
         rate_changes: 0,
     }
 }
@@ -159,7 +160,7 @@ fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
         // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
         longest_bytes: in_force.bucket().map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
         byte_limits: args.bql,
-        small_queues: args.small_queues.and_then(|SmallQueues(bytes)| bytes),
+        small_queues: in_force.small_queues.0,
         qdisc: in_force.make_qdisc(),
         drop_tail: in_force.when_full == WhenFull::DropTail,
         poller: poller::Settings { mode: args.poll.into(), ..poller::Settings::default() },

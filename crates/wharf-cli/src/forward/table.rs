@@ -1,11 +1,9 @@
 //! The summary for people.
 
 use super::account::{BandReport, DirectionReport, ForwardReport};
-use crate::args::WhenFull;
 use crate::output::{Row, columns, grouped, some, text, time};
 use crate::report::{LatencyReport, counts_text};
 use crate::session::Outcome;
-use clap::ValueEnum;
 
 /// Returns the summary: a column per direction, and a verdict.
 pub(super) fn summary(outcome: &Outcome<ForwardReport>) -> String {
@@ -39,7 +37,7 @@ const ROWS: &[Row<DirectionReport>] = &[
     ("packets per doorbell", |direction| format!("{:.1}", direction.common.packets_per_doorbell)),
     ("byte queue limit", |direction| direction.common.limit_text()),
     ("discipline", |direction| direction.common.qdisc_text()),
-    ("when full", |direction| word(direction.when_full)),
+    ("when full", |direction| direction.when_full.word()),
     ("queue delay p50", |direction| delay(direction, |all| all.p50)),
     ("queue delay p99", |direction| delay(direction, |all| all.p99)),
     ("requeues", |direction| grouped(direction.common.requeues)),
@@ -48,11 +46,6 @@ const ROWS: &[Row<DirectionReport>] = &[
     ("returned unsent", |direction| some(direction.common.returned)),
     ("frames out", |direction| grouped(direction.common.pool.out)),
 ];
-
-/// Returns the policy as its option has it.
-fn word(when_full: WhenFull) -> String {
-    when_full.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
-}
 
 /// Returns a time in the discipline: of all packets, or a line for each band.
 fn delay(direction: &DirectionReport, which: fn(&LatencyReport) -> u64) -> String {

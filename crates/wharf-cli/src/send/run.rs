@@ -8,7 +8,7 @@ use super::account::Account;
 use super::judge::{Evidence, judge};
 use super::plan::{Plan, frame_bytes_for};
 use super::table;
-use crate::args::WhenFull;
+use crate::args::{SmallQueues, WhenFull};
 use crate::output::{detail, note};
 use crate::page::Page;
 use crate::processor::{Meter, ProcessorTime};
@@ -136,8 +136,9 @@ fn settings(plan: &Plan, batching: Batching) -> Settings {
         bql: plan.args.bql,
         batching,
         qdisc: plan.args.qdisc.clone(),
-        is_short: false,
+        is_shortened: false,
         when_full: plan.args.when_full,
+        small_queues: SmallQueues(plan.small_queue_bytes),
         rate_changes: 0,
     }
 }

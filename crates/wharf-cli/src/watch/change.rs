@@ -4,7 +4,7 @@
 //! ([`TxQueue::set_qdisc`](wharf::TxQueue::set_qdisc) and its neighbours): packets inside stay, or are counted as dropped.
 
 use super::board::Running;
-use crate::args::{self, WhenFull};
+use crate::args::{self, SmallQueues, WhenFull};
 use crate::forward::policy::short_packets;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -15,7 +15,7 @@ use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, Tbf};
 use wharf_tools::forward::MakeQdisc;
 
 /// The keys of `wharf set`, for errors.
-const KEYS: &str = "rate, burst, bql, batching and qdisc";
+const KEYS: &str = "rate, burst, bql, batching, qdisc, small-queues and when-full";
 
 /// One setting, and its new value.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub(crate) enum Change {
     Bql(Bounds),
     Batching(Batching),
     Qdisc(QdiscSpec),
+    SmallQueues(SmallQueues),
+    WhenFull(WhenFull),
 }
 
 /// The settings of a direction that may be changed while it runs.
@@ -38,10 +40,10 @@ pub(crate) struct Settings {
     pub(crate) batching: Batching,
     /// The discipline that was asked for.
     pub(crate) qdisc: QdiscSpec,
-    /// A discipline without a limit of its own gets a short one.
-    pub(crate) is_short: bool,
-    /// It stays as it was at the start.
+    /// A discipline that drops and has no limit of its own gets a short one.
+    pub(crate) is_shortened: bool,
     pub(crate) when_full: WhenFull,
+    pub(crate) small_queues: SmallQueues,
     /// Changes of the rate since the start.
     pub(crate) rate_changes: u32,
 }
@@ -62,6 +64,8 @@ impl Change {
                 let read = QdiscRegistry::default().parse(value);
                 read.map(Self::Qdisc).map_err(|error| error.to_string())
             }
+            "small-queues" => args::small_queues(value).map(Self::SmallQueues),
+            "when-full" => WhenFull::parse(value).map(Self::WhenFull),
             key => return Err(format!("\"{}\" is no key: there are {KEYS}", key.escape_debug())),
         };
         Ok((path, change.map_err(|error| format!("{key}={}: {error}", value.escape_debug()))?))
@@ -76,6 +80,8 @@ impl Change {
             Self::Bql(_) => "bql",
             Self::Batching(_) => "batching",
             Self::Qdisc(_) => "qdisc",
+            Self::SmallQueues(_) => "small-queues",
+            Self::WhenFull(_) => "when-full",
         }
     }
 }
@@ -90,7 +96,11 @@ impl Settings {
     /// Returns the discipline, with a limit that goes with the rate if it needs a short one.
     pub(crate) fn limited_qdisc(&self) -> QdiscSpec {
         let short = || short_packets(self.rate.map(|rate| rate.bits_per_second()));
-        if self.is_short { self.qdisc.clone().or_limit(short()) } else { self.qdisc.clone() }
+        if self.is_short() { self.qdisc.clone().or_limit(short()) } else { self.qdisc.clone() }
+    }
+
+    fn is_short(&self) -> bool {
+        self.is_shortened && self.when_full != WhenFull::Wait
     }
 
     /// Returns a maker of the discipline, behind a token bucket if there is a rate.
@@ -130,6 +140,14 @@ impl Settings {
             Change::Bql(bounds) => self.bql = *bounds,
             Change::Batching(batching) => self.batching = *batching,
             Change::Qdisc(qdisc) => self.qdisc = self.fitted(qdisc, path),
+            Change::SmallQueues(small_queues) => self.small_queues = *small_queues,
+            Change::WhenFull(WhenFull::DropTail) if path.direction.is_none() && path.queues.len() > 1 => {
+                return Err("when-full: drop-tail is for one queue, and this run has several".into());
+            }
+            Change::WhenFull(when_full) => {
+                self.when_full = *when_full;
+                self.qdisc = self.fitted(&self.qdisc, path);
+            }
         }
         Ok(self)
     }
@@ -146,14 +164,17 @@ impl Settings {
         changes.extend(differs("bql").then_some(Change::Bql(self.bql)));
         changes.extend(differs("batching").then_some(Change::Batching(self.batching)));
         changes.extend(differs("qdisc").then(|| Change::Qdisc(self.qdisc.clone())));
+        changes.extend(differs("small-queues").then_some(Change::SmallQueues(self.small_queues)));
+        changes.extend(differs("when-full").then_some(Change::WhenFull(self.when_full)));
         changes
     }
 
     /// Returns the settings with all of `changes`, in whatever order they are named.
     pub(super) fn with_all(self, changes: &[Change], path: &Running) -> Result<Self, String> {
-        let (rates, others): (Vec<_>, Vec<_>) =
-            changes.iter().partition(|change| matches!(change, Change::Rate(_)));
-        let all = || rates.iter().chain(&others);
+        // The limit of a discipline depends on these.
+        let (first, others): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|change| matches!(change, Change::Rate(_) | Change::WhenFull(_)));
+        let all = || first.iter().chain(&others);
         let is_twice =
             |change: &Change| all().filter(|other| discriminant(**other) == discriminant(change)).count() > 1;
         if let Some(change) = all().find(|change| is_twice(change)) {
@@ -172,7 +193,7 @@ impl Settings {
     /// Returns the discipline; one without a limit gets one that memory can hold.
     fn fitted(&self, qdisc: &QdiscSpec, path: &Running) -> QdiscSpec {
         let room = room_packets(path);
-        if self.is_short || qdisc.packets() <= room {
+        if self.is_short() || qdisc.packets() <= room {
             return qdisc.clone();
         }
         // A limit may be of each band.
@@ -189,10 +210,19 @@ impl Settings {
         if is_any(|change| matches!(change, Change::Batching(_))) {
             path.queues.iter().for_each(|queue| queue.set_batching(self.batching));
         }
+        if is_any(|change| matches!(change, Change::SmallQueues(_))) {
+            path.queues.iter().for_each(|queue| queue.set_small_queues(self.small_queues.0));
+        }
+        if is_any(|change| matches!(change, Change::WhenFull(_))) {
+            path.queues.iter().for_each(|queue| queue.set_drop_tail(self.when_full == WhenFull::DropTail));
+        }
         let has_rate = is_any(|change| matches!(change, Change::Rate(_) | Change::Burst(_)));
         let before = path.settings();
         let had_rate = before.as_ref().is_some_and(|before| before.rate.is_some());
-        let limit = |settings: &Self| qdisc_text(&settings.limited_qdisc());
+        // A discipline drops its oldest packets or it does not, for as long as it lives.
+        let limit = |settings: &Self| {
+            (qdisc_text(&settings.limited_qdisc()), settings.when_full == WhenFull::DropHead)
+        };
         let is_other = is_any(|change| matches!(change, Change::Qdisc(_)))
             || before.is_some_and(|before| limit(&before) != limit(self));
         match self.bucket().filter(|_| had_rate && !is_other) {
@@ -219,6 +249,8 @@ impl Settings {
         add("qdisc", qdisc_text(&self.limited_qdisc()));
         add("bql", bql_text(self.bql));
         add("batching", batching_text(self.batching));
+        add("small-queues", self.small_queues.0.map_or_else(|| "off".into(), |bytes| bytes.to_string()));
+        add("when-full", self.when_full.word());
         if let Some(rate) = self.bucket() {
             let bits = || format!("{}bit", rate.bits_per_second());
             add("rate", rate.packets_per_second().map_or_else(bits, |packets| format!("{packets}pps")));
@@ -274,13 +306,18 @@ mod tests {
     fn wrong_keys_and_values_say_what_there_is() {
         for (text, what) in [
             ("rate", "want KEY=VALUE; the keys are rate, burst"),
-            ("speed=1", "\"speed\" is no key: there are rate, burst, bql, batching and qdisc"),
+            (
+                "speed=1",
+                "\"speed\" is no key: there are rate, burst, bql, batching, qdisc, small-queues and when-full",
+            ),
             ("a-b.spede=1", "\"spede\" is no key"),
             ("rate=fast", "rate=fast: want a rate from 8kbit"),
             ("bql=64k", "want on, off, min=SIZE"),
             ("batching=maybe", "want on, off or bytes=N"),
             ("qdisc=fast", "\"fast\": want fifo"),
             ("qdisc=fifo:0", "want a limit of 1"),
+            ("small-queues=1", "small-queues=1: want on, off or a size from 4k"),
+            ("when-full=never", "when-full=never: want wait, drop-tail or drop-head"),
         ] {
             let error = Change::parse(text).unwrap_err();
             assert!(error.contains(what) && error.lines().count() == 1, "{text}: {error}");

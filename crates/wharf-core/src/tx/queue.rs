@@ -9,10 +9,12 @@
 
 mod build;
 mod changes;
+mod ending;
 mod error;
 pub(crate) mod lanes;
 mod observed;
 mod qdisc_run;
+mod sender_settings;
 mod sender_slots;
 mod shared;
 mod state;
@@ -34,6 +36,7 @@ use crate::pool::{Audit, Holder, PagePool, lock};
 use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::sender::Sender;
+use crate::tx::small_queue::SMALL_QUEUE_BOUNDS;
 use changes::Changes;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
 use std::sync::Arc;
@@ -114,6 +117,20 @@ impl TxQueue {
     /// Bounds the byte limit, also under traffic: in force from the next completion.
     pub fn set_byte_limits(&self, bounds: Bounds) {
         self.change(|changes| changes.byte_limits = Some(bounds));
+    }
+
+    /// Sets the most bytes that one sender may have inside, also under traffic: see [`QueueBuilder::small_queues`]. In force for each
+    /// sender with its next call. Bounds outside of 4096 bytes to 1 GiB become the nearest.
+    pub fn set_small_queues(&self, max_bytes: Option<u32>) {
+        let (least_bytes, most_bytes) = (*SMALL_QUEUE_BOUNDS.start(), *SMALL_QUEUE_BOUNDS.end());
+        let max_bytes = max_bytes.map(|bytes| bytes.clamp(least_bytes, most_bytes));
+        self.shared.sender_settings.set_small_queue_bytes(max_bytes);
+    }
+
+    /// Sets the policy of all senders, now and later, also under traffic: see [`Sender::set_drop_tail`]. In force for each sender from
+    /// its next call but one.
+    pub fn set_drop_tail(&self, is_drop_tail: bool) {
+        self.shared.sender_settings.set_drop_tail(is_drop_tail);
     }
 
     fn change<R>(&self, set: impl FnOnce(&mut Changes) -> R) -> R {
@@ -211,9 +228,9 @@ impl TxQueue {
     /// Ends the queue for its senders, whose calls and waits return [`QueueError::Failed`] with `why` from now on. Frames inside
     /// stay there until [`TxQueue::shutdown`].
     pub fn fail(&self, why: &str) {
-        let Shared { failure, closed, waiters, pool, .. } = &*self.shared;
+        let Shared { failure, waiters, pool, .. } = &*self.shared;
         _ = failure.set(why.into());
-        closed.store(true, Ordering::Release);
+        self.shared.close();
         waiters.wake_all();
         pool.wake_served();
     }
@@ -229,7 +246,7 @@ impl TxQueue {
     /// Works like [`TxQueue::shutdown`], until `deadline_ns` of the queue's clock.
     #[doc(hidden)]
     pub fn shutdown_until(&self, deadline_ns: u64) -> Audit {
-        self.shared.closed.store(true, Ordering::Release);
+        self.shared.close();
         self.shared.waiters.wake_all();
         let mut asked = None;
         while self.shared.pending(&mut asked) && self.shared.clock.now_ns() < deadline_ns {

@@ -67,6 +67,8 @@ pub struct Sender {
     ready_wait: Option<TaskWait>,
     /// See [`Sender::set_drop_tail`].
     is_drop_tail: bool,
+    /// The last change of the queue's settings that this sender has put into force.
+    settings_version: u32,
     counters: Arc<SenderCounters>,
 }
 
@@ -86,7 +88,10 @@ impl Sender {
         let mut cache = shared.pool.cache(name)?;
         cache.set_return_ring(ring_out, place);
         let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &shared.pool)) };
-        let credit = Credit::new(shared.small_queue_bytes, shared.index_start, shared.clock.now_ns());
+        let settings = &shared.sender_settings;
+        let settings_version = settings.version();
+        let is_drop_tail = settings.is_drop_tail().unwrap_or(false);
+        let credit = Credit::new(settings.small_queue_bytes(), shared.index_start, shared.clock.now_ns());
         let biased = if shared.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
         let (balance, looks_max, turn_end) = (Balance::default(), waiting::LOOKS_MAX, 0);
@@ -103,7 +108,8 @@ impl Sender {
             cancel: None,
             turn_end,
             ready_wait: None,
-            is_drop_tail: false,
+            is_drop_tail,
+            settings_version,
             counters,
         };
         Ok((sender, theirs))
@@ -254,8 +260,8 @@ impl Sender {
     /// band if the discipline has bands.
     #[inline]
     fn admit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        if self.shared.closed.load(Ordering::Relaxed) {
-            return Err(self.shared.closed_error());
+        if !self.shared.sender_settings.is_at(self.settings_version) {
+            self.renew_settings()?;
         }
         if !burst.batch_mut().is_of(self.cache.charge()) {
             self.charge(burst)?;
@@ -263,6 +269,20 @@ impl Sender {
         if self.shared.uses_bands {
             self.classify(burst.batch_mut());
         }
+        Ok(())
+    }
+
+    /// Puts changed settings into force, unless the queue has ended.
+    #[cold]
+    fn renew_settings(&mut self) -> Result<(), QueueError> {
+        let settings = &self.shared.sender_settings;
+        let version = settings.version();
+        if self.shared.closed.load(Ordering::Acquire) {
+            return Err(self.shared.closed_error());
+        }
+        self.credit.set_max_bytes(settings.small_queue_bytes());
+        self.is_drop_tail = settings.is_drop_tail().unwrap_or(self.is_drop_tail);
+        self.settings_version = version;
         Ok(())
     }
 

@@ -38,6 +38,8 @@ pub const FIRST_BYTES: u32 = 212_992;
 pub const SMALL_QUEUE_BYTES: u32 = 1 << 20;
 /// The range of the highest limit: bytes in flight are compared as signed 32-bit numbers.
 pub const SMALL_QUEUE_BOUNDS: RangeInclusive<u32> = FLOOR_BYTES..=1 << 30;
+/// The limit of an account without one.
+const UNLIMITED_BYTES: u32 = i32::MAX as u32;
 /// Bytes beyond the limit after which an account is renewed although its limit is waived: sums wrap at 2^32.
 const WAIVED_BYTES_MAX: i64 = 1 << 30;
 /// The shortest window, ns.
@@ -90,13 +92,12 @@ impl Credit {
     /// Makes an account whose sum of bytes that have left begins at `start`, with a limit of at most `max_bytes`;
     /// `None` for no limit.
     pub fn new(max_bytes: Option<u32>, start: u32, now_ns: u64) -> Self {
-        let unlimited = i32::MAX as u32;
-        let limit_bytes = max_bytes.map_or(unlimited, |max_bytes| FIRST_BYTES.min(max_bytes));
+        let limit_bytes = max_bytes.map_or(UNLIMITED_BYTES, |max_bytes| FIRST_BYTES.min(max_bytes));
         Self {
             room_bytes: limit_bytes.into(),
             returned_bytes: start,
             limit_bytes,
-            max_bytes: max_bytes.unwrap_or(unlimited),
+            max_bytes: max_bytes.unwrap_or(UNLIMITED_BYTES),
             wanted_bytes: 1,
             device_bytes: 0,
             rate: Rate::default(),
@@ -114,6 +115,16 @@ impl Credit {
     /// Returns the bytes inside.
     pub fn in_flight_bytes(&self) -> i64 {
         i64::from(self.limit_bytes) - self.room_bytes
+    }
+
+    /// Sets the highest limit; `None` for no limit. A first one begins as in a new account.
+    pub fn set_max_bytes(&mut self, max_bytes: Option<u32>) {
+        let in_flight_bytes = self.in_flight_bytes();
+        let before_bytes = if self.max_bytes == UNLIMITED_BYTES { FIRST_BYTES } else { self.limit_bytes };
+        self.limit_bytes = max_bytes.map_or(UNLIMITED_BYTES, |max_bytes| before_bytes.min(max_bytes));
+        self.max_bytes = max_bytes.unwrap_or(UNLIMITED_BYTES);
+        self.device_bytes = self.device_bytes.min(self.limit_bytes / 2);
+        self.room_bytes = i64::from(self.limit_bytes) - in_flight_bytes;
     }
 
     /// Sets the part of the limit for bytes in the device.

@@ -206,3 +206,35 @@ fn many_senders_account_for_every_packet() {
         assert_conserved(&queue);
     }
 }
+
+#[test]
+fn policy_of_the_queue_then_senders_have_it_now_and_later() {
+    let pool = pool(128);
+    let (queue, control) = stuck(&pool, fifo(10));
+    let mut sender = queue.sender("now").unwrap();
+    queue.set_drop_tail(true);
+    let mut later = queue.sender("later").unwrap();
+    for round in 0..50 {
+        for sender in [&mut sender, &mut later] {
+            let mut burst = numbered(sender, round * 8, 8, 64);
+            sender.submit(&mut burst).unwrap();
+            assert!(burst.is_empty());
+        }
+    }
+    for counters in [sender.counters(), later.counters()] {
+        assert_eq!((counters.packets.get() + counters.drops.get(), counters.waits.get()), (400, 0));
+        assert!(counters.drops.get() > 300, "{}", counters.drops.get());
+    }
+    queue.set_drop_tail(false);
+    open(&control);
+    let before = sender.counters().drops.get();
+    for round in 0..50 {
+        let mut burst = numbered(&mut sender, 1000 + round * 8, 8, 64);
+        sender.submit(&mut burst).unwrap();
+    }
+    // The first call may drop, and takes over the policy.
+    assert!(sender.counters().drops.get() <= before + 8);
+    assert!(queue.drain(Duration::MAX));
+    drop((sender, later));
+    assert_conserved(&queue);
+}

@@ -251,3 +251,25 @@ fn try_send_without_a_poller_runs_the_queue() {
     drop(burst);
     end(&queue, sender, &control);
 }
+
+#[test]
+fn limit_changed_under_traffic_then_the_sender_has_it_with_its_next_call() {
+    for start in [0, u32::MAX - 3000] {
+        let (queue, mut sender, control) = held(|queue| queue.index_start(start));
+        queue.set_small_queues(None);
+        let mut burst = numbered(&mut sender, 100, 64, 100);
+        assert_eq!(sender.try_send(&mut burst).unwrap(), 64, "none holds it");
+        queue.set_small_queues(Some(LIMIT_BYTES));
+        let mut burst = numbered(&mut sender, 200, 64, 100);
+        assert_eq!(sender.try_send(&mut burst).unwrap(), 0, "as many bytes are inside as may be, and more");
+        control.allowed.store(usize::MAX / 2, SeqCst);
+        queue.poll();
+        control.allowed.store(0, SeqCst);
+        assert_eq!(sender.try_send(&mut burst).unwrap(), WITHIN, "all have left");
+        // Out of bounds: the nearest.
+        queue.set_small_queues(Some(1));
+        assert_eq!(sender.try_send(&mut burst).unwrap(), 0);
+        drop(burst);
+        end(&queue, sender, &control);
+    }
+}

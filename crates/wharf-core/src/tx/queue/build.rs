@@ -1,6 +1,7 @@
 //! `QueueBuilder`: builds a `TxQueue`.
 
 use super::changes::PendingChanges;
+use super::sender_settings::SenderSettings;
 use super::sender_slots::SenderSlots;
 use super::shared::Wakers;
 use super::{LOOKS_MAX, PollerState, QueueError, QueueState, Shared, TxQueue};
@@ -222,7 +223,7 @@ impl QueueBuilder {
             pool: rest.pool,
             policy: rest.policy,
             lane_frames: rest.lane_frames,
-            small_queue_bytes: rest.small_queue_bytes,
+            sender_settings: SenderSettings::new(rest.small_queue_bytes),
             tsq_window: TsqWindow::new(),
             index_start: rest.index_start,
             uses_bands,

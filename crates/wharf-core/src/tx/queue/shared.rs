@@ -1,9 +1,10 @@
 //! `Shared`: the part of a queue that all its threads share: the owner cell, and messages for its owner.
 
+use super::QdiscRun;
 use super::changes::PendingChanges;
+use super::sender_settings::SenderSettings;
 use super::sender_slots::SenderSlots;
 use super::state::{PollerState, QueueState};
-use super::{QdiscRun, QueueError};
 use crate::counters::{Inside, QueueCounters};
 use crate::device::{ModeReason, TxSide};
 use crate::host::{Clock, Park, Wake};
@@ -41,8 +42,7 @@ pub(crate) struct Shared {
     pub(crate) pool: PagePool,
     pub(crate) policy: Policy,
     pub(crate) lane_frames: u32,
-    /// See [`QueueBuilder::small_queues`](super::QueueBuilder::small_queues).
-    pub(crate) small_queue_bytes: Option<u32>,
+    pub(crate) sender_settings: SenderSettings,
     pub(crate) tsq_window: TsqWindow,
     pub(crate) index_start: u32,
     pub(crate) uses_bands: bool,
@@ -326,31 +326,6 @@ impl Shared {
         if let Published::Owner(owned) = self.cell.claim(0) {
             QdiscRun::new(self, owned, 0).finish();
         }
-    }
-
-    /// Closes the queue after its owner has panicked, and wakes all waiters, which would wait for ever.
-    #[cold]
-    pub(crate) fn die(&self) {
-        self.closed.store(true, Ordering::Release);
-        self.waiters.wake_all();
-        self.pool.wake_served();
-        let monitor = self.counters.monitor.get();
-        monitor.inspect(|monitor| monitor.panicked("its device or discipline panicked", true));
-    }
-
-    /// Returns the error of a closed queue: its death, or the end of its device.
-    #[cold]
-    pub(crate) fn closed_error(&self) -> QueueError {
-        match self.failure.get() {
-            _ if self.cell.word() & DEAD != 0 => self.dead(),
-            Some(why) => QueueError::Failed { device: self.name.clone(), why: why.clone() },
-            None => QueueError::Closed,
-        }
-    }
-
-    #[cold]
-    pub(crate) fn dead(&self) -> QueueError {
-        QueueError::Dead { device: self.name.clone() }
     }
 }
 
