@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for FUZZ_SECONDS; by default 20 s, and 60 s for input that peers write.
+# Runs every fuzz target for FUZZ_SECONDS; by default 20 s, and 60 s for input that peers write. A target keeps one processor busy,
+# so as many run at a time as there are processors.
 set -eu
 cd "$(dirname "$0")/../fuzz"
 rustup toolchain list | grep -q '^nightly' || { echo "the fuzz targets want a nightly toolchain"; exit 1; }
@@ -20,8 +21,6 @@ done
 mkdir -p corpus/vnet
 printf '\1\1\66\0\144\0\42\0\20\0\2\0\0\0\0\2\2\0\0\0\0\1\10\0\105\0\1\54\0\0\100\0\100\6\0\0' >corpus/vnet/tcp
 printf '\300\0\2\1\306\63\144\1\4\0\0\120\0\0\0\1\0\0\0\0\120\20\0\0\0\0\0\0%0260d' 7 >>corpus/vnet/tcp
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
 # A generated packet: Ethernet, IPv4, UDP to port 9, the stamp.
 printf '\2\0\0\0\0\2\2\0\0\0\0\1\10\0\105\0\0\56\0\0\100\0\100\21\0\0\300\0\2\1\306\63\144\1' >corpus/headers/stamped
 printf '\4\0\0\11\0\32\0\0WH\0\0\0\0\0\0\0\7\0\0\1\0\0\0\0\0' >>corpus/headers/stamped
@@ -31,16 +30,26 @@ cp corpus/headers/stamped corpus/packet/ipv4
   printf '\2\0\0\0\0\2\2\0\0\0\0\1\201\0\0\5\206\335\140\2\0\0\0\50\53\100%032d' 0
   printf '\74\2\2\1\0\0\0\0%016d\21\0\1\4\0\0\0\0\0\7\0\11\0\10\0\0' 1
 } >corpus/packet/ipv6
-for target in pcap pcapng words headers packet segments vnet nics cx5_completions cx5_entries nic_pairs \
-  virtqueues vhost_messages; do
+
+export out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+
+fuzz() { # TARGET
+  local seconds log=$out/$1
   # Input that an untrusted peer writes is fuzzed longer.
   # `headers` and `packet` both feed the header parser, and share its time.
-  case $target in virtqueues | vhost_messages) seconds=60 ;; headers | packet) seconds=10 ;; *) seconds=20 ;; esac
-  if ! cargo +nightly fuzz run --sanitizer none "$target" -- -max_total_time="${FUZZ_SECONDS:-$seconds}" -max_len=20000 \
+  case $1 in virtqueues | vhost_messages) seconds=60 ;; headers | packet) seconds=10 ;; *) seconds=20 ;; esac
+  if ! cargo +nightly fuzz run --sanitizer none "$1" -- -max_total_time="${FUZZ_SECONDS:-$seconds}" -max_len=20000 \
     -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"$log" 2>&1; then
     tail -n 40 "$log"
-    echo "fuzz target $target failed"
-    exit 1
+    echo "fuzz target $1 failed"
+    return 1
   fi
-  echo "$target: $(grep -o 'executed_units: .*' "$log")"
-done
+  echo "$1: $(grep -o 'executed_units: .*' "$log")"
+}
+export -f fuzz
+
+cargo +nightly fuzz build --sanitizer none >"$out/build" 2>&1 || { tail -n 40 "$out/build"; exit 1; }
+# The longest first.
+printf '%s\n' virtqueues vhost_messages pcap pcapng words segments vnet nics cx5_completions cx5_entries nic_pairs headers packet |
+  xargs -P "$(nproc)" -I '{}' bash -c 'fuzz "$1"' - '{}'

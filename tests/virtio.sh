@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Virtqueues against DPDK, both ways round: `virtio-user:` over its vhost, and `vhost-user:` under its virtio-user. testpmd's io
-# forwarding loops numbered frames back, in every layout, and each is checked; 10 million go through the command line. Peers
+# forwarding loops numbered frames back, in every layout, and each is checked; two million go through the command line. Peers
 # that listen, peers that are killed. Needs no privilege but a temporary folder. Leaves nothing behind; every command has a
-# time limit. VIRTIO_FRAMES=N loops N frames in each layout, NUMBERED=N replaces the 10 million.
+# time limit. VIRTIO_FRAMES=N loops N frames in each layout, NUMBERED=10m replaces the two million.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
-frames=${VIRTIO_FRAMES:-200000} numbered=${NUMBERED:-10m}
+frames=${VIRTIO_FRAMES:-200000} numbered=${NUMBERED:-2m}
 
-cargo build --quiet --release -p wharf-devices --example virtio_loop || exit 1
+# shellcheck disable=SC2086
+cargo build --quiet --profile tested ${OPTIMISED:--p wharf-devices} --example virtio_loop || exit 1
 target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-[ -n "${WHARF:-}" ] || cargo build --quiet --release -p wharf-cli || exit 1
-wharf=${WHARF:-$target/release/wharf} loop=$target/release/examples/virtio_loop
+[ -n "${WHARF:-}" ] || cargo build --quiet --profile "${PROFILE:-release}" -p wharf-cli || exit 1
+wharf=${WHARF:-$target/${PROFILE:-release}/wharf} loop=$target/tested/examples/virtio_loop
 out=$(mktemp -d) || exit 1
 backend="" ours=""
 
