@@ -38,8 +38,11 @@ on_veth() {
   agrees xdp:va,mode=zerocopy
   agrees xdp:va,mode=copy
   agrees xdp:va,queue=7
+  agrees xdp:va,csum=offload
   has xdp:va 'f["subject"] == "driver" and f["data"]["name"] == "veth"'
   has xdp:va 'f["subject"] == "queues" and f["data"]["rx"] == f["data"]["tx"] == 1'
+  # Since Linux 6.8.
+  has xdp:va 'f["subject"] == "metadata" and f["data"]["rx_hash"] and not f["data"]["zero_copy"] and not f["data"]["tx_checksum"]'
   has xdp:va 'f["subject"] == "kernel" and f["data"]["release"]'
   ip -n $b link set vb down
   for kind in xdp packet; do agrees $kind:va; done

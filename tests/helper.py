@@ -2,6 +2,7 @@
 
 ask SOCKET INTERFACE          a user in the words of the AF_XDP device plug-in for Kubernetes
 hostile SOCKET INTERFACE PID  silent users, nonsense and descriptors; then an honest user is served within a second
+greedy SOCKET INTERFACE       a user that asks for hundreds of descriptors, reads none, and stays for half a minute
 serve SOCKET INTERFACE MAP    the plug-in: gives the map that is pinned at MAP, and no sockets
 pin MAP PROGRAM               makes a map of sockets and a program that reads it, and pins both
 run MAP COMMAND...            runs a command with the map that is pinned at MAP as descriptor N, in place of each `fd:N`
@@ -77,6 +78,24 @@ def hostile(path, interface, pid):
     assert silent
 
 
+def greedy(path, interface):
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    connections = []
+    for _ in range(40):
+        user = connect(path)
+        connections.append(user)
+        try:
+            for request in [b"/connect,greedy"] + [f"/xsk_map_fd,{interface}".encode()] * 60:
+                user.send(request, socket.MSG_DONTWAIT)
+        except OSError:  # let go, or as many as fit
+            pass
+        time.sleep(0.02)
+    print("asked", file=sys.stderr, flush=True)
+    time.sleep(30)
+
+
 def opened(path):
     name = ctypes.create_string_buffer(path.encode())
     return bpf(7, struct.pack("QII", ctypes.addressof(name), 0, 0))
@@ -129,4 +148,4 @@ def run(pinned, *command):
     os.execvp(command[0], [word.replace("fd:N", f"fd:{fd}") for word in command])
 
 
-{"ask": ask, "hostile": hostile, "serve": serve, "pin": pin, "run": run}[sys.argv[1]](*sys.argv[2:])
+{"ask": ask, "hostile": hostile, "greedy": greedy, "serve": serve, "pin": pin, "run": run}[sys.argv[1]](*sys.argv[2:])

@@ -18,11 +18,14 @@ tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file s
 # sockets: a hub of QEMU lets frames overtake those that wait for a receiver's buffers.
 adapters() {
   local at device
+  # Two nodes, of a processor and half of the memory each. Adapters are on the bus of the second.
+  [ "$1" != igb ] || echo "-object memory-backend-ram,id=m0,size=512M -object memory-backend-ram,id=m1,size=512M
+    -numa node,memdev=m0,cpus=0 -numa node,memdev=m1,cpus=1 -device pxb-pcie,id=near,bus=pcie.0,bus_nr=64,numa_node=1"
   for at in 0 1 2 3; do
     echo "-netdev dgram,id=n$at,local.type=unix,local.path=$out/wire$at,remote.type=unix,remote.path=$out/wire$(((at + 2) % 4))"
     case $1 in
-      # An igb has functions of its own, for which it wants a port.
-      igb) echo "-device pcie-root-port,id=p$at,chassis=$at,slot=$at" && device=igb,bus=p$at ;;
+      # An igb has functions of its own, for which it wants a port: here one of the second node.
+      igb) echo "-device pcie-root-port,bus=near,id=p$at,chassis=$at,slot=$at" && device=igb,bus=p$at ;;
       virtio_net) device=virtio-net-pci,disable-legacy=on,iommu_platform=on ;;
       virtio_net-plain) device=virtio-net-pci,disable-legacy=on ;;
       *) device=$1 ;;
@@ -56,8 +59,8 @@ halt() {
 }
 
 # The parts of an adapter that has zero-copy, and those of the others.
-in_place="modes examinations upper frames_each_way all_queues same_bytes host_tcp steered forwarding disturbances killed"
-by_copy="modes examinations frames_each_way same_bytes forwarding killed"
+in_place="modes examinations upper frames_each_way all_queues same_bytes offloaded near_memory host_tcp steered forwarding disturbances killed"
+by_copy="modes examinations frames_each_way same_bytes offloaded forwarding killed"
 trial() { # ADAPTER
   local part parts
   adapter=$1

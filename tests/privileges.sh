@@ -136,11 +136,28 @@ helped() { # a helper's users need no privilege to send and to receive by xdp
   within 20 python3 tests/helper.py ask "$out/helper.sock" vb || die "the plug-in's users are not served"
   within 20 python3 tests/helper.py hostile "$out/helper.sock" vb "$helper" || die "hostile users hold up the others"
   arrive mine "xdp:vb,helper=$out/helper.sock" "${user[@]}"
+  # A receiver learns that its helper has ended, and goes on with the next one if it may.
+  local from="xdp:vb,helper=$out/helper.sock" waits
+  start told "listening on" "${user[@]}" "$wharf" receive --from "$from" --frames 2048 --seconds 20 --on-gone fail --json
+  waits=$pid
   kill -9 $helper && wait $helper 2>/dev/null
+  ended told "$waits"
+  [ $code -eq 1 ] || die "a receiver without its helper: exit code $code"
+  one_line told "helper.*has ended"
   [ -S "$out/helper.sock" ] || die "no socket is left behind"
   start helper serving "$wharf" helper vb --socket "$out/helper.sock" --mode 666
   helper=$pid
-  arrive mine "xdp:vb,helper=$out/helper.sock" "${user[@]}"
+  start waits "listening on" "${user[@]}" "$wharf" receive --from "$from" --frames 2048 --seconds 30 --on-gone reopen --json
+  waits=$pid
+  kill -9 $helper && wait $helper 2>/dev/null
+  sleep 1
+  start helper serving "$wharf" helper vb --socket "$out/helper.sock" --mode 666
+  helper=$pid
+  sleep 2
+  send sent --size 200 --count 500 --rate 4kpps
+  stop waits "$waits" INT
+  holds waits 'waits["packets"] >= 500 and waits["unstamped"] == 0 and waits["pool"]["out"] == 0'
+  arrive mine "$from" "${user[@]}"
   stop helper $helper TERM
   [ $code -eq 0 ] || die "helper: exit code $code"
   ip -n $b -j link show vb | grep -q '"xdp"' && die "the helper leaves its program"
@@ -149,6 +166,18 @@ helped() { # a helper's users need no privilege to send and to receive by xdp
   [ $code -eq 1 ] || die "without a helper: exit code $code"
   one_line mine "nothing listens there"
   echo "wharf helper: nobody, without capabilities, sends and receives by xdp; hostile users hold up no other; a plug-in's user is served"
+}
+
+greedy() { # the kernel bounds descriptors on their way for a helper without CAP_SYS_RESOURCE: no user takes them from the others
+  start helper serving setpriv --inh-caps=-all --bounding-set=-all,+net_raw,+net_admin,+bpf \
+    sh -c 'ulimit -n 100 && exec "$0" helper vb --socket "$1" --mode 666' "$wharf" "$out/greedy.sock"
+  local helper=$pid
+  start greedy asked python3 tests/helper.py greedy "$out/greedy.sock" vb
+  local user=$pid
+  within 20 python3 tests/helper.py ask "$out/greedy.sock" vb || die "a user that reads nothing keeps descriptors from the others"
+  kill -9 "$user" && wait "$user" 2>/dev/null
+  stop helper $helper TERM
+  echo "a user that reads none of hundreds of descriptors: others are served, by a helper of three capabilities"
 }
 
 others_program() { # a program and a map of sockets that another process has made
@@ -204,5 +233,6 @@ between_interfaces
 captures
 a_guest
 helped
+greedy
 others_program
 what_cannot_be

@@ -81,6 +81,32 @@ from_the_kernel() { # the kernel's sockets leave checksums to the adapter, and s
   echo "datagrams of the kernel's: checksums right with csum=fill, as they were with csum=off"
 }
 
+offloaded() { # datagrams of a host, whose checksums its kernel leaves unfinished: forwarded, and finished behind our sender
+  local bad all
+  space $c
+  ip -n $c link add kc type veth peer name ka netns $a && ip -n $c link set kc up && ip -n $a link set ka up || die "no veth pair"
+  ip -n $c addr add 10.9.0.3/24 dev kc && ip -n $c neigh add 10.9.0.2 lladdr 02:00:00:00:00:09 dev kc
+  start forward forwarding ip netns exec $a "$wharf" forward packet:ka xdp:va,csum=offload --json
+  local forwarder=$pid
+  start wire "listening on" tcpdump -i vb -U -w "$out/wire.pcap" udp port 9
+  local tcpdump=$pid
+  within 20 ip netns exec $c python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for n in range(200): s.sendto(bytes([n]) * (n + 1), ("10.9.0.2", 9))' || die "sending by a socket"
+  sleep 0.5
+  stop wire "$tcpdump" INT
+  stop forward "$forwarder" INT
+  bad=$(tshark -r "$out/wire.pcap" -o udp.check_checksum:TRUE -Y 'udp.checksum.status == 0' 2>/dev/null | wc -l)
+  all=$(tshark -r "$out/wire.pcap" -Y 'udp.dstport == 9' 2>/dev/null | wc -l)
+  [ "$all" -eq 200 ] && [ "$bad" -eq 0 ] || die "csum=offload: $bad bad checksums in $all of 200 datagrams"
+  to=xdp:va,csum=off send wrong --size 60 --count 1
+  [ $code -eq 2 ] && grep -q "takes fill or offload" "$out/wrong.err" || die "csum=off to send: exit code $code"
+  to=xdp:va,csum=offload send alone --size 60 --count 10
+  holds alone 'alone["mode"] == "copy, checksums by the kernel" and alone["sent"] == 10 and alone["mode_reason"] is not None'
+  ip netns del $c
+  echo "csum=offload: 200 datagrams of a host, all with right checksums by tshark"
+}
+
 what_cannot_be() {
   refused missing "no such interface" "$wharf" send --size 60 --count 9 --to xdp:nowhere
   refused missing "no such interface" "$wharf" receive --from xdp:nowhere --seconds 5
@@ -248,6 +274,7 @@ busy_polling
 batching
 from_others
 from_the_kernel
+offloaded
 what_cannot_be
 in_a_user_namespace
 late_completions

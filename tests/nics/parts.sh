@@ -183,6 +183,43 @@ forwarding() {
   echo "$adapter: forwards eth0 to eth1 and back: iperf3 has ${rate% *} and ${back% *} Mbit/s"
 }
 
+# checksums SPEC 'PYTHON CONDITION ON ITS DIRECTION': connections that a host begins, whose checksums its kernel leaves unfinished, have right
+# ones behind our sender.
+checksums() {
+  local bad all
+  guest "ip link add ka type veth peer name kb; ip link set ka up; ip link set kb up; ip addr add 10.7.0.1/24 dev ka; ip neigh add 10.7.0.2 lladdr 02:00:00:00:00:12 dev ka"
+  guest "begin forward 'wharf: forwarding' - wharf forward packet:kb $1 $memory --json; carrier eth0" || die "no forwarder: $reply"
+  guest "begin got 'listening on' l wharf receive --from packet:eth2 --pcap /tmp/out.pcap $memory --json" || die "no receiver: $reply"
+  guest "for port in \$(seq 100 140); do nc -w 2 10.7.0.2 \$port </dev/null & done 2>/dev/null; sleep 3; finish got TERM; finish forward TERM"
+  guest "ip link del ka"
+  fetch /tmp/out.pcap "$out/out.pcap"
+  report forward
+  bad=$(tshark -r "$out/out.pcap" -o tcp.check_checksum:TRUE -Y 'tcp.checksum.status == 0' 2>/dev/null | wc -l)
+  all=$(tshark -r "$out/out.pcap" -Y 'tcp.dstport >= 100 && tcp.dstport <= 140' 2>/dev/null | wc -l)
+  [ "$all" -ge 41 ] && [ "$bad" -eq 0 ] || die "$adapter: $1: $bad bad checksums in $all frames"
+  holds forward "any($2 for one in forward['directions'] if 'eth0' in one['device'])"
+  echo "$adapter: $1: $all frames that a host left unfinished, all with right checksums"
+}
+
+# near_memory: the pool's memory is on the adapter's node.
+near_memory() {
+  local pages
+  guest "cat /sys/class/net/eth0/device/numa_node" && [ "${reply%%[[:space:]]*}" = 1 ] || { echo "$adapter: on no node"; return; }
+  guest "begin got 'listening on' - wharf receive --from xdp:eth0 $memory --json; carrier eth0" || die "no receiver: $reply"
+  guest "grep wharf-region /proc/\$(cat /tmp/got.pid)/numa_maps"
+  pages=$reply
+  guest "finish got TERM"
+  grep -q 'prefer:1 .*N1=' <<<"$pages" && ! grep -q 'N0=' <<<"$pages" || die "$adapter: memory: $pages"
+  guest "wharf -q doctor xdp:eth0 --no-probe"
+  grep -q "adapter is on node 1" <<<"$reply" || die "doctor does not tell the node"
+  echo "$adapter: memory $(grep -o 'N1=[0-9]*' <<<"$pages" | head -n 1) on the adapter's node, of two"
+}
+
+offloaded() {
+  checksums xdp:eth0,mode=copy,csum=offload 'one["mode_reason"] is None'
+  [[ $(expected send auto) != zero-copy ]] || checksums xdp:eth0,csum=offload '"no checksums" in one["mode_reason"]'
+}
+
 # disturbed NAME COMMAND: a sender by eth0 goes on over it, or ends and says why. No frame of memory is lost.
 disturbed() {
   local name=$1 code

@@ -18,6 +18,8 @@ pub mod helper;
 mod layers;
 #[doc(hidden)]
 pub mod memory;
+mod metadata;
+mod numa;
 mod program;
 mod queues;
 #[doc(hidden)]
@@ -39,13 +41,14 @@ pub use steering::{Flow, Steering};
 pub use ways::{RefusedWay, Way, WaysTried};
 
 use crate::iface::io_fault;
-use crate::link::{E2BIG, EBUSY, EEXIST, EINVAL, ENOBUFS, EOPNOTSUPP, EPERM, Link, no_socket};
+use crate::link::{E2BIG, EBUSY, EEXIST, EINVAL, ENOBUFS, ENOSPC, EOPNOTSUPP, EPERM, Link, no_socket};
 pub(crate) use spec::KIND;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
+use wharf_sys::ethtool::{Ethtool, Rings};
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::mapping::{Mapping, PAGE_BYTES};
 use wharf_sys::xdp::{Bind, UmemShape, XdpSocket};
@@ -65,8 +68,12 @@ pub struct XdpOptions {
     pub queue: u32,
     /// The copy mode.
     pub mode: Mode,
-    /// Descriptors of each ring, rounded up to a power of two; by default 2048 to send, 8192 to receive.
+    /// Descriptors of each ring, rounded up to a power of two; by default 2048 to send, 8192 to receive, or more where the driver's own
+    /// rings are longer.
     pub ring_entries: Option<u32>,
+    /// True to leave checksums of frames that are sent to the driver, or to the kernel as it copies, where that has it; otherwise the
+    /// device fills them in.
+    pub offload_checksums: bool,
     /// The sources of sockets and of the program.
     pub access: Access,
 }
@@ -75,10 +82,12 @@ impl XdpOptions {
     /// Least and most descriptors of a ring.
     const ENTRIES: (u32, u32) = (64, 65_536);
 
-    /// Returns the descriptors of a ring that has `default` of them if none are asked for.
-    fn entries(&self, default: u32) -> u32 {
+    /// Returns the descriptors of a ring. If none are asked for, it has `usual` of them, or `wanted` if that is more: what the
+    /// driver's own ring takes.
+    fn entries(&self, usual: u32, wanted: Option<u32>) -> u32 {
         let (least, most) = Self::ENTRIES;
-        self.ring_entries.map_or(default, |entries| entries.clamp(least, most).next_power_of_two())
+        let entries = self.ring_entries.unwrap_or_else(|| usual.max(wanted.unwrap_or_default()));
+        entries.clamp(least, most).next_power_of_two()
     }
 }
 
@@ -147,6 +156,7 @@ fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> D
         (Step::Share, _) => format!(
             "{interface} has an XDP program already (`ip link show {interface}`): to share another wharf's takes CAP_SYS_ADMIN"
         ),
+        (Step::Attach, Some(ENOSPC)) => format!("the other end of {interface} sends by more queues than this one receives by (`ethtool -L` at either end)"),
         (Step::Attach, _) => "cannot attach the program that hands frames over".into(),
         (Step::Direct, Some(E2BIG)) => format!("the program's map of sockets has no room for queue {queue}"),
         (Step::Direct, _) => format!("cannot put the socket of queue {queue} into the program's map"),
@@ -187,6 +197,11 @@ impl Step {
     fn refused(self) -> impl Fn(io::Error) -> Refusal {
         move |error| (self, error)
     }
+}
+
+/// Returns the sizes of the driver's rings, if it tells.
+fn driver_rings(link: &Link) -> Option<Rings> {
+    Ethtool::open().and_then(|tool| tool.rings(&link.interface_name)).ok()
 }
 
 /// Gives `socket` the memory `region`.

@@ -9,6 +9,8 @@ use std::ptr::NonNull;
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Bytes of an ordinary page, on every architecture that Wharf is built for.
 pub const PAGE_BYTES: usize = 4096;
+/// NUMA nodes of a machine, at most (`MAX_NUMNODES`).
+const NODES_MAX: u32 = 1024;
 
 /// Memory that other processes and devices can share: a memfd, mapped read-write and sealed against
 /// truncation.
@@ -58,6 +60,25 @@ impl Mapping {
         Ok(Self { pages: Pages::map(file, 0, len_bytes, shared)?, page_bytes, fd })
     }
 
+    /// Has pages that nothing has touched yet come from NUMA node `node`, as long as that has free ones (`mbind(2)`, `MPOL_PREFERRED`). The file
+    /// keeps that for its other mappings, too.
+    ///
+    /// # Errors
+    /// `EINVAL` without such a node, `ENOSYS` if the kernel knows no nodes.
+    pub fn prefer_node(&self, node: u32) -> io::Result<()> {
+        let mut nodes = [0u64; NODES_MAX as usize / 64];
+        let at = usize::try_from(node / 64).unwrap_or(usize::MAX);
+        *nodes.get_mut(at).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))? = 1 << (node % 64);
+        let (start, len_bytes) = (self.start().as_ptr(), self.len_bytes());
+        // The kernel takes one bit less than it is told.
+        let bits = libc::c_ulong::from(NODES_MAX + 1);
+        // SAFETY: this mapping, whose contents stay as they are, and a mask of that many bits, which the kernel reads.
+        let bound = unsafe {
+            libc::syscall(libc::SYS_mbind, start, len_bytes, libc::MPOL_PREFERRED, nodes.as_ptr(), bits, 0)
+        };
+        if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Returns the first byte's address. [`Mapping::len_bytes`] bytes from there on are valid while `self`
     /// lives.
     #[inline]
@@ -96,5 +117,25 @@ pub(crate) fn memfd(flags: libc::c_uint, len_bytes: usize) -> io::Result<OwnedFd
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
         check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
         Ok(fd)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_taken_from_the_node_that_it_prefers() {
+        let mapping = Mapping::shared_small_pages(4 * PAGE_BYTES).unwrap();
+        assert_eq!(mapping.prefer_node(NODES_MAX).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        match mapping.prefer_node(0) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => return,
+            preferred => preferred.unwrap(),
+        }
+        let maps = std::fs::read_to_string("/proc/thread-self/numa_maps").unwrap();
+        let start = format!("{:x} ", mapping.start().as_ptr() as usize);
+        let line = maps.lines().find(|line| line.trim_start_matches('0').starts_with(&start)).unwrap();
+        assert!(line.contains("prefer:0"), "{line}");
     }
 }

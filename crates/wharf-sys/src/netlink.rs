@@ -3,8 +3,10 @@
 
 mod link;
 mod neighbour;
+mod netdev;
 
 pub use link::{AttachMode, AttachedProgram, LinkInfo};
+pub use netdev::{XdpFeatures, xdp_features};
 
 use crate::call::{check, socket};
 use crate::interface::Interface;

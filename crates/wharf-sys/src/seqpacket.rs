@@ -48,6 +48,18 @@ pub fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
     Ok(credentials[1])
 }
 
+/// Returns the bytes of messages, with the kernel's overhead, that were sent by `stream` and that the other end has not read
+/// (`SIOCOUTQ`). Descriptors on their way are among them.
+///
+/// # Errors
+/// Those of `ioctl(2)`.
+pub fn peer_unread_bytes(stream: &UnixStream) -> io::Result<usize> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: the call writes an int, and nothing else.
+    check(unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) })?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
 /// Returns a duplicate of descriptor `number`, which this process has inherited.
 ///
 /// # Errors
@@ -79,6 +91,7 @@ fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::has_ended;
     use std::io::{Read, Write};
 
     #[test]
@@ -88,12 +101,18 @@ mod tests {
         let (mut near, mut far) = (connect(&path).unwrap(), listener.accept().unwrap().0);
         near.write_all(b"one").unwrap();
         near.write_all(b"two").unwrap();
-        let mut read = || {
+        let read = |far: &mut UnixStream| {
             let mut bytes = [0; 64];
             let count = far.read(&mut bytes).unwrap();
             bytes[..count].to_vec()
         };
-        assert_eq!((read(), read()), (b"one".to_vec(), b"two".to_vec()));
+        assert_eq!((read(&mut far), read(&mut far)), (b"one".to_vec(), b"two".to_vec()));
+        assert_eq!(peer_unread_bytes(&near).unwrap(), 0);
+        near.write_all(b"three").unwrap();
+        assert!(peer_unread_bytes(&near).unwrap() > 0 && !has_ended(near.as_fd()));
+        assert_eq!((read(&mut far), peer_unread_bytes(&near).unwrap()), (b"three".to_vec(), 0));
+        drop(far);
+        assert!(has_ended(near.as_fd()));
         assert_eq!(listen(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(connect(&path).unwrap_err().kind(), io::ErrorKind::NotFound);

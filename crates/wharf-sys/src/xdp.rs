@@ -11,6 +11,7 @@ mod abi;
 pub mod assembler;
 mod bpf;
 mod inspect;
+mod metadata;
 mod program;
 mod ring;
 mod share;
@@ -20,6 +21,7 @@ mod umem;
 
 pub use abi::{Descriptor, PACKET_CONTINUES, PACKET_HEADROOM_BYTES, Statistics};
 pub use inspect::{link_of, program_name};
+pub use metadata::{PACKET_HAS_METADATA, TX_METADATA_BYTES, TxMetadataRoom, checksum_request};
 pub use program::{Attached, Hook, Program};
 pub use ring::{Consumer, Entry, Producer, Shared};
 pub use socket::{Bind, BusyPoll, UmemShape, XdpSocket};

@@ -10,7 +10,7 @@ use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::report::device_text;
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, Watch, check_cpus, joined, open, start, tell_mode};
+use crate::session::{Outcome, Watch, check_cpus, joined, open, start, tell_mode, waits_for};
 use crate::signals::Signals;
 use crate::usage;
 use crate::watch::{Board, Running};
@@ -66,7 +66,9 @@ pub(super) fn run(
     let waits = "waiting for the reader of the fifo";
     let recorder = signals.unless_asked(waits, move || Recorder::new(published, file.as_deref()))??;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
-    let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, args.poll.into(), recorder)?;
+    let (rx, mode, memory) = (wrapped_device.into_rx()?, args.poll.into(), pool.clone());
+    let receiver = signals
+        .unless_asked(&waits_for(&args.from), move || Receiver::new(rx, &memory, mode, recorder))??;
     board.put(vec![Running::receiving(&device, receiver.queue(), &pool)]);
     recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
     sandbox.enter()?;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 #[rustfmt::skip]
 const ALLOWED: &[libc::c_long] = &[
     // Memory.
-    libc::SYS_brk, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_memfd_create, libc::SYS_membarrier,
+    libc::SYS_brk, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_mbind, libc::SYS_memfd_create, libc::SYS_membarrier,
     // Threads and their processors.
     libc::SYS_futex, libc::SYS_set_robust_list, libc::SYS_rseq, libc::SYS_gettid, libc::SYS_getpid, libc::SYS_exit,
     libc::SYS_exit_group, libc::SYS_sched_yield, libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity,

@@ -15,7 +15,7 @@ use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::report::Report;
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, joined, open, start, tell_mode};
+use crate::session::{Outcome, joined, open, start, tell_mode, waits_for};
 use crate::signals::Signals;
 use crate::verdict::link_bps;
 use crate::watch::{Board, Running, Settings};
@@ -175,12 +175,12 @@ fn sending(
             },
             None => device,
         };
-        let queue = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?
+        let builder = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?
             .qdisc(plan.args.qdisc.build(plan.args.when_full.setup()))
             .batching(batching)
             .small_queues(plan.small_queue_bytes)
-            .byte_limits(plan.args.bql)
-            .build()?;
+            .byte_limits(plan.args.bql);
+        let queue = signals.unless_asked(&waits_for(&plan.args.to), move || builder.build())??;
         let (far_end, delay) = (opened.far_end, opened.delay);
         let recovery = recovery.clone();
         let first = || Sending { name, has_bql, queues: Vec::new(), far_end, delay, wrapped, recovery };

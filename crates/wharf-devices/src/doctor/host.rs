@@ -54,7 +54,9 @@ pub(crate) fn files(kind: &Kind) -> Vec<Finding> {
 /// Returns the finding on the memory that this process may lock, which the kernel counts pools of `xdp` towards.
 pub(crate) fn locked_memory() -> Option<Finding> {
     let limit = limit_bytes(&fs::read_to_string("/proc/self/limits").ok()?)?;
-    if Machine::look().has(&IPC_LOCK) {
+    let machine = Machine::look();
+    // In a user namespace the capability is not that of the machine, which the kernel asks for.
+    if machine.has(&IPC_LOCK) && !machine.is_contained() {
         return Some(Finding::fact("memlock", "CAP_IPC_LOCK: no bound on locked memory"));
     }
     Some(match limit {

@@ -134,8 +134,9 @@ fn numa(device: &str) -> Option<Finding> {
     let node: u64 = fs::read_to_string(format!("{device}/numa_node")).ok()?.trim().parse().ok()?;
     let processors = fs::read_to_string(format!("{device}/local_cpulist")).unwrap_or_default();
     let processors = processors.trim();
-    let what =
-        format!("the adapter is on node {node}, next to processors {processors}: --cpu with one of these");
+    let what = format!(
+        "the adapter is on node {node}, next to processors {processors}: --cpu with one of these; xdp takes its memory there"
+    );
     Some(Finding::fact("numa", what).with("node", node).with("processors", processors))
 }
 

@@ -161,6 +161,12 @@ pub const REASONS: &[Reason] = &[
         "Take frames from a pool with headroom, as `Path` makes them.",
     ),
     row(
+        "no-headroom",
+        &["xdp"],
+        "Less than 24 bytes were left in front of the frame, which `csum=offload` needs for a request to the driver.",
+        "Give the pool more headroom, or leave `csum` at `fill`.",
+    ),
+    row(
         "no-room",
         &["segmenter", "xdp", "virtio-user"],
         "The device had reported room for the frame, and had none: its peer or the kernel took it back.",

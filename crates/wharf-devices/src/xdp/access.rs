@@ -91,8 +91,9 @@ impl Access {
         if let Some(helper) = &self.helper {
             let shown = helper.display().to_string();
             let what = format!("no map from the helper at {}", shown.escape_debug());
-            let sockets = helper::map(helper, interface).map_err(fault(what))?;
-            return Ok(Source::Given { sockets: Arc::new(sockets), program: None });
+            let (sockets, helper) = helper::map(helper, interface).map_err(fault(what))?;
+            let helper = helper.map(Arc::new);
+            return Ok(Source::Given { sockets: Arc::new(sockets), program: None, helper });
         }
         let Some(map) = &self.map else { return Ok(Source::Loaded(steering.clone())) };
         let sockets = map.open(SocketMap::pinned, SocketMap::of).map_err(fault(format!("map={map}")))?;
@@ -100,7 +101,7 @@ impl Access {
             let opened = program.open(xdp::Program::pinned, xdp::Program::of);
             opened.map(Arc::new).map_err(fault(format!("program={program}")))
         });
-        Ok(Source::Given { sockets: Arc::new(sockets), program: program.transpose()? })
+        Ok(Source::Given { sockets: Arc::new(sockets), program: program.transpose()?, helper: None })
     }
 }
 

@@ -5,10 +5,10 @@ use super::queues::QueueChoice;
 use super::receiving::ReceiveOptions;
 use super::sending::Made;
 use super::steering::Steering;
-use super::{XdpReceiver, XdpSender};
+use super::{XdpReceiver, XdpSender, metadata};
 use std::sync::Arc;
 use wharf_core::delegate;
-use wharf_core::device::{Device, DeviceError, Notify, RxDevice, TxDevice};
+use wharf_core::device::{Device, DeviceError, ModeReason, Notify, RxDevice, TxDevice};
 use wharf_mem::{Frame, Region};
 
 /// Sends and receives by AF_XDP sockets, as [`XdpSender`] and [`XdpReceiver`] do. It receives from one queue or several, and
@@ -59,13 +59,20 @@ impl Notify for XdpBoth {
 }
 
 impl Device for XdpBoth {
-    delegate!(receiver: name, mode, mode_reason);
+    delegate!(receiver: name, mode);
     delegate!(sender: link);
 
+    fn mode_reason(&self) -> Option<ModeReason> {
+        metadata::mode_reason(self.receiver.mode_reason(), self.sender.checksums_refused.as_deref())
+    }
+
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        let options = self.receiver.options().common.clone();
+        let entries = self.sender.entries();
         let (made, socket, how) =
-            self.receiver.attach_with(&region, |socket| Made::of_both(socket, &options))?;
+            self.receiver.attach_with(&region, |socket| Made::of_both(socket, entries))?;
+        let metadata = self.receiver.metadata(&region, how.zero_copy);
+        self.sender.checksums_refused = metadata.as_ref().err().cloned();
+        let made = made.with_metadata(metadata.unwrap_or_default());
         self.sender.sending = Some(made.sending(socket, how, self.receiver.link(), region));
         Ok(())
     }

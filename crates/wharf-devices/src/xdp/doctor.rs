@@ -7,7 +7,7 @@ use crate::doctor::{Doctor, Effect, host};
 use crate::requirements::{Capability, NET_RAW};
 use crate::spec::{DeviceSpec, Direction};
 use wharf_sys::ethtool::Ethtool;
-use wharf_sys::netlink::AttachMode;
+use wharf_sys::netlink::{AttachMode, XdpFeatures, xdp_features};
 use wharf_sys::xdp::{link_of, program_name};
 
 /// The kind's part in a diagnosis.
@@ -75,6 +75,7 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
         findings.extend(program(examined, spec));
         findings.extend(busy_polling(spec, examined));
         findings.extend(offloads(examined));
+        findings.extend(metadata(examined));
         findings.extend(examined.processors());
     }
     let can_be_zero_copy = examined.as_ref().is_some_and(Examined::is_adapter);
@@ -175,6 +176,28 @@ fn offloads(examined: &Examined) -> Vec<Finding> {
         findings.push(finding.with("lro", true));
     }
     findings
+}
+
+/// Returns the finding on requests that the driver takes with frames, and on facts that it tells XDP programs; `None` if the kernel does not
+/// tell (before Linux 6.8).
+fn metadata(examined: &Examined) -> Option<Finding> {
+    let features = xdp_features(examined.index).ok()?;
+    let XdpFeatures { tx_checksum, tx_timestamp, tx_launch_time, rx_timestamp, rx_hash, rx_vlan_tag, .. } =
+        features;
+    let named = |all: &[(bool, &str)]| {
+        let had: Vec<&str> = all.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect();
+        if had.is_empty() { "none".to_owned() } else { had.join(", ") }
+    };
+    let to_send =
+        named(&[(tx_checksum, "checksums"), (tx_timestamp, "time stamps"), (tx_launch_time, "launch times")]);
+    let to_receive = named(&[(rx_timestamp, "time stamps"), (rx_hash, "hashes"), (rx_vlan_tag, "VLAN tags")]);
+    let what = format!(
+        "offloads of frames sent without copying: {to_send}; facts that the driver tells XDP programs: {to_receive}"
+    );
+    let finding = Finding::fact("metadata", what).with("zero_copy", features.zero_copy);
+    let finding = finding.with("tx_checksum", tx_checksum).with("tx_timestamp", tx_timestamp);
+    let finding = finding.with("tx_launch_time", tx_launch_time).with("rx_timestamp", rx_timestamp);
+    Some(finding.with("rx_hash", rx_hash).with("rx_vlan_tag", rx_vlan_tag))
 }
 
 fn effect(spec: &DeviceSpec, direction: Direction) -> Effect {

@@ -1,7 +1,7 @@
 //! A privileged helper of AF_XDP sockets: the messages, and a user's side.
 //!
 //! The helper attaches the program of an interface, and gives its map of sockets to processes that may not load one. The messages
-//! are those of the AF_XDP device plug-in for Kubernetes (`intel/afxdp-plugins-for-kubernetes`, DPDK's `use_cni`), with one more:
+//! are those of the AF_XDP device plug-in for Kubernetes (`intel/afxdp-plugins-for-kubernetes`, DPDK's `use_cni`), with two more:
 //!
 //! | request | answer |
 //! |---|---|
@@ -10,21 +10,25 @@
 //! | `/xsk_map_fd,INTERFACE` | `/fd_ack` with the XSKMAP, or `/fd_nak` |
 //! | `/xsk_socket,INTERFACE` | `/fd_ack` with an AF_XDP socket, or `/fd_nak`: Wharf's own, for processes without CAP_NET_RAW |
 //! | `/fin` | `/fin_ack` |
+//! | `/stay` | `/stay_ack`, and the helper hangs up when it ends, or `/nak`: Wharf's own, too |
 //! | any other | `/nak` |
 //!
-//! A message is a packet of a `SOCK_SEQPACKET` socket, of at most `MESSAGE_BYTES_MAX` bytes.
+//! A message is a packet of a `SOCK_SEQPACKET` socket, of at most `MESSAGE_BYTES_MAX` bytes. A user reads a descriptor before it asks for
+//! the next: a user that leaves them unread is let go, since the kernel counts them towards the helper's.
 
+mod guests;
 mod server;
 
 pub use server::{Helper, HelperOptions};
 
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use wharf_sys::seqpacket;
+use wharf_sys::stream::has_ended;
 use wharf_sys::xdp::{SocketMap, XdpSocket};
 
 /// Longest message: a request with the longest name of a host.
@@ -46,13 +50,28 @@ const FD_NAK: &str = "/fd_nak";
 const FIN: &str = "/fin";
 const FIN_ACK: &str = "/fin_ack";
 const NAK: &str = "/nak";
+const STAY: &str = "/stay";
+const STAY_ACK: &str = "/stay_ack";
 
-/// Asks the helper at `path` for the map of sockets of `interface`.
+/// A connection that lasts as long as the helper.
+#[derive(Debug)]
+pub(super) struct Presence(UnixStream);
+
+impl Presence {
+    /// True if the helper has ended, and its program with it.
+    pub(super) fn is_over(&self) -> bool {
+        has_ended(self.0.as_fd())
+    }
+}
+
+/// Asks the helper at `path` for the map of sockets of `interface`. Returns it with the helper's presence, if the helper is Wharf's.
 ///
 /// # Errors
 /// Those of connecting; `NotFound` if the helper does not serve the interface; `InvalidData` for an answer that is none.
-pub(super) fn map(path: &Path, interface: &str) -> io::Result<SocketMap> {
-    ask(path, MAP, interface).and_then(SocketMap::of)
+pub(super) fn map(path: &Path, interface: &str) -> io::Result<(SocketMap, Option<Presence>)> {
+    let (fd, stream) = ask(path, MAP, interface)?;
+    let stays = exchange(&stream, STAY).is_ok_and(|(answer, _)| answer == STAY_ACK);
+    Ok((SocketMap::of(fd)?, stays.then_some(Presence(stream))))
 }
 
 /// Asks the helper at `path` for an AF_XDP socket in the network namespace of `interface`.
@@ -60,11 +79,14 @@ pub(super) fn map(path: &Path, interface: &str) -> io::Result<SocketMap> {
 /// # Errors
 /// Those of [`map`]; `Unsupported` if the helper gives no sockets.
 pub(super) fn socket(path: &Path, interface: &str) -> io::Result<XdpSocket> {
-    ask(path, SOCKET, interface).and_then(XdpSocket::of)
+    let (fd, stream) = ask(path, SOCKET, interface)?;
+    // Its answer tells nothing more.
+    let _ = send(&stream, FIN);
+    XdpSocket::of(fd)
 }
 
-/// Asks for a descriptor, anew where a helper with many users has hung up.
-fn ask(path: &Path, what: &str, interface: &str) -> io::Result<OwnedFd> {
+/// Asks for a descriptor; returns it with the connection. Asks anew where a helper with many users has hung up.
+fn ask(path: &Path, what: &str, interface: &str) -> io::Result<(OwnedFd, UnixStream)> {
     let mut attempts = 0..ATTEMPTS;
     loop {
         match ask_once(path, what, interface) {
@@ -87,7 +109,7 @@ fn ask(path: &Path, what: &str, interface: &str) -> io::Result<OwnedFd> {
     }
 }
 
-fn ask_once(path: &Path, what: &str, interface: &str) -> io::Result<OwnedFd> {
+fn ask_once(path: &Path, what: &str, interface: &str) -> io::Result<(OwnedFd, UnixStream)> {
     let stream = seqpacket::connect(path).map_err(|error| match error.kind() {
         kind @ (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => io::Error::new(
             kind,
@@ -102,8 +124,8 @@ fn ask_once(path: &Path, what: &str, interface: &str) -> io::Result<OwnedFd> {
     if answer != HOST_OK {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the helper does not serve this host"));
     }
-    let given = match exchange(&stream, &format!("{what},{interface}"))? {
-        (answer, Some(fd)) if answer == FD_ACK => Ok(fd),
+    match exchange(&stream, &format!("{what},{interface}"))? {
+        (answer, Some(fd)) if answer == FD_ACK => Ok((fd, stream)),
         (answer, _) if answer == FD_NAK => {
             Err(io::Error::new(io::ErrorKind::NotFound, "the helper does not serve this interface"))
         }
@@ -114,10 +136,7 @@ fn ask_once(path: &Path, what: &str, interface: &str) -> io::Result<OwnedFd> {
             let what = format!("\"{}\" came from the helper, without a descriptor", answer.escape_debug());
             Err(io::Error::new(io::ErrorKind::InvalidData, what))
         }
-    };
-    // Its answer tells nothing more.
-    let _ = send(&stream, FIN);
-    given
+    }
 }
 
 /// Reads a request; `None` at the end. The kernel closes descriptors that come with it.

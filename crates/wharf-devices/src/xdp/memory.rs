@@ -6,17 +6,17 @@
 
 use wharf_mem::Region;
 use wharf_sys::mapping::PAGE_BYTES;
-use wharf_sys::xdp::{PACKET_HEADROOM_BYTES, UmemShape};
+use wharf_sys::xdp::{PACKET_HEADROOM_BYTES, TxMetadataRoom, UmemShape};
 
 /// Bytes of the longest descriptor: a page, the largest chunk of the kernel.
 pub(super) const PIECE_BYTES: usize = PAGE_BYTES;
 
 /// A UMEM to send from.
-pub(super) fn to_send(region: &Region) -> UmemShape {
+pub(super) fn to_send(region: &Region, metadata: Option<TxMetadataRoom>) -> UmemShape {
     let stride = region.spec().frame_bytes;
     match stride {
-        2048 | 4096 => UmemShape { chunk_bytes: stride, headroom_bytes: 0, is_unaligned: false },
-        _ => UmemShape { chunk_bytes: PIECE_BYTES as u32, headroom_bytes: 0, is_unaligned: true },
+        2048 | 4096 => UmemShape { chunk_bytes: stride, headroom_bytes: 0, is_unaligned: false, metadata },
+        _ => UmemShape { chunk_bytes: PIECE_BYTES as u32, headroom_bytes: 0, is_unaligned: true, metadata },
     }
 }
 
@@ -30,7 +30,9 @@ pub(super) const SPARE_BYTES: usize = SPARE_BUFFERS as usize * PAGE_BYTES;
 ///
 /// # Errors
 /// The reason, if frames may cross the end of a page: an adapter knows where one page is, and not where the next one is.
-pub(super) fn to_send_in_place(region: &Region, aligned: bool) -> Result<UmemShape, String> {
+pub(super) fn to_send_in_place(
+    region: &Region, aligned: bool, metadata: Option<TxMetadataRoom>,
+) -> Result<UmemShape, String> {
     let stride = region.spec().frame_bytes;
     let is_usual = matches!(stride, 2048 | 4096);
     let chunk_bytes = if aligned { stride } else { PIECE_BYTES as u32 };
@@ -42,7 +44,7 @@ pub(super) fn to_send_in_place(region: &Region, aligned: bool) -> Result<UmemSha
             "frames of {stride} bytes cross pages, since the pool is not on 2 MiB pages (`sysctl vm.nr_hugepages`)"
         ));
     }
-    Ok(UmemShape { chunk_bytes, headroom_bytes: 0, is_unaligned: !aligned })
+    Ok(UmemShape { chunk_bytes, headroom_bytes: 0, is_unaligned: !aligned, metadata })
 }
 
 const KIB: u32 = 1024;
@@ -60,7 +62,7 @@ pub(super) fn packet_bytes(driver: &str, shape: &UmemShape) -> u32 {
 
 /// Returns the smallest UMEM.
 pub(super) fn smallest() -> UmemShape {
-    UmemShape { chunk_bytes: PIECE_BYTES as u32, headroom_bytes: 0, is_unaligned: false }
+    UmemShape { chunk_bytes: PIECE_BYTES as u32, headroom_bytes: 0, is_unaligned: false, metadata: None }
 }
 
 /// A UMEM to receive into. The kernel's own headroom lies before a frame's data: in the frame's headroom, or
@@ -84,7 +86,8 @@ pub fn to_receive(region: &Region) -> Window {
     let chunk_bytes = (room + PACKET_HEADROOM_BYTES).max(CHUNK_BYTES_MIN);
     let before = chunk_bytes - room;
     let headroom_bytes = before - PACKET_HEADROOM_BYTES;
-    Window { shape: UmemShape { chunk_bytes, headroom_bytes, is_unaligned: true }, before: before as usize }
+    let shape = UmemShape { chunk_bytes, headroom_bytes, is_unaligned: true, metadata: None };
+    Window { shape, before: before as usize }
 }
 
 /// Makes the UMEM to receive into frames of a page each, aligned: no buffer crosses the end of a page, and drivers that refuse unaligned
@@ -93,7 +96,7 @@ pub fn to_receive_aligned(region: &Region) -> Option<Window> {
     let chunk_bytes = region.spec().frame_bytes;
     let before = chunk_bytes - region.data_bytes_max();
     let headroom_bytes = before.saturating_sub(PACKET_HEADROOM_BYTES);
-    let shape = UmemShape { chunk_bytes, headroom_bytes, is_unaligned: false };
+    let shape = UmemShape { chunk_bytes, headroom_bytes, is_unaligned: false, metadata: None };
     (chunk_bytes as usize == PAGE_BYTES).then_some(Window { shape, before: before as usize })
 }
 
@@ -118,6 +121,12 @@ pub(super) fn unfit_to_receive(
 }
 
 impl Window {
+    /// Adds room for metadata in front of frames that are sent.
+    #[must_use]
+    pub(super) fn with_metadata(self, metadata: Option<TxMetadataRoom>) -> Self {
+        Self { shape: UmemShape { metadata, ..self.shape }, ..self }
+    }
+
     /// Returns the start of the buffer for a frame whose data begin at `data`; `None` if that is before the
     /// region's first byte, or if the buffer would cross the end of a page that it must keep to.
     #[inline]

@@ -8,6 +8,7 @@
 //! The kernel removes a closed socket from the program's map (`xsk_delete_from_maps`): the frames of its
 //! queue are then the host's, as those of queues that were never opened.
 
+use super::helper::Presence;
 use super::steering::Steering;
 use super::steering::program::program;
 use super::{FREE_WITHIN, Refusal, Step, patiently_for};
@@ -31,7 +32,8 @@ pub(super) enum Source {
     /// with the same instructions.
     Loaded(Steering),
     /// Another process has made it, with this map of sockets. It is attached already, unless there is a `program` to attach.
-    Given { sockets: Arc<SocketMap>, program: Option<Arc<xdp::Program>> },
+    /// A `helper` has attached it, if there is one.
+    Given { sockets: Arc<SocketMap>, program: Option<Arc<xdp::Program>>, helper: Option<Arc<Presence>> },
 }
 
 /// A program at work on an interface.
@@ -68,10 +70,10 @@ impl Source {
     pub(super) fn make(&self, index: i32, hook: Hook, queue_max: u32) -> Result<Program, Refusal> {
         match self {
             Source::Loaded(steering) => Program::load(index, hook, queue_max, steering),
-            Source::Given { sockets, program: Some(program) } => {
+            Source::Given { sockets, program: Some(program), .. } => {
                 Program::attach(program, sockets.clone(), index, hook)
             }
-            Source::Given { sockets, program: None } => {
+            Source::Given { sockets, program: None, .. } => {
                 Ok(Program { sockets: sockets.clone(), hook: None, is_shared: true, _attached: None })
             }
         }
@@ -163,6 +165,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Programs {
     pub(super) fn new(source: Source, queue_max: u32) -> Self {
         Self { source, queue_max, now: Arc::default(), owners: Arc::default() }
+    }
+
+    /// True if the helper that has attached the program has ended.
+    pub(super) fn has_lost_its_helper(&self) -> bool {
+        matches!(&self.source, Source::Given { helper: Some(helper), .. } if helper.is_over())
     }
 
     /// True if the program is at work.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use wharf_core::device::{Device, DeviceError, ModeReason, Notify, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_sys::xdp::{Bind, Hook, Statistics, XdpSocket};
+use wharf_sys::xdp::{Bind, Hook, Statistics, TxMetadataRoom, XdpSocket};
 
 /// Time between two looks while nothing arrives: a poller that waits for the socket is not notified that its
 /// interface is gone (`net/xdp/xsk.c`: `xsk_notifier` sets an error that `xsk_poll` does not show).
@@ -134,6 +134,13 @@ impl XdpReceiver {
         Ok((prepared, socket, how))
     }
 
+    /// Returns the room for metadata of a first socket that sends: see [`metadata::room`](super::metadata::room).
+    pub(super) fn metadata(
+        &self, region: &Region, zero_copy: bool,
+    ) -> Result<Option<TxMetadataRoom>, String> {
+        self.setup.metadata(region, zero_copy)
+    }
+
     /// Returns the ways that were refused when the queues were opened.
     pub fn ways_tried(&self) -> &WaysTried {
         &self.tried
@@ -144,6 +151,10 @@ impl XdpReceiver {
     fn look(&mut self) -> Result<(), DeviceError> {
         self.look.restart(LookTimer::EVERY);
         let Some(open) = self.open.as_ref().filter(|_| !self.ended) else { return Ok(()) };
+        if let Some(fault) = self.setup.helper_fault() {
+            self.ended = true;
+            return Err(fault);
+        }
         let state = self.setup.link.interface.state(open.asker.as_fd());
         match &state {
             Ok(state) if state.is_up => (self.told_down, self.down_since) = (false, None),
@@ -213,7 +224,11 @@ impl Device for XdpReceiver {
     }
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
-        let state = self.setup.link.interface.state(self.open.as_ref()?.asker.as_fd());
+        let open = self.open.as_ref()?;
+        if let Some(fault) = self.setup.helper_fault() {
+            return Some(Err(fault));
+        }
+        let state = self.setup.link.interface.state(open.asker.as_fd());
         Some(self.setup.link.arrival_fault(state).map_or(Ok(()), Err))
     }
 
@@ -235,12 +250,8 @@ impl Device for XdpReceiver {
         let held = rings.close();
         let queues: Vec<u32> = sockets.queues().collect();
         drop(sockets);
-        if self.mode == Some(ZERO_COPY) {
-            queues
-                .into_iter()
-                .zip(spare)
-                .for_each(|(queue, spare)| await_release(spare, &self.setup.link, queue));
-        }
+        let of_queues = queues.into_iter().zip(spare);
+        of_queues.for_each(|(queue, spare)| await_release(spare, &self.setup.link, queue));
         self.reclaimed.extend(held);
         Ok(())
     }

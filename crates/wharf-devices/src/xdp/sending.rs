@@ -8,9 +8,12 @@ pub mod tx;
 pub(super) use self::tx::Sending;
 
 use self::tx::Kernel;
+use super::ZERO_COPY;
 use super::program::Programs;
 use super::steering::Steering;
-use super::{Refusal, Step, Way, WaysTried, XdpOptions, ZERO_COPY, await_release, find};
+use super::{
+    Refusal, Step, Way, WaysTried, XdpOptions, await_release, driver_rings, find, metadata, numa, ways,
+};
 use crate::link::{Health, Link};
 use attach::{Beside, Opening};
 use rings::{DESCRIPTORS_MAX, Rings};
@@ -22,10 +25,12 @@ use wharf_core::device::{
 };
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::InterfaceSocket;
-use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, XdpSocket};
+use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, TxMetadataRoom, XdpSocket};
 
 /// Descriptors of the transmit ring, and of the completion ring, by default: DPDK's choice, too.
 const ENTRIES: u32 = 2048;
+/// The mode without copies in which the adapter computes checksums.
+const ZERO_COPY_OFFLOAD: &str = "zero-copy, checksum offload";
 /// Bytes that the kernel charges for a frame on its way: a buffer of its own, of up to 4 KiB.
 const CHARGED_BYTES: usize = 4096;
 
@@ -44,13 +49,17 @@ const CHARGED_BYTES: usize = 4096;
 pub struct XdpSender {
     link: Link,
     options: XdpOptions,
+    /// Descriptors of the transmit ring.
+    entries: u32,
     /// The program of all queues that were opened together.
     programs: Programs,
     mode: Option<&'static str>,
     tried: WaysTried,
+    /// The reason that checksums are not left to driver or kernel, though that is wanted.
+    pub(super) checksums_refused: Option<String>,
     /// `None` until there is memory.
     pub(super) sending: Option<Sending<Socket>>,
-    /// With zero-copy, a socket by which closing waits until the adapter has left the memory.
+    /// A socket by which closing waits until the adapter has left the memory, where it reads that itself.
     spare: Option<XdpSocket>,
 }
 
@@ -74,13 +83,19 @@ pub(super) struct Made {
 
 impl Made {
     /// Makes the rings of a socket that is not bound yet and receives as well.
-    pub(super) fn of_both(socket: &XdpSocket, options: &XdpOptions) -> Result<Self, Refusal> {
-        Self::new(socket, options, Beside::default())
+    pub(super) fn of_both(socket: &XdpSocket, entries: u32) -> Result<Self, Refusal> {
+        Self::new(socket, entries, Beside::default())
+    }
+
+    /// Notes the room for metadata that its memory was registered with.
+    pub(super) fn with_metadata(mut self, metadata: Option<TxMetadataRoom>) -> Self {
+        self.beside.metadata = metadata;
+        self
     }
 
     /// Makes the rings of a socket that is not bound yet.
-    fn new(socket: &XdpSocket, options: &XdpOptions, beside: Beside) -> Result<Self, Refusal> {
-        let (entries, rings) = (options.entries(ENTRIES), Step::Rings.refused());
+    fn new(socket: &XdpSocket, entries: u32, beside: Beside) -> Result<Self, Refusal> {
+        let rings = Step::Rings.refused();
         let completion = socket.completion_ring(entries).map_err(&rings)?;
         let transmit = socket.transmit_ring(entries).map_err(&rings)?;
         // Older kernels take 32 frames a call: then the doorbell is rung again.
@@ -95,7 +110,8 @@ impl Made {
     ) -> Sending<Socket> {
         let Self { completion, transmit, asker, beside } = self;
         let completions = transmit.entries();
-        let rings = Rings::new(transmit, completion, region.clone(), how.multi_buffer, completions);
+        let rings = Rings::new(transmit, completion, region.clone(), how.multi_buffer, completions)
+            .with_metadata(beside.metadata);
         let socket = Socket { _beside: beside, socket, asker, zero_copy: how.zero_copy };
         Sending::new(socket, rings, Health::new(link.clone()), region)
     }
@@ -146,6 +162,11 @@ impl XdpSender {
         Self::over(link, options, programs)
     }
 
+    /// Returns the descriptors of its transmit ring.
+    pub(super) fn entries(&self) -> u32 {
+        self.entries
+    }
+
     /// Returns the ways that were refused when the queue was opened.
     pub fn ways_tried(&self) -> &WaysTried {
         &self.tried
@@ -154,16 +175,35 @@ impl XdpSender {
     /// Makes the transmit side of `link`, which has a carrier.
     pub(super) fn over(link: Link, options: XdpOptions, programs: Programs) -> Result<Self, DeviceError> {
         link.check_carrier()?;
+        let entries = options.entries(ENTRIES, driver_rings(&link).map(|rings| rings.tx));
         Ok(Self {
             link,
             options,
+            entries,
             programs,
             mode: None,
             tried: WaysTried::default(),
+            checksums_refused: None,
             sending: None,
             spare: None,
         })
     }
+}
+
+/// Returns the mode in words.
+fn mode_of(zero_copy: bool, metadata: Option<TxMetadataRoom>) -> &'static str {
+    match (zero_copy, metadata) {
+        (true, None) => ZERO_COPY,
+        (true, Some(_)) => ZERO_COPY_OFFLOAD,
+        (false, None) => "copy",
+        (false, Some(TxMetadataRoom { software_checksums: true })) => "copy, checksums by the kernel",
+        (false, Some(_)) => "copy, checksum offload",
+    }
+}
+
+/// True if the mode is one without copies.
+fn is_zero_copy(mode: &str) -> bool {
+    matches!(mode, ZERO_COPY | ZERO_COPY_OFFLOAD)
 }
 
 impl Notify for XdpSender {}
@@ -178,7 +218,9 @@ impl Device for XdpSender {
     }
 
     fn mode_reason(&self) -> Option<ModeReason> {
-        self.tried.why_copied().filter(|_| self.mode != Some(ZERO_COPY))
+        let is_zero_copy = self.mode.is_none_or(is_zero_copy);
+        let copied = self.tried.why_copied().filter(|_| !is_zero_copy);
+        metadata::mode_reason(copied, self.checksums_refused.as_deref())
     }
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
@@ -186,17 +228,24 @@ impl Device for XdpSender {
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        numa::place(&self.link, &region);
         let mut tried = WaysTried::default();
-        let opening =
-            Opening { link: &self.link, options: &self.options, programs: &self.programs, region: &region };
+        let opening = Opening {
+            link: &self.link,
+            options: &self.options,
+            entries: self.entries,
+            programs: &self.programs,
+            region: &region,
+        };
         let best = opening.best(&mut tried);
-        self.tried = tried;
+        let refused = best.as_ref().ok().and_then(|(.., way)| opening.metadata(way.zero_copy).err());
+        (self.tried, self.checksums_refused) = (tried, refused);
         let (socket, made, way) = best.map_err(|refusal| {
             self.tried.fault(&self.link, &self.options, (self.options.queue, &region), refusal)
         })?;
         let how = way.bind();
-        self.mode = Some(if how.zero_copy { ZERO_COPY } else { "copy" });
-        if how.zero_copy {
+        self.mode = Some(mode_of(how.zero_copy, made.beside.metadata));
+        if how.zero_copy || ways::copies_late(&self.link) {
             self.spare = self.options.access.socket(&self.link.interface_name).ok();
         }
         self.sending = Some(made.sending(socket, how, &self.link, region));
@@ -224,7 +273,7 @@ impl TxDevice for XdpSender {
     fn info(&self) -> TxInfo {
         let gathers = self.sending.as_ref().is_none_or(Sending::gathers);
         TxInfo {
-            ring_frames: Some(self.options.entries(ENTRIES)),
+            ring_frames: Some(self.entries),
             completions: CompletionMode::Real,
             segments_max: if gathers { DESCRIPTORS_MAX as u16 } else { 1 },
             segmentation: false,

@@ -1,4 +1,4 @@
-//! `xdp:INTERFACE[,queue=auto,mode=auto|copy|zerocopy,ring=N]` to send, with `[,csum=fill|off,steer=all|FLOWS,promisc=on|off]` to receive.
+//! `xdp:INTERFACE[,queue=auto,mode=auto|copy|zerocopy,ring=N,csum=fill|offload]` to send, with `[,csum=fill|off,steer=all|FLOWS,promisc=on|off]` to receive.
 
 use super::{
     Access, BpfObject, Mode, QueueChoice, ReceiveOptions, Steering, XdpBoth, XdpOptions, XdpReceiver,
@@ -22,7 +22,7 @@ pub(crate) static KIND: Kind = Kind {
     place: Place::Interface("INTERFACE"),
     keys: &[
         Key::forms("queue", "auto, N, N-M", "auto", "Queues of the interface: every one that receives, and as many to send as `--queues` says; those from N on; or N to M").when("N, for the queue that the adapter steers your frames to (`ethtool -n NAME`); N-M, to leave the others to the host or to another process"),
-        Key::number("ring", (64, 65536), "64 to 65536 descriptors", "2048 to send, 8192 to receive", "Descriptors of each ring, rounded up to a power of two").when("Higher, if frames are dropped as ring-full; lower, to bound what waits behind the byte limit"),
+        Key::number("ring", (64, 65536), "64 to 65536 descriptors", "2048 to send, 8192 to receive, more for a longer ring of the driver's", "Descriptors of each ring, rounded up to a power of two").when("Higher, if frames are dropped as ring-full; lower, to bound what waits behind the byte limit"),
         Key::word(
             "mode",
             &["auto", "copy", "zerocopy"],
@@ -35,13 +35,13 @@ pub(crate) static KIND: Kind = Kind {
             meaning: "Socket of a privileged helper (`wharf helper`, or the AF_XDP device plug-in), which gives the program's map, and sockets where this process may open none",
             when: "In a process without CAP_BPF, CAP_NET_ADMIN or CAP_NET_RAW",
         },
-    ],
-    rx_keys: &[
         Key::word(
             "csum",
-            &["fill", "off"],
-            "Checksums that the sender left to its device: fill them in, or leave them; by default where a peer may leave them",
-        ).when("off, if nothing behind reads checksums: it saves a pass over each frame"),
+            &["fill", "off", "offload"],
+            "Checksums that a sender left to its device: fill them in; to receive, off leaves them, and the default fills them in where a peer may leave them; to send, offload leaves them to the driver",
+        ).when("off, if nothing behind reads checksums: it saves a pass over each frame; offload, if virtual machines or sockets leave many to an adapter that computes them"),
+    ],
+    rx_keys: &[
         Key::forms("steer", "all, tcp:PORT, udp:FIRST-LAST, ip:ADDRESS/PREFIX", "all", "Frames to receive, by destination, several joined by `+`: the others stay with the host").when("udp:4433, to have one service's packets and leave the host its network"),
         Key::on_off("promisc", "Receive frames for other addresses, too").when("off, to receive only what is addressed to this host"),
         Key::number("busy-poll", (0, 10_000), "0 to 10000 microseconds", "0, interrupts", "Longest time in which a look at an empty ring polls the adapter itself").when("20, with --poll busy, to bring down latency where a processor is to spare; set the interface's deferral, too: `wharf doctor` has the commands"),
@@ -68,7 +68,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
-        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET] to send, with [,csum=fill|off,steer=all|FLOWS,promisc=on|off,busy-poll=US,busy-budget=N,map=PATH|fd:N,program=PATH|fd:N] to receive",
+        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET,csum=fill|offload] to send, with [,csum=fill|off,steer=all|FLOWS,promisc=on|off,busy-poll=US,busy-budget=N,map=PATH|fd:N,program=PATH|fd:N] to receive",
         "AF_XDP on queues of an interface",
         open,
     )
@@ -77,7 +77,7 @@ pub(crate) static KIND: Kind = Kind {
 /// Opens a device for each of as many queues as are asked for. One that receives has all further queues that its choice gives it.
 fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
     let (interface, count) = (spec.place(), opening.queues.count.max(1));
-    let choice = choice(spec)?;
+    let (choice, csum) = (choice(spec)?, csum(spec, opening.direction)?);
     let mode = match spec.options().word("mode") {
         Some("copy") => Mode::Copy,
         Some("zerocopy") => Mode::ZeroCopy,
@@ -87,11 +87,12 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         mode,
         ring_entries: spec.number("ring"),
         access: access(spec)?,
+        offload_checksums: csum == Some("offload"),
         ..XdpOptions::default()
     };
     let to_receive = ReceiveOptions {
         common,
-        fill_checksums: spec.options().word("csum").map(|word| word == "fill"),
+        fill_checksums: csum.filter(|&word| word != "offload").map(|word| word == "fill"),
         promiscuous: spec.options().is_on("promisc"),
         steering: steering(spec)?,
         busy_poll: busy_poll(spec),
@@ -131,10 +132,23 @@ fn access(spec: &DeviceSpec) -> Result<Access, DeviceError> {
         Access { map: None, program: Some(_), .. } => {
             Err(spec.fault("program: which map of sockets does it read? Add map=PATH"))
         }
+        Access { helper: Some(_), .. } if spec.options().given().any(|key| key.name == "promisc") => {
+            Err(spec.fault("promisc: the helper makes the interface promiscuous for its users, or not (`wharf helper --no-promisc`)"))
+        }
         Access { helper: Some(_), .. } | Access { map: Some(_), .. } if steering(spec)? != Steering::All => {
             Err(spec.fault("steer: the program is another process's, and picks the frames"))
         }
         _ => Ok(access),
+    }
+}
+
+/// Returns the treatment of checksums, if it is given: some go with one direction only.
+fn csum(spec: &DeviceSpec, direction: Direction) -> Result<Option<&'static str>, DeviceError> {
+    let word = spec.options().word("csum");
+    match (word, direction) {
+        (Some("off"), Direction::Send) => Err(spec.fault("csum: to send takes fill or offload")),
+        (Some("offload"), Direction::Receive) => Err(spec.fault("csum: to receive takes fill or off")),
+        _ => Ok(word),
     }
 }
 

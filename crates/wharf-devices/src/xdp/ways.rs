@@ -1,11 +1,12 @@
 //! `WaysTried`: the ways to open a queue, the best first, and the reason that each better one was refused.
 
 use super::{Mode, Refusal, Step, XdpOptions, fault};
-use crate::link::{EBUSY, EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM, Link};
+use crate::link::{EBUSY, EEXIST, EINVAL, ENOBUFS, ENODEV, ENOENT, ENOSPC, EOPNOTSUPP, EPERM, Link};
 use std::{fmt, io};
 use wharf_core::device::{DeviceError, ModeReason};
 use wharf_mem::Region;
 use wharf_sys::ethtool::Ethtool;
+use wharf_sys::netlink::xdp_features;
 use wharf_sys::xdp::Bind;
 
 /// A way to open a queue to send.
@@ -174,6 +175,11 @@ fn reason(link: &Link, queue: u32, way: Way, step: Step, errno: i32) -> Option<S
         (Step::Kick, _) => format!("{} wants an XDP program attached", driver()),
         (Step::Attach, EOPNOTSUPP) => format!("{} runs no XDP program", driver()),
         (Step::Attach | Step::Share, EBUSY | EEXIST) => "another XDP program is attached".into(),
+        (Step::Attach, ENOSPC) => format!(
+            "the other end of {} sends by more queues than this one receives by (`ethtool -L` at either end)",
+            link.interface_name
+        ),
+        (Step::Register, ENOBUFS) => "its memory may not be locked: raise the limit (`ulimit -l`)".into(),
         (Step::Program | Step::Attach, EPERM) => {
             "loading one needs CAP_BPF and CAP_NET_ADMIN, and not in a user namespace".into()
         }
@@ -204,6 +210,17 @@ pub(super) fn invalid(link: &Link, queue: u32) -> String {
 /// Returns the driver's name, if it has one.
 pub(super) fn driver(link: &Link) -> Option<String> {
     Ethtool::open().and_then(|tool| tool.driver(&link.interface_name)).ok().map(|(driver, _)| driver)
+}
+
+/// True if the driver says that it has no zero-copy: a binding need not be tried, nor memory be locked for it.
+pub(super) fn never_zero_copy(link: &Link) -> bool {
+    xdp_features(link.interface.index).is_ok_and(|features| !features.zero_copy)
+}
+
+/// True if frames that are sent by copying leave from the pool's own pages: the kernel copies their headers only, and the driver reads the
+/// rest later (`IFF_TX_SKB_NO_LINEAR`).
+pub(super) fn copies_late(link: &Link) -> bool {
+    driver(link).as_deref() == Some("virtio_net")
 }
 
 /// Returns the number of queue pairs, if the driver tells.

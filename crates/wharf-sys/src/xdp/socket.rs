@@ -3,6 +3,7 @@
 //! The order of calls: open, register the memory, make all rings, set the transmit budget, bind.
 
 use super::abi::{Descriptor, Statistics, XDP_MAX_TX_SKB_BUDGET};
+use super::metadata::{TX_METADATA_BYTES, TxMetadataRoom};
 use super::ring::{Consumer, Entry, Producer, Shared};
 use super::umem::Umem;
 use crate::call::{self, Pages, check};
@@ -37,6 +38,8 @@ pub struct UmemShape {
     pub headroom_bytes: u32,
     /// True if buffers may begin anywhere.
     pub is_unaligned: bool,
+    /// The room for metadata in front of frames that are sent, if there is any.
+    pub metadata: Option<TxMetadataRoom>,
 }
 
 /// The options of a binding.
@@ -78,8 +81,8 @@ impl XdpSocket {
     /// Shares all of `memory`, which must live longer than the socket. The kernel pins its pages.
     ///
     /// # Errors
-    /// `ENOBUFS` if `RLIMIT_MEMLOCK` is too low, `EINVAL` for an impossible shape, `EBUSY` if memory was
-    /// registered before.
+    /// `ENOBUFS` if `RLIMIT_MEMLOCK` is too low, `EINVAL` for an impossible shape, or metadata that the kernel does not know, `EBUSY` if
+    /// memory was registered before.
     pub fn register(&self, memory: &Mapping, shape: &UmemShape) -> io::Result<()> {
         self.register_bytes((memory.start(), memory.len_bytes()), shape)
     }
@@ -93,13 +96,14 @@ impl XdpSocket {
     }
 
     fn register_bytes(&self, (start, len_bytes): (NonNull<u8>, usize), shape: &UmemShape) -> io::Result<()> {
+        let unaligned = if shape.is_unaligned { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 };
         let registration = libc::xdp_umem_reg {
             addr: start.as_ptr() as u64,
             len: len_bytes as u64,
             chunk_size: shape.chunk_bytes,
             headroom: shape.headroom_bytes,
-            flags: if shape.is_unaligned { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },
-            tx_metadata_len: 0,
+            flags: unaligned | shape.metadata.map_or(0, TxMetadataRoom::umem_flags),
+            tx_metadata_len: shape.metadata.map_or(0, |_| TX_METADATA_BYTES as u32),
         };
         set(self.fd(), SOL_XDP, libc::XDP_UMEM_REG, &registration)
     }

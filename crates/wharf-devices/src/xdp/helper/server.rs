@@ -1,8 +1,9 @@
 //! `Helper`: the privileged side. It attaches the programs of its interfaces, and answers requests until it is stopped.
 
+use super::guests::Guests;
 use super::{
-    CONNECT, FD_ACK, FD_NAK, FIN, FIN_ACK, HOST_OK, MAP, NAK, PATIENCE, SOCKET, VERSION, VERSION_IS, request,
-    send,
+    CONNECT, FD_ACK, FD_NAK, FIN, FIN_ACK, HOST_OK, MAP, NAK, PATIENCE, SOCKET, STAY, STAY_ACK, VERSION,
+    VERSION_IS, request, send,
 };
 use crate::link::{EBUSY, EEXIST, EOPNOTSUPP, EPERM, Link};
 use crate::unix_socket;
@@ -12,17 +13,18 @@ use crate::xdp::{Access, Refusal, find};
 use std::collections::VecDeque;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use wharf_core::device::DeviceError;
 use wharf_sys::packet::PacketSocket;
-use wharf_sys::seqpacket::peer_uid;
+use wharf_sys::seqpacket::{peer_uid, peer_unread_bytes};
+use wharf_sys::stream::has_ended;
 use wharf_sys::xdp::{Hook, SocketMap, XdpSocket};
 
 /// Queues for which a map has room.
@@ -33,6 +35,8 @@ const USERS_MAX: usize = 16;
 const REQUESTS_MAX: usize = 64;
 /// Time before the next attempt to accept, when descriptors or threads have run out.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Time between two looks for a descriptor to be read.
+const NAP: Duration = Duration::from_millis(1);
 /// Bytes of frames on their way that a socket is given room for, for the largest rings: the user may not raise it.
 const SEND_BUFFER_BYTES: usize = 65_536 * 4096;
 
@@ -62,6 +66,7 @@ pub struct Helper {
     path: PathBuf,
     inode: Option<u64>,
     interfaces: Arc<Vec<Served>>,
+    guests: Arc<Guests>,
 }
 
 /// A connection, and the thread that answers it.
@@ -139,7 +144,7 @@ impl Helper {
             what: "cannot listen".into(),
             source,
         })?;
-        Ok(Self { listener, path: path.into(), inode: inode(path), interfaces })
+        Ok(Self { listener, path: path.into(), inode: inode(path), interfaces, guests: Arc::default() })
     }
 
     /// Returns the interfaces, and where the program of each runs: `native` or `generic`.
@@ -178,6 +183,9 @@ impl Helper {
                 }
             };
             users.retain(|user| !user.thread.is_finished());
+            if !peer_uid(&stream).is_ok_and(|uid| self.guests.admits(uid)) {
+                continue;
+            }
             if users.len() >= USERS_MAX {
                 users.remove(first_of_the_busiest(&users)).into_iter().for_each(end);
             }
@@ -190,14 +198,18 @@ impl Helper {
     }
 
     fn start(&self, stream: UnixStream) -> io::Result<User> {
-        let (interfaces, serving) = (self.interfaces.clone(), stream.try_clone()?);
-        let run = move || {
-            // A user that breaks off, or is silent, has no answer.
-            let _ = serve(&serving, &interfaces);
-            // The thread that accepts has the stream, too.
-            let _ = serving.shutdown(Shutdown::Both);
+        let (interfaces, guests) = (self.interfaces.clone(), self.guests.clone());
+        let (uid, serving) = (peer_uid(&stream)?, stream.try_clone()?);
+        let run = move || match serve(&serving, &interfaces, || guests.admits_one_more(uid)) {
+            Ok(true) => guests.keep(uid, serving),
+            // A user that breaks off, or is silent, has no answer. The thread that accepts has the stream, too.
+            ended => {
+                let _ = serving.shutdown(Shutdown::Both);
+                if ended.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+                    guests.note_unread(uid, serving);
+                }
+            }
         };
-        let uid = peer_uid(&stream)?;
         Ok(User { uid, stream, thread: Builder::new().name("wharf-helper".into()).spawn(run)? })
     }
 }
@@ -282,12 +294,12 @@ fn promiscuous(link: &Link) -> Result<PacketSocket, DeviceError> {
     made.map_err(link.fault("the interface cannot be made promiscuous"))
 }
 
-/// Answers the requests of one user.
-fn serve(stream: &UnixStream, interfaces: &[Served]) -> io::Result<()> {
+/// Answers the requests of one user. Returns true if its connection is to last.
+fn serve(stream: &UnixStream, interfaces: &[Served], may_stay: impl Fn() -> bool) -> io::Result<bool> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     for _ in 0..REQUESTS_MAX {
-        let Some(request) = request(stream)? else { return Ok(()) };
+        let Some(request) = request(stream)? else { return Ok(false) };
         let (what, of) = request.split_once(',').map_or((&*request, ""), |(what, of)| (what, of.trim()));
         let served = || interfaces.iter().find(|served| served.name == of);
         match what {
@@ -301,11 +313,12 @@ fn serve(stream: &UnixStream, interfaces: &[Served]) -> io::Result<()> {
                 Some(Ok(socket)) => give(stream, socket.fd())?,
                 _ => send(stream, FD_NAK)?,
             },
-            FIN => return send(stream, FIN_ACK),
+            STAY if may_stay() => return send(stream, STAY_ACK).map(|()| true),
+            FIN => return send(stream, FIN_ACK).map(|()| false),
             _ => send(stream, NAK)?,
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 fn socket() -> io::Result<XdpSocket> {
@@ -314,6 +327,15 @@ fn socket() -> io::Result<XdpSocket> {
     Ok(socket)
 }
 
+/// Gives a descriptor, and waits until the user has read it: see [`Guests`].
 fn give(stream: &UnixStream, fd: BorrowedFd<'_>) -> io::Result<()> {
-    stream.send_with_fd(FD_ACK.as_bytes(), fd.as_raw_fd()).map(drop).map_err(io::Error::from)
+    stream.send_with_fd(FD_ACK.as_bytes(), fd.as_raw_fd()).map_err(io::Error::from)?;
+    let until = Instant::now() + PATIENCE;
+    while peer_unread_bytes(stream)? > 0 {
+        if Instant::now() >= until || has_ended(stream.as_fd()) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        sleep(NAP);
+    }
+    Ok(())
 }

@@ -4,11 +4,12 @@ use super::super::memory::Window;
 use super::super::program::{Program, Programs};
 use super::super::steering::Steering;
 use super::super::{
-    Refusal, Step, Way, WaysTried, XdpOptions, find, layers, memory, patiently_for, registered, ways,
+    Refusal, Step, Way, WaysTried, XdpOptions, driver_rings, find, layers, memory, metadata, numa,
+    patiently_for, registered, ways,
 };
 use super::rings::Rings;
 use super::sockets::{Bound, Sockets};
-use crate::link::{EBUSY, EEXIST, EINVAL, EOPNOTSUPP, EPERM, Link};
+use crate::link::{EBUSY, EEXIST, EINVAL, EOPNOTSUPP, EPERM, EPIPE, Link};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use wharf_sys::ethtool::Ethtool;
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::netlink::Netlink;
 use wharf_sys::packet::PacketSocket;
-use wharf_sys::xdp::{Bind, BusyPoll, Consumer, Descriptor, Hook, Producer, XdpSocket};
+use wharf_sys::xdp::{Bind, BusyPoll, Consumer, Descriptor, Hook, Producer, TxMetadataRoom, XdpSocket};
 
 /// Entries of the fill and receive rings, by default.
 const ENTRIES: u32 = 8192;
@@ -82,7 +83,7 @@ pub(super) struct Open {
     takes: bool,
     pub(super) rings: Rings,
     pub(super) sockets: Sockets,
-    /// With zero-copy a socket for each queue, by which closing waits until the adapter has left the memory.
+    /// A socket for each queue, by which closing waits until the adapter has left the memory, where it accesses that itself.
     pub(super) spare: Vec<XdpSocket>,
     pub(super) asker: InterfaceSocket,
     /// The ways that were refused before.
@@ -125,6 +126,7 @@ impl Setup {
             let what = format!("the pool's frames hold {bytes} bytes: to receive takes {least} at least");
             return Err(DeviceError::Unsupported { device: self.link.name.clone(), what });
         }
+        numa::place(&self.link, region);
         let mut tried = WaysTried::default();
         let best = self.make_best(region, prepare, &mut tried);
         let explain =
@@ -138,6 +140,16 @@ impl Setup {
         let is_ours = self.options.promiscuous && self.options.common.access.helper.is_none();
         let _promiscuous = is_ours.then(|| self.make_promiscuous()).transpose()?;
         Ok((Open { _promiscuous, tried, ..open }, prepared, how))
+    }
+
+    /// Returns the fault that the helper has ended which had attached the program.
+    pub(super) fn helper_fault(&self) -> Option<DeviceError> {
+        let what = "the helper (`wharf helper`) has ended, and its program with it";
+        self.programs.has_lost_its_helper().then(|| DeviceError::Gone {
+            device: self.link.name.clone(),
+            what: what.into(),
+            source: io::Error::from_raw_os_error(EPIPE),
+        })
     }
 
     /// Makes the interface promiscuous until the socket is closed, at the latest with the process.
@@ -188,11 +200,26 @@ impl Setup {
     fn ways(&self, region: &Arc<Region>, hook: Hook) -> Vec<(Window, Bind)> {
         let (usual, aligned) = (memory::to_receive(region), memory::to_receive_aligned(region));
         let ways = self.options.common.mode.ways().filter(|how| !how.zero_copy || hook == Hook::Native);
-        let windows = |how: Bind| std::iter::once(usual).chain(aligned.filter(|_| how.zero_copy));
+        let rooms = [false, true].map(|zero_copy| self.metadata(region, zero_copy).unwrap_or_default());
+        let windows = |how: Bind| {
+            let all = std::iter::once(usual).chain(aligned.filter(|_| how.zero_copy));
+            all.map(move |window| window.with_metadata(rooms[usize::from(how.zero_copy)]))
+        };
         let mut ways: Vec<(Window, Bind)> =
             ways.flat_map(|how| windows(how).map(move |window| (window, how))).collect();
         ways.sort_by_key(|(window, how)| self.programs.owner_of(region, (*how, window.shape)).is_none());
         ways
+    }
+
+    /// Returns the room for metadata, if the first socket sends, and checksums are to be left to driver or kernel.
+    ///
+    /// # Errors
+    /// The reason that they cannot be.
+    pub(super) fn metadata(
+        &self, region: &Region, zero_copy: bool,
+    ) -> Result<Option<TxMetadataRoom>, String> {
+        let room = || metadata::room(&self.link, region, zero_copy, || self.socket());
+        (self.sends && self.options.common.offload_checksums).then(room).transpose()
     }
 
     /// Returns why `window` is of no use without copying, though the driver has taken it.
@@ -210,6 +237,9 @@ impl Setup {
     ) -> Result<(Open, T), AtQueue> {
         let (first, index) = (self.queues[0], self.link.interface.index);
         let at_first = |refusal| (first, refusal);
+        if how.zero_copy && ways::never_zero_copy(&self.link) {
+            return Err(at_first((Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP))));
+        }
         let owner = self.programs.owner_of(region, (how, window.shape));
         let unbound = match &owner {
             Some(_) => self.socket().map_err(Step::Rings.refused()),
@@ -244,8 +274,9 @@ impl Setup {
         let rings = rings.keeping(quarters, self.options.pool_shared_by);
         let sockets = Sockets::new(bound, self.sends).map_err(Step::Rings.refused()).map_err(at_first)?;
         self.queues.iter().for_each(|&queue| program.leave(queue));
-        // Without one, closing cannot wait for the adapter: then it opens one itself.
-        let spare = self.queues.iter().filter(|_| how.zero_copy).filter_map(|_| self.socket().ok()).collect();
+        // Without one, closing does not wait for the adapter.
+        let waits = how.zero_copy || (self.sends && ways::copies_late(&self.link));
+        let spare = self.queues.iter().filter(|_| waits).filter_map(|_| self.socket().ok()).collect();
         let (tried, takes) = (WaysTried::default(), false);
         Ok((Open { program, takes, rings, sockets, spare, asker, tried, _promiscuous: None }, prepared))
     }
@@ -268,7 +299,9 @@ impl Setup {
     }
 
     fn rings(&self, socket: &XdpSocket) -> Result<(Producer<u64>, Consumer<Descriptor>), Refusal> {
-        let (entries, refused) = (self.options.common.entries(ENTRIES), Step::Rings.refused());
+        // The driver fills its own ring from the fill ring, which is to have as much again.
+        let wanted = driver_rings(&self.link).map(|rings| rings.rx.saturating_mul(2));
+        let (entries, refused) = (self.options.common.entries(ENTRIES, wanted), Step::Rings.refused());
         Ok((socket.fill_ring(entries).map_err(&refused)?, socket.receive_ring(entries).map_err(&refused)?))
     }
 

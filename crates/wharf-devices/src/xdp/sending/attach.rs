@@ -1,16 +1,20 @@
 //! Opening a queue to send, in the best way that works.
 
 use super::super::program::{Program, Programs};
-use super::super::{Refusal, Step, WaysTried, XdpOptions, bind, memory, patiently, registered, ways};
+use super::super::{
+    Refusal, Step, WaysTried, XdpOptions, bind, memory, metadata, patiently, registered, ways,
+};
 use super::{Made, Way};
-use crate::link::{EAGAIN, EBUSY, ENETDOWN, Link};
+use crate::link::{EAGAIN, EBUSY, ENETDOWN, EOPNOTSUPP, Link};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf_mem::Region;
 use wharf_sys::interface::InterfaceSocket;
-use wharf_sys::xdp::{Bind, Hook, PACKET_HEADROOM_BYTES, Producer, Umem, UmemShape, XdpSocket};
+use wharf_sys::xdp::{
+    Bind, Hook, PACKET_HEADROOM_BYTES, Producer, TxMetadataRoom, Umem, UmemShape, XdpSocket,
+};
 
 /// Descriptors of the fill ring of a socket that copies. It must exist, and stays empty, since nothing is received.
 const FILL_ENTRIES: u32 = 64;
@@ -24,6 +28,7 @@ const NAP: Duration = Duration::from_millis(20);
 pub(super) struct Opening<'a> {
     pub(super) link: &'a Link,
     pub(super) options: &'a XdpOptions,
+    pub(super) entries: u32,
     pub(super) programs: &'a Programs,
     pub(super) region: &'a Arc<Region>,
 }
@@ -34,6 +39,8 @@ pub(super) struct Beside {
     /// The program that passes arrivals to the host, for drivers that want one.
     pub(super) _program: Option<Arc<Program>>,
     pub(super) _umem: Option<Umem>,
+    /// The room for metadata in front of its frames.
+    pub(super) metadata: Option<TxMetadataRoom>,
 }
 
 impl Opening<'_> {
@@ -62,15 +69,28 @@ impl Opening<'_> {
         self.options.access.socket(&self.link.interface_name)
     }
 
+    /// Returns the room for metadata, if checksums are to be left to driver or kernel.
+    ///
+    /// # Errors
+    /// The reason that they cannot be.
+    pub(super) fn metadata(&self, zero_copy: bool) -> Result<Option<TxMetadataRoom>, String> {
+        let room = || metadata::room(self.link, self.region, zero_copy, || self.socket());
+        self.options.offload_checksums.then(room).transpose()
+    }
+
     fn make(&self, way: Way) -> Result<(XdpSocket, Made), Refusal> {
         let (index, queue) = (self.link.interface.index, self.options.queue);
         if !way.zero_copy {
             return self.make_copying(way);
         }
+        if ways::never_zero_copy(self.link) {
+            return Err((Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP)));
+        }
         let had_program = self.programs.is_there();
         let program = way.program.then(|| self.programs.at(index, Hook::Native)).transpose()?;
-        let (socket, umem) = self.in_place(way)?;
-        let made = Made::new(&socket, self.options, Beside { _program: program, _umem: Some(umem) })?;
+        let (socket, umem, metadata) = self.in_place(way)?;
+        let beside = Beside { _program: program, _umem: Some(umem), metadata };
+        let made = Made::new(&socket, self.entries, beside)?;
         bind(&socket, index, queue, way.bind())?;
         if way.program && !had_program {
             self.await_carrier();
@@ -82,22 +102,24 @@ impl Opening<'_> {
 
     /// Returns the binding and the memory of a socket that copies.
     fn copying(&self, way: Way) -> (Bind, UmemShape) {
-        (way.bind(), memory::to_send(self.region))
+        (way.bind(), memory::to_send(self.region, self.metadata(false).unwrap_or_default()))
     }
 
     /// Binds a socket that copies. It shares the memory that another queue of the same opening has registered.
     fn make_copying(&self, way: Way) -> Result<(XdpSocket, Made), Refusal> {
         let (index, queue) = (self.link.interface.index, self.options.queue);
-        let owner = self.programs.owner_of(self.region, self.copying(way));
+        let (how, shape) = self.copying(way);
+        let owner = self.programs.owner_of(self.region, (how, shape));
         let socket = match &owner {
             Some(_) => self.socket().map_err(Step::Rings.refused())?,
-            None => registered(self.socket(), self.region, &memory::to_send(self.region))?,
+            None => registered(self.socket(), self.region, &shape)?,
         };
         socket.fill_ring(FILL_ENTRIES).map_err(Step::Rings.refused())?;
-        let made = Made::new(&socket, self.options, Beside::default())?;
+        let beside = Beside { metadata: shape.metadata, ..Beside::default() };
+        let made = Made::new(&socket, self.entries, beside)?;
         let bound = patiently(&[EBUSY], || match &owner {
             Some(owner) => socket.bind_sharing(index, queue, owner),
-            None => socket.bind(index, queue, way.bind()),
+            None => socket.bind(index, queue, how),
         });
         bound.map_err(Step::Bind.refused())?;
         Ok((socket, made))
@@ -105,10 +127,12 @@ impl Opening<'_> {
 
     /// Makes a socket that sends from the pool's memory, with a filled fill ring: the driver gives it no other memory for what
     /// arrives at its queue, and that is the host's.
-    fn in_place(&self, way: Way) -> Result<(XdpSocket, Umem), Refusal> {
+    fn in_place(&self, way: Way) -> Result<(XdpSocket, Umem, Option<TxMetadataRoom>), Refusal> {
         let rings = Step::Rings.refused();
         let unfit = |why: String| (Step::Register, io::Error::other(why));
-        let shape = memory::to_send_in_place(self.region, way.aligned).map_err(unfit)?;
+        let shape =
+            memory::to_send_in_place(self.region, way.aligned, self.metadata(true).unwrap_or_default());
+        let shape = shape.map_err(unfit)?;
         if !way.multi_buffer {
             self.check_arrivals(&shape).map_err(unfit)?;
         }
@@ -121,7 +145,7 @@ impl Opening<'_> {
         fill.put_all(buffers.map(|at| umem.spare_at() as u64 + at));
         fill.publish();
         socket.receive_ring(RECEIVE_ENTRIES).map_err(&rings)?;
-        Ok((socket, umem))
+        Ok((socket, umem, shape.metadata))
     }
 
     /// Checks that the longest arrival fits a buffer.

@@ -6,7 +6,9 @@ use super::super::memory::PIECE_BYTES;
 use super::super::table::{NotHeld, Table, TxStatus, pieces};
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, MemError, Region};
-use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer};
+use wharf_sys::xdp::{
+    Consumer, Descriptor, PACKET_CONTINUES, PACKET_HAS_METADATA, Producer, TX_METADATA_BYTES, TxMetadataRoom,
+};
 
 /// Most descriptors of one packet: the kernel puts that many into one buffer of its own.
 pub(in super::super) const DESCRIPTORS_MAX: usize = 17;
@@ -24,6 +26,8 @@ pub struct Rings {
     /// Index of the first descriptor that the kernel is not known to have taken: it may report that late.
     taken: u32,
     multi_buffer: bool,
+    /// The room for metadata in front of each packet, which must be the packet's own.
+    metadata: Option<TxMetadataRoom>,
 }
 
 /// Reason that a frame was not posted.
@@ -41,7 +45,19 @@ impl Rings {
     ) -> Self {
         let (out_max, taken) = (transmit.entries().min(completions), transmit.next());
         let table = Table::new(&region);
-        Self { transmit, completion, table, region, out: 0, out_max, taken, multi_buffer }
+        let metadata = None;
+        Self { transmit, completion, table, region, out: 0, out_max, taken, multi_buffer, metadata }
+    }
+
+    /// Sets the room for metadata that the memory was registered with.
+    #[must_use]
+    pub fn with_metadata(self, metadata: Option<TxMetadataRoom>) -> Self {
+        Self { metadata, ..self }
+    }
+
+    /// Returns the room for metadata in front of packets.
+    pub(super) fn metadata(&self) -> Option<TxMetadataRoom> {
+        self.metadata
     }
 
     #[inline]
@@ -100,20 +116,33 @@ impl Rings {
     /// Returns the number of descriptors that a frame takes.
     pub(super) fn descriptors(&self, frame: &Frame) -> Result<usize, &'static str> {
         let chunks = self.region.chunks(frame).map_err(|_: MemError| "foreign-pool")?;
+        // The kernel would take the frame from the ring, and never give it back.
+        if self.metadata.is_some()
+            && self.region.headroom_bytes(frame).unwrap_or_default() < TX_METADATA_BYTES
+        {
+            return Err("no-headroom");
+        }
         let count = chunks.map(|chunk| pieces(chunk.len())).sum::<usize>();
         let most = if self.multi_buffer { DESCRIPTORS_MAX } else { 1 };
         if count > most { Err("too-many-chunks") } else { Ok(count) }
     }
 
-    /// Posts a frame of any shape, if there is room for its descriptors.
+    /// Posts a frame of any shape, if there is room for its descriptors. `metadata` says if they are in front of it.
     #[cold]
-    pub(super) fn post_chain(&mut self, frame: Frame) -> Result<(), (TxReject, Frame)> {
+    pub(super) fn post_chain(&mut self, frame: Frame, metadata: bool) -> Result<(), (TxReject, Frame)> {
         let region = self.region.clone();
         let (Ok(mut left), Ok(chunks)) = (self.descriptors(&frame), region.chunks(&frame)) else {
             return Err((TxReject::Failed("foreign-pool"), frame));
         };
         if left > self.room().min(self.transmit.room() as usize) {
             return Err((TxReject::Full, frame));
+        }
+        let mut first = if metadata { PACKET_HAS_METADATA } else { 0 };
+        if left == 1 {
+            let at = region.offset_bytes(&frame).unwrap_or_default();
+            self.put(at, frame.len_bytes() as usize, first);
+            self.table.hold(frame);
+            return Ok(());
         }
         let (start, mut buffers) = (region.mapping().start().as_ptr() as usize, Vec::with_capacity(left));
         for chunk in chunks {
@@ -122,6 +151,7 @@ impl Rings {
             for (piece, bytes) in chunk.chunks(PIECE_BYTES).enumerate() {
                 left -= 1;
                 let options = if left > 0 { PACKET_CONTINUES } else { 0 };
+                let options = options | std::mem::take(&mut first);
                 let is_put = self.put(at + piece * PIECE_BYTES, bytes.len(), options);
                 debug_assert!(is_put, "there is room for all of them");
             }

@@ -1,6 +1,7 @@
 //! `Sending`: the transmit side, over the kernel or a model of it.
 
 use super::super::memory::PIECE_BYTES;
+use super::super::metadata;
 use super::super::table::TxStatus;
 use super::rings::{Rings, TxReject};
 use crate::iface::{LookTimer, TxBook};
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use wharf_core::device::{Completions, DeviceError, Transmitted};
 use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::xdp::TxMetadataRoom;
 
 /// The calls to the kernel.
 pub trait Kernel {
@@ -101,8 +103,9 @@ impl<K: Kernel> Sending<K> {
             return true;
         }
         let Some(mut frame) = batch.pop() else { return true };
-        let posted = match fits.and_then(|_| complete_checksum(&self.region, &mut frame)) {
-            Ok(()) => rings.post_chain(frame),
+        let room = rings.metadata();
+        let posted = match fits.and_then(|_| settle_checksum(&self.region, &mut frame, room)) {
+            Ok(metadata) => rings.post_chain(frame, metadata),
             Err(reason) => Err((TxReject::Failed(reason), frame)),
         };
         match posted {
@@ -204,12 +207,21 @@ fn put(into: &mut Completions, frame: Frame) {
     }
 }
 
-/// Fills in a checksum that the sender has left to the device; super-packets cannot be sent.
-fn complete_checksum(region: &Region, frame: &mut Frame) -> Result<(), &'static str> {
+/// Fills in a checksum that the sender has left to the device, or leaves it to driver or kernel in the metadata of `room`; super-packets cannot be
+/// sent. Returns true if the frame has metadata in front of it.
+fn settle_checksum(
+    region: &Region, frame: &mut Frame, room: Option<TxMetadataRoom>,
+) -> Result<bool, &'static str> {
     let meta = region.meta(frame).map_err(|_| "foreign-pool")?;
     if meta.gso_bytes > 0 {
         return Err("super-packet");
     }
-    let is_complete = !meta.needs_checksum || offload::complete_frame(region, frame).unwrap_or(false);
-    if is_complete { Ok(()) } else { Err("unfinished-checksum") }
+    if !meta.needs_checksum {
+        return Ok(false);
+    }
+    if room.is_some_and(|room| metadata::request_checksum(region, frame, &meta, room)) {
+        return Ok(true);
+    }
+    let is_complete = offload::complete_frame(region, frame).unwrap_or(false);
+    if is_complete { Ok(false) } else { Err("unfinished-checksum") }
 }

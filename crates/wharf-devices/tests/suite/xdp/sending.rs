@@ -2,11 +2,13 @@
 
 use crate::net::{Tcpdump, enter_with, frame, ip, with_pair};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wharf_core::host::Clock;
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
+use wharf_mem::Meta;
+use wharf_packet::checksum::complete_transport;
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
 use wharf_testkit::packets::{Shape, cut, packet_of};
@@ -78,6 +80,71 @@ fn jumbo_frames_go_out_in_pieces_and_chains_as_one() {
         }
         assert_eq!(end.send_all(), (20, vec![]));
         assert!(tcpdump.frames() == frames, "frames differ from those sent");
+        end.assert_all_home();
+    });
+}
+
+/// The sender's memory keeps the unfinished checksum, so the finished one is the kernel's.
+#[test]
+#[ignore = "wants root"]
+fn checksums_left_to_the_kernel_arrive_finished() {
+    with_pair(|| {
+        ip("link set va mtu 9000");
+        ip("link set vb mtu 9000");
+        let tcpdump = Tcpdump::start_whole("vb", 8, "xdp-offload");
+        let mut end = End::new("xdp:va,csum=offload", Direction::Send, 2048 - 64);
+        assert_eq!(end.device.mode(), Some("copy, checksums by the kernel"));
+        let mut expected = Vec::new();
+        for number in 0..8 {
+            let (is_udp, is_ipv6, is_chain) = (number & 1 == 1, number & 2 == 2, number & 4 == 4);
+            let payload = if is_chain { 5000 } else { 700 };
+            let shape = Shape { is_udp, is_ipv6, gso_bytes: 0, payload, ..Shape::default() };
+            let (mut bytes, meta) = shape.packet();
+            let meta = Meta { gso_kind: 0, ..meta };
+            end.offer_with(&bytes, Some(&meta));
+            let (start, offset) = (meta.checksum_start.into(), meta.checksum_offset.into());
+            let unfinished = bytes.clone();
+            assert!(complete_transport(&mut bytes, start, offset) && bytes != unfinished);
+            expected.push(bytes);
+            end.device.tx_mut().unwrap().transmit(&mut end.batch, false);
+            let until = Instant::now() + Duration::from_secs(5);
+            while end.done.is_empty() && Instant::now() < until {
+                end.device.tx_mut().unwrap().reap(1, false, &mut end.done).unwrap();
+            }
+            let first = end.pool.region().bytes(&end.done.sent.frames()[0]).unwrap();
+            // Of several buffers the kernel would sum up the first: these are filled in before.
+            assert_eq!(first != &unfinished[..first.len()], is_chain, "number {number}");
+            end.cache.give(&mut end.done.sent).unwrap();
+        }
+        assert!(tcpdump.frames() == expected, "other frames than those with finished checksums");
+        end.assert_all_home();
+    });
+}
+
+#[test]
+#[ignore = "wants root"]
+fn a_frame_without_room_for_metadata_fails_and_the_others_leave() {
+    with_pair(|| {
+        let mut end = End::new("xdp:va,csum=offload", Direction::Send, 2048 - 64);
+        for number in 0..3 {
+            end.offer(&frame(number, 100));
+            if number == 1 {
+                let last = end.batch.frames_mut().last_mut().unwrap();
+                end.pool.region().prepend(last, 50).unwrap();
+                end.batch.refresh();
+            }
+        }
+        assert_eq!(end.send_all(), (2, vec!["no-headroom"]));
+        end.assert_all_home();
+        drop(end);
+        // Without, any frame will do; and pools whose frames have no room leave nothing to the kernel.
+        let mut end = End::new("xdp:va,csum=offload", Direction::Send, 16_384 - 64);
+        assert_eq!(end.device.mode(), Some("copy"));
+        let reason = end.device.mode_reason().unwrap();
+        assert!(reason.is_curable && reason.what.contains("4096 bytes at most"), "{}", reason.what);
+        let (bytes, meta) = Shape { gso_bytes: 0, payload: 700, ..Shape::default() }.packet();
+        end.offer_with(&bytes, Some(&Meta { gso_kind: 0, ..meta }));
+        assert_eq!(end.send_all(), (1, vec![]));
         end.assert_all_home();
     });
 }

@@ -1,0 +1,149 @@
+//! XDP features of a driver by the generic netlink family `netdev` (Linux 6.3).
+//!
+//! Numbers and layouts: include/uapi/linux/netdev.h, include/uapi/linux/genetlink.h, Documentation/netlink/specs/netdev.yaml.
+
+use super::{ANSWER_BYTES, HEADER_BYTES, Netlink, attributes, half, strange, word};
+use crate::call::socket;
+use std::io;
+
+const FAMILY: &[u8] = b"netdev\0";
+const NETDEV_CMD_DEV_GET: u8 = 1;
+const NETDEV_A_DEV_IFINDEX: u16 = 1;
+const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+const NETDEV_A_DEV_XDP_ZC_MAX_SEGS: u16 = 4;
+const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
+const NETDEV_A_DEV_XSK_FEATURES: u16 = 6;
+/// Bytes of `struct genlmsghdr` behind the message's header.
+const GENERIC_BYTES: usize = 4;
+
+/// The XDP features that a driver reports. An older kernel reports fewer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct XdpFeatures {
+    /// It runs programs, and hands frames over to sockets without copying (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
+    pub zero_copy: bool,
+    /// Most buffers of a frame in zero-copy; 0 if unknown.
+    pub zero_copy_buffers_max: u32,
+    /// It computes checksums of frames sent without copying (`NETDEV_XSK_FLAGS_TX_CHECKSUM`).
+    pub tx_checksum: bool,
+    /// It reports the time at which a frame that is sent without copying has left (`NETDEV_XSK_FLAGS_TX_TIMESTAMP`).
+    pub tx_timestamp: bool,
+    /// It sends a frame at the time that its metadata name (`NETDEV_XSK_FLAGS_TX_LAUNCH_TIME_FIFO`).
+    pub tx_launch_time: bool,
+    /// It tells programs a frame's time of arrival (`NETDEV_XDP_RX_METADATA_TIMESTAMP`).
+    pub rx_timestamp: bool,
+    /// It tells programs a frame's hash.
+    pub rx_hash: bool,
+    /// It tells programs the VLAN tag that it has taken out of a frame.
+    pub rx_vlan_tag: bool,
+}
+
+/// Returns the XDP features of the driver of interface `index` in this network namespace.
+///
+/// # Errors
+/// `ENOENT` if the kernel has no such family (before Linux 6.3), `ENODEV` without such an interface.
+pub fn xdp_features(index: i32) -> io::Result<XdpFeatures> {
+    let netlink = Netlink(socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC)?);
+    let mut answer = [0; ANSWER_BYTES];
+    let controller = (libc::GENL_ID_CTRL as u16, libc::CTRL_CMD_GETFAMILY as u8);
+    let count =
+        netlink.ask(&question(controller, libc::CTRL_ATTR_FAMILY_NAME as u16, FAMILY), &mut answer)?;
+    let family = family(&answer[..count])?;
+    let device = question((family, NETDEV_CMD_DEV_GET), NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes());
+    let count = netlink.ask(&device, &mut answer)?;
+    features(&answer[..count], family)
+}
+
+/// Returns a message to `family` with command `command` and one attribute.
+fn question((family, command): (u16, u8), attribute: u16, value: &[u8]) -> Vec<u8> {
+    let attribute_bytes = 4 + value.len();
+    let message_bytes = (HEADER_BYTES + GENERIC_BYTES + attribute_bytes).next_multiple_of(4);
+    let mut message = Vec::with_capacity(message_bytes);
+    message.extend((message_bytes as u32).to_ne_bytes());
+    message.extend(family.to_ne_bytes());
+    message.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    // No sequence number, to the kernel; version 1 of the family.
+    message.extend([0; 8]);
+    message.extend([command, 1, 0, 0]);
+    message.extend((attribute_bytes as u16).to_ne_bytes());
+    message.extend(attribute.to_ne_bytes());
+    message.extend(value);
+    message.resize(message_bytes, 0);
+    message
+}
+
+/// Reads the number of the family from the controller's answer.
+fn family(answer: &[u8]) -> io::Result<u16> {
+    let mut attributes = attributes(answer, libc::GENL_ID_CTRL as u16, HEADER_BYTES + GENERIC_BYTES)?;
+    let number = attributes.find(|(number, _)| *number == libc::CTRL_ATTR_FAMILY_ID as u16);
+    number.and_then(|(_, value)| half(value, 0)).ok_or_else(strange)
+}
+
+/// Reads the features from the family's answer.
+fn features(answer: &[u8], family: u16) -> io::Result<XdpFeatures> {
+    let mut features = XdpFeatures::default();
+    for (attribute, value) in attributes(answer, family, HEADER_BYTES + GENERIC_BYTES)? {
+        let bits = value.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        let has = |bit: u32| bits >> bit & 1 == 1;
+        match attribute {
+            NETDEV_A_DEV_XDP_FEATURES => features.zero_copy = has(3),
+            NETDEV_A_DEV_XDP_ZC_MAX_SEGS => {
+                features.zero_copy_buffers_max = word(value, 0).map_or(0, u32::from_ne_bytes);
+            }
+            NETDEV_A_DEV_XDP_RX_METADATA_FEATURES => {
+                (features.rx_timestamp, features.rx_hash, features.rx_vlan_tag) = (has(0), has(1), has(2));
+            }
+            NETDEV_A_DEV_XSK_FEATURES => {
+                (features.tx_timestamp, features.tx_checksum, features.tx_launch_time) =
+                    (has(0), has(1), has(2));
+            }
+            _ => {}
+        }
+    }
+    Ok(features)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(kind: u16, attributes: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut answer = vec![0; HEADER_BYTES + GENERIC_BYTES];
+        answer[4..6].copy_from_slice(&kind.to_ne_bytes());
+        for (number, value) in attributes {
+            answer.extend((4 + value.len() as u16).to_ne_bytes());
+            answer.extend(number.to_ne_bytes());
+            answer.extend(*value);
+            answer.resize(answer.len().next_multiple_of(4), 0);
+        }
+        answer
+    }
+
+    #[test]
+    fn features_are_the_bits_of_the_answer() {
+        let (xdp, rx, tx) = (0x7bu64.to_ne_bytes(), 0b101u64.to_ne_bytes(), 0b10u64.to_ne_bytes());
+        let bytes =
+            answer(30, &[(1, &[7, 0, 0, 0]), (3, &xdp), (4, &1u32.to_ne_bytes()), (5, &rx), (6, &tx)]);
+        let read = features(&bytes, 30).unwrap();
+        let want = XdpFeatures {
+            zero_copy: true,
+            zero_copy_buffers_max: 1,
+            tx_checksum: true,
+            rx_timestamp: true,
+            rx_vlan_tag: true,
+            ..XdpFeatures::default()
+        };
+        assert_eq!(read, want);
+        assert!(features(&bytes, 31).is_err());
+        for len in 0..bytes.len() {
+            let _ = (features(&bytes[..len], 30), family(&bytes[..len]));
+        }
+    }
+
+    #[test]
+    fn a_message_is_as_long_as_it_says() {
+        let message = question((16, 3), 2, FAMILY);
+        assert_eq!(message.len() % 4, 0);
+        assert_eq!(u32::from_ne_bytes(*message.first_chunk().unwrap()), message.len() as u32);
+        assert_eq!(&message[24..31], FAMILY);
+    }
+}
