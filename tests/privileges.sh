@@ -104,7 +104,7 @@ a_guest() { # a driver, another one after it, and a socket that the user may not
   echo "vhost-user: two drivers in turn are served without privileges; a socket that stays is replaced"
 }
 
-# The user of what follows: nobody, without any capability.
+# Runs a command as user 65534, without any capability.
 user=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
 
 # arrive NAME FROM [COMMAND...]: the receiver, run by the command, gets 2000 frames.
@@ -165,7 +165,7 @@ helped() { # a helper's users need no privilege to send and to receive by xdp
   ended mine $pid
   [ $code -eq 1 ] || die "without a helper: exit code $code"
   one_line mine "nothing listens there"
-  echo "wharf helper: nobody, without capabilities, sends and receives by xdp; hostile users hold up no other; a plug-in's user is served"
+  echo "wharf helper: a user without capabilities sends and receives by xdp; hostile users hold up no other; a plug-in's user is served"
 }
 
 greedy() { # the kernel bounds descriptors on their way for a helper without CAP_SYS_RESOURCE: no user takes them from the others

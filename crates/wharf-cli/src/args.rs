@@ -6,6 +6,7 @@ mod examples;
 mod forward;
 mod helper;
 mod lab;
+mod memory;
 mod output;
 mod pages;
 mod plan;

@@ -11,7 +11,6 @@ use wharf::devices::doctor::{Datum, Diagnosis, Effect, Exam, Finding, Trial, Wei
 use wharf::devices::interfaces::HostInterface;
 use wharf::devices::registry::Registry;
 use wharf::devices::spec::{DeviceSpec, Direction};
-use wharf::pool::PagePool;
 
 /// A device, and what was found out about it.
 type Examined = (DeviceSpec, Diagnosis);
@@ -65,7 +64,7 @@ fn exam(args: &DoctorArgs, spec: &DeviceSpec) -> Exam {
         exam.directions = vec![purpose.into()];
     }
     exam.opens = !args.no_probe;
-    exam.pool = PagePool::builder().frames(args.frames).frame_bytes(args.frame_bytes);
+    exam.pool = args.memory.pool();
     exam
 }
 

@@ -73,7 +73,7 @@ impl Exam {
 pub struct Diagnosis {
     /// The verdict on each direction.
     pub trials: Vec<(Direction, Trial)>,
-    /// What was found, by subject.
+    /// The findings, by subject.
     pub findings: Vec<Finding>,
 }
 

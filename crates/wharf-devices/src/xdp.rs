@@ -3,8 +3,9 @@
 //!
 //! Sending: [`XdpSender`]. A frame's address goes into a ring, one system call hands a batch over, and the
 //! frame comes back when it has left. These are real completions, so there is a byte queue limit. Needs
-//! CAP_NET_RAW, loads no program. Receiving: [`XdpReceiver`]. Needs CAP_NET_ADMIN and CAP_BPF as well, for
-//! the program that hands frames over. Both at once: [`XdpBoth`], by one socket. Driver and kernel decide the
+//! CAP_NET_RAW. Some drivers send without copies only beside a program: then one is attached that passes
+//! all frames to the host. Receiving: [`XdpReceiver`]. Needs CAP_NET_ADMIN and CAP_BPF as well, for the
+//! program that hands frames over. Both at once: [`XdpBoth`], by one socket. Driver and kernel decide the
 //! mode; [`Device::mode`](wharf_core::device::Device::mode) says which it is.
 //!
 //! The interface is looked up in the network namespace of the thread that opens it.

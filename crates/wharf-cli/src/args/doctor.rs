@@ -1,6 +1,6 @@
 //! Arguments of `wharf doctor`.
 
-use super::values;
+use super::memory::MemoryArgs;
 use clap::{Args, ValueEnum};
 use wharf::devices::spec::Direction;
 
@@ -33,12 +33,9 @@ pub(crate) struct DoctorArgs {
     /// Open nothing: report only what can be read
     #[arg(long)]
     pub(crate) no_probe: bool,
-    /// Frames of memory that the device is attached to
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::number(1..=values::FRAMES_MAX))]
-    pub(crate) frames: u32,
-    /// Bytes of memory per frame, a multiple of 64
-    #[arg(long, value_name = "N", default_value = "2048", value_parser = values::memory_bytes)]
-    pub(crate) frame_bytes: u32,
+    /// Memory that the device is attached to.
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
     /// One JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,

@@ -18,7 +18,7 @@ and leaves all others to the host. It needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_B
 for Kubernetes, so that DPDK's `use_cni=1,dp_path=SOCKET` works with it, and gives sockets, too, to users without CAP_NET_RAW. A user may \
 take any queue of these interfaces. When the helper ends, its users receive nothing more.";
 
-/// What the helper serves.
+/// `wharf helper`: the interfaces, and the socket to serve them at.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HelperArgs {

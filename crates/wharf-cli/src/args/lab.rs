@@ -155,10 +155,10 @@ pub(crate) struct LabCompareArgs {
     /// Seed of the generator
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed)]
     pub(crate) seed: u64,
-    /// How often to measure; the median counts
+    /// Measurements; the median counts
     #[arg(long, value_name = "N", default_value = "5", value_parser = values::number(1..=1000u32))]
     pub(crate) rounds: u32,
-    /// How long to measure each time [default: 1]
+    /// Time of each measurement [default: 1]
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// One JSON object instead of a table

@@ -2,6 +2,7 @@
 
 use super::{
     OnGone, SandboxArgs, WatchArgs, WrapArgs,
+    memory::MemoryArgs,
     values::{self, Poll},
 };
 use clap::Args;
@@ -54,12 +55,9 @@ pub(crate) struct ReceiveArgs {
     /// Processor to pin the receiving thread to
     #[arg(long, value_name = "N", value_parser = values::cpu)]
     pub(crate) cpu: Option<usize>,
-    /// Frames of memory
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::number(1..=values::FRAMES_MAX))]
-    pub(crate) frames: u32,
-    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement
-    #[arg(long, value_name = "N", default_value = "2048", value_parser = values::memory_bytes)]
-    pub(crate) frame_bytes: u32,
+    /// Memory to receive into.
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
     /// One JSON object instead of a table. `generated` counts the packets with a stamp alone, and its rates leave out other traffic
     #[arg(long)]
     pub(crate) json: bool,

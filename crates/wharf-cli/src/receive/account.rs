@@ -138,7 +138,7 @@ impl ReceiveReport {
             generated,
             lost: self.lost,
             receiving: time,
-            frames: args.frames,
+            frames: args.memory.frames,
             drops: self.common.drops.by_reason.clone(),
         })
     }

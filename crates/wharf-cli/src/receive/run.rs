@@ -22,7 +22,6 @@ use std::sync::mpsc;
 use std::time::Duration;
 use wharf::devices::host::HostClock;
 use wharf::devices::spec::{Direction, Queues};
-use wharf::pool::PagePool;
 use wharf::queue::QueueError;
 use wharf_tools::traffic::{Receiver, Recorder, Until};
 
@@ -46,7 +45,7 @@ pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
 pub(super) fn run(
     args: &ReceiveArgs, sandbox: &Sandbox, (signals, page, board): (&Signals, &Page, &Board),
 ) -> anyhow::Result<Outcome<ReceiveReport>> {
-    let pool = PagePool::builder().frames(args.frames).frame_bytes(args.frame_bytes);
+    let pool = args.memory.pool();
     let pool = pool.clock(Arc::new(HostClock)).build()?;
     // An error about a capture is no wrong use.
     let is_usage = args.from.file().is_none();

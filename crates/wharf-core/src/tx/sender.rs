@@ -59,6 +59,8 @@ pub struct Sender {
     balance: Balance,
     /// Looks of the next spin, at most.
     looks_max: u32,
+    /// True if a sleep on a full lane has lasted longer than the queue needed to make room.
+    is_queue_fast: bool,
     /// `None` until a canceller is asked for.
     cancel: Option<Canceller>,
     /// Sum of packets up to which this sender may send past a band that is marked full: its turn after a wait.
@@ -105,6 +107,7 @@ impl Sender {
             credit,
             balance,
             looks_max,
+            is_queue_fast: false,
             cancel: None,
             turn_end,
             ready_wait: None,

@@ -14,7 +14,7 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// What a kernel from version `from` on, and before `until`, does not do, or does wrong.
+/// A fault of kernels from version `from` on, and before `until`: something that they lack, or do wrong.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flaw {
     pub from: Version,

@@ -11,7 +11,7 @@ use wharf_core::pool::PagePool;
 pub enum Trial {
     /// The device was opened and closed again.
     Opened {
-        /// How it works: see [`Device::mode`](wharf_core::device::Device::mode).
+        /// The mode, as a device tells it: see [`Device::mode`](wharf_core::device::Device::mode).
         mode: Option<String>,
         /// The cause that the mode is no better one.
         reason: Option<ModeReason>,

@@ -16,7 +16,7 @@ pub(super) const DOCTOR: Doctor = Doctor { findings, effect };
 /// Name of the program that receivers load.
 const PROGRAM_NAME: &str = "wharf";
 
-/// What older kernels lack, or do wrong.
+/// The faults of older kernels that concern AF_XDP.
 const FLAWS: &[Flaw] = &[
     Flaw {
         from: EVER,

@@ -28,11 +28,11 @@ const QUEUES_MIN: u32 = 256;
 /// The origin of an interface's program.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    /// This process loads it, to choose frames, and attaches it by a link, which goes with the process; or it takes a share in one
-    /// with the same instructions.
+    /// A program of this process, which chooses frames and is attached by a link that goes with the process; or a share in one of
+    /// the same instructions.
     Loaded(Steering),
-    /// Another process has made it, with this map of sockets. It is attached already, unless there is a `program` to attach.
-    /// A `helper` has attached it, if there is one.
+    /// A program that another process has made, with its map of sockets. It is attached already, by a `helper` if there is one,
+    /// unless `program` is to be.
     Given { sockets: Arc<SocketMap>, program: Option<Arc<xdp::Program>>, helper: Option<Arc<Presence>> },
 }
 

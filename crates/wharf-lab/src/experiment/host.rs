@@ -77,6 +77,16 @@ impl FarEnd {
 pub(super) fn wait(
     time: Duration, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
 ) -> Result<(), LabError> {
+    wait_for(time, stop, &mut || bench.goes_on(name))
+}
+
+/// Lets threads send for `time`, unless they stop by themselves. Asks `goes_on` now and then.
+///
+/// # Errors
+/// [`LabError::Interrupted`]: `goes_on` returned false.
+pub(crate) fn wait_for(
+    time: Duration, stop: &AtomicBool, goes_on: &mut dyn FnMut() -> bool,
+) -> Result<(), LabError> {
     let began = Instant::now();
     while !stop.load(Relaxed) {
         let left = time.saturating_sub(began.elapsed());
@@ -84,7 +94,7 @@ pub(super) fn wait(
             break;
         }
         std::thread::sleep(left.min(ASK_EVERY));
-        if !bench.goes_on(name) {
+        if !goes_on() {
             return Err(LabError::Interrupted);
         }
     }

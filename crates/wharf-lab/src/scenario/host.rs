@@ -26,7 +26,6 @@ const SPIN_NS: u64 = 50_000;
 /// The longest sleep: the run may end.
 const SLEEP_MAX: Duration = Duration::from_millis(5);
 const SETTLE: Duration = Duration::from_millis(50);
-const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs `scenario` on this machine, and measures it for `time`. Asks `goes_on` several times a second.
 ///
@@ -145,12 +144,12 @@ impl Run<'_> {
     fn window(
         &mut self, queue: &TxQueue, seen: &[Arc<SenderCounters>], stop: &AtomicBool,
     ) -> Result<Figures, LabError> {
-        self.wait(SETTLE, stop)?;
+        host::wait_for(SETTLE, stop, self.goes_on)?;
         let counts = || -> Vec<u64> { seen.iter().map(|sender| sender.packets.get()).collect() };
         let counters = queue.counters();
         let calls = || (counters.doorbells.get(), counters.packets.get());
         let (began, before, calls_before) = (Instant::now(), counts(), calls());
-        self.wait(self.time, stop)?;
+        host::wait_for(self.time, stop, self.goes_on)?;
         let (ns, after, calls_after) = (began.elapsed().as_nanos() as u64, counts(), calls());
         let by_sender: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
         let bytes = self.scenario.each_sender().map(|group| Link::wire_bytes(group.bytes));
@@ -162,21 +161,6 @@ impl Run<'_> {
             packets_given: calls_after.1 - calls_before.1,
             delay_ns: None,
         })
-    }
-
-    fn wait(&mut self, time: Duration, stop: &AtomicBool) -> Result<(), LabError> {
-        let began = Instant::now();
-        while !stop.load(Relaxed) {
-            let left = time.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::sleep(left.min(ASK_EVERY));
-            if !(self.goes_on)() {
-                return Err(LabError::Interrupted);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -59,7 +59,7 @@ struct Pin {
     flags: u32,
 }
 
-/// Of commands that find an object by its number, or the next number.
+/// The attributes of commands that find an object by its number, or the next number.
 #[repr(C)]
 pub(super) struct ById {
     pub(super) id: u32,
@@ -100,7 +100,7 @@ pub(super) struct LinkInfo {
     id: u32,
     pub(super) program: u32,
     padding: u32,
-    /// Of a link that attaches a program to one.
+    /// The index of the interface, if the link attaches a program to one.
     pub(super) interface: u32,
 }
 

@@ -78,7 +78,7 @@ impl XdpSocket {
         self.fd.as_fd()
     }
 
-    /// Shares all of `memory`, which must live longer than the socket. The kernel pins its pages.
+    /// Shares all of `memory`. The kernel pins its pages until the socket is closed.
     ///
     /// # Errors
     /// `ENOBUFS` if `RLIMIT_MEMLOCK` is too low, `EINVAL` for an impossible shape, or metadata that the kernel does not know, `EBUSY` if

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
-/// A second mapping of a region's file, with pages of 4 KiB behind it that nobody else has. An offset into the region is the
+/// A second mapping of a region's file, with private pages of 4 KiB behind it. An offset into the region is the
 /// same in both mappings.
 #[derive(Debug)]
 pub struct Umem {

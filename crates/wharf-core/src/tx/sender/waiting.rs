@@ -21,10 +21,12 @@ use wharf_mem::{Batch, Published};
 /// Looks at a full lane while another thread empties it, before this one yields its processor: the other thread may
 /// have lost its own.
 const SPINS: u32 = 100;
-/// The least and the most looks before the sender registers and sleeps. On a cheap device the least is time enough. On
-/// a device whose transmit calls cost, a sender that looks for longer takes the processor from the owner.
-const LOOKS_MIN: u32 = SPINS;
+/// The least and the most looks before the sender registers and sleeps. On a device whose transmit calls cost, a sender that
+/// looks for longer takes the processor from the owner.
+const LOOKS_MIN: u32 = 4 * SPINS;
 pub(super) const LOOKS_MAX: u32 = 32 * SPINS;
+/// The time of a sleep and a wake-up, about: a thread that sleeps for less has lost by it.
+const SLEEP_NS: u64 = 10_000;
 /// Nap of a waiting sender on a queue without a poller, which must look itself. The nap doubles with each sender that
 /// waits before it, and grows in proportion beyond [`DOUBLINGS_MAX`]: one sender that looks for all is enough.
 const SELF_DRIVEN_NAP_NS: u64 = 20_000;
@@ -135,7 +137,8 @@ impl Sender {
             Need::Credit { returned_bytes } => has_reached(self.lane.returned_bytes(), returned_bytes),
             Need::Space { .. } => {
                 let is_open = !self.shared.closed.load(Ordering::Acquire);
-                is_open && self.full_bands() == 0 && 2 * self.lane.room() >= self.lane.capacity()
+                let room = if self.is_queue_fast { 1 } else { self.lane.capacity().div_ceil(2) };
+                is_open && self.full_bands() == 0 && self.lane.room() >= room
             }
         }
     }
@@ -148,7 +151,9 @@ impl Sender {
             if self.spin(need) && self.transmit(batch)? > 0 {
                 continue;
             }
+            let (began_ns, gone) = (self.shared.clock.now_ns(), self.shared.counters.gone());
             wait::wait(from_mut(self), need, deadline)?;
+            self.learn_from_sleep(began_ns, gone);
             self.transmit_served(batch)?;
         }
         Ok(())
@@ -176,10 +181,20 @@ impl Sender {
         if self.full_bands() != 0 {
             return false;
         }
-        let (looks, is_met) = self.spin_for(need, self.looks_max);
+        let looks_max = if self.is_queue_fast { LOOKS_MAX } else { self.looks_max };
+        let (looks, is_met) = self.spin_for(need, looks_max);
         let looks_max = if is_met { 2 * looks } else { self.looks_max / 2 };
         self.looks_max = looks_max.clamp(LOOKS_MIN, LOOKS_MAX);
         is_met
+    }
+
+    /// Learns whether the queue is fast: since `began_ns`, when `gone` packets had left, it has needed less than a sleep's
+    /// time for half a lane of packets. Then the next spins are as long as any, and end at the first room.
+    fn learn_from_sleep(&mut self, began_ns: u64, gone: u64) {
+        let slept_ns = self.shared.clock.now_ns().saturating_sub(began_ns);
+        let packets = self.shared.counters.gone().saturating_sub(gone);
+        let half_lane = self.lane.capacity() as u64 / 2;
+        self.is_queue_fast = slept_ns.saturating_mul(half_lane) < packets.saturating_mul(SLEEP_NS);
     }
 
     /// Looks up to `looks_max` times. Returns the number of looks, and true if the need is met.

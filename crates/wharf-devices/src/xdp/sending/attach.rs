@@ -33,7 +33,7 @@ pub(super) struct Opening<'a> {
     pub(super) region: &'a Arc<Region>,
 }
 
-/// What a socket needs beside its rings.
+/// The parts that must live as long as a socket, beside its rings.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     /// The program that passes arrivals to the host, for drivers that want one.
