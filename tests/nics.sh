@@ -8,6 +8,7 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 . tests/guest/console.sh
+. tests/nics/boot.sh
 . tests/nics/parts.sh
 . tests/doctor/in_guest.sh
 cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
@@ -34,28 +35,11 @@ adapters() {
   done
 }
 
-# boot ADAPTER: starts the guest, process $qemu, and waits for its console.
+# boot ADAPTER: starts the guest.
 boot() {
-  rm -f "$out"/console.* "$out"/wire*
-  mkfifo "$out/console.in" "$out/console.out"
   # shellcheck disable=SC2046
-  QEMU_MODULE_DIR=$cache/qemu/usr/lib/x86_64-linux-gnu/qemu "$cache/qemu/usr/bin/qemu-system-x86_64" \
-    -L "$cache/qemu/usr/share/qemu" -L /usr/share/seabios -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 \
-    -nodefaults -display none -vga none -audiodev none,id=a -no-reboot \
-    -chardev pipe,id=c,path="$out/console" -serial chardev:c -serial "file:$out/files" \
-    -kernel "$cache/vmlinuz" -initrd "$out/initrd.gz" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off hugepages=160 adapter=${1%-plain}" $(adapters "$1") 2>"$out/qemu.err" &
-  qemu=$!
-  started+=("$qemu")
-  exec 4<>"$out/console.out" 3<>"$out/console.in"
-  answer =ready
+  start_guest "hugepages=160 adapter=${1%-plain}" -machine q35 $(adapters "$1")
   guest wire || die "$1: no interfaces: $reply"
-}
-
-halt() {
-  printf 'poweroff -f\n' >&3
-  ended guest "$qemu"
-  exec 3>&- 4>&-
 }
 
 # The parts of an adapter that has zero-copy, and those of the others.

@@ -1,6 +1,7 @@
 //! The command line's arguments.
 
 mod bench;
+mod bind;
 mod doctor;
 mod examples;
 mod forward;
@@ -22,6 +23,7 @@ mod watch;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
+pub(crate) use bind::BindArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use forward::ForwardArgs;
 pub(crate) use helper::HelperArgs;
@@ -128,6 +130,8 @@ pub(crate) enum Command {
     Devices(DevicesArgs),
     /// Examine a device: whether it works here, in which mode, and what would make it better
     Doctor(DoctorArgs),
+    /// Bind an adapter to VFIO, for a device of wharf, or to the kernel's driver
+    Bind(BindArgs),
     /// Give AF_XDP sockets, and the map of a program, to processes without privileges
     Helper(HelperArgs),
     /// Explain a reason of drops, or a row of a summary

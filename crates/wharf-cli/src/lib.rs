@@ -8,6 +8,7 @@
 
 mod args;
 mod bench;
+mod bind;
 mod config;
 mod demo;
 mod devices;
@@ -103,6 +104,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Command::Man(args) => pages::man(&args, registries),
         Command::Devices(args) => devices::devices(&args, &registries.devices),
         Command::Doctor(args) => doctor::doctor(&args, &registries.devices),
+        Command::Bind(args) => bind::bind(&args),
         Command::Helper(args) => helper::helper(&args),
     };
     match done {

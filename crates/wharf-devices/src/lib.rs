@@ -11,6 +11,7 @@
         feature = "pcap",
         feature = "tap",
         feature = "udp",
+        feature = "vfio",
         feature = "vhost",
         feature = "xdp"
     )),
@@ -18,10 +19,17 @@
 )]
 
 pub mod doctor;
+#[cfg(feature = "vfio")]
+pub mod e1000;
 #[doc(hidden)]
 pub mod host;
 #[doc(hidden)]
 pub mod iface;
+#[cfg(feature = "vfio")]
+pub mod igb;
+#[cfg(feature = "vfio")]
+#[doc(hidden)]
+pub mod intel;
 pub mod interfaces;
 #[doc(hidden)]
 pub mod link;
@@ -35,6 +43,8 @@ pub mod open {
 pub mod packet;
 #[cfg(feature = "pcap")]
 pub mod pcap;
+#[cfg(feature = "vfio")]
+pub mod pci;
 pub mod reasons;
 pub mod registry;
 pub mod reopen;
@@ -75,6 +85,10 @@ static BUILT_IN: &[&spec::Kind] = &[
     &vhost_user::KIND,
     #[cfg(feature = "vhost")]
     &virtio_user::KIND,
+    #[cfg(feature = "vfio")]
+    &e1000::KIND,
+    #[cfg(feature = "vfio")]
+    &igb::KIND,
 ];
 
 pub use link::GONE;

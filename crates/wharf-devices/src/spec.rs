@@ -106,6 +106,8 @@ pub enum Place {
     Socket(&'static str),
     /// A network address.
     Address(&'static str),
+    /// An adapter's address on the PCI bus.
+    Pci(&'static str),
 }
 
 impl Place {
@@ -117,6 +119,7 @@ impl Place {
             Place::Interface(usage) => Some(("interface", usage)),
             Place::Socket(usage) => Some(("socket", usage)),
             Place::Address(usage) => Some(("address", usage)),
+            Place::Pci(usage) => Some(("adapter", usage)),
         }
     }
 }
@@ -308,10 +311,10 @@ impl DeviceSpec {
         name(self.kind, &self.place)
     }
 
-    /// True if both name one end of a link, by which what one sends would get back to the other: an interface
-    /// or a socket.
+    /// True if both name one end of a link, by which what one sends would get back to the other: an interface,
+    /// a socket or an adapter.
     pub fn is_same_end(&self, other: &Self) -> bool {
-        let has_end = matches!(self.kind.place, Place::Interface(_) | Place::Socket(_));
+        let has_end = matches!(self.kind.place, Place::Interface(_) | Place::Socket(_) | Place::Pci(_));
         has_end && self.kind.name == other.kind.name && self.place == other.place
     }
 

@@ -25,6 +25,8 @@ const BEFORE: [&str; 12] = [
 /// Words of such a form that are no reasons.
 const NO_REASONS: &[&str] = &[
     "a-b",
+    "vfio-pci",
+    "pci-stub",
     "another",
     "busy-budget",
     "busy-poll",
@@ -52,7 +54,8 @@ const NO_REASONS: &[&str] = &[
     "limit",
 ];
 /// Folders, or files, of kinds of devices, whose words must have a row for that kind.
-const KINDS: [&str; 8] = ["packet", "pcap", "tap", "udp", "vhost-user", "virtio-user", "wire", "xdp"];
+const KINDS: [&str; 10] =
+    ["e1000", "igb", "packet", "pcap", "tap", "udp", "vhost-user", "virtio-user", "wire", "xdp"];
 
 /// Returns the files of Rust below `folder`, without tests.
 fn files(folder: &Path, into: &mut Vec<PathBuf>) {

@@ -35,4 +35,5 @@ pub mod tap;
 pub mod timer;
 pub mod udp;
 pub mod usage;
+pub mod vfio;
 pub mod xdp;

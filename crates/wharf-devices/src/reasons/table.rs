@@ -114,7 +114,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "link-down",
-        &["packet", "xdp", "tap", "udp", "wire"],
+        &["packet", "xdp", "tap", "udp", "wire", "e1000", "igb"],
         "The interface is switched off or has no carrier, or the other end of the wire hung up.",
         "Switch it on (`ip link set NAME up`), or check the cable and the other end. Frames are sent again when it is up.",
     ),
@@ -123,6 +123,12 @@ pub const REASONS: &[Reason] = &[
         &["any"],
         "A device was closed while it held the frame, and opened anew: whether the frame was sent is unknown.",
         "See why the device was opened anew: it had gone or stalled. `--on-gone` and `--on-stall` decide.",
+    ),
+    row(
+        "malformed",
+        &["e1000", "igb"],
+        "The adapter found the frame to be broken, or reported a length beyond its buffer.",
+        "Look at the cable and the other end; frames longer than the memory for them want `--frame-bytes`.",
     ),
     row(
         "malformed",
@@ -180,7 +186,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "not-attached",
-        &["packet", "pcap", "tap", "udp", "wire"],
+        &["packet", "pcap", "tap", "udp", "wire", "e1000", "igb"],
         "The device was given a frame before its memory was attached.",
         "Call `attach` first, or open the device by `Path`.",
     ),
@@ -246,6 +252,12 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "ring-full",
+        &["e1000", "igb"],
+        "The adapter had no buffer for an arriving frame, or no room: the receiver returned memory too slowly.",
+        "Give the receiver more memory (`--frames`), a longer ring (`ring=4096`) or a core of its own (`--cpu`, `--poll busy`); or send more slowly.",
+    ),
+    row(
+        "ring-full",
         &["packet"],
         "The kernel had no room for an arriving frame in the receive ring: the receiver was too slow, or slept too long.",
         "Use a larger ring (`buffer=64m`), a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
@@ -282,6 +294,12 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "too-long",
+        &["e1000", "igb"],
+        "The frame is longer than the device's `mtu` allows.",
+        "Raise it (`mtu=9000`), if the other ends take such frames, or send shorter ones.",
+    ),
+    row(
+        "too-long",
         &["packet", "xdp", "tap"],
         "The frame is longer than the MTU allows, or than the memory for it.",
         "Raise the MTU (`ip link set NAME mtu N`), or send shorter frames; to receive, use `--frame-bytes`.",
@@ -312,13 +330,13 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "too-many-chunks",
-        &["segmenter", "packet", "xdp", "tap", "udp", "virtio-user"],
+        &["segmenter", "packet", "xdp", "tap", "udp", "virtio-user", "e1000", "igb"],
         "The frame lies in more buffers than the device gathers.",
         "Use larger buffers (`--frame-bytes`).",
     ),
     row(
         "too-short",
-        &["packet", "xdp", "tap", "vhost-user", "virtio-user"],
+        &["packet", "xdp", "tap", "vhost-user", "virtio-user", "e1000", "igb"],
         "The frame has no bytes behind its Ethernet header, or not even that.",
         "Send frames of more than 14 bytes.",
     ),

@@ -1,0 +1,52 @@
+//! Arguments of `wharf bind`.
+
+use clap::{Args, ValueEnum};
+use wharf::devices::pci::{BindTo, PciAddress};
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo wharf bind 0000:00:03.0 vfio
+      take an adapter from the kernel, for e1000:0000:00:03.0
+  sudo wharf bind 00:03.0 kernel
+      give it back to the kernel's driver
+
+A binding stays until it is changed, or the machine starts anew. The adapter must be behind an IOMMU; all adapters of its IOMMU group go \
+together.";
+
+/// The adapter, and its driver.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BindArgs {
+    /// Adapter to bind, by its address on the PCI bus (`lspci -D`)
+    #[arg(value_name = "PCI-ADDRESS", value_parser = address)]
+    pub(crate) address: PciAddress,
+    /// vfio, for a device of wharf; kernel, for the kernel's own driver
+    #[arg(value_name = "DRIVER")]
+    pub(crate) to: Driver,
+    /// Take an adapter whose interface has an address or carries the default route, too
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// One JSON object instead of a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The driver to bind to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Driver {
+    Vfio,
+    Kernel,
+}
+
+impl From<Driver> for BindTo {
+    fn from(driver: Driver) -> Self {
+        match driver {
+            Driver::Vfio => BindTo::Vfio,
+            Driver::Kernel => BindTo::Kernel,
+        }
+    }
+}
+
+fn address(text: &str) -> Result<PciAddress, String> {
+    PciAddress::parse(text).ok_or_else(|| "want an address such as 0000:00:03.0".into())
+}

@@ -1,0 +1,106 @@
+//! `e1000:PCI-ADDRESS`: Intel's 82540EM and 82545EM, by a driver of this crate's own. The adapter is handed over by
+//! `wharf bind PCI-ADDRESS vfio`; frames then go from the pool's memory to the wire without a system call.
+//!
+//! One queue, both ways. Sections are those of the PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual (8254x).
+
+#[doc(hidden)]
+pub mod descriptors;
+mod setup;
+
+use crate::intel::bus::Bus;
+use crate::intel::family::{Arrival, Family, Part, RingRegisters};
+use crate::intel::port::PortOptions;
+use crate::intel::spec;
+use crate::spec::Kind;
+
+/// The family.
+#[derive(Debug, Clone, Copy)]
+pub enum E1000 {}
+
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    keys: spec::KEYS,
+    rx_keys: spec::RX_KEYS,
+    ..spec::kind::<E1000>(
+        "e1000:PCI-ADDRESS[,ring=N,mtu=N] to send, with [,promisc=on|off] to receive",
+        "Intel 82540EM and 82545EM by a driver in this process (VFIO)",
+    )
+};
+
+impl Family for E1000 {
+    const NAME: &'static str = "e1000";
+    const MODELS: &'static [(u16, &'static str)] = &[(0x100e, "82540EM"), (0x100f, "82545EM")];
+    const QUEUES_MAX: u32 = 1;
+    // Section 3.2: 16384 bytes are the most that it receives.
+    const FRAME_BYTES_MAX: u32 = 16110;
+    const REGISTER_BYTES: u32 = 128 << 10;
+    // Section 13.4.22, BSIZE and BSEX.
+    const BUFFER_BYTES: &'static [u32] = &[256, 512, 1024, 2048, 4096, 8192, 16384];
+
+    #[inline(always)]
+    fn transmit(part: &Part) -> [u64; 2] {
+        descriptors::transmit(part)
+    }
+
+    #[inline(always)]
+    fn reporting(second: u64) -> u64 {
+        second | descriptors::RS
+    }
+
+    #[inline(always)]
+    fn is_done(second: u64) -> bool {
+        second & descriptors::DD != 0
+    }
+
+    #[inline(always)]
+    fn receive(address: u64) -> [u64; 2] {
+        [address, 0]
+    }
+
+    #[inline(always)]
+    fn arrival(second: u64) -> Option<Arrival> {
+        descriptors::arrival(second)
+    }
+
+    fn tx_ring(_queue: u32) -> RingRegisters {
+        setup::TX_RING
+    }
+
+    fn rx_ring(_queue: u32) -> RingRegisters {
+        setup::RX_RING
+    }
+
+    fn reset(bus: &impl Bus) {
+        setup::reset(bus);
+    }
+
+    fn start(bus: &impl Bus, _queues: u32) {
+        setup::start(bus);
+    }
+
+    fn start_tx(bus: &impl Bus, _queue: u32) {
+        setup::start_tx(bus);
+    }
+
+    fn start_rx(bus: &impl Bus, _queue: u32, buffer_bytes: u32, options: &PortOptions) {
+        setup::start_rx(bus, buffer_bytes, options);
+    }
+
+    fn stop_queue(bus: &impl Bus, _queue: u32) -> bool {
+        setup::stop(bus);
+        true
+    }
+
+    fn unmask(bus: &impl Bus, _queue: u32) {
+        bus.write(setup::IMS, setup::CAUSES);
+    }
+
+    fn mask(bus: &impl Bus, _queue: u32) {
+        bus.write(setup::IMC, u32::MAX);
+    }
+
+    /// Reads the causes, which clears them (section 13.4.17): the line is released.
+    fn acknowledge(bus: &impl Bus, _queue: u32) {
+        bus.read(setup::ICR);
+    }
+}

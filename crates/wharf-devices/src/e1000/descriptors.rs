@@ -1,0 +1,54 @@
+//! Legacy descriptors: sections 3.2.3 (receive) and 3.3.3 (transmit). Bits are those of the second word of 8 bytes.
+
+use crate::intel::family::{Arrival, Part};
+
+/// Transmit: end of packet, insertion of the check sequence, report of the status.
+const EOP: u64 = 1 << 24;
+const IFCS: u64 = 1 << 25;
+pub const RS: u64 = 1 << 27;
+/// Both: the descriptor is done.
+pub const DD: u64 = 1 << 32;
+/// Receive: end of packet.
+const RX_EOP: u64 = 1 << 33;
+/// Receive errors (section 3.2.3.2): check sequence or alignment, symbol, sequence, carrier extension, data.
+const RX_ERRORS: u64 = 0x97 << 40;
+
+/// Makes a transmit descriptor.
+#[inline(always)]
+pub fn transmit(part: &Part) -> [u64; 2] {
+    let end = if part.is_last { EOP | IFCS } else { IFCS };
+    [part.address, u64::from(part.len_bytes & 0xffff) | end]
+}
+
+/// Reads a receive descriptor.
+#[inline(always)]
+pub fn arrival(second: u64) -> Option<Arrival> {
+    let arrival = Arrival {
+        len_bytes: second as u32 & 0xffff,
+        is_last: second & RX_EOP != 0,
+        is_bad: second & RX_ERRORS != 0,
+    };
+    (second & DD != 0).then_some(arrival)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_lie_where_the_manual_has_them() {
+        let part = Part { address: 0x1_2345_6789, len_bytes: 1514, frame_bytes: 1514, is_last: true };
+        // Length in bits 0 to 15, command in bits 24 to 31: EOP 0, IFCS 1, RS 3 (table 3-8).
+        assert_eq!(transmit(&part), [0x1_2345_6789, 0x0300_05ea]);
+        assert_eq!(transmit(&Part { is_last: false, ..part })[1], 0x0200_05ea);
+        assert_eq!(RS >> 24, 1 << 3);
+        // Length, checksum, status in bits 32 to 39, errors in bits 40 to 47 (table 3-1).
+        let done = Arrival { len_bytes: 60, is_last: true, is_bad: false };
+        assert_eq!(arrival(0x0003_abcd_003c), Some(done));
+        assert_eq!(arrival(0x0001_0000_003c), Some(Arrival { is_last: false, ..done }));
+        assert_eq!(arrival(0x0103_0000_003c), Some(Arrival { is_bad: true, ..done }));
+        // A wrong checksum of TCP or IP is no broken frame.
+        assert_eq!(arrival(0x6003_0000_003c), Some(done));
+        assert_eq!(arrival(0x0002_0000_003c), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! `igb:PCI-ADDRESS`: Intel's 82576, by a driver of this crate's own, with several queues. The adapter is handed over by
+//! `wharf bind PCI-ADDRESS vfio`.
+//!
+//! Flows that arrive are spread over the queues by their hash (RSS), and each queue has an interrupt of its own (MSI-X). Sections are
+//! those of the Intel 82576 Gigabit Ethernet Controller Datasheet, revision 2.65.
+
+#[doc(hidden)]
+pub mod descriptors;
+mod setup;
+
+use crate::intel::bus::Bus;
+use crate::intel::family::{Arrival, Family, Part, RingRegisters};
+use crate::intel::port::PortOptions;
+use crate::intel::spec;
+use crate::spec::Kind;
+
+/// The family.
+#[derive(Debug, Clone, Copy)]
+pub enum Igb {}
+
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    keys: spec::KEYS,
+    rx_keys: spec::RX_KEYS,
+    ..spec::kind::<Igb>(
+        "igb:PCI-ADDRESS[,ring=N,mtu=N] to send, with [,promisc=on|off] to receive",
+        "Intel 82576 by a driver in this process (VFIO)",
+    )
+};
+
+impl Family for Igb {
+    const NAME: &'static str = "igb";
+    const MODELS: &'static [(u16, &'static str)] = &[(0x10c9, "82576")];
+    const QUEUES_MAX: u32 = 8;
+    // Section 8.10.1, long packets.
+    const FRAME_BYTES_MAX: u32 = 9728;
+    const REGISTER_BYTES: u32 = 128 << 10;
+    // Section 8.10.2: in steps of 1 KiB.
+    const BUFFER_BYTES: &'static [u32] = &[1 << 10, 2 << 10, 3 << 10, 4 << 10, 6 << 10, 8 << 10, 10 << 10];
+
+    #[inline(always)]
+    fn transmit(part: &Part) -> [u64; 2] {
+        descriptors::transmit(part)
+    }
+
+    #[inline(always)]
+    fn reporting(second: u64) -> u64 {
+        second | descriptors::RS
+    }
+
+    #[inline(always)]
+    fn is_done(second: u64) -> bool {
+        second & descriptors::TX_DD != 0
+    }
+
+    #[inline(always)]
+    fn receive(address: u64) -> [u64; 2] {
+        [address, 0]
+    }
+
+    #[inline(always)]
+    fn arrival(second: u64) -> Option<Arrival> {
+        descriptors::arrival(second)
+    }
+
+    fn tx_ring(queue: u32) -> RingRegisters {
+        setup::tx_ring(queue)
+    }
+
+    fn rx_ring(queue: u32) -> RingRegisters {
+        setup::rx_ring(queue)
+    }
+
+    fn reset(bus: &impl Bus) {
+        setup::reset(bus);
+    }
+
+    fn start(bus: &impl Bus, queues: u32) {
+        setup::start(bus, queues);
+    }
+
+    fn start_tx(bus: &impl Bus, queue: u32) {
+        setup::start_tx(bus, queue);
+    }
+
+    fn start_rx(bus: &impl Bus, queue: u32, buffer_bytes: u32, options: &PortOptions) {
+        setup::start_rx(bus, queue, buffer_bytes, options);
+    }
+
+    fn stop_queue(bus: &impl Bus, queue: u32) -> bool {
+        setup::stop_queue(bus, queue)
+    }
+
+    fn unmask(bus: &impl Bus, queue: u32) {
+        bus.write(setup::EIMS, 1 << queue);
+    }
+
+    fn mask(bus: &impl Bus, queue: u32) {
+        bus.write(setup::EIMC, 1 << queue);
+    }
+
+    /// Does nothing: a message clears its cause (`EIAC`).
+    fn acknowledge(_bus: &impl Bus, _queue: u32) {}
+}

@@ -1,0 +1,90 @@
+//! `Family`: what differs between families of adapters.
+
+use super::bus::Bus;
+use super::port::PortOptions;
+use std::fmt::Debug;
+
+/// The registers of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingRegisters {
+    /// Base address, lower half; the upper half is 4 bytes behind, and the length, in bytes, 8.
+    pub base: u32,
+    /// Head: the descriptor that the adapter is at.
+    pub head: u32,
+    /// Tail: the first descriptor that the adapter does not have.
+    pub tail: u32,
+}
+
+/// A receive descriptor that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Bytes in its buffer, as the adapter says.
+    pub len_bytes: u32,
+    /// True for the last buffer of a frame.
+    pub is_last: bool,
+    /// True if the adapter found the frame to be broken.
+    pub is_bad: bool,
+}
+
+/// A part of a frame to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Its address for the adapter.
+    pub address: u64,
+    /// Its bytes.
+    pub len_bytes: u32,
+    /// Bytes of the frame.
+    pub frame_bytes: u32,
+    /// True for the last part of a frame.
+    pub is_last: bool,
+}
+
+/// A family of adapters. All functions are of the family, none of one adapter.
+pub trait Family: Debug + Send + Sync + 'static {
+    /// Name of the kind of device.
+    const NAME: &'static str;
+    /// Models, by their numbers, and their names.
+    const MODELS: &'static [(u16, &'static str)];
+    /// Most queues of an adapter.
+    const QUEUES_MAX: u32;
+    /// Longest frame, bytes, without check sequence.
+    const FRAME_BYTES_MAX: u32;
+    /// Bytes of registers that must be there.
+    const REGISTER_BYTES: u32;
+    /// Lengths that a receive buffer can have, ascending.
+    const BUFFER_BYTES: &'static [u32];
+
+    /// Makes a transmit descriptor.
+    fn transmit(part: &Part) -> [u64; 2];
+    /// Adds the request for a report (RS) to the second word of a transmit descriptor.
+    fn reporting(second: u64) -> u64;
+    /// True if the second word of a transmit descriptor says that it is done.
+    fn is_done(second: u64) -> bool;
+    /// Makes a receive descriptor. Its second word is not done.
+    fn receive(address: u64) -> [u64; 2];
+    /// Reads the second word of a receive descriptor; `None` if it is not done.
+    fn arrival(second: u64) -> Option<Arrival>;
+
+    /// Returns the registers of transmit queue `queue`.
+    fn tx_ring(queue: u32) -> RingRegisters;
+    /// Returns the registers of receive queue `queue`.
+    fn rx_ring(queue: u32) -> RingRegisters;
+
+    /// Ends all traffic and interrupts, and resets the adapter. Takes some milliseconds.
+    fn reset(bus: &impl Bus);
+    /// Sets the adapter up for `queues` queues, without traffic.
+    fn start(bus: &impl Bus, queues: u32);
+    /// Begins to send from transmit queue `queue`, whose ring is set.
+    fn start_tx(bus: &impl Bus, queue: u32);
+    /// Begins to receive into receive queue `queue`, whose ring is set, with buffers of `buffer_bytes`.
+    fn start_rx(bus: &impl Bus, queue: u32, buffer_bytes: u32, options: &PortOptions);
+    /// Ends the traffic of a queue. Returns false if it does not end: then the adapter must be reset.
+    fn stop_queue(bus: &impl Bus, queue: u32) -> bool;
+
+    /// Unmasks the interrupts of a queue.
+    fn unmask(bus: &impl Bus, queue: u32);
+    /// Masks the interrupts of a queue.
+    fn mask(bus: &impl Bus, queue: u32);
+    /// Takes the causes of an interrupt that has come.
+    fn acknowledge(bus: &impl Bus, queue: u32);
+}

@@ -1,0 +1,384 @@
+//! `Port`: a queue of an adapter, as a device.
+
+use super::adapter::Adapter;
+use super::bus::Bus;
+use super::family::Family;
+use super::link::Line;
+use super::registers::MPC;
+use super::rx::Rx;
+use super::tx::{SEGMENTS_MAX, Tx};
+use crate::iface::{TxBook, io_fault, pool_fault};
+use crate::link::{ETHERNET_BYTES, State, VLAN_BYTES, is_tagged};
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use wharf_core::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Signals, Transmitted, TxDevice,
+    TxInfo,
+};
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+
+/// Longest frame that an adapter takes in without being told of long ones, bytes, with a tag and the check sequence: 8254x manual,
+/// section 3.2.
+const USUAL_ARRIVAL_BYTES: u32 = 1522;
+/// The MTU up to which no frame is longer than that.
+const USUAL_MTU_BYTES: u32 = 1500;
+/// Quarters of the pool that are posted for arrivals, at most: by a device that only receives, and by one that sends as well.
+const ALONE_QUARTERS: u32 = 3;
+const BOTH_QUARTERS: u32 = 1;
+/// Time within which a receiver that sleeps looks at the adapter: its removal notifies by another descriptor.
+const LOOK_NS: u64 = 100_000_000;
+
+/// Settings of the queues of an adapter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortOptions {
+    /// True to send.
+    pub sends: bool,
+    /// True to receive.
+    pub receives: bool,
+    /// Descriptors of each ring, a power of two.
+    pub ring_entries: u32,
+    /// Length of the longest payload of a frame, bytes.
+    pub mtu_bytes: u32,
+    /// True to receive frames for other addresses, too.
+    pub promiscuous: bool,
+    /// Number of queues, and of devices that share the pool.
+    pub queues: u32,
+}
+
+impl PortOptions {
+    /// True if frames may be longer than the adapter takes by itself.
+    pub fn has_long_frames(&self) -> bool {
+        self.mtu_bytes > USUAL_MTU_BYTES
+    }
+
+    fn longest_bytes(&self) -> u32 {
+        self.mtu_bytes + ETHERNET_BYTES
+    }
+}
+
+/// A queue of an adapter. It sends and receives, or one of both.
+#[derive(Debug)]
+pub struct Port<F: Family, B: Bus> {
+    /// `None` once closed.
+    adapter: Option<Arc<Adapter<F, B>>>,
+    options: PortOptions,
+    queue: u32,
+    tx: Option<Tx<F>>,
+    rx: Option<Rx<F>>,
+    line: Line,
+    book: TxBook,
+    /// Memory that was posted for arrivals when the device was closed.
+    reclaimed: Vec<Frame>,
+    signals: Signals,
+    is_armed: bool,
+    missed: u64,
+}
+
+impl<F: Family, B: Bus> Port<F, B> {
+    /// Resets the adapter behind `bus`, and makes a device of each of its queues, called `name`.
+    pub fn open(name: &str, bus: B, options: &PortOptions) -> Vec<Self> {
+        let adapter = Adapter::<F, B>::open(bus, options.queues);
+        let one = |queue: u32| {
+            let name = if queue == 0 { name.to_string() } else { format!("{name}#{queue}") };
+            Self {
+                adapter: Some(adapter.clone()),
+                options: options.clone(),
+                queue,
+                tx: None,
+                rx: None,
+                line: Line::new(name),
+                book: TxBook::new(0),
+                reclaimed: Vec::new(),
+                signals: Signals::default(),
+                is_armed: false,
+                missed: 0,
+            }
+        };
+        (0..options.queues.max(1)).map(one).collect()
+    }
+
+    /// Returns the adapter's own Ethernet address; `None` once it is closed.
+    pub fn mac(&self) -> Option<[u8; 6]> {
+        self.adapter.as_ref().map(|adapter| adapter.mac())
+    }
+
+    /// Returns the length of a receive buffer, as the adapter is told.
+    ///
+    /// Without long frames the adapter drops what is longer than 1522 bytes. The buffer may then be told longer than it is.
+    fn buffer_bytes(&self, region: &Region) -> Result<u32, DeviceError> {
+        let room_bytes = region.data_bytes_max();
+        if !self.options.has_long_frames() && room_bytes >= USUAL_ARRIVAL_BYTES {
+            let enough = F::BUFFER_BYTES.iter().find(|&&bytes| bytes >= USUAL_ARRIVAL_BYTES);
+            return Ok(enough.copied().unwrap_or_default());
+        }
+        let longest = F::BUFFER_BYTES.iter().rev().find(|&&bytes| bytes <= room_bytes);
+        longest.copied().ok_or_else(|| {
+            let least = F::BUFFER_BYTES.first().copied().unwrap_or_default();
+            let what = format!(
+                "frames of the pool have room for {room_bytes} bytes, and the adapter wants {least} at least"
+            );
+            DeviceError::Unsupported { device: self.line.device().into(), what }
+        })
+    }
+
+    fn start(&mut self, adapter: &Adapter<F, B>, region: &Arc<Region>) -> Result<(), DeviceError> {
+        let (bus, size) = (&adapter.bus, self.options.ring_entries);
+        let fault = io_fault(
+            self.line.device(),
+            "the kernel does not lock its memory: raise the limit (`ulimit -l`), or use fewer frames",
+        );
+        let at = adapter.attach(region).map_err(&fault)?;
+        if self.options.sends {
+            self.tx = Some(Tx::new(bus, F::tx_ring(self.queue), size, region, at).map_err(&fault)?);
+            F::start_tx(bus, self.queue);
+        }
+        if self.options.receives {
+            let buffer_bytes = self.buffer_bytes(region)?;
+            let quarters = if self.options.sends { BOTH_QUARTERS } else { ALONE_QUARTERS };
+            let most = region.spec().frames / 4 * quarters / self.options.queues.max(1);
+            let rx = Rx::new(bus, F::rx_ring(self.queue), (size, most), region, at).map_err(&fault)?;
+            self.rx = Some(rx);
+            F::start_rx(bus, self.queue, buffer_bytes, &self.options);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn look(&mut self) {
+        let Some(adapter) = &self.adapter else { return };
+        let (held, done) = self.tx.as_ref().map_or((0, 0), |tx| (tx.held(), tx.done()));
+        self.line.look(&adapter.bus, held, done);
+    }
+
+    /// Handles the first frame, an unusual one. Returns true if there was no room for it, so that it stays.
+    #[cold]
+    fn take_unusual(&mut self, batch: &mut Batch) -> bool {
+        let Some(first) = batch.frames().first() else { return true };
+        let fault = match &mut self.tx {
+            None => Some(if self.adapter.is_none() { "closed" } else { "not-attached" }),
+            Some(tx) => match fault_of(tx, first, &self.options).or(self.line.fault_of_sending()) {
+                None if tx.segments(first) > tx.room() => return true,
+                fault => fault,
+            },
+        };
+        let Some(frame) = batch.pop() else { return true };
+        match (fault, &mut self.tx) {
+            (None, Some(tx)) => {
+                if let Err((reason, frame)) = tx.post_chain(frame) {
+                    self.book.fail([frame], reason);
+                }
+            }
+            (fault, _) => self.book.fail([frame], fault.unwrap_or("closed")),
+        }
+        false
+    }
+
+    /// Posts frames from the front. Returns true if there is no room for more.
+    #[inline]
+    fn post(&mut self, batch: &mut Batch) -> bool {
+        let lengths = ETHERNET_BYTES + 1..=self.options.longest_bytes();
+        while !batch.is_empty() {
+            if let (Some(tx), State::Up) = (&mut self.tx, self.line.state()) {
+                let pool = tx.pool();
+                tx.post_while(batch, |frame| {
+                    lengths.contains(&frame.len_bytes()) && !frame.has_meta() && frame.pool() == pool
+                });
+                if tx.room() == 0 {
+                    return true;
+                }
+            }
+            if !batch.is_empty() && self.take_unusual(batch) {
+                return true;
+            }
+        }
+        self.tx.as_ref().is_some_and(|tx| tx.room() == 0)
+    }
+}
+
+/// Returns the reason that the adapter cannot send a frame: it is too long, too short, of too many buffers, or of another pool.
+fn fault_of<F: Family>(tx: &Tx<F>, frame: &Frame, options: &PortOptions) -> Option<&'static str> {
+    let Ok(first) = tx.region().bytes(frame) else { return Some("foreign-pool") };
+    let longest_bytes = options.longest_bytes() + if is_tagged(first) { VLAN_BYTES } else { 0 };
+    match tx.segments(frame) {
+        _ if frame.len_bytes() <= ETHERNET_BYTES => Some("too-short"),
+        _ if frame.len_bytes() > longest_bytes => Some("too-long"),
+        segments if segments > SEGMENTS_MAX.min(tx.size() - 1) => Some("too-many-chunks"),
+        _ => None,
+    }
+}
+
+impl<F: Family, B: Bus> Notify for Port<F, B> {
+    fn arm(&mut self) -> bool {
+        let Some(adapter) = &self.adapter else { return true };
+        let (bus, vector) = (&adapter.bus, self.queue);
+        if bus.take(vector) {
+            self.signals.interrupts += 1;
+            F::acknowledge(bus, self.queue);
+            bus.unmask();
+        }
+        F::unmask(bus, self.queue);
+        self.is_armed = true;
+        self.line.look_soon();
+        let has_done = self.tx.as_ref().is_some_and(Tx::has_done);
+        !(has_done || self.rx.as_ref().is_some_and(Rx::has_arrived))
+    }
+
+    fn disarm(&mut self) {
+        if let (true, Some(adapter)) = (std::mem::take(&mut self.is_armed), &self.adapter) {
+            F::mask(&adapter.bus, self.queue);
+        }
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.adapter.as_ref().and_then(|adapter| adapter.bus.wait_fd(self.queue))
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        Some(self.signals)
+    }
+}
+
+impl<F: Family, B: Bus> Device for Port<F, B> {
+    fn name(&self) -> String {
+        self.line.device().into()
+    }
+
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        self.look();
+        Some(self.line.link())
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        let Some(adapter) = self.adapter.clone() else { return Ok(()) };
+        self.start(&adapter, &region)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.tx.iter().for_each(|tx| tx.visit(see));
+        self.rx.iter().for_each(|rx| rx.visit(see));
+        self.book.visit(see);
+        self.reclaimed.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        let Some(adapter) = self.adapter.take() else { return Ok(()) };
+        F::mask(&adapter.bus, self.queue);
+        let is_attached = self.tx.is_some() || self.rx.is_some();
+        if is_attached {
+            let has_stopped = F::stop_queue(&adapter.bus, self.queue);
+            adapter.detach(has_stopped);
+        }
+        if let Some(mut tx) = self.tx.take() {
+            while let Some(frame) = tx.take_done() {
+                self.book.sent(frame);
+            }
+            self.book.fail(tx.into_held(), "closed");
+        }
+        if let Some(rx) = self.rx.take() {
+            self.reclaimed.extend(rx.into_held());
+        }
+        Ok(())
+    }
+}
+
+impl<F: Family, B: Bus> TxDevice for Port<F, B> {
+    fn info(&self) -> TxInfo {
+        TxInfo {
+            ring_frames: Some(self.options.ring_entries - 1),
+            completions: CompletionMode::Real,
+            segments_max: SEGMENTS_MAX as u16,
+            segmentation: false,
+            checksum: false,
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let stopped = self.post(batch);
+        let doorbell = (!more || stopped) && self.flush();
+        Transmitted { doorbell, stopped }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> bool {
+        let (Some(tx), Some(adapter)) = (&mut self.tx, &self.adapter) else { return false };
+        let rings = tx.flush(&adapter.bus);
+        self.signals.kicks += u64::from(rings);
+        rings
+    }
+
+    #[inline]
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        let before = into.len();
+        if let Some(tx) = &mut self.tx {
+            tx.reap(budget, into);
+        }
+        self.book.reap(budget - (into.len() - before).min(budget), into);
+        if self.line.is_due() {
+            self.look();
+        }
+        self.line.take_error()
+    }
+
+    fn outstanding(&self) -> usize {
+        self.tx.as_ref().map_or(0, Tx::held) + self.book.len()
+    }
+}
+
+impl<F: Family, B: Bus> RxDevice for Port<F, B> {
+    #[inline]
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let (Some(rx), Some(adapter)) = (&mut self.rx, &self.adapter) else { return Ok(0) };
+        let received = rx.receive(&adapter.bus, cache, to, budget.min(to.room()));
+        let received = received.map_err(|error| pool_fault(self.line.device(), error))?;
+        if received == 0 && budget > 0 && self.line.is_due() {
+            self.look();
+            self.line.take_error()?;
+        }
+        Ok(received)
+    }
+
+    fn ended(&self) -> bool {
+        self.adapter.is_none() || self.line.state() == State::Gone
+    }
+
+    fn reclaim(&mut self, to: &mut Batch) -> usize {
+        let count = self.reclaimed.len().min(to.room());
+        self.reclaimed.drain(..count).for_each(|frame| drop(to.push(frame)));
+        count
+    }
+
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        // The adapter counts for all its queues together, and forgets what is read.
+        if let (0, Some(adapter)) = (self.queue, &self.adapter) {
+            let missed = adapter.bus.read(MPC);
+            self.missed += if missed == u32::MAX { 0 } else { u64::from(missed) };
+        }
+        if self.queue == 0 {
+            see("ring-full", self.missed);
+        }
+        if let Some(rx) = &self.rx {
+            rx.drops.show(see);
+        }
+    }
+
+    fn next_arrival_ns(&self) -> Option<u64> {
+        (self.is_armed && !self.ended()).then_some(LOOK_NS)
+    }
+}
+
+impl<F: Family, B: Bus> Drop for Port<F, B> {
+    fn drop(&mut self) {
+        // The adapter leaves the memory before the rings are unmapped.
+        let _ = self.close();
+    }
+}
+
+/// Returns an error for an adapter that is not there.
+pub(super) fn missing(device: &str) -> DeviceError {
+    io_fault(device, "no such adapter (`lspci -D` lists them)")(io::Error::from_raw_os_error(
+        crate::link::ENODEV,
+    ))
+}

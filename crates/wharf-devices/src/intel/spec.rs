@@ -1,0 +1,116 @@
+//! `KIND:PCI-ADDRESS[,ring=N,mtu=N,promisc=on|off]`: what the kinds of both families have in common.
+
+use super::bus::VfioBus;
+use super::doctor;
+use super::family::Family;
+use super::port::{Port, PortOptions, missing};
+use crate::iface::io_fault;
+use crate::link::ETHERNET_BYTES;
+use crate::pci::{PciAddress, PciFunction};
+use crate::requirements::Requirement;
+use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
+use wharf_core::device::DeviceError;
+use wharf_core::options::Key;
+
+/// Number of the vendor on the bus.
+pub(super) const INTEL: u16 = 0x8086;
+/// Descriptors of a ring, by default.
+const RING_ENTRIES: u32 = 512;
+
+/// Keys in every direction.
+pub(crate) const KEYS: &[Key] = &[
+    Key::number(
+        "ring",
+        (64, 4096),
+        "64 to 4096 descriptors",
+        "512",
+        "Descriptors of each ring, rounded up to a power of two",
+    )
+    .when("Higher, if frames are dropped as ring-full; lower, to bound what waits behind the byte limit"),
+    Key::number(
+        "mtu",
+        (68, 16110),
+        "68 to 16110 bytes, as the adapter can",
+        "1500",
+        "Longest payload of a frame",
+    )
+    .when("As the switch and the other ends have it, for jumbo frames"),
+];
+
+/// Further keys of one that receives.
+pub(crate) const RX_KEYS: &[Key] = &[Key::on_off("promisc", "Receive frames for other addresses, too")
+    .when("off, to receive only what is addressed to the adapter")];
+
+/// Makes the kind of a family, without keys.
+pub(crate) const fn kind<F: Family>(usage: &'static str, summary: &'static str) -> Kind {
+    Kind {
+        needs: "the adapter bound to vfio-pci (`wharf bind`), an IOMMU",
+        requirements: &[Requirement::File { path: "/dev/vfio/vfio", mend: "sudo modprobe vfio-pci" }],
+        place: Place::Pci("PCI-ADDRESS"),
+        queues: if F::QUEUES_MAX > 1 { QueueLayout::Devices } else { QueueLayout::One },
+        can: Can::ECHO,
+        check: |spec| address(spec).map(drop),
+        doctor: doctor::of::<F>(),
+        ..Kind::new(F::NAME, usage, summary, open::<F>)
+    }
+}
+
+/// Returns the address that a specification names.
+pub(super) fn address(spec: &DeviceSpec) -> Result<PciAddress, DeviceError> {
+    let place = spec.place();
+    let wrong =
+        || spec.fault("no address of an adapter: it is written like 0000:00:03.0 (`lspci -D` lists them)");
+    PciAddress::parse(place).ok_or_else(wrong)
+}
+
+/// Checks that an adapter is one of the family's.
+pub(super) fn check_model<F: Family>(function: &PciFunction) -> Result<&'static str, String> {
+    let (vendor, model) = function.id;
+    let known = F::MODELS.iter().find(|(id, _)| vendor == INTEL && *id == model);
+    known.map(|(_, name)| *name).ok_or_else(|| {
+        let models: Vec<String> =
+            F::MODELS.iter().map(|(id, name)| format!("{name} ({INTEL:04x}:{id:04x})")).collect();
+        format!("it is {vendor:04x}:{model:04x}, not {}", models.join(" or "))
+    })
+}
+
+/// Opens the adapter: a device for each queue.
+fn open<F: Family>(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    let function = PciFunction::find(address(spec)?).ok_or_else(|| missing(&spec.name()))?;
+    check_model::<F>(&function).map_err(|what| spec.fault(what))?;
+    let count = spec.devices(opening.queues) as u32;
+    if count > F::QUEUES_MAX {
+        return Err(spec.fault(format!("it has {} queues, not {count}", F::QUEUES_MAX)));
+    }
+    let options = options::<F>(spec, opening.direction, count)?;
+    let bus =
+        VfioBus::open(&function, count).map_err(|(what, source)| io_fault(&spec.name(), &what)(source))?;
+    let ports = Port::<F, VfioBus>::open(&spec.name(), bus, &options);
+    Ok(ports.into_iter().map(|port| opened(port, opening.direction)).collect())
+}
+
+fn options<F: Family>(
+    spec: &DeviceSpec, direction: Direction, queues: u32,
+) -> Result<PortOptions, DeviceError> {
+    let mtu_bytes = spec.number("mtu").unwrap_or(1500);
+    let most = F::FRAME_BYTES_MAX - ETHERNET_BYTES;
+    if mtu_bytes > most {
+        return Err(spec.fault(format!("mtu: {mtu_bytes} cannot be: up to {most}")));
+    }
+    Ok(PortOptions {
+        sends: direction != Direction::Receive,
+        receives: direction != Direction::Send,
+        ring_entries: spec.number("ring").unwrap_or(RING_ENTRIES).next_power_of_two(),
+        mtu_bytes,
+        promiscuous: spec.options().is_on("promisc"),
+        queues,
+    })
+}
+
+fn opened<F: Family>(port: Port<F, VfioBus>, direction: Direction) -> Opened {
+    match direction {
+        Direction::Send => Opened::tx(port),
+        Direction::Receive => Opened::rx(port),
+        Direction::Both => Opened::duplex(port),
+    }
+}

@@ -1,0 +1,250 @@
+//! `Tx`: the transmit ring of a queue, and the frames in it.
+//!
+//! The tail register is written once for each batch. The adapter reports (RS) the last descriptor of a batch, and each
+//! [`REPORT_EVERY`]th within one: 8254x manual, section 3.3.3; 82576 datasheet, section 7.2.2. A report says that all descriptors up to
+//! it are done.
+
+use super::bus::Bus;
+use super::family::{Family, Part, RingRegisters};
+use super::ring::Ring;
+use std::collections::VecDeque;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use wharf_core::device::Completions;
+use wharf_mem::{Batch, Frame, Region};
+
+/// Descriptors between two reports within a batch.
+const REPORT_EVERY: u32 = 32;
+/// Most buffers of one frame.
+pub(super) const SEGMENTS_MAX: u32 = 32;
+
+#[derive(Debug)]
+pub(super) struct Tx<F> {
+    ring: Ring,
+    tail: u32,
+    region: Arc<Region>,
+    /// Address of the region's first byte for the adapter.
+    region_at: u64,
+    /// The frame that ends with each descriptor.
+    table: Box<[Option<Frame>]>,
+    /// Positions that the adapter is to report, in order.
+    reports: VecDeque<u32>,
+    /// The next descriptor to be written.
+    next: u32,
+    /// The first descriptor that the adapter has not been told of.
+    published: u32,
+    /// The first descriptor that is not done.
+    done: u32,
+    /// The first descriptor whose frame has not been given back.
+    clean: u32,
+    /// The second word of the last descriptor written, and the descriptors since one that is to be reported.
+    last: (u64, u32),
+    held: usize,
+    of: PhantomData<F>,
+}
+
+impl<F: Family> Tx<F> {
+    /// Makes the ring of `size` descriptors.
+    ///
+    /// # Errors
+    /// Those of mapping memory.
+    pub(super) fn new(
+        bus: &impl Bus, registers: RingRegisters, size: u32, region: &Arc<Region>, region_at: u64,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            ring: Ring::new(bus, registers, size)?,
+            tail: registers.tail,
+            region: region.clone(),
+            region_at,
+            table: (0..size).map(|_| None).collect(),
+            reports: VecDeque::with_capacity(size as usize),
+            next: 0,
+            published: 0,
+            done: 0,
+            clean: 0,
+            last: (0, 0),
+            held: 0,
+            of: PhantomData,
+        })
+    }
+
+    /// Returns the descriptors of the ring.
+    pub(super) fn size(&self) -> u32 {
+        self.ring.size()
+    }
+
+    /// Returns the memory that frames lie in.
+    pub(super) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Returns the number of the pool that frames are of.
+    #[inline(always)]
+    pub(super) fn pool(&self) -> u8 {
+        self.region.number()
+    }
+
+    /// Returns the descriptors that a frame takes.
+    #[cold]
+    pub(super) fn segments(&self, frame: &Frame) -> u32 {
+        self.region.chunks(frame).map_or(1, |chunks| chunks.count() as u32)
+    }
+
+    /// Returns the number of frames inside.
+    #[inline]
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Returns the number of descriptors that were done in all, modulo 2^32.
+    pub(super) fn done(&self) -> u32 {
+        self.done
+    }
+
+    /// Returns the descriptors that can be written now: one stays unused, or a full ring would look like an empty one.
+    #[inline(always)]
+    pub(super) fn room(&self) -> u32 {
+        self.ring.size() - 1 - self.next.wrapping_sub(self.clean)
+    }
+
+    /// Posts frames from the front that lie in one buffer, as long as `wants` accepts them and there is room.
+    #[inline]
+    pub(super) fn post_while(&mut self, batch: &mut Batch, wants: impl Fn(&Frame) -> bool) {
+        let mut room = self.room();
+        let takes = |frame: &Frame| {
+            let takes = room > 0 && wants(frame);
+            room = room.saturating_sub(1);
+            takes
+        };
+        batch.take_while(takes, |frame| self.post(frame));
+    }
+
+    /// Posts a frame that lies in one buffer, for which there is room.
+    #[inline(always)]
+    fn post(&mut self, frame: Frame) {
+        // A frame of another pool was refused before: its offset is never taken.
+        let offset = self.region.offset_bytes(&frame).unwrap_or(0) as u64;
+        let len_bytes = frame.len_bytes();
+        let part =
+            Part { address: self.region_at + offset, len_bytes, frame_bytes: len_bytes, is_last: true };
+        self.put(F::transmit(&part));
+        self.hold(frame);
+    }
+
+    /// Posts a frame of any number of buffers, for which there is room.
+    #[cold]
+    pub(super) fn post_chain(&mut self, frame: Frame) -> Result<(), (&'static str, Frame)> {
+        let region = self.region.clone();
+        let (start, frame_bytes) = (region.mapping().start().as_ptr() as usize, frame.len_bytes());
+        let Ok(chunks) = region.chunks(&frame) else { return Err(("foreign-pool", frame)) };
+        let mut left = frame_bytes as usize;
+        for chunk in chunks {
+            left = left.saturating_sub(chunk.len());
+            let address = self.region_at + (chunk.as_ptr() as usize - start) as u64;
+            let part = Part { address, len_bytes: chunk.len() as u32, frame_bytes, is_last: left == 0 };
+            self.put(F::transmit(&part));
+        }
+        self.hold(frame);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn put(&mut self, words: [u64; 2]) {
+        self.ring.put(self.next, words);
+        self.next = self.next.wrapping_add(1);
+        self.last = (words[1], self.last.1 + 1);
+    }
+
+    /// Keeps the frame that ends with the last descriptor.
+    #[inline(always)]
+    fn hold(&mut self, frame: Frame) {
+        let place = self.ring.place(self.next.wrapping_sub(1));
+        self.table[place as usize] = Some(frame);
+        self.held += 1;
+        if self.last.1 >= REPORT_EVERY {
+            self.ask_for_report();
+        }
+    }
+
+    /// Has the last descriptor reported.
+    #[inline]
+    fn ask_for_report(&mut self) {
+        let at = self.next.wrapping_sub(1);
+        self.ring.set_second(at, F::reporting(self.last.0));
+        self.reports.push_back(at);
+        self.last.1 = 0;
+    }
+
+    /// Writes the tail register if there are descriptors that the adapter does not know of. Returns true if so.
+    #[inline]
+    pub(super) fn flush(&mut self, bus: &impl Bus) -> bool {
+        if self.published == self.next {
+            return false;
+        }
+        if self.last.1 > 0 {
+            self.ask_for_report();
+        }
+        self.published = self.next;
+        bus.write(self.tail, self.ring.place(self.next));
+        true
+    }
+
+    /// Gives back up to `budget` frames that have left, for which `into` has room.
+    #[inline]
+    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) {
+        let mut room = budget.min(into.sent.room());
+        while room > 0 {
+            let Some(frame) = self.take_done() else { break };
+            if let Err(frame) = into.sent.push(frame) {
+                unreachable!("there was room for {frame:?}");
+            }
+            room -= 1;
+        }
+    }
+
+    /// Takes the next frame that has left.
+    #[inline(always)]
+    pub(super) fn take_done(&mut self) -> Option<Frame> {
+        loop {
+            if self.clean == self.done && !self.look() {
+                return None;
+            }
+            let place = self.ring.place(self.clean) as usize;
+            self.clean = self.clean.wrapping_add(1);
+            if let Some(frame) = self.table[place].take() {
+                self.held -= 1;
+                return Some(frame);
+            }
+        }
+    }
+
+    /// Looks for a report. Returns true if descriptors are done that were not before.
+    #[inline]
+    fn look(&mut self) -> bool {
+        match self.reports.front() {
+            Some(&at) if F::is_done(self.ring.second(at)) => {
+                self.reports.pop_front();
+                self.done = at.wrapping_add(1);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// True if a report has come that was not taken.
+    pub(super) fn has_done(&self) -> bool {
+        self.clean != self.done || self.reports.front().is_some_and(|&at| F::is_done(self.ring.second(at)))
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.table.iter().flatten().for_each(see);
+    }
+
+    /// Returns the frames inside, in order, of an adapter that does not send any more.
+    pub(super) fn into_held(mut self) -> impl Iterator<Item = Frame> {
+        let (first, last) = (self.clean, self.next);
+        let count = last.wrapping_sub(first);
+        (0..count).filter_map(move |at| self.table[self.ring.place(first.wrapping_add(at)) as usize].take())
+    }
+}

@@ -1,0 +1,235 @@
+//! `PciFunction::bind`: from the kernel's driver to `vfio-pci`, and back.
+
+use super::{PciAddress, PciFunction, VFIO_PCI, uses};
+use crate::link::EBUSY;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+
+/// The driver to bind a function to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BindTo {
+    /// `vfio-pci`, for a device of this crate.
+    Vfio,
+    /// The kernel's own driver of that model.
+    Kernel,
+}
+
+/// An error in binding a function: one line that says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// There is no such function.
+    #[error("{0}: no such adapter (`lspci -D` lists them)")]
+    Missing(PciAddress),
+    /// This host uses an interface of the adapter.
+    #[error("{address}: its interface {interface} {how}; --force takes it all the same")]
+    InUse {
+        /// The function.
+        address: PciAddress,
+        /// The interface.
+        interface: String,
+        /// The use.
+        how: &'static str,
+    },
+    /// The kernel has no IOMMU behind which a program could have the adapter.
+    #[error(
+        "{0}: no IOMMU keeps its DMA apart: switch one on in the firmware, and boot with intel_iommu=on or amd_iommu=on"
+    )]
+    NoIommu(PciAddress),
+    /// The module is not loaded.
+    #[error("{0}: the kernel has no driver vfio-pci: `modprobe vfio-pci`")]
+    NoModule(PciAddress),
+    /// A program has the adapter.
+    #[error("{0}: a program has it open: end that first")]
+    Busy(PciAddress),
+    /// No driver took the function.
+    #[error("{address}: {what}")]
+    Unbound {
+        /// The function.
+        address: PciAddress,
+        /// The driver that did not take it, and the remedy.
+        what: String,
+    },
+    /// The kernel refused a step.
+    #[error("{address}: cannot write {file}: {source}")]
+    Io {
+        /// The function.
+        address: PciAddress,
+        /// The file of sysfs.
+        file: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl PciFunction {
+    /// Binds the function `address`, and returns it as it is then. A function that is bound already is left alone. With `by_force`
+    /// uses of its interface do not matter.
+    ///
+    /// # Errors
+    /// [`BindError`]; the function keeps its driver, but for [`BindError::Unbound`].
+    pub fn bind(address: PciAddress, to: BindTo, by_force: bool) -> Result<Self, BindError> {
+        let find = || Self::find(address).ok_or(BindError::Missing(address));
+        let found = find()?;
+        match to {
+            BindTo::Vfio => found.bind_to_vfio(by_force)?,
+            BindTo::Kernel => found.bind_to_kernel()?,
+        }
+        find()
+    }
+
+    fn bind_to_vfio(&self, by_force: bool) -> Result<(), BindError> {
+        if self.is_with_vfio() {
+            return Ok(());
+        }
+        self.check(by_force)?;
+        self.set_override(VFIO_PCI)?;
+        self.unbind()?;
+        self.probe()?;
+        let bound = Self::find_on(&self.bus, self.address).is_some_and(|now| now.is_with_vfio());
+        if bound {
+            return Ok(());
+        }
+        // The kernel's driver has it back.
+        let given_back = self.set_override("").and_then(|()| self.probe());
+        let what = "vfio-pci does not take it (`dmesg` says why)".into();
+        given_back.and(Err(BindError::Unbound { address: self.address, what }))
+    }
+
+    /// Checks that it may be taken from the kernel.
+    fn check(&self, by_force: bool) -> Result<(), BindError> {
+        let used = self.interfaces.iter().find_map(|name| Some((name.clone(), uses::of(name)?)));
+        if let (Some((interface, how)), false) = (used, by_force) {
+            return Err(BindError::InUse { address: self.address, interface, how });
+        }
+        if self.group.is_none() {
+            return Err(BindError::NoIommu(self.address));
+        }
+        if !self.bus.join("drivers").join(VFIO_PCI).is_dir() {
+            return Err(BindError::NoModule(self.address));
+        }
+        Ok(())
+    }
+
+    fn bind_to_kernel(&self) -> Result<(), BindError> {
+        if self.driver.is_some() && !self.is_with_vfio() {
+            return Ok(());
+        }
+        // The kernel would wait for the program, and take the adapter from under it.
+        if self.is_with_vfio() && self.group.is_some_and(is_open) {
+            return Err(BindError::Busy(self.address));
+        }
+        self.set_override("")?;
+        self.unbind()?;
+        self.probe()?;
+        let bound = Self::find_on(&self.bus, self.address).and_then(|now| now.driver);
+        if bound.is_some() {
+            return Ok(());
+        }
+        let alias = fs::read_to_string(self.folder().join("modalias")).unwrap_or_default();
+        let what = format!("no driver of the kernel takes it: `modprobe {}`", alias.trim());
+        Err(BindError::Unbound { address: self.address, what })
+    }
+
+    /// Sets the only driver that the function may have; an empty name permits all.
+    fn set_override(&self, driver: &str) -> Result<(), BindError> {
+        self.write(&self.folder().join("driver_override"), &format!("{driver}\n"))
+    }
+
+    fn unbind(&self) -> Result<(), BindError> {
+        let file = self.folder().join("driver/unbind");
+        if !file.exists() {
+            return Ok(());
+        }
+        self.write(&file, &self.address.to_string())
+    }
+
+    /// Has the drivers look at the function. One that refuses it is no error here.
+    fn probe(&self) -> Result<(), BindError> {
+        let file = self.bus.join("drivers_probe");
+        match self.write(&file, &self.address.to_string()) {
+            Err(BindError::Io { source, .. }) if source.kind() != io::ErrorKind::PermissionDenied => Ok(()),
+            result => result,
+        }
+    }
+
+    fn write(&self, file: &Path, text: &str) -> Result<(), BindError> {
+        let written = OpenOptions::new()
+            .write(true)
+            .open(file)
+            .and_then(|mut open| io::Write::write_all(&mut open, text.as_bytes()));
+        let (address, file) = (self.address, file.display().to_string());
+        written.map_err(|source| BindError::Io { address, file, source })
+    }
+}
+
+/// True if a program has the group open: the kernel opens it for one alone.
+fn is_open(group: u32) -> bool {
+    let opened = OpenOptions::new().read(true).write(true).open(format!("/dev/vfio/{group}"));
+    opened.is_err_and(|error| error.raw_os_error() == Some(EBUSY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A bus of plain files: nothing happens when they are written.
+    fn bus(name: &str) -> std::path::PathBuf {
+        let bus = std::env::temp_dir().join(format!("wharf-pci-{name}-{}", std::process::id()));
+        let folder = bus.join("devices/0000:00:03.0");
+        fs::create_dir_all(&folder).unwrap();
+        for (file, text) in [
+            ("vendor", "0x8086\n"),
+            ("device", "0x100e\n"),
+            ("driver_override", "(null)\n"),
+            ("modalias", "pci:x\n"),
+        ] {
+            fs::write(folder.join(file), text).unwrap();
+        }
+        fs::write(bus.join("drivers_probe"), "").unwrap();
+        bus
+    }
+
+    fn found(bus: &Path) -> PciFunction {
+        PciFunction::find_on(bus, PciAddress::parse("00:03.0").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_missing_is_said_and_nothing_is_written() {
+        let bus = bus("missing");
+        assert!(matches!(found(&bus).bind_to_vfio(false), Err(BindError::NoIommu(_))));
+        symlink("../../kernel/iommu_groups/3", bus.join("devices/0000:00:03.0/iommu_group")).unwrap();
+        let function = found(&bus);
+        assert_eq!((function.id, function.group, function.driver.clone()), ((0x8086, 0x100e), Some(3), None));
+        assert!(matches!(function.bind_to_vfio(false), Err(BindError::NoModule(_))));
+        assert_eq!(fs::read_to_string(bus.join("devices/0000:00:03.0/driver_override")).unwrap(), "(null)\n");
+        assert_eq!(PciFunction::find_on(&bus, PciAddress::parse("00:04.0").unwrap()), None);
+        fs::remove_dir_all(bus).unwrap();
+    }
+
+    #[test]
+    fn an_interface_with_an_address_is_refused_unless_by_force() {
+        let bus = bus("used");
+        fs::create_dir_all(bus.join("devices/0000:00:03.0/net/lo")).unwrap();
+        let refused = found(&bus).bind_to_vfio(false).unwrap_err().to_string();
+        assert_eq!(refused, "0000:00:03.0: its interface lo has an address; --force takes it all the same");
+        assert!(matches!(found(&bus).bind_to_vfio(true), Err(BindError::NoIommu(_))));
+        fs::remove_dir_all(bus).unwrap();
+    }
+
+    #[test]
+    fn a_driver_that_does_not_take_it_is_an_error_and_the_override_is_undone() {
+        let bus = bus("untaken");
+        symlink("../../kernel/iommu_groups/3", bus.join("devices/0000:00:03.0/iommu_group")).unwrap();
+        fs::create_dir_all(bus.join("drivers/vfio-pci")).unwrap();
+        let refused = found(&bus).bind_to_vfio(false).unwrap_err().to_string();
+        assert!(refused.starts_with("0000:00:03.0: vfio-pci does not take it"), "{refused}");
+        let left = fs::read_to_string(bus.join("devices/0000:00:03.0/driver_override")).unwrap();
+        assert!(left.starts_with('\n'), "{left:?}");
+        let refused = found(&bus).bind_to_kernel().unwrap_err().to_string();
+        assert_eq!(refused, "0000:00:03.0: no driver of the kernel takes it: `modprobe pci:x`");
+        fs::remove_dir_all(bus).unwrap();
+    }
+}

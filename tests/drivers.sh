@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# `e1000:` and `igb:` on adapters that QEMU emulates, behind its IOMMU, in a guest with a current kernel (tests/nics/fetch.sh). Of
+# each adapter there are four: 0 and 1 are the test's, and lead to eth2 in namespace l and eth3 in namespace r, which the kernel
+# drives. Ends with 77, and its reason, where the packages are not to be had.
+# Usage: tests/drivers.sh [e1000|igb]...; PARTS picks among the parts, COUNT sets the frames of each size (1000; 1000000 for all)
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+. tests/rig.sh
+. tests/guest/console.sh
+. tests/nics/boot.sh
+. tests/drivers/parts.sh
+cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
+tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no kernel for the guest"; }
+tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
+
+# adapters KIND: prints QEMU's options for four of them, of which the first two are wired to the last two.
+adapters() {
+  local at
+  for at in 0 1 2 3; do
+    echo "-netdev dgram,id=n$at,local.type=unix,local.path=$out/wire$at,remote.type=unix,remote.path=$out/wire$(((at + 2) % 4))"
+    # Each has a port, and an IOMMU group, of its own.
+    echo "-device pcie-root-port,id=p$at,chassis=$at,slot=$at -device $1,bus=p$at,id=nic$at,netdev=n$at,mac=02:00:00:00:00:1$at,romfile="
+  done
+}
+
+# boot KIND: starts the guest, and finds the adapters' addresses, $pci0 and $pci1.
+boot() {
+  # shellcheck disable=SC2046
+  start_guest "hugepages=64 intel_iommu=on vfio=on adapter=$1" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
+    -qmp "unix:$out/qmp,server=on,wait=off" $(adapters "$1")
+  guest wire || die "$1: no interfaces: $reply"
+  for at in 0 1; do
+    guest "basename \$(readlink -f /sys/class/net/eth$at/device)" || die "no eth$at"
+    printf -v "pci$at" %s "${reply%%[[:space:]]*}"
+  done
+}
+
+# Those in a hurry have the first parts only.
+all="bound echoed forwarded link_down killed removed given_back"
+trial() { # KIND
+  local part
+  kind=$1
+  boot "$kind"
+  for part in ${PARTS:-$all}; do $part; done
+  no_faults
+  halt
+  echo "$kind: done after $SECONDS s"
+}
+
+[ $# -gt 0 ] || set -- e1000 igb
+for one; do trial "$one"; done

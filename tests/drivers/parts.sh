@@ -1,0 +1,144 @@
+# The parts of tests/drivers.sh, each on the guest that is running, with adapters of kind $kind.
+# shellcheck shell=bash
+
+# Frames of each of eight sizes.
+count=${COUNT:-1000}
+sizes="60 64 128 256 512 1024 1280 1514"
+
+# report NAME: brings the JSON and the messages of a run here.
+report() {
+  guest "cat /tmp/$1.json" && printf '%s' "$reply" >"$out/$1.json"
+  guest "cat /tmp/$1.err" && printf '%s' "$reply" >"$out/$1.err"
+}
+
+# macs FROM TO: prints --mac for frames between two of the adapters, by their numbers.
+macs() { echo "--mac 02:00:00:00:00:1$1,02:00:00:00:00:1$2"; }
+
+qmp() { python3 tests/drivers/qmp.py "$out/qmp" "$@" >"$out/qmp.json" || die "QEMU: $* $(cat "$out/qmp.json")"; }
+
+# no_faults: the kernel has no complaint, the IOMMU's above all.
+no_faults() {
+  guest "dmesg | grep -E 'DMAR: .*(fault|DMA Read|DMA Write)|BUG|WARNING|Oops|Call Trace|hung'"
+  [ -z "$reply" ] || die "$kind: the kernel complains: $reply"
+}
+
+# The adapter is taken from the kernel, unless its interface is in use, and opens.
+bound() {
+  guest "ip addr add 10.7.0.1/24 dev eth0; wharf bind $pci0 vfio" && die "$kind: an interface with an address was taken"
+  [[ $reply = *"its interface eth0 has an address"* ]] || die "$kind: $reply"
+  guest "ip route add default dev eth0; wharf bind $pci0 vfio" && die "$kind: an interface with the default route was taken"
+  [[ $reply = *"its interface eth0 carries the default route"* ]] || die "$kind: $reply"
+  guest "ip addr flush dev eth0; wharf send --to $kind:$pci0 --size 60 --count 1" && die "$kind: the kernel's adapter was opened"
+  [[ $reply = *"wharf bind $pci0 vfio"* ]] || die "$kind: $reply"
+  guest "wharf bind $pci0 vfio && wharf bind $pci0 vfio && readlink /sys/bus/pci/devices/$pci0/driver" || die "$kind: $reply"
+  [[ $reply = *vfio-pci* ]] || die "$kind: $reply"
+  guest "wharf doctor $kind:$pci0 --json >/tmp/doctor.json 2>/tmp/doctor.err" || { report doctor; die "$kind: the doctor refuses it"; }
+  echo "$kind: taken from the kernel, and examined"
+}
+
+# reflect: eth2 sends back by the kernel's driver what it receives by it.
+reflect() {
+  guest "ip -n l link set eth2 promisc on; tc -n l qdisc add dev eth2 ingress && tc -n l filter add dev eth2 parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev eth2" || die "$kind: nothing reflects: $reply"
+}
+
+# Numbered frames go to the kernel's driver and come back, every byte and the order checked.
+echoed() {
+  local size
+  reflect
+  for size in $sizes; do
+    guest "run echo - wharf send --to $kind:$pci0 --echo --size $size --count $count $(macs 2 0) --json" || { report echo; die "$kind: echo of $size bytes"; }
+    report echo
+    holds echo 'echo["sent"] == echo["packets"] == '"$count"' and echo["drops"]["total"] == 0 and echo["pool"]["out"] == 0'
+  done
+  guest "tc -n l qdisc del dev eth2 ingress"
+  echo "$kind: $count frames of each of 8 sizes to the kernel's driver and back, every byte the same, in order"
+}
+
+# iperf NAME SPACE ARGUMENTS...: prints the Mbit/s that arrived.
+iperf() {
+  local name=$1 space=$2
+  shift 2
+  guest "run $name $space iperf3 --json -c $*" || die "iperf3: $(report "$name"; head -c 300 "$out/$name.json")"
+  report "$name"
+  python3 -c 'import json, sys
+print(round(json.load(open(sys.argv[1]))["end"]["sum_received"]["bits_per_second"] / 1e6, 1))' "$out/$name.json"
+}
+
+# TCP between the kernel behind the adapter's wire and a kernel behind a TAP.
+forwarded() {
+  local there back
+  guest "begin forward 'wharf: forwarding' - wharf forward $kind:$pci0 tap:t0 --json" || { report forward; die "$kind: no forwarder"; }
+  guest "ip netns add t; ip link set t0 netns t; ip -n t addr add 10.9.0.1/24 dev t0; ip -n t link set t0 up" || die "no namespace: $reply"
+  # Emulated adapters of this family receive nothing for a second after they are set up.
+  guest "ip -n l addr add 10.9.0.2/24 dev eth2; sleep 1; begin server listening l iperf3 -s --forceflush" || die "no server: $reply"
+  there=$(iperf there t 10.9.0.2 -t 1) || die "$there"
+  back=$(iperf back t 10.9.0.2 -t 1 -R) || die "$back"
+  guest "finish server TERM; finish forward TERM" || { report forward; die "$kind: forward: $reply"; }
+  guest "ip -n l addr flush dev eth2; ip netns del t"
+  report forward
+  holds forward 'all(one["pool"]["out"] == 0 and one["packets"] > 0 for one in forward["directions"])'
+  echo "$kind: forwards to a TAP and back: iperf3 has $there and $back Mbit/s"
+}
+
+# under_traffic NAME: starts a receiver and a sender, and waits until frames pass.
+under_traffic() {
+  guest "begin got 'listening on' l wharf receive --from packet:eth2 --json" || die "no receiver"
+  guest "begin sent 'until a signal' - wharf send --to $kind:$pci0 --size 200 --rate 500pps $(macs 0 2) --json; sleep 2" || { report sent; die "$1: no sender"; }
+}
+
+# ended_well NAME: ends both, and checks that no frame of memory is lost and none came twice.
+ended_well() {
+  local code
+  guest "finish sent TERM"
+  code=$?
+  guest "sleep 0.3; finish got TERM"
+  report sent && report got
+  [ $code -eq 0 ] || [ "$(grep -vc 'until a signal' "$out/sent.err")" -ge 1 ] || die "$kind: $1: no reason"
+  holds sent got 'sent["pool"]["out"] == got["pool"]["out"] == 0 and got["packets"] > 500 and got["reordered"] == got["duplicated"] == 0'
+  echo "$kind: $1 under traffic: $(python3 -c '
+import json, sys
+sent, got = (json.load(open(sys.argv[1] + name)) for name in ("/sent.json", "/got.json"))
+print("%d taken, %d sent, %d arrived, %s" % (sent["packets"], sent["sent"], got["packets"], sent["drops"]["by_reason"] or "no drops"))' "$out")"
+}
+
+link_down() {
+  under_traffic "link down"
+  qmp set_link name=nic0 up=false
+  sleep 2
+  qmp set_link name=nic0 up=true
+  guest "sleep 4"
+  ended_well "link down and up"
+  holds sent 'set(sent["drops"]["by_reason"]) <= {"link-down"} and sent["drops"]["total"] > 100'
+}
+
+# After SIGKILL under traffic the adapter is opened again, and works.
+killed() {
+  under_traffic "killed"
+  guest "kill -9 \$(cat /tmp/sent.pid); wait \$(cat /tmp/sent.pid); finish got TERM"
+  PARTS="" count=50 echoed
+  echo "$kind: killed under traffic, and opened again"
+}
+
+# The adapter is taken out of the machine under traffic. The sender waits for it; another one is put in.
+removed() {
+  under_traffic "removed"
+  qmp device_del id=nic0
+  guest "for i in \$(seq 100); do [ -e /sys/bus/pci/devices/$pci0 ] || break; sleep 0.2; done; ls /sys/bus/pci/devices/$pci0" && die "$kind: it stays: $reply"
+  guest "finish sent TERM"
+  guest "sleep 0.3; finish got TERM"
+  report sent && report got
+  holds sent got 'sent["pool"]["out"] == 0 and got["packets"] > 500 and got["lost"] == 0'
+  grep -q "$pci0: the adapter is to be removed" "$out/sent.err" || die "$kind: no reason: $(cat "$out/sent.err")"
+  qmp device_add driver="$kind" bus=p0 id=nic0 netdev=n0 mac=02:00:00:00:00:10 romfile=
+  guest "for i in \$(seq 100); do [ -e /sys/bus/pci/devices/$pci0 ] && break; sleep 0.2; done; sleep 1; wharf bind $pci0 vfio" || die "$kind: not put back: $reply"
+  echo "$kind: taken out of the machine under traffic, and put back"
+}
+
+# The kernel's driver has the adapter again, and works.
+given_back() {
+  guest "wharf bind $pci0 kernel" || die "$kind: $reply"
+  # An adapter that was taken out has another name.
+  guest "i=\$(ls /sys/bus/pci/devices/$pci0/net) && ip link set \$i up && ip addr add 10.6.0.1/24 dev \$i && ip -n l addr add 10.6.0.2/24 dev eth2 && carrier \$i"
+  guest "ping -c 5 -A -W 2 10.6.0.2" || die "$kind: the kernel's driver: $reply"
+  echo "$kind: given back, and the kernel's driver works"
+}
