@@ -23,10 +23,10 @@ adapters() {
   done
 }
 
-# boot KIND: starts the guest, and finds the adapters' addresses, $pci0 and $pci1.
+# boot KIND: starts the guest, whose kernel does not measure its timer on a busy machine, and finds the adapters' addresses, $pci0 and $pci1.
 boot() {
   # shellcheck disable=SC2046
-  start_guest "hugepages=64 intel_iommu=on vfio=on adapter=$1" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
+  start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=$1" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
     -qmp "unix:$out/qmp,server=on,wait=off" $(adapters "$1")
   guest wire || die "$1: no interfaces: $reply"
   for at in 0 1; do
