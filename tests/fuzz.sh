@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for FUZZ_SECONDS; by default 20 s, and 60 s for input that peers write. A target keeps one processor busy,
+# Runs every fuzz target for FUZZ_SECONDS; by default 10 s, and 30 s for input that peers write. A target keeps one processor busy,
 # so as many run at a time as there are processors.
 set -eu
 cd "$(dirname "$0")/../fuzz"
@@ -38,7 +38,7 @@ fuzz() { # TARGET
   local seconds log=$out/$1
   # Input that an untrusted peer writes is fuzzed longer.
   # `headers` and `packet` both feed the header parser, and share its time.
-  case $1 in virtqueues | vhost_messages) seconds=60 ;; headers | packet) seconds=10 ;; *) seconds=20 ;; esac
+  case $1 in virtqueues | vhost_messages) seconds=30 ;; headers | packet) seconds=5 ;; *) seconds=10 ;; esac
   if ! cargo +nightly fuzz run --sanitizer none "$1" -- -max_total_time="${FUZZ_SECONDS:-$seconds}" -max_len=20000 \
     -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"$log" 2>&1; then
     tail -n 40 "$log"

@@ -144,19 +144,9 @@ P
   echo "the watchdog is fed only while the poller turns"
 }
 
-# privileges PID UID KEPT: checks each thread; wharf-reopen has the capabilities KEPT, the others none.
+# privileges PID UID KEPT: see threads.py.
 privileges() {
-  python3 - "$@" <<'P' || die "privileges: $(grep -H '^Name\|^Uid\|^Cap\|^NoNew\|^Seccomp' /proc/"$1"/task/*/status)"
-import glob, sys
-pid, uid, kept = sys.argv[1:]
-threads = [dict(line.rstrip("\n").split(":", 1) for line in open(path)) for path in glob.glob(f"/proc/{pid}/task/*/status")]
-want = lambda thread: {"Uid": [uid] * 4, "NoNewPrivs": ["1"], "Seccomp": ["2"], "CapInh": ["0" * 16], "CapAmb": ["0" * 16],
-                       "CapPrm": [kept if thread["Name"].strip() == "wharf-reopen" else "0" * 16]}
-bad = [(thread["Name"], key) for thread in threads for key, value in want(thread).items() if thread[key].split() != value]
-bad += [thread["Name"] for thread in threads if thread["CapEff"] != thread["CapPrm"]]
-reopeners = sum(thread["Name"].strip() == "wharf-reopen" for thread in threads)
-sys.exit(f"{bad} {reopeners}" if bad or reopeners != 2 else 0)
-P
+  tests/threads.py "$@" || die "privileges: $(grep -H '^Name\|^Uid\|^Cap\|^NoNew\|^Seccomp' /proc/"$1"/task/*/status)"
 }
 
 # reopens NAME UID KEPT OPTIONS...: a forwarder whose interface is made again under it goes on, with these privileges.
