@@ -206,6 +206,13 @@ impl Region {
     }
 }
 
+/// Its mapping, for a registration that keeps the region.
+impl AsRef<Mapping> for Region {
+    fn as_ref(&self) -> &Mapping {
+        &self.mapping
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         if self.retired.load(Ordering::Acquire) {

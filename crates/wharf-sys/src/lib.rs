@@ -35,5 +35,7 @@ pub mod tap;
 pub mod timer;
 pub mod udp;
 pub mod usage;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 pub mod vfio;
 pub mod xdp;
