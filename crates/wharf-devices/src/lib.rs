@@ -12,6 +12,7 @@
         feature = "tap",
         feature = "udp",
         feature = "vfio",
+        feature = "verbs",
         feature = "vhost",
         feature = "xdp"
     )),
@@ -56,6 +57,8 @@ pub mod tap;
 pub mod udp;
 #[cfg(any(feature = "vhost", feature = "xdp"))]
 mod unix_socket;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 #[cfg(feature = "vhost")]
 pub mod vhost_user;
 #[cfg(feature = "vhost")]
@@ -81,6 +84,8 @@ static BUILT_IN: &[&spec::Kind] = &[
     &tap::KIND,
     #[cfg(feature = "udp")]
     &udp::KIND,
+    #[cfg(feature = "verbs")]
+    &verbs::KIND,
     #[cfg(feature = "vhost")]
     &vhost_user::KIND,
     #[cfg(feature = "vhost")]

@@ -108,6 +108,8 @@ pub enum Place {
     Address(&'static str),
     /// An adapter's address on the PCI bus.
     Pci(&'static str),
+    /// A device that is no network interface.
+    Device(&'static str),
 }
 
 impl Place {
@@ -120,6 +122,7 @@ impl Place {
             Place::Socket(usage) => Some(("socket", usage)),
             Place::Address(usage) => Some(("address", usage)),
             Place::Pci(usage) => Some(("adapter", usage)),
+            Place::Device(usage) => Some(("device", usage)),
         }
     }
 }

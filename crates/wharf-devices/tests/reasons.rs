@@ -54,8 +54,8 @@ const NO_REASONS: &[&str] = &[
     "limit",
 ];
 /// Folders, or files, of kinds of devices, whose words must have a row for that kind.
-const KINDS: [&str; 10] =
-    ["e1000", "igb", "packet", "pcap", "tap", "udp", "vhost-user", "virtio-user", "wire", "xdp"];
+const KINDS: [&str; 11] =
+    ["e1000", "igb", "packet", "pcap", "tap", "udp", "verbs", "vhost-user", "virtio-user", "wire", "xdp"];
 
 /// Returns the files of Rust below `folder`, without tests.
 fn files(folder: &Path, into: &mut Vec<PathBuf>) {

@@ -65,6 +65,12 @@ pub const REASONS: &[Reason] = &[
         "Give the receiver more memory (`--frames`), a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
     ),
     row(
+        "flushed",
+        &["verbs"],
+        "The queue pair was in error, and the device gave the frame back unsent.",
+        "See why: a line on standard error names the error. By default the path opens the device anew (`--on-gone reopen`).",
+    ),
+    row(
         "foreign-pool",
         &["any"],
         "The frame is of a pool that the device is not attached to.",
@@ -114,7 +120,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "link-down",
-        &["packet", "xdp", "tap", "udp", "wire", "e1000", "igb"],
+        &["packet", "xdp", "tap", "udp", "verbs", "wire", "e1000", "igb"],
         "The interface is switched off or has no carrier, or the other end of the wire hung up.",
         "Switch it on (`ip link set NAME up`), or check the cable and the other end. Frames are sent again when it is up.",
     ),
@@ -147,6 +153,12 @@ pub const REASONS: &[Reason] = &[
         &["vhost-user", "virtio-user"],
         "The header in front of the frame contradicts the frame's bytes.",
         "Update the driver or the peer that wrote it.",
+    ),
+    row(
+        "malformed",
+        &["verbs"],
+        "The device reported a datagram without a route header, or longer than the memory that was posted for it.",
+        "Update the driver, or its provider library.",
     ),
     row(
         "misplaced",
@@ -186,7 +198,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "not-attached",
-        &["packet", "pcap", "tap", "udp", "wire", "e1000", "igb"],
+        &["packet", "pcap", "tap", "udp", "verbs", "wire", "e1000", "igb"],
         "The device was given a frame before its memory was attached.",
         "Call `attach` first, or open the device by `Path`.",
     ),
@@ -240,7 +252,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "refused",
-        &["packet", "xdp", "tap"],
+        &["packet", "xdp", "tap", "verbs"],
         "The kernel or the driver refused the frame. A line on standard error has its answer.",
         "Act on that line. A frame that the kernel had no room for in a second or more counts, too.",
     ),
@@ -281,6 +293,12 @@ pub const REASONS: &[Reason] = &[
         "Act on that line.",
     ),
     row(
+        "send-error",
+        &["verbs"],
+        "The device could not send the frame: there is no way to the peer, or the request was wrong. Its queue pair is in error.",
+        "Check addresses and routes of the interface (`ip address`, `ip route`). By default the path opens the device anew.",
+    ),
+    row(
         "socket-full",
         &["udp"],
         "The socket had no room for an arriving datagram, or its checksum was wrong: the receiver was too slow. With `gro=on` joined datagrams count as one.",
@@ -318,6 +336,12 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "too-long",
+        &["verbs"],
+        "The frame's payload is longer than a datagram of the port: 1024, 2048 or 4096 bytes.",
+        "Raise the MTU of the interface below the port (`ip link set NAME mtu 4200`), or send shorter frames.",
+    ),
+    row(
+        "too-long",
         &["wire"],
         "The frame is longer than the memory of the other end.",
         "Use `--frame-bytes`, or send shorter frames.",
@@ -330,13 +354,13 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "too-many-chunks",
-        &["segmenter", "packet", "xdp", "tap", "udp", "virtio-user", "e1000", "igb"],
+        &["segmenter", "packet", "xdp", "tap", "udp", "verbs", "virtio-user", "e1000", "igb"],
         "The frame lies in more buffers than the device gathers.",
         "Use larger buffers (`--frame-bytes`).",
     ),
     row(
         "too-short",
-        &["packet", "xdp", "tap", "vhost-user", "virtio-user", "e1000", "igb"],
+        &["packet", "xdp", "tap", "verbs", "vhost-user", "virtio-user", "e1000", "igb"],
         "The frame has no bytes behind its Ethernet header, or not even that.",
         "Send frames of more than 14 bytes.",
     ),
@@ -353,6 +377,12 @@ pub const REASONS: &[Reason] = &[
         "Lower the MTU of the senders' interface.",
     ),
     row(
+        "truncated",
+        &["verbs"],
+        "The datagram was shorter than its header.",
+        "Look which program sends to this queue pair: it is none of Wharf's.",
+    ),
+    row(
         "unfinished-checksum",
         &["segmenter", "xdp", "vhost-user", "virtio-user"],
         "The checksum was left to the device, which does not fill it in; and it could not be filled in before it.",
@@ -363,6 +393,12 @@ pub const REASONS: &[Reason] = &[
         &["udp"],
         "No neighbour answers for the destination or its router, or a router has no way there. The kernel drops such datagrams, and reports each as far as ICMP does: the count is a lower bound.",
         "Look at `ip neigh` and `ip route get ADDRESS`; start the host, or correct the address.",
+    ),
+    row(
+        "unresolved",
+        &["verbs"],
+        "No peer is known by the frame's destination address, or the peer does not answer when it is asked for its queue pair.",
+        "Start the receiver there, or name the peer (`peer=GID`); a firewall may stop UDP port 24791.",
     ),
     row(
         "write-error",

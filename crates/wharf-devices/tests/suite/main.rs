@@ -14,6 +14,7 @@ mod requirements;
 mod supers;
 mod tap;
 mod udp;
+mod verbs;
 mod vhost_user;
 mod virtio;
 mod virtio_user;

@@ -1,0 +1,73 @@
+//! `verbs:DEVICE[,port=1,gid=auto,ring=1024]` to receive, with `[,peer=GID,batch=on|off]` to send.
+
+use super::{PeerAddress, Verbs, VerbsOptions};
+use crate::requirements::Requirement;
+use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
+use wharf_core::device::DeviceError;
+use wharf_core::options::Key;
+
+/// The folder of the files by which programs use RDMA devices.
+const FILES: Requirement = Requirement::File { path: "/dev/infiniband", mend: "sudo modprobe ib_uverbs" };
+
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    needs: "libibverbs, /dev/infiniband/uverbs*, memory that may be locked",
+    requirements: &[FILES],
+    place: Place::Device("DEVICE"),
+    keys: &[
+        Key::number("port", (1, 255), "1 to 255", "1", "Port of the device").when("2, for the second port of an adapter that has both in one device"),
+        Key::forms("gid", "auto, N", "auto", "Entry of the port's table of GIDs, by which peers name this end: the first of the peer's kind, or of IPv4, or the entry N").when("N, if the port's interface has several addresses, or for a second end that receives"),
+        Key::number("ring", (16, 16384), "16 to 16384 requests", "1024", "Work requests of each queue, rounded up to a power of two").when("Higher, if datagrams are lost while the receiver is busy; lower, to bound what waits behind the byte limit"),
+    ],
+    tx_keys: &[
+        Key::forms("peer", "GID, GID/QPN", "none", "The peer that frames go to: its GID, an IPv6 or IPv4 address on RoCE, and its queue pair if it is not to be asked for. Without one, frames go to ends that have sent something, by their Ethernet address").when("Always, at the end that sends first; GID/QPN on InfiniBand, or where a firewall stops UDP port 24791"),
+        Key::on_off("batch", "Frames that leave together are linked work requests of one call, with one completion").when("off, to see what that gains"),
+    ],
+    check: |spec| options(spec).map(drop),
+    can: Can::BOTH,
+    doctor: super::doctor::DOCTOR,
+    ..Kind::new(
+        "verbs",
+        "verbs:DEVICE[,port=1,gid=auto|N,ring=N] to receive, with [,peer=GID|GID/QPN,batch=on|off] to send",
+        "datagrams of an RDMA device, as IPoIB's",
+        open,
+    )
+};
+
+fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    let options = VerbsOptions {
+        sends: opening.direction != Direction::Receive,
+        receives: opening.direction != Direction::Send,
+        pool_shared_by: opening.queues.pool_shared_by,
+        ..options(spec)?
+    };
+    let device = Verbs::open(spec.place(), options)?;
+    Ok(vec![match opening.direction {
+        Direction::Send => Opened::tx(device),
+        Direction::Receive => Opened::rx(device),
+        Direction::Both => Opened::duplex(device),
+    }])
+}
+
+/// Reads the options, for either direction.
+pub(super) fn options(spec: &DeviceSpec) -> Result<VerbsOptions, DeviceError> {
+    let default = VerbsOptions::default();
+    let gid_index = match spec.options().text("gid") {
+        None | Some("auto") => None,
+        Some(text) => {
+            let index = text.parse().map_err(|_| {
+                spec.fault(format!("gid: \"{}\" cannot be: auto, or 0 to 255", text.escape_debug()))
+            })?;
+            Some(index)
+        }
+    };
+    let peer = spec.options().text("peer").map(PeerAddress::parse).transpose();
+    Ok(VerbsOptions {
+        port: spec.number("port").unwrap_or(default.port),
+        gid_index,
+        peer: peer.map_err(|what| spec.fault(format!("peer: {what}")))?,
+        batches: spec.options().is_on("batch"),
+        ring_frames: spec.number("ring").unwrap_or(default.ring_frames),
+        ..default
+    })
+}

@@ -1,0 +1,214 @@
+//! Frames become linked requests, and come back by completions.
+
+use super::rig::{ELSEWHERE, PEER_QUEUE_PAIR, RING_FRAMES, Rig, gid};
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+use wharf_core::device::{Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_devices::verbs::PeerAddress;
+use wharf_sys::epoll::Epoll;
+
+#[test]
+fn frames_that_leave_together_are_one_post_and_one_completion() {
+    let mut rig = Rig::new();
+    rig.offer_many(10);
+    let done = rig.device.transmit(&mut rig.batch, false);
+    assert_eq!(done, Transmitted { doorbell: true, stopped: false });
+    let posted = rig.fake.posted();
+    assert_eq!(posted.iter().map(|sent| sent.call).collect::<Vec<_>>(), [1; 10]);
+    assert_eq!(
+        posted.iter().map(|sent| sent.is_signaled).collect::<Vec<_>>(),
+        [&[false; 9][..], &[true]].concat()
+    );
+    for (mark, sent) in posted.iter().enumerate() {
+        // EtherType, reserved, and the payload of 46 bytes. Up to 64 bytes go inline.
+        assert_eq!(sent.bytes, [&[0x08, 0x00, 0, 0][..], &[mark as u8; 46]].concat());
+        assert_eq!((sent.queue_pair, sent.is_inline), (PEER_QUEUE_PAIR, true));
+    }
+    assert_eq!(rig.reap().0, []);
+    rig.fake.complete(9);
+    assert_eq!(rig.reap().0, []);
+    rig.fake.complete(1);
+    assert_eq!(rig.reap().0, (0..10).collect::<Vec<u8>>());
+    rig.close();
+}
+
+#[test]
+fn without_batching_each_frame_is_a_post_and_a_completion() {
+    let mut rig = Rig::with(|options| options.batches = false, 0);
+    rig.offer_many(3);
+    assert!(rig.device.transmit(&mut rig.batch, false).doorbell);
+    let calls: Vec<_> = rig.fake.posted().iter().map(|sent| (sent.call, sent.is_signaled)).collect();
+    assert_eq!(
+        (calls, rig.device.mode()),
+        (vec![(1, true), (2, true), (3, true)], Some("one by one, inline"))
+    );
+    rig.fake.complete(3);
+    assert_eq!(rig.reap().0, [0, 1, 2]);
+    rig.close();
+}
+
+#[test]
+fn doorbell_waits_while_more_follow() {
+    let mut rig = Rig::new();
+    rig.offer_many(2);
+    assert!(!rig.device.transmit(&mut rig.batch, true).doorbell);
+    assert_eq!((rig.fake.posted().len(), rig.device.outstanding()), (0, 2));
+    rig.offer_many(1);
+    assert!(!rig.device.transmit(&mut rig.batch, true).doorbell);
+    assert!(rig.device.flush() && !rig.device.flush());
+    assert_eq!(
+        rig.fake.posted().iter().map(|sent| (sent.call, sent.is_signaled)).collect::<Vec<_>>(),
+        [(1, false), (1, false), (1, true)]
+    );
+    rig.close();
+}
+
+#[test]
+fn full_ring_stops_and_rings_though_more_follow_and_numbers_wrap() {
+    let mut rig = Rig::with(|_| {}, u32::MAX - 7);
+    rig.offer_many(20);
+    let done = rig.device.transmit(&mut rig.batch, true);
+    assert_eq!((done, rig.batch.len()), (Transmitted { doorbell: true, stopped: true }, 4));
+    for _ in 0..10 {
+        rig.fake.complete(RING_FRAMES as usize);
+        let sent = rig.reap().0.len();
+        rig.offer_many(sent);
+        rig.device.transmit(&mut rig.batch, false);
+        assert_eq!(rig.device.outstanding(), RING_FRAMES as usize);
+    }
+    rig.close();
+}
+
+#[test]
+fn long_frames_go_without_inline_data_and_frames_out_of_bounds_fail() {
+    let mut rig = Rig::new();
+    for len in [13, 14, 74, 75, 1500] {
+        rig.offer(ELSEWHERE, len, 1);
+    }
+    rig.device.transmit(&mut rig.batch, false);
+    assert_eq!(
+        rig.fake.posted().iter().map(|sent| sent.is_inline).collect::<Vec<_>>(),
+        [true, true, false, false]
+    );
+    assert_eq!(rig.reap().1, ["too-short"]);
+    rig.close();
+}
+
+#[test]
+fn frame_without_a_peer_fails_and_one_for_a_silent_peer_waits_for_three_seconds() {
+    let mut rig = Rig::with(|options| options.peer = None, 0);
+    rig.offer_many(1);
+    rig.device.transmit(&mut rig.batch, false);
+    assert_eq!(rig.reap().1, ["unresolved"]);
+    rig.close();
+    let silent = PeerAddress { gid: gid("127.83.0.77".parse().unwrap()), queue_pair: None };
+    let mut rig = Rig::with(|options| options.peer = Some(silent), 0);
+    rig.offer_many(2);
+    let begin = Instant::now();
+    while rig.device.transmit(&mut rig.batch, false).stopped && !rig.batch.is_empty() {
+        assert!(rig.device.next_completion_ns().is_some() && begin.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(begin.elapsed() > Duration::from_millis(2900));
+    assert_eq!(rig.reap().1[0], "unresolved");
+    rig.close();
+}
+
+#[test]
+fn peer_is_asked_for_its_queue_pair() {
+    let address = "127.83.0.78";
+    let peer = std::net::UdpSocket::bind((address, 24791)).unwrap();
+    let asked = PeerAddress { gid: gid(address.parse().unwrap()), queue_pair: None };
+    let mut rig = Rig::with(|options| options.peer = Some(asked), 0);
+    rig.offer_many(1);
+    assert!(rig.device.transmit(&mut rig.batch, false).stopped);
+    let mut question = [0; 32];
+    let (len, from) = peer.recv_from(&mut question).unwrap();
+    assert_eq!((len, &question[..9]), (16, b"wharf-qp\x01".as_slice()));
+    peer.send_to(b"wharf-qp\x02\0\0\0\0\0\x12\x34", from).unwrap();
+    for _ in 0..100 {
+        rig.device.transmit(&mut rig.batch, false);
+        std::thread::sleep(Duration::from_millis(u64::from(!rig.batch.is_empty())));
+    }
+    assert_eq!(rig.fake.posted()[0].queue_pair, 0x1234);
+    rig.close();
+}
+
+#[test]
+fn notification_comes_for_what_completes_after_arming_and_what_came_before_is_found() {
+    let mut rig = Rig::new();
+    let fd = rig.device.wait_fd().unwrap();
+    assert!(rig.device.arm() && !is_readable(fd));
+    rig.offer_many(2);
+    rig.device.transmit(&mut rig.batch, false);
+    rig.fake.complete(2);
+    assert!(is_readable(fd));
+    assert!(!rig.device.arm(), "completions are there");
+    assert_eq!(rig.reap().0, [0, 1]);
+    assert!(rig.device.arm() && !is_readable(fd));
+    rig.fake.set_port(false);
+    assert!(is_readable(fd));
+    rig.close();
+}
+
+/// True if the descriptor is readable now.
+fn is_readable(fd: RawFd) -> bool {
+    let (set, mut events) = (Epoll::new().unwrap(), 0);
+    set.add(fd, 0, true).unwrap();
+    set.take_events(|_| events += 1);
+    events > 0
+}
+
+#[test]
+fn port_that_is_down_fails_frames_until_it_is_up() {
+    let mut rig = Rig::new();
+    rig.fake.set_port(false);
+    assert!(matches!(rig.device.link(), Some(Err(DeviceError::Down { .. }))));
+    rig.offer_many(2);
+    rig.device.transmit(&mut rig.batch, false);
+    let (sent, failed, result) = rig.reap();
+    assert_eq!((sent, failed), (vec![], vec!["link-down"; 2]));
+    assert!(matches!(result, Err(DeviceError::Down { .. })));
+    rig.fake.set_port(true);
+    assert!(matches!(rig.device.link(), Some(Ok(()))));
+    rig.offer_many(1);
+    rig.device.transmit(&mut rig.batch, false);
+    rig.fake.complete(1);
+    assert_eq!(rig.reap().0, [0]);
+    rig.close();
+}
+
+#[test]
+fn removed_device_is_gone_and_its_frames_fail() {
+    let mut rig = Rig::new();
+    rig.offer_many(3);
+    rig.device.transmit(&mut rig.batch, false);
+    rig.fake.remove();
+    rig.offer_many(2);
+    rig.device.arm();
+    rig.device.transmit(&mut rig.batch, false);
+    let (_, failed, result) = rig.reap();
+    assert_eq!(failed, ["gone"; 2]);
+    assert!(matches!(result, Err(DeviceError::Gone { .. })), "{result:?}");
+    rig.close();
+}
+
+#[test]
+fn device_that_completes_nothing_is_given_up() {
+    let mut rig = Rig::new();
+    rig.offer_many(3);
+    rig.device.transmit(&mut rig.batch, false);
+    let begin = Instant::now();
+    let error = loop {
+        match rig.reap().2 {
+            Ok(()) => std::thread::sleep(Duration::from_millis(50)),
+            Err(error) => break error,
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    };
+    assert!(
+        matches!(error, DeviceError::Gone { .. }) && error.to_string().contains("completed nothing"),
+        "{error}"
+    );
+    rig.close();
+}
