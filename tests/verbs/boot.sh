@@ -9,11 +9,11 @@ provider=$(readlink -f "${library%/*}"/libibverbs/librxe-*.so)
 TOOLS=rdma FILES="$library $provider /etc/libibverbs.d/rxe.driver" FUNCTIONS=tests/verbs/guest.sh \
   tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
 
-# boot: starts the guest, process $qemu, and makes the fabric.
+# boot: starts the guest, with the processors that $machine says, as process $qemu, and makes the fabric.
 boot() {
   mkfifo "$out/console.in" "$out/console.out"
   QEMU_MODULE_DIR=$cache/qemu/usr/lib/x86_64-linux-gnu/qemu "$cache/qemu/usr/bin/qemu-system-x86_64" \
-    -L "$cache/qemu/usr/share/qemu" -L /usr/share/seabios -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 \
+    -L "$cache/qemu/usr/share/qemu" -L /usr/share/seabios -machine q35 -cpu max -m 1024 ${machine:--smp 2 -accel tcg,thread=multi} \
     -nodefaults -display none -vga none -audiodev none,id=a -no-reboot \
     -chardev pipe,id=c,path="$out/console" -serial chardev:c -serial "file:$out/files" \
     -kernel "$cache/vmlinuz" -initrd "$out/initrd.gz" \

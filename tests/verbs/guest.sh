@@ -23,3 +23,20 @@ left() {
   dmesg | grep -E 'BUG|WARNING|Oops|Call Trace|RIP:|hung'
   return 0
 }
+
+# busy: prints the ticks (1/100 s) in which the guest was not idle.
+busy() {
+  set -- $(head -n 1 /proc/stat)
+  echo $(($2 + $3 + $4 + $7 + $8))
+}
+
+# spent SPACE COMMAND...: runs it as `sent`, and prints the ticks of the process, and those of the whole guest.
+spent() {
+  local space=$1 before after
+  shift
+  before=$(busy)
+  ip netns exec "$space" sh -c '"$@" >/tmp/sent.json 2>/tmp/sent.err; code=$?
+    set -- $(cat /proc/$$/stat); echo $((${16} + ${17})); exit $code' sh "$@" || return
+  after=$(busy)
+  echo $((after - before))
+}

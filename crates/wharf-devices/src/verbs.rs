@@ -24,7 +24,6 @@ use crate::host::HostClock;
 use crate::iface::LookTimer;
 use crate::link::State;
 use encapsulation::HEADROOM_BYTES;
-use peers::Peers;
 use port::Port;
 use receiving::Receiving;
 use sending::Sending;
@@ -92,7 +91,6 @@ pub struct Verbs {
     /// `None` once closed.
     port: Option<Port>,
     memory: Option<Memory>,
-    peers: Peers,
     sending: Sending,
     receiving: Receiving,
     look: LookTimer,
@@ -125,7 +123,6 @@ impl Verbs {
         Ok(Self {
             name: port.name.clone(),
             options,
-            peers: Peers::new(options.peer),
             sending: Sending::new(ring(options.sends), options.batches, first),
             receiving: Receiving::new(ring(options.receives), first),
             port: Some(port),
@@ -146,18 +143,24 @@ impl Verbs {
         let now_ns = HostClock.now_ns();
         let own = self.receiving.is_ready().then(|| port.queue_pair.number());
         let Some(resolver) = &port.resolver else { return };
-        if let Some(gid) = self.peers.to_ask(now_ns) {
+        if let Some(gid) = port.peers.next_to_ask(now_ns) {
             resolver.ask(&gid, own);
         }
         resolver.serve(own, |gid, queue_pair| {
-            self.peers.heard(gid, queue_pair, now_ns);
+            port.peers.heard(gid, queue_pair, now_ns);
         });
+    }
+
+    /// Returns true while frames wait for a peer's answer.
+    #[inline]
+    fn is_waited_for(&self) -> bool {
+        self.port.as_ref().is_some_and(|port| port.peers.is_waited_for())
     }
 
     /// Serves if that is due, or frames wait for an answer.
     #[inline]
     fn serve_now_and_then(&mut self) {
-        if self.look.is_due() || self.look.is_late() || self.peers.is_waited_for() {
+        if self.look.is_due() || self.look.is_late() || self.is_waited_for() {
             self.serve();
         }
     }
@@ -263,14 +266,14 @@ impl TxDevice for Verbs {
             self.serve_now_and_then();
         }
         let Some(port) = &mut self.port else { return self.sending.refuse(batch, "closed") };
-        let done = self.sending.transmit(port, &mut self.peers, self.memory.as_ref(), batch, more);
+        let done = self.sending.transmit(port, self.memory.as_ref(), batch, more);
         self.signals.kicks += u64::from(done.doorbell);
         done
     }
 
     fn flush(&mut self) -> bool {
         let (Some(port), Some(memory)) = (&mut self.port, &self.memory) else { return false };
-        let rang = self.sending.flush(port, &self.peers, memory);
+        let rang = self.sending.flush(port, memory);
         self.signals.kicks += u64::from(rang);
         rang
     }
@@ -298,7 +301,7 @@ impl TxDevice for Verbs {
     }
 
     fn next_completion_ns(&self) -> Option<u64> {
-        let is_looked_for = self.sending.outstanding() > 0 || self.peers.is_waited_for();
+        let is_looked_for = self.sending.outstanding() > 0 || self.is_waited_for();
         is_looked_for.then_some(LOOK_NS)
     }
 }
@@ -308,7 +311,7 @@ impl RxDevice for Verbs {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let (Some(port), Some(memory)) = (&mut self.port, &self.memory) else { return Ok(0) };
         let now_ns = HostClock.now_ns();
-        let received = self.receiving.receive(port, &mut self.peers, memory, cache, to, budget, now_ns)?;
+        let received = self.receiving.receive(port, memory, cache, to, budget, now_ns)?;
         port.take_receiving_error()?;
         if self.look.is_late() {
             self.serve();

@@ -106,7 +106,7 @@ impl Peers {
 
     /// Returns the peer to be asked for its queue pair at `now_ns`, if one is: once a second, or sooner while frames wait for it.
     #[inline]
-    pub(super) fn to_ask(&mut self, now_ns: u64) -> Option<Gid> {
+    pub(super) fn next_to_ask(&mut self, now_ns: u64) -> Option<Gid> {
         let default = self.default.as_mut().filter(|default| default.is_asked)?;
         let every_ns = if default.waited_since_ns.is_some() { ASK_AGAIN_NS } else { ASK_NS };
         if default.asked_ns.is_some_and(|asked_ns| now_ns.saturating_sub(asked_ns) < every_ns) {

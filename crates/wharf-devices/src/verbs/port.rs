@@ -2,6 +2,7 @@
 
 use super::VerbsOptions;
 use super::address::{Mac, PeerAddress, mac_of, text_of};
+use super::peers::Peers;
 use super::resolver::{PORT as UDP_PORT, Resolver};
 use crate::iface::{io_fault, take_error};
 use crate::link::{EIO, ENETDOWN, ENODEV, GONE, State};
@@ -35,6 +36,7 @@ pub(super) struct Port {
     pub(super) domain: ProtectionDomain,
     context: Context,
     pub(super) resolver: Option<Resolver>,
+    pub(super) peers: Peers,
     pub(super) epoll: Epoll,
     pub(super) number: u8,
     pub(super) gid_index: u8,
@@ -90,6 +92,7 @@ impl Port {
             domain,
             context,
             resolver,
+            peers: Peers::new(options.peer),
             epoll,
             number,
             gid_index,

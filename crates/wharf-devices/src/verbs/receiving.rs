@@ -5,7 +5,6 @@
 
 use super::Memory;
 use super::encapsulation::{HEADROOM_BYTES, decapsulate, frame_bytes, source};
-use super::peers::Peers;
 use super::port::Port;
 use crate::iface::{Drops, pool_fault};
 use crate::link::EIO;
@@ -65,19 +64,19 @@ impl Receiving {
     /// Receives up to `budget` frames, for which `to` has room, and posts new memory.
     #[inline]
     pub(super) fn receive(
-        &mut self, port: &mut Port, peers: &mut Peers, (registered, region): &Memory, cache: &mut Cache,
-        to: &mut Batch, budget: usize, now_ns: u64,
+        &mut self, port: &mut Port, (registered, region): &Memory, cache: &mut Cache, to: &mut Batch,
+        budget: usize, now_ns: u64,
     ) -> Result<usize, DeviceError> {
         let (before, budget) = (to.len(), budget.min(to.room()));
         let mut fault = Ok(());
         while to.len() - before < budget {
             let Some(completion) = self.early.pop_front() else { break };
-            fault = fault.and(self.take(port, peers, region, cache, to, &completion, now_ns));
+            fault = fault.and(self.take(port, region, cache, to, &completion, now_ns));
         }
         // As many completions as there is room for frames: each is one frame at most.
         let (queue, room) = (port.received.clone(), budget - (to.len() - before));
         let polled = queue.poll(room, |completion| {
-            if let Err(error) = self.take(port, peers, region, cache, to, &completion, now_ns)
+            if let Err(error) = self.take(port, region, cache, to, &completion, now_ns)
                 && fault.is_ok()
             {
                 fault = Err(error);
@@ -95,7 +94,7 @@ impl Receiving {
     /// Handles one completion: its frame goes to the back of `to`, or back to `cache`.
     #[inline]
     fn take(
-        &mut self, port: &mut Port, peers: &mut Peers, region: &Region, cache: &mut Cache, to: &mut Batch,
+        &mut self, port: &mut Port, region: &Region, cache: &mut Cache, to: &mut Batch,
         completion: &Completion, now_ns: u64,
     ) -> Result<(), DeviceError> {
         let slot = completion.id as u32;
@@ -108,7 +107,7 @@ impl Receiving {
         };
         self.posted -= 1;
         let arrived = match completion.status {
-            Status::Success => frame_of(port, peers, region, &mut frame, completion, now_ns),
+            Status::Success => frame_of(port, region, &mut frame, completion, now_ns),
             status => {
                 port.lose_by(status);
                 Err(None)
@@ -231,7 +230,7 @@ impl Receiving {
 /// The reason that it is dropped.
 #[inline]
 fn frame_of(
-    port: &Port, peers: &mut Peers, region: &Region, frame: &mut Frame, completion: &Completion, now_ns: u64,
+    port: &mut Port, region: &Region, frame: &mut Frame, completion: &Completion, now_ns: u64,
 ) -> Result<(), Option<&'static str>> {
     // The device's word on the length is checked against the memory that was posted.
     let len_bytes = frame_bytes(completion.len_bytes).ok_or(Some("truncated"))?;
@@ -241,6 +240,6 @@ fn frame_of(
     region.set_len(frame, len_bytes).map_err(|_| Some("malformed"))?;
     let bytes = region.bytes_and_before_mut(frame, HEADROOM_BYTES).map_err(|_| Some("malformed"))?;
     let gid = source(bytes).ok_or(Some("malformed"))?;
-    let mac = peers.learn(&gid, completion.source_queue_pair, now_ns);
+    let mac = port.peers.learn(&gid, completion.source_queue_pair, now_ns);
     decapsulate(bytes, &port.mac, &mac).ok_or(Some("truncated"))
 }

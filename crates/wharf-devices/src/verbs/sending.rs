@@ -6,7 +6,7 @@
 
 use super::Memory;
 use super::encapsulation::{HEADER_AT, HEADER_BYTES, encapsulate};
-use super::peers::{Peers, Route};
+use super::peers::Route;
 use super::port::Port;
 use crate::host::HostClock;
 use crate::iface::{StuckTimer, TxBook};
@@ -85,7 +85,7 @@ impl Sending {
     /// Takes frames from the front of `batch`, and rings the doorbell unless `more` follow.
     #[inline]
     pub(super) fn transmit(
-        &mut self, port: &mut Port, peers: &mut Peers, memory: Option<&Memory>, batch: &mut Batch, more: bool,
+        &mut self, port: &mut Port, memory: Option<&Memory>, batch: &mut Batch, more: bool,
     ) -> Transmitted {
         let Some(memory) = memory else { return self.refuse(batch, "not-attached") };
         if let Some(reason) = port.reason() {
@@ -96,13 +96,13 @@ impl Sending {
         let mut doorbell = false;
         while self.outstanding() < self.slots.len() {
             let Some(frame) = batch.frames_mut().first_mut() else { break };
-            match prepare(port, peers, &memory.1, frame, now_ns) {
+            match prepare(port, &memory.1, frame, now_ns) {
                 Route::To(to) => {
                     let (head, frame) = (self.head, batch.pop());
                     *self.slot(head) = Slot { frame, to };
                     self.head = head.wrapping_add(1);
                     if !self.batches {
-                        doorbell |= self.flush(port, peers, memory);
+                        doorbell |= self.flush(port, memory);
                     }
                 }
                 Route::Failed(reason) => self.book.fail(batch.pop(), reason),
@@ -114,7 +114,7 @@ impl Sending {
         }
         stopped |= self.outstanding() >= self.slots.len();
         if !more || stopped {
-            doorbell |= self.flush(port, peers, memory);
+            doorbell |= self.flush(port, memory);
         }
         Transmitted { doorbell, stopped }
     }
@@ -131,28 +131,29 @@ impl Sending {
 
     /// Posts the frames that are staged. Returns true if there were any.
     #[inline]
-    pub(super) fn flush(&mut self, port: &mut Port, peers: &Peers, (registered, region): &Memory) -> bool {
+    pub(super) fn flush(&mut self, port: &mut Port, (registered, region): &Memory) -> bool {
         let (first, count) = (self.posted, self.head.wrapping_sub(self.posted));
         if count == 0 {
             return false;
         }
-        let (slots, inline_bytes) = (&self.slots, port.queue_pair.inline_bytes());
+        let Port { queue_pair, peers, .. } = &mut *port;
+        let (slots, inline_bytes) = (&self.slots, queue_pair.inline_bytes());
         let requests = (0..count).filter_map(|at| {
             let id = first.wrapping_add(at);
             let slot = &slots[id as usize & (slots.len() - 1)];
-            let (frame, (address, queue_pair)) = (slot.frame.as_ref()?, peers.way(slot.to)?);
+            let (frame, (address, peer)) = (slot.frame.as_ref()?, peers.way(slot.to)?);
             let len_bytes = frame.len_bytes() - HEADER_AT as u32;
             Some(SendRequest {
                 id: id.into(),
                 at: region.offset_bytes(frame).ok()? + HEADER_AT,
                 len_bytes,
                 address,
-                queue_pair,
+                queue_pair: peer,
                 is_signaled: at + 1 == count,
                 is_inline: len_bytes <= inline_bytes,
             })
         });
-        match port.queue_pair.post_sends(registered, requests) {
+        match queue_pair.post_sends(registered, requests) {
             Ok(posted) if posted == count as usize => self.posted = self.head,
             Ok(posted) => self.refused(port, posted, &io::Error::from_raw_os_error(EIO)),
             Err(error) => self.refused(port, error.taken, &error.source),
@@ -267,7 +268,7 @@ fn worse(known: Option<Status>, status: Status) -> Option<Status> {
 
 /// Finds the way of `frame`, and writes its header.
 #[inline]
-fn prepare(port: &Port, peers: &mut Peers, region: &Region, frame: &mut Frame, now_ns: u64) -> Route {
+fn prepare(port: &mut Port, region: &Region, frame: &mut Frame, now_ns: u64) -> Route {
     let len_bytes = frame.len_bytes();
     if len_bytes < ETHERNET_BYTES {
         return Route::Failed("too-short");
@@ -280,7 +281,8 @@ fn prepare(port: &Port, peers: &mut Peers, region: &Region, frame: &mut Frame, n
     if bytes.len() != len_bytes as usize {
         return Route::Failed("too-many-chunks");
     }
-    let make = |gid: &_| AddressHandle::new(&port.domain, port.number, port.gid_index, gid).ok();
+    let Port { peers, domain, number, gid_index, .. } = port;
+    let make = |gid: &_| AddressHandle::new(domain, *number, *gid_index, gid).ok();
     let route = peers.route(&bytes[..6], now_ns, make);
     if matches!(route, Route::To(_)) && encapsulate(bytes).is_none() {
         return Route::Failed("too-short");

@@ -310,9 +310,9 @@ unsafe extern "C" fn post_send(
     // SAFETY: a queue pair of an open context.
     let device = unsafe { device_of((*queue_pair).context) };
     let mut state = device.0.state();
-    // SAFETY: the caller's list, which ends with null.
     let list = || {
         std::iter::successors((!first.is_null()).then_some(first), |wr| {
+            // SAFETY: a request of the caller's list.
             let next = unsafe { (**wr).next };
             (!next.is_null()).then_some(next)
         })
