@@ -130,7 +130,8 @@ mod tests {
             [Message::parse(&good[..15]), Message::parse(&[good.as_slice(), &[0]].concat())],
             [None, None]
         );
-        for at in 0..15 {
+        // Any 24 bits but the last few numbers are a queue pair.
+        for at in 0..13 {
             let mut bad = good;
             bad[at] ^= 0x80;
             assert_eq!(Message::parse(&bad), None, "byte {at}");
