@@ -20,7 +20,7 @@ tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file s
 adapters() {
   local at device
   # Two nodes, of a processor and half of the memory each. Adapters are on the bus of the second.
-  [ "$1" != igb ] || echo "-object memory-backend-ram,id=m0,size=512M -object memory-backend-ram,id=m1,size=512M
+  [ "$1" != igb ] || echo "-smp 2,sockets=2 -object memory-backend-ram,id=m0,size=512M -object memory-backend-ram,id=m1,size=512M
     -numa node,memdev=m0,cpus=0 -numa node,memdev=m1,cpus=1 -device pxb-pcie,id=near,bus=pcie.0,bus_nr=64,numa_node=1"
   for at in 0 1 2 3; do
     echo "-netdev dgram,id=n$at,local.type=unix,local.path=$out/wire$at,remote.type=unix,remote.path=$out/wire$(((at + 2) % 4))"
@@ -46,14 +46,20 @@ boot() {
 in_place="modes examinations upper frames_each_way all_queues same_bytes offloaded near_memory host_tcp steered forwarding disturbances killed"
 by_copy="modes examinations frames_each_way same_bytes offloaded forwarding killed"
 trial() { # ADAPTER
-  local part parts
+  local part parts began
   adapter=$1
   boot "$adapter"
   case $adapter in igb | virtio_net) parts=$in_place ;; *) parts=$by_copy ;; esac
-  for part in ${PARTS:-$parts}; do $part; done
+  for part in ${PARTS:-$parts}; do
+    began=$SECONDS
+    $part
+    took+=" $part $((SECONDS - began))"
+  done
   halt
-  echo "$adapter: done after $SECONDS s"
+  echo "$adapter: done after $SECONDS s:$took"
+  took=""
 }
 
+took=""
 [ $# -gt 0 ] || set -- igb virtio_net virtio_net-plain e1000e vmxnet3
 for adapter; do trial "$adapter"; done

@@ -189,7 +189,8 @@ several_queues() { # 1000 flows over four queues each way, to one receiver and t
   [ $code -eq 0 ] || die "four queues: exit code $code"
   stop every "$receiver" INT
   holds flows every 'every["packets"] == flows["packets"] == 40000 and every["lost"] == every["duplicated"] == every["drops"]["total"] == 0
-    and every["pool"]["out"] == 0 and all(queue["sent"] > 5000 for queue in flows["queues"])'
+    and every["pool"]["out"] == 0 and all(queue["sent"] > 5000 for queue in flows["queues"])
+    and [one["queue"] for one in every["rx_queues"]] == [0, 1, 2, 3] and [one["packets"] for one in every["rx_queues"]] == [one["sent"] for one in flows["queues"]]'
   # Two processes, of which the second finds the first one's program, and stays when that is killed.
   receive first xdp:vd,queue=0-1
   local first=$pid

@@ -1,7 +1,7 @@
 # The host's end of a guest's serial console, on descriptors 3 (to the guest) and 4 (from it); sourced behind tests/rig.sh.
 # shellcheck shell=bash
-# Time limit of a command in the guest, in seconds. The guest is emulated, and the machine may be busy.
-patience=120
+# Time limit of a command in the guest, in seconds. The guest is emulated, and the machine may be busy: then PATIENCE helps.
+patience=${PATIENCE:-120}
 
 # answer WORD: reads the guest's output into $reply up to a line that begins with WORD; the rest of that line is $rest.
 answer() {

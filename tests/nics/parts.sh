@@ -136,16 +136,19 @@ print(round(end["sum_received"]["bits_per_second"] / 1e6, 1), end["sum_sent"]["r
 }
 
 # TCP connections of the host by the very queue that wharf sends from. The two processors are emulated, and shared by all, so the rate says
-# little: it goes on, and every ping has its answer.
+# little: it goes on, and every ping has its answer. A sender of few packets shows the cost of the queue alone.
 host_tcp() {
-  local alone beside direction
+  local alone beside direction rate
   guest "ip addr add 10.8.0.1/24 dev eth0; ip -n l addr add 10.8.0.2/24 dev eth2; begin server 'listening' l iperf3 -s --forceflush" || die "no server: $reply"
   alone=$(iperf alone - 10.8.0.2 -t 1) || die "$alone"
-  guest "begin sent 'until a signal' - wharf send --to xdp:eth0 --size 60 --rate 500pps $memory $(macs 0 2) --json; sleep 1; carrier eth0; sleep 1"
-  for direction in "" -R; do
-    beside=$(iperf beside - 10.8.0.2 -t 2 $direction) || die "$beside"
-    echo "$adapter: TCP ${direction:+towards us }by the queue that wharf sends from: ${beside% *} Mbit/s, ${beside#* } sent again; before, from us: ${alone% *}, ${alone#* }"
-    python3 -c 'import sys; alone, beside = map(float, sys.argv[1:]); sys.exit(beside < alone / 10)' "${alone% *}" "${beside% *}" || die "$adapter: TCP stalls"
+  for rate in 10pps 500pps; do
+    guest "begin sent 'until a signal' - wharf send --to xdp:eth0 --size 60 --rate $rate $memory $(macs 0 2) --json; sleep 1; carrier eth0; sleep 1"
+    for direction in "" -R; do
+      beside=$(iperf beside - 10.8.0.2 -t 2 $direction) || die "$beside"
+      echo "$adapter: TCP ${direction:+towards us }by the queue that wharf sends $rate from: ${beside% *} Mbit/s, ${beside#* } sent again; before, from us: ${alone% *}, ${alone#* }"
+      python3 -c 'import sys; alone, beside = map(float, sys.argv[1:]); sys.exit(beside < alone / 10)' "${alone% *}" "${beside% *}" || die "$adapter: TCP stalls"
+    done
+    [ $rate = 10pps ] && guest "finish sent TERM; carrier eth0"
   done
   guest "ping -c 20 -A -W 2 10.8.0.2 | grep -o '[0-9]* packets received'"
   [ "${reply%% *}" -eq 20 ] || die "$adapter: pings: $reply"

@@ -59,6 +59,8 @@ pub(crate) struct Report {
     pub(crate) senders: Vec<SenderReport>,
     /// By transmit queue.
     pub(crate) queues: Vec<QueueReport>,
+    /// By receive queue of the interface, where the device has numbered ones.
+    pub(crate) rx_queues: Vec<RxQueueReport>,
     pub(crate) pool: PoolReport,
     /// Arrivals at a receiver in this process; null without one.
     pub(crate) received: Option<ReceivedReport>,
@@ -216,6 +218,15 @@ pub(crate) struct SenderReport {
     pub(crate) drained_packets: u64,
     /// The most bytes that it could have inside at last; null if that was never looked at.
     pub(crate) small_queue_bytes: Option<u64>,
+}
+
+/// Counts of one receive queue of an interface.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RxQueueReport {
+    /// Its number.
+    pub(crate) queue: u32,
+    /// Packets that came by it.
+    pub(crate) packets: u64,
 }
 
 /// Counts of one transmit queue.

@@ -333,6 +333,10 @@ pub trait RxDevice: Device {
     /// opened: those that the kernel had no room for in a ring, above all.
     fn drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
 
+    /// Shows the packets that came by each receive queue of its interface, by the queue's number, since the device was opened. By default
+    /// it shows none: it has one queue without a number.
+    fn queue_packets(&mut self, _see: &mut dyn FnMut(u32, u64)) {}
+
     /// Returns within how many nanoseconds [`RxDevice::receive`] must be called again though nothing
     /// notifies: when the next frame arrives, if the device knows; or where only a look shows that nothing
     /// can arrive any more.

@@ -133,15 +133,25 @@ impl RxQueue {
     /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. Shows
     /// nothing of a closed device that belongs to no transmit queue. Waits for the end of a poll.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.look_at_device(|device| device.drops(see));
+    }
+
+    /// Shows the packets that came by each receive queue of the interface, by the queue's number: see [`RxDevice::queue_packets`]. Shows
+    /// nothing where [`RxQueue::drops`] does not. Waits for the end of a poll.
+    pub fn queue_packets(&self, see: &mut dyn FnMut(u32, u64)) {
+        self.look_at_device(|device| device.queue_packets(see));
+    }
+
+    fn look_at_device(&self, look: impl FnOnce(&mut dyn RxDevice)) {
         if let Some(queue) = &self.shared.of {
             return queue.shared.look_at_device(|device| {
                 if let Some(device) = device.rx() {
-                    device.drops(see);
+                    look(device);
                 }
             });
         }
         if let Some(device) = &mut lock(&self.shared.state).device {
-            device.drops(see);
+            look(&mut **device);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::args::ReceiveArgs;
 use crate::processor::ProcessorTime;
-use crate::report::{ClassReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
+use crate::report::{ClassReport, Drops, LatencyReport, PoolReport, Report, RxQueueReport, SenderReport};
 use crate::session::Outcome;
 use crate::verdict::{self, CommandLine, ReceiveFigures, Verdict};
 use crate::wrap::Wrapped;
@@ -22,6 +22,8 @@ pub(super) struct Account {
     pub(super) batches: u64,
     /// Drops before reception.
     pub(super) drops: BTreeMap<String, u64>,
+    /// Packets by receive queue of the interface.
+    pub(super) by_queue: Vec<RxQueueReport>,
     pub(super) faults: Vec<String>,
     pub(super) wrapped: Wrapped,
 }
@@ -113,6 +115,7 @@ impl Account {
             latency_ns: arrivals.latencies().map(|latencies| LatencyReport::of(&latencies.all())),
             latency_by_dscp: arrivals.latencies().map(ClassReport::all_of).unwrap_or_default(),
             senders: arrivals.streams().map(sender).collect(),
+            rx_queues: std::mem::take(&mut self.by_queue),
             pool: PoolReport::of(audit),
             faults: self.wrapped.faults(),
             trace: self.wrapped.trace(),

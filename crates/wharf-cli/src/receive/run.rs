@@ -8,7 +8,7 @@ use crate::output::{self, with_causes};
 use crate::page::Page;
 use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
-use crate::report::device_text;
+use crate::report::{RxQueueReport, device_text};
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus, joined, open, start, tell_mode, waits_for};
 use crate::signals::Signals;
@@ -83,6 +83,9 @@ pub(super) fn run(
     account.fault(recovery.failure().or_else(|| recovery.fault()));
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     receiver.queue().drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
+    receiver
+        .queue()
+        .queue_packets(&mut |queue, packets| account.by_queue.push(RxQueueReport { queue, packets }));
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
     let (published, unwritten) = receiver.into_check().finish();
     let arrivals = published.into_arrivals();

@@ -134,6 +134,11 @@ macro_rules! delegate {
             $crate::device::parts::RxDevice::drops(&mut $to, see);
         }
     };
+    (@ ($self:ident, $to:expr) queue_packets) => {
+        fn queue_packets(&mut $self, see: &mut dyn FnMut(u32, u64)) {
+            $crate::device::parts::RxDevice::queue_packets(&mut $to, see);
+        }
+    };
     (@ ($self:ident, $to:expr) next_arrival_ns) => {
         fn next_arrival_ns(&$self) -> Option<u64> {
             $crate::device::parts::RxDevice::next_arrival_ns(&$to)
@@ -158,5 +163,5 @@ impl<D: TxDevice + ?Sized> TxDevice for Box<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice + ?Sized> RxDevice for Box<D> {
-    delegate!(*self: receive, ended, reclaim, drops, next_arrival_ns);
+    delegate!(*self: receive, ended, reclaim, drops, queue_packets, next_arrival_ns);
 }

@@ -377,6 +377,13 @@ impl<D: ?Sized + Side + RxDevice> RxDevice for Reopened<D> {
         }
     }
 
+    /// Shows those since it was opened last.
+    fn queue_packets(&mut self, see: &mut dyn FnMut(u32, u64)) {
+        if let Some(inner) = &mut self.inner {
+            inner.queue_packets(see);
+        }
+    }
+
     fn next_arrival_ns(&self) -> Option<u64> {
         match &self.inner {
             Some(inner) => inner.next_arrival_ns(),

@@ -56,6 +56,8 @@ pub struct XdpReceiver {
     /// The kernel's counts of drops as last read, and the drops found in the rings.
     kernel_drops: Statistics,
     drops: Drops,
+    /// Packets by the number of their queue, as last read.
+    by_queue: Vec<(u32, u64)>,
 }
 
 impl XdpReceiver {
@@ -105,6 +107,7 @@ impl XdpReceiver {
             reclaimed: Vec::new(),
             kernel_drops: Statistics::default(),
             drops: Drops::default(),
+            by_queue: Vec::new(),
         }
     }
 
@@ -170,12 +173,13 @@ impl XdpReceiver {
         fault.map_or(Ok(()), Err)
     }
 
-    fn count_drops(&mut self) {
+    fn read_counts(&mut self) {
         if let Some(Ok(statistics)) = self.open.as_ref().map(|open| open.sockets.statistics()) {
             self.kernel_drops = statistics;
         }
         if let Some(open) = &self.open {
             self.drops.clone_from(open.rings.drops());
+            self.by_queue = open.sockets.queues().zip(open.rings.packets()).collect();
         }
     }
 }
@@ -244,7 +248,7 @@ impl Device for XdpReceiver {
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
-        self.count_drops();
+        self.read_counts();
         let Some(Open { rings, sockets, program, spare, .. }) = self.open.take() else { return Ok(()) };
         drop(program);
         let held = rings.close();
@@ -290,7 +294,7 @@ impl RxDevice for XdpReceiver {
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.count_drops();
+        self.read_counts();
         // The kernel drops a frame once and counts it twice if the fill ring is empty or the frame is longer
         // than it.
         see("fill-ring-empty", self.kernel_drops.received_dropped);
@@ -298,6 +302,11 @@ impl RxDevice for XdpReceiver {
             see("ring-full", self.kernel_drops.receive_ring_full);
         }
         self.drops.show(see);
+    }
+
+    fn queue_packets(&mut self, see: &mut dyn FnMut(u32, u64)) {
+        self.read_counts();
+        self.by_queue.iter().for_each(|&(queue, packets)| see(queue, packets));
     }
 
     fn next_arrival_ns(&self) -> Option<u64> {

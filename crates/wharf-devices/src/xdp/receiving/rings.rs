@@ -34,6 +34,8 @@ struct QueueRings {
     /// Frames that wait for packets, and their most.
     posted: u32,
     wanted: u32,
+    /// Packets received.
+    packets: u64,
     /// The first part of a packet of several buffers.
     head: Option<Frame>,
     /// The packet at hand is dropped: so are its further buffers.
@@ -71,8 +73,8 @@ impl Rings {
     /// Adds the rings of a further queue.
     #[must_use]
     pub fn and(mut self, fill: Producer<u64>, receive: Consumer<Descriptor>) -> Self {
-        let (posted, wanted, head, discards) = (0, 1, None, false);
-        self.queues.push(QueueRings { fill, receive, posted, wanted, head, discards });
+        let (posted, wanted, packets, head, discards) = (0, 1, 0, None, false);
+        self.queues.push(QueueRings { fill, receive, posted, wanted, packets, head, discards });
         self
     }
 
@@ -90,6 +92,11 @@ impl Rings {
     /// Returns the number of frames posted for packets, and of those that the kernel can do nothing with.
     pub fn held(&self) -> (u32, usize) {
         (self.memory.table.held(), self.memory.aside.len())
+    }
+
+    /// Returns the packets of each queue, in the order in which they were added.
+    pub(super) fn packets(&self) -> impl Iterator<Item = u64> {
+        self.queues.iter().map(|queue| queue.packets)
     }
 
     pub fn drops(&self) -> &Drops {
@@ -163,7 +170,7 @@ impl QueueRings {
     /// Takes up to `budget` packets, for which `to` has room. The number of a buffer that is not held is an error.
     #[inline]
     fn receive(&mut self, memory: &mut Memory, to: &mut Batch, budget: usize) -> Result<(), u32> {
-        let end = to.len() + budget;
+        let (before, end) = (to.len(), to.len() + budget);
         let mut result = Ok(());
         while to.len() < end {
             let Some(descriptor) = self.receive.take() else { break };
@@ -181,6 +188,7 @@ impl QueueRings {
             }
         }
         self.receive.release();
+        self.packets += (to.len() - before) as u64;
         result
     }
 
