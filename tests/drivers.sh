@@ -36,7 +36,7 @@ boot() {
 }
 
 # Those in a hurry have the first parts only.
-all="bound echoed forwarded link_down killed removed given_back"
+all="bound echoed unusual forwarded link_down killed removed given_back"
 trial() { # KIND
   local part
   kind=$1

@@ -9,7 +9,7 @@ pub mod descriptors;
 mod setup;
 
 use crate::intel::bus::Bus;
-use crate::intel::family::{Arrival, Family, Part, RingRegisters};
+use crate::intel::family::{Arrival, Checksum, Family, Part, RingRegisters};
 use crate::intel::port::PortOptions;
 use crate::intel::spec;
 use crate::spec::Kind;
@@ -41,6 +41,10 @@ impl Family for Igb {
     #[inline(always)]
     fn transmit(part: &Part) -> [u64; 2] {
         descriptors::transmit(part)
+    }
+
+    fn checksum(checksum: &Checksum) -> [u64; 2] {
+        descriptors::checksum(checksum)
     }
 
     #[inline(always)]

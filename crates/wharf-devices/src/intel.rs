@@ -17,6 +17,7 @@ pub(crate) mod doctor;
 #[doc(hidden)]
 pub mod family;
 mod link;
+mod offload;
 pub(crate) mod phy;
 #[doc(hidden)]
 pub mod port;

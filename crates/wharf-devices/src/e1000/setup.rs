@@ -5,7 +5,6 @@ use crate::intel::family::RingRegisters;
 use crate::intel::phy;
 use crate::intel::port::PortOptions;
 use crate::intel::registers::*;
-use std::thread;
 use std::time::Duration;
 
 /// Interrupt causes, as read; set and cleared in the mask.
@@ -41,7 +40,7 @@ pub(super) fn reset(bus: &impl Bus) {
     stop(bus);
     // All ones are read of an adapter that is gone.
     bus.write(CTRL, bus.read(CTRL) | CTRL_RST);
-    thread::sleep(SETTLES);
+    bus.pause(SETTLES);
     bus.write(IMC, u32::MAX);
     bus.read(ICR);
 }
@@ -51,7 +50,7 @@ pub(super) fn stop(bus: &impl Bus) {
     bus.write(RCTL, 0);
     bus.write(TCTL, TCTL_PSP);
     bus.read(STATUS);
-    thread::sleep(SETTLES);
+    bus.pause(SETTLES);
 }
 
 /// Sets the adapter up, without traffic.

@@ -1,6 +1,6 @@
-//! Advanced descriptors: sections 7.1.5 (receive, one buffer) and 7.2.2.3 (transmit, data). Bits are those of the second word of 8 bytes.
+//! Advanced descriptors: sections 7.1.5 (receive, one buffer), 7.2.2.2 (transmit, context) and 7.2.2.3 (transmit, data). Bits are those of the second word of 8 bytes.
 
-use crate::intel::family::{Arrival, Part};
+use crate::intel::family::{Arrival, Checksum, Part};
 
 /// Transmit: an advanced data descriptor.
 const DTYP_DATA: u64 = 3 << 20;
@@ -9,6 +9,11 @@ const EOP: u64 = 1 << 24;
 const IFCS: u64 = 1 << 25;
 pub const RS: u64 = 1 << 27;
 const DEXT: u64 = 1 << 29;
+/// Transmit: the adapter fills in the checksum of TCP or UDP.
+const TXSM: u64 = 1 << 41;
+/// Context: its type, and the transport, TCP in place of UDP.
+const DTYP_CONTEXT: u64 = 2 << 20;
+const L4T_TCP: u64 = 1 << 11;
 /// Transmit: the descriptor is done.
 pub const TX_DD: u64 = 1 << 32;
 /// Transmit: the first bit of the packet's length.
@@ -22,11 +27,19 @@ const RX_RXE: u64 = 1 << 31;
 #[inline(always)]
 pub fn transmit(part: &Part) -> [u64; 2] {
     let end = if part.is_last { EOP } else { 0 };
-    let kind = DTYP_DATA | DEXT | IFCS | end;
+    let checksum = if part.has_checksum { TXSM } else { 0 };
+    let kind = DTYP_DATA | DEXT | IFCS | end | checksum;
     [
         part.address,
         u64::from(part.len_bytes & 0xffff) | kind | u64::from(part.frame_bytes & 0x3_ffff) << PAYLEN,
     ]
+}
+
+/// Makes a context descriptor: the transport header lies behind `IPLEN` bytes, which are behind `MACLEN` bytes.
+pub fn checksum(checksum: &Checksum) -> [u64; 2] {
+    let network_bytes = u64::from(checksum.start.saturating_sub(checksum.network_at));
+    let first = network_bytes | u64::from(checksum.network_at) << 9;
+    [first, DTYP_CONTEXT | DEXT | if checksum.is_tcp { L4T_TCP } else { 0 }]
 }
 
 /// Reads a receive descriptor that the adapter has written back.
@@ -43,10 +56,20 @@ mod tests {
 
     #[test]
     fn fields_lie_where_the_datasheet_has_them() {
-        let part = Part { address: 0x1_2345_6789, len_bytes: 1024, frame_bytes: 1514, is_last: true };
+        let part = Part {
+            address: 0x1_2345_6789,
+            len_bytes: 1024,
+            frame_bytes: 1514,
+            is_last: true,
+            has_checksum: false,
+        };
         // Length 0 to 15, type 20 to 23, command 24 to 31 (EOP 0, IFCS 1, RS 3, DEXT 5), status 32 to 35, packet's length 46 to 63.
         assert_eq!(transmit(&part), [0x1_2345_6789, 1514 << 46 | 0x2330_0400]);
         assert_eq!(transmit(&Part { is_last: false, ..part })[1], 1514 << 46 | 0x2230_0400);
+        // TXSM is bit 1 of the options, 40 to 45; a context has IPLEN in 0 to 8, MACLEN in 9 to 15, and TCP as bit 2 of its command, from 9 on.
+        assert_eq!(transmit(&Part { has_checksum: true, ..part })[1], 1514 << 46 | 1 << 41 | 0x2330_0400);
+        let tcp = Checksum { network_at: 14, start: 34, place: 50, is_tcp: true };
+        assert_eq!(checksum(&tcp), [14 << 9 | 20, 0x2020_0800]);
         // Status 0 to 19 (DD 0, EOP 1), errors 20 to 31, length 32 to 47, VLAN tag 48 to 63.
         let done = Arrival { len_bytes: 60, is_last: true, is_bad: false };
         assert_eq!(arrival(0xffff_003c_0000_0003), Some(done));

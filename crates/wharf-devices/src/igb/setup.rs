@@ -5,7 +5,6 @@ use crate::intel::family::RingRegisters;
 use crate::intel::phy;
 use crate::intel::port::PortOptions;
 use crate::intel::registers::*;
-use std::thread;
 use std::time::Duration;
 
 /// Further device control: the driver is there (section 8.2.3).
@@ -81,7 +80,7 @@ fn comes(bus: &impl Bus, at: u32, bit: u32, is_set: bool) -> bool {
         if (bus.read(at) & bit != 0) == is_set {
             return true;
         }
-        thread::sleep(NAP);
+        bus.pause(NAP);
     }
     false
 }
@@ -93,9 +92,9 @@ pub(super) fn reset(bus: &impl Bus) {
     bus.write(RCTL, 0);
     bus.write(TCTL, TCTL_PSP);
     bus.read(STATUS);
-    thread::sleep(SETTLES);
+    bus.pause(SETTLES);
     bus.write(CTRL, bus.read(CTRL) | CTRL_RST);
-    thread::sleep(SETTLES);
+    bus.pause(SETTLES);
     comes(bus, EECD, AUTO_RD, true);
     bus.write(EIMC, u32::MAX);
     bus.write(IMC, u32::MAX);

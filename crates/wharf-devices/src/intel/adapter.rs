@@ -6,7 +6,6 @@ use super::registers::{RAH, RAL, STATUS, STATUS_LU};
 use std::io;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 use wharf_mem::Region;
 
@@ -38,7 +37,7 @@ impl<F: Family, B: Bus> Adapter<F, B> {
         let until = Instant::now() + LINK_WITHIN;
         // Without link the adapter is opened all the same: frames fail, and the path says so.
         while bus.read(STATUS) & STATUS_LU == 0 && Instant::now() < until {
-            thread::sleep(NAP);
+            bus.pause(NAP);
         }
         Arc::new(Self { bus, state: Mutex::default(), of: PhantomData })
     }

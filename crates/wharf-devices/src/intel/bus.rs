@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use wharf_sys::errno::{EBUSY, ENODEV, ENOENT, EPERM};
 use wharf_sys::event::EventFd;
 use wharf_sys::mapping::Mapping;
@@ -33,6 +34,10 @@ pub trait Bus: Debug + Send + Sync + 'static {
     fn unmask(&self);
     /// True if the kernel wants the adapter back: it is to be removed.
     fn is_requested(&self) -> bool;
+    /// Waits while the adapter resets, or ends what it does.
+    fn pause(&self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
 }
 
 /// The first address that memory has for an adapter: above all that is special below 4 GiB.

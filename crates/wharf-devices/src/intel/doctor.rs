@@ -40,7 +40,7 @@ fn driver(function: &PciFunction) -> Finding {
         Some(driver) => obstacle("driver", format!("the kernel's {driver} has it")).mend(bind),
         None => obstacle("driver", "no driver has it".into()).mend(bind),
     };
-    finding.with("driver", name.unwrap_or("none"))
+    finding.with("driver", name.unwrap_or_default())
 }
 
 fn iommu(function: &PciFunction) -> Vec<Finding> {

@@ -37,6 +37,21 @@ pub struct Part {
     pub frame_bytes: u32,
     /// True for the last part of a frame.
     pub is_last: bool,
+    /// True if the adapter fills in the frame's checksum, as the last [`Family::checksum`] describes it.
+    pub has_checksum: bool,
+}
+
+/// A checksum that the adapter fills in. Its place holds the sum of the pseudo header. Places are in bytes from the frame's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checksum {
+    /// Start of the network header.
+    pub network_at: u8,
+    /// Start of the summed bytes: the transport header.
+    pub start: u8,
+    /// Place of the checksum.
+    pub place: u8,
+    /// True for TCP, false for UDP.
+    pub is_tcp: bool,
 }
 
 /// A family of adapters. All functions are of the family, none of one adapter.
@@ -56,6 +71,8 @@ pub trait Family: Debug + Send + Sync + 'static {
 
     /// Makes a transmit descriptor.
     fn transmit(part: &Part) -> [u64; 2];
+    /// Makes a context descriptor, for frames behind it that have that checksum.
+    fn checksum(checksum: &Checksum) -> [u64; 2];
     /// Adds the request for a report (RS) to the second word of a transmit descriptor.
     fn reporting(second: u64) -> u64;
     /// True if the second word of a transmit descriptor says that it is done.

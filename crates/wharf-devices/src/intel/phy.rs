@@ -2,7 +2,6 @@
 
 use super::bus::Bus;
 use super::registers::{MDIC, STATUS, STATUS_LU};
-use std::thread;
 use std::time::Duration;
 
 /// Address of the PHY inside the adapter.
@@ -27,7 +26,7 @@ fn access(bus: &impl Bus, command: u32) -> Option<u16> {
         if answer & READY != 0 {
             return (answer & ERROR == 0).then_some(answer as u16);
         }
-        thread::sleep(BETWEEN);
+        bus.pause(BETWEEN);
     }
     None
 }

@@ -4,6 +4,7 @@ use super::adapter::Adapter;
 use super::bus::Bus;
 use super::family::Family;
 use super::link::Line;
+use super::offload;
 use super::registers::MPC;
 use super::rx::Rx;
 use super::tx::{SEGMENTS_MAX, Tx};
@@ -159,14 +160,22 @@ impl<F: Family, B: Bus> Port<F, B> {
         let fault = match &mut self.tx {
             None => Some(if self.adapter.is_none() { "closed" } else { "not-attached" }),
             Some(tx) => match fault_of(tx, first, &self.options).or(self.line.fault_of_sending()) {
-                None if tx.segments(first) > tx.room() => return true,
+                // A description of its checksum may come before it.
+                None if tx.segments(first) >= tx.room() => return true,
                 fault => fault,
             },
         };
-        let Some(frame) = batch.pop() else { return true };
+        let Some(mut frame) = batch.pop() else { return true };
         match (fault, &mut self.tx) {
             (None, Some(tx)) => {
-                if let Err((reason, frame)) = tx.post_chain(frame) {
+                let checksum = match offload::checksum_of(tx.region(), &mut frame) {
+                    Ok(checksum) => checksum,
+                    Err(reason) => {
+                        self.book.fail([frame], reason);
+                        return false;
+                    }
+                };
+                if let Err((reason, frame)) = tx.post_chain(frame, checksum) {
                     self.book.fail([frame], reason);
                 }
             }
@@ -204,7 +213,7 @@ fn fault_of<F: Family>(tx: &Tx<F>, frame: &Frame, options: &PortOptions) -> Opti
     match tx.segments(frame) {
         _ if frame.len_bytes() <= ETHERNET_BYTES => Some("too-short"),
         _ if frame.len_bytes() > longest_bytes => Some("too-long"),
-        segments if segments > SEGMENTS_MAX.min(tx.size() - 1) => Some("too-many-chunks"),
+        segments if segments > SEGMENTS_MAX.min(tx.size() - 2) => Some("too-many-chunks"),
         _ => None,
     }
 }
@@ -290,7 +299,7 @@ impl<F: Family, B: Bus> TxDevice for Port<F, B> {
             completions: CompletionMode::Real,
             segments_max: SEGMENTS_MAX as u16,
             segmentation: false,
-            checksum: false,
+            checksum: true,
         }
     }
 

@@ -5,7 +5,7 @@
 //! it are done.
 
 use super::bus::Bus;
-use super::family::{Family, Part, RingRegisters};
+use super::family::{Checksum, Family, Part, RingRegisters};
 use super::ring::Ring;
 use std::collections::VecDeque;
 use std::io;
@@ -41,6 +41,8 @@ pub(super) struct Tx<F> {
     /// The second word of the last descriptor written, and the descriptors since one that is to be reported.
     last: (u64, u32),
     held: usize,
+    /// The checksum that the adapter was last told of.
+    context: Option<Checksum>,
     of: PhantomData<F>,
 }
 
@@ -65,6 +67,7 @@ impl<F: Family> Tx<F> {
             clean: 0,
             last: (0, 0),
             held: 0,
+            context: None,
             of: PhantomData,
         })
     }
@@ -85,7 +88,7 @@ impl<F: Family> Tx<F> {
         self.region.number()
     }
 
-    /// Returns the descriptors that a frame takes.
+    /// Returns the buffers of a frame.
     #[cold]
     pub(super) fn segments(&self, frame: &Frame) -> u32 {
         self.region.chunks(frame).map_or(1, |chunks| chunks.count() as u32)
@@ -126,23 +129,40 @@ impl<F: Family> Tx<F> {
         // A frame of another pool was refused before: its offset is never taken.
         let offset = self.region.offset_bytes(&frame).unwrap_or(0) as u64;
         let len_bytes = frame.len_bytes();
-        let part =
-            Part { address: self.region_at + offset, len_bytes, frame_bytes: len_bytes, is_last: true };
+        let part = Part {
+            address: self.region_at + offset,
+            len_bytes,
+            frame_bytes: len_bytes,
+            is_last: true,
+            has_checksum: false,
+        };
         self.put(F::transmit(&part));
         self.hold(frame);
     }
 
-    /// Posts a frame of any number of buffers, for which there is room.
+    /// Posts a frame of any number of buffers, for which there is room, behind the description of its checksum if it has one.
     #[cold]
-    pub(super) fn post_chain(&mut self, frame: Frame) -> Result<(), (&'static str, Frame)> {
+    pub(super) fn post_chain(
+        &mut self, frame: Frame, checksum: Option<Checksum>,
+    ) -> Result<(), (&'static str, Frame)> {
         let region = self.region.clone();
         let (start, frame_bytes) = (region.mapping().start().as_ptr() as usize, frame.len_bytes());
         let Ok(chunks) = region.chunks(&frame) else { return Err(("foreign-pool", frame)) };
-        let mut left = frame_bytes as usize;
+        if let Some(described) = checksum.filter(|_| self.context != checksum) {
+            self.put(F::checksum(&described));
+            self.context = checksum;
+        }
+        let (mut left, has_checksum) = (frame_bytes as usize, checksum.is_some());
         for chunk in chunks {
             left = left.saturating_sub(chunk.len());
             let address = self.region_at + (chunk.as_ptr() as usize - start) as u64;
-            let part = Part { address, len_bytes: chunk.len() as u32, frame_bytes, is_last: left == 0 };
+            let part = Part {
+                address,
+                len_bytes: chunk.len() as u32,
+                frame_bytes,
+                is_last: left == 0,
+                has_checksum,
+            };
             self.put(F::transmit(&part));
         }
         self.hold(frame);

@@ -18,7 +18,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "checksum-place",
-        &["packet", "tap", "vhost-user", "virtio-user"],
+        &["packet", "tap", "vhost-user", "virtio-user", "e1000", "igb"],
         "The checksum that the device or the kernel is to fill in lies outside the frame's headers or bytes.",
         "Set `checksum_start` and `checksum_offset` in the frame's `Meta` within the frame.",
     ),
@@ -306,7 +306,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "super-packet",
-        &["xdp", "virtio-user"],
+        &["xdp", "virtio-user", "e1000", "igb"],
         "The frame is a super-packet, and the device or its back end does not segment it.",
         "Open the device by `Path`, which segments before it; or use a device with segmentation (`packet`, `tap`, `udp`).",
     ),
@@ -384,7 +384,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "unfinished-checksum",
-        &["segmenter", "xdp", "vhost-user", "virtio-user"],
+        &["segmenter", "xdp", "vhost-user", "virtio-user", "e1000", "igb"],
         "The checksum was left to the device, which does not fill it in; and it could not be filled in before it.",
         "Keep the checksum's place within the first buffer of the frame.",
     ),

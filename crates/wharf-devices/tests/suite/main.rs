@@ -5,6 +5,7 @@
 mod disciplines;
 mod doctor;
 mod host_wait;
+mod intel;
 mod net;
 mod packet;
 mod pcap;

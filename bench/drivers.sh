@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# `e1000:` and `igb:` beside the kernel's driver of the same adapter under AF_PACKET, and batching on beside off, in a guest whose
+# adapters QEMU emulates (tests/drivers.sh), alternating. Prints packets per processor second of the guest, in ratios: medians over the
+# rounds, with the least and the most. No figure is one of hardware: a doorbell costs what the emulator takes for it. Frames go nowhere.
+# Needs root, qemu-system-x86 and what tests/nics/fetch.sh fetches.
+# Usage: bench/drivers.sh [ROUNDS] [SECONDS] [KIND...]
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+. tests/rig.sh
+. tests/guest/console.sh
+. tests/nics/boot.sh
+rounds=${1:-3} seconds=${2:-2}
+shift $(($# < 2 ? $# : 2))
+cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
+tests/nics/fetch.sh "$cache" || die "no kernel for the guest"
+tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
+
+# Each adapter on a hub of its own.
+adapters() { # KIND
+  for at in 0 1; do
+    echo "-netdev hubport,id=n$at,hubid=$at -device pcie-root-port,id=p$at,chassis=$at,slot=$at -device $1,bus=p$at,netdev=n$at,romfile="
+  done
+}
+
+# measure LABEL SENDERS DEVICE BATCHING: adds a line to $out/figures: label, senders, packets per processor second, per doorbell.
+measure() {
+  guest "run sent - time -p wharf send --to $3 --size 60 --seconds $seconds --senders $2 --batching $4 --json; cat /tmp/sent.json; echo =time; cat /tmp/sent.err" ||
+    die "$3: $reply"
+  printf '%s' "$reply" | python3 -c '
+import json, sys
+text, times = sys.stdin.read().split("=time")
+sent = json.loads(text)
+used = sum(float(line.split()[1]) for line in times.splitlines() if line.startswith(("user", "sys")))
+print(sys.argv[1], sys.argv[2], sent["sent"] / used, sent["packets_per_doorbell"] or 0)' "$1" "$2" >>"$out/figures" || die "$1: no figure"
+}
+
+[ $# -gt 0 ] || set -- e1000 igb
+for kind; do
+  # shellcheck disable=SC2046
+  start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=$kind" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on $(adapters "$kind")
+  guest "basename \$(readlink -f /sys/class/net/eth0/device)" || die "no eth0"
+  pci=${reply%%[[:space:]]*}
+  guest "ip link set eth1 up && carrier eth1 && wharf bind $pci vfio" || die "$reply"
+  for _ in $(seq "$rounds"); do
+    for senders in 1 4 16; do
+      measure "$kind,on" "$senders" "$kind:$pci" on
+      measure "$kind,off" "$senders" "$kind:$pci" off
+      measure "$kind,packet" "$senders" packet:eth1 on
+    done
+  done
+  halt
+done
+python3 - "$out/figures" <<'P'
+import statistics, sys
+figures = {}
+for line in open(sys.argv[1]):
+    label, senders, rate, per_doorbell = line.split()
+    figures.setdefault((*label.split(","), int(senders)), []).append((float(rate), float(per_doorbell)))
+print(f"{'adapter':8} {'senders':>7} {'on / off':>20} {'on / AF_PACKET':>20} {'packets per doorbell, on and off':>34}")
+for kind, senders in sorted({(kind, senders) for kind, _, senders in figures}):
+    on, off, packet = (figures[kind, way, senders] for way in ("on", "off", "packet"))
+    def ratio(others):
+        all = sorted(a[0] / b[0] for a, b in zip(on, others))
+        return f"{statistics.median(all):.2f} ({all[0]:.2f}-{all[-1]:.2f})"
+    doorbells = [statistics.median(one[1] for one in which) for which in (on, off)]
+    print(f"{kind:8} {senders:7} {ratio(off):>20} {ratio(packet):>20} {doorbells[0]:22.1f} {doorbells[1]:.1f}")
+P

@@ -1,0 +1,133 @@
+//! Adapters that lie in one way each: the frame is dropped or comes back, by reason, and the next one passes.
+
+use super::model::{Model, Words};
+use super::traffic::{bytes_of, end, opened, options, packets};
+use wharf_core::device::{Completions, Device, DeviceError, RxDevice, TxDevice};
+use wharf_core::pool::{Cache, PagePool};
+use wharf_devices::e1000::E1000;
+use wharf_devices::igb::Igb;
+use wharf_devices::intel::Port;
+use wharf_devices::intel::family::Family;
+use wharf_mem::Batch;
+
+/// Has the adapter write `seconds` into the first descriptors that are posted, and receives. Returns the frames received, and the drops.
+fn received<F: Family + Words>(seconds: &[u64]) -> (usize, u64) {
+    let pool = PagePool::builder().frames(256).build().unwrap();
+    let mut cache = pool.cache("test").unwrap();
+    let (model, mut port) = opened::<F>(&pool, &options(64, 1500));
+    let mut to = Batch::new(256);
+    port.receive(&mut cache, &mut to, 64).unwrap();
+    let ring = F::rx_ring(0);
+    for second in seconds {
+        let place = model.get(ring.head);
+        let [address, _] = model.descriptor(ring, place);
+        model.write_back(ring, place, [address, *second]);
+        model.set(ring.head, (place + 1) % model.size(ring));
+    }
+    let count = port.receive(&mut cache, &mut to, 64).unwrap();
+    cache.give(&mut to).unwrap();
+    // A good one behind it passes.
+    assert!(model.arrive::<F>(&bytes_of(5), 2048));
+    assert_eq!(port.receive(&mut cache, &mut to, 64).unwrap(), 1);
+    let frame = to.pop().unwrap();
+    assert_eq!(pool.region().bytes(&frame).unwrap(), bytes_of(5));
+    cache.give_one(frame).unwrap();
+    let mut malformed = 0;
+    port.drops(&mut |reason, count| malformed += if reason == "malformed" { count } else { 0 });
+    end(port, &model, cache, &pool);
+    (count, malformed)
+}
+
+fn lies_to_a_receiver<F: Family + Words>() {
+    let [whole, part] = [true, false].map(|is_last| move |len: u64| F::arrived(len, is_last));
+    assert_eq!(received::<F>(&[whole(0xffff)]), (0, 1), "longer than its buffer");
+    assert_eq!(received::<F>(&[whole(1537)]), (0, 1), "a byte longer than its buffer");
+    assert_eq!(received::<F>(&[whole(0)]), (0, 1), "without a byte");
+    assert_eq!(received::<F>(&[part(64), whole(0xffff)]), (0, 1), "whose end is too long");
+    assert_eq!(received::<F>(&[part(0xffff), part(64), whole(64)]), (0, 1), "whose begin is too long");
+    let parts: Vec<u64> = (0..60).map(|_| part(1536)).chain([whole(64)]).collect();
+    assert_eq!(received::<F>(&parts), (1, 0), "of many parts");
+}
+
+#[test]
+fn a_length_that_cannot_be_is_dropped_and_the_next_frame_arrives() {
+    lies_to_a_receiver::<E1000>();
+}
+
+#[test]
+fn igb_drops_a_length_that_cannot_be() {
+    lies_to_a_receiver::<Igb>();
+}
+
+#[test]
+fn a_frame_found_broken_is_dropped() {
+    assert_eq!(received::<E1000>(&[E1000::arrived(60, true) | 1 << 40]), (0, 1));
+    assert_eq!(received::<Igb>(&[Igb::arrived(60, true) | 1 << 31]), (0, 1));
+}
+
+fn sender() -> (PagePool, Cache, Model, Port<E1000, Model>) {
+    let pool = PagePool::builder().frames(256).build().unwrap();
+    let mut cache = pool.cache("test").unwrap();
+    let (model, mut port) = opened::<E1000>(&pool, &options(64, 1500));
+    let mut batch = packets(&mut cache, pool.region(), 0..10);
+    assert!(port.transmit(&mut batch, false).doorbell);
+    (pool, cache, model, port)
+}
+
+#[test]
+fn descriptors_that_were_never_given_complete_nothing() {
+    let (pool, cache, model, mut port) = sender();
+    let ring = E1000::tx_ring(0);
+    let mut done = Completions::new(256);
+    // All but the reported one, which is the tenth.
+    (0..64).filter(|place| *place != 9).for_each(|place| model.write_back(ring, place, [u64::MAX; 2]));
+    model.set(ring.head, 63);
+    model.set(ring.tail, 0xffff_ffff);
+    port.reap(256, true, &mut done).unwrap();
+    assert_eq!((done.len(), port.outstanding()), (0, 10));
+    end(port, &model, cache, &pool);
+}
+
+#[test]
+fn one_report_completes_each_frame_once() {
+    let (pool, mut cache, model, mut port) = sender();
+    let mut done = Completions::new(256);
+    for _ in 0..5 {
+        model.write_back(E1000::tx_ring(0), 9, [u64::MAX; 2]);
+        port.reap(256, true, &mut done).unwrap();
+        assert_eq!((done.sent.len(), done.failed.len(), port.outstanding()), (10, 0, 0));
+    }
+    cache.give(&mut done.sent).unwrap();
+    end(port, &model, cache, &pool);
+}
+
+/// Reaps until the device says that it has gone.
+fn gone(port: &mut Port<E1000, Model>) -> String {
+    let _ = port.link();
+    match port.reap(0, false, &mut Completions::new(1)) {
+        Err(error @ DeviceError::Gone { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_adapter_that_is_pulled_out_or_asked_back_is_gone_and_its_frames_come_back() {
+    let (pool, cache, model, mut port) = sender();
+    model.pull_out();
+    assert!(gone(&mut port).contains("does not answer"));
+    assert!(port.ended() && port.link().unwrap().is_err());
+    end(port, &model, cache, &pool);
+    let (pool, cache, model, mut port) = sender();
+    model.ask_back();
+    assert!(gone(&mut port).contains("is to be removed"));
+    end(port, &model, cache, &pool);
+}
+
+#[test]
+fn an_adapter_that_sends_nothing_for_two_seconds_hangs() {
+    let (pool, cache, model, mut port) = sender();
+    assert!(port.link().unwrap().is_ok());
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    assert!(gone(&mut port).contains("hangs"));
+    end(port, &model, cache, &pool);
+}

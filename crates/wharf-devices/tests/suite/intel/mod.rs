@@ -1,0 +1,6 @@
+//! `e1000` and `igb` on a model of an adapter, in memory: one that keeps the rules, and one that lies.
+
+mod chance;
+mod lies;
+mod model;
+mod traffic;
