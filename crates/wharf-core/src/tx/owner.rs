@@ -28,6 +28,10 @@ pub use policy::{JIFFY_NS, Policy};
 
 use crate::tx::engine::{BULK_PACKETS_MAX, Pause};
 
+/// Messages of other threads in one run, after which its quota is spent: a thread that changes settings over and over holds up no
+/// sender.
+const MESSAGES_MAX: u32 = 64;
+
 /// An event of an ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -80,6 +84,8 @@ pub struct Owner {
     began_ns: Option<u64>,
     spent_packets: u32,
     total_packets: u64,
+    /// Messages carried out in this run.
+    messages: u32,
     /// Frames of the longest run that has ended.
     longest_packets: u32,
     pause: Pause,
@@ -96,14 +102,15 @@ impl Owner {
     /// after one bulk needs none.
     #[inline(always)]
     pub fn unclocked(policy: Policy, successor: bool) -> Self {
-        let (spent_packets, longest_packets, pause) = (0, 0, Pause::Empty);
-        Self { policy, successor, began_ns: None, spent_packets, total_packets: 0, longest_packets, pause }
+        let (spent_packets, messages, longest_packets, pause) = (0, 0, 0, Pause::Empty);
+        let (began_ns, total_packets) = (None, 0);
+        Self { policy, successor, began_ns, spent_packets, total_packets, messages, longest_packets, pause }
     }
 
     /// Ends the run and starts another at once: the same thread is still, or again, the owner.
     pub fn restart(&mut self) {
         self.longest_packets = self.longest_packets.max(self.spent_packets);
-        (self.spent_packets, self.began_ns) = (0, None);
+        (self.spent_packets, self.messages, self.began_ns) = (0, 0, None);
     }
 
     /// Sets the quota of a run: the policy's, or less.
@@ -115,6 +122,16 @@ impl Owner {
     pub fn sent_some(&mut self, packets: u32) {
         self.spent_packets = self.spent_packets.saturating_add(packets);
         self.total_packets += u64::from(packets);
+    }
+
+    /// Notes `messages` that the owner has carried out for other threads.
+    pub(crate) fn carried_out(&mut self, messages: u32) {
+        self.messages = self.messages.saturating_add(messages);
+    }
+
+    /// True if the run has carried out as many messages as it may ([`MESSAGES_MAX`]).
+    pub(crate) fn has_carried_out_all(&self) -> bool {
+        self.messages >= MESSAGES_MAX
     }
 
     /// Returns the number of frames of the longest run so far.
@@ -163,7 +180,7 @@ impl Owner {
     /// True if the quota or the time of the run is spent.
     #[inline]
     pub fn is_spent(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
-        if self.spent_packets >= self.policy.quota_packets {
+        if self.spent_packets >= self.policy.quota_packets || self.has_carried_out_all() {
             return true;
         }
         self.policy.time_ns.is_some_and(|limit_ns| {

@@ -16,7 +16,7 @@ use wharf_testkit::wrappers::{InReap, Interrupted};
 use wharf_testkit::{assert_conserved, numbered, pool};
 
 #[derive(Debug, Default, Clone)]
-struct Threads(Sleepers);
+pub struct Threads(pub Sleepers);
 
 /// A notification flag per device.
 impl Wait for Threads {
@@ -44,11 +44,11 @@ impl Wait for Threads {
 }
 
 impl Threads {
-    fn queue(&self, pool: &PagePool, device: impl TxDevice + 'static) -> TxQueue {
+    pub fn queue(&self, pool: &PagePool, device: impl TxDevice + 'static) -> TxQueue {
         TxQueue::builder(pool, Box::new(device), Arc::new(NoClock), Arc::new(self.0.clone())).build().unwrap()
     }
 
-    fn poller(&self, mode: Mode, queues: &[TxQueue], receivers: &[RxQueue]) -> (Poller, PollerStop) {
+    pub fn poller(&self, mode: Mode, queues: &[TxQueue], receivers: &[RxQueue]) -> (Poller, PollerStop) {
         let settings = Settings { mode, ..Settings::default() };
         let mut poller = Poller::new(Box::new(self.clone()), settings);
         queues.iter().for_each(|queue| poller.add(queue));

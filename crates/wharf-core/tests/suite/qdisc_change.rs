@@ -1,8 +1,11 @@
 //! Another discipline, or another rate, in a queue with packets inside.
 
+use crate::pollers::Threads;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread::ThreadId;
 use std::time::Duration;
+use wharf_core::poller::Mode;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::contract::{ManualClock, write_packet};
 use wharf_core::qdisc::{
@@ -140,6 +143,42 @@ fn bucket_has_the_new_rate_at_once() {
     while root.purge(&mut rest) > 0 {
         cache.give(&mut rest).unwrap();
     }
+}
+
+/// Posts a message for the owner that posts another one, `left` times. `carried_out` counts those of thread `caller`.
+fn post(queue: TxQueue, left: u64, caller: ThreadId, carried_out: Arc<AtomicU64>) {
+    let next = queue.clone();
+    queue.apply(move |_| {
+        carried_out.fetch_add(u64::from(std::thread::current().id() == caller), SeqCst);
+        if left > 0 {
+            post(next, left - 1, caller, carried_out);
+        }
+    });
+}
+
+/// The owner cannot leave while messages come. After some of them it leaves the rest to the poller, and its caller goes on.
+#[test]
+fn messages_without_end_hold_up_no_sender() {
+    within_a_minute(|| {
+        const ALL: u64 = 100_000;
+        let (threads, pool) = (Threads::default(), pool(64));
+        let queue = threads.queue(&pool, Gate::open(32).0);
+        let (poller, stop) = threads.poller(Mode::Adaptive, std::slice::from_ref(&queue), &[]);
+        let mine = Arc::new(AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(move || poller.run());
+            threads.0.await_asleep(1);
+            post(queue.clone(), ALL, std::thread::current().id(), mine.clone());
+            let mut sender = queue.sender("sends").unwrap();
+            let mut burst = numbered(&mut sender, 0, 1, 64);
+            sender.send(&mut burst).unwrap();
+            stop.stop();
+        });
+        let carried_out = mine.load(SeqCst);
+        assert!(carried_out < ALL / 100, "{carried_out} messages in two calls");
+        assert!(queue.drain(SECOND));
+        assert_conserved(&queue);
+    });
 }
 
 /// Three senders at full speed while the discipline changes over and over.

@@ -222,7 +222,10 @@ impl<'a> QdiscRun<'a> {
         let shared = self.shared;
         if let Some(owned) = &mut self.owned {
             let bits = bits | owned.take_bits(WORK);
-            owned.with(|state| handle_pending(shared, state, bits));
+            let messages = owned.with(|state| handle_pending(shared, state, bits));
+            if messages > 0 {
+                self.owner.carried_out(messages);
+            }
         }
     }
 
@@ -320,27 +323,27 @@ impl Drop for QdiscRun<'_> {
     }
 }
 
-/// Handles the pending work in `bits`: control messages first, since they may add the lanes that other bits announce.
+/// Handles the pending work in `bits`: control messages first, since they may add the lanes that other bits announce. Returns
+/// the number of messages.
 #[inline]
-pub(crate) fn handle_pending(shared: &Shared, state: &mut QueueState, bits: u64) {
-    if bits & (CONTROL | WAIT | OFFERED) != 0 {
-        handle_rare(shared, state, bits);
-    }
+pub(crate) fn handle_pending(shared: &Shared, state: &mut QueueState, bits: u64) -> u32 {
+    let is_rare = bits & (CONTROL | WAIT | OFFERED) != 0;
+    let messages = if is_rare { handle_rare(shared, state, bits) } else { 0 };
     state.lanes.announce(bits & READY);
     if state.shut {
         shared.drain_unsent(state);
     }
+    messages
 }
 
 #[cold]
-fn handle_rare(shared: &Shared, state: &mut QueueState, bits: u64) {
-    if bits & CONTROL != 0 {
-        shared.apply_control(state);
-    }
+fn handle_rare(shared: &Shared, state: &mut QueueState, bits: u64) -> u32 {
+    let messages = if bits & CONTROL != 0 { shared.apply_control(state) } else { 0 };
     state.waiting |= bits & WAIT != 0;
     if bits & OFFERED != 0 {
         state.offer_looks = LOOKS_MAX;
     }
+    messages
 }
 
 /// Prepares the release: serves waiters (if `serve`; else nothing has changed since they were last served) and

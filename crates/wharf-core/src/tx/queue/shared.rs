@@ -140,9 +140,11 @@ impl Shared {
         }
     }
 
-    /// Carries out the control messages.
-    pub(crate) fn apply_control(&self, state: &mut QueueState) {
+    /// Carries out the control messages. Returns their number.
+    pub(crate) fn apply_control(&self, state: &mut QueueState) -> u32 {
+        let mut messages = 0;
         for message in self.control.take() {
+            messages += 1;
             match message {
                 ControlMessage::Add(at, lane) => {
                     if state.lanes.add(at, lane) {
@@ -169,6 +171,7 @@ impl Shared {
         if let Ok(mut senders) = self.senders.try_lock() {
             state.lanes.sweep(|at| senders.give_back(at));
         }
+        messages
     }
 
     /// Runs a user's `change`. Its panic is counted and does not end the queue.

@@ -5,7 +5,7 @@
 //! claims the queue again for a run of its own if no other thread has. So a frame never lies in a queue that has no
 //! owner and no thread bound to claim it (loom: `hand_off.rs`).
 
-use super::{OwnerKind, PollerState, QdiscRun};
+use super::{LOOKS_MAX, OwnerKind, PollerState, QdiscRun};
 use crate::tx::owner::Action;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::Published;
@@ -16,8 +16,8 @@ impl QdiscRun<'_> {
     pub(super) fn hand_over(&mut self) -> bool {
         let (poller, is_sole, looks) =
             self.look(|state| (state.poller, state.lanes.is_sole(), state.offer_looks));
-        let has_poller = poller != PollerState::None;
-        if is_sole && !has_poller {
+        let (has_poller, has_callers) = (poller != PollerState::None, self.owner.has_carried_out_all());
+        if is_sole && !has_poller && !has_callers {
             // No other thread could come, and the frames left are the caller's own.
             self.restart();
             return true;
@@ -45,7 +45,8 @@ impl QdiscRun<'_> {
         }
         owned.offer();
         self.after_release();
-        self.looks = looks;
+        // The thread whose messages these were comes with its next one.
+        self.looks = if has_callers { LOOKS_MAX } else { looks };
         true
     }
 
