@@ -61,6 +61,11 @@ impl KernelDrops {
         self.last = count;
     }
 
+    /// Returns the drops so far.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
     /// Shows the count under `reason`, also if it is 0.
     pub(crate) fn show(&self, reason: &'static str, see: &mut dyn FnMut(&'static str, u64)) {
         see(reason, self.total);

@@ -1,6 +1,7 @@
 //! `PacketReceiver`: the receive side of a packet socket.
 
 mod pieces;
+mod stuck;
 #[doc(hidden)]
 pub mod work;
 
@@ -11,6 +12,7 @@ use crate::link::Link;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use stuck::StuckRing;
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
@@ -53,7 +55,7 @@ pub struct ReceiveOptions {
     pub promiscuous: bool,
     /// The ring's version. By `TPACKET_V2` the kernel delivers each frame at once, but a ring of 32 MiB has room
     /// for 256 frames, of any length. One frame that the kernel cannot describe (a super-packet by UFO, which a
-    /// virtual machine may send) stops such a ring: later frames count as dropped until the device is opened again.
+    /// virtual machine may send) stops such a ring. It is made anew within 0.2 s; the frames of that time count as dropped.
     pub version: ReceiveVersion,
 }
 
@@ -90,6 +92,8 @@ pub struct PacketReceiver {
     placer: SgWriter,
     work: Work,
     kernel_drops: KernelDrops,
+    /// Of a ring by `TPACKET_V2`.
+    stuck: Option<StuckRing>,
     drops: Drops,
     /// The next look at the socket's error, after empty polls.
     look: LookTimer,
@@ -163,6 +167,7 @@ impl PacketReceiver {
             placer: SgWriter::default(),
             work: Work::default(),
             kernel_drops: KernelDrops::default(),
+            stuck: (options.version == ReceiveVersion::V2).then(StuckRing::default),
             drops: Drops::default(),
             look: LookTimer::new(LookTimer::EVERY),
             ending: None,
@@ -243,6 +248,22 @@ impl PacketReceiver {
         }
     }
 
+    /// Makes a ring anew that the kernel fills no more, though frames arrive. Nothing has arrived.
+    #[cold]
+    fn look_at_ring(&mut self) -> Result<(), DeviceError> {
+        if !self.stuck.as_mut().is_some_and(StuckRing::is_due) {
+            return Ok(());
+        }
+        self.count_kernel_drops();
+        let (stuck, drops) = (self.stuck.as_mut(), self.kernel_drops.total());
+        if !stuck.is_some_and(|stuck| stuck.is_stuck(drops)) {
+            return Ok(());
+        }
+        let fault = self.link.fault("cannot make its receive ring anew");
+        self.ring = self.ring.take().map(BlockRing::renewed).transpose().map_err(fault)?;
+        Ok(())
+    }
+
     fn count_kernel_drops(&mut self) {
         if let Some(Ok(statistics)) = self.ring.as_ref().map(|ring| ring.socket().take_statistics()) {
             self.kernel_drops.add(statistics.drops);
@@ -300,8 +321,13 @@ impl RxDevice for PacketReceiver {
                 Step::Empty => break,
             }
         }
-        if to.len() == before && budget > 0 && self.look.is_due() {
-            self.look()?;
+        if to.len() > before {
+            self.stuck.iter_mut().for_each(StuckRing::arrived);
+        } else if budget > 0 {
+            if self.look.is_due() {
+                self.look()?;
+            }
+            self.look_at_ring()?;
         }
         Ok(to.len() - before)
     }
@@ -316,9 +342,9 @@ impl RxDevice for PacketReceiver {
         self.drops.show(see);
     }
 
-    /// Returns the time until an end that is due is looked for, if there is one.
+    /// Returns the time until an end that is due is looked for, or a ring that may be stuck.
     fn next_arrival_ns(&self) -> Option<u64> {
-        let (_, ends_ns) = self.ending.as_ref()?;
-        Some(ends_ns.saturating_sub(ExactClock.now_ns()))
+        let ending = self.ending.as_ref().map(|(_, ends_ns)| ends_ns.saturating_sub(ExactClock.now_ns()));
+        ending.or_else(|| self.stuck.as_ref().map(StuckRing::left_ns))
     }
 }

@@ -83,7 +83,9 @@ impl ReceiveVersion {
             Self::V3 => libc::tpacket_versions::TPACKET_V3,
             Self::V2 => libc::tpacket_versions::TPACKET_V2,
         };
-        socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &(version as libc::c_int))?;
+        if shape.blocks > 0 {
+            socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &(version as libc::c_int))?;
+        }
         if self == Self::V2 {
             let (tp_frame_size, tp_frame_nr) = (tp_block_size, tp_block_nr);
             let request = libc::tpacket_req { tp_block_size, tp_block_nr, tp_frame_size, tp_frame_nr };
@@ -133,6 +135,18 @@ impl BlockRing {
         shape.version.request(&socket, shape)?;
         let pages = socket.map_ring(shape.block_bytes as usize * shape.blocks as usize)?;
         Ok(Self { pages, socket, shape, block: 0, is_ours: false, left: 0, frame_at: 0 })
+    }
+
+    /// Makes the ring anew, on the same socket. Frames in it are lost, and so are those that arrive meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`BlockRing::new`].
+    pub fn renewed(self) -> io::Result<Self> {
+        let Self { pages, socket, shape, .. } = self;
+        // The kernel frees no ring that is mapped.
+        drop(pages);
+        shape.version.request(&socket, ReceiveShape { block_bytes: 0, blocks: 0, ..shape })?;
+        Self::new(socket, shape)
     }
 
     /// Returns the socket.

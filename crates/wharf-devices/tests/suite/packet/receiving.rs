@@ -1,11 +1,14 @@
 //! Reception of frames that a plain socket sent.
 
-use crate::net::{frame, send_raw, with_pair};
-use std::time::Duration;
+use crate::net::{frame, ip, send_raw, with_net, with_pair};
+use std::io::IoSlice;
+use std::time::{Duration, Instant};
 use wharf_core::device::{AnyDevice, RxDevice};
 use wharf_devices::packet::{PacketReceiver, ReceiveOptions};
+use wharf_sys::tap::{Tap, VNET_HEADER_BYTES};
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
+use wharf_testkit::packets::Shape;
 
 fn kernel_drops(device: &mut AnyDevice) -> u64 {
     let mut drops = 0;
@@ -39,6 +42,42 @@ fn assert_all_arrive(spec: &'static str, count: u32) {
             assert!(end.receive(frames.len()) == frames, "frames differ from those sent");
         }
         assert_eq!(kernel_drops(&mut end.device), 0);
+        end.assert_all_home();
+    });
+}
+
+/// A frame of a virtual machine's by UFO, which no virtio net header of the kernel's describes.
+#[test]
+#[ignore = "wants root"]
+fn super_packet_by_ufo_then_a_ring_of_version_2_is_made_anew() {
+    with_net(|| {
+        const UFO: u8 = 3;
+        let (tap, guest) =
+            (Tap::open("t0", false).unwrap(), Shape { is_udp: true, payload: 3000, ..Shape::default() });
+        ip("link set t0 up");
+        let mut end = End::receiver("packet:t0,tpacket=v2");
+        let plain = frame(1, 100);
+        let write = |header: [u8; VNET_HEADER_BYTES], bytes: &[u8]| {
+            assert!(tap.write(&[IoSlice::new(&header), IoSlice::new(bytes)]).is_ok());
+        };
+        write([0; VNET_HEADER_BYTES], &plain);
+        assert_eq!(end.receive(1), [plain.clone()]);
+        let (bytes, meta) = guest.packet();
+        let [header_bytes, gso_bytes] = [42, meta.gso_bytes].map(u16::to_le_bytes);
+        let [start, offset] = [meta.checksum_start, meta.checksum_offset].map(u16::to_le_bytes);
+        let header = [&[1, UFO][..], &header_bytes, &gso_bytes, &start, &offset].concat();
+        write(header.try_into().unwrap(), &bytes);
+        // It goes on, however the poller comes: after a while all frames arrive again.
+        let began = Instant::now();
+        while end.receive_within(1, Duration::from_millis(20)).is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(5), "the ring is stuck");
+            write([0; VNET_HEADER_BYTES], &plain);
+        }
+        let frames: Vec<_> = (0..100).map(|number| frame(number, 200)).collect();
+        end.receive_within(1000, Duration::from_millis(50));
+        frames.iter().for_each(|bytes| write([0; VNET_HEADER_BYTES], bytes));
+        assert_eq!(end.receive(frames.len()), frames);
+        assert!(kernel_drops(&mut end.device) > 0, "the frame by UFO counts as dropped");
         end.assert_all_home();
     });
 }
