@@ -205,6 +205,76 @@ fn a_reader_that_goes_away_ends_the_run() {
     }
 }
 
+/// Makes a fifo whose reader does not read.
+fn stalled(folder: &Folder) -> (String, std::thread::JoinHandle<std::fs::File>) {
+    let fifo = text(&folder.path("fifo"));
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let path = fifo.clone();
+    (fifo, std::thread::spawn(move || std::fs::File::open(path).unwrap()))
+}
+
+#[test]
+fn a_reader_that_stalls_holds_up_no_end() {
+    let folder = Folder::new();
+    let (fifo, reader) = stalled(&folder);
+    let to = format!("pcap:{fifo}");
+    let began = Instant::now();
+    let args = ["send", "--size", "60", "--batch", "on", "--seconds", "2", "--to", &to, "--json"];
+    let child = command(&args).spawn().unwrap();
+    let mut reader = reader.join().unwrap();
+    let done = finish(child);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(done.code, Some(1), "{done:?}");
+    for line in ["has completed none of", "its reader takes nothing"] {
+        assert!(done.stderr.contains(line), "{line}: {done:?}");
+    }
+    let run = done.json();
+    let (accepted, sent) = (&run["senders"][0]["packets"], run["sent"].as_u64().unwrap());
+    let ended = sent + run["drops"]["total"].as_u64().unwrap() + run["returned"].as_u64().unwrap();
+    assert_eq!((accepted, &run["pool"]["out"]), (&ended.into(), &0.into()), "{run}");
+    assert!(run["drops"]["by_reason"]["reader-stalled"].as_u64() > Some(0), "{run}");
+    // The pipe has those that count as sent, and no other whole one.
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).unwrap();
+    assert_eq!((bytes.len() as u64 - 24) / 76, sent, "{run}");
+}
+
+#[test]
+fn a_signal_ends_a_forwarder_whose_reader_stalls() {
+    let folder = Folder::new();
+    let (fifo, reader) = stalled(&folder);
+    let long = folder.file("long.pcap", &[&HEADER[..], &record(1000).repeat(1000)].concat());
+    let (from, to) = (format!("pcap:{long}"), format!("pcap:{fifo}"));
+    let child = command(&["forward", &from, &to, "--json"]).spawn().unwrap();
+    let _reader = reader.join().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let asked = Instant::now();
+    signal(&child, "INT");
+    let done = finish(child);
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+    assert!(done.code.is_some() && done.stderr.contains("its reader takes nothing"), "{done:?}");
+    assert_eq!(done.json()["directions"][0]["pool"]["out"], 0, "{done:?}");
+}
+
+#[test]
+fn a_slow_reader_gets_every_frame() {
+    let folder = Folder::new();
+    let (fifo, reader) = stalled(&folder);
+    let to = format!("pcap:{fifo}");
+    let args = ["send", "--size", "100", "--batch", "on", "--count", "10000", "--to", &to, "--json"];
+    let child = command(&args).spawn().unwrap();
+    let (mut reader, mut part, mut came) = (reader.join().unwrap(), vec![0; 50_000], 0);
+    loop {
+        match reader.read(&mut part).unwrap() {
+            0 => break,
+            count => came += count,
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let run = finish(child).good_json();
+    assert_eq!((&run["sent"], came), (&10_000.into(), 24 + 10_000 * 116), "{run}");
+}
+
 #[test]
 fn traffic_without_an_end_goes_on_until_a_signal() {
     for args in [

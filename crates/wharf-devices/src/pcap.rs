@@ -59,6 +59,9 @@ pub fn device_error(device: &str, error: PcapError) -> DeviceError {
         PcapError::Write { cause: source, .. } if source.kind() == ErrorKind::BrokenPipe => {
             DeviceError::Gone { device, what: "its reader has gone".into(), source }
         }
+        PcapError::Write { cause: source, .. } if source.kind() == ErrorKind::WouldBlock => {
+            io("its reader takes nothing".into(), source)
+        }
         PcapError::Write { offset_bytes, cause, .. } => {
             io(format!("byte {offset_bytes}: cannot write"), cause)
         }

@@ -1,8 +1,9 @@
-//! Files for what others shall not read.
+//! Files for what others shall not read, and pipes that are written without waiting.
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Creates a file that only its owner reads and writes, or empties the one that is there, which keeps its mode. A link is
@@ -13,4 +14,17 @@ use std::path::Path;
 pub fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+/// Opens the pipe `fd` once more, to be written without waiting (`O_NONBLOCK`). Programs that share `fd` wait as before.
+/// Returns `None` if it is no pipe.
+///
+/// # Errors
+/// Those of `open(2)`; `ENXIO` if the pipe has no reader any more, `EACCES` if it is another user's.
+pub fn reopen_pipe(fd: BorrowedFd<'_>) -> io::Result<Option<File>> {
+    if !File::from(fd.try_clone_to_owned()?).metadata()?.file_type().is_fifo() {
+        return Ok(None);
+    }
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path).map(Some)
 }

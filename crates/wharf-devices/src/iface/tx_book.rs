@@ -47,6 +47,19 @@ impl TxBook {
         self.failed.extend(frames.into_iter().map(|frame| (frame, reason)));
     }
 
+    /// Fails up to `count` of the frames that were sent, the last ones, for `reason`. Returns their number.
+    #[cold]
+    pub(crate) fn fail_last(&mut self, count: u64, reason: &'static str) -> u64 {
+        let mut failed = 0;
+        while failed < count
+            && let Some(frame) = self.beyond.pop_back().or_else(|| self.sent.pop_back())
+        {
+            self.failed.push((frame, reason));
+            failed += 1;
+        }
+        failed
+    }
+
     /// Gives back up to `budget` frames: sent ones first, each kind in order.
     #[inline]
     pub(crate) fn reap(&mut self, budget: usize, into: &mut Completions) {

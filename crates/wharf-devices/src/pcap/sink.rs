@@ -1,6 +1,7 @@
 //! `PcapSink`: writes every frame into a capture.
 
 use super::format::{Fault, PcapError, PcapOptions, PcapWriter};
+use super::stream::write_without_waiting;
 use super::{EMPTY, create_stream, device_error, device_name, is_stream};
 use crate::host::WallClock;
 use crate::iface::TxBook;
@@ -8,6 +9,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
 };
@@ -17,9 +20,18 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// Frames held between two reaps.
 const RING_FRAMES: usize = BATCH_FRAMES_MAX;
+/// Time in which the reader of a stream takes something, or is given up, once the device is closed.
+const CLOSING: Duration = Duration::from_millis(200);
+/// Time between two attempts then.
+const AGAIN: Duration = Duration::from_millis(2);
+/// Reason of frames that the reader had not taken by then.
+const READER_STALLED: &str = "reader-stalled";
 
 /// The writing device. A frame is complete when it is in the writer's buffer, of 64 KiB. A later error of the
 /// system fails the frames that come after it, and [`Device::close`].
+///
+/// A frame for a pipe ([`is_stream`]) is complete when the pipe has it. While the reader takes nothing, the device is one that
+/// completes nothing: senders wait, and no thread does.
 ///
 /// It does not segment super-packets or fill in checksums: a capture shows packets as they are on a wire.
 pub struct PcapSink<W: Write = File> {
@@ -31,6 +43,8 @@ pub struct PcapSink<W: Write = File> {
     owes_doorbell: bool,
     /// The reader of the file waits for it: a doorbell writes what has been gathered.
     is_stream: bool,
+    /// The reader had no room for all of it.
+    is_blocked: bool,
     book: TxBook,
     error: ErrorOnce,
 }
@@ -59,7 +73,10 @@ impl PcapSink {
         let name = device_name(path);
         let is_stream = is_stream(path);
         let create = if is_stream { create_stream } else { PcapWriter::create };
-        let writer = create(path, options).map_err(|error| device_error(&name, error))?;
+        let mut writer = create(path, options).map_err(|error| device_error(&name, error))?;
+        if is_stream {
+            write_without_waiting(&mut writer);
+        }
         Ok(Self { is_stream, ..Self::with(name, writer) })
     }
 }
@@ -83,6 +100,7 @@ impl<W: Write> PcapSink<W> {
             region: None,
             owes_doorbell: false,
             is_stream: false,
+            is_blocked: false,
             book: TxBook::new(0),
             error: ErrorOnce::None,
         }
@@ -96,7 +114,25 @@ impl<W: Write> PcapSink<W> {
     }
 
     fn room(&self) -> usize {
-        if self.writer.is_none() { 0 } else { RING_FRAMES - self.book.len() }
+        if self.writer.is_none() || self.is_blocked { 0 } else { RING_FRAMES - self.book.len() }
+    }
+
+    /// Writes what has been gathered for a stream, as far as its reader has room.
+    fn push(&mut self) {
+        let Some(writer) = self.writer.as_mut().filter(|_| self.is_stream) else { return };
+        let pushed = writer.flush();
+        self.is_blocked = pushed.as_ref().is_err_and(would_block);
+        if let (Err(error), false) = (pushed, self.is_blocked) {
+            self.note(error);
+        }
+    }
+
+    /// Makes room for a record. Returns false if the reader of a stream takes nothing.
+    fn makes_room(&mut self) -> bool {
+        if self.is_stream && self.writer.as_ref().is_some_and(PcapWriter::is_full) {
+            self.push();
+        }
+        !self.is_blocked
     }
 
     /// Writes a frame that came at `now_ns`. Returns the reason if it cannot.
@@ -134,6 +170,23 @@ impl<W: Write> PcapSink<W> {
     }
 }
 
+/// True if the reader of a stream had no room.
+fn would_block(error: &PcapError) -> bool {
+    matches!(error, PcapError::Write { cause, .. } if cause.kind() == ErrorKind::WouldBlock)
+}
+
+/// Writes the rest, and ends the capture. A reader that takes nothing for [`CLOSING`] is given up.
+fn end_stream<W: Write>(writer: &mut PcapWriter<W>) -> Result<(), PcapError> {
+    let (mut left, mut since) = (writer.pending_records(), Instant::now());
+    while writer.flush().is_err_and(|error| would_block(&error)) && since.elapsed() < CLOSING {
+        if writer.pending_records() < left {
+            (left, since) = (writer.pending_records(), Instant::now());
+        }
+        sleep(AGAIN);
+    }
+    writer.end()
+}
+
 impl<W: Write + Send> Notify for PcapSink<W> {}
 
 impl<W: Write + Send> Device for PcapSink<W> {
@@ -152,7 +205,12 @@ impl<W: Write + Send> Device for PcapSink<W> {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
-        writer.end().map_err(|error| match (device_error(&self.name, error), writer.pending_records()) {
+        let ended = if self.is_stream { end_stream(&mut writer) } else { writer.end() };
+        let mut missing = writer.pending_records();
+        if ended.as_ref().is_err_and(would_block) {
+            missing -= self.book.fail_last(missing, READER_STALLED);
+        }
+        ended.map_err(|error| match (device_error(&self.name, error), missing) {
             (DeviceError::Io { device, what, source }, missing @ 1..) => {
                 let what = format!("{what}, and {missing} frames that count as sent");
                 DeviceError::Io { device, what, source }
@@ -179,7 +237,13 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let now_ns = if batch.is_empty() { 0 } else { self.clock.now_ns() };
+        if self.is_blocked {
+            self.push();
+        }
         for _ in 0..self.room() {
+            if !self.makes_room() {
+                break;
+            }
             let Some(frame) = batch.pop() else { break };
             self.owes_doorbell = true;
             match self.write(&frame, now_ns) {
@@ -193,17 +257,19 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
 
     fn flush(&mut self) -> bool {
         let owed = std::mem::take(&mut self.owes_doorbell);
-        if owed
-            && self.is_stream
-            && let Some(Err(error)) = self.writer.as_mut().map(PcapWriter::flush)
-        {
-            self.note(error);
+        if owed {
+            self.push();
         }
         owed
     }
 
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        self.book.reap(budget, into);
+        if self.is_stream && self.writer.as_ref().is_some_and(PcapWriter::has_pending) {
+            self.push();
+        }
+        if !self.is_blocked || self.writer.is_none() {
+            self.book.reap(budget, into);
+        }
         match std::mem::replace(&mut self.error, ErrorOnce::Reported) {
             ErrorOnce::Due(error) => Err(error),
             other => {

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
+use wharf_sys::file::reopen_pipe;
 
 /// Most frames that wait to be taken.
 const FRAMES_MAX: usize = 1024;
@@ -40,6 +41,14 @@ pub fn create_stream(path: &Path, options: PcapOptions) -> Result<PcapWriter, Pc
     };
     let file = file.map_err(|cause| PcapError::Open { file: displayed(&name), cause })?;
     PcapWriter::new(file, &name, options)
+}
+
+/// Makes `writer` fail with `WouldBlock` in place of waiting for a pipe's reader. It waits as before if that cannot be: for
+/// a socket or a terminal, or the pipe of another user.
+pub(super) fn write_without_waiting(writer: &mut PcapWriter) {
+    if let Ok(Some(pipe)) = reopen_pipe(writer.sink_mut().as_fd()) {
+        *writer.sink_mut() = pipe;
+    }
 }
 
 /// Opens the file of `stream` once more: bytes then bypass the buffer of the standard library.

@@ -245,6 +245,12 @@ pub const REASONS: &[Reason] = &[
         "Nothing if that program had all it wanted, as `head` has; else look why it ended.",
     ),
     row(
+        "reader-stalled",
+        &["pcap"],
+        "The program that reads the pipe took nothing any more when the run ended.",
+        "Look why it does not read: it may be stopped, or wait for something else.",
+    ),
+    row(
         "receiver-gone",
         &["receiver"],
         "The receiver that the packet was for had been dropped.",

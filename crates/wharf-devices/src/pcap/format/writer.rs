@@ -122,7 +122,7 @@ impl<W: Write> PcapWriter<W> {
     pub fn write<'a>(
         &mut self, ts_ns: u64, chunks: impl IntoIterator<Item = &'a [u8]>, total_len: u32,
     ) -> Result<(), PcapError> {
-        if self.pending.len() >= WRITE_BUFFER_BYTES {
+        if self.is_full() {
             self.write_pending()?;
         }
         let start = self.pending.len();
@@ -162,6 +162,18 @@ impl<W: Write> PcapWriter<W> {
     #[doc(hidden)]
     pub fn sink_mut(&mut self) -> &mut W {
         &mut self.sink
+    }
+
+    /// True if the next record makes it write.
+    #[doc(hidden)]
+    pub fn is_full(&self) -> bool {
+        self.pending.len() >= WRITE_BUFFER_BYTES
+    }
+
+    /// True if records are gathered and not written.
+    #[doc(hidden)]
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Writes the gathered records.
