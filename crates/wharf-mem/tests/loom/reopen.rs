@@ -1,11 +1,12 @@
 //! A device that is opened anew: a thread asks for it, the queue's owner closes the device and later takes the new one, and a
-//! poller is called so that frames which wait meanwhile leave (`wharf-devices/src/reopen.rs`).
+//! poller is called so that frames which wait meanwhile leave, and senders that wait for space are woken
+//! (`wharf-devices/src/reopen.rs`).
 
-use crate::{OF_THREE_THREADS, may};
+use crate::{OF_THREE_THREADS, check, may};
 use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use loom::sync::{Arc, Condvar, Mutex, Notify};
 use loom::thread;
-use wharf_mem::word::{WORK, ready_bit};
+use wharf_mem::word::{READY, WAIT, WORK, ready_bit};
 use wharf_mem::{OwnerCell, Ownership, Published};
 
 /// A transmit queue and its device, which has a number and completes nothing by itself.
@@ -18,6 +19,8 @@ struct State {
     backlog: u32,
     held: u32,
     lost: u32,
+    /// A sender waits for space, of which a device has one frame's.
+    waiting: bool,
 }
 
 /// The place of the new device.
@@ -35,6 +38,8 @@ struct Model {
     /// True if the poller is called; with the bell for it.
     called: AtomicBool,
     bell: Notify,
+    /// The bell for a sender that waits.
+    granted: Notify,
     /// Threads that have ended.
     ended: AtomicUsize,
     /// False to call the poller before the new device is there.
@@ -42,8 +47,9 @@ struct Model {
 }
 
 impl Model {
-    fn new(calls_after: bool) -> Self {
-        let state = State { device: Some(0), ..State::default() };
+    /// Makes a model whose device holds `held` frames.
+    fn new(calls_after: bool, held: u32) -> Self {
+        let state = State { device: Some(0), held, ..State::default() };
         Self {
             cell: OwnerCell::new(state),
             asked: AtomicU64::new(0),
@@ -51,6 +57,7 @@ impl Model {
             changed: Condvar::new(),
             called: AtomicBool::new(false),
             bell: Notify::new(),
+            granted: Notify::new(),
             ended: AtomicUsize::new(0),
             calls_after,
         }
@@ -75,17 +82,34 @@ impl Model {
 
     fn serve(&self, mut owner: Ownership<'_, State>) {
         loop {
-            let has_frame = owner.take_bits(WORK) != 0;
-            owner.with(|state| {
-                state.backlog += u32::from(has_frame);
+            let bits = owner.take_bits(WORK);
+            let grants = owner.with(|state| {
+                state.backlog += u32::from(bits & READY != 0);
+                state.waiting |= bits & WAIT != 0;
                 self.run(state);
+                let has_space = state.device.is_some() && state.held == 0;
+                has_space && std::mem::take(&mut state.waiting)
             });
-            match owner.leave() {
+            let left = owner.leave();
+            if grants {
+                self.granted.notify();
+            }
+            match left {
                 // Frames that wait for the new device leave when the poller is called for it.
                 Ok(()) => return,
                 Err(back) => owner = back,
             }
         }
+    }
+
+    /// Waits for space, and sends one frame.
+    fn send_waiting(&self) {
+        if let Published::Owner(mut owner) = self.cell.claim(WAIT) {
+            owner.with(|state| state.waiting = true);
+            self.serve(owner);
+        }
+        self.granted.wait();
+        self.send();
     }
 
     /// Sends one frame, as the owner or through the owner.
@@ -155,7 +179,7 @@ impl Model {
 /// Runs the model. Returns true if in some interleaving the frame or the new device is left behind when all is quiet.
 fn strands(calls_after: bool) -> bool {
     may(OF_THREE_THREADS, move |stranded| {
-        let model = Arc::new(Model::new(calls_after));
+        let model = Arc::new(Model::new(calls_after, 0));
         let theirs = model.clone();
         let resetting = thread::spawn(move || {
             theirs.reset();
@@ -181,6 +205,43 @@ fn strands(calls_after: bool) -> bool {
 #[test]
 fn a_device_that_is_opened_anew_strands_no_frame() {
     assert!(!strands(true));
+}
+
+/// The device is full, and completes nothing: a sender waits until another device is there. A sender that no thread wakes would be a
+/// deadlock, which loom finds.
+fn wakes_a_waiter(calls_after: bool) {
+    check(OF_THREE_THREADS, move || {
+        let model = Arc::new(Model::new(calls_after, 1));
+        let theirs = model.clone();
+        let resetting = thread::spawn(move || {
+            theirs.reset();
+            theirs.end();
+        });
+        let theirs = model.clone();
+        let waiting = thread::spawn(move || {
+            theirs.send_waiting();
+            theirs.end();
+        });
+        model.poll_when_called();
+        resetting.join().unwrap();
+        waiting.join().unwrap();
+        let Published::Owner(mut owner) = model.cell.claim(0) else { unreachable!("all is quiet") };
+        owner.with(|state| {
+            assert_eq!((state.device, state.backlog, state.held, state.lost), (Some(1), 0, 1, 1));
+        });
+        assert!(owner.leave().is_ok());
+    });
+}
+
+#[test]
+fn a_sender_that_waits_for_a_full_device_is_woken_by_the_new_one() {
+    wakes_a_waiter(true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_waiter_behind_a_call_that_comes_too_early_is_found() {
+    wakes_a_waiter(false);
 }
 
 #[test]
