@@ -166,3 +166,45 @@ fn back_end_that_breaks_its_rings_ends_a_run_whose_packets_come_back() {
     assert!(done.stderr.contains("the back end breaks the rules of a virtqueue"), "{done:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{done:?}");
 }
+
+#[test]
+fn a_peer_that_stays_away_ends_a_receiver_that_gives_up() {
+    let folder = Folder::new();
+    let socket = folder.path("switch.sock");
+    let (from, back) = (format!("virtio-user:{}", text(&socket)), format!("vhost-user:{}", text(&socket)));
+    let mut peer = command(&["receive", "--from", &back]).spawn().unwrap();
+    let began = Instant::now();
+    while UnixStream::connect(&socket).is_err() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing listens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let child = command(&["receive", "--from", &from, "--give-up", "300ms"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    peer.kill().unwrap();
+    peer.wait().unwrap();
+    let done = finish(child);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stderr.contains("it was away when the run ended"), "{done:?}");
+}
+
+/// A driver that breaks the rules, and one that comes after it.
+#[test]
+fn a_driver_that_breaks_the_rules_does_not_end_a_receiver() {
+    let folder = Folder::new();
+    let socket = folder.path("vm.sock");
+    let from = format!("vhost-user:{}", text(&socket));
+    let child = command(&["receive", "--from", &from, "--json"]).spawn().unwrap();
+    for _ in 0..2 {
+        let peer = Peer::connect(&socket);
+        peer.send(99, 0, &[0; 8], &[]);
+        assert!(matches!((&peer.0).read(&mut [0]), Ok(0) | Err(_)), "the connection ends");
+    }
+    let mut peer = Peer::connect(&socket);
+    peer.send(3, 0, &[], &[]);
+    peer.ask(1);
+    signal(&child, "INT");
+    let done = finish(child);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stderr.contains("the connection is closed: message of request 99"), "{done:?}");
+    assert_eq!(done.json()["pool"]["out"], 0);
+}

@@ -3,20 +3,21 @@
 use super::link::LinkWatch;
 use crate::args::RecoveryArgs;
 use crate::output;
+use crate::overload::Overload;
+use crate::queues::sum;
 use crate::recovery::Recovery;
+use crate::repeats::Lines;
 use crate::stall::Stall;
-use std::time::{Duration, Instant};
 use wharf::counters::QueueCounters;
 use wharf::rx::RxQueue;
 use wharf_tools::forward::{Direction, Forward, Summary};
-
-/// Time before the same line is printed again: both sides of a device, or every frame, may meet the same.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// The lines printed so far.
 pub(super) struct Tells {
     /// By direction and queue.
     sending: Vec<Vec<Told>>,
+    /// By direction.
+    overloads: Vec<Overload>,
     lines: Lines,
 }
 
@@ -29,12 +30,17 @@ impl Tells {
             direction.queues.iter().map(told).collect()
         };
         let sending = forward.directions().iter().map(told).collect();
-        Self { sending, lines: Lines::default() }
+        let way = |direction: &Direction| Overload::new(format!("{} to {}", direction.from, direction.to));
+        let overloads = forward.directions().iter().map(way).collect();
+        Self { sending, overloads, lines: Lines::default() }
     }
 
     /// Prints news of the ends that frames leave by and arrive at. Returns the error of a device that is given up.
     pub(super) fn look(&mut self, forward: &Forward) -> Option<String> {
         let mut given_up = None;
+        for (direction, overload) in forward.directions().iter().zip(&mut self.overloads) {
+            overload.look(|| (sum(&direction.queues, |all| all.sent.get()), direction.drops()));
+        }
         for (direction, told) in forward.directions().iter().zip(&mut self.sending) {
             for (queue, told) in direction.queues.iter().zip(told) {
                 let news = told.news(queue.counters());
@@ -74,42 +80,5 @@ impl Told {
     fn news(&mut self, counters: &QueueCounters) -> Option<String> {
         let errors = counters.device_errors.get();
         if std::mem::replace(&mut self.errors, errors) == errors { None } else { counters.last_error() }
-    }
-}
-
-/// Lines, each with the time at which it was last printed.
-#[derive(Debug, Default)]
-struct Lines {
-    told: Vec<(String, Instant)>,
-}
-
-impl Lines {
-    /// Prints a line on standard error, unless it was printed a moment ago.
-    fn tell(&mut self, line: &str) {
-        if output::is_verbose(2) || self.is_new(line, Instant::now()) {
-            output::warn(line);
-        }
-    }
-
-    fn is_new(&mut self, line: &str, now: Instant) -> bool {
-        self.told.retain(|(_, told)| now.duration_since(*told) < AGAIN);
-        if self.told.iter().any(|(told, _)| told == line) {
-            return false;
-        }
-        self.told.push((line.to_string(), now));
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_same_line_is_repeated_only_after_a_while_and_another_at_once() {
-        let (mut lines, now) = (Lines::default(), Instant::now());
-        assert!(lines.is_new("down", now) && !lines.is_new("down", now));
-        assert!(lines.is_new("too long", now));
-        assert!(!lines.is_new("down", now + AGAIN / 2) && lines.is_new("down", now + AGAIN));
     }
 }

@@ -5,9 +5,11 @@ use super::live::{Live, Published};
 use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
 use crate::output::{self, with_causes};
+use crate::overload::Overload;
 use crate::page::Page;
 use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
+use crate::repeats::Lines;
 use crate::report::{RxQueueReport, device_text};
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus, joined, open, start, tell_mode, waits_for};
@@ -16,13 +18,17 @@ use crate::usage;
 use crate::watch::{Board, Running};
 use crate::wrap::wrap;
 use anyhow::Context;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+use wharf::device::DeviceError;
 use wharf::devices::host::HostClock;
 use wharf::devices::spec::{Direction, Queues};
 use wharf::queue::QueueError;
+use wharf::rx::RxQueue;
 use wharf_tools::traffic::{Receiver, Recorder, Until};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
@@ -82,7 +88,7 @@ pub(super) fn run(
     let mut account = Account { device, mode, mode_reason, batches, wrapped, ..Account::default() };
     account.fault(recovery.failure().or_else(|| recovery.fault()));
     account.fault(ended.err().map(|error| with_causes(&error.into())));
-    receiver.queue().drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
+    account.drops = drops_of(receiver.queue());
     receiver
         .queue()
         .queue_packets(&mut |queue, packets| account.by_queue.push(RxQueueReport { queue, packets }));
@@ -106,6 +112,7 @@ fn receive(
     args: &ReceiveArgs, mut receiver: Receiving, live: Live,
     (recovery, signals, page, board): (&Recovery, &Signals, &Page, &Board),
 ) -> anyhow::Result<(Receiving, Result<(), QueueError>, Option<ProcessorTime>)> {
+    let (queue, mut overload) = (receiver.queue().clone(), Overload::new(args.from.name()));
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
     let (count, seen) = (args.count.unwrap_or(u64::MAX), shared.clone());
@@ -113,7 +120,9 @@ fn receive(
         // Dropped at the end, whatever that is.
         let (_ending, meter) = (ending, Meter::of_thread());
         let Shared { stop, end, received } = &*seen;
-        let result = receiver.run_until(&Until { stop, end, count, received });
+        let lines = RefCell::new(Lines::default());
+        let survives = |error: &DeviceError| survives(error, &mut lines.borrow_mut());
+        let result = receiver.run_until(&Until { stop, end, count, received, survives: &survives });
         let time = meter.elapsed().if_loaded(receiver.load());
         (receiver, result, time)
     };
@@ -122,14 +131,34 @@ fn receive(
     loop {
         let next = watch.look(GRACE, GRACE_OF_TIME);
         shared.stop.store(watch.is_ending(), Ordering::Release);
-        shared.end.store(watch.is_overdue() || recovery.failure().is_some(), Ordering::Release);
+        let is_given_up = args.give_up.zip(recovery.away()).is_some_and(|(time, away)| away >= time);
+        let ends = watch.is_overdue() || recovery.failure().is_some() || is_given_up;
+        shared.end.store(ends, Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
             page.end(board);
             return joined(thread);
         }
         page.look(board);
-        live.show(&watch, shared.received.load(Ordering::Relaxed));
+        let received = shared.received.load(Ordering::Relaxed);
+        overload.look(|| (received, drops_of(&queue)));
+        live.show(&watch, received);
     }
+}
+
+/// Tells of an error. Returns true if it is a fault of the device's peer, after which another one may come.
+fn survives(error: &DeviceError, lines: &mut Lines) -> bool {
+    let is_of_peer = matches!(error, DeviceError::Unsupported { .. });
+    if is_of_peer {
+        lines.tell(&error.to_string());
+    }
+    is_of_peer
+}
+
+/// Returns the drops so far by reason. It asks the device.
+pub(super) fn drops_of(queue: &RxQueue) -> BTreeMap<String, u64> {
+    let mut drops = BTreeMap::new();
+    queue.drops(&mut |reason, count| *drops.entry(reason.to_string()).or_default() += count);
+    drops
 }
 
 /// State that the receiving thread and its supervisor share.

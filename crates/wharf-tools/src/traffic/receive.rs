@@ -55,7 +55,7 @@ struct Load {
 }
 
 /// Ends of receiving, besides the device's own end and [`Check::is_done`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Until<'a> {
     /// Asks for the end once all arrivals are received: nothing came for 20 ms.
     pub stop: &'a AtomicBool,
@@ -65,6 +65,8 @@ pub struct Until<'a> {
     pub count: u64,
     /// Frames received so far, for other threads to read.
     pub received: &'a AtomicU64,
+    /// Hears of an error of a device that has not ended. Returns true if receiving goes on.
+    pub survives: &'a dyn Fn(&DeviceError) -> bool,
 }
 
 impl<C: Check> Receiver<C> {
@@ -104,6 +106,11 @@ impl<C: Check> Receiver<C> {
             let received = match self.receive(stops) {
                 Ok(received) => received,
                 Err(QueueError::Closed) => break,
+                Err(QueueError::Device(error))
+                    if !self.inner.queue().has_ended() && (until.survives)(&error) =>
+                {
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             if received > 0 {
@@ -180,7 +187,14 @@ impl<C: Verify> Receiver<C> {
     /// Those of [`Receiver::run_until`].
     pub fn run(mut self, stop: &AtomicBool) -> Result<Findings, QueueError> {
         let (end, received) = (AtomicBool::new(false), AtomicU64::new(0));
-        self.run_until(&Until { stop, end: &end, count: u64::MAX, received: &received })?;
+        let survives = |_: &DeviceError| false;
+        self.run_until(&Until {
+            stop,
+            end: &end,
+            count: u64::MAX,
+            received: &received,
+            survives: &survives,
+        })?;
         Ok(self.check.findings().clone())
     }
 }

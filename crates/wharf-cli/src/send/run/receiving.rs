@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wharf::device::Duplex;
+use wharf::device::{DeviceError, Duplex};
 use wharf::poller::Mode;
 use wharf::queue::QueueError;
 use wharf_tools::traffic::{Findings, Receiver, Until};
@@ -57,7 +57,9 @@ impl Receiving {
         let receive = move || {
             let (mut receiver, meter) = (receiver, Meter::of_thread());
             let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
-            let until = Until { stop: &stop, end: &asked, count: u64::MAX, received: &received };
+            let survives = |_: &DeviceError| false;
+            let until =
+                Until { stop: &stop, end: &asked, count: u64::MAX, received: &received, survives: &survives };
             receiver.run_until(&until)?;
             // Drops the device: its unread frames go back to the sender.
             let time = meter.elapsed().if_loaded(receiver.load());

@@ -2,6 +2,7 @@
 
 use crate::live::{Before, dropped};
 use crate::output::grouped_on_stderr;
+use crate::overload::Overload;
 use crate::page::Page;
 use crate::queues::{drops, sum};
 use crate::recovery::Recovery;
@@ -11,6 +12,7 @@ use crate::signals::Signals;
 use crate::stall::Stall;
 use crate::watch::Board;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -40,6 +42,7 @@ pub(super) struct Supervisor<'a> {
     watch: Watch<'a>,
     /// One for each queue.
     stalls: RefCell<Vec<Stall>>,
+    overload: RefCell<Overload>,
     given_up: RefCell<Option<String>>,
     /// Frames of memory but those that the senders' bursts take.
     shared_frames: u64,
@@ -71,6 +74,7 @@ impl<'a> Supervisor<'a> {
             senders,
             watch,
             stalls,
+            overload: RefCell::new(Overload::new(device.name())),
             given_up: RefCell::default(),
             shared_frames: u64::from(plan.frames()).saturating_sub(of_bursts),
             looks: Cell::default(),
@@ -136,6 +140,7 @@ impl<'a> Supervisor<'a> {
                 self.watch.end_within(Duration::ZERO);
             }
         }
+        self.overload.borrow_mut().look(|| self.lost_for_want_of_room());
         // Either side of a device hears first that it is lost.
         let has_ended = self.echo.is_some_and(|echo| echo.receiver().has_ended());
         let is_lost = !self.goes_on && self.queues.iter().any(|queue| queue.counters().lost.get() > 0);
@@ -147,6 +152,13 @@ impl<'a> Supervisor<'a> {
             self.stop.store(true, Ordering::Relaxed);
         }
         next
+    }
+
+    /// Returns the packets sent, and the device's drops. Those of `--when-full` were asked for.
+    fn lost_for_want_of_room(&self) -> (u64, BTreeMap<String, u64>) {
+        let mut drops = drops(self.queues).by_reason;
+        drops.retain(|reason, _| !matches!(reason.as_str(), "drop-tail" | "drop-head"));
+        (sum(self.queues, |all| all.sent.get()), drops)
     }
 
     /// Counts a look, and whether all memory was in use.

@@ -1,0 +1,163 @@
+//! `Overload`: packets that are dropped because more come than leave. A line says so while it lasts, and another one when it is over.
+
+use crate::output::{self, grouped_on_stderr};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the counters, some of which a device is asked for.
+const EVERY: Duration = Duration::from_millis(300);
+/// Time without overload after which it is over.
+const CALM: Duration = Duration::from_secs(1);
+/// Least time between two lines that tell of it.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Fewest drops between two looks, and least share of all packets, that are overload. TCP at a bottleneck loses less.
+const DROPS_MIN: u64 = 20;
+const SHARE_MIN: f64 = 0.05;
+/// Reasons of drops for want of room, or because packets have waited too long.
+const FULL: [&str; 8] = [
+    "codel",
+    "drop-head",
+    "drop-tail",
+    "fill-ring-empty",
+    "inbox-full",
+    "overlimit",
+    "ring-full",
+    "socket-full",
+];
+
+/// Watches the drops of one way that packets take.
+#[derive(Debug)]
+pub(crate) struct Overload {
+    name: String,
+    looked: Instant,
+    /// Packets that had passed, and drops by reason, at the last look.
+    before: (u64, BTreeMap<String, u64>),
+    spell: Option<Spell>,
+    /// Time of the last line that told of overload.
+    told: Option<Instant>,
+}
+
+/// A time of overload.
+#[derive(Debug)]
+struct Spell {
+    began: Instant,
+    last: Instant,
+    dropped: u64,
+    /// A line has told of it.
+    is_told: bool,
+}
+
+impl Overload {
+    /// Begins the watch over packets that take the way `name`.
+    pub(crate) fn new(name: String) -> Self {
+        Self { name, looked: Instant::now(), before: Default::default(), spell: None, told: None }
+    }
+
+    /// Prints a line on standard error when overload has begun, and when it is over. `count` returns the packets that have passed so far
+    /// and the drops by reason; it is called some times a second.
+    pub(crate) fn look(&mut self, count: impl FnOnce() -> (u64, BTreeMap<String, u64>)) {
+        let now = Instant::now();
+        if now.duration_since(self.looked) >= EVERY
+            && let Some(line) = self.step(now, count())
+        {
+            output::warn(&format!("{}: {line}", self.name));
+        }
+    }
+
+    fn step(&mut self, now: Instant, counts: (u64, BTreeMap<String, u64>)) -> Option<String> {
+        let time = now.duration_since(std::mem::replace(&mut self.looked, now));
+        let before = std::mem::replace(&mut self.before, counts);
+        let passed = self.before.0.saturating_sub(before.0);
+        let grown = |word: &'static str| {
+            let count = |drops: &BTreeMap<String, u64>| drops.get(word).copied().unwrap_or(0);
+            (word, count(&self.before.1).saturating_sub(count(&before.1)))
+        };
+        let drops: Vec<(&str, u64)> = FULL.into_iter().map(grown).filter(|(_, count)| *count > 0).collect();
+        let dropped: u64 = drops.iter().map(|(_, count)| count).sum();
+        let all = passed + dropped;
+        if dropped < DROPS_MIN || (dropped as f64) < SHARE_MIN * all as f64 {
+            return self.calm(now, dropped);
+        }
+        let spell = self.spell.get_or_insert(Spell { began: now, last: now, dropped: 0, is_told: false });
+        (spell.last, spell.dropped) = (now, spell.dropped + dropped);
+        if spell.is_told || self.told.is_some_and(|told| now.duration_since(told) < AGAIN) {
+            return None;
+        }
+        (spell.is_told, self.told) = (true, Some(now));
+        let (most, _) = drops.iter().max_by_key(|(_, count)| count)?;
+        let reasons: Vec<String> =
+            drops.iter().map(|(word, count)| format!("{word} {}", grouped_on_stderr(*count))).collect();
+        let (dropped, all, reasons) =
+            (grouped_on_stderr(dropped), grouped_on_stderr(all), reasons.join(", "));
+        Some(format!(
+            "more comes than leaves: {dropped} of {all} packets dropped in {:.1} s ({reasons}), the others go on; `wharf explain {most}`",
+            time.as_secs_f64()
+        ))
+    }
+
+    /// Ends the overload once there has been none for a while.
+    fn calm(&mut self, now: Instant, dropped: u64) -> Option<String> {
+        let spell = self.spell.as_mut()?;
+        spell.dropped += dropped;
+        if now.duration_since(spell.last) < CALM {
+            return None;
+        }
+        let Spell { began, last, dropped, is_told } = self.spell.take()?;
+        let time = (last.duration_since(began) + EVERY).as_secs_f64();
+        is_told.then(|| {
+            format!("what comes leaves again, after {time:.1} s, {} dropped", grouped_on_stderr(dropped))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(passed: u64, drops: &[(&str, u64)]) -> (u64, BTreeMap<String, u64>) {
+        (passed, drops.iter().map(|(word, count)| ((*word).to_string(), *count)).collect())
+    }
+
+    fn watch() -> (Overload, impl Fn(u64) -> Instant) {
+        let (watch, began) = (Overload::new("a to b".into()), Instant::now());
+        (watch, move |ms| began + Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn overload_is_told_once_and_so_is_its_end() {
+        let (mut watch, at) = watch();
+        assert_eq!(watch.step(at(300), counts(10_000, &[])), None);
+        let line = watch.step(at(600), counts(15_000, &[("ring-full", 4000), ("codel", 1000)])).unwrap();
+        assert!(line.contains("5000 of 10000 packets dropped in 0.3 s"), "{line}");
+        assert!(
+            line.contains("(codel 1000, ring-full 4000)") && line.ends_with("`wharf explain ring-full`"),
+            "{line}"
+        );
+        assert_eq!(watch.step(at(900), counts(20_000, &[("ring-full", 9000), ("codel", 1000)])), None);
+        assert_eq!(watch.step(at(1500), counts(25_000, &[("ring-full", 9005), ("codel", 1000)])), None);
+        let line = watch.step(at(2000), counts(30_000, &[("ring-full", 9005), ("codel", 1000)])).unwrap();
+        assert_eq!(line, "what comes leaves again, after 0.6 s, 10005 dropped");
+        assert_eq!(watch.step(at(3000), counts(40_000, &[("ring-full", 9005), ("codel", 1000)])), None);
+    }
+
+    #[test]
+    fn few_drops_and_those_for_other_reasons_are_none() {
+        let (mut watch, at) = watch();
+        assert_eq!(watch.step(at(300), counts(0, &[("codel", 19)])), None);
+        assert_eq!(watch.step(at(600), counts(10_000, &[("codel", 400)])), None);
+        assert_eq!(watch.step(at(900), counts(10_000, &[("codel", 400), ("link-down", 90_000)])), None);
+        assert!(watch.spell.is_none());
+    }
+
+    #[test]
+    fn overload_that_comes_and_goes_is_told_every_ten_seconds() {
+        let (mut watch, at) = watch();
+        let mut lines = 0;
+        for round in 0..10u64 {
+            let drops = counts(0, &[("ring-full", 1000 * (round + 1))]);
+            lines += usize::from(watch.step(at(3000 * round), drops.clone()).is_some());
+            lines += usize::from(watch.step(at(3000 * round + 1500), drops).is_some());
+        }
+        assert_eq!(lines, 6, "three spells, each with its end");
+    }
+}
