@@ -1,0 +1,43 @@
+//! One sender on the null device, with a poller's thread beside it: by a queue alone, or by a path, which watches its device and keeps
+//! events. For counting instructions.
+//!
+//! `watched PACKETS BURST queue|path`. `bench/watchdog.sh` runs it under callgrind.
+
+use std::sync::Arc;
+use std::time::Duration;
+use wharf::{Direction, HostClock, HostPark, Null, Owners, PagePool, Path, PollerThread, Sender, TxQueue};
+
+fn send(mut sender: Sender, packets: usize, size: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let mut burst = sender.burst(size);
+    for _ in 0..packets / size.max(1) {
+        sender.fill(&mut burst, size, 64)?;
+        burst.iter_mut().for_each(|packet| packet.copy_from_slice(&[1; 64]));
+        sender.send(&mut burst)?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [packets, burst, way] = &arguments[..] else {
+        return Err("usage: watched PACKETS BURST queue|path".into());
+    };
+    let (packets, size): (usize, usize) = (packets.parse()?, burst.parse()?);
+    let pool = PagePool::builder().frames(4096).clock(Arc::new(HostClock)).build()?;
+    if way == "path" {
+        let path = Path::builder("null", Direction::Send).pool(&pool).owners(Owners::Senders).build()?;
+        // A program that listens: the watch is over the line, too.
+        let _events = path.events()?;
+        send(path.sender("watched")?, packets, size)?;
+        println!("{} out", path.close(Duration::from_secs(1)).out());
+    } else {
+        let queue =
+            TxQueue::builder(&pool, Box::new(Null::default()), Arc::new(HostClock), Arc::new(HostPark))
+                .build()?;
+        let poller = PollerThread::builder().queue(&queue).start()?;
+        send(queue.sender("alone")?, packets, size)?;
+        drop(poller);
+        println!("{} out", queue.shutdown(Duration::MAX).out());
+    }
+    Ok(())
+}
