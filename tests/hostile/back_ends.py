@@ -13,7 +13,7 @@ import time
 
 from vhost import (
     GET_FEATURES, GET_PROTOCOL_FEATURES, GET_QUEUE_NUM, GET_VRING_BASE, NEED_REPLY, PACKED, PROTOCOL_FEATURES, REPLY_ACK, SET_MEM_TABLE,
-    SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_CALL, SET_VRING_KICK, SET_VRING_NUM, VERSION_1, Random, odd, odd_bytes, words,
+    SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_CALL, SET_VRING_KICK, SET_VRING_NUM, VERSION_1, Random, fewest_descriptors, odd, odd_bytes, words,
 )
 
 IN_ORDER, INDIRECT, EVENT_IDX = 1 << 35, 1 << 28, 1 << 29
@@ -189,8 +189,7 @@ def main():
     command = [wharf, "send", "--size", "60", "--rate", "20kpps", "--batch", "on", "--seconds", "1h", "--to", f"virtio-user:{path}", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     longest, waited = good(listener), 0.0
-    descriptors = lambda: len(os.listdir(f"/proc/{process.pid}/fd"))
-    before = descriptors()
+    before = fewest_descriptors(process.pid)
     for number in range(seed, seed + count):
         assert process.poll() is None, f"seed {number}: ended with {process.poll()}"
         by_chance(listener, number)
@@ -198,7 +197,7 @@ def main():
         took = good(listener)
         waited, longest = max(waited, time.monotonic() - began - took), max(longest, took)
         assert took < NEXT_SECONDS, f"seed {number}: the next back end has a frame after {took:.2f} s"
-    after = descriptors()
+    after = fewest_descriptors(process.pid)
     process.send_signal(signal.SIGINT)
     report = json.loads(process.communicate(timeout=20)[0])
     accepted = sum(sender["packets"] for sender in report["senders"])

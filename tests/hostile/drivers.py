@@ -13,7 +13,7 @@ import time
 from silent_fs import SilentFs
 from vhost import (
     GET_FEATURES, GUEST, NEED_REPLY, PACKED, SET_MEM_TABLE, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_KICK, SET_VRING_NUM, USER,
-    Driver, Ended, Random, good_driver, memfd, odd, odd_bytes, state, words,
+    Driver, Ended, Random, fewest_descriptors, good_driver, memfd, odd, odd_bytes, state, words,
 )
 
 GIB = 1 << 30
@@ -40,7 +40,7 @@ class Device:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return fewest_descriptors(self.process.pid)
 
     def end(self):
         self.process.send_signal(signal.SIGINT)

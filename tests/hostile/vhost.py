@@ -168,6 +168,15 @@ def good_driver(path, frames=3):
     return time.monotonic() - began
 
 
+def fewest_descriptors(process):
+    """Returns the fewest descriptors that a process has within half a second: some belong to a connection that is just ending."""
+    counts = []
+    for _ in range(50):
+        counts.append(len(os.listdir(f"/proc/{process}/fd")))
+        time.sleep(0.01)
+    return min(counts)
+
+
 def odd(chance):
     """A number that a device may stumble over."""
     return chance.choice(

@@ -103,6 +103,9 @@ impl Bed {
         }
         // A driver connects to a back end that listens.
         let mut peer = (device == VirtioUser).then(|| start_peer(device, &folder, ""));
+        if peer.is_some() {
+            wait_until(LONG, || folder.path("socket").exists()).expect("the back end listens");
+        }
         let owners = [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }][random.below(3) as usize];
         let path = open(kind, Path::builder(&spec, direction).owners(owners));
         if is_both {
