@@ -276,6 +276,29 @@ fn a_slow_reader_gets_every_frame() {
 }
 
 #[test]
+fn a_forwarder_says_that_it_drops_while_it_does_and_when_that_is_over() {
+    let options = ["--rate", "1mbit", "--qdisc", "fifo:10", "--when-full", "drop-tail", "--json"];
+    let mut child = piped(&[&["forward", "pcap:-", "null"][..], &options].concat());
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&HEADER).unwrap();
+    let mut feed = |records: usize, times: usize| {
+        for _ in 0..times {
+            stdin.write_all(&record(1000).repeat(records)).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    // 10 000 a second in place of 125, then 40.
+    feed(500, 24);
+    feed(2, 50);
+    drop(stdin);
+    let done = finish(child);
+    let at = |line| done.stderr.find(line).unwrap_or_else(|| panic!("{line}: {done:?}"));
+    assert!(at("more comes than leaves") < at("what comes leaves again"), "{done:?}");
+    assert!(done.stderr.contains("`wharf explain drop-tail`"), "{done:?}");
+    assert_eq!(done.json()["directions"][0]["pool"]["out"], 0);
+}
+
+#[test]
 fn traffic_without_an_end_goes_on_until_a_signal() {
     for args in [
         &["send", "--size", "60", "--rate", "1kpps", "--to", "udp:127.0.0.1:9", "--json", "-q"][..],
