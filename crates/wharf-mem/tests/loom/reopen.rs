@@ -2,7 +2,7 @@
 //! poller is called so that frames which wait meanwhile leave, and senders that wait for space are woken
 //! (`wharf-devices/src/reopen.rs`).
 
-use crate::{OF_THREE_THREADS, check, may};
+use crate::{OF_THREE_THREADS, may};
 use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use loom::sync::{Arc, Condvar, Mutex, Notify};
 use loom::thread;
@@ -144,18 +144,18 @@ impl Model {
         self.bell.notify();
     }
 
-    /// Notes the end of one of the two other threads.
+    /// Notes the end of another thread.
     fn end(&self) {
         self.ended.fetch_add(1, SeqCst);
         self.bell.notify(); // ends the sleep, so that the model can end
     }
 
-    /// Polls when it is called, until the other threads have ended.
-    fn poll_when_called(&self) {
+    /// Polls when it is called, until `others` threads have ended.
+    fn poll_when_called(&self, others: usize) {
         loop {
             self.bell.wait();
             // In this order: calls before the end are seen.
-            let is_over = self.ended.load(SeqCst) == 2;
+            let is_over = self.ended.load(SeqCst) == others;
             if self.called.swap(false, SeqCst) {
                 self.poll();
             }
@@ -190,7 +190,7 @@ fn strands(calls_after: bool) -> bool {
             theirs.send();
             theirs.end();
         });
-        model.poll_when_called();
+        model.poll_when_called(2);
         resetting.join().unwrap();
         sending.join().unwrap();
         let Published::Owner(mut owner) = model.cell.claim(0) else { unreachable!("all is quiet") };
@@ -207,10 +207,10 @@ fn a_device_that_is_opened_anew_strands_no_frame() {
     assert!(!strands(true));
 }
 
-/// The device is full, and completes nothing: a sender waits until another device is there. A sender that no thread wakes would be a
-/// deadlock, which loom finds.
-fn wakes_a_waiter(calls_after: bool) {
-    check(OF_THREE_THREADS, move || {
+/// Runs the model of a device that is full and completes nothing: a sender waits until another device is there. Returns true if in some
+/// interleaving it still waits when all is quiet.
+fn forgets_a_waiter(calls_after: bool) -> bool {
+    may(OF_THREE_THREADS - 1, move |forgotten| {
         let model = Arc::new(Model::new(calls_after, 1));
         let theirs = model.clone();
         let resetting = thread::spawn(move || {
@@ -218,30 +218,31 @@ fn wakes_a_waiter(calls_after: bool) {
             theirs.end();
         });
         let theirs = model.clone();
-        let waiting = thread::spawn(move || {
-            theirs.send_waiting();
-            theirs.end();
-        });
-        model.poll_when_called();
+        let waiting = thread::spawn(move || theirs.send_waiting());
+        model.poll_when_called(1);
         resetting.join().unwrap();
+        // Nothing comes any more but the sender itself, which may not have begun to wait.
+        if let Published::Owner(mut owner) = model.cell.claim(0) {
+            forgotten.note(owner.with(|state| state.waiting));
+            model.serve(owner);
+        }
         waiting.join().unwrap();
         let Published::Owner(mut owner) = model.cell.claim(0) else { unreachable!("all is quiet") };
         owner.with(|state| {
             assert_eq!((state.device, state.backlog, state.held, state.lost), (Some(1), 0, 1, 1));
         });
         assert!(owner.leave().is_ok());
-    });
+    })
 }
 
 #[test]
 fn a_sender_that_waits_for_a_full_device_is_woken_by_the_new_one() {
-    wakes_a_waiter(true);
+    assert!(!forgets_a_waiter(true));
 }
 
 #[test]
-#[should_panic(expected = "deadlock")]
 fn a_waiter_behind_a_call_that_comes_too_early_is_found() {
-    wakes_a_waiter(false);
+    assert!(forgets_a_waiter(false));
 }
 
 #[test]
