@@ -1,12 +1,11 @@
 //! A device that is opened anew: a thread asks for it, the queue's owner closes the device and later takes the new one, and a
-//! poller is called so that frames which wait meanwhile leave, and senders that wait for space are woken
-//! (`wharf-devices/src/reopen.rs`).
+//! poller is called so that frames which wait meanwhile leave (`wharf-devices/src/reopen.rs`).
 
 use crate::{OF_THREE_THREADS, may};
 use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use loom::sync::{Arc, Condvar, Mutex, Notify};
 use loom::thread;
-use wharf_mem::word::{READY, WAIT, WORK, ready_bit};
+use wharf_mem::word::{WORK, ready_bit};
 use wharf_mem::{OwnerCell, Ownership, Published};
 
 /// A transmit queue and its device, which has a number and completes nothing by itself.
@@ -19,8 +18,6 @@ struct State {
     backlog: u32,
     held: u32,
     lost: u32,
-    /// A sender waits for space, of which a device has one frame's.
-    waiting: bool,
 }
 
 /// The place of the new device.
@@ -38,8 +35,6 @@ struct Model {
     /// True if the poller is called; with the bell for it.
     called: AtomicBool,
     bell: Notify,
-    /// The bell for a sender that waits.
-    granted: Notify,
     /// Threads that have ended.
     ended: AtomicUsize,
     /// False to call the poller before the new device is there.
@@ -47,9 +42,8 @@ struct Model {
 }
 
 impl Model {
-    /// Makes a model whose device holds `held` frames.
-    fn new(calls_after: bool, held: u32) -> Self {
-        let state = State { device: Some(0), held, ..State::default() };
+    fn new(calls_after: bool) -> Self {
+        let state = State { device: Some(0), ..State::default() };
         Self {
             cell: OwnerCell::new(state),
             asked: AtomicU64::new(0),
@@ -57,7 +51,6 @@ impl Model {
             changed: Condvar::new(),
             called: AtomicBool::new(false),
             bell: Notify::new(),
-            granted: Notify::new(),
             ended: AtomicUsize::new(0),
             calls_after,
         }
@@ -82,34 +75,17 @@ impl Model {
 
     fn serve(&self, mut owner: Ownership<'_, State>) {
         loop {
-            let bits = owner.take_bits(WORK);
-            let grants = owner.with(|state| {
-                state.backlog += u32::from(bits & READY != 0);
-                state.waiting |= bits & WAIT != 0;
+            let has_frame = owner.take_bits(WORK) != 0;
+            owner.with(|state| {
+                state.backlog += u32::from(has_frame);
                 self.run(state);
-                let has_space = state.device.is_some() && state.held == 0;
-                has_space && std::mem::take(&mut state.waiting)
             });
-            let left = owner.leave();
-            if grants {
-                self.granted.notify();
-            }
-            match left {
+            match owner.leave() {
                 // Frames that wait for the new device leave when the poller is called for it.
                 Ok(()) => return,
                 Err(back) => owner = back,
             }
         }
-    }
-
-    /// Waits for space, and sends one frame.
-    fn send_waiting(&self) {
-        if let Published::Owner(mut owner) = self.cell.claim(WAIT) {
-            owner.with(|state| state.waiting = true);
-            self.serve(owner);
-        }
-        self.granted.wait();
-        self.send();
     }
 
     /// Sends one frame, as the owner or through the owner.
@@ -144,18 +120,18 @@ impl Model {
         self.bell.notify();
     }
 
-    /// Notes the end of another thread.
+    /// Notes the end of one of the two other threads.
     fn end(&self) {
         self.ended.fetch_add(1, SeqCst);
         self.bell.notify(); // ends the sleep, so that the model can end
     }
 
-    /// Polls when it is called, until `others` threads have ended.
-    fn poll_when_called(&self, others: usize) {
+    /// Polls when it is called, until the other threads have ended.
+    fn poll_when_called(&self) {
         loop {
             self.bell.wait();
             // In this order: calls before the end are seen.
-            let is_over = self.ended.load(SeqCst) == others;
+            let is_over = self.ended.load(SeqCst) == 2;
             if self.called.swap(false, SeqCst) {
                 self.poll();
             }
@@ -179,7 +155,7 @@ impl Model {
 /// Runs the model. Returns true if in some interleaving the frame or the new device is left behind when all is quiet.
 fn strands(calls_after: bool) -> bool {
     may(OF_THREE_THREADS, move |stranded| {
-        let model = Arc::new(Model::new(calls_after, 0));
+        let model = Arc::new(Model::new(calls_after));
         let theirs = model.clone();
         let resetting = thread::spawn(move || {
             theirs.reset();
@@ -190,7 +166,7 @@ fn strands(calls_after: bool) -> bool {
             theirs.send();
             theirs.end();
         });
-        model.poll_when_called(2);
+        model.poll_when_called();
         resetting.join().unwrap();
         sending.join().unwrap();
         let Published::Owner(mut owner) = model.cell.claim(0) else { unreachable!("all is quiet") };
@@ -205,44 +181,6 @@ fn strands(calls_after: bool) -> bool {
 #[test]
 fn a_device_that_is_opened_anew_strands_no_frame() {
     assert!(!strands(true));
-}
-
-/// Runs the model of a device that is full and completes nothing: a sender waits until another device is there. Returns true if in some
-/// interleaving it still waits when all is quiet.
-fn forgets_a_waiter(calls_after: bool) -> bool {
-    may(OF_THREE_THREADS - 1, move |forgotten| {
-        let model = Arc::new(Model::new(calls_after, 1));
-        let theirs = model.clone();
-        let resetting = thread::spawn(move || {
-            theirs.reset();
-            theirs.end();
-        });
-        let theirs = model.clone();
-        let waiting = thread::spawn(move || theirs.send_waiting());
-        model.poll_when_called(1);
-        resetting.join().unwrap();
-        // Nothing comes any more but the sender itself, which may not have begun to wait.
-        if let Published::Owner(mut owner) = model.cell.claim(0) {
-            forgotten.note(owner.with(|state| state.waiting));
-            model.serve(owner);
-        }
-        waiting.join().unwrap();
-        let Published::Owner(mut owner) = model.cell.claim(0) else { unreachable!("all is quiet") };
-        owner.with(|state| {
-            assert_eq!((state.device, state.backlog, state.held, state.lost), (Some(1), 0, 1, 1));
-        });
-        assert!(owner.leave().is_ok());
-    })
-}
-
-#[test]
-fn a_sender_that_waits_for_a_full_device_is_woken_by_the_new_one() {
-    assert!(!forgets_a_waiter(true));
-}
-
-#[test]
-fn a_waiter_behind_a_call_that_comes_too_early_is_found() {
-    assert!(forgets_a_waiter(false));
 }
 
 #[test]
