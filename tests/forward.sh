@@ -8,7 +8,7 @@
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
-file_mib=${FILE_MIB:-64} seconds=${SECONDS_EACH:-1} stall_seconds=${STALL_SECONDS:-10} rate_seconds=${RATE_SECONDS:-}
+file_mib=${FILE_MIB:-64} seconds=${SECONDS_EACH:-1} stall_seconds=${STALL_SECONDS:-6} rate_seconds=${RATE_SECONDS:-}
 bound=$((40 + seconds + file_mib / 4))
 
 in_a() { within $bound ip netns exec $a "$@"; }

@@ -19,6 +19,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use wharf_plan::{escaped, marked, page};
+use wharf_tools::traffic::Latency;
 
 /// The name of the page in its folder.
 const NAME: &str = "report.html";
@@ -84,6 +85,13 @@ impl Page {
         }
     }
 
+    /// Adds the delays of a whole run, as a line called `name`.
+    pub(crate) fn add_delays(&self, name: &str, delay: &Latency) {
+        if let Some(open) = &self.0 {
+            open.samples.borrow_mut().add_spread(name, delay);
+        }
+    }
+
     /// Writes it, if it was asked for, and prints its name, unless `json` is printed.
     pub(crate) fn write(self, json: bool, words: &Words<'_>) -> anyhow::Result<()> {
         let Some(mut open) = self.0 else { return Ok(()) };
@@ -108,8 +116,7 @@ impl Open {
         }
         body += "</div>\n";
         if samples.are_few() {
-            body +=
-                "<p class=\"dim\">The run was too short for pictures: there is a sample every 100 ms.</p>\n";
+            body += "<p class=\"dim\">The run was too short for pictures over time: there is a sample every 100 ms.</p>\n";
         }
         body += &format!("<h2>Summary</h2>\n<pre>{}</pre>\n", escaped(words.summary));
         let facts = self.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()));

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Folder, text, wharf};
+use common::{Folder, command, finish, text, wharf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 fn page(folder: &Folder) -> String {
     std::fs::read_to_string(folder.path("out/report.html")).unwrap()
@@ -28,10 +30,21 @@ fn a_run_has_a_page_with_its_pictures_its_summary_and_its_machine() {
     let page = page(&folder);
     assert_eq!(
         titles(&page),
-        ["Packets a second", "Bits a second", "Packets that wait", "Byte queue limit", "Drops by reason"]
+        [
+            "Packets a second",
+            "Bits a second",
+            "Packets that wait",
+            "Byte queue limit",
+            "Queue delay, 99th percentile",
+            "Drops by reason",
+            "Delays"
+        ]
     );
     for part in [
         "sent, drop-tail",
+        "sent, band 1",
+        "sent: in the queue",
+        "sent: to arrival",
         "rate, kpps",
         "time, s",
         "packets per doorbell",
@@ -68,7 +81,7 @@ fn a_run_behind_a_filter_writes_its_page_and_a_short_one_says_why_it_is_empty() 
     let done = wharf(&["send", "--count", "100", "--size", "100", "--seccomp", "on", "--report", &out]);
     assert_eq!(done.code, Some(0), "{done:?}");
     let page = page(&folder);
-    assert!(titles(&page).is_empty() && page.contains("too short for pictures"), "{page}");
+    assert!(titles(&page) == ["Delays"] && page.contains("too short for pictures over time"), "{page}");
 }
 
 #[test]
@@ -85,6 +98,28 @@ fn receive_and_forward_have_pages_too() {
     assert_eq!(done.code, Some(0), "{done:?}");
     let page = page(&folder);
     assert!(page.contains("<h1>wharf forward</h1>") && page.contains("2200"), "{page}");
+}
+
+#[test]
+fn a_receiver_has_bits_a_second_and_the_delays_of_generated_packets() {
+    let folder = Folder::new();
+    let (out, socket) = (text(&folder.path("out")), text(&folder.path("guest")));
+    let from = format!("vhost-user:{socket}");
+    let receive =
+        command(&["receive", "--from", &from, "--count", "1000", "--report", &out]).spawn().unwrap();
+    let began = Instant::now();
+    while !folder.path("guest").exists() {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        sleep(Duration::from_millis(5));
+    }
+    let to = format!("virtio-user:{socket}");
+    let done = wharf(&["send", "--size", "1000", "--rate", "1kpps", "--count", "1000", "--to", &to]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let done = finish(receive);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let page = page(&folder);
+    assert_eq!(titles(&page), ["Packets a second", "Bits a second", "Delays"]);
+    assert!(page.contains("from stamp to arrival") && page.contains("bit/s"), "{page}");
 }
 
 #[test]

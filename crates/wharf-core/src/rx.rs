@@ -125,6 +125,11 @@ impl RxQueue {
         self.shared.counters.received.get()
     }
 
+    /// Returns the bytes of those frames, from the Ethernet header on.
+    pub fn received_bytes(&self) -> u64 {
+        self.shared.counters.bytes.get()
+    }
+
     /// True if no frame will be received any more.
     pub fn has_ended(&self) -> bool {
         self.shared.ended.load(Acquire)
@@ -213,7 +218,9 @@ impl RxShared {
             if budget == 0 {
                 return;
             }
+            let before = burst.batch_mut().bytes();
             let result = device.receive(cache, burst.batch_mut(), budget);
+            self.counters.bytes.add(burst.batch_mut().bytes() - before);
             self.note(result, device, &mut seen);
         };
         let mut found = match (&self.of, device) {

@@ -23,7 +23,7 @@ mod end;
 mod line;
 mod pass;
 
-pub use delay::QueueDelay;
+pub use delay::{DelayMeter, QueueDelay};
 pub use direction::{Direction, Summary};
 pub use end::{End, Place};
 

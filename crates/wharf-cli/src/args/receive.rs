@@ -61,7 +61,7 @@ pub(crate) struct ReceiveArgs {
     /// One JSON object instead of a table. `generated` counts the packets with a stamp alone, and its rates leave out other traffic
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a page of the run into this folder (report.html, opens without a network): packets and drops over time,
+    /// Write a page of the run into this folder (report.html, opens without a network): rates and drops over time, delays,
     /// a sample every 100 ms, and the summary
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,

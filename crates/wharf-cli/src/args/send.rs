@@ -151,8 +151,8 @@ pub(crate) struct SendArgs {
     /// were dropped by the device or while they waited; rates are of sent packets
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a page of the run into this folder (report.html, opens without a network): rates, packets that wait, byte limit and drops
-    /// over time, a sample every 100 ms, and the summary
+    /// Write a page of the run into this folder (report.html, opens without a network): rates, packets that wait, byte limit, queue
+    /// delay and drops over time, a sample every 100 ms, the delays of all packets, and the summary
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]

@@ -115,6 +115,9 @@ pub(super) fn run(
     let time = meter.elapsed();
     let finished = forward.finish(GRACE);
     tells.look_back(&finished, lost.as_ref());
+    finished
+        .iter()
+        .for_each(|of| page.add_delays(&format!("in the queue to {}", of.to), &of.queue_delay.all));
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     let end = Ending { lost, interrupted: signals.asked() };

@@ -1,6 +1,6 @@
 //! The pictures of a run over time.
 
-use super::samples::{Reading, Sample, Samples};
+use super::samples::{Reading, Sample, Samples, Spread};
 use wharf_plan::picture::{Axis, Chart, Line, Scale};
 
 /// Most points of a line: more are not told apart.
@@ -39,7 +39,7 @@ pub(super) fn charts(samples: &Samples) -> Vec<(Chart, String)> {
             quantity: "rate",
             units: BITS,
             caption: "Bits of those frames, without preamble, gap and check sequence.",
-            lines: rates(samples, &|reading| Some(reading.bytes? * 8)),
+            lines: rates(samples, &|reading| Some(reading.bytes * 8)),
         },
         Sketch {
             title: "Packets that wait",
@@ -73,7 +73,28 @@ pub(super) fn charts(samples: &Samples) -> Vec<(Chart, String)> {
     // All pictures have the same time below.
     let end = samples.runs().filter_map(|run| Some(run.last()?.at)).fold(0.0, f64::max);
     let drawn = sketches.into_iter().filter(|sketch| !sketch.lines.is_empty());
-    drawn.map(|sketch| sketch.chart(end)).collect()
+    drawn.map(|sketch| sketch.chart(end)).chain(spread(samples)).collect()
+}
+
+/// Returns the picture of the delays of whole runs, over each other: the part of the packets that had at most a delay. Delays that differ
+/// much are drawn as powers of ten.
+fn spread(samples: &Samples) -> Option<(Chart, String)> {
+    let us = |ns: u64| ns as f64 / 1e3;
+    let all = || samples.spreads.iter().flat_map(|spread| &spread.quantiles_ns).map(|&(_, ns)| us(ns));
+    let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+    // A tenth of a microsecond stands for less.
+    let is_wide = most > 20.0 * least.max(0.1);
+    let x = |ns: u64| if is_wide { us(ns).max(0.1).log10() } else { us(ns) };
+    let line = |spread: &Spread| Line {
+        name: spread.name.clone(),
+        points: spread.quantiles_ns.iter().map(|&(share, ns)| (x(ns), share * 100.0)).collect(),
+        dashed: false,
+    };
+    let lines: Vec<Line> = samples.spreads.iter().map(line).collect();
+    let scale = if is_wide { Scale::PowersOf(10) } else { Scale::FromZero(most) };
+    let x = Axis { name: "delay, us".into(), scale };
+    let chart = Chart { title: "Delays".into(), x, y: Axis::from_zero("packets, %"), lines };
+    (most > 0.0).then(|| (chart, "The part of all packets that had at most this delay.".into()))
 }
 
 impl Sketch {
@@ -210,12 +231,13 @@ fn drops(samples: &Samples) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wharf_tools::traffic::Latency;
 
     fn reading(packets: u64, drops: u64) -> Reading {
         Reading {
             name: "sent".into(),
             packets,
-            bytes: Some(packets * 1000),
+            bytes: packets * 1000,
             waiting: Some([3, 5]),
             drops: [("drop-tail".to_string(), drops)].into(),
             delay_p99_ns: vec![(0, 2_000_000)],
@@ -230,6 +252,10 @@ mod tests {
         for (at, packets, drops) in [(0.1, 1000, 0), (0.2, 3000, 50), (0.3, 5000, 50), (0.300_1, 5000, 50)] {
             samples.add_for_test(at, vec![reading(packets, drops)]);
         }
+        let mut delay = Latency::default();
+        [2_000, 40_000, 900_000].iter().for_each(|&ns| delay.record(ns));
+        samples.add_spread("sent", &delay);
+        samples.add_spread("none", &Latency::default());
         let charts = charts(&samples);
         let titles: Vec<&str> = charts.iter().map(|(chart, _)| chart.title.as_str()).collect();
         assert_eq!(
@@ -239,7 +265,8 @@ mod tests {
                 "Bits a second",
                 "Packets that wait",
                 "Queue delay, 99th percentile",
-                "Drops by reason"
+                "Drops by reason",
+                "Delays"
             ],
             "no byte limit, no picture of it"
         );
@@ -254,6 +281,12 @@ mod tests {
         assert_eq!(of(2).1, ["sent, discipline", "sent, device"]);
         assert_eq!(of(3), ("delay, ms", vec!["sent, band 0"]));
         assert_eq!(of(4), ("drops, pps", vec!["sent, drop-tail"]));
+        assert_eq!(of(5), ("packets, %", vec!["sent"]));
+        let (first, last) = (charts[5].0.lines[0].points[0], charts[5].0.lines[0].points[22]);
+        assert!(
+            (first.0 - 2e0_f64.log10()).abs() < 0.02 && last == (900_f64.log10(), 100.0),
+            "{first:?}, {last:?}"
+        );
         let rates: Vec<f64> = charts[0].0.lines[0].points.iter().map(|point| point.1.round()).collect();
         assert_eq!(rates, [10.0, 20.0, 20.0], "and none of two samples at one time");
     }

@@ -3,11 +3,18 @@
 use crate::watch::{Board, PathCounters, Snapshot};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use wharf_tools::traffic::Latency;
 
 /// Time between two samples at first.
 const EVERY: Duration = Duration::from_millis(100);
 /// Most samples. Once there are so many, every other one goes, and the time between two doubles.
 const SAMPLES_MAX: usize = 10_000;
+
+/// The parts of the packets whose delays are drawn.
+const SHARES: [f64; 23] = [
+    0.0, 0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85,
+    0.9, 0.95, 0.99, 1.0,
+];
 
 /// The counters of one direction, from the beginning of the run on.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,8 +23,8 @@ pub(super) struct Reading {
     pub(super) name: String,
     /// Packets sent, or received.
     pub(super) packets: u64,
-    /// Their bytes; none if they are not known.
-    pub(super) bytes: Option<u64>,
+    /// Their bytes.
+    pub(super) bytes: u64,
     /// Packets that wait in the discipline, and those in the device.
     pub(super) waiting: Option<[u64; 2]>,
     /// The byte queue limit, if there is one.
@@ -36,7 +43,7 @@ impl Reading {
         Self {
             name: name.map_or_else(end, str::to_string),
             packets: if sends { path.sent } else { path.received_packets },
-            bytes: sends.then_some(path.sent_bytes),
+            bytes: if sends { path.sent_bytes } else { path.received_bytes },
             waiting: sends.then_some([path.backlog_packets, path.device_packets]),
             limit_bytes: (limit > 0).then_some(limit),
             drops: path.drops.clone(),
@@ -57,6 +64,17 @@ pub(super) struct Sample {
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     runs: Vec<Run>,
+    /// Delays of whole runs.
+    pub(super) spreads: Vec<Spread>,
+}
+
+/// The delays of the packets of a run.
+#[derive(Debug)]
+pub(super) struct Spread {
+    /// The name of its line.
+    pub(super) name: String,
+    /// Parts of the packets, and the delay that they had at most.
+    pub(super) quantiles_ns: Vec<(f64, u64)>,
 }
 
 #[derive(Debug)]
@@ -87,6 +105,15 @@ impl Samples {
     pub(super) fn take(&mut self, board: &Board) {
         if let Some(run) = self.runs.last_mut() {
             run.read(board);
+        }
+    }
+
+    /// Adds the delays of a run, unless it has none.
+    pub(super) fn add_spread(&mut self, name: &str, delay: &Latency) {
+        if delay.packets() > 0 {
+            let mut delay = delay.clone();
+            let quantiles_ns = SHARES.iter().map(|&share| (share, delay.quantile_ns(share))).collect();
+            self.spreads.push(Spread { name: name.into(), quantiles_ns });
         }
     }
 

@@ -95,6 +95,7 @@ pub(super) fn run(
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
     let (published, unwritten) = receiver.into_check().finish();
     let arrivals = published.into_arrivals();
+    arrivals.latencies().inspect(|delays| page.add_delays("from stamp to arrival", &delays.all()));
     account.fault(unwritten.map(|error| error.to_string()));
     let mut outcome = account.close(&arrivals, &pool.audit(), signals.asked());
     outcome.report.common.verdict = Some(outcome.report.judge(args, time));

@@ -36,6 +36,7 @@ use wharf::poller;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::Spread;
+use wharf_tools::forward::DelayMeter;
 use wharf_tools::traffic::{Drive, Echo, Schedule, Submit, Timed};
 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
@@ -54,9 +55,9 @@ pub(super) fn run(
     tell_memory(plan);
     let (schedule, link_bps) =
         ((!plan.pace().is_top()).then(|| Schedule::new(&pool)), link_bps(&plan.args.to));
-    let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery } =
+    let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery, meters } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
-    board.put(vec![Running::sending(&name, &queues, has_bql, settings(plan, batching))]);
+    board.put(vec![Running::sending(&name, &queues, has_bql, settings(plan, batching), meters.clone())]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
     let check = || plan.traffic.check(plan.args.qdisc.kind().order);
     let echo = plan.args.echo.then(|| Echo::new(&queues[0], check())).transpose()?;
@@ -81,6 +82,7 @@ pub(super) fn run(
     queues.iter().for_each(TxQueue::poll);
     let audit = queues[0].audit();
     let (timing, received) = (schedule.map(|schedule| schedule.errors()), received?);
+    page_delays(page, &name_of(plan, batching), (&meters, &queues), received.as_ref());
     let is_cut = received.as_ref().is_some_and(|received| received.is_cut);
     let receiving = received.as_ref().and_then(|received| received.time);
     let received = received.map(|Received { findings, .. }| findings).or(echoed);
@@ -104,6 +106,19 @@ pub(super) fn run(
     let evidence = Evidence { sending, receiving, short_share, link_bps };
     outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
     Ok(outcome)
+}
+
+/// Adds to the page how long packets of the run `name` waited in the discipline, and how long they took to arrive.
+fn page_delays(
+    page: &Page, name: &str, (meters, queues): (&[DelayMeter], &[TxQueue]), received: Option<&Received>,
+) {
+    let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
+    if !meters.is_empty() {
+        page.add_delays(&format!("{name}: in the queue"), &DelayMeter::sum(meters, packets).all);
+    }
+    if let Some(delays) = received.and_then(|received| received.findings.latencies.as_ref()) {
+        page.add_delays(&format!("{name}: to arrival"), &delays.all());
+    }
 }
 
 /// Returns the name of a run among those of the page.
@@ -153,6 +168,8 @@ struct Sending {
     delay: Duration,
     wrapped: Wrapped,
     recovery: Recovery,
+    /// A record of the delays in each queue's discipline, for a page.
+    meters: Vec<DelayMeter>,
 }
 
 /// Opens the device's queues.
@@ -175,16 +192,26 @@ fn sending(
             },
             None => device,
         };
+        let qdisc = plan.args.qdisc.build(plan.args.when_full.setup());
+        // Each packet costs a little more: not without a page.
+        let meter = plan.args.report.is_some().then(DelayMeter::default);
+        let qdisc = match &meter {
+            Some(meter) => meter.around(qdisc, pool),
+            None => qdisc,
+        };
         let builder = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?
-            .qdisc(plan.args.qdisc.build(plan.args.when_full.setup()))
+            .qdisc(qdisc)
             .batching(batching)
             .small_queues(plan.small_queue_bytes)
             .byte_limits(plan.args.bql);
         let queue = signals.unless_asked(&waits_for(&plan.args.to), move || builder.build())??;
         let (far_end, delay) = (opened.far_end, opened.delay);
         let recovery = recovery.clone();
-        let first = || Sending { name, has_bql, queues: Vec::new(), far_end, delay, wrapped, recovery };
-        all.get_or_insert_with(first).queues.push(queue);
+        let (queues, meters) = (Vec::new(), Vec::new());
+        let first = || Sending { name, has_bql, queues, far_end, delay, wrapped, recovery, meters };
+        let all = all.get_or_insert_with(first);
+        all.queues.push(queue);
+        all.meters.extend(meter);
     }
     all.context("a device has at least one queue")
 }

@@ -11,7 +11,7 @@ use wharf::poller::PollerCounters;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
-use wharf_tools::forward::{Direction, QueueDelay};
+use wharf_tools::forward::{DelayMeter, Direction, MakeQdisc, QueueDelay};
 
 /// Handles to the paths of a run. A clone is another handle to the same board.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub(crate) struct Running {
     pub(super) can_limit: bool,
     /// The direction of a forwarder.
     pub(super) direction: Option<Direction>,
+    /// Of a sender that is to know its queue delay, one for each queue.
+    meters: Vec<DelayMeter>,
     /// Its settings, if some may be changed.
     settings: Option<Arc<Mutex<Settings>>>,
 }
@@ -66,12 +68,14 @@ impl Changed {
 
 impl Running {
     /// The queues of a sender.
-    pub(crate) fn sending(to: &str, queues: &[TxQueue], has_bql: bool, settings: Settings) -> Self {
+    pub(crate) fn sending(
+        to: &str, queues: &[TxQueue], has_bql: bool, settings: Settings, meters: Vec<DelayMeter>,
+    ) -> Self {
         let pools = queues.first().map(|queue| queue.pool().clone()).into_iter().collect();
         let (path, to, queues) = ("send".into(), Some(to.into()), queues.to_vec());
         let can_limit = has_bql || settings.bql.is_off();
         let (from, receivers, settings) = (None, Vec::new(), Some(Arc::new(Mutex::new(settings))));
-        Self { path, from, to, queues, receivers, pools, can_limit, direction: None, settings }
+        Self { path, from, to, queues, receivers, pools, can_limit, direction: None, meters, settings }
     }
 
     /// The receive queue of a receiver, with memory of `pool`.
@@ -79,7 +83,8 @@ impl Running {
         let (path, from) = ("receive".into(), Some(from.into()));
         let (receivers, pools) = (vec![receiver.clone()], vec![pool.clone()]);
         let (to, queues, can_limit) = (None, Vec::new(), false);
-        Self { path, from, to, queues, receivers, pools, can_limit, direction: None, settings: None }
+        let (direction, meters, settings) = (None, Vec::new(), None);
+        Self { path, from, to, queues, receivers, pools, can_limit, direction, meters, settings }
     }
 
     /// A direction of a forwarder.
@@ -99,6 +104,7 @@ impl Running {
             pools,
             can_limit: direction.has_bql || settings.bql.is_off(),
             direction: Some(direction.clone()),
+            meters: Vec::new(),
             settings: Some(Arc::new(Mutex::new(settings.clone()))),
         }
     }
@@ -142,9 +148,27 @@ impl Running {
         }
     }
 
-    /// Returns the time that packets waited in the discipline; nothing for all but a forwarder.
-    pub(super) fn delay(&self) -> QueueDelay {
-        self.direction.as_ref().map(Direction::queue_delay).unwrap_or_default()
+    /// Returns the time that packets waited in the discipline, if that is known: a forwarder always knows it.
+    pub(crate) fn delay(&self) -> QueueDelay {
+        match &self.direction {
+            Some(direction) => direction.queue_delay(),
+            None if self.meters.is_empty() => QueueDelay::default(),
+            None => DelayMeter::sum(&self.meters, sum(&self.queues, |all| all.packets.get())),
+        }
+    }
+
+    /// Puts what `make` makes in the place of each queue's discipline.
+    pub(super) fn set_qdisc(&self, make: &MakeQdisc) {
+        if let Some(direction) = &self.direction {
+            return direction.set_qdisc(make);
+        }
+        for (at, queue) in self.queues.iter().enumerate() {
+            let (qdisc, pool) = (make(queue.pool()), queue.pool());
+            queue.set_qdisc(match self.meters.get(at) {
+                Some(meter) => meter.around(qdisc, pool),
+                None => qdisc,
+            });
+        }
     }
 
     fn counters(&self) -> PathCounters {
@@ -161,6 +185,7 @@ impl Running {
             from: self.from.clone(),
             to: self.to.clone(),
             received_packets: self.receivers.iter().map(RxQueue::received).sum(),
+            received_bytes: self.receivers.iter().map(RxQueue::received_bytes).sum(),
             packets,
             bytes,
             sent: sum(queues, |all| all.sent.get()).saturating_sub(undelivered),

@@ -229,16 +229,8 @@ impl Settings {
             // The bucket stays, and all that waits behind it.
             Some(rate) if has_rate => path.queues.iter().for_each(|queue| queue.set_rate(rate)),
             Some(_) => {}
-            None if has_rate || is_other => self.replace(path),
+            None if has_rate || is_other => path.set_qdisc(&self.make_qdisc()),
             None => {}
-        }
-    }
-
-    fn replace(&self, path: &Running) {
-        let make = self.make_qdisc();
-        match &path.direction {
-            Some(direction) => direction.set_qdisc(&make),
-            None => path.queues.iter().for_each(|queue| queue.set_qdisc(make(queue.pool()))),
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct PathCounters {
     pub(super) from: Option<String>,
     pub(crate) to: Option<String>,
     pub(crate) received_packets: u64,
+    /// Their bytes, from the Ethernet header on.
+    pub(crate) received_bytes: u64,
     /// Packets that the device took, whether it sent them or dropped them, and their bytes.
     pub(super) packets: u64,
     pub(super) bytes: u64,

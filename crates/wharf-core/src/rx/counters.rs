@@ -12,6 +12,8 @@ table! {
     pub struct RxCounters, "wharf_receiver_" {
         /// Frames received.
         received: Counter "packets",
+        /// Bytes of those frames.
+        bytes: Counter "bytes",
         /// Polls of the device.
         polls: Counter "polls",
         /// Polls that spent their whole budget: there may be more.

@@ -5,6 +5,7 @@
 
 use crate::traffic::Latency;
 use std::sync::{Arc, Mutex, PoisonError};
+use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, Rate, WhenFull};
 use wharf_mem::{Batch, Frame};
 
@@ -33,6 +34,22 @@ impl Delays {
     }
 }
 
+/// A record of how long packets wait in the disciplines of one queue, one after the other. A clone is another handle to the same record.
+#[derive(Debug, Clone, Default)]
+pub struct DelayMeter(Arc<Delays>);
+
+impl DelayMeter {
+    /// Returns `qdisc`, made for frames of `pool`, with its delays noted here. Each packet that it holds costs a store and a load.
+    pub fn around(&self, qdisc: Box<dyn Qdisc>, pool: &PagePool) -> Box<dyn Qdisc> {
+        Box::new(Delayed::new(qdisc, pool.frames(), self.0.clone()))
+    }
+
+    /// Sums up what `meters` have noted, while `packets` packets left in all.
+    pub fn sum(meters: &[Self], packets: u64) -> QueueDelay {
+        QueueDelay::of(meters.iter().map(|meter| &*meter.0), packets)
+    }
+}
+
 /// The time that packets of a direction waited in its discipline.
 #[derive(Debug, Clone, Default)]
 pub struct QueueDelay {
@@ -44,9 +61,9 @@ pub struct QueueDelay {
 
 impl QueueDelay {
     /// Sums up what `queues` have noted, while `packets` packets left in all.
-    pub(super) fn of(delays: &[Arc<Delays>], packets: u64) -> Self {
+    pub(super) fn of<'a>(delays: impl Iterator<Item = &'a Delays>, packets: u64) -> Self {
         let mut delay = Self::default();
-        let left: u64 = delays.iter().map(|one| one.add_to(&mut delay.by_band)).sum();
+        let left: u64 = delays.map(|one| one.add_to(&mut delay.by_band)).sum();
         delay.all.record_many(0, packets.saturating_sub(left) / EVERY);
         delay.by_band.iter().for_each(|band| delay.all.add(band));
         delay

@@ -107,7 +107,7 @@ impl Direction {
     /// Returns the time that packets have waited in the discipline so far. A frame that leaves meanwhile may not be entered.
     pub fn queue_delay(&self) -> QueueDelay {
         let packets = self.queues.iter().map(|queue| queue.counters().packets.get()).sum();
-        QueueDelay::of(&self.delays, packets)
+        QueueDelay::of(self.delays.iter().map(|one| &**one), packets)
     }
 
     /// Returns the reason if nothing can leave by it for good: the device that it leaves by is gone.
@@ -149,7 +149,7 @@ impl Direction {
         Summary {
             from,
             to,
-            queue_delay: QueueDelay::of(&delays, packets),
+            queue_delay: QueueDelay::of(delays.iter().map(|one| &**one), packets),
             queues,
             has_bql,
             errors: closed.flatten().collect(),
