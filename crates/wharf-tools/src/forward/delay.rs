@@ -229,7 +229,7 @@ mod tests {
             assert_eq!(root.dequeue(&mut batch, Limit::packets(packets)), packets);
         }
         // 64 more passed by.
-        let mut delay = QueueDelay::of(&[delays], 128);
+        let mut delay = QueueDelay::of(std::iter::once(&*delays), 128);
         let [first, second, third] = &mut delay.by_band;
         assert_eq!([first.packets(), second.packets(), third.packets()], [2, 2, 0]);
         assert_eq!([first.max_ns(), second.max_ns()], [2 * MS, 10 * MS]);
