@@ -22,16 +22,33 @@ adapters() { # KIND
   done
 }
 
-# measure LABEL SENDERS DEVICE BATCHING: adds a line to $out/figures: label, senders, packets per processor second, per doorbell.
-measure() {
-  guest "run sent - time -p wharf send --to $3 --size 60 --seconds $seconds --senders $2 --batching $4 --json; cat /tmp/sent.json; echo =time; cat /tmp/sent.err" ||
-    die "$3: $reply"
+# send SENDERS DEVICE BATCH OPTIONS...: sends in the guest, with its report and its processor time in $reply.
+send_in_guest() {
+  local senders=$1 device=$2 batch=$3
+  shift 3
+  guest "run sent - time -p wharf send --to $device --size 60 --senders $senders --batch $batch $* --json; cat /tmp/sent.json; echo =time; cat /tmp/sent.err"
+}
+
+# figure: prints the packets sent, the processor seconds used, and the packets per doorbell, of $reply.
+figure() {
   printf '%s' "$reply" | python3 -c '
 import json, sys
 text, times = sys.stdin.read().split("=time")
 sent = json.loads(text)
 used = sum(float(line.split()[1]) for line in times.splitlines() if line.startswith(("user", "sys")))
-print(sys.argv[1], sys.argv[2], sent["sent"] / used, sent["packets_per_doorbell"] or 0)' "$1" "$2" >>"$out/figures" || die "$1: no figure"
+print(sent["sent"], used, sent["packets_per_doorbell"] or 0)' || die "no figure: ${reply:0:900}"
+}
+
+# measure LABEL SENDERS DEVICE BATCHING: adds a line to $out/figures: label, senders, and the figures of a run less those of one that ends at once,
+# for to begin takes an emulated processor seconds.
+measure() {
+  local label=$1 begin run
+  shift
+  send_in_guest "$@" --count 16
+  begin=$(figure)
+  send_in_guest "$@" --seconds "$seconds"
+  run=$(figure)
+  echo "$label $1 $begin $run" >>"$out/figures"
 }
 
 [ $# -gt 0 ] || set -- e1000 igb
@@ -54,8 +71,10 @@ python3 - "$out/figures" <<'P'
 import statistics, sys
 figures = {}
 for line in open(sys.argv[1]):
-    label, senders, rate, per_doorbell = line.split()
-    figures.setdefault((*label.split(","), int(senders)), []).append((float(rate), float(per_doorbell)))
+    label, senders, *numbers = line.split()
+    least, begin, _, sent, used, per_doorbell = map(float, numbers)
+    rate = (sent - least) / max(used - begin, 0.01)
+    figures.setdefault((*label.split(","), int(senders)), []).append((rate, per_doorbell))
 print(f"{'adapter':8} {'senders':>7} {'on / off':>20} {'on / AF_PACKET':>20} {'packets per doorbell, on and off':>34}")
 for kind, senders in sorted({(kind, senders) for kind, _, senders in figures}):
     on, off, packet = (figures[kind, way, senders] for way in ("on", "off", "packet"))

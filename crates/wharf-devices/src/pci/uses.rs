@@ -10,6 +10,9 @@ const ROUTES_IPV6: &str = "/proc/thread-self/net/ipv6_route";
 const ADDRESSES_IPV6: &str = "/proc/thread-self/net/if_inet6";
 /// `IPV6_ADDR_LINKLOCAL`, as the list prints it: the kernel gives such an address to each interface.
 const LINK_LOCAL: &str = "20";
+/// Flags of a route: it is usable, it refuses packets. Loopback has one of the latter where there is no other.
+const RTF_UP: u32 = 1;
+const RTF_REJECT: u32 = 0x200;
 
 /// Returns the use of interface `name` that weighs most; `None` if there is none.
 pub(super) fn of(name: &str) -> Option<&'static str> {
@@ -35,7 +38,8 @@ fn has_default_route(routes: &str, routes_ipv6: &str, name: &str) -> bool {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_default = words.first().is_some_and(|to| to.bytes().all(|digit| digit == b'0'))
             && words.get(1) == Some(&"00");
-        words.last() == Some(&name) && is_default
+        let flags = words.get(8).and_then(|flags| u32::from_str_radix(flags, 16).ok()).unwrap_or(0);
+        words.last() == Some(&name) && is_default && flags & (RTF_UP | RTF_REJECT) == RTF_UP
     });
     of_ipv4 || of_ipv6
 }
@@ -58,9 +62,12 @@ mod tests {
             eth0\t00000000\t0102A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
             eth1\t0002A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
         let zero = "0".repeat(32);
-        let ipv6 = format!("{zero} 00 {zero} 00 fe80000000000000 00000400 00000001 00000000 00000003 eth2\n");
+        let ipv6 = format!(
+            "{zero} 00 {zero} 00 fe80000000000000 00000400 00000001 00000000 00000003 eth2\n\
+             {zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200 lo\n"
+        );
         let found = |name| has_default_route(routes, &ipv6, name);
-        assert_eq!(["eth0", "eth1", "eth2", "eth"].map(found), [true, false, true, false]);
+        assert_eq!(["eth0", "eth1", "eth2", "eth", "lo"].map(found), [true, false, true, false, false]);
         let addresses = "fe80000000000000505400fffe123456 02 40 20 80     eth0\n\
             20010db8000000000000000000000001 03 40 00 80     eth1\n";
         assert_eq!(["eth0", "eth1"].map(|name| has_ipv6(addresses, name)), [false, true]);
