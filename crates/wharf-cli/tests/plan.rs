@@ -145,7 +145,9 @@ fn a_file_describes_a_nic() {
     }
     let none = wharf(&["plan", "--nic", "nothing.toml"]);
     assert!(
-        none.line().contains("none of cx5, cx6dx, cx7, e1000, igb, ipoib, ixgbe, simple, virtio"),
+        none.line().contains(
+            "none of cx5, cx6dx, cx7, e1000, e810, ena, gvnic, igb, ipoib, ixgbe, simple, thor, virtio"
+        ),
         "{none:?}"
     );
 }

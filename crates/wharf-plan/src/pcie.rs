@@ -20,4 +20,4 @@ pub(crate) use link::{BOUNDARIES, LANES, SIZES};
 
 pub use bus::{Bus, BusSpec, BusTotals};
 pub use link::{Completions, Generation, Link, LinkError};
-pub use transfer::{COMPLETION_OVERHEAD_BYTES, READ_REQUEST_BYTES, Traffic, WRITE_OVERHEAD_BYTES};
+pub use transfer::Traffic;

@@ -9,15 +9,19 @@ use std::ops::RangeInclusive;
 use toml::{Table, Value};
 
 /// The descriptions that are built in.
-const BUILT_IN: [(&str, &str); 9] = [
+const BUILT_IN: [(&str, &str); 13] = [
     ("cx5", include_str!("../../nics/cx5.toml")),
     ("cx6dx", include_str!("../../nics/cx6dx.toml")),
     ("cx7", include_str!("../../nics/cx7.toml")),
     ("e1000", include_str!("../../nics/e1000.toml")),
+    ("e810", include_str!("../../nics/e810.toml")),
+    ("ena", include_str!("../../nics/ena.toml")),
+    ("gvnic", include_str!("../../nics/gvnic.toml")),
     ("igb", include_str!("../../nics/igb.toml")),
     ("ipoib", include_str!("../../nics/ipoib.toml")),
     ("ixgbe", include_str!("../../nics/ixgbe.toml")),
     ("simple", include_str!("../../nics/simple.toml")),
+    ("thor", include_str!("../../nics/thor.toml")),
     ("virtio", include_str!("../../nics/virtio.toml")),
 ];
 /// The defaults of every description.

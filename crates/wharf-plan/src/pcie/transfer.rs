@@ -2,13 +2,12 @@
 
 use super::{Completions, Link};
 
-/// Bytes of a memory write beyond its data: framing, sequence number, check (8) and a header with an address
-/// of 64 bits (16), no ECRC.
-pub const WRITE_OVERHEAD_BYTES: u64 = 24;
-/// Bytes of a read request: the same header, and no data.
-pub const READ_REQUEST_BYTES: u64 = 24;
-/// Bytes of a completion beyond its data: framing, sequence number, check (8) and a header (12).
-pub const COMPLETION_OVERHEAD_BYTES: u64 = 20;
+/// Bytes of framing, sequence number and check, of a TLP that is not in a flit.
+const FRAMING_BYTES: u64 = 8;
+/// Bytes of the header of a memory write or a read request, with an address of 64 bits, no ECRC.
+const REQUEST_HEADER_BYTES: u64 = 16;
+/// Bytes of a completion's header.
+const COMPLETION_HEADER_BYTES: u64 = 12;
 
 /// No TLP crosses a boundary of this many bytes.
 const PAGE_BYTES: u64 = 4096;
@@ -85,9 +84,14 @@ impl Link {
         }
     }
 
+    /// Returns the bytes of a TLP with this header beyond its data.
+    fn overhead_bytes(&self, header_bytes: u64) -> u64 {
+        header_bytes + if self.in_flits() { 0 } else { FRAMING_BYTES }
+    }
+
     /// Returns the bytes of a write.
     fn write_bytes(&self, offset: u64, bytes: u64) -> u64 {
-        self.write_tlps(offset, bytes) * WRITE_OVERHEAD_BYTES + bytes
+        self.write_tlps(offset, bytes) * self.overhead_bytes(REQUEST_HEADER_BYTES) + bytes
     }
 
     /// Returns the traffic of a processor's write to the NIC: a doorbell, a tail pointer, a descriptor
@@ -115,13 +119,17 @@ impl Link {
     /// Works like [`Link::nic_read`], from an address `offset` beyond a page's start.
     pub fn nic_read_at(&self, offset: u64, bytes: u64) -> Traffic {
         Traffic {
-            to_nic: self.read_completions(offset, bytes) * COMPLETION_OVERHEAD_BYTES + bytes,
-            to_host: self.read_requests(offset, bytes) * READ_REQUEST_BYTES,
+            to_nic: self.read_completions(offset, bytes) * self.overhead_bytes(COMPLETION_HEADER_BYTES)
+                + bytes,
+            to_host: self.read_requests(offset, bytes) * self.overhead_bytes(REQUEST_HEADER_BYTES),
         }
     }
 
     /// Returns the traffic of a processor's read of a register of the NIC, of at most eight bytes.
     pub fn read_from_nic(&self, bytes: u64) -> Traffic {
-        Traffic { to_nic: READ_REQUEST_BYTES, to_host: COMPLETION_OVERHEAD_BYTES + bytes }
+        Traffic {
+            to_nic: self.overhead_bytes(REQUEST_HEADER_BYTES),
+            to_host: self.overhead_bytes(COMPLETION_HEADER_BYTES) + bytes,
+        }
     }
 }

@@ -46,6 +46,12 @@ fn bytes_per_packet_of_the_published_cases() {
         (nic("cx5", &mpwqe, &[]).tx, (10_248, 2_634)),
         // entry of 32 + 11 x 80 bytes: (912 + 80)/11, doorbell 32/11; requests 48/11, completion 88/11
         (nic("cx5", &inline, &[]).tx, (9_309, 1_236)),
+        // doorbell 28/32, entries 148/8, packet 84; request 24/8 and 24, write-back 40
+        (nic("e810", &[], &[]).tx, (10_338, 6_700)),
+        // doorbell 28/16, entries 276/8; request 24/8, packet 88, write-back 56
+        (nic("e810", &[], &[]).rx, (3_625, 14_700)),
+        // entry with the packet in it 152, doorbell 28/32; completion 32
+        (nic("ena", &[], &[]).tx, (15_288, 3_200)),
     ];
     for (way, bytes) in rows {
         assert_eq!(hundredths(&way, LINK, 64), bytes, "{way:?}");
