@@ -1,23 +1,19 @@
 # Parts of tests/nics.sh about `wharf doctor`: an adapter, a VLAN, a macvlan and a bond on it. The host's kernel may have none of these.
 # shellcheck shell=bash
 
-# settle INTERFACE: waits until it has a carrier. The driver of igb resets its adapter some time after a program has gone.
-settle() {
-  guest "$([ $adapter = igb ] && echo 'sleep 0.5;') carrier $1"
-}
-
 # examined SPEC: doctor's verdicts, modes and errors are those of sending a frame and of receiving for a moment, in the guest.
 examined() {
   local one=$1 command code interface
   interface=${one#*:} && interface=${interface%%,*}
   guest "run doctor - wharf -q doctor $one $memory --json"
   echo $? >"$out/doctor.code"
-  settle $interface
+  # A driver resets its adapter some time after a program has gone.
+  guest "sleep 0.5; carrier $interface"
   for command in "send --to $one --size 60 --count 1" "receive --from $one --seconds 0.1"; do
     guest "run ${command%% *} - wharf -q $command $memory --json"
     code=$?
     [ $code -le 1 ] && [ -z "$reply" ] || die "$adapter: $one: wharf $command: exit code $code: $reply"
-    settle $interface
+    guest "sleep 0.5; carrier $interface"
     report "${command%% *}"
   done
   report doctor

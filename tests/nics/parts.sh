@@ -227,9 +227,9 @@ offloaded() {
 disturbed() {
   local name=$1 code
   guest "begin got 'listening on' l wharf receive --from xdp:eth2 --on-gone reopen $memory --json" || die "no receiver"
-  guest "begin sent 'until a signal' - wharf send --to xdp:eth0 --size 200 --rate 1kpps $memory $(macs 0 2) --json; carrier eth0; sleep 0.5"
+  guest "begin sent 'until a signal' - wharf send --to xdp:eth0 --size 200 --rate 1kpps $memory $(macs 0 2) --json; carrier eth0; sleep 1"
   guest "$2"
-  guest "carrier eth0; sleep 1; finish sent TERM"
+  guest "carrier eth0; sleep 2; finish sent TERM"
   code=$?
   guest "sleep 0.3; finish got TERM"
   report sent && report got
@@ -247,7 +247,7 @@ print("%d taken, %d sent, %d arrived, %d reordered, %d twice, %s" % (sent["packe
 
 disturbances() {
   disturbed "link down and up" "ip link set eth0 down; sleep 1; ip link set eth0 up"
-  disturbed "another MTU" "ip link set eth0 mtu 1400; sleep 1; ip link set eth0 mtu 1500"
+  disturbed "another MTU" "ip link set eth0 mtu 1400; sleep 2; ip link set eth0 mtu 1500"
   disturbed "ethtool -G" "ethtool -G eth0 rx 128 tx 128 || ethtool -G eth0 rx 512; sleep 1"
   disturbed "ethtool -L" "ethtool -L eth0 combined 2; sleep 1; ethtool -L eth0 combined 1"
   disturbed "driver unbound and bound" "rebind eth0"

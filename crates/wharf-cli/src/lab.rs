@@ -1,5 +1,6 @@
 //! `wharf lab`: experiments, in virtual time or on this machine.
 
+mod effects;
 mod list;
 mod pages;
 mod run;

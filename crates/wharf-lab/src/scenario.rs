@@ -8,12 +8,14 @@
 pub mod calibrate;
 mod compare;
 mod file;
+mod files;
 mod host;
 mod machine;
 mod model;
 
 pub use compare::{Compared, Comparison};
-pub use file::{Link, Owner, Scenario, Sender};
+pub use file::{Link, Owner, Published, Scenario, Sender};
+pub use files::{Files, Folder, NoFiles, text_of};
 pub use host::measure;
 pub use machine::Machine;
 pub use model::predict;
@@ -42,6 +44,11 @@ const JAIN: (&str, &str) = ("jain_senders", "Jain's index");
 const WIRE: (&str, &str) = ("wire_used", "percent");
 const PER_DOORBELL: (&str, &str) = ("packets_per_doorbell", "packets");
 const DELAYS: [(&str, &str); 3] = [("delay_p50", "us"), ("delay_p99", "us"), ("delay_most", "us")];
+
+/// Returns the names of the figures of all senders together.
+fn figure_names() -> Vec<&'static str> {
+    [MPPS, JAIN, WIRE, PER_DOORBELL].into_iter().chain(DELAYS).map(|what| what.0).collect()
+}
 
 impl Figures {
     /// Returns the packets that left in a second.
@@ -72,7 +79,7 @@ impl Figures {
             let each = packets.iter().map(|&packets| rate(packets) as f64 / 1e6).collect();
             rows.push(row(label, MPPS, rate(packets.iter().sum())).by_thread(each));
         }
-        rows
+        rows.into_iter().map(|row| scenario.beside_published(row)).collect()
     }
 }
 

@@ -45,6 +45,7 @@ Examples:
   wharf lab run bulk --set doorbell_ps=200000 --json
   wharf lab run pages --world host --threads 2,4 --seconds 5
   wharf lab run all --report figures
+  wharf lab run all --effects
   wharf lab run scenario.toml --seed 2
 
 In world model the same seed and parameters give the same result, to the byte, on any machine. Kinds of rows:
@@ -81,6 +82,9 @@ pub(crate) struct LabRunArgs {
     /// all figures
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
+    /// Print the published effects beside ours, and the mean error of each experiment, in place of all figures
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) effects: bool,
     /// Print the simulated packets per second on standard error
     #[arg(long)]
     pub(crate) time: bool,

@@ -1,5 +1,6 @@
 //! `wharf lab run`: one experiment, or all that run in a world.
 
+use super::effects::effects;
 use super::{pages, scores, table_of};
 use crate::args::LabRunArgs;
 use crate::output::{print, print_json};
@@ -46,6 +47,7 @@ fn show(sections: &[Section], args: &LabRunArgs) -> anyhow::Result<()> {
             let experiments: Vec<&Report> = sections.iter().map(|one| &one.report).collect();
             print_json(&json!({ "experiments": experiments }))
         }
+        _ if args.effects => print(&effects(sections)),
         // The page has the tables.
         _ if args.report.is_some() => print(&scores(sections)),
         _ => {

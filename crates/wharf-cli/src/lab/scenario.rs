@@ -11,34 +11,22 @@ use comfy_table::CellAlignment;
 use serde_json::json;
 use std::path::Path;
 use wharf_lab::experiment::{LabError, Row, World};
-use wharf_lab::scenario::{Comparison, Scenario, calibrate, measure, predict};
-
-/// Largest file that is read.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+use wharf_lab::scenario::{Comparison, Folder, Scenario, calibrate, measure, predict, text_of};
 
 /// True if the argument of `lab run` names a file: experiments have neither a dot nor a slash.
 pub(super) fn is_file(name: &str) -> bool {
     name.contains('.') || name.contains('/')
 }
 
-/// Reads a scenario. A machine's file is looked for beside it.
+/// Reads a scenario. Its machine and its captures are looked for beside it.
 fn read(file: &str, machine: Option<&str>) -> anyhow::Result<Scenario> {
     let text = text_of(Path::new(file)).map_err(usage)?;
-    let folder = Path::new(file).parent().unwrap_or(Path::new("."));
-    let scenario = Scenario::parse(file, &text, &|name| text_of(&folder.join(name))).map_err(usage)?;
+    let folder = Folder(Path::new(file).parent().unwrap_or(Path::new(".")).into());
+    let scenario = Scenario::parse(file, &text, &folder).map_err(usage)?;
     match machine {
         None => Ok(scenario),
         Some(name) => scenario.on_machine(name, &text_of(Path::new(name)).map_err(usage)?).map_err(usage),
     }
-}
-
-fn text_of(path: &Path) -> Result<String, String> {
-    let fault = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
-    let meta = std::fs::metadata(path).map_err(|error| fault(&error))?;
-    if !meta.is_file() || meta.len() > FILE_BYTES_MAX {
-        return Err(fault(&"want a file of at most 1 MiB"));
-    }
-    std::fs::read_to_string(path).map_err(|error| fault(&error))
 }
 
 /// Calls `run` with a question whether to go on, and tells the progress.
@@ -59,9 +47,11 @@ fn watched<T>(
 
 /// Runs a scenario in the world asked for; virtual time by default.
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
-    if !args.set.is_empty() || !args.threads.is_empty() || args.report.is_some() || args.seeds > 1 {
+    let is_of_experiments =
+        !args.set.is_empty() || !args.threads.is_empty() || args.report.is_some() || args.effects;
+    if is_of_experiments || args.seeds > 1 {
         return Err(usage(
-            "--set, --threads, --seeds and --report are of experiments: a scenario has its numbers in its file",
+            "--set, --threads, --seeds, --report and --effects are of experiments: a scenario has its numbers in its file",
         ));
     }
     let world = args.world.unwrap_or(World::Model);
@@ -86,10 +76,21 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
 fn figures(rows: &[Row]) -> comfy_table::Table {
-    let mut lines = table(&["", "figure", "value", "unit"]);
-    left(&mut lines, &[0, 1, 3]);
+    let has_published = rows.iter().any(|row| row.published.is_some());
+    let heads = ["", "figure", "value", "unit", "published", "note"];
+    let columns = if has_published { heads.len() } else { 4 };
+    let mut lines = table(&heads[..columns]);
+    left(&mut lines, &[0, 1, 3, 5]);
     for row in rows {
-        lines.add_row([row.label.clone(), row.metric.into(), format!("{:.3}", row.value), row.unit.into()]);
+        let cells = [
+            row.label.clone(),
+            row.metric.into(),
+            format!("{:.3}", row.value),
+            row.unit.into(),
+            row.published.map_or(String::new(), |figure| figure.to_string()),
+            row.note.clone().unwrap_or_default(),
+        ];
+        lines.add_row(cells.into_iter().take(columns));
     }
     lines
 }

@@ -67,6 +67,14 @@ fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let row = tso.row(REQUEUES, tso.requeues()).beside(published);
     let row = within_3(row, published).saying("the window keeps the qdisc filled, which hangs on its size");
     bench.rows.extend([row, tso.row(PER_BULK, tso.per_bulk())]);
+    let alone = one(bench, Case { bulk: false, ..TSO })?;
+    let [delay, before] = [tso.mean(), alone.mean()];
+    let verdict = if delay <= before + before / 20 { "" } else { "not reproduced: " };
+    bench.rows.extend([
+        alone.row(("delay_mean", "ms"), before),
+        tso.row(("delay_mean", "ms"), delay)
+            .saying(&format!("{verdict}published as no regression by bulks, with TSO")),
+    ]);
     let short = one(bench, Case { window: "peer_window_short_bytes", ..TSO })?;
     let says = "as above, with a window that does not quite fill the qdisc";
     bench.rows.push(short.row(REQUEUES, short.requeues()).saying(says));
@@ -199,6 +207,15 @@ fn rows(bench: &mut Bench<'_>, wire: Wire, off: &Runs, on: &Runs) -> Result<(), 
         smaller(on, off),
     ];
     if wire == Wire::Fast {
+        // What more waits before a probe with bulks, at 10 Gbit/s: 1.25 bytes a nanosecond.
+        for (at, (what, before)) in
+            [(("extra_least", "bytes"), off.most()), (("extra_most", "bytes"), off.least())]
+                .into_iter()
+                .enumerate()
+        {
+            let bytes = (on.mean() - before) * 1_250_000;
+            rows.push(on.row(what, bytes).beside(figure(&format!("bulk_gso.ixgbe_10g_extra_bytes.{at}"))?));
+        }
         let kpps = |runs: &Runs| runs.mean_of(|outcome| outcome.per_second(outcome.packets) * 1000);
         let published = figure("bulk_gso.rate_kpps")?;
         rows.extend([off, on].map(|runs| runs.row(("rate", "kpps"), kpps(runs)).beside(published)));

@@ -1,14 +1,15 @@
 //! `pcie`: the cost of small packets on the bus of a ConnectX-5, 2019: compressed completions, multi-packet
 //! entries.
 //!
-//! Two figures are fitted: the NIC's time per entry, to 70 Mpps sent back with an entry each, and the end of sessions of
-//! compressed completions, to 130 Mpps dropped. (For the sockets' rows, the clock of that machine.) All others follow
-//! from the bytes that driver and NIC exchange.
+//! Two figures are fitted: the packets whose writes are posted at a time, to 70 Mpps sent back with an entry each, and the
+//! end of sessions of compressed completions, to 130 Mpps dropped. (For the row of one socket, the clock of that machine.)
+//! All others follow from the bytes that driver and NIC exchange.
 //!
 //! Packets sent back or redirected are received with compressed completions, before and after, as in the
 //! published runs. Redirected packets leave at the other port of the same NIC. Of 100 and 116 Mpps, which can
 //! both be read, the latter goes with packets inside the entries. Under `auto` the driver begins with that at
-//! 128 outstanding packets. These runs do not reach that number, since the direction to the host binds.
+//! 128 outstanding packets. Read requests wait behind the writes of packets received, since a read does not pass a
+//! posted write; so packets outstanding reach that number.
 
 mod case;
 mod measurement;
@@ -20,6 +21,7 @@ use measurement::Measurement;
 
 const TO_NIC: (&str, &str) = ("to_nic", "bytes on the bus per packet");
 const TO_HOST: (&str, &str) = ("to_host", "bytes on the bus per packet");
+const TO_NIC_SHARE: (&str, &str) = ("to_nic_share", "percent of the bus");
 const BUSIER: (&str, &str) = ("busier_way", "percent of the bus");
 
 /// The experiment.
@@ -31,7 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
-    for part in [drop, send_back, redirect, sessions, mixed, sockets, stack] {
+    for part in [drop, send_back, redirect, sessions, mixed, socket, sockets, stack] {
         let rows = part(bench)?;
         bench.rows.extend(rows);
     }
@@ -102,7 +104,7 @@ fn send_back(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let readings = (milestone, most);
     let gained =
         |ran: &Measurement| read(ran, ran.gain_over(&before), most_gain, (gain(one, milestone), most_gain));
-    let fitted = Row { kind: bench.parameters.fit(&["entry_ps"]), ..before.mpps() };
+    let fitted = Row { kind: bench.parameters.fit(&["posted_packets"]), ..before.mpps() };
     Ok(vec![
         fitted.beside(one),
         before.row(TO_NIC, before.to_nic_millionths()),
@@ -163,15 +165,14 @@ fn mixed(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
 }
 
 /// Adds the rows of one stream through sockets: the processor binds, and multi-packet entries save its time.
-fn sockets(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
+fn socket(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let before = Case::new(Work::Socket);
     let after = Case { xdp_tx_mpwqe: true, ..before };
     let [before, after] = [before.run(bench)?, after.run(bench)?];
     let published = |at: u32| figure(&format!("mlx5_skb_tx_mpwqe.one_stream_mpps.{at}"));
     let fitted = Row { kind: bench.parameters.fit(&["socket_clock_khz"]), ..before.mpps() };
     let circular = "nearly circular: its clock is fitted, and its cycles a packet are published";
-    let share =
-        |ran: &Measurement| ran.row(("to_nic_share", "percent of the bus"), ran.to_nic_share_millionths());
+    let share = |ran: &Measurement| ran.row(TO_NIC_SHARE, ran.to_nic_share_millionths());
     Ok(vec![
         fitted.beside(published(0)?),
         before.row(TO_NIC, before.to_nic_millionths()),
@@ -180,6 +181,32 @@ fn sockets(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
         after.row(TO_NIC, after.to_nic_millionths()),
         share(&after),
     ])
+}
+
+/// Adds the rows of sockets on all processors: the share of the bus at a fixed rate, and the highest rate.
+fn sockets(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
+    let mut rows = Vec::new();
+    for generation in [2, 3] {
+        let published = |key: &str| figure(&format!("mlx5_skb_tx_mpwqe.gen{generation}.{key}"));
+        let fixed_kpps = Some((published("fixed_mpps")? * 1000.0).round() as u64);
+        for fixed_kpps in [fixed_kpps, None] {
+            let before = Case::new(Work::Sockets { generation, fixed_kpps });
+            let after = Case { xdp_tx_mpwqe: true, ..before };
+            let [before, after] = [before.run(bench)?, after.run(bench)?];
+            let of = |ran: &Measurement, at: u32| match fixed_kpps {
+                Some(_) => Ok::<_, LabError>(
+                    ran.row(TO_NIC_SHARE, ran.to_nic_share_millionths())
+                        .beside(published(&format!("to_nic_share_percent.{at}"))?),
+                ),
+                None => Ok(ran.mpps().beside(published(&format!("full_rate_mpps.{at}"))?)),
+            };
+            let (before, after) = (of(&before, 0)?, of(&after, 1)?);
+            let after =
+                if fixed_kpps.is_some() { after.points_over(&before) } else { after.effect_over(&before) };
+            rows.extend([before, after]);
+        }
+    }
+    Ok(rows)
 }
 
 /// Adds the answer to the audience's question: the effect under the whole stack. All processors receive

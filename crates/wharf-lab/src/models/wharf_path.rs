@@ -114,7 +114,9 @@ impl<'q> Path<'q> {
         let processor = |number: usize| -> Result<Processor<'q>, RunError> {
             let senders = Senders::new(queue, &setup, number)?;
             let first_ns = setup.costs.tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
-            let cpu = Cpu::new(setup.costs.tick, first_ns);
+            let processors = setup.cpus + usize::from(setup.dedicated);
+            let slowdown_permille = setup.smt.slowdown_permille(number, processors);
+            let cpu = Cpu::new(setup.costs.tick, first_ns).slower_by(slowdown_permille);
             let step = if senders.is_due() { Step::Made } else { Step::Due };
             let (run, done, run_packets) = (None, Counts::default(), 0);
             Ok(Processor { cpu, senders, bit: 0, run, step, done, run_packets })

@@ -1,7 +1,7 @@
 //! The file of a scenario.
 
-use super::Machine;
-use crate::experiment::LabError;
+use super::{Files, Machine};
+use crate::experiment::{LabError, Row};
 use serde::Deserialize;
 use wharf_core::bql::Bounds;
 use wharf_core::owner::Policy;
@@ -43,11 +43,12 @@ pub struct Scenario {
     pub doorbell_ps: u64,
     /// The machine's costs.
     pub machine: Machine,
+    /// Published figures, which its own stand beside.
+    pub published: Vec<Published>,
 }
 
 /// Senders of one kind.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone)]
 pub struct Sender {
     /// The number of them.
     pub count: usize,
@@ -56,14 +57,19 @@ pub struct Sender {
     /// Length of a frame without its checksum.
     pub bytes: u32,
     /// The times at which they have packets.
-    #[serde(deserialize_with = "text")]
     pub arrivals: Arrivals,
 }
 
-impl Default for Sender {
-    fn default() -> Self {
-        Self { count: 1, burst: 32, bytes: 60, arrivals: Arrivals::Saturate }
-    }
+/// A published figure of the scenario.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The figure's name, of all senders together.
+    pub figure: String,
+    /// Its value.
+    pub value: f64,
+    /// Where it was published.
+    pub source: String,
 }
 
 /// The owner of the queue.
@@ -105,12 +111,47 @@ struct File {
     settle: String,
     #[serde(default = "measure")]
     measure: String,
-    sender: Vec<Sender>,
+    sender: Vec<SenderText>,
+    #[serde(default)]
+    published: Vec<Published>,
     #[serde(default)]
     queue: Queue,
     link: Option<LinkText>,
     nic: Option<String>,
     machine: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct SenderText {
+    count: usize,
+    burst: usize,
+    bytes: u32,
+    arrivals: String,
+}
+
+impl Default for SenderText {
+    fn default() -> Self {
+        Self { count: 1, burst: 32, bytes: 60, arrivals: "saturate".into() }
+    }
+}
+
+impl SenderText {
+    /// Reads the arrivals, from a capture if they name one.
+    fn read(self, files: &dyn Files) -> Result<Sender, String> {
+        let Self { count, burst, bytes, arrivals } = self;
+        let arrivals = match arrivals.strip_prefix("pcap:") {
+            None => arrivals.parse()?,
+            Some(name) => {
+                let times = files.times_ns(name)?;
+                if times.len() < burst {
+                    return Err(format!("{name}: {} packets are less than a burst of {burst}", times.len()));
+                }
+                Arrivals::Trace(times.into())
+            }
+        };
+        Ok(Sender { count, burst, bytes, arrivals })
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -143,19 +184,12 @@ fn ring() -> u32 {
     1024
 }
 
-/// Reads a value that has a text form.
-fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Arrivals, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-}
-
 impl Scenario {
-    /// Parses the file of this name. `open` reads the machine's file, if it names one.
+    /// Parses the file of this name. `files` reads those that it names.
     ///
     /// # Errors
     /// [`LabError::File`] names the line or the key, and what it can be.
-    pub fn parse(
-        file: &str, text: &str, open: &dyn Fn(&str) -> Result<String, String>,
-    ) -> Result<Self, LabError> {
+    pub fn parse(file: &str, text: &str, files: &dyn Files) -> Result<Self, LabError> {
         let fault = |what: String| LabError::File { file: file.into(), what };
         let read: File = toml::from_str(text).map_err(|error| fault(line_of(&error, text)))?;
         let key = |key: &str| {
@@ -175,6 +209,9 @@ impl Scenario {
             return Err(fault("measure: 0 cannot be: more than nothing".into()));
         }
         check_senders(&read.sender).map_err(fault)?;
+        check_published(&read.published).map_err(fault)?;
+        let senders: Result<Vec<Sender>, String> =
+            read.sender.into_iter().map(|sender| sender.read(files)).collect();
         let Queue { qdisc, owner, quota, byte_limit, small_queues } = read.queue;
         let qdisc = QdiscRegistry::default()
             .parse(qdisc.as_deref().unwrap_or("fifo"))
@@ -188,13 +225,13 @@ impl Scenario {
             small_queues.map(|text| small(&text)).transpose().map_err(key("queue.small_queues"))?;
         let machine = match &read.machine {
             None => Machine::assumed()?,
-            Some(name) => Machine::parse(name, &open(name).map_err(key("machine"))?)?,
+            Some(name) => Machine::parse(name, &files.text(name).map_err(key("machine"))?)?,
         };
         Ok(Self {
             file: file.into(),
             settle_ns: time("settle", &read.settle)?,
             measure_ns,
-            senders: read.sender,
+            senders: senders.map_err(key("sender.arrivals"))?,
             qdisc,
             owner,
             policy,
@@ -203,6 +240,7 @@ impl Scenario {
             link: read.link.map(|link| link.read()).transpose().map_err(key("link"))?,
             doorbell_ps: read.nic.map_or(Ok(0), |nic| doorbell_ps(&nic)).map_err(key("nic"))?,
             machine,
+            published: read.published,
         })
     }
 
@@ -230,6 +268,15 @@ impl Scenario {
             format!("sender {}: {count} x {arrivals}, burst {burst}, {bytes} bytes", at + 1)
         };
         self.senders.iter().enumerate().map(label).collect()
+    }
+
+    /// Sets a row beside the published figure of its name, if there is one.
+    pub(super) fn beside_published(&self, row: Row) -> Row {
+        let published = self.published.iter().find(|one| row.label == "all" && one.figure == row.metric);
+        match published {
+            Some(one) => row.beside(one.value).saying(&one.source),
+            None => row,
+        }
     }
 
     /// Builds its discipline.
@@ -262,12 +309,21 @@ fn line_of(error: &toml::de::Error, text: &str) -> String {
     }
 }
 
-fn check_senders(groups: &[Sender]) -> Result<(), String> {
+/// Checks that published figures are of those that a run has.
+fn check_published(published: &[Published]) -> Result<(), String> {
+    let names = super::figure_names();
+    match published.iter().find(|one| !names.contains(&one.figure.as_str()) || !one.value.is_finite()) {
+        Some(one) => Err(format!("published.figure: {} cannot be: one of {}", one.figure, names.join(", "))),
+        None => Ok(()),
+    }
+}
+
+fn check_senders(groups: &[SenderText]) -> Result<(), String> {
     let all: usize = groups.iter().map(|group| group.count.min(SENDERS_MAX + 1)).sum();
     if !(1..=SENDERS_MAX).contains(&all) || groups.iter().any(|group| group.count == 0) {
         return Err(format!("sender.count: {all} senders cannot be: 1 to {SENDERS_MAX} in all"));
     }
-    for Sender { burst, bytes, .. } in groups {
+    for SenderText { burst, bytes, .. } in groups {
         if !(1..=256).contains(burst) {
             return Err(format!("sender.burst: {burst} cannot be: 1 to 256"));
         }

@@ -114,7 +114,7 @@ impl Run<'_> {
             let mut threads = Vec::new();
             for (number, (sender, group)) in senders.into_iter().zip(self.scenario.each_sender()).enumerate()
             {
-                let schedule = Schedule::new(group.arrivals, group.burst, self.seed, number);
+                let schedule = Schedule::new(group.arrivals.clone(), group.burst, self.seed, number);
                 let (stop, failed) = (&stop, &failed);
                 let send = move || {
                     if let Err(what) = send(sender, group, schedule, stop) {

@@ -5,7 +5,7 @@ use crate::experiment::{LabError, Row, RowKind};
 use crate::models::wharf_path::{self, Costs, SenderSetup, Setup};
 use wharf_core::engine::Batching;
 use wharf_sim::engine::cache_line::LineCosts;
-use wharf_sim::engine::cpu::Tick;
+use wharf_sim::engine::cpu::{Smt, Tick};
 use wharf_sim::flows::arrivals::Schedule;
 use wharf_sim::harness::Timing;
 use wharf_sim::nic::simple;
@@ -66,7 +66,7 @@ fn setup(scenario: &Scenario, seed: u64) -> Setup {
     let sender = |(number, sender): (usize, &super::Sender)| SenderSetup {
         burst: sender.burst,
         frame_bytes: sender.bytes,
-        schedule: Schedule::new(sender.arrivals, sender.burst, seed, number),
+        schedule: Schedule::new(sender.arrivals.clone(), sender.burst, seed, number),
     };
     Setup {
         cpus,
@@ -79,6 +79,7 @@ fn setup(scenario: &Scenario, seed: u64) -> Setup {
         small_queues: scenario.small_queues,
         ring_frames: scenario.link.map_or(NULL_RING_FRAMES, |link| link.ring_frames) as usize,
         pool_frames: pool_frames(scenario),
+        smt: Smt::default(),
         costs: costs(scenario, cpus > 1 || dedicated),
         slice_ns: machine.slice_ns,
         switch_ns: machine.switch_ns,

@@ -21,7 +21,7 @@ const FITS: [Fit; 10] = [
     fit("bulk", "tcp_ack_ns", 40, "tcp-24/bulk=off", "soft"),
     fit("hol", "round_trip_ns", 1000, "10g/gso/bulk=off", "delay_least"),
     fit("pages", "depot_page_ps", 500, "allocator", "spinning"),
-    fit("pcie", "entry_ps", 50, "xdp_tx/rx_cqe_compress=on,xdp_tx_mpwqe=off", "mpps"),
+    fit("pcie", "posted_packets", 4, "xdp_tx/rx_cqe_compress=on,xdp_tx_mpwqe=off", "mpps"),
     fit("pcie", "session_ns", 150, "xdp_drop/rx_cqe_compress=on", "mpps"),
     fit("pcie", "socket_clock_khz", 50_000, "socket-1/skb_tx_mpwqe=off", "mpps"),
 ];

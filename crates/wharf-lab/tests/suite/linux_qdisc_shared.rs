@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use wharf_core::owner::Policy;
 use wharf_lab::models::linux_qdisc::shared::{Costs, Discipline, Outcome, Setup, run};
 use wharf_sim::engine::cache_line::LineCosts;
-use wharf_sim::engine::cpu::Tick;
+use wharf_sim::engine::cpu::{Smt, Tick};
 use wharf_sim::engine::lock::{LockCosts, LockKind};
 use wharf_sim::harness::Timing;
 
@@ -28,6 +28,7 @@ fn setup() -> Setup {
         cpus: 4,
         qdisc_packets: 1000,
         frame_bytes: 60,
+        smt: Smt::default(),
         costs,
         time: Timing { seed: 1, jitter_permille: 100, settle_ns: 2_000_000, measure_ns: 3_000_000 },
     }

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use std::time::Duration;
 use wharf_lab::experiment::{Row, RowKind};
-use wharf_lab::scenario::{Comparison, Machine, Scenario, measure, predict};
+use wharf_lab::scenario::{Comparison, Folder, Machine, NoFiles, Scenario, measure, predict};
 
 fn scenario(text: &str) -> Scenario {
-    Scenario::parse("test.toml", text, &|name| Err(format!("no {name}"))).unwrap()
+    Scenario::parse("test.toml", text, &NoFiles).unwrap()
 }
 
 #[track_caller]
@@ -102,19 +102,23 @@ fn wrong_file_is_an_error_of_one_line() {
         ("[[sender]]\nburst = 0\n", "sender.burst: 0 cannot be: 1 to 256"),
         ("[[sender]]\nbytes = 59\n", "sender.bytes: 59 cannot be"),
         ("[[sender]]\narrivals = \"x\"\n", "\"x\" cannot be: want saturate"),
+        ("[[sender]]\narrivals = \"pcap:x\"\n", "sender.arrivals: x: no file"),
+        (
+            "[[sender]]\n[[published]]\nfigure = \"x\"\nvalue = 1\nsource = \"s\"\n",
+            "published.figure: x cannot be: one of mpps",
+        ),
         ("[[sender]]\nwrong = 1\n", "unknown field `wrong`, expected one of"),
         ("measure = \"0\"\n[[sender]]\n", "measure: 0 cannot be"),
         ("measure = \"2h\"\n[[sender]]\n", "measure: 2h cannot be: at most 2s"),
         ("nic = \"x\"\n[[sender]]\n", "nic: there is no x: there are cx5"),
-        ("machine = \"m\"\n[[sender]]\n", "machine: no m"),
+        ("machine = \"m\"\n[[sender]]\n", "machine: m: no file"),
         ("[[sender]]\n[link]\nrate = \"1\"\n", "link: "),
         ("[[sender]]\n[link]\nrate = \"1gbit\"\nring = 1\n", "link: a ring of 1 cannot be"),
         ("[[sender]]\n[queue]\nqdisc = \"x\"\n", "queue.qdisc: "),
         ("[[sender]]\n[queue]\nquota = 0\n", "queue.quota: 0 cannot be"),
         ("[[sender]]\n[queue]\nsmall_queues = \"1\"\n", "queue.small_queues: \"1\" cannot be"),
     ] {
-        let error =
-            Scenario::parse("test.toml", text, &|name| Err(format!("no {name}"))).unwrap_err().to_string();
+        let error = Scenario::parse("test.toml", text, &NoFiles).unwrap_err().to_string();
         assert!(
             error.starts_with("test.toml: ") && error.contains(told) && error.lines().count() == 1,
             "{told}: {error}"
@@ -148,4 +152,34 @@ fn a_comparison_has_each_measured_figure_beside_its_prediction() {
     for row in &compared.rows {
         assert!(row.spread[0] <= row.measured && row.measured <= row.spread[1], "{row:?}");
     }
+}
+
+/// Returns a capture with a packet every `gap_ns`.
+fn capture(packets: u32, gap_ns: u32) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let mut file = words(&[0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 1]);
+    for packet in 0..packets {
+        file.extend(words(&[7, packet * gap_ns, 60, 60]));
+        file.extend([0; 60]);
+    }
+    file
+}
+
+#[test]
+fn packets_come_at_the_times_of_a_capture_and_again() {
+    let folder = std::env::temp_dir().join(format!("wharf-scenario-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("t.pcap"), capture(100, 10_000)).unwrap();
+    let text = "settle = \"1ms\"\nmeasure = \"20ms\"\n[[sender]]\nburst = 5\narrivals = \"pcap:t.pcap\"\n\
+                [[published]]\nfigure = \"mpps\"\nvalue = 0.2\nsource = \"somewhere\"\n";
+    let read = |text: &str| Scenario::parse("test.toml", text, &Folder(folder.clone()));
+    let rows = predict(&read(text).unwrap(), 1, &mut || true).unwrap();
+    let few = read(&text.replace("burst = 5", "burst = 101")).unwrap_err().to_string();
+    let none = read(&text.replace("t.pcap", "u.pcap")).unwrap_err().to_string();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!((all(&rows, "mpps") - 0.1).abs() < 0.005, "{rows:?}");
+    let note = rows[0].note.as_deref().unwrap_or_default();
+    assert!(rows[0].published == Some(0.2) && note.contains("-5") && note.contains("somewhere"), "{note}");
+    assert!(few.contains("100 packets are less than a burst of 101"), "{few}");
+    assert!(none.starts_with("test.toml: sender.arrivals: ") && none.lines().count() == 1, "{none}");
 }

@@ -17,6 +17,8 @@ fn costs() -> Costs {
         ask_ns: 1000,
         kick_ns: 2000,
         interrupt_ns: 3000,
+        interrupt_running_ns: 1000,
+        turn_ns: 500,
         carry_ns: 550,
         super_ns: 1600,
         signal_ns: 250,

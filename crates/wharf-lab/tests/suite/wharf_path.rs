@@ -6,7 +6,7 @@ use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_lab::models::wharf_path::{Costs, Outcome, SenderSetup, Setup, run};
 use wharf_sim::engine::cache_line::LineCosts;
-use wharf_sim::engine::cpu::Tick;
+use wharf_sim::engine::cpu::{Smt, Tick};
 use wharf_sim::flows::arrivals::{Arrivals, Schedule};
 use wharf_sim::harness::Timing;
 use wharf_sim::nic::simple;
@@ -42,6 +42,7 @@ fn setup() -> Setup {
         small_queues: None,
         ring_frames: 512,
         pool_frames: 8192,
+        smt: Smt::default(),
         costs,
         time: Timing { seed: 1, jitter_permille: 100, settle_ns: 1_000_000, measure_ns: 2_000_000 },
     }

@@ -40,6 +40,30 @@ pub struct Cpu {
     /// The same for taking a lock.
     lock_until_ns: u64,
     lock_begun_ns: u64,
+    /// Thousandths by which its work takes longer.
+    slowdown_permille: u64,
+}
+
+/// Processors that share cores by simultaneous multithreading. Each of two at work on a core is slower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub struct Smt {
+    /// Cores of the smallest machine.
+    pub cores: u64,
+    /// Processors of a core on larger ones; 0 or 1 for none that share.
+    pub threads_per_core: u64,
+    /// Thousandths by which work takes longer on a shared core.
+    pub smt_slowdown_permille: u64,
+}
+
+impl Smt {
+    /// Returns the slowdown of processor `number` while `processors` are at work: each core has one before any has
+    /// two.
+    pub fn slowdown_permille(&self, number: usize, processors: usize) -> u64 {
+        let processors = processors as u64;
+        let cores = self.cores.max(processors.div_ceil(self.threads_per_core.max(1)));
+        let shares = number as u64 >= cores || number as u64 + cores < processors;
+        if shares { self.smt_slowdown_permille } else { 0 }
+    }
 }
 
 /// A processor's time up to some moment.
@@ -73,12 +97,20 @@ impl Cpu {
             begun: (Mode::System, 0),
             lock_until_ns: 0,
             lock_begun_ns: 0,
+            slowdown_permille: 0,
         }
+    }
+
+    /// Makes its work take longer by so many thousandths.
+    #[must_use]
+    pub fn slower_by(self, slowdown_permille: u64) -> Self {
+        Self { slowdown_permille, ..self }
     }
 
     /// Works for `work_ns` from `now_ns` on. Returns the end, which each tick in that time makes later.
     #[inline]
     pub fn work(&mut self, now_ns: u64, work_ns: u64, mode: Mode) -> u64 {
+        let work_ns = work_ns + work_ns * self.slowdown_permille / 1000;
         self.spent_ns[mode as usize] += work_ns;
         let end_ns = now_ns + work_ns;
         let end_ns =

@@ -1,8 +1,9 @@
 //! The receiving half of a NIC: takes packets from the wire, writes them into posted buffers, completes them.
 //!
 //! Packets wait for the bus in a buffer of the NIC. A packet that finds that buffer full, or no posted
-//! buffer, is dropped and counted. One packet is written after another. The [`ReceiveFormat`] knows the
-//! layout of descriptors and completions.
+//! buffer, is dropped and counted. Writes are posted: several are on their way to the bus at a time, and the NIC's read
+//! requests wait behind them, since a read may not pass a posted write. The [`ReceiveFormat`] knows the layout of
+//! descriptors and completions.
 
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
@@ -72,6 +73,8 @@ pub struct ReceiveCosts {
     pub fetch_bytes: u32,
     /// Completions are kept at most this long.
     pub keep_ps: u64,
+    /// Packets whose writes are posted at a time; 0 counts as 1.
+    pub posted_packets: usize,
 }
 
 #[derive(Debug)]
@@ -104,8 +107,8 @@ pub struct Receiving<F> {
     queues: Vec<Queue<F>>,
     waiting: VecDeque<Incoming>,
     waiting_bytes: u64,
-    /// The packet being written, and the time at which it is in memory.
-    writing: Option<(u64, Incoming, u32)>,
+    /// The packets being written, each with the time at which it is in memory, and its buffer.
+    writing: VecDeque<(u64, (Incoming, u32))>,
     deadlines: VecDeque<(u64, (usize, u64))>,
     totals: ReceiveTotals,
     fault: Option<NicFault>,
@@ -121,7 +124,7 @@ impl<F: ReceiveFormat> Receiving<F> {
             queues: queues.into_iter().map(queue).collect(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            writing: None,
+            writing: VecDeque::new(),
             deadlines: VecDeque::new(),
             totals: ReceiveTotals::default(),
             fault: None,
@@ -223,9 +226,9 @@ impl<F: ReceiveFormat> Receiving<F> {
         self.begin(now_ps, fabric)
     }
 
-    /// Begins to write the next packet, unless one is being written.
+    /// Begins to write packets, as many as may be posted.
     fn begin(&mut self, now_ps: u64, fabric: &mut Fabric) -> Result<(), MemoryFault> {
-        while self.writing.is_none()
+        while self.writing.len() < self.costs.posted_packets.max(1)
             && let Some(packet) = self.waiting.pop_front()
         {
             self.waiting_bytes -= u64::from(packet.len_bytes);
@@ -263,14 +266,13 @@ impl<F: ReceiveFormat> Receiving<F> {
     fn write(&mut self, index: u32, packet: Incoming, posted: &Posted, now_ps: u64, fabric: &mut Fabric) {
         self.queues[packet.queue].intake.take(u32::from(!posted.more));
         let there_ps = fabric.write_packet(now_ps, u64::from(packet.len_bytes));
-        self.writing = Some((there_ps, packet, index));
+        self.writing.push_back((there_ps, (packet, index)));
         self.fetch(packet.queue, now_ps, fabric);
     }
 
     /// Returns the time of this half's next own event.
     pub fn due_ps(&self) -> u64 {
-        let written_ps = self.writing.map_or(u64::MAX, |writing| writing.0);
-        written_ps.min(first_due(&self.deadlines))
+        first_due(&self.writing).min(first_due(&self.deadlines))
     }
 
     /// Handles the event at `now_ps`.
@@ -278,9 +280,9 @@ impl<F: ReceiveFormat> Receiving<F> {
     /// # Errors
     /// A completion queue is not in memory.
     pub fn step(&mut self, now_ps: u64, fabric: &mut Fabric) -> Result<(), MemoryFault> {
-        if let Some((_, packet, index)) = self.writing.take_if(|writing| writing.0 <= now_ps) {
+        if let Some((packet, index)) = take_due(&mut self.writing, now_ps) {
             self.totals.written += 1;
-            let behind = !self.waiting.is_empty();
+            let behind = !self.waiting.is_empty() || !self.writing.is_empty();
             let at = &mut self.queues[packet.queue];
             let mut post = fabric.post_for(packet.queue, now_ps);
             if at.format.received(index, &packet, behind, &mut post)? {

@@ -61,7 +61,12 @@ fn measured(bytes: u32, per_doorbell: Option<usize>, multi: bool, session_max: O
         port: PortCosts {
             bus: BusSpec { link: LINK.parse().unwrap(), tags: 256, latency_ps: 600_000 },
             send,
-            receive: ReceiveCosts { buffer_bytes: 1 << 17, fetch_bytes: 512, keep_ps: 1_000_000_000 },
+            receive: ReceiveCosts {
+                buffer_bytes: 1 << 17,
+                fetch_bytes: 512,
+                keep_ps: 1_000_000_000,
+                posted_packets: 1,
+            },
         },
         arrivals,
         job,

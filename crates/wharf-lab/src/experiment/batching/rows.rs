@@ -25,6 +25,10 @@ const POINTS: f64 = 5.0;
 
 const BANDWIDTH: (&str, &str) = ("bandwidth", "Mbit/s");
 const GAIN: (&str, &str) = ("bandwidth_by_batching", "percent");
+const DEMAND: (&str, &str) = ("service_demand_by_batching", "percent");
+const TRANSACTIONS: (&str, &str) = ("transactions_by_batching", "percent");
+/// The greatest change that counts as small where a source has words in place of a figure.
+const SMALL_PERCENT: f64 = 10.0;
 const MOST: (&str, &str) = ("bandwidth_by_batching_most", "percent");
 
 /// A note for rows without a comparison.
@@ -33,7 +37,7 @@ const NOTHING: &str = "nothing was sent in the time measured: no change to be to
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     for nic in [Nic::Ipoib, Nic::E1000] {
         for processes in PROCESSES {
-            let mut gains = Vec::new();
+            let (mut gains, first) = (Vec::new(), bench.rows.len());
             for machine in MACHINES {
                 let cpus = bench.parameters.get(machine)? as usize;
                 let case = Case { nic, processes, cpus, ..CASE };
@@ -41,6 +45,9 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
                 requests(bench, Case { protocol: Protocol::Requests, message_bytes: REQUEST_BYTES, ..case })?;
             }
             ranges(bench, nic, processes, &gains)?;
+            if (nic, processes) == (Nic::Ipoib, 1) {
+                bench.rows.extend(in_words(&bench.rows[first..]));
+            }
         }
     }
     for protocol in [Protocol::TcpNoDelay, Protocol::Udp] {
@@ -79,7 +86,7 @@ fn bandwidths(bench: &mut Bench<'_>, case: Case) -> Result<Option<i64>, LabError
     let changes = [
         (GAIN, gain),
         (("bandwidth_by_batching_on_wake", "percent"), change(rate(&wake), rate(&off))),
-        (("service_demand_by_batching", "percent"), by_demand),
+        (DEMAND, by_demand),
     ];
     bench.rows.extend(changes.into_iter().filter_map(|(what, change)| Some(row(what, change?))));
     bench.rows.push(row(("packets_per_call", "packets"), (on.given * 1_000_000 / on.calls.max(1)) as i64));
@@ -129,6 +136,46 @@ fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> R
     Ok(())
 }
 
+/// Returns rows for the changes of one process that were published in words: UDP's bandwidth and service demand, and the
+/// rate of transactions. A change is small up to [`SMALL_PERCENT`], and big beyond.
+fn in_words(rows: &[Row]) -> Vec<Row> {
+    let greatest = |of: &str, metric: &str| {
+        let values = rows.iter().filter(|row| row.metric == metric && row.label.contains(of));
+        values.map(|row| row.value).max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0)
+    };
+    let small = |percent: f64| percent.abs() <= SMALL_PERCENT;
+    let row = |protocol: &str, metric, of: &str, holds: &dyn Fn(f64) -> bool, words: &str| {
+        let value = greatest(&format!("/{protocol}/"), of);
+        let verdict = if holds(value) { "" } else { "not reproduced: " };
+        let label = format!("ipoib/{protocol}/processes=1");
+        Row::new(&label, (metric, "percent"), (value * 1e6).round() as i64, RowKind::Predicted)
+            .saying(&format!("{verdict}published as \"{words}\", without a figure"))
+    };
+    vec![
+        row(
+            "udp",
+            MOST.0,
+            GAIN.0,
+            &|percent| small(percent) && percent >= 0.0,
+            "small increase in bandwidth",
+        ),
+        row(
+            "udp",
+            "service_demand_by_batching_most",
+            DEMAND.0,
+            &|percent| percent < -SMALL_PERCENT,
+            "big improvement in service demand",
+        ),
+        row(
+            "tcp-requests",
+            "transactions_by_batching_most",
+            TRANSACTIONS.0,
+            &|percent| small(percent) && percent <= 0.0,
+            "small drop in transaction rate",
+        ),
+    ]
+}
+
 /// Sets a gain beside a published one. The residual is in points, since gains lie around 0.
 fn beside(row: Row, published: f64) -> Row {
     let off = row.value - published;
@@ -145,7 +192,7 @@ fn requests(bench: &mut Bench<'_>, case: Case) -> Result<(), LabError> {
     let row = |what, millionths| Row::new(&case.label(), what, millionths, RowKind::Predicted);
     let (rate, change) = (row(("transactions", "per second"), off as i64 * 1_000_000), change(on, off));
     bench.rows.push(if change.is_none() { rate.saying(NOTHING) } else { rate });
-    bench.rows.extend(change.map(|change| row(("transactions_by_batching", "percent"), change)));
+    bench.rows.extend(change.map(|change| row(TRANSACTIONS, change)));
     Ok(())
 }
 

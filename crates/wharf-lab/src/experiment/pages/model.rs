@@ -10,19 +10,51 @@ use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, S
 use crate::models::page_pool::{self, Outcome, PolicyKind, Setup};
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
-    let mut allocator_pps = 0;
+    let (mut allocator_pps, mut allocator_slow) = (0, 0);
     for kind in PolicyKind::ALL {
         let setup = setup(bench.parameters, kind, bench.seed)?;
-        let outcome = bench.model(kind.name(), |goes_on| page_pool::run(&setup, goes_on))?;
-        bench.packets += outcome.packets_in_all;
+        let outcome = one(bench, kind.name(), &setup)?;
+        let slow = ratio(outcome.slow_paths, outcome.pages[0]);
         if kind == PolicyKind::Allocator {
-            allocator_pps = outcome.packets_per_s();
+            (allocator_pps, allocator_slow) = (outcome.packets_per_s(), slow);
         }
         bench.rows.extend(rates(kind, &outcome, allocator_pps)?);
         bench.rows.extend(spinning(kind, &outcome, bench.parameters)?);
         bench.rows.extend(by_cpu(kind, &outcome, &setup));
         bench.rows.extend(details(&outcome).map(|(what, value)| predicted(kind, what, value)));
+        if kind == PolicyKind::Halves {
+            let change = ratio(slow as u64, allocator_slow as u64) * 100 - 100_000_000;
+            let row = predicted(kind, ("allocations_by_halves", "percent"), change);
+            bench
+                .rows
+                .push(row.beside_in_points(figure("page_allocator.half_page_use_percent")?).is_effect());
+        }
     }
+    requests(bench)
+}
+
+fn one(bench: &mut Bench<'_>, name: &str, setup: &Setup) -> Result<Outcome, LabError> {
+    let outcome = bench.model(name, |goes_on| page_pool::run(setup, goes_on))?;
+    bench.packets += outcome.packets_in_all;
+    Ok(outcome)
+}
+
+/// Runs requests, one packet of a stream at a time: the gain of a buffer kept by its socket over pages that go back to their
+/// channel, as it was published of recycled ones.
+fn requests(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    let [mut recycled_pps, mut kept_pps] = [0; 2];
+    for (kind, pps) in [(PolicyKind::Origin, &mut recycled_pps), (PolicyKind::SenderCache, &mut kept_pps)] {
+        let setup =
+            Setup { window_packets: 1, burst_packets: 1, ..setup(bench.parameters, kind, bench.seed)? };
+        let label = format!("{}/requests", kind.name());
+        *pps = one(bench, &label, &setup)?.packets_per_s();
+        bench.rows.push(Row::new(&label, MPPS, *pps as i64, RowKind::Predicted));
+    }
+    let gain = ratio(kept_pps, recycled_pps) * 100 - 100_000_000;
+    let label = format!("{}/requests", PolicyKind::SenderCache.name());
+    let row = Row::new(&label, ("gain_over_recycling", "percent of Mpps"), gain, RowKind::Predicted);
+    let published = figure("page_allocator.socket_buffer_cache_gain_percent")?;
+    bench.rows.push(row.beside_in_points(published).is_effect());
     Ok(())
 }
 

@@ -58,20 +58,31 @@ pub(super) enum Work {
     Mixed,
     /// One stream, sent.
     Socket,
+    /// Many streams, sent on a link of this generation.
+    Sockets {
+        generation: u64,
+        /// At this rate, in packets of a millisecond; `None` for as fast as they can.
+        fixed_kpps: Option<u64>,
+    },
     /// Received, through all of the stack.
     Stack,
 }
 
 impl Work {
-    fn name(self) -> &'static str {
-        match self {
+    fn name(self) -> String {
+        let name = match self {
             Self::Drop => "xdp_drop",
             Self::SendBack => "xdp_tx",
             Self::Redirect => "xdp_redirect",
             Self::Mixed => "imix/xdp_tx",
             Self::Socket => "socket-1",
+            Self::Sockets { generation, fixed_kpps } => {
+                let rate = if fixed_kpps.is_some() { "fixed" } else { "full" };
+                return format!("sockets/gen{generation}/rate={rate}");
+            }
             Self::Stack => "stack",
-        }
+        };
+        name.into()
     }
 
     fn sends(self) -> bool {
@@ -79,7 +90,12 @@ impl Work {
     }
 
     fn receives(self) -> bool {
-        self != Self::Socket
+        !self.is_sockets()
+    }
+
+    /// True if packets come from sockets.
+    fn is_sockets(self) -> bool {
+        matches!(self, Self::Socket | Self::Sockets { .. })
     }
 
     fn job(self, parameters: &Parameters) -> Result<Job, LabError> {
@@ -90,9 +106,13 @@ impl Work {
                 Job::SendBack { per_doorbell: get("xdp_tx_per_doorbell")? as usize }
             }
             Self::Redirect => Job::SendBack { per_doorbell: get("redirect_per_doorbell")? as usize },
-            Self::Socket => Job::Send {
+            Self::Socket | Self::Sockets { .. } => Job::Send {
                 len_bytes: get("packet_bytes")? as u32,
-                per_doorbell: get("socket_per_doorbell")? as usize,
+                per_doorbell: get(if self == Self::Socket {
+                    "socket_per_doorbell"
+                } else {
+                    "sockets_per_doorbell"
+                })? as usize,
             },
         })
     }
@@ -104,7 +124,8 @@ impl Work {
             Self::SendBack | Self::Mixed => get("send_back_ps"),
             Self::Redirect => get("redirect_ps"),
             Self::Stack => get("stack_ps"),
-            Self::Socket => {
+            Self::Sockets { fixed_kpps: Some(kpps), .. } => Ok(get("queues")? * 1_000_000_000 / kpps.max(1)),
+            Self::Socket | Self::Sockets { .. } => {
                 let cycles = get(if multi { "socket_mpwqe_cycles" } else { "socket_cycles" })?;
                 Ok(cycles * 1_000_000_000 / get("socket_clock_khz")?)
             }
@@ -156,10 +177,10 @@ impl Case {
         if self.descriptors == Descriptors::Slim {
             switches.push("tx_metadata_in_buffer=on".into());
         } else if self.work.sends() {
-            let name = if self.work == Work::Socket { "skb_tx_mpwqe" } else { "xdp_tx_mpwqe" };
+            let name = if self.work.is_sockets() { "skb_tx_mpwqe" } else { "xdp_tx_mpwqe" };
             switches.push(format!("{name}={}", on_off(self.xdp_tx_mpwqe)));
         }
-        if self.xdp_tx_mpwqe && self.work != Work::Socket {
+        if self.xdp_tx_mpwqe && !self.work.is_sockets() {
             let inline = match self.inline {
                 Inline::Off => "off",
                 Inline::Auto => "auto",
@@ -200,7 +221,7 @@ impl Case {
                 completion_each: false,
             },
             rx_cqe_compress: self.rx_cqe_compress.then_some(Compress { selected, session_max }),
-            port: port_costs(parameters, self.session)?,
+            port: port_costs(parameters, self)?,
             arrivals,
             job: self.work.job(parameters)?,
             cores: self.work.cores(parameters, self.xdp_tx_mpwqe)?,
@@ -223,20 +244,24 @@ impl Case {
     }
 }
 
-fn link(parameters: &Parameters) -> Result<Link, LabError> {
+fn link(parameters: &Parameters, work: Work) -> Result<Link, LabError> {
     let get = |key: &str| parameters.get(key);
-    let (generation, lanes) = (get("link_generation")?, get("link_lanes")?);
+    let lanes = get("link_lanes")?;
+    let generation = match work {
+        Work::Sockets { generation, .. } => generation,
+        _ => get("link_generation")?,
+    };
     let (mps, mrrs, rcb) = (get("link_mps_bytes")?, get("link_mrrs_bytes")?, get("link_rcb_bytes")?);
     let text = format!("gen{generation}x{lanes},mps={mps},mrrs={mrrs},rcb={rcb}");
     let fault = |error: LinkError| LabError::File { file: "pcie.toml".into(), what: error.to_string() };
     text.parse().map_err(fault)
 }
 
-fn port_costs(parameters: &Parameters, session: &str) -> Result<PortCosts, LabError> {
+fn port_costs(parameters: &Parameters, case: &Case) -> Result<PortCosts, LabError> {
     let get = |key: &str| parameters.get(key);
     Ok(PortCosts {
         bus: BusSpec {
-            link: link(parameters)?,
+            link: link(parameters, case.work)?,
             tags: get("tags")? as u32,
             latency_ps: get("latency_ns")? * 1000,
         },
@@ -244,7 +269,8 @@ fn port_costs(parameters: &Parameters, session: &str) -> Result<PortCosts, LabEr
         receive: ReceiveCosts {
             buffer_bytes: get("nic_buffer_bytes")?,
             fetch_bytes: get("fetch_bytes")? as u32,
-            keep_ps: get(session)? * 1000,
+            keep_ps: get(case.session)? * 1000,
+            posted_packets: get("posted_packets")? as usize,
         },
     })
 }

@@ -27,7 +27,7 @@ use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_devices::null::Null;
 use wharf_sim::engine::cache_line::{CacheLine, LineCosts};
-use wharf_sim::engine::cpu::{Cpu, Tick};
+use wharf_sim::engine::cpu::{Cpu, Smt, Tick};
 use wharf_sim::engine::lock::{LockCosts, LockKind, SpinLock};
 use wharf_sim::engine::{Agenda, Random, VirtualClock};
 use wharf_sim::harness::{self, Timing};
@@ -86,6 +86,8 @@ pub struct Setup {
     pub qdisc_packets: usize,
     /// Length of packets, without checksum.
     pub frame_bytes: u32,
+    /// Processors that share cores.
+    pub smt: Smt,
     /// Times of the steps.
     pub costs: Costs,
     /// Seed and times; the time of making a packet varies.
@@ -241,6 +243,7 @@ impl Machine {
 
 /// Returns an empty account of a processor's time.
 fn account(number: usize, setup: &Setup) -> Cpu {
-    let tick = setup.costs.tick;
+    let (tick, processors) = (setup.costs.tick, setup.cpus + usize::from(setup.dedicated));
     Cpu::new(tick, tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 2))
+        .slower_by(setup.smt.slowdown_permille(number, processors))
 }

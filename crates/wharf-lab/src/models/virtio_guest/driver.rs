@@ -33,8 +33,7 @@ impl Machine {
     }
 
     fn interrupt(&mut self) -> Option<u64> {
-        let mut work_ns = self.setup.costs.interrupt_ns;
-        if std::mem::take(&mut self.interrupted[0]) {
+        if let Some(work_ns) = self.interrupted[0].take() {
             self.ring.disable_interrupt();
             if self.setup.release == Release::Napi {
                 self.polls_transmitted = true;
@@ -44,15 +43,10 @@ impl Machine {
             }
             return Some(work_ns);
         }
-        if std::mem::take(&mut self.interrupted[1]) {
-            self.polls_received = true;
-            if self.setup.release == Release::Napi {
-                // `virtnet_poll_cleantx`.
-                work_ns += self.clean();
-            }
-            return Some(work_ns);
-        }
-        None
+        let work_ns = self.interrupted[1].take()?;
+        self.polls_received = true;
+        // `virtnet_poll_cleantx`.
+        Some(work_ns + if self.setup.release == Release::Napi { self.clean() } else { 0 })
     }
 
     /// Does `start_xmit` for the first waiting packet.

@@ -89,7 +89,8 @@ pub(super) struct Machine {
     /// Packets received by the guest.
     pub(super) received: VecDeque<Inbound>,
     pub(super) receive_armed: bool,
-    pub(super) interrupted: [bool; 2],
+    /// Interrupts to handle, of the transmit ring and of the other: the time of each.
+    pub(super) interrupted: [Option<u64>; 2],
     pub(super) polls_transmitted: bool,
     pub(super) polls_received: bool,
     /// True if the timer has come to free buffers.
@@ -119,7 +120,7 @@ impl Machine {
             stopped: false,
             received: VecDeque::new(),
             receive_armed: true,
-            interrupted: [false; 2],
+            interrupted: [None; 2],
             polls_transmitted: false,
             polls_received: false,
             freeing: false,

@@ -57,10 +57,14 @@ pub struct Costs {
     pub ask_ns: u64,
     /// Guest: exit to the host for a kick.
     pub kick_ns: u64,
-    /// Guest: an interrupt, until its poll begins, and that poll.
+    /// Guest: an interrupt of an idle processor, until its poll begins, and that poll.
     pub interrupt_ns: u64,
+    /// Guest: the same of a processor that runs.
+    pub interrupt_running_ns: u64,
     /// vhost: carrying one packet out of the guest, and into it.
     pub carry_ns: u64,
+    /// vhost: the beginning of a turn at one ring (`handle_tx`, `handle_rx`).
+    pub turn_ns: u64,
     /// vhost: extra for a super-packet, whose pages have to be found.
     pub super_ns: u64,
     /// vhost: an interrupt for the guest.

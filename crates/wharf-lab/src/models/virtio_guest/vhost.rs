@@ -25,13 +25,22 @@ pub(super) struct Vhost {
     /// Bytes carried of the same ring in a row.
     carried_bytes: u32,
     outward: bool,
+    /// True if it has found both rings empty: its next packet begins a turn.
+    idle: bool,
     /// Time for interrupts and wake-ups, to be spent before the next packet.
     owed_ns: u64,
 }
 
 impl Default for Vhost {
     fn default() -> Self {
-        Self { inbound: VecDeque::new(), carrying: None, carried_bytes: 0, outward: true, owed_ns: 0 }
+        Self {
+            inbound: VecDeque::new(),
+            carrying: None,
+            carried_bytes: 0,
+            outward: true,
+            idle: true,
+            owed_ns: 0,
+        }
     }
 }
 
@@ -61,7 +70,10 @@ impl Machine {
     /// Interrupts the guest for a ring: 0 for the transmit ring.
     fn interrupts(&mut self, ring: usize, now_ns: u64, agenda: &mut Agenda) {
         self.vhost.owed_ns += self.setup.costs.signal_ns;
-        self.interrupted[ring] = true;
+        let costs = self.setup.costs;
+        // A posted interrupt reaches a processor that runs without an exit; one that idles is left by an exit.
+        let runs = self.threads[GUEST].busy;
+        self.interrupted[ring] = Some(if runs { costs.interrupt_running_ns } else { costs.interrupt_ns });
         self.wakes(GUEST, now_ns, agenda);
     }
 
@@ -117,7 +129,8 @@ impl Machine {
         }
         let (outbound, inbound) = (self.ring.first(), !self.vhost.inbound.is_empty());
         let outward = if self.vhost.outward { outbound.is_some() } else { outbound.is_some() && !inbound };
-        if outward != self.vhost.outward {
+        let begins = outward != self.vhost.outward || self.vhost.idle;
+        if begins {
             (self.vhost.outward, self.vhost.carried_bytes) = (outward, 0);
         }
         let (carried, work_ns, bytes) = match (outward, outbound) {
@@ -131,6 +144,7 @@ impl Machine {
                     (Carried::In(inbound), costs.carry_ns + copying_ns, bytes)
                 }
                 None => {
+                    self.vhost.idle = true;
                     let owed_ns = std::mem::take(&mut self.vhost.owed_ns);
                     if owed_ns > 0 {
                         self.work(VHOST, now_ns, owed_ns, agenda);
@@ -142,7 +156,9 @@ impl Machine {
         self.vhost.carried_bytes += bytes;
         self.vhost.carrying = Some(carried);
         let owed_ns = std::mem::take(&mut self.vhost.owed_ns);
-        self.work(VHOST, now_ns, work_ns + owed_ns, agenda);
+        let turn_ns = if begins { costs.turn_ns } else { 0 };
+        self.vhost.idle = false;
+        self.work(VHOST, now_ns, work_ns + owed_ns + turn_ns, agenda);
     }
 
     /// Returns the time of copying a packet out of the guest.

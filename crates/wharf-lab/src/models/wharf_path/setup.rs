@@ -8,7 +8,7 @@ use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_core::qdisc::QdiscSpec;
 use wharf_sim::engine::cache_line::LineCosts;
-use wharf_sim::engine::cpu::Tick;
+use wharf_sim::engine::cpu::{Smt, Tick};
 use wharf_sim::flows::arrivals::Schedule;
 use wharf_sim::harness::Timing;
 
@@ -76,6 +76,8 @@ pub struct Setup {
     pub ring_frames: usize,
     /// Frames of the pool.
     pub pool_frames: u32,
+    /// Processors that share cores.
+    pub smt: Smt,
     /// Times of the steps.
     pub costs: Costs,
     /// Seed and times; the time of making varies.

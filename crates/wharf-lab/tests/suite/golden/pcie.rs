@@ -23,7 +23,8 @@ fn pcie_equals_golden_and_is_near_the_published() {
         let Some(published) = row.published else { continue };
         let tolerance = if row.kind == RowKind::Fitted { 0.01 } else { 0.1 };
         let near = (row.value - published).abs() <= tolerance * published;
-        assert!(near || row.label.contains("mpwqe=on"), "{row:?}");
+        // Sockets at full rate are held by something that is not the bus.
+        assert!(near || row.label.contains("mpwqe=on") || row.label.starts_with("sockets/"), "{row:?}");
     }
     assert_residuals_are_said(&report);
     for row in report.rows.iter().filter(|row| row.metric == "busier_way") {
@@ -35,7 +36,7 @@ fn pcie_equals_golden_and_is_near_the_published() {
 #[test]
 fn labels_name_the_switches() {
     for row in whole("pcie", &TINY, 3).rows {
-        let received = !row.label.starts_with("socket-1/");
+        let received = !row.label.starts_with("socket");
         assert_eq!(row.label.contains("/rx_cqe_compress=o"), received, "{row:?}");
         assert_eq!(row.kind, RowKind::Predicted, "{row:?}");
     }

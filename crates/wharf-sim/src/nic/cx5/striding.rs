@@ -15,6 +15,7 @@ use super::half::{ReceiveError, ReceiveHalf, ReceiveQueues, Surroundings, finish
 use super::segment::{Pointer, SEGMENT_BYTES};
 use crate::nic::host_memory::{HostMemory, MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
+use std::collections::VecDeque;
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame};
 
@@ -137,8 +138,8 @@ pub struct Strides {
     record: u64,
     /// Strides taken of the buffer being filled.
     taken: u32,
-    /// First stride and number of strides of the packet being written.
-    packet: (u32, u32),
+    /// First stride and number of strides of the packets being written.
+    packets: VecDeque<(u32, u32)>,
     kept: u64,
 }
 
@@ -146,7 +147,7 @@ impl Strides {
     /// Creates the format for queue number `queue`, whose driver writes the number of posted buffers to
     /// `record`.
     pub fn new(completions: CompletionWriter, queue: u32, record: u64) -> Self {
-        Self { completions, queue, record, taken: 0, packet: (0, 0), kept: 0 }
+        Self { completions, queue, record, taken: 0, packets: VecDeque::new(), kept: 0 }
     }
 }
 
@@ -161,7 +162,7 @@ impl ReceiveFormat for Strides {
         let left = all.checked_sub(first + strides_of(len_bytes))?;
         let more = left >= LONGEST;
         let strides = strides_of(len_bytes) + if more { 0 } else { left };
-        self.packet = (first, strides);
+        self.packets.push_back((first, strides));
         self.taken = if more { first + strides } else { 0 };
         Some(Posted {
             address: pointer.address.checked_add(u64::from(first * STRIDE_BYTES))?,
@@ -173,7 +174,7 @@ impl ReceiveFormat for Strides {
     fn received(
         &mut self, index: u32, packet: &Incoming, behind: bool, post: &mut impl Post,
     ) -> Result<bool, MemoryFault> {
-        let (first, strides) = self.packet;
+        let (first, strides) = self.packets.pop_front().unwrap_or_default();
         let byte_count = strides << 16 | packet.len_bytes & 0xffff;
         let completion = Completion::new(Opcode::Received, first as u16, byte_count, self.queue);
         self.completions.push(Completion { entry: index as u16, ..completion }, post)?;

@@ -53,7 +53,12 @@ impl<S: SendFormat> Alone<S> {
                 wire_overhead_bytes: 20,
                 ahead_ps: 2_000_000,
             },
-            receive: ReceiveCosts { buffer_bytes: 1 << 17, fetch_bytes: 512, keep_ps: 1_000_000 },
+            receive: ReceiveCosts {
+                buffer_bytes: 1 << 17,
+                fetch_bytes: 512,
+                keep_ps: 1_000_000,
+                posted_packets: 3,
+            },
         };
         let receives = Descriptors::new(CompletionWriter::new(receive.completions, None), 0, receive.record);
         let sends = format(CompletionWriter::new(sent, None), 0);

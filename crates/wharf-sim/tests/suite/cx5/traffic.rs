@@ -23,7 +23,8 @@ fn setup(job: Job) -> Setup {
         wire_overhead_bytes: 20,
         ahead_ps: 2_000_000,
     };
-    let receive = ReceiveCosts { buffer_bytes: 1 << 17, fetch_bytes: 512, keep_ps: 100_000_000 };
+    let receive =
+        ReceiveCosts { buffer_bytes: 1 << 17, fetch_bytes: 512, keep_ps: 100_000_000, posted_packets: 2 };
     let arrivals = if matches!(job, Job::Send { .. }) {
         Arrivals::none()
     } else {

@@ -89,7 +89,12 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Rig<D, S, R> {
         let costs = PortCosts {
             bus: BusSpec { link: "gen1x1".parse().unwrap(), tags: 3, latency_ps: 600_000 },
             send: send_costs,
-            receive: ReceiveCosts { buffer_bytes: 5000, fetch_bytes: 128, keep_ps: 1_000_000 },
+            receive: ReceiveCosts {
+                buffer_bytes: 5000,
+                fetch_bytes: 128,
+                keep_ps: 1_000_000,
+                posted_packets: 3,
+            },
         };
         let mut arrivals = Arrivals::at_wire_rate(vec![(64, 3), (1500, 1)], 1, 80, 20, Random::new(1));
         arrivals.end();
