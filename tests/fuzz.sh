@@ -31,6 +31,10 @@ cp corpus/headers/stamped corpus/packet/ipv4
   printf '\74\2\2\1\0\0\0\0%016d\21\0\1\4\0\0\0\0\0\7\0\11\0\10\0\0' 1
 } >corpus/packet/ipv6
 
+# Four frames, two of them complete, a datagram from 10.0.0.1, a completion of a request never posted, notifications.
+mkdir -p corpus/verbs
+printf '\1\0\100\56\21\142%020d\105%011d\12\0\0\1%04d\10\0\0\0%046d\43\77\0\0\0\0\1\0\0\0\0\0\0\0\4\7' 0 0 0 0 >corpus/verbs/run
+
 export out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 
@@ -51,5 +55,5 @@ export -f fuzz
 
 cargo +nightly fuzz build --sanitizer none >"$out/build" 2>&1 || { tail -n 40 "$out/build"; exit 1; }
 # The longest first.
-printf '%s\n' virtqueues vhost_messages intel_rings pcap pcapng words segments vnet nics cx5_completions cx5_entries nic_pairs headers packet |
+printf '%s\n' virtqueues vhost_messages intel_rings verbs pcap pcapng words segments vnet nics cx5_completions cx5_entries nic_pairs headers packet |
   xargs -P "$(nproc)" -I '{}' bash -c 'fuzz "$1"' - '{}'

@@ -98,17 +98,23 @@ pub struct NoInterface {
     why: String,
 }
 
-/// Reads the settings of `name` under `root`, which is [`SYSFS`] or a recorded tree.
+/// Reads the settings of `name` under `root`, which is [`SYSFS`] or a recorded tree: of an interface, or of the one below an RDMA device.
 ///
 /// # Errors
 /// [`NoInterface`]. A value that cannot be read is no error.
 pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
     let fault = |why: String| NoInterface { name: name.escape_debug().to_string(), why };
-    let is_name = !name.is_empty() && name.len() <= 15 && name != "." && name != ".." && !name.contains('/');
-    if !is_name {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.len() <= 15 && name != "." && name != ".." && !name.contains('/')
+    };
+    if !is_name(name) {
         return Err(fault("no name of an interface: 1 to 15 bytes without a slash".into()));
     }
     let net = root.join("class/net");
+    // A port of RoCE names the interface of each of its GIDs; the first GID is always there.
+    let below = fs::read_to_string(root.join(format!("class/infiniband/{name}/ports/1/gid_attrs/ndevs/0")));
+    let below = below.unwrap_or_default();
+    let name = if net.join(name).is_dir() || !is_name(below.trim()) { name } else { below.trim() };
     let folder = net.join(name);
     if !folder.is_dir() {
         return Err(fault(format!("no such interface; {} has {}", net.display(), listed(&net))));

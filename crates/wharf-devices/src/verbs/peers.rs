@@ -47,8 +47,9 @@ struct Default {
     /// When it was last asked, and when it has last answered, on the host's clock.
     asked_ns: Option<u64>,
     heard_ns: u64,
-    /// Since when frames wait for it.
+    /// Since when frames wait for it, and when some were last given up: all that were offered at the same time are.
     waited_since_ns: Option<u64>,
+    given_up_ns: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -64,7 +65,13 @@ impl Peers {
         let mut made = Self { table: Vec::with_capacity(PEERS_MAX), default: None, last: 0 };
         if let Some(PeerAddress { gid, queue_pair }) = peer {
             let is_asked = queue_pair.is_none();
-            made.default = Some(Default { is_asked, asked_ns: None, heard_ns: 0, waited_since_ns: None });
+            made.default = Some(Default {
+                is_asked,
+                asked_ns: None,
+                heard_ns: 0,
+                waited_since_ns: None,
+                given_up_ns: None,
+            });
             made.table.push(Peer { gid, mac: mac_of(&gid), queue_pair, address: None });
         }
         made
@@ -135,11 +142,14 @@ impl Peers {
             (Some(at), _) => at,
             (None, None) => return Route::Failed("unresolved"),
             (None, Some(default)) if self.table[0].queue_pair.is_none() => {
+                if default.given_up_ns == Some(now_ns) {
+                    return Route::Failed("unresolved");
+                }
                 let since_ns = *default.waited_since_ns.get_or_insert(now_ns);
                 if now_ns.saturating_sub(since_ns) < WAIT_NS {
                     return Route::Waits;
                 }
-                default.waited_since_ns = None;
+                (default.waited_since_ns, default.given_up_ns) = (None, Some(now_ns));
                 return Route::Failed("unresolved");
             }
             (None, Some(_)) => 0,

@@ -201,9 +201,15 @@ impl Port {
     /// Notes that a request has failed: the queue pair is in error, and takes none any more.
     #[cold]
     pub(super) fn lose_by(&mut self, status: Status) {
-        // The event says it better, if there is one.
+        self.lose_unless_known(&format!("its queue pair is in error: {}", status.name()), EIO);
+    }
+
+    /// Notes that the device does not work any more, for `what` unless an event or its port has a better reason: it is removed.
+    #[cold]
+    pub(super) fn lose_unless_known(&mut self, what: &str, errno: i32) {
         self.take_events();
-        self.lose(&format!("its queue pair is in error: {}", status.name()), EIO);
+        self.look();
+        self.lose(what, errno);
     }
 
     /// Notes that the device does not work any more, as it is open.

@@ -83,8 +83,7 @@ impl Receiving {
             }
         });
         if let Err(error) = polled {
-            port.take_events();
-            port.lose("its completion queue is in error", error.raw_os_error().unwrap_or(EIO));
+            port.lose_unless_known("its completion queue is in error", error.raw_os_error().unwrap_or(EIO));
         }
         fault?;
         self.refill(port, registered, region, cache)?;
@@ -170,8 +169,7 @@ impl Receiving {
         let taken = match port.queue_pair.post_receives(registered, requests) {
             Ok(taken) => taken as u32,
             Err(error) => {
-                port.take_events();
-                port.lose(
+                port.lose_unless_known(
                     "the device refuses memory to receive into",
                     error.source.raw_os_error().unwrap_or(EIO),
                 );

@@ -165,8 +165,7 @@ impl Sending {
     /// taken may not be signalled.
     #[cold]
     fn refused(&mut self, port: &mut Port, taken: usize, error: &io::Error) {
-        port.take_events();
-        port.lose("the device refuses to send", error.raw_os_error().unwrap_or(EIO));
+        port.lose_unless_known("the device refuses to send", error.raw_os_error().unwrap_or(EIO));
         self.posted = self.posted.wrapping_add(taken as u32);
         let reason = port.reason().unwrap_or("refused");
         let (from, to) = (self.posted, self.head);
@@ -190,8 +189,10 @@ impl Sending {
         }
         match (polled, fault) {
             (Err(error), _) => {
-                port.take_events();
-                port.lose("its completion queue is in error", error.raw_os_error().unwrap_or(EIO));
+                port.lose_unless_known(
+                    "its completion queue is in error",
+                    error.raw_os_error().unwrap_or(EIO),
+                );
                 Ok(0)
             }
             (Ok(_), Some(slot)) => {

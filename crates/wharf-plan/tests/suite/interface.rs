@@ -148,6 +148,18 @@ fn unknown_name_error_lists_the_known() {
 }
 
 #[test]
+fn rdma_device_stands_for_the_interface_below_it() {
+    let tree = full();
+    let below = "../../infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0";
+    tree.write(below, "eth0\n");
+    assert_eq!(read(&tree.0, "mlx5_0"), read(&tree.0, "eth0"));
+    for other in ["", "../eth0", "eth7"] {
+        tree.write(below, other);
+        assert!(read(&tree.0, "mlx5_0").is_err(), "{other}");
+    }
+}
+
+#[test]
 fn loopback_is_read_live() {
     let interface = read(Path::new(SYSFS), "lo").unwrap();
     assert_eq!(interface.pcie, None);

@@ -112,6 +112,11 @@ impl FakeDevice {
         made
     }
 
+    /// Takes it out of the list of devices.
+    pub fn forget(&self) {
+        devices().retain(|known| !Arc::ptr_eq(&known.0, &self.0));
+    }
+
     /// Returns its name.
     pub fn name(&self) -> String {
         self.0.name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8 as char).collect()
