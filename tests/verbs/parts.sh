@@ -111,8 +111,8 @@ errors() {
 }
 
 removed() {
-  disturbed "sender's device removed" "device is gone" "/tools/rdma link delete rxe-l; sleep 0.5; soft_roce l va"
-  disturbed "receiver's device removed" "device is gone" "/tools/rdma link delete rxe-r; sleep 0.5; soft_roce r vb"
+  disturbed "sender's device removed" "device is gone\|device refuses" "/tools/rdma link delete rxe-l; sleep 0.5; soft_roce l va"
+  disturbed "receiver's device removed" "device is gone\|in error" "/tools/rdma link delete rxe-r; sleep 0.5; soft_roce r vb"
 }
 
 lost_completions() {

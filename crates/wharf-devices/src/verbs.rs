@@ -319,8 +319,9 @@ impl RxDevice for Verbs {
         Ok(received)
     }
 
+    /// The end comes behind the error that reports it.
     fn ended(&self) -> bool {
-        self.port.as_ref().is_none_or(|port| port.state() == State::Gone)
+        self.port.as_ref().is_none_or(|port| port.state() == State::Gone && !port.has_error())
     }
 
     fn reclaim(&mut self, to: &mut Batch) -> usize {

@@ -1,7 +1,18 @@
 //! Datagrams become frames, and senders become known.
 
 use super::rig::{ELSEWHERE, PEER_QUEUE_PAIR, RING_FRAMES, Rig, route_from};
-use wharf_core::device::{Device, Notify, TxDevice};
+use wharf_core::device::{Device, DeviceError, Notify, RxDevice, TxDevice};
+
+#[test]
+fn removed_device_reports_that_before_its_end() {
+    let mut rig = Rig::new();
+    rig.receive().1.unwrap();
+    rig.fake.remove();
+    assert!(!rig.device.arm() && !rig.device.ended());
+    assert!(matches!(rig.receive().1, Err(DeviceError::Gone { .. })));
+    assert!(rig.device.ended());
+    rig.close();
+}
 
 /// A datagram with `len` bytes of payload.
 fn datagram(len: usize, mark: u8) -> Vec<u8> {
