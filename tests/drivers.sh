@@ -2,7 +2,7 @@
 # `e1000:` and `igb:` on adapters that QEMU emulates, behind its IOMMU, in a guest with a current kernel (tests/nics/fetch.sh). Of
 # each adapter there are four: 0 and 1 are the test's, and lead to eth2 in namespace l and eth3 in namespace r, which the kernel
 # drives. Ends with 77, and its reason, where the packages are not to be had.
-# Usage: tests/drivers.sh [e1000|igb]...; PARTS picks among the parts, COUNT sets the frames of each size (1000; 1000000 for all)
+# Usage: tests/drivers.sh [e1000|igb]...; PARTS picks among the parts, COUNT sets the frames of each size (100; 1000000 for all)
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -13,11 +13,12 @@ cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
 tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no kernel for the guest"; }
 tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
 
-# adapters KIND: prints QEMU's options for four of them, of which the first two are wired to the last two.
+# adapters KIND: prints QEMU's options for four of them, of which the first two are wired to the last two. A wire is a stream: one of
+# datagrams now and then loses a frame that waits for a receiver's buffers.
 adapters() {
   local at
   for at in 0 1 2 3; do
-    echo "-netdev dgram,id=n$at,local.type=unix,local.path=$out/wire$at,remote.type=unix,remote.path=$out/wire$(((at + 2) % 4))"
+    echo "-netdev stream,id=n$at,server=$([ $at -lt 2 ] && echo on || echo off),addr.type=unix,addr.path=$out/wire$((at % 2))"
     # Each has a port, and an IOMMU group, of its own.
     echo "-device pcie-root-port,id=p$at,chassis=$at,slot=$at -device $1,bus=p$at,id=nic$at,netdev=n$at,mac=02:00:00:00:00:1$at,romfile="
   done

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 # Frames of each of eight sizes.
-count=${COUNT:-1000}
+count=${COUNT:-100}
 sizes="60 64 128 256 512 1024 1280 1514"
 
 # report NAME: brings the JSON and the messages of a run here.
@@ -36,9 +36,9 @@ bound() {
   echo "$kind: taken from the kernel, and examined"
 }
 
-# reflect: eth2 sends back by the kernel's driver what it receives by it.
+# reflect: eth2 sends back by the kernel's driver what it receives by it. An emulated e1000 receives nothing for a second after it was set up.
 reflect() {
-  guest "ip -n l link set eth2 promisc on; tc -n l qdisc add dev eth2 ingress && tc -n l filter add dev eth2 parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev eth2" || die "$kind: nothing reflects: $reply"
+  guest "ip -n l link set eth2 promisc on; tc -n l qdisc add dev eth2 ingress && tc -n l filter add dev eth2 parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev eth2; sleep 2" || die "$kind: nothing reflects: $reply"
 }
 
 # Numbered frames go to the kernel's driver and come back, every byte and the order checked.
