@@ -18,7 +18,7 @@ for threads in 1 2 3 5; do
   for run in "bench path --seconds 0.02" "lab run bql" "lab run fairness --world host --threads 2 --seconds 0.05" "lab run pages --world host --seconds 0.05"; do
     code=0
     # shellcheck disable=SC2086
-    within 60 setpriv --reuid=$((1000000000 + $$)) --regid=65534 --clear-groups prlimit --nproc=$threads "$wharf" $run >/dev/null 2>"$out/f4.err" || code=$?
+    within 240 setpriv --reuid=$((1000000000 + $$)) --regid=65534 --clear-groups prlimit --nproc=$threads "$wharf" $run >/dev/null 2>"$out/f4.err" || code=$?
     case $code in 0) ;; 1) [ "$(wc -l <"$out/f4.err")" -le 1 ] ;; *) false ;; esac || die "F4: $threads threads, $run: exit code $code"
   done
 done
