@@ -46,8 +46,8 @@ fuzz_target!(|bytes: &[u8]| {
     while let Some(step) = run.byte() {
         match step % 8 {
             0 => {
-                let count = usize::from(step >> 4);
-                let _ = cache.take(&mut batch, count.min(batch.room()), 14 + u32::from(run.byte().unwrap_or(0)));
+                let count = usize::from(step >> 4).min(batch.room());
+                let _ = cache.take(&mut batch, count, 14 + u32::from(run.byte().unwrap_or(0)));
                 device.transmit(&mut batch, step & 8 != 0);
             }
             1 => fake.complete(usize::from(step >> 3)),

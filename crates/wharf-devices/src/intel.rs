@@ -1,8 +1,8 @@
 //! Drivers of this crate's own for Intel's gigabit adapters: the part that [`e1000`](crate::e1000) and [`igb`](crate::igb) share.
 //!
-//! Both families have rings of descriptors of 16 bytes in memory, a head that the adapter moves and a tail that the driver moves. What
-//! differs is a [`Family`]: the layout of a descriptor, the places of registers, and the order in which they are set up. What an
-//! adapter is reached by is a [`Bus`]: VFIO, or a model in memory in tests.
+//! Both families have rings of descriptors of 16 bytes in memory, a head that the adapter moves and a tail that the driver moves. They
+//! differ in the layout of a descriptor, the places of registers, and the order in which they are set up: see
+//! [`Family`](family::Family). The driver reaches an adapter by a [`Bus`](bus::Bus): VFIO, or a model in memory in tests.
 //!
 //! Reading order: `family.rs`, `bus.rs`, `ring.rs`, `tx.rs` and `rx.rs` (the two directions of a queue), `adapter.rs` (what the queues
 //! of an adapter share), `port.rs` (a queue as a device).
