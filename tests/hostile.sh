@@ -15,7 +15,7 @@ within 900 python3 tests/hostile/back_ends.py "$wharf" "$out" "$seed" "$count" |
 
 # F4: threads that cannot be had. Each run ends, in one line if not well.
 for threads in 1 2 3 5; do
-  for run in "bench path --seconds 0.02" "lab run bulk --set measure_ns=1000000" "lab run fairness --world host --threads 2 --seconds 0.05" "lab run pages --world host --seconds 0.05"; do
+  for run in "bench path --seconds 0.02" "lab run bql" "lab run fairness --world host --threads 2 --seconds 0.05" "lab run pages --world host --seconds 0.05"; do
     code=0
     # shellcheck disable=SC2086
     within 240 setpriv --reuid=$((1000000000 + $$)) --regid=65534 --clear-groups prlimit --nproc=$threads "$wharf" $run >/dev/null 2>"$out/f4.err" || code=$?
