@@ -16,7 +16,7 @@ boot
 
 # measured KEYS SIZE: one run, as a line: packets, seconds of the process, seconds of the guest, packets a doorbell.
 measured() {
-  guest "begin got 'listening on' r wharf receive --from verbs:rxe-r --frames 8192 --json" || die "no receiver: $reply"
+  guest "begin got 'listening on' r wharf receive --from verbs:rxe-r --frames 8192 --frame-bytes 4672 --json" || die "no receiver: $reply"
   guest "spent l wharf send --to verbs:rxe-l,peer=10.9.0.2$1 --size $2 --seconds $seconds --json" || die "no sender: $reply"
   spent=$reply
   guest "sleep 0.3; finish got TERM"

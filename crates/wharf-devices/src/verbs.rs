@@ -23,9 +23,9 @@ pub(crate) use spec::KIND;
 use crate::host::HostClock;
 use crate::iface::LookTimer;
 use crate::link::State;
-use encapsulation::HEADROOM_BYTES;
 use port::Port;
 use receiving::Receiving;
+use resolver::Heard;
 use sending::Sending;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -133,22 +133,26 @@ impl Verbs {
         })
     }
 
-    /// Handles what is due now and then: events of the device, questions and answers, a device that is stuck.
+    /// Handles what is due now and then: events of the device, questions and answers, a device that is stuck. Returns false if more
+    /// questions and answers are there.
     #[cold]
-    fn serve(&mut self) {
-        let Some(port) = &mut self.port else { return };
+    fn serve(&mut self) -> bool {
+        let Some(port) = &mut self.port else { return true };
         self.look.restart(LookTimer::EVERY);
         port.take_events();
         self.sending.check_stuck(port);
         let now_ns = HostClock.now_ns();
         let own = self.receiving.is_ready().then(|| port.queue_pair.number());
-        let Some(resolver) = &port.resolver else { return };
-        if let Some(gid) = port.peers.next_to_ask(now_ns) {
+        let Port { resolver, peers, .. } = port;
+        // Answers first: one that has come is no unanswered question.
+        let is_all = resolver.serve(own, |heard| match heard {
+            Heard::Answer(queue_pair) => peers.answered(queue_pair, now_ns),
+            Heard::Question(gid, queue_pair) => drop(peers.heard(&gid, queue_pair, now_ns)),
+        });
+        if let Some(gid) = peers.next_to_ask(now_ns) {
             resolver.ask(&gid, own);
         }
-        resolver.serve(own, |gid, queue_pair| {
-            port.peers.heard(gid, queue_pair, now_ns);
-        });
+        is_all
     }
 
     /// Returns true while frames wait for a peer's answer.
@@ -169,9 +173,10 @@ impl Verbs {
 impl Notify for Verbs {
     /// Asks for notifications of both queues, and polls them again, as NAPI does: what came before notifies of nothing.
     fn arm(&mut self) -> bool {
-        self.serve();
+        // Descriptors notify of an edge: one that comes while they are read shows again.
+        self.port.iter_mut().for_each(|port| port.epoll.take_events(|_| {}));
+        let is_served = self.serve();
         let Some(port) = &mut self.port else { return true };
-        port.epoll.take_events(|_| {});
         let events = port.channel.take_events();
         self.signals.interrupts += events;
         if events > 0 || !self.is_armed {
@@ -185,7 +190,7 @@ impl Notify for Verbs {
             port.report(error);
         }
         let has_arrived = self.receiving.find(port);
-        !has_sent && !has_arrived && !port.has_error()
+        is_served && !has_sent && !has_arrived && !port.has_error()
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
@@ -215,9 +220,9 @@ impl Device for Verbs {
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         let Some(port) = &self.port else { return Ok(()) };
-        if self.options.receives && (region.spec().headroom_bytes as usize) < HEADROOM_BYTES {
-            let what = format!("frames want a headroom of {HEADROOM_BYTES} bytes to receive into");
-            return Err(DeviceError::Unsupported { device: self.name.clone(), what });
+        if self.options.receives {
+            let fits = receiving::check_room(&region, port.mtu_bytes);
+            fits.map_err(|what| DeviceError::Unsupported { device: self.name.clone(), what })?;
         }
         let registered = MemoryRegion::register(&port.domain, region.clone()).map_err(|source| {
             let what = "cannot register the pool's memory (`ulimit -l`)".into();
@@ -241,8 +246,18 @@ impl Device for Verbs {
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
+        let Some(port) = self.port.take() else { return Ok(()) };
         // The queue pair goes first: the device then accesses no memory for it.
-        self.port = None;
+        if let Err(source) = port.queue_pair.destroy() {
+            // It may still: its memory stays registered and its frames out, until the process ends.
+            std::mem::forget(self.memory.take());
+            self.sending.abandon();
+            self.receiving.abandon();
+            let what =
+                "cannot destroy its queue pair: the frames that it holds are lost to this process; end it"
+                    .into();
+            return Err(DeviceError::Io { device: self.name.clone(), what, source });
+        }
         self.sending.close();
         self.memory = None;
         Ok(())
@@ -266,9 +281,7 @@ impl TxDevice for Verbs {
             self.serve_now_and_then();
         }
         let Some(port) = &mut self.port else { return self.sending.refuse(batch, "closed") };
-        let done = self.sending.transmit(port, self.memory.as_ref(), batch, more);
-        self.signals.kicks += u64::from(done.doorbell);
-        done
+        self.sending.transmit(port, self.memory.as_ref(), batch, more, &mut self.signals.kicks)
     }
 
     fn flush(&mut self) -> bool {
@@ -312,7 +325,9 @@ impl RxDevice for Verbs {
         let (Some(port), Some(memory)) = (&mut self.port, &self.memory) else { return Ok(0) };
         let now_ns = HostClock.now_ns();
         let received = self.receiving.receive(port, memory, cache, to, budget, now_ns)?;
-        port.take_receiving_error()?;
+        if received == 0 {
+            port.take_receiving_error()?;
+        }
         if self.look.is_late() {
             self.serve();
         }

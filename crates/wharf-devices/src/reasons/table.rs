@@ -312,7 +312,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "super-packet",
-        &["xdp", "virtio-user", "e1000", "igb"],
+        &["xdp", "virtio-user", "e1000", "igb", "verbs"],
         "The frame is a super-packet, and the device or its back end does not segment it.",
         "Open the device by `Path`, which segments before it; or use a device with segmentation (`packet`, `tap`, `udp`).",
     ),
@@ -390,7 +390,7 @@ pub const REASONS: &[Reason] = &[
     ),
     row(
         "unfinished-checksum",
-        &["segmenter", "xdp", "vhost-user", "virtio-user", "e1000", "igb"],
+        &["segmenter", "xdp", "vhost-user", "virtio-user", "e1000", "igb", "verbs"],
         "The checksum was left to the device, which does not fill it in; and it could not be filled in before it.",
         "Keep the checksum's place within the first buffer of the frame.",
     ),

@@ -60,9 +60,14 @@ fn port(spec: &DeviceSpec, context: &Context) -> Vec<Finding> {
     let longest_bytes = state.mtu_bytes + super::encapsulation::HEADER_AT as u32;
     let what = format!("port {number} of {name} is on {layer}: frames of up to {longest_bytes} bytes");
     let finding = match state.is_active {
-        true => Finding::fact("port", what),
+        true => Finding::fact("port", what.clone()),
         false => Finding::obstacle("port", Direction::Both, format!("port {number} of {name} is not active"))
             .mend("rdma link; ip link set INTERFACE up"),
+    };
+    let finding = match state.is_ethernet {
+        true => finding,
+        false => Finding::obstacle("port", Direction::Both, format!("{what}; verbs: wants RoCE"))
+            .mend("use IPoIB's interface with packet:"),
     };
     let mut findings = vec![finding.with("active", state.is_active).with("mtu_bytes", state.mtu_bytes)];
     if longest_bytes < 1514 && state.is_ethernet {

@@ -35,7 +35,7 @@ pub(super) struct Port {
     pub(super) channel: CompletionChannel,
     pub(super) domain: ProtectionDomain,
     context: Context,
-    pub(super) resolver: Option<Resolver>,
+    pub(super) resolver: Resolver,
     pub(super) peers: Peers,
     pub(super) epoll: Epoll,
     pub(super) number: u8,
@@ -58,6 +58,11 @@ impl Port {
             Context::open(library, device).map_err(|error| fault(&refusal(&error, library))(error))?;
         let number = options.port;
         let state = context.port(number).map_err(fault(&format!("it has no port {number}")))?;
+        if !state.is_ethernet {
+            let what =
+                "its port is one of InfiniBand: use an adapter of RoCE, or IPoIB's interface with packet:";
+            return Err(DeviceError::Unsupported { device: name, what: what.into() });
+        }
         if !state.is_active {
             let source = io::Error::from_raw_os_error(ENETDOWN);
             return Err(fault("its port is not active: is the interface below it up (`rdma link`)?")(source));
@@ -77,10 +82,9 @@ impl Port {
         let domain = ProtectionDomain::new(&context).map_err(&set_up)?;
         let wanted = QueuePairOptions { port: number, sends, receives, inline_bytes: INLINE_BYTES, key: KEY };
         let queue_pair = QueuePair::new(&domain, &sent, &received, &wanted).map_err(&set_up)?;
-        let resolver = open_resolver(device, options, &state, gid_index, &gid, receives > 0, &name)?;
+        let resolver = open_resolver(device, number, gid_index, &gid, receives > 0)?;
         let epoll = Epoll::new().map_err(&set_up)?;
-        let fds = [Some(channel.fd()), Some(context.async_fd()), resolver.as_ref().map(Resolver::fd)];
-        for fd in fds.into_iter().flatten() {
+        for fd in [channel.fd(), context.async_fd(), resolver.fd()] {
             epoll.add(fd, 0, true).map_err(&set_up)?;
         }
         Ok(Self {
@@ -140,9 +144,9 @@ impl Port {
         self.error.get_or_insert(error);
     }
 
-    /// Returns true if an error is to be reported.
+    /// Returns true if an error is to be reported at once. A port that is down is none: the next frame finds it out.
     pub(super) fn has_error(&self) -> bool {
-        self.error.is_some()
+        self.error.as_ref().is_some_and(|error| !matches!(error, DeviceError::Down { .. }))
     }
 
     /// Handles events of the device, if there are any: the port has gone down or come up, a queue is in error, the device is removed.
@@ -298,24 +302,18 @@ fn family(gid: &Gid) -> Family {
     }
 }
 
-/// Opens the socket for questions. InfiniBand has none: there GIDs are no addresses of interfaces.
+/// Opens the socket for questions at the address of `gid`, entry `gid_index` of the port's table.
 fn open_resolver(
-    device: &str, options: &VerbsOptions, state: &PortState, gid_index: u8, gid: &Gid, receives: bool,
-    name: &str,
-) -> Result<Option<Resolver>, DeviceError> {
-    let is_asked = options.peer.is_some_and(|peer| peer.queue_pair.is_none());
-    if !state.is_ethernet {
-        let what = "peer: name its queue pair, GID/QPN: on InfiniBand it cannot be asked for".into();
-        return if is_asked { Err(DeviceError::Unsupported { device: name.into(), what }) } else { Ok(None) };
-    }
-    let folder = format!("{DEVICES}/{device}/ports/{}/gid_attrs/ndevs", options.port);
+    device: &str, port: u8, gid_index: u8, gid: &Gid, receives: bool,
+) -> Result<Resolver, DeviceError> {
+    let folder = format!("{DEVICES}/{device}/ports/{port}/gid_attrs/ndevs");
     let interface = fs::read_to_string(format!("{folder}/{gid_index}")).unwrap_or_default();
     let index =
         fs::read_to_string(format!("/sys/class/net/{}/ifindex", interface.trim())).unwrap_or_default();
-    let opened = Resolver::open(gid, index.trim().parse().unwrap_or(0), receives);
     let what = format!(
         "cannot answer at {}, UDP port {UDP_PORT}: another end may receive there; choose another gid=",
         text_of(gid)
     );
-    opened.map(Some).map_err(io_fault(name, &what))
+    let name = format!("verbs:{}", device.escape_debug());
+    Resolver::open(gid, index.trim().parse().unwrap_or(0), receives).map_err(io_fault(&name, &what))
 }

@@ -4,7 +4,7 @@
 //! payload of an Ethernet frame is: nothing is copied.
 
 use super::Memory;
-use super::encapsulation::{HEADROOM_BYTES, decapsulate, frame_bytes, source};
+use super::encapsulation::{HEADER_AT, HEADROOM_BYTES, decapsulate, frame_bytes, source};
 use super::port::Port;
 use crate::iface::{Drops, pool_fault};
 use crate::link::EIO;
@@ -85,9 +85,15 @@ impl Receiving {
         if let Err(error) = polled {
             port.lose_unless_known("its completion queue is in error", error.raw_os_error().unwrap_or(EIO));
         }
-        fault?;
-        self.refill(port, registered, region, cache)?;
-        Ok(to.len() - before)
+        let result = fault.and_then(|()| self.refill(port, registered, region, cache));
+        match (result, to.len() - before) {
+            (Err(error), 0) => Err(error),
+            (result, received) => {
+                // Frames that are there are counted first: the error is that of the next call.
+                result.err().into_iter().for_each(|error| port.report(error));
+                Ok(received)
+            }
+        }
     }
 
     /// Handles one completion: its frame goes to the back of `to`, or back to `cache`.
@@ -157,7 +163,7 @@ impl Receiving {
         }
         let count = self.head.wrapping_sub(first);
         let slots = &self.slots;
-        let requests = (0..count).filter_map(|at| {
+        let requests = (0..count).map_while(|at| {
             let id = first.wrapping_add(at);
             let at = region.offset_bytes(slots[id as usize & mask].as_ref()?).ok()? - HEADROOM_BYTES;
             Some(ReceiveRequest {
@@ -217,9 +223,33 @@ impl Receiving {
         to.len() - before
     }
 
+    /// Leaves memory to a queue pair that cannot be destroyed.
+    pub(super) fn abandon(&mut self) {
+        self.early.clear();
+        self.slots.iter_mut().for_each(|slot| *slot = None);
+    }
+
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.slots.iter().flatten().for_each(see);
     }
+}
+
+/// Checks that frames of `region` have room for the datagrams of a port with an MTU of `mtu_bytes`, and for their headers.
+///
+/// # Errors
+/// The reason.
+pub(super) fn check_room(region: &Region, mtu_bytes: u32) -> Result<(), String> {
+    if (region.spec().headroom_bytes as usize) < HEADROOM_BYTES {
+        return Err(format!("frames want a headroom of {HEADROOM_BYTES} bytes to receive into"));
+    }
+    let (wanted_bytes, bytes) = (mtu_bytes + HEADER_AT as u32, region.data_bytes_max());
+    if bytes < wanted_bytes {
+        let frame_bytes = (region.spec().frame_bytes - bytes + wanted_bytes).next_multiple_of(64);
+        return Err(format!(
+            "memory for frames of {bytes} bytes is too short for datagrams of its port (MTU {mtu_bytes}): use --frame-bytes {frame_bytes}, or lower the interface's MTU"
+        ));
+    }
+    Ok(())
 }
 
 /// Makes an Ethernet frame of what has arrived in `frame`, and learns its sender.

@@ -5,6 +5,8 @@
 //! question and its answer are UDP datagrams between the two addresses, from and to [`PORT`].
 
 use super::address::{gid_of, ip_of, is_queue_pair};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
@@ -14,8 +16,9 @@ use wharf_sys::verbs::Gid;
 pub const PORT: u16 = 24791;
 /// First bytes of a message.
 const MAGIC: [u8; 8] = *b"wharf-qp";
-/// Bytes of a message: [`MAGIC`], the kind, three zeros, and the number of the sender's queue pair, or 0 if that does not receive.
-const MESSAGE_BYTES: usize = 16;
+/// Bytes of a message: [`MAGIC`], the kind, three zeros, the number of the sender's queue pair, or 0 if that does not receive, and 8 bytes
+/// by which an answer names its question.
+const MESSAGE_BYTES: usize = 24;
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
 /// Messages that are read in one call.
@@ -27,6 +30,8 @@ struct Message {
     is_question: bool,
     /// The sender's queue pair, if it receives.
     queue_pair: Option<u32>,
+    /// Number that a question chooses and its answer repeats: a machine that does not see the question cannot answer it.
+    nonce: u64,
 }
 
 impl Message {
@@ -34,7 +39,8 @@ impl Message {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8] = if self.is_question { QUESTION } else { ANSWER };
-        bytes[12..].copy_from_slice(&self.queue_pair.unwrap_or(0).to_be_bytes());
+        bytes[12..16].copy_from_slice(&self.queue_pair.unwrap_or(0).to_be_bytes());
+        bytes[16..].copy_from_slice(&self.nonce.to_be_bytes());
         bytes
     }
 
@@ -48,8 +54,19 @@ impl Message {
         let number = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
         let is_sound =
             bytes[..8] == MAGIC && bytes[9..12] == [0; 3] && (number == 0 || is_queue_pair(number));
-        is_sound.then_some(Self { is_question, queue_pair: is_queue_pair(number).then_some(number) })
+        let nonce = bytes.last_chunk().map_or(0, |nonce| u64::from_be_bytes(*nonce));
+        let queue_pair = is_queue_pair(number).then_some(number);
+        is_sound.then_some(Self { is_question, queue_pair, nonce })
     }
+}
+
+/// A queue pair that a message has named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// That of the peer that was asked.
+    Answer(u32),
+    /// That of the port with this GID, which asks. Anyone may write so.
+    Question(Gid, u32),
 }
 
 /// A socket for questions and answers at the address of one GID.
@@ -58,6 +75,11 @@ pub(super) struct Resolver {
     socket: UdpSocket,
     /// Number of the interface, which link-local addresses want.
     interface: u32,
+    /// The port that was asked, and the question's number, until the answer has come. A repeated question keeps its number.
+    asked: Option<(Gid, u64)>,
+    /// Source of numbers of questions: a keyed hash of their count.
+    keys: RandomState,
+    questions: u64,
 }
 
 impl Resolver {
@@ -68,7 +90,7 @@ impl Resolver {
     pub(super) fn open(gid: &Gid, interface: u32, answers: bool) -> io::Result<Self> {
         let socket = UdpSocket::bind(socket_address(gid, interface, if answers { PORT } else { 0 }))?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, interface })
+        Ok(Self { socket, interface, asked: None, keys: RandomState::new(), questions: 0 })
     }
 
     pub(super) fn fd(&self) -> RawFd {
@@ -77,32 +99,47 @@ impl Resolver {
 
     /// Asks the port with `gid` for its queue pair, and names `own`, which receives, or none. A question that cannot be sent is asked
     /// again like one that was lost.
-    pub(super) fn ask(&self, gid: &Gid, own: Option<u32>) {
-        let question = Message { is_question: true, queue_pair: own };
+    pub(super) fn ask(&mut self, gid: &Gid, own: Option<u32>) {
+        let nonce = match self.asked {
+            Some((asked, nonce)) if asked == *gid => nonce,
+            _ => self.keys.hash_one(self.questions),
+        };
+        self.questions += 1;
+        self.asked = Some((*gid, nonce));
+        let question = Message { is_question: true, queue_pair: own, nonce };
         let _ = self.socket.send_to(&question.bytes(), socket_address(gid, self.interface, PORT));
     }
 
-    /// Reads what has come, without waiting: answers questions with `own`, if that receives, and shows each peer that has named its queue
-    /// pair to `see`.
-    pub(super) fn serve(&self, own: Option<u32>, mut see: impl FnMut(&Gid, u32)) {
+    /// Reads what has come, without waiting: answers questions with `own`, if that receives, and shows each queue pair that was named to
+    /// `see`. Returns false if more may be there.
+    pub(super) fn serve(&mut self, own: Option<u32>, mut see: impl FnMut(Heard)) -> bool {
         let mut bytes = [0; MESSAGE_BYTES + 1];
         for _ in 0..READ_MAX {
             let (len, from) = match self.socket.recv_from(&mut bytes) {
                 Ok(read) => read,
-                // Nobody listened at an address that was asked.
+                // No socket was open at an address that was asked.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
-                Err(_) => return,
+                Err(_) => return true,
             };
             let Some(message) = Message::parse(&bytes[..len]) else { continue };
             if message.is_question && own.is_some() {
-                let answer = Message { is_question: false, queue_pair: own };
+                let answer = Message { is_question: false, queue_pair: own, nonce: message.nonce };
                 let _ = self.socket.send_to(&answer.bytes(), from);
             }
-            // An answer from another port is none of an end that receives.
-            if let Some(number) = message.queue_pair.filter(|_| message.is_question || from.port() == PORT) {
-                see(&gid_of(from.ip()), number);
-            }
+            self.heard(&message, from).into_iter().for_each(&mut see);
         }
+        false
+    }
+
+    /// Returns the queue pair that `message` from `from` has named. An answer counts if it comes from the port that was asked, and names
+    /// the question.
+    fn heard(&mut self, message: &Message, from: SocketAddr) -> Option<Heard> {
+        let (queue_pair, gid) = (message.queue_pair?, gid_of(from.ip()));
+        if message.is_question {
+            return Some(Heard::Question(gid, queue_pair));
+        }
+        let is_asked = from.port() == PORT && self.asked == Some((gid, message.nonce));
+        self.asked.take_if(|_| is_asked).map(|_| Heard::Answer(queue_pair))
     }
 }
 
@@ -122,12 +159,12 @@ mod tests {
     #[test]
     fn message_is_read_as_it_was_written_and_another_is_none() {
         for (is_question, queue_pair) in [(true, None), (false, Some(17)), (true, Some(0xff_fffe))] {
-            let message = Message { is_question, queue_pair };
+            let message = Message { is_question, queue_pair, nonce: 0x0102_0304_0506_0708 };
             assert_eq!(Message::parse(&message.bytes()), Some(message));
         }
-        let good = Message { is_question: true, queue_pair: Some(17) }.bytes();
+        let good = Message { is_question: true, queue_pair: Some(17), nonce: 1 }.bytes();
         assert_eq!(
-            [Message::parse(&good[..15]), Message::parse(&[good.as_slice(), &[0]].concat())],
+            [Message::parse(&good[..23]), Message::parse(&[good.as_slice(), &[0]].concat())],
             [None, None]
         );
         // Any 24 bits but the last few numbers are a queue pair.
@@ -138,21 +175,53 @@ mod tests {
         }
     }
 
+    fn gid(text: &str) -> Gid {
+        gid_of(text.parse().unwrap())
+    }
+
     #[test]
     fn question_is_answered_by_an_end_that_receives() {
-        let gid = |text: &str| gid_of(text.parse().unwrap());
         let (here, there) = (gid("127.0.0.1"), gid("127.81.0.2"));
-        let (asking, answering) =
+        let (mut asking, mut answering) =
             (Resolver::open(&here, 0, false).unwrap(), Resolver::open(&there, 0, true).unwrap());
         assert!(Resolver::open(&there, 0, true).is_err());
         let mut seen = Vec::new();
         asking.ask(&there, Some(16));
-        answering.serve(Some(17), |gid, number| seen.push((*gid, number)));
-        asking.serve(Some(16), |gid, number| seen.push((*gid, number)));
-        assert_eq!(seen, [(here, 16), (there, 17)]);
+        assert!(answering.serve(Some(17), |heard| seen.push(heard)));
+        assert!(asking.serve(Some(16), |heard| seen.push(heard)));
+        assert_eq!(seen, [Heard::Question(here, 16), Heard::Answer(17)]);
         // One that does not receive yet keeps still.
         asking.ask(&there, None);
-        answering.serve(None, |_, _| panic!("no peer"));
-        asking.serve(None, |_, _| panic!("no answer"));
+        answering.serve(None, |_| panic!("no peer"));
+        asking.serve(None, |_| panic!("no answer"));
+    }
+
+    #[test]
+    fn answer_that_was_not_asked_for_or_names_another_question_is_none() {
+        let (here, there, third) = (gid("127.81.0.3"), gid("127.81.0.4"), gid("127.81.0.5"));
+        let mut asking = Resolver::open(&here, 0, false).unwrap();
+        let (asked, other) =
+            (Resolver::open(&there, 0, true).unwrap(), Resolver::open(&third, 0, true).unwrap());
+        let to = asking.socket.local_addr().unwrap();
+        let send = |by: &Resolver, nonce| {
+            let answer = Message { is_question: false, queue_pair: Some(66), nonce };
+            by.socket.send_to(&answer.bytes(), to).unwrap();
+        };
+        send(&asked, 0);
+        asking.serve(None, |_| panic!("not asked"));
+        asking.ask(&there, None);
+        let nonce = asking.asked.unwrap().1;
+        send(&asked, nonce ^ 1);
+        send(&other, nonce);
+        asking.serve(None, |_| panic!("not the answer"));
+        // A repeated question keeps its number, and has one answer.
+        asking.ask(&there, None);
+        send(&asked, nonce);
+        send(&asked, nonce);
+        let mut seen = Vec::new();
+        asking.serve(None, |heard| seen.push(heard));
+        assert_eq!(seen, [Heard::Answer(66)]);
+        asking.ask(&there, None);
+        assert_ne!(asking.asked.unwrap().1, nonce);
     }
 }

@@ -14,6 +14,7 @@ use crate::link::{EIO, ETHERNET_BYTES};
 use std::io;
 use wharf_core::device::{DeviceError, Transmitted};
 use wharf_core::host::Clock;
+use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::verbs::{AddressHandle, Completion, SendRequest, Status};
 
@@ -23,8 +24,9 @@ const STUCK_NS: u64 = 5_000_000_000;
 #[derive(Debug)]
 struct Slot {
     frame: Option<Frame>,
-    /// Place of its peer.
+    /// Place of its peer, and the peer's queue pair when it was staged.
     to: usize,
+    queue_pair: u32,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub(super) struct Sending {
 impl Sending {
     /// Makes one of `ring_frames`, a power of two.
     pub(super) fn new(ring_frames: u32, batches: bool, first: u32) -> Self {
-        let slots = (0..ring_frames).map(|_| Slot { frame: None, to: 0 }).collect();
+        let slots = (0..ring_frames).map(|_| Slot { frame: None, to: 0, queue_pair: 0 }).collect();
         let (head, posted, tail) = (first, first, first);
         let book = TxBook::new(ring_frames as usize);
         Self { slots, head, posted, tail, batches, stuck: StuckTimer::default(), book }
@@ -82,27 +84,28 @@ impl Sending {
         &mut self.slots[number as usize & mask]
     }
 
-    /// Takes frames from the front of `batch`, and rings the doorbell unless `more` follow.
+    /// Takes frames from the front of `batch`, and rings the doorbell unless `more` follow. Counts posts in `posts`.
     #[inline]
     pub(super) fn transmit(
-        &mut self, port: &mut Port, memory: Option<&Memory>, batch: &mut Batch, more: bool,
+        &mut self, port: &mut Port, memory: Option<&Memory>, batch: &mut Batch, more: bool, posts: &mut u64,
     ) -> Transmitted {
         let Some(memory) = memory else { return self.refuse(batch, "not-attached") };
         if let Some(reason) = port.reason() {
             return self.refuse(batch, reason);
         }
         let now_ns = HostClock.now_ns();
-        let mut stopped = false;
-        let mut doorbell = false;
+        let (mut stopped, posts_before) = (false, *posts);
+        port.peers.is_in_use = self.held() > 0;
         while self.outstanding() < self.slots.len() {
             let Some(frame) = batch.frames_mut().first_mut() else { break };
             match prepare(port, &memory.1, frame, now_ns) {
-                Route::To(to) => {
+                Route::To(to, queue_pair) => {
                     let (head, frame) = (self.head, batch.pop());
-                    *self.slot(head) = Slot { frame, to };
+                    *self.slot(head) = Slot { frame, to, queue_pair };
                     self.head = head.wrapping_add(1);
+                    port.peers.is_in_use = true;
                     if !self.batches {
-                        doorbell |= self.flush(port, memory);
+                        *posts += u64::from(self.flush(port, memory));
                     }
                 }
                 Route::Failed(reason) => self.book.fail(batch.pop(), reason),
@@ -114,9 +117,9 @@ impl Sending {
         }
         stopped |= self.outstanding() >= self.slots.len();
         if !more || stopped {
-            doorbell |= self.flush(port, memory);
+            *posts += u64::from(self.flush(port, memory));
         }
-        Transmitted { doorbell, stopped }
+        Transmitted { doorbell: *posts > posts_before, stopped }
     }
 
     /// Fails the frames of `batch` that there is room for.
@@ -138,17 +141,18 @@ impl Sending {
         }
         let Port { queue_pair, peers, .. } = &mut *port;
         let (slots, inline_bytes) = (&self.slots, queue_pair.inline_bytes());
-        let requests = (0..count).filter_map(|at| {
+        // One that cannot be ends the list: a device names requests that it has not taken by their place.
+        let requests = (0..count).map_while(|at| {
             let id = first.wrapping_add(at);
             let slot = &slots[id as usize & (slots.len() - 1)];
-            let (frame, (address, peer)) = (slot.frame.as_ref()?, peers.way(slot.to)?);
+            let (frame, address) = (slot.frame.as_ref()?, peers.address(slot.to)?);
             let len_bytes = frame.len_bytes() - HEADER_AT as u32;
             Some(SendRequest {
                 id: id.into(),
                 at: region.offset_bytes(frame).ok()? + HEADER_AT,
                 len_bytes,
                 address,
-                queue_pair: peer,
+                queue_pair: slot.queue_pair,
                 is_signaled: at + 1 == count,
                 is_inline: len_bytes <= inline_bytes,
             })
@@ -167,11 +171,10 @@ impl Sending {
     fn refused(&mut self, port: &mut Port, taken: usize, error: &io::Error) {
         port.lose_unless_known("the device refuses to send", error.raw_os_error().unwrap_or(EIO));
         self.posted = self.posted.wrapping_add(taken as u32);
-        let reason = port.reason().unwrap_or("refused");
         let (from, to) = (self.posted, self.head);
         for number in 0..to.wrapping_sub(from) {
             let frame = self.slot(from.wrapping_add(number)).frame.take();
-            self.book.fail(frame, reason);
+            self.book.fail(frame, "refused");
         }
         self.head = from;
     }
@@ -187,6 +190,7 @@ impl Sending {
         if let Some(status) = failed {
             port.lose_by(status);
         }
+        port.peers.is_in_use = self.held() > 0;
         match (polled, fault) {
             (Err(error), _) => {
                 port.lose_unless_known(
@@ -251,6 +255,12 @@ impl Sending {
         self.posted = self.tail;
     }
 
+    /// Leaves frames to a queue pair that cannot be destroyed.
+    pub(super) fn abandon(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.frame = None);
+        (self.posted, self.tail) = (self.head, self.head);
+    }
+
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.slots.iter().filter_map(|slot| slot.frame.as_ref()).for_each(&mut *see);
         self.book.visit(see);
@@ -277,15 +287,22 @@ fn prepare(port: &mut Port, region: &Region, frame: &mut Frame, now_ns: u64) -> 
     if len_bytes - HEADER_AT as u32 > port.mtu_bytes {
         return Route::Failed("too-long");
     }
+    // Super-packets, chains and checksums that are left to the device take a `Segmenter` in front.
+    let Ok(meta) = region.meta(frame) else { return Route::Failed("foreign-pool") };
+    if meta.gso_bytes > 0 {
+        return Route::Failed("super-packet");
+    }
+    if meta.needs_checksum && !offload::complete_frame(region, frame).unwrap_or(false) {
+        return Route::Failed("unfinished-checksum");
+    }
     let Ok(bytes) = region.bytes_mut(frame) else { return Route::Failed("foreign-pool") };
-    // A chain, which takes a `Segmenter` in front, or a checksum that is left to the device.
     if bytes.len() != len_bytes as usize {
         return Route::Failed("too-many-chunks");
     }
     let Port { peers, domain, number, gid_index, .. } = port;
     let make = |gid: &_| AddressHandle::new(domain, *number, *gid_index, gid).ok();
     let route = peers.route(&bytes[..6], now_ns, make);
-    if matches!(route, Route::To(_)) && encapsulate(bytes).is_none() {
+    if matches!(route, Route::To(..)) && encapsulate(bytes).is_none() {
         return Route::Failed("too-short");
     }
     route

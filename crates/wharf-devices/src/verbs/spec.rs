@@ -20,7 +20,7 @@ pub(crate) static KIND: Kind = Kind {
         Key::number("ring", (16, 16384), "16 to 16384 requests", "1024", "Work requests of each queue, rounded up to a power of two").when("Higher, if datagrams are lost while the receiver is busy; lower, to bound what waits behind the byte limit"),
     ],
     tx_keys: &[
-        Key::forms("peer", "GID, GID/QPN", "none", "The peer that frames go to: its GID, an IPv6 or IPv4 address on RoCE, and its queue pair if it is not to be asked for. Without one, frames go to ends that have sent something, by their Ethernet address").when("Always, at the end that sends first; GID/QPN on InfiniBand, or where a firewall stops UDP port 24791"),
+        Key::forms("peer", "GID, GID/QPN", "none", "The peer that frames go to: its GID, an IPv6 or IPv4 address on RoCE, and its queue pair if it is not to be asked for. Without one, frames go to ends that have sent something, by their Ethernet address").when("Always, at the end that sends first; GID/QPN where a firewall stops UDP port 24791"),
         Key::on_off("batch", "Frames that leave together are linked work requests of one call, with one completion").when("off, to see what that gains"),
     ],
     check: |spec| options(spec).map(drop),

@@ -5,7 +5,7 @@ use crate::link::{EINVAL, Link};
 use std::io;
 use wharf_core::device::ModeReason;
 use wharf_mem::{Frame, Meta, Region};
-use wharf_packet::checksum::{SCTP_OFFSET, is_sctp};
+use wharf_packet::{Headers, TCP, UDP};
 use wharf_sys::mapping::{Mapping, PAGE_BYTES};
 use wharf_sys::netlink::{Netlink, xdp_features};
 use wharf_sys::xdp::{TX_METADATA_BYTES, TxMetadataRoom, UmemShape, XdpSocket, checksum_request};
@@ -54,7 +54,8 @@ fn is_virtual(link: &Link) -> bool {
 }
 
 /// Writes the request for a frame's checksum in front of it. Returns false if there is no room, or if neither driver nor kernel can do
-/// it: SCTP, places outside the first buffer, and frames of several buffers of which the kernel would sum up the first (Linux 7.3 and before).
+/// it: SCTP, a header inside a tunnel, places outside the first buffer, and frames of several buffers of which the kernel would sum up the
+/// first (Linux 7.3 and before).
 pub(super) fn request_checksum(
     region: &Region, frame: &mut Frame, meta: &Meta, room: TxMetadataRoom,
 ) -> bool {
@@ -62,12 +63,20 @@ pub(super) fn request_checksum(
     let Ok(bytes) = region.bytes(frame) else { return false };
     let end = usize::from(start) + usize::from(offset) + 2;
     let is_in_part = room.software_checksums && bytes.len() < frame.len_bytes() as usize;
-    if is_in_part || end > bytes.len() || (usize::from(offset) == SCTP_OFFSET && is_sctp(bytes)) {
+    if is_in_part || end > bytes.len() || !is_outer(bytes, start.into()) {
         return false;
     }
     let Ok(bytes) = region.bytes_and_before_mut(frame, TX_METADATA_BYTES) else { return false };
     bytes[..TX_METADATA_BYTES].copy_from_slice(&checksum_request(start, offset));
     true
+}
+
+/// True if the header at byte `start` is that of TCP or UDP behind the first IP header. An adapter may find the header itself,
+/// and not look where the request says (`mlx5e_xsk_request_checksum`).
+fn is_outer(bytes: &[u8], start: usize) -> bool {
+    Headers::parse(bytes).is_ok_and(|headers| {
+        headers.transport_at == start && headers.is_whole() && [TCP, UDP].contains(&headers.protocol)
+    })
 }
 
 /// Returns the cause that a device works in no better mode: `mode` for copying, `refused` for its checksums.

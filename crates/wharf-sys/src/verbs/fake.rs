@@ -66,6 +66,13 @@ struct State {
     is_down: bool,
     is_gone: bool,
     polls_beyond: bool,
+    hides_refused: bool,
+    keeps_queue_pair: bool,
+    is_infiniband: bool,
+    /// `enum ibv_mtu`.
+    mtu: c_int,
+    lacks_neighbours: bool,
+    handles: u64,
 }
 
 struct Inner {
@@ -106,7 +113,8 @@ impl FakeDevice {
             *to = from as c_char;
         }
         let event = || EventFd::new().expect("a descriptor");
-        let (state, channel, events) = (Mutex::default(), event(), event());
+        let state = Mutex::new(State { mtu: 3, ..State::default() });
+        let (channel, events) = (event(), event());
         let made = Self(Arc::new(Inner { name, gid, state, channel, events }));
         devices().push(made.clone());
         made
@@ -189,6 +197,36 @@ impl FakeDevice {
     /// Makes the next post fail with `errno` behind its first `taken` requests.
     pub fn refuse(&self, taken: usize, errno: i32) {
         self.0.state().refuse = Some((taken, errno));
+    }
+
+    /// Makes posts that fail name no request.
+    pub fn hide_refused(&self) {
+        self.0.state().hides_refused = true;
+    }
+
+    /// Makes it refuse to destroy its queue pair.
+    pub fn keep_queue_pair(&self) {
+        self.0.state().keeps_queue_pair = true;
+    }
+
+    /// Sets the MTU of its port by the number of `enum ibv_mtu`: 3 is 1024 bytes, as at first, 5 is 4096.
+    pub fn set_mtu(&self, number: i32) {
+        self.0.state().mtu = number;
+    }
+
+    /// Makes its port one of InfiniBand.
+    pub fn be_infiniband(&self) {
+        self.0.state().is_infiniband = true;
+    }
+
+    /// Makes it find no neighbour's Ethernet address from now on, or find them again.
+    pub fn lack_neighbours(&self, lacks: bool) {
+        self.0.state().lacks_neighbours = lacks;
+    }
+
+    /// Returns the number of calls for an address handle so far.
+    pub fn handles(&self) -> u64 {
+        self.0.state().handles
     }
 
     /// Makes polls return more completions than there was room for.

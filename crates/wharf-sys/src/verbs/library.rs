@@ -13,6 +13,10 @@ use std::sync::OnceLock;
 /// The library's file, by the name that its interface has had since 2005.
 const FILE: &CStr = c"libibverbs.so.1";
 
+/// The variable of the environment by which libibverbs destroys objects of a device that is removed (ibv_open_device(3)). Without it these
+/// calls return `EIO`, and leave the library's memory of each object to the process.
+const DESTROYS_REMOVED: &str = "RDMAV_ALLOW_DISASSOC_DESTROY";
+
 /// The symbols that are used: a field for each, of its type in `libibverbs/verbs.h`.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?,)*) => {
@@ -93,7 +97,14 @@ impl Library {
             // SAFETY: a library that is never unloaded, and a C string.
             NonNull::new(unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) }).ok_or_else(loader_error)
         })?;
-        Ok(Self(LOADED.get_or_init(|| functions)))
+        Ok(Self(LOADED.get_or_init(|| {
+            if std::env::var_os(DESTROYS_REMOVED).is_none() {
+                // SAFETY: the library reads it when devices are first listed, behind this. The standard library keeps its own readers out
+                // meanwhile; readers in C see the old array of variables or the new one: glibc and musl do not free the process's first one.
+                unsafe { std::env::set_var(DESTROYS_REMOVED, "1") };
+            }
+            functions
+        })))
     }
 
     /// Returns the names of the devices that this process can see.

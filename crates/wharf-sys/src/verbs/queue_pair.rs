@@ -101,7 +101,7 @@ pub struct ReceiveRequest {
 /// Result of a post that the device has not taken whole.
 #[derive(Debug)]
 pub struct PostError {
-    /// Requests that it has taken: the first of those given.
+    /// Requests that it has taken: the first of those given; all of them if it does not say.
     pub taken: usize,
     /// Its answer.
     pub source: io::Error,
@@ -114,6 +114,7 @@ pub struct QueuePair {
     _queues: [CompletionQueue; 2],
     inline_bytes: u32,
     key: u32,
+    is_destroyed: bool,
     sends: Requests<IbvSendWr>,
     receives: Requests<IbvRecvWr>,
 }
@@ -149,6 +150,7 @@ impl QueuePair {
             _queues: [sent.clone(), received.clone()],
             inline_bytes,
             key: options.key,
+            is_destroyed: false,
             sends: Requests::new(NO_SEND, options.sends),
             receives: Requests::new(NO_RECEIVE, options.receives),
         };
@@ -172,6 +174,24 @@ impl QueuePair {
     /// The device has gone.
     pub fn fail(&self) -> io::Result<()> {
         self.modify(QPS_ERR, 0, 0)
+    }
+
+    /// Destroys it. Behind this call the device accesses no memory for it.
+    ///
+    /// # Errors
+    /// The library's: the device may go on. The queue pair then stays, with its queues and its context, until the process ends.
+    pub fn destroy(mut self) -> io::Result<()> {
+        // SAFETY: made by the library, and destroyed once: `drop` is told so, or does not run.
+        match check_number(unsafe { (self.domain.0.context.0.library.0.destroy_qp)(self.qp.as_ptr()) }) {
+            Ok(()) => {
+                self.is_destroyed = true;
+                Ok(())
+            }
+            Err(error) => {
+                std::mem::forget(self);
+                Err(error)
+            }
+        }
     }
 
     /// Returns its number, by which peers address it.
@@ -275,13 +295,16 @@ fn create(
     // SAFETY: a domain that lives, queues of the same device, and attributes that the call reads and writes.
     let qp = unsafe { (domain.0.context.0.library.0.create_qp)(domain.0.pd.as_ptr(), &raw mut attributes) };
     let qp = NonNull::new(qp).ok_or_else(io::Error::last_os_error)?;
-    Ok((qp, attributes.cap.max_inline_data))
+    // A provider may offer more than was asked for.
+    Ok((qp, attributes.cap.max_inline_data.min(inline_bytes)))
 }
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // SAFETY: made by the library, and destroyed once. Behind this call the device accesses no memory for it.
-        unsafe { (self.domain.0.context.0.library.0.destroy_qp)(self.qp.as_ptr()) };
+        if !self.is_destroyed {
+            // SAFETY: made by the library, and destroyed once.
+            unsafe { (self.domain.0.context.0.library.0.destroy_qp)(self.qp.as_ptr()) };
+        }
     }
 }
 
@@ -343,8 +366,8 @@ impl<W: Linked> Requests<W> {
     #[inline(always)]
     fn result(&self, posted: c_int, count: usize, bad: *mut W) -> Result<usize, PostError> {
         check_number(posted).map(|()| count).map_err(|source| {
-            // A pointer to something else says nothing: then all count as not taken.
-            let taken = self.requests[..count].iter().position(|wr| std::ptr::eq(wr, bad)).unwrap_or(0);
+            // A pointer to something else says nothing: the device may access any of them until the queue pair is destroyed.
+            let taken = self.requests[..count].iter().position(|wr| std::ptr::eq(wr, bad)).unwrap_or(count);
             PostError { taken, source }
         })
     }

@@ -2,7 +2,7 @@
 
 use super::rig::{RING_FRAMES, Rig, route_from};
 use proptest::prelude::*;
-use wharf_core::device::{Device, DeviceError, Notify, TxDevice};
+use wharf_core::device::{Device, DeviceError, Notify, TxDevice, close_receiver};
 use wharf_sys::verbs::fake::Lie;
 
 const TRUTH: Lie = Lie { id: 0, status: 0, len_bytes: 100, source_queue_pair: 5, has_route_header: true };
@@ -59,8 +59,51 @@ fn partial_post_gives_the_device_up_and_fails_the_rest() {
     rig.fake.refuse(2, libc::ENOMEM);
     rig.device.transmit(&mut rig.batch, false);
     let (sent, failed, result) = rig.reap();
-    assert_eq!((sent.len(), failed.len(), rig.device.outstanding()), (0, 3, 2));
+    assert_eq!((sent.len(), failed, rig.device.outstanding()), (0, vec!["refused"; 3], 2));
     assert!(matches!(result, Err(DeviceError::Gone { .. })));
+    rig.close();
+}
+
+#[test]
+fn post_whose_refused_request_is_not_named_keeps_its_frames_until_the_queue_pair_is_destroyed() {
+    let mut rig = Rig::new();
+    rig.offer_many(5);
+    rig.fake.hide_refused();
+    rig.fake.refuse(2, libc::ENOMEM);
+    rig.device.transmit(&mut rig.batch, false);
+    let (sent, failed, result) = rig.reap();
+    assert_eq!((sent.len(), failed.len(), rig.device.outstanding()), (0, 0, 5));
+    assert!(matches!(result, Err(DeviceError::Gone { .. })));
+    rig.close();
+}
+
+#[test]
+fn frames_of_a_queue_pair_that_cannot_be_destroyed_stay_out() {
+    let mut rig = Rig::new();
+    rig.receive().1.unwrap();
+    rig.offer_many(3);
+    rig.device.transmit(&mut rig.batch, false);
+    rig.fake.keep_queue_pair();
+    let Rig { mut device, mut cache, pool, mut done, .. } = rig;
+    let closed = close_receiver(&mut device, &mut cache);
+    assert!(closed.unwrap_err().to_string().contains("cannot destroy its queue pair"));
+    device.reap(256, true, &mut done).unwrap();
+    assert_eq!((done.len(), device.outstanding()), (0, 0));
+    drop(cache);
+    assert_eq!(pool.audit().out(), 3 + RING_FRAMES as usize);
+}
+
+#[test]
+fn frames_that_are_there_come_before_the_error() {
+    let mut rig = Rig::new();
+    rig.receive().1.unwrap();
+    assert!(rig.fake.receive(&route_from([10, 9, 0, 7]), &[0x08, 0, 0, 0], 5));
+    rig.fake.inject(true, Lie { id: 99, ..TRUTH });
+    let (frames, result) = rig.receive();
+    assert!(frames.len() == 1 && result.is_ok(), "{result:?}");
+    assert!(!rig.device.arm());
+    let (frames, result) = rig.receive();
+    assert!(frames.is_empty() && matches!(result, Err(DeviceError::NotHeld { .. })), "{result:?}");
     rig.close();
 }
 

@@ -37,6 +37,8 @@ pub struct Rig {
     pub cache: Cache,
     pub batch: Batch,
     pub done: Completions,
+    /// The device's own address.
+    pub own: [u8; 4],
 }
 
 impl Rig {
@@ -58,7 +60,7 @@ impl Rig {
         let pool = wharf_testkit::pool(256);
         device.attach(pool.region().clone()).unwrap();
         let cache = pool.cache("test").unwrap();
-        Self { device, fake, pool, cache, batch: Batch::new(256), done: Completions::new(256) }
+        Self { device, fake, pool, cache, batch: Batch::new(256), done: Completions::new(256), own }
     }
 
     /// Adds a frame to `destination` of `len` bytes, the last ones of which are `mark`.

@@ -4,8 +4,10 @@ use super::rig::{ELSEWHERE, PEER_QUEUE_PAIR, RING_FRAMES, Rig, gid};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 use wharf_core::device::{Device, DeviceError, Notify, Transmitted, TxDevice};
-use wharf_devices::verbs::PeerAddress;
+use wharf_devices::verbs::{PeerAddress, Verbs, VerbsOptions};
+use wharf_mem::Meta;
 use wharf_sys::epoll::Epoll;
+use wharf_sys::verbs::fake::{FakeDevice, library};
 
 #[test]
 fn frames_that_leave_together_are_one_post_and_one_completion() {
@@ -37,6 +39,7 @@ fn without_batching_each_frame_is_a_post_and_a_completion() {
     let mut rig = Rig::with(|options| options.batches = false, 0);
     rig.offer_many(3);
     assert!(rig.device.transmit(&mut rig.batch, false).doorbell);
+    assert_eq!(rig.device.signals().unwrap().kicks, 3);
     let calls: Vec<_> = rig.fake.posted().iter().map(|sent| (sent.call, sent.is_signaled)).collect();
     assert_eq!(
         (calls, rig.device.mode()),
@@ -82,7 +85,7 @@ fn full_ring_stops_and_rings_though_more_follow_and_numbers_wrap() {
 #[test]
 fn long_frames_go_without_inline_data_and_frames_out_of_bounds_fail() {
     let mut rig = Rig::new();
-    for len in [13, 14, 74, 75, 1500] {
+    for len in [13, 14, 74, 75, 1034, 1035] {
         rig.offer(ELSEWHERE, len, 1);
     }
     rig.device.transmit(&mut rig.batch, false);
@@ -90,7 +93,7 @@ fn long_frames_go_without_inline_data_and_frames_out_of_bounds_fail() {
         rig.fake.posted().iter().map(|sent| sent.is_inline).collect::<Vec<_>>(),
         [true, true, false, false]
     );
-    assert_eq!(rig.reap().1, ["too-short"]);
+    assert_eq!(rig.reap().1, ["too-short", "too-long"]);
     rig.close();
 }
 
@@ -111,6 +114,10 @@ fn frame_without_a_peer_fails_and_one_for_a_silent_peer_waits_for_three_seconds(
     }
     assert!(begin.elapsed() > Duration::from_millis(2900));
     assert_eq!(rig.reap().1, ["unresolved"; 2]);
+    // The next ones fail at once.
+    rig.offer_many(3);
+    assert!(!rig.device.transmit(&mut rig.batch, false).stopped && rig.batch.is_empty());
+    assert_eq!(rig.reap().1, ["unresolved"; 3]);
     rig.close();
 }
 
@@ -124,8 +131,11 @@ fn peer_is_asked_for_its_queue_pair() {
     assert!(rig.device.transmit(&mut rig.batch, false).stopped);
     let mut question = [0; 32];
     let (len, from) = peer.recv_from(&mut question).unwrap();
-    assert_eq!((len, &question[..9]), (16, b"wharf-qp\x01".as_slice()));
-    peer.send_to(b"wharf-qp\x02\0\0\0\0\0\x12\x34", from).unwrap();
+    assert_eq!((len, &question[..9]), (24, b"wharf-qp\x01".as_slice()));
+    let answer = |nonce: &[u8]| [b"wharf-qp\x02\0\0\0\0\0\x12\x34".as_slice(), nonce].concat();
+    peer.send_to(&answer(&[0; 8]), from).unwrap();
+    assert!(rig.device.transmit(&mut rig.batch, false).stopped, "an answer to another question");
+    peer.send_to(&answer(&question[16..24]), from).unwrap();
     for _ in 0..100 {
         rig.device.transmit(&mut rig.batch, false);
         std::thread::sleep(Duration::from_millis(u64::from(!rig.batch.is_empty())));
@@ -149,6 +159,76 @@ fn notification_comes_for_what_completes_after_arming_and_what_came_before_is_fo
     rig.fake.set_port(false);
     assert!(is_readable(fd));
     rig.close();
+}
+
+#[test]
+fn receiver_sleeps_while_its_port_is_down() {
+    let mut rig = Rig::new();
+    rig.receive().1.unwrap();
+    rig.fake.set_port(false);
+    rig.device.arm();
+    assert!(rig.device.arm() && rig.device.arm());
+    assert!(!is_readable(rig.device.wait_fd().unwrap()));
+    rig.close();
+}
+
+#[test]
+fn questions_that_were_not_read_keep_the_device_awake() {
+    let mut rig = Rig::new();
+    rig.receive().1.unwrap();
+    let asking = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..20 {
+        asking.send_to(b"no question", (std::net::Ipv4Addr::from(rig.own), 24791)).unwrap();
+    }
+    assert!(!rig.device.arm());
+    assert!(rig.device.arm());
+    rig.close();
+}
+
+#[test]
+fn silent_neighbour_is_looked_for_once_and_frames_to_it_fail_meanwhile() {
+    let mut rig = Rig::new();
+    rig.fake.lack_neighbours(true);
+    for _ in 0..10 {
+        rig.offer_many(2);
+        rig.device.transmit(&mut rig.batch, false);
+        assert_eq!(rig.reap().1, ["unresolved"; 2]);
+    }
+    assert_eq!(rig.fake.handles(), 1);
+    rig.close();
+}
+
+#[test]
+fn unfinished_checksum_is_filled_in_and_a_super_packet_fails() {
+    let mut rig = Rig::new();
+    let meta = Meta { needs_checksum: true, checksum_start: 34, checksum_offset: 6, ..Meta::default() };
+    for meta in [meta, Meta { checksum_start: 400, ..meta }, Meta { gso_bytes: 100, ..Meta::default() }] {
+        rig.offer(ELSEWHERE, 60, 1);
+        let mut frame = rig.batch.pop().unwrap();
+        rig.pool.region().set_meta(&mut frame, &meta).unwrap();
+        rig.batch.push(frame).unwrap();
+        rig.device.transmit(&mut rig.batch, false);
+    }
+    let posted = rig.fake.posted();
+    assert_eq!(posted.len(), 1);
+    // The checksum is at byte 40 of the frame, and the datagram begins at byte 10.
+    assert_ne!(posted[0].bytes[30..32], [1, 1]);
+    assert_eq!(rig.reap().1, ["unfinished-checksum", "super-packet"]);
+    rig.close();
+}
+
+#[test]
+fn port_of_infiniband_and_memory_shorter_than_its_datagrams_are_refused() {
+    let fake = FakeDevice::new(gid("127.84.0.1".parse().unwrap()));
+    fake.be_infiniband();
+    let error = Verbs::open_by(library(), &fake.name(), VerbsOptions::default(), 0).unwrap_err();
+    assert!(error.to_string().contains("InfiniBand"), "{error}");
+    let fake = FakeDevice::new(gid("127.84.0.2".parse().unwrap()));
+    fake.set_mtu(5);
+    let mut device = Verbs::open_by(library(), &fake.name(), VerbsOptions::default(), 0).unwrap();
+    let error = device.attach(wharf_testkit::pool(16).region().clone()).unwrap_err();
+    assert!(error.to_string().contains("--frame-bytes"), "{error}");
+    device.close().unwrap();
 }
 
 /// True if the descriptor is readable now.

@@ -24,6 +24,37 @@ struct Opened {
     region: IbvMr,
 }
 
+impl Opened {
+    /// Makes one whose objects do not point to their context yet.
+    fn new(context: IbvContext, device: FakeDevice) -> Self {
+        let fd = device.0.channel.as_fd().as_raw_fd();
+        let channel = IbvCompChannel { context: null_mut(), fd, refcnt: 0 };
+        let queue =
+            || IbvCq { context: null_mut(), channel: null_mut(), cq_context: null_mut(), handle: 0, cqe: 0 };
+        let queue_pair = IbvQp {
+            context: null_mut(),
+            qp_context: null_mut(),
+            pd: null_mut(),
+            send_cq: null_mut(),
+            recv_cq: null_mut(),
+            srq: null_mut(),
+            handle: 0,
+            qp_num: QUEUE_PAIR,
+        };
+        let region = IbvMr {
+            context: null_mut(),
+            pd: null_mut(),
+            addr: null_mut(),
+            length: 0,
+            handle: 0,
+            lkey: 7,
+            rkey: 0,
+        };
+        let (listed, queues) = (listed(&device), [queue(), queue()]);
+        Self { context, device, listed, channel, queues, made: 0, queue_pair, region }
+    }
+}
+
 /// Returns the device that `context` is open on.
 ///
 /// # Safety
@@ -89,40 +120,7 @@ unsafe extern "C" fn open_device(device: *mut IbvDevice) -> *mut IbvContext {
     };
     let async_fd = device.0.events.as_fd().as_raw_fd();
     let context = IbvContext { device: null_mut(), ops, cmd_fd: -1, async_fd, num_comp_vectors: 1 };
-    let fd = device.0.channel.as_fd().as_raw_fd();
-    let channel = IbvCompChannel { context: null_mut(), fd, refcnt: 0 };
-    let queue =
-        || IbvCq { context: null_mut(), channel: null_mut(), cq_context: null_mut(), handle: 0, cqe: 0 };
-    let queue_pair = IbvQp {
-        context: null_mut(),
-        qp_context: null_mut(),
-        pd: null_mut(),
-        send_cq: null_mut(),
-        recv_cq: null_mut(),
-        srq: null_mut(),
-        handle: 0,
-        qp_num: QUEUE_PAIR,
-    };
-    let region = IbvMr {
-        context: null_mut(),
-        pd: null_mut(),
-        addr: null_mut(),
-        length: 0,
-        handle: 0,
-        lkey: 7,
-        rkey: 0,
-    };
-    let (listed, queues) = (listed(&device), [queue(), queue()]);
-    let opened = Box::into_raw(Box::new(Opened {
-        context,
-        device,
-        listed,
-        channel,
-        queues,
-        made: 0,
-        queue_pair,
-        region,
-    }));
+    let opened = Box::into_raw(Box::new(Opened::new(context, device)));
     // SAFETY: just made, and not yet shared.
     unsafe {
         (*opened).context.device = &raw mut (*opened).listed;
@@ -156,7 +154,8 @@ unsafe extern "C" fn query_port(context: *mut IbvContext, port: u8, attributes: 
         return if state.is_gone { libc::EIO } else { libc::EINVAL };
     }
     attributes.state = if state.is_down { 1 } else { PORT_ACTIVE };
-    (attributes.active_mtu, attributes.gid_tbl_len, attributes.link_layer) = (5, 2, LINK_LAYER_ETHERNET);
+    (attributes.active_mtu, attributes.gid_tbl_len) = (state.mtu, 2);
+    attributes.link_layer = if state.is_infiniband { 1 } else { LINK_LAYER_ETHERNET };
     0
 }
 
@@ -274,13 +273,25 @@ unsafe extern "C" fn destroy_qp(queue_pair: *mut IbvQp) -> c_int {
     // SAFETY: a queue pair of an open context. It forgets its requests.
     let device = unsafe { device_of((*queue_pair).context) };
     let mut state = device.0.state();
+    if state.keeps_queue_pair {
+        return libc::EBUSY;
+    }
     state.posted.clear();
     state.memory.clear();
     0
 }
 
 unsafe extern "C" fn create_ah(pd: *mut c_void, _: *mut IbvAhAttr) -> *mut c_void {
-    pd
+    // SAFETY: a domain of `alloc_pd` is its context, which is open.
+    let device = unsafe { device_of(pd.cast()) };
+    let mut state = device.0.state();
+    state.handles += 1;
+    if !state.lacks_neighbours {
+        return pd;
+    }
+    // SAFETY: this thread's number.
+    unsafe { *libc::__errno_location() = libc::ETIMEDOUT };
+    null_mut()
 }
 
 unsafe extern "C" fn poll_cq(queue: *mut IbvCq, room: c_int, to: *mut IbvWc) -> c_int {
@@ -320,8 +331,10 @@ unsafe extern "C" fn post_send(
     let (call, taken, errno) = device.call(&mut state, list().count());
     for (at, wr) in list().enumerate() {
         if at == taken {
-            // SAFETY: the caller's pointer.
-            unsafe { *bad = wr };
+            if !state.hides_refused {
+                // SAFETY: the caller's pointer.
+                unsafe { *bad = wr };
+            }
             return errno;
         }
         // SAFETY: a request of the caller's, with one part of memory.
