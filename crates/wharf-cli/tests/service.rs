@@ -5,6 +5,7 @@ mod common;
 
 use common::{Done, Folder, command, finish, signal, text, wharf};
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ChildStderr};
@@ -127,7 +128,7 @@ fn a_reload_changes_what_it_can_and_says_what_takes_a_restart() {
     let mut rig = Rig::new("rate = \"20mbit\"\n", &[]);
     assert!(rig.reload("rate = \"20mbit\"\n").ends_with("read again: no setting changes"));
     let said = rig.reload("rate = \"200mbit\"\nqdisc = \"fifo:20\"\nbatch = \"off\"\n");
-    let want = "a-b: batching=off burst=100000 qdisc=fifo:20 rate=200000000bit";
+    let want = "a-b: batching=off burst=100000 qdisc=fifo:20 rate=200000000bit when-full=drop-tail";
     assert!(said.ends_with(&format!("read again: {want}")), "{said}");
     // Without a rate the file means none.
     assert!(rig.reload("qdisc = \"fifo:20\"\n").ends_with("read again: a-b: batching=on burst=off rate=off"));
@@ -179,7 +180,10 @@ fn messages(listener: &UnixDatagram, last: &str) -> Vec<String> {
     let began = Instant::now();
     while messages.last().is_none_or(|message: &String| message != last) {
         assert!(began.elapsed() < Duration::from_secs(20), "no {last} among {messages:?}");
-        let count = listener.recv(&mut bytes).unwrap_or_else(|error| panic!("{error}: {messages:?}"));
+        let count = match listener.recv(&mut bytes) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            received => received.unwrap_or_else(|error| panic!("{error}: {messages:?}")),
+        };
         messages.push(String::from_utf8(bytes[..count].to_vec()).unwrap());
     }
     messages

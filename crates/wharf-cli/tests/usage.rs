@@ -62,7 +62,7 @@ const WRONG: &[(&str, &str)] = &[
     ("send --flows 2 --senders 3", "3 (one per sender) to 64512"),
     ("send --senders 0", "want a number from 1 to 1024"),
     ("send --queues 65", "want a number from 1 to 64"),
-    ("send --queues 2 --count 1", "--queues 2: null, packet, xdp and tap can have several"),
+    ("send --queues 2 --count 1", "--queues 2: null, packet, xdp, tap and igb can have several"),
     ("send --count 1 --echo", "a `wire` carries"),
     ("send --count 1 --echo --to null", "nothing comes back by `null`"),
     ("send --count 1 --echo --queues 2 --to tap:t0", "--echo is for one queue"),
