@@ -34,7 +34,7 @@ crossing() {
 }
 
 examinations() {
-  guest "run found l wharf doctor $(device l) --json" || { report found; die "doctor: $reply"; }
+  guest "run found l wharf doctor $(device l) $memory --json" || { report found; die "doctor: $reply"; }
   report found
   holds found '{way["direction"] for way in found["devices"][0]["directions"] if way["usable"]} == {"send", "receive"}'
   grep -q 'RoCE' "$out/found.json" && grep -q '1: 10.9.0.1' "$out/found.json" || die "doctor names neither port nor GID"

@@ -3,11 +3,14 @@
 //! A [`Kind`] is one value with everything that is to be known of a kind. A [`DeviceSpec`] is a specification
 //! that has been read against its kind. `registry.rs` says which kinds there are.
 
+mod opened;
+
+pub use opened::{Opened, Opening};
+
 use crate::doctor::Doctor;
 use crate::requirements::{Capability, Requirement};
 use std::path::Path;
-use std::time::Duration;
-use wharf_core::device::{AnyDevice, DeviceError, Duplex, RxDevice, TxDevice};
+use wharf_core::device::DeviceError;
 use wharf_core::options::{Key, OptionError, Options, allowed, split};
 
 /// A kind of device.
@@ -199,60 +202,6 @@ pub struct Queues {
 impl Default for Queues {
     fn default() -> Self {
         Self { count: 1, pool_shared_by: 1 }
-    }
-}
-
-/// The way to open a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
-    /// Direction.
-    pub direction: Direction,
-    /// Number of queues.
-    pub queues: Queues,
-}
-
-/// A device, opened.
-pub struct Opened {
-    /// The device.
-    pub device: AnyDevice,
-    /// The receive side of a device opened both ways, if that is a device of its own. Otherwise `device`
-    /// receives as well.
-    pub receiving: Option<Box<dyn RxDevice>>,
-    /// The other end, where that is in this process: a wire's.
-    pub far_end: Option<Box<dyn Duplex>>,
-    /// True if super-packets arrive whole, of tens of kilobytes each: large buffers are worth their memory
-    /// then.
-    pub super_packets: bool,
-    /// Time that a frame takes to the other end: a wire's delay.
-    pub delay: Duration,
-}
-
-impl std::fmt::Debug for Opened {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let far_end = self.far_end.as_ref().map(|far_end| far_end.name());
-        f.debug_struct("Opened").field("device", &self.device.name()).field("far_end", &far_end).finish()
-    }
-}
-
-impl Opened {
-    /// Makes one of a device alone.
-    pub fn new(device: AnyDevice) -> Self {
-        Self { device, receiving: None, far_end: None, super_packets: false, delay: Duration::ZERO }
-    }
-
-    /// Makes one of a device that sends only.
-    pub fn tx(device: impl TxDevice + 'static) -> Self {
-        Self::new(AnyDevice::tx(device))
-    }
-
-    /// Makes one of a device that receives only.
-    pub fn rx(device: impl RxDevice + 'static) -> Self {
-        Self::new(AnyDevice::rx(device))
-    }
-
-    /// Makes one of a device that sends and receives.
-    pub fn duplex(device: impl Duplex + 'static) -> Self {
-        Self::new(AnyDevice::duplex(device))
     }
 }
 

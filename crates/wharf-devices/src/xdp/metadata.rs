@@ -86,3 +86,19 @@ pub(super) fn mode_reason(mode: Option<ModeReason>, refused: Option<&str>) -> Op
     let what = mode.map_or(refused.clone(), |mode| format!("{}; {refused}", mode.what));
     Some(ModeReason { what, is_curable: true })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_inside_a_tunnel_is_not_left_to_the_driver() {
+        let mut frame = [0; 100];
+        (frame[12], frame[14], frame[17], frame[23]) = (8, 0x45, 86, UDP);
+        // VXLAN: the inner UDP header is behind 8 bytes of UDP, 8 of VXLAN, 14 of Ethernet and 20 of IP.
+        assert!(is_outer(&frame, 34) && !is_outer(&frame, 34 + 50));
+        const GRE: u8 = 47;
+        frame[23] = GRE;
+        assert!(!is_outer(&frame, 34));
+    }
+}

@@ -4,6 +4,7 @@
 //! that was posted, in order.
 
 mod functions;
+mod list;
 
 use super::Library;
 use super::abi::{EVENT_DEVICE_FATAL, IbvWc, WC_GRH};

@@ -6,8 +6,9 @@ use super::super::abi::{
     LINK_LAYER_ETHERNET, PORT_ACTIVE, QPS_ERR, SEND_INLINE, SEND_SIGNALED,
 };
 use super::super::library::Functions;
+use super::list::{free_device_list, get_device_list, get_device_name, listed};
 use super::{FakeDevice, INLINE_BYTES, QUEUE_PAIR, Sent, devices};
-use libc::{c_char, c_int, c_uint, c_void};
+use libc::{c_int, c_uint, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::null_mut;
 
@@ -62,45 +63,6 @@ impl Opened {
 unsafe fn device_of<'a>(context: *mut IbvContext) -> &'a FakeDevice {
     // SAFETY: the caller's: the context is the first field of an `Opened`.
     unsafe { &(*context.cast::<Opened>()).device }
-}
-
-unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut IbvDevice {
-    let mut list: Vec<*mut IbvDevice> =
-        devices().iter().map(|device| Box::into_raw(Box::new(listed(device)))).collect();
-    list.push(null_mut());
-    // SAFETY: the caller's number.
-    unsafe { *count = list.len() as c_int - 1 };
-    Box::into_raw(list.into_boxed_slice()).cast()
-}
-
-fn listed(device: &FakeDevice) -> IbvDevice {
-    let (ops, empty, long) = ([null_mut(); 2], [0; 64], [0; 256]);
-    IbvDevice {
-        ops,
-        node_type: 1,
-        transport_type: 0,
-        name: device.0.name,
-        dev_name: empty,
-        dev_path: long,
-        ibdev_path: long,
-    }
-}
-
-unsafe extern "C" fn free_device_list(list: *mut *mut IbvDevice) {
-    // SAFETY: a list of `get_device_list`, which ends with null, and is freed once.
-    unsafe {
-        let mut count = 0;
-        while !(*list.add(count)).is_null() {
-            drop(Box::from_raw(*list.add(count)));
-            count += 1;
-        }
-        drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(list, count + 1)));
-    }
-}
-
-unsafe extern "C" fn get_device_name(device: *mut IbvDevice) -> *const c_char {
-    // SAFETY: a device of a list.
-    unsafe { (&raw const (*device).name).cast() }
 }
 
 unsafe extern "C" fn open_device(device: *mut IbvDevice) -> *mut IbvContext {

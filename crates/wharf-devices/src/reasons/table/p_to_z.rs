@@ -1,0 +1,192 @@
+//! Reasons whose words begin with `p` to `z`, sorted by word.
+
+use super::{Reason, row};
+
+pub(super) const ROWS: &[Reason] = &[
+    row(
+        "peer-gone",
+        &["virtio-user"],
+        "The back end ended its connection while it held the frame.",
+        "Start the back end again; `reconnect=on` waits for it.",
+    ),
+    row(
+        "qdisc-changed",
+        &["discipline"],
+        "The packet waited in a discipline when another one took its place (`wharf set qdisc=...`), which has no room for it.",
+        "Nothing, if it was meant; otherwise give the new discipline a limit that holds what waits.",
+    ),
+    row(
+        "reader-gone",
+        &["pcap"],
+        "The program that reads the pipe has ended, or closed it. A line on standard error names the pipe.",
+        "Nothing if that program had all it wanted, as `head` has; else look why it ended.",
+    ),
+    row(
+        "reader-stalled",
+        &["pcap"],
+        "The program that reads the pipe took nothing any more when the run ended.",
+        "Look why it does not read: it may be stopped, or wait for something else.",
+    ),
+    row(
+        "receiver-gone",
+        &["receiver"],
+        "The receiver that the packet was for had been dropped.",
+        "Keep all receivers of a queue, or open it with fewer.",
+    ),
+    row(
+        "refused",
+        &["packet", "xdp", "tap", "verbs"],
+        "The kernel or the driver refused the frame. A line on standard error has its answer.",
+        "Act on that line. A frame that the kernel had no room for in a second or more counts, too.",
+    ),
+    row(
+        "refused",
+        &["udp"],
+        "The kernel refused the datagram, or another host reported it as undelivered. A line on standard error has the answer.",
+        "Act on that line.",
+    ),
+    row(
+        "ring-full",
+        &["e1000", "igb"],
+        "The adapter had no buffer for an arriving frame, or no room: the receiver returned memory too slowly.",
+        "Give the receiver more memory (`--frames`), a longer ring (`ring=4096`) or a core of its own (`--cpu`, `--poll busy`); or send more slowly.",
+    ),
+    row(
+        "ring-full",
+        &["packet"],
+        "The kernel had no room for an arriving frame in the receive ring: the receiver was too slow, or slept too long.",
+        "Use a larger ring (`buffer=64m`), a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
+    ),
+    row(
+        "ring-full",
+        &["tap"],
+        "The kernel had no room for a frame to this program: `ring` frames waited already.",
+        "Use a longer ring (`ring=5000`), a core of its own (`--cpu`) or more queues (`wharf forward --queues`); or send more slowly.",
+    ),
+    row(
+        "ring-full",
+        &["xdp"],
+        "The receive ring had no room for an arriving frame: the receiver was too slow.",
+        "Give the receiver a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
+    ),
+    row(
+        "send-error",
+        &["packet"],
+        "The kernel stopped at the frame with an error that names no frame. A line on standard error has it.",
+        "Act on that line.",
+    ),
+    row(
+        "send-error",
+        &["verbs"],
+        "The device could not send the frame: there is no way to the peer, or the request was wrong. Its queue pair is in error.",
+        "Check addresses and routes of the interface (`ip address`, `ip route`). By default the path opens the device anew.",
+    ),
+    row(
+        "socket-full",
+        &["udp"],
+        "The socket had no room for an arriving datagram, or its checksum was wrong: the receiver was too slow. With `gro=on` joined datagrams count as one.",
+        "Use a larger buffer (`buffer=64m`, and `sysctl net.core.rmem_max`), a core of its own (`--cpu`), or `gro=on`; or send more slowly.",
+    ),
+    row(
+        "super-packet",
+        &["xdp", "virtio-user", "e1000", "igb", "verbs"],
+        "The frame is a super-packet, and the device or its back end does not segment it.",
+        "Open the device by `Path`, which segments before it; or use a device with segmentation (`packet`, `tap`, `udp`).",
+    ),
+    row(
+        "too-long",
+        &["e1000", "igb"],
+        "The frame is longer than the device's `mtu` allows.",
+        "Raise it (`mtu=9000`), if the other ends take such frames, or send shorter ones.",
+    ),
+    row(
+        "too-long",
+        &["packet", "xdp", "tap"],
+        "The frame is longer than the MTU allows, or than the memory for it.",
+        "Raise the MTU (`ip link set NAME mtu N`), or send shorter frames; to receive, use `--frame-bytes`.",
+    ),
+    row(
+        "too-long",
+        &["udp"],
+        "The datagram is longer than 65,507 bytes, or than the path to the destination takes; or, receiving, longer than a frame.",
+        "Send shorter datagrams; to receive, use `--frame-bytes`.",
+    ),
+    row(
+        "too-long",
+        &["pcap"],
+        "The record is longer than any frame, 262,143 bytes.",
+        "Nothing: such a record cannot be sent.",
+    ),
+    row(
+        "too-long",
+        &["verbs"],
+        "The frame's payload is longer than a datagram of the port: 1024, 2048 or 4096 bytes.",
+        "Raise the MTU of the interface below the port (`ip link set NAME mtu 4200`), or send shorter frames.",
+    ),
+    row(
+        "too-long",
+        &["wire"],
+        "The frame is longer than the memory of the other end.",
+        "Use `--frame-bytes`, or send shorter frames.",
+    ),
+    row(
+        "too-long",
+        &["vhost-user", "virtio-user"],
+        "The frame is longer than the buffers that the peer has posted, or than the memory for it.",
+        "Raise the MTU on the driver's side, or let it use mergeable buffers (`mrg_rxbuf=auto`); to receive, use `--frame-bytes`.",
+    ),
+    row(
+        "too-many-chunks",
+        &["segmenter", "packet", "xdp", "tap", "udp", "verbs", "virtio-user", "e1000", "igb"],
+        "The frame lies in more buffers than the device gathers.",
+        "Use larger buffers (`--frame-bytes`).",
+    ),
+    row(
+        "too-short",
+        &["packet", "xdp", "tap", "verbs", "vhost-user", "virtio-user", "e1000", "igb"],
+        "The frame has no bytes behind its Ethernet header, or not even that.",
+        "Send frames of more than 14 bytes.",
+    ),
+    row(
+        "truncated",
+        &["packet"],
+        "The frame was longer than its room in the receive ring.",
+        "Use a larger ring (`buffer=64m`), or `gso=cut`.",
+    ),
+    row(
+        "truncated",
+        &["tap"],
+        "The frame was longer than any packet, 65,597 bytes.",
+        "Lower the MTU of the senders' interface.",
+    ),
+    row(
+        "truncated",
+        &["verbs"],
+        "The datagram was shorter than its header.",
+        "Look which program sends to this queue pair: it is none of Wharf's.",
+    ),
+    row(
+        "unfinished-checksum",
+        &["segmenter", "xdp", "vhost-user", "virtio-user", "e1000", "igb", "verbs"],
+        "The checksum was left to the device, which does not fill it in; and it could not be filled in before it.",
+        "Keep the checksum's place within the first buffer of the frame.",
+    ),
+    row(
+        "unreachable",
+        &["udp"],
+        "No neighbour answers for the destination or its router, or a router has no way there. The kernel drops such datagrams, and reports each as far as ICMP does: the count is a lower bound.",
+        "Look at `ip neigh` and `ip route get ADDRESS`; start the host, or correct the address.",
+    ),
+    row(
+        "unresolved",
+        &["verbs"],
+        "No peer is known by the frame's destination address, or the peer does not answer when it is asked for its queue pair.",
+        "Start the receiver there, or name the peer (`peer=GID`); a firewall may stop UDP port 24791.",
+    ),
+    row(
+        "write-error",
+        &["pcap"],
+        "The file could not be written: the disk is full, or failed. A line on standard error has the error.",
+        "Make room on the disk, or write elsewhere.",
+    ),
+];

@@ -1,0 +1,71 @@
+//! The receive side of a device that is replaced.
+
+use super::super::side::Side;
+use super::{LOOK_NS, Reopened};
+use wharf_core::device::{DeviceError, RxDevice};
+use wharf_core::pool::Cache;
+use wharf_mem::Batch;
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: ?Sized + Side + RxDevice> RxDevice for Reopened<D> {
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        if !self.posted.is_empty() {
+            self.give_posted(cache);
+        }
+        let Some(device) = self.device() else { return Ok(0) };
+        match device.receive(cache, to, budget) {
+            Ok(count) => Ok(count),
+            Err(error) => self.failed(error).map(|()| 0),
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.inner.as_ref().map_or(self.is_ended, |inner| inner.ended())
+    }
+
+    fn reclaim(&mut self, to: &mut Batch) -> usize {
+        let mut count = self.inner.as_mut().map_or(0, |inner| inner.reclaim(to));
+        while to.room() > 0
+            && let Some(frame) = self.posted.pop_front()
+        {
+            count += usize::from(to.push(frame).is_ok());
+        }
+        count
+    }
+
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        match &mut self.inner {
+            Some(inner) if self.before.has_no_drops() => inner.drops(see),
+            Some(inner) => self.before.drops_with(|see| inner.drops(see), see),
+            None => self.before.drops_with(|_| {}, see),
+        }
+    }
+
+    /// Shows those since it was opened last.
+    fn queue_packets(&mut self, see: &mut dyn FnMut(u32, u64)) {
+        if let Some(inner) = &mut self.inner {
+            inner.queue_packets(see);
+        }
+    }
+
+    fn next_arrival_ns(&self) -> Option<u64> {
+        match &self.inner {
+            Some(inner) => inner.next_arrival_ns(),
+            None => Some(LOOK_NS).filter(|_| !self.is_ended),
+        }
+    }
+}
+
+impl<D: ?Sized + Side + RxDevice> Reopened<D> {
+    /// Gives back memory that the device before had posted for arrivals.
+    #[cold]
+    fn give_posted(&mut self, cache: &mut Cache) {
+        while !self.posted.is_empty() {
+            let count = self.posted.len().min(wharf_mem::batch::BATCH_FRAMES_MAX);
+            let mut batch = Batch::new(count);
+            self.posted.drain(..count).for_each(|frame| drop(batch.push(frame)));
+            // Frames of another pool stay out.
+            let _ = cache.give(&mut batch);
+        }
+    }
+}
