@@ -1,7 +1,7 @@
 //! Functions of the PCI bus, as the kernel shows them in sysfs, and the driver that each is bound to.
 //!
-//! `vfio-pci` holds a function for a driver of this crate. [`PciFunction::bind`] hands one over and back, by `driver_override` and
-//! `drivers_probe` (Documentation/ABI/testing/sysfs-bus-pci).
+//! `vfio-pci` holds a function for a driver of this crate. [`PciFunction::bind`] hands one over and back, by
+//! `driver_override` and `drivers_probe` (Documentation/ABI/testing/sysfs-bus-pci).
 
 mod bind;
 mod uses;
@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// The bus in sysfs.
 const BUS: &str = "/sys/bus/pci";
+/// The base class of network controllers (PCI Code and ID Assignment Specification, section 1.3).
+const NETWORK_CLASS: u32 = 2;
 /// The driver that holds a function for programs.
 pub const VFIO_PCI: &str = "vfio-pci";
 
@@ -57,6 +59,8 @@ pub struct PciFunction {
     pub address: PciAddress,
     /// Numbers of its vendor and model.
     pub id: (u16, u16),
+    /// Its class code: base class, subclass and programming interface. 0x02 in the upper byte is a network adapter's.
+    pub class: u32,
     /// Name of the driver that it is bound to.
     pub driver: Option<String>,
     /// Number of its IOMMU group: the functions that the IOMMU cannot tell apart. `None` without an IOMMU.
@@ -75,19 +79,25 @@ impl PciFunction {
     /// Looks at a function on the bus in folder `bus`.
     fn find_on(bus: &Path, address: PciAddress) -> Option<Self> {
         let folder = bus.join("devices").join(address.to_string());
-        let id = |file: &str| {
+        let number = |file: &str| {
             let text = fs::read_to_string(folder.join(file)).ok()?;
-            u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+            u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
         };
+        let id = |file: &str| number(file).and_then(|number| u16::try_from(number).ok());
         let target = |link: &str| {
             let target = fs::read_link(folder.join(link)).ok()?;
             Some(target.file_name()?.to_string_lossy().into_owned())
         };
-        let mut interfaces = names(&folder.join("net"));
+        // A paravirtual adapter has its interfaces below the device of the virtio bus.
+        let on_virtio = names(&folder).into_iter().filter(|name| name.starts_with("virtio"));
+        let folders =
+            std::iter::once(folder.join("net")).chain(on_virtio.map(|name| folder.join(name).join("net")));
+        let mut interfaces: Vec<String> = folders.flat_map(|folder| names(&folder)).collect();
         interfaces.sort();
         Some(Self {
             address,
             id: (id("vendor")?, id("device")?),
+            class: number("class").unwrap_or(0),
             driver: target("driver"),
             group: target("iommu_group").and_then(|group| group.parse().ok()),
             interfaces,
@@ -105,8 +115,8 @@ impl PciFunction {
         members
     }
 
-    /// Returns the functions of its group that keep the kernel from handing the group to a program: they are bound to a driver of the
-    /// kernel's. Bridges are not counted.
+    /// Returns the functions of its group that keep the kernel from handing the group to a program: they are bound to a
+    /// driver of the kernel's. Bridges are not counted.
     pub fn in_the_way(&self) -> Vec<Self> {
         let is_free = |member: &Self| match member.driver.as_deref() {
             None | Some(VFIO_PCI | "pcieport" | "pci-stub") => true,
@@ -118,6 +128,11 @@ impl PciFunction {
     /// True if `vfio-pci` holds it.
     pub fn is_with_vfio(&self) -> bool {
         self.driver.as_deref() == Some(VFIO_PCI)
+    }
+
+    /// True if its class is that of network adapters.
+    pub fn is_network_adapter(&self) -> bool {
+        self.class >> 16 == NETWORK_CLASS
     }
 
     fn folder(&self) -> PathBuf {

@@ -13,7 +13,11 @@
 //! A device copies what the peer says of a frame (a header, a length) once, by volatile reads, and checks the copy:
 //! [`Region::copy_before`].
 //!
-//! **The protocol is an assumption where the peer is a process.** [`Region::share_with_trusted_peer`] trusts it as a guest
+//! **The protocol is an assumption where the peer is an adapter.** The drivers of `e1000` and `igb` map the region for the
+//! adapter behind an IOMMU. An adapter that writes to a buffer of the region that is not lent breaks the same rules as the
+//! process below; the IOMMU keeps it from all other memory. Drivers check each word of a descriptor.
+//!
+//! **So it is where the peer is a process.** [`Region::share_with_trusted_peer`] trusts it as a guest
 //! trusts its virtual network card. A back end that writes to a buffer that is not lent breaks the aliasing rules under
 //! which [`Region::bytes`] hands out slices: what is then read is undefined. Nothing but `copy=off` calls it. Devices that do
 //! not trust their peer copy frames between the pool and memory that they access by volatile words only: `vhost-user`, and

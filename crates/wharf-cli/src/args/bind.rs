@@ -10,8 +10,8 @@ Examples:
   sudo wharf bind 00:03.0 kernel
       give it back to the kernel's driver
 
-A binding stays until it is changed, or the machine starts anew. The adapter must be behind an IOMMU; all adapters of its IOMMU group go \
-together.";
+A binding stays until it is changed, or the machine starts anew. The adapter must be behind an IOMMU; all adapters \
+of its IOMMU group go together.";
 
 /// The adapter, and its driver.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(crate) struct BindArgs {
     /// vfio, for a device of wharf; kernel, for the kernel's own driver
     #[arg(value_name = "DRIVER")]
     pub(crate) to: Driver,
-    /// Take an adapter whose interface has an address or carries the default route, too
+    /// Take an adapter whose interface is in use or is not seen here, or what is no network adapter, too
     #[arg(long)]
     pub(crate) force: bool,
     /// One JSON object instead of a line

@@ -39,7 +39,7 @@ pub(crate) const KEYS: &[Key] = &[
 
 /// Further keys of one that receives.
 pub(crate) const RX_KEYS: &[Key] = &[Key::on_off("promisc", "Receive frames for other addresses, too")
-    .when("off, to receive only what is addressed to the adapter")];
+    .when("off, to receive only what is addressed to the adapter, to all, or to any multicast group")];
 
 /// Makes the kind of a family, without keys.
 pub(crate) const fn kind<F: Family>(usage: &'static str, summary: &'static str) -> Kind {

@@ -6,6 +6,9 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
+/// Drivers that hold functions without using them.
+const PARKING: [&str; 3] = [VFIO_PCI, "pci-stub", "uio_pci_generic"];
+
 /// The driver to bind a function to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindTo {
@@ -22,6 +25,27 @@ pub enum BindError {
     /// There is no such function.
     #[error("{0}: no such adapter (`lspci -D` lists them)")]
     Missing(PciAddress),
+    /// The function is something else: a disk's controller, a bridge.
+    #[error(
+        "{address}: no network adapter, by its class {class:06x} (`lspci -D` lists them); --force takes it all the same"
+    )]
+    NotNetwork {
+        /// The function.
+        address: PciAddress,
+        /// Its class code.
+        class: u32,
+    },
+    /// The kernel's driver has the adapter without an interface here, whose uses could be seen.
+    #[error(
+        "{address}: the kernel's {driver} has it, perhaps for another network namespace: no interface of it is here; \
+         --force takes it all the same"
+    )]
+    Unseen {
+        /// The function.
+        address: PciAddress,
+        /// The kernel's driver.
+        driver: String,
+    },
     /// This host uses an interface of the adapter.
     #[error("{address}: its interface {interface} {how}; --force takes it all the same")]
     InUse {
@@ -40,8 +64,8 @@ pub enum BindError {
     /// The module is not loaded.
     #[error("{0}: the kernel has no driver vfio-pci: `modprobe vfio-pci`")]
     NoModule(PciAddress),
-    /// A program has the adapter.
-    #[error("{0}: a program has it open: end that first")]
+    /// A program has the adapter, or another one of its group.
+    #[error("{0}: a program has it, or another adapter of its IOMMU group, open: end that first")]
     Busy(PciAddress),
     /// No driver took the function.
     #[error("{address}: {what}")]
@@ -52,7 +76,7 @@ pub enum BindError {
         what: String,
     },
     /// The kernel refused a step.
-    #[error("{address}: cannot write {file}: {source}")]
+    #[error("{address}: cannot write {file}: {source}{}", remedy(source))]
     Io {
         /// The function.
         address: PciAddress,
@@ -64,8 +88,8 @@ pub enum BindError {
 }
 
 impl PciFunction {
-    /// Binds the function `address`, and returns it as it is then. A function that is bound already is left alone. With `by_force`
-    /// uses of its interface do not matter.
+    /// Binds the function `address`, and returns it as it is then. A function that is bound already keeps its driver.
+    /// With `by_force` its class and the uses of its interface do not matter.
     ///
     /// # Errors
     /// [`BindError`]; the function keeps its driver, but for [`BindError::Unbound`].
@@ -84,24 +108,21 @@ impl PciFunction {
             return Ok(());
         }
         self.check(by_force)?;
-        self.set_override(VFIO_PCI)?;
-        self.unbind()?;
-        self.probe()?;
-        let bound = Self::find_on(&self.bus, self.address).is_some_and(|now| now.is_with_vfio());
-        if bound {
+        let moved = self.set_override(VFIO_PCI).and_then(|()| self.unbind()).and_then(|()| self.probe());
+        let is_bound = || Self::find_on(&self.bus, self.address).is_some_and(|now| now.is_with_vfio());
+        if moved.is_ok() && is_bound() {
             return Ok(());
         }
         // The kernel's driver has it back.
         let given_back = self.set_override("").and_then(|()| self.probe());
         let what = "vfio-pci does not take it (`dmesg` says why)".into();
-        given_back.and(Err(BindError::Unbound { address: self.address, what }))
+        moved.and(given_back).and(Err(BindError::Unbound { address: self.address, what }))
     }
 
     /// Checks that it may be taken from the kernel.
     fn check(&self, by_force: bool) -> Result<(), BindError> {
-        let used = self.interfaces.iter().find_map(|name| Some((name.clone(), uses::of(name)?)));
-        if let (Some((interface, how)), false) = (used, by_force) {
-            return Err(BindError::InUse { address: self.address, interface, how });
+        if !by_force {
+            self.check_uses()?;
         }
         if self.group.is_none() {
             return Err(BindError::NoIommu(self.address));
@@ -112,9 +133,27 @@ impl PciFunction {
         Ok(())
     }
 
+    /// Checks that it is a network adapter without a use that is known.
+    fn check_uses(&self) -> Result<(), BindError> {
+        let address = self.address;
+        if !self.is_network_adapter() {
+            return Err(BindError::NotNetwork { address, class: self.class });
+        }
+        let used = self.interfaces.iter().find_map(|name| Some((name.clone(), uses::of(name)?)));
+        match (used, &self.driver) {
+            (Some((interface, how)), _) => Err(BindError::InUse { address, interface, how }),
+            (None, Some(driver)) if self.interfaces.is_empty() && !PARKING.contains(&driver.as_str()) => {
+                Err(BindError::Unseen { address, driver: driver.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn bind_to_kernel(&self) -> Result<(), BindError> {
         if self.driver.is_some() && !self.is_with_vfio() {
-            return Ok(());
+            // Left by a `bind` to vfio-pci that was killed: the kernel's driver would not get the adapter the next time.
+            let of_vfio = self.driver_override().is_some_and(|driver| driver == VFIO_PCI);
+            return if of_vfio { self.set_override("") } else { Ok(()) };
         }
         // The kernel would wait for the program, and take the adapter from under it.
         if self.is_with_vfio() && self.group.is_some_and(is_open) {
@@ -130,6 +169,12 @@ impl PciFunction {
         let alias = fs::read_to_string(self.folder().join("modalias")).unwrap_or_default();
         let what = format!("no driver of the kernel takes it: `modprobe {}`", alias.trim());
         Err(BindError::Unbound { address: self.address, what })
+    }
+
+    /// Returns the only driver that the function may have.
+    fn driver_override(&self) -> Option<String> {
+        let text = fs::read_to_string(self.folder().join("driver_override")).ok()?;
+        Some(text.trim().into())
     }
 
     /// Sets the only driver that the function may have; an empty name permits all.
@@ -164,6 +209,15 @@ impl PciFunction {
     }
 }
 
+/// Returns the remedy for a refusal of the kernel.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => ": run it as root (`sudo`)",
+        io::ErrorKind::ReadOnlyFilesystem => ": run it outside the container, or mount /sys to be written to",
+        _ => " (`dmesg` may say why)",
+    }
+}
+
 /// True if a program has the group open: the kernel opens it for one alone.
 fn is_open(group: u32) -> bool {
     let opened = OpenOptions::new().read(true).write(true).open(format!("/dev/vfio/{group}"));
@@ -183,6 +237,7 @@ mod tests {
         for (file, text) in [
             ("vendor", "0x8086\n"),
             ("device", "0x100e\n"),
+            ("class", "0x020000\n"),
             ("driver_override", "(null)\n"),
             ("modalias", "pci:x\n"),
         ] {
@@ -216,6 +271,53 @@ mod tests {
         let refused = found(&bus).bind_to_vfio(false).unwrap_err().to_string();
         assert_eq!(refused, "0000:00:03.0: its interface lo has an address; --force takes it all the same");
         assert!(matches!(found(&bus).bind_to_vfio(true), Err(BindError::NoIommu(_))));
+        fs::remove_dir_all(bus).unwrap();
+    }
+
+    #[test]
+    fn a_function_of_another_class_is_refused_unless_by_force() {
+        let bus = bus("class");
+        fs::write(bus.join("devices/0000:00:03.0/class"), "0x010802\n").unwrap();
+        let refused = found(&bus).bind_to_vfio(false).unwrap_err().to_string();
+        assert!(refused.starts_with("0000:00:03.0: no network adapter, by its class 010802"), "{refused}");
+        assert!(matches!(found(&bus).bind_to_vfio(true), Err(BindError::NoIommu(_))));
+        fs::remove_dir_all(bus).unwrap();
+    }
+
+    /// Binds the function to a driver of the kernel's.
+    fn bind_to_a_driver(bus: &Path) {
+        fs::create_dir_all(bus.join("drivers/e1000")).unwrap();
+        symlink("../../drivers/e1000", bus.join("devices/0000:00:03.0/driver")).unwrap();
+    }
+
+    #[test]
+    fn a_driver_without_an_interface_here_is_refused_unless_by_force() {
+        let bus = bus("unseen");
+        bind_to_a_driver(&bus);
+        assert!(matches!(found(&bus).bind_to_vfio(false), Err(BindError::Unseen { .. })));
+        assert!(matches!(found(&bus).bind_to_vfio(true), Err(BindError::NoIommu(_))));
+        // One of the virtio bus has its interfaces a level below.
+        fs::create_dir_all(bus.join("devices/0000:00:03.0/virtio0/net/none-such-there")).unwrap();
+        assert_eq!(found(&bus).interfaces, ["none-such-there"]);
+        assert!(matches!(found(&bus).bind_to_vfio(false), Err(BindError::NoIommu(_))));
+        fs::remove_dir_all(bus).unwrap();
+    }
+
+    #[test]
+    fn an_override_is_undone_when_unbinding_fails_and_when_it_was_left_behind() {
+        let bus = bus("override");
+        bind_to_a_driver(&bus);
+        let file = bus.join("devices/0000:00:03.0/driver_override");
+        symlink("../../kernel/iommu_groups/3", bus.join("devices/0000:00:03.0/iommu_group")).unwrap();
+        fs::create_dir_all(bus.join("drivers/vfio-pci")).unwrap();
+        // A folder cannot be written to.
+        fs::create_dir_all(bus.join("drivers/e1000/unbind")).unwrap();
+        let refused = found(&bus).bind_to_vfio(true).unwrap_err();
+        assert!(matches!(&refused, BindError::Io { file, .. } if file.ends_with("unbind")), "{refused}");
+        assert!(fs::read_to_string(&file).unwrap().starts_with('\n'));
+        fs::write(&file, "vfio-pci\n").unwrap();
+        found(&bus).bind_to_kernel().unwrap();
+        assert!(fs::read_to_string(&file).unwrap().starts_with('\n'));
         fs::remove_dir_all(bus).unwrap();
     }
 

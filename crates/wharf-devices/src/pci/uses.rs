@@ -2,8 +2,13 @@
 
 use std::fs;
 use std::os::fd::AsFd;
+use std::path::Path;
 use wharf_sys::interface::{Interface, InterfaceSocket};
 
+/// Interfaces of the network namespace that sysfs was mounted in.
+const INTERFACES: &str = "/sys/class/net";
+/// Packet sockets (`AF_PACKET`) of this thread's network namespace (`packet_seq_show`).
+const PACKET_SOCKETS: &str = "/proc/thread-self/net/packet";
 /// Routes, and IPv6 addresses, of this thread's network namespace: proc_pid_net(5).
 const ROUTES: &str = "/proc/thread-self/net/route";
 const ROUTES_IPV6: &str = "/proc/thread-self/net/ipv6_route";
@@ -25,7 +30,25 @@ pub(super) fn of(name: &str) -> Option<&'static str> {
         Interface::find(socket.as_fd(), name).ok()?.has_ipv4_address().ok()
     };
     let has_one = has_ipv4().unwrap_or(false) || has_ipv6(&read(ADDRESSES_IPV6), name);
-    has_one.then_some("has an address")
+    if has_one {
+        return Some("has an address");
+    }
+    let folder = Path::new(INTERFACES).join(name);
+    if has_upper(&folder) {
+        return Some("is below another interface (bridge, bond, VLAN)");
+    }
+    let index = read(&folder.join("ifindex").to_string_lossy());
+    has_packet_socket(&read(PACKET_SOCKETS), index.trim()).then_some("has the packet socket of a program")
+}
+
+/// True if the interface with folder `folder` in sysfs belongs to another one, or carries one.
+fn has_upper(folder: &Path) -> bool {
+    super::names(folder).iter().any(|name| name == "master" || name.starts_with("upper_"))
+}
+
+/// True if the text of `packet` has a socket that is bound to interface `index`.
+fn has_packet_socket(sockets: &str, index: &str) -> bool {
+    sockets.lines().skip(1).any(|line| line.split_whitespace().nth(4) == Some(index))
 }
 
 /// True if the text of `route`, or that of `ipv6_route`, has a default route over the interface.
@@ -71,6 +94,25 @@ mod tests {
         let addresses = "fe80000000000000505400fffe123456 02 40 20 80     eth0\n\
             20010db8000000000000000000000001 03 40 00 80     eth1\n";
         assert_eq!(["eth0", "eth1"].map(|name| has_ipv6(addresses, name)), [false, true]);
+    }
+
+    #[test]
+    fn packet_sockets_are_found_by_the_index_of_their_interface() {
+        let sockets = "sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n\
+            0000000000000000 3      3    0003   2     1 0      0      31415\n\
+            0000000000000000 3      10   88cc   0     1 0      0      31416\n";
+        assert_eq!(["2", "3", ""].map(|index| has_packet_socket(sockets, index)), [true, false, false]);
+        assert!(!has_packet_socket("", ""));
+    }
+
+    #[test]
+    fn an_interface_below_another_is_found_by_its_links_in_sysfs() {
+        let folder = std::env::temp_dir().join(format!("wharf-uses-{}", std::process::id()));
+        for (name, expected) in [("queues", false), ("upper_br0", true)] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+            assert_eq!(has_upper(&folder), expected, "{name}");
+        }
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -18,9 +18,7 @@ pub(super) const GROUP_GET_DEVICE_FD: libc::Ioctl = request(6);
 pub(super) const DEVICE_GET_REGION_INFO: libc::Ioctl = request(8);
 pub(super) const DEVICE_GET_IRQ_INFO: libc::Ioctl = request(9);
 pub(super) const DEVICE_SET_IRQS: libc::Ioctl = request(10);
-pub(super) const DEVICE_RESET: libc::Ioctl = request(11);
 pub(super) const IOMMU_MAP_DMA: libc::Ioctl = request(13);
-pub(super) const IOMMU_UNMAP_DMA: libc::Ioctl = request(14);
 
 /// `VFIO_API_VERSION`.
 pub(super) const API_VERSION: usize = 0;
@@ -57,14 +55,6 @@ pub(super) struct MapDma {
 }
 
 #[repr(C)]
-pub(super) struct UnmapDma {
-    pub(super) size: u32,
-    pub(super) flags: u32,
-    pub(super) at: u64,
-    pub(super) len: u64,
-}
-
-#[repr(C)]
 #[derive(Default)]
 pub(super) struct RegionInfo {
     pub(super) size: u32,
@@ -94,14 +84,13 @@ pub(super) struct IrqSet {
     pub(super) count: u32,
 }
 
-const _: () =
-    assert!(size_of::<GroupStatus>() == 8 && size_of::<MapDma>() == 32 && size_of::<UnmapDma>() == 24);
+const _: () = assert!(size_of::<GroupStatus>() == 8 && size_of::<MapDma>() == 32);
 const _: () =
     assert!(size_of::<RegionInfo>() == 32 && size_of::<IrqInfo>() == 16 && size_of::<IrqSet>() == 20);
 
 /// Makes a request with a structure, which the kernel reads and may write.
 pub(super) fn ask<T>(fd: BorrowedFd<'_>, request: libc::Ioctl, with: &mut T) -> io::Result<usize> {
-    // SAFETY: each request above of those called so takes one of the structures above, as many bytes as its own `size` says, or an int.
+    // SAFETY: each request that is made so takes one of the structures above, as many bytes as its own `size` says, or an int.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request, std::ptr::from_mut(with)) })
 }
 

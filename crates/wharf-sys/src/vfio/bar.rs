@@ -3,7 +3,8 @@
 use crate::call::Pages;
 use std::sync::atomic::{Ordering, fence};
 
-/// A base address region, mapped. An access outside of it, or not at a multiple of 4, reads [`Bar::NOTHING`] and writes nothing.
+/// A base address region, mapped. An access outside of it, or not at a multiple of 4, reads [`Bar::NOTHING`] and writes
+/// nothing.
 #[derive(Debug)]
 pub struct Bar(pub(super) Pages);
 
@@ -20,8 +21,8 @@ impl Bar {
     #[inline]
     pub fn read(&self, at: u32) -> u32 {
         let Some(place) = self.place(at) else { return Self::NOTHING };
-        // SAFETY: inside the mapping, which lives as long as `self`, and aligned. Each register is a word. A read may change the adapter's
-        // state, not this process's memory.
+        // SAFETY: inside the mapping, which lives as long as `self`, and aligned. Each register is a word. A read may
+        // change the adapter's state, not this process's memory.
         let word = u32::from_le(unsafe { place.read_volatile() });
         fence(Ordering::Acquire);
         word
@@ -32,8 +33,8 @@ impl Bar {
     pub fn write(&self, at: u32, value: u32) {
         before_a_register();
         if let Some(place) = self.place(at) {
-            // SAFETY: as in `read`. The adapter then accesses memory that is mapped for it alone, which no reference points to while it
-            // is lent: see the text of `wharf_mem::Region`.
+            // SAFETY: as in `read`. The adapter then accesses memory that is mapped for it alone, which no reference
+            // points to while it is lent: see the text of `wharf_mem::Region`.
             unsafe { place.write_volatile(value.to_le()) };
         }
     }
@@ -46,8 +47,8 @@ impl Bar {
     }
 }
 
-/// Orders writes to memory before a write to a register. x86 keeps that order by itself (Intel SDM, volume 3, "Memory Ordering"), so
-/// that the compiler's is enough.
+/// Orders writes to memory before a write to a register. x86 keeps that order by itself (Intel SDM, volume 3, "Memory
+/// Ordering"), so that the compiler's is enough.
 #[inline(always)]
 fn before_a_register() {
     fence(Ordering::Release);

@@ -1,8 +1,6 @@
 //! `Container`: the address space of an adapter behind an IOMMU.
 
-use super::abi::{
-    self, API_VERSION, GroupStatus, MapDma, READ_AND_WRITE, TYPE1V2, UnmapDma, VIABLE, ask, tell,
-};
+use super::abi::{self, API_VERSION, GroupStatus, MapDma, READ_AND_WRITE, TYPE1V2, VIABLE, ask, tell};
 use super::device::Device;
 use crate::call::descriptor;
 use crate::mapping::Mapping;
@@ -15,6 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 /// A group of adapters that the IOMMU cannot tell apart, and its address space.
 ///
 /// Memory is pinned while it is mapped here: the kernel frees no page of it, even after this process has unmapped it.
+/// Mappings end with the container.
 #[derive(Debug)]
 pub struct Container {
     // Dropped first: a container lives as long as one of its groups.
@@ -65,8 +64,8 @@ impl Container {
     /// Opens group `group`, behind an IOMMU (`VFIO_TYPE1v2_IOMMU`).
     ///
     /// # Errors
-    /// [`VfioError`] with the step: the module is not there, another process has the group (`EBUSY`), an adapter of the group is not
-    /// with VFIO, the IOMMU cannot keep interrupts apart (`EPERM`).
+    /// [`VfioError`] with the step: the module is not there, another process has the group (`EBUSY`), an adapter of the
+    /// group is not with VFIO, the IOMMU cannot keep interrupts apart (`EPERM`).
     pub fn open(group: u32) -> Result<Self, VfioError> {
         let refused = Step::Container.refused();
         let container = open("/dev/vfio/vfio").map_err(&refused)?;
@@ -103,19 +102,11 @@ impl Container {
     /// Lets adapters reach `mapping` at address `at` of theirs, a multiple of the page length, to read and write.
     ///
     /// # Errors
-    /// `ENOMEM` beyond the limit of locked memory, `EEXIST` if something is there already, `EINVAL` for an address that the IOMMU has not.
+    /// `ENOMEM` beyond the limit of locked memory, `EEXIST` if something is there already, `EINVAL` for an address that
+    /// the IOMMU does not translate.
     pub fn map(&self, mapping: &Mapping, at: u64) -> io::Result<()> {
         let (from, len) = (mapping.start().as_ptr() as u64, mapping.len_bytes() as u64);
         let mut map = MapDma { size: size_of::<MapDma>() as u32, flags: READ_AND_WRITE, from, at, len };
         ask(self.container.as_fd(), abi::IOMMU_MAP_DMA, &mut map).map(drop)
-    }
-
-    /// Takes the `len_bytes` from address `at` on away from adapters: a whole mapping.
-    ///
-    /// # Errors
-    /// `EINVAL` for a part of a mapping.
-    pub fn unmap(&self, at: u64, len_bytes: usize) -> io::Result<()> {
-        let mut unmap = UnmapDma { size: size_of::<UnmapDma>() as u32, flags: 0, at, len: len_bytes as u64 };
-        ask(self.container.as_fd(), abi::IOMMU_UNMAP_DMA, &mut unmap).map(drop)
     }
 }

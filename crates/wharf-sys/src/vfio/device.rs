@@ -1,7 +1,7 @@
 //! `Device`: the configuration space, the registers and the interrupts of an adapter.
 
 use super::abi::{
-    self, CAN_MAP, CONFIG, EVENTFDS, IrqInfo, IrqSet, RegionInfo, TRIGGER, UNMASK, WITHOUT_DATA, ask, tell,
+    self, CAN_MAP, CONFIG, EVENTFDS, IrqInfo, IrqSet, RegionInfo, TRIGGER, UNMASK, WITHOUT_DATA, ask,
 };
 use super::bar::Bar;
 use crate::call::Pages;
@@ -29,7 +29,8 @@ pub enum InterruptKind {
     Request = 4,
 }
 
-/// An adapter. When this is dropped the kernel resets the adapter, as far as it can be reset, and ends its DMA and interrupts.
+/// An adapter. When this is dropped the kernel resets the adapter, as far as it can be reset, and ends its DMA and
+/// interrupts.
 #[derive(Debug)]
 pub struct Device {
     file: std::fs::File,
@@ -84,25 +85,18 @@ impl Device {
         self.file.write_all_at(&command.to_le_bytes(), self.config_at + u64::from(COMMAND_AT))
     }
 
-    /// Resets the function, where the bus has a way to.
-    ///
-    /// # Errors
-    /// `ENOTTY`, `EINVAL` where it has none.
-    pub fn reset(&self) -> io::Result<()> {
-        tell(self.file.as_fd(), abi::DEVICE_RESET, 0).map(drop)
-    }
-
-    /// Returns the number of interrupts of a kind; 0 if the adapter has not that kind.
+    /// Returns the number of interrupts of a kind; 0 if the adapter has none of that kind.
     pub fn interrupts(&self, kind: InterruptKind) -> u32 {
         let mut info =
             IrqInfo { size: size_of::<IrqInfo>() as u32, index: kind as u32, ..IrqInfo::default() };
         ask(self.file.as_fd(), abi::DEVICE_GET_IRQ_INFO, &mut info).map_or(0, |_| info.count)
     }
 
-    /// Makes each interrupt of a kind, from the first on, signal one of `events`; without `events` there are none of that kind.
+    /// Makes each interrupt of a kind, from the first on, signal one of `events`; without `events` there are none of that
+    /// kind.
     ///
     /// # Errors
-    /// `EINVAL` for a kind that the adapter has not, or for fewer of it.
+    /// `EINVAL` for more than the adapter has of that kind.
     pub fn notify(&self, kind: InterruptKind, events: &[&EventFd]) -> io::Result<()> {
         let fds: Vec<i32> = events.iter().take(VECTORS_MAX).map(|event| event.as_fd().as_raw_fd()).collect();
         let data = if fds.is_empty() { WITHOUT_DATA } else { EVENTFDS };
