@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# `e1000:` and `igb:` on adapters that QEMU emulates, behind its IOMMU, in a guest with a current kernel (tests/nics/fetch.sh). Of
-# each adapter there are four: 0 and 1 are the test's, and lead to eth2 in namespace l and eth3 in namespace r, which the kernel
-# drives. Ends with 77, and its reason, where the packages are not to be had.
-# Usage: tests/drivers.sh [e1000|igb]...; PARTS picks among the parts, COUNT sets the frames of each size (100; 1000000 for all)
+# `e1000:` and `igb:` on adapters that QEMU emulates, behind its IOMMU, in a guest with a current kernel
+# (tests/nics/fetch.sh). Of each adapter there are four: 0 and 1 are the test's, and lead to eth2 in namespace l and
+# eth3 in namespace r, which the kernel drives. Ends with 77, and its reason, where the packages are not to be had.
+# Usage: tests/drivers.sh [e1000|igb]...; PARTS picks among the parts, COUNT sets the frames of each size (100; 1000000
+# for all)
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -13,8 +14,8 @@ cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
 tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no kernel for the guest"; }
 tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
 
-# adapters KIND: prints QEMU's options for four of them, of which the first two are wired to the last two. A wire is a stream: one of
-# datagrams now and then loses a frame that waits for a receiver's buffers.
+# adapters KIND: prints QEMU's options for four of them, of which the first two are wired to the last two. A wire is a
+# stream: one of datagrams now and then loses a frame that waits for a receiver's buffers.
 adapters() {
   local at
   for at in 0 1 2 3; do
@@ -24,7 +25,8 @@ adapters() {
   done
 }
 
-# boot KIND: starts the guest, whose kernel does not measure its timer on a busy machine, and finds the adapters' addresses, $pci0 and $pci1.
+# boot KIND: starts the guest, whose kernel does not measure its timer on a busy machine, and finds the adapters'
+# addresses, $pci0 and $pci1.
 boot() {
   # shellcheck disable=SC2046
   start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=$1" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
@@ -36,7 +38,7 @@ boot() {
   done
 }
 
-# Those in a hurry have the first parts only.
+# The parts, in order; PARTS names some of them.
 all="bound echoed unusual forwarded link_down killed removed given_back"
 trial() { # KIND
   local part

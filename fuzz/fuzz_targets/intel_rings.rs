@@ -31,17 +31,13 @@ impl Bus for Fuzzed {
 
     fn write(&self, _at: u32, _value: u32) {}
 
-    fn map(&self, mapping: &Mapping) -> io::Result<u64> {
+    fn map(&self, mapping: &Mapping, _is_writable: bool) -> io::Result<u64> {
         let area = Arc::new(Area::of_peer(mapping.fd().as_fd(), mapping.len_bytes() as u64)?);
         self.0.0.lock().unwrap().extend(View::new(&area, 0, mapping.len_bytes()));
         Ok(self.0.2.fetch_add(1 << 32, Relaxed))
     }
 
     fn set_bus_master(&self, _is_on: bool) {}
-
-    fn interrupts(&self) -> u32 {
-        0
-    }
 
     fn wait_fd(&self, _vector: u32) -> Option<RawFd> {
         None
@@ -71,7 +67,7 @@ fn run<F: Family>(bytes: &[u8]) {
     let mut cache = pool.cache("fuzz").unwrap();
     let bus = Fuzzed::default();
     let options = PortOptions { sends: true, receives: true, ring_entries: RING, mtu_bytes: 1500, promiscuous: true, queues: 1 };
-    let mut port = Port::<F, Fuzzed>::open("fuzz", bus.clone(), &options).pop().unwrap();
+    let mut port = Port::<F, Fuzzed>::open("fuzz", bus.clone(), &options).unwrap().pop().unwrap();
     port.attach(pool.region().clone()).unwrap();
     let (mut to, mut done) = (Batch::new(64), Completions::new(64));
     for step in bytes.chunks_exact(10) {

@@ -28,7 +28,14 @@ bound() {
   [[ $reply = *"its interface eth0 has an address"* ]] || die "$kind: $reply"
   guest "ip route add default dev eth0; wharf bind $pci0 vfio" && die "$kind: an interface with the default route was taken"
   [[ $reply = *"its interface eth0 carries the default route"* ]] || die "$kind: $reply"
-  guest "ip addr flush dev eth0; wharf send --to $kind:$pci0 --size 60 --count 1" && die "$kind: the kernel's adapter was opened"
+  guest "ip addr flush dev eth0; ip link add m0 link eth0 type macvlan" || die "no macvlan: $reply"
+  guest "wharf bind $pci0 vfio" && die "$kind: an interface below another was taken"
+  [[ $reply = *"its interface eth0 is below another interface"* ]] || die "$kind: $reply"
+  guest "ip link del m0; ip netns add x; ip link set eth0 netns x; wharf bind $pci0 vfio" && die "$kind: another namespace's was taken"
+  [[ $reply = *"no interface of it is here"* ]] || die "$kind: $reply"
+  guest "ip -n x link set eth0 netns 1; ip netns del x; wharf bind 0000:00:00.0 vfio" && die "$kind: the host's bridge was taken"
+  [[ $reply = *"no network adapter, by its class 06"* ]] || die "$kind: $reply"
+  guest "wharf send --to $kind:$pci0 --size 60 --count 1" && die "$kind: the kernel's adapter was opened"
   [[ $reply = *"wharf bind $pci0 vfio"* ]] || die "$kind: $reply"
   guest "wharf bind $pci0 vfio && wharf bind $pci0 vfio && readlink /sys/bus/pci/devices/$pci0/driver" || die "$kind: $reply"
   [[ $reply = *vfio-pci* ]] || die "$kind: $reply"
@@ -36,9 +43,12 @@ bound() {
   echo "$kind: taken from the kernel, and examined"
 }
 
-# reflect: eth2 sends back by the kernel's driver what it receives by it. An emulated e1000 receives nothing for a second after it was set up.
+# reflect: eth2 sends back by the kernel's driver what it receives by it. An emulated e1000 receives nothing for a
+# second after it was set up.
 reflect() {
-  guest "ip -n l link set eth2 promisc on; tc -n l qdisc add dev eth2 ingress && tc -n l filter add dev eth2 parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev eth2; sleep 2" || die "$kind: nothing reflects: $reply"
+  guest "ip -n l link set eth2 promisc on; tc -n l qdisc add dev eth2 ingress" || die "$kind: nothing reflects: $reply"
+  guest "tc -n l filter add dev eth2 parent ffff: protocol all u32 match u32 0 0 \
+    action mirred egress redirect dev eth2; sleep 2" || die "$kind: nothing reflects: $reply"
 }
 
 # Numbered frames go to the kernel's driver and come back, every byte and the order checked.

@@ -1,7 +1,8 @@
 //! `e1000:PCI-ADDRESS`: Intel's 82540EM and 82545EM, by a driver of this crate's own. The adapter is handed over by
 //! `wharf bind PCI-ADDRESS vfio`; frames then go from the pool's memory to the wire without a system call.
 //!
-//! One queue, both ways. Sections are those of the PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual (8254x).
+//! One queue, both ways. Sections are those of the PCI/PCI-X Family of Gigabit Ethernet Controllers Software
+//! Developer's Manual (8254x).
 
 #[doc(hidden)]
 pub mod descriptors;
@@ -33,6 +34,10 @@ impl Family for E1000 {
     const QUEUES_MAX: u32 = 1;
     // Section 3.2: 16384 bytes are the most that it receives.
     const FRAME_BYTES_MAX: u32 = 16110;
+    // PCI of 32 bits. Linux gives adapters of the family addresses of 64 bits behind PCI-X alone (`e1000_probe`), and
+    // none of them messages.
+    const ADDRESS_BITS: u32 = 32;
+    const HAS_MESSAGES: bool = false;
     const REGISTER_BYTES: u32 = 128 << 10;
     // Section 13.4.22, BSIZE and BSEX.
     const BUFFER_BYTES: &'static [u32] = &[256, 512, 1024, 2048, 4096, 8192, 16384];
@@ -106,5 +111,10 @@ impl Family for E1000 {
     /// Reads the causes, which clears them (section 13.4.17): the line is released.
     fn acknowledge(bus: &impl Bus, _queue: u32) {
         bus.read(setup::ICR);
+    }
+
+    /// Returns 0: the one queue's are those of the adapter.
+    fn missed(_bus: &impl Bus, _queue: u32) -> u64 {
+        0
     }
 }

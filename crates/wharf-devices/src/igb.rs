@@ -1,8 +1,8 @@
-//! `igb:PCI-ADDRESS`: Intel's 82576, by a driver of this crate's own, with several queues. The adapter is handed over by
-//! `wharf bind PCI-ADDRESS vfio`.
+//! `igb:PCI-ADDRESS`: Intel's 82576, by a driver of this crate's own, with several queues. The adapter is handed over
+//! by `wharf bind PCI-ADDRESS vfio`.
 //!
-//! Flows that arrive are spread over the queues by their hash (RSS), and each queue has an interrupt of its own (MSI-X). Sections are
-//! those of the Intel 82576 Gigabit Ethernet Controller Datasheet, revision 2.65.
+//! Flows that arrive are spread over the queues by their hash (RSS), and each queue has an interrupt of its own
+//! (MSI-X). Sections are those of the Intel 82576 Gigabit Ethernet Controller Datasheet, revision 2.65.
 
 #[doc(hidden)]
 pub mod descriptors;
@@ -34,6 +34,8 @@ impl Family for Igb {
     const QUEUES_MAX: u32 = 8;
     // Section 8.10.1, long packets.
     const FRAME_BYTES_MAX: u32 = 9728;
+    const ADDRESS_BITS: u32 = 64;
+    const HAS_MESSAGES: bool = true;
     const REGISTER_BYTES: u32 = 128 << 10;
     // Section 8.10.2: in steps of 1 KiB.
     const BUFFER_BYTES: &'static [u32] = &[1 << 10, 2 << 10, 3 << 10, 4 << 10, 6 << 10, 8 << 10, 10 << 10];
@@ -105,4 +107,8 @@ impl Family for Igb {
 
     /// Does nothing: a message clears its cause (`EIAC`).
     fn acknowledge(_bus: &impl Bus, _queue: u32) {}
+
+    fn missed(bus: &impl Bus, queue: u32) -> u64 {
+        setup::missed(bus, queue)
+    }
 }

@@ -8,6 +8,7 @@ mod abi;
 mod bar;
 mod container;
 mod device;
+mod ranges;
 
 pub use bar::Bar;
 pub use container::{Container, Step, VfioError};

@@ -1,5 +1,5 @@
-//! Legacy descriptors: sections 3.2.3 (receive) and 3.3.3 (transmit); extended ones of frames whose checksum the adapter fills in: sections
-//! 3.3.6 (context) and 3.3.7 (data). Bits are those of the second word of 8 bytes.
+//! Legacy descriptors: sections 3.2.3 (receive) and 3.3.3 (transmit); extended ones of frames whose checksum the
+//! adapter fills in: sections 3.3.6 (context) and 3.3.7 (data). Bits are those of the second word of 8 bytes.
 
 use crate::intel::family::{Arrival, Checksum, Part};
 

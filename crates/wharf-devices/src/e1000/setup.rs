@@ -23,7 +23,8 @@ const TXDCTL: u32 = 0x3828;
 pub(super) const TX_RING: RingRegisters = RingRegisters { base: 0x3800, head: 0x3810, tail: 0x3818 };
 pub(super) const RX_RING: RingRegisters = RingRegisters { base: 0x2800, head: 0x2810, tail: 0x2818 };
 
-/// A frame was sent and reported, the link has changed, few buffers are left, none was left, a frame has arrived (section 13.4.17).
+/// A frame was sent and reported, the link has changed, few buffers are left, none was left, a frame has arrived
+/// (section 13.4.17).
 pub(super) const CAUSES: u32 = 1 | 1 << 2 | 1 << 4 | 1 << 6 | 1 << 7;
 
 /// 20 000 interrupts a second, at most.
@@ -33,8 +34,8 @@ const TIPG_COPPER: u32 = 10 | 8 << 10 | 6 << 20;
 /// Time that DMA under way may take to end, and a reset.
 const SETTLES: Duration = Duration::from_millis(10);
 
-/// Ends all traffic and interrupts, and resets the adapter (section 14.3). An adapter that does not clear its registers as it is
-/// reset has them cleared here.
+/// Ends all traffic and interrupts, and resets the adapter (section 14.3). An adapter that does not clear its registers
+/// as it is reset has them cleared here.
 pub(super) fn reset(bus: &impl Bus) {
     bus.write(IMC, u32::MAX);
     stop(bus);

@@ -8,9 +8,23 @@ impl Drops {
     /// Counts one.
     #[cold]
     pub(crate) fn add(&mut self, reason: &'static str) {
+        self.add_count(reason, 1);
+    }
+
+    /// Counts `count` of one reason, which is shown from then on.
+    #[cold]
+    pub(crate) fn add_count(&mut self, reason: &'static str, count: u64) {
         match self.0.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => self.0.push((reason, 1)),
+            Some((_, all)) => *all += count,
+            None => self.0.push((reason, count)),
+        }
+    }
+
+    /// Takes the counts of `other`, which is empty then.
+    #[cfg(feature = "vfio")]
+    pub(crate) fn absorb(&mut self, other: &mut Self) {
+        for (reason, count) in other.0.drain(..) {
+            self.add_count(reason, count);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Advanced descriptors: sections 7.1.5 (receive, one buffer), 7.2.2.2 (transmit, context) and 7.2.2.3 (transmit, data). Bits are those of the second word of 8 bytes.
+//! Advanced descriptors: sections 7.1.5 (receive, one buffer), 7.2.2.2 (transmit, context) and 7.2.2.3 (transmit,
+//! data). Bits are those of the second word of 8 bytes.
 
 use crate::intel::family::{Arrival, Checksum, Part};
 
@@ -63,10 +64,12 @@ mod tests {
             is_last: true,
             has_checksum: false,
         };
-        // Length 0 to 15, type 20 to 23, command 24 to 31 (EOP 0, IFCS 1, RS 3, DEXT 5), status 32 to 35, packet's length 46 to 63.
+        // Length 0 to 15, type 20 to 23, command 24 to 31 (EOP 0, IFCS 1, RS 3, DEXT 5), status 32 to 35, packet's
+        // length 46 to 63.
         assert_eq!(transmit(&part), [0x1_2345_6789, 1514 << 46 | 0x2330_0400]);
         assert_eq!(transmit(&Part { is_last: false, ..part })[1], 1514 << 46 | 0x2230_0400);
-        // TXSM is bit 1 of the options, 40 to 45; a context has IPLEN in 0 to 8, MACLEN in 9 to 15, and TCP as bit 2 of its command, from 9 on.
+        // TXSM is bit 1 of the options, 40 to 45; a context has IPLEN in 0 to 8, MACLEN in 9 to 15, and TCP as bit 2 of
+        // its command, from 9 on.
         assert_eq!(transmit(&Part { has_checksum: true, ..part })[1], 1514 << 46 | 1 << 41 | 0x2330_0400);
         let tcp = Checksum { network_at: 14, start: 34, place: 50, is_tcp: true };
         assert_eq!(checksum(&tcp), [14 << 9 | 20, 0x2020_0800]);

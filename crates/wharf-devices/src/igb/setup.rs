@@ -41,7 +41,8 @@ const EITR_20K: u32 = 50 << 2;
 const MRQC_RSS: u32 = 2 | 1 << 16 | 1 << 17 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23;
 /// The hash takes the place of the checksum in descriptors.
 const RXCSUM_PCSD: u32 = 1 << 13;
-/// Advanced descriptors of one buffer, and the drop of frames for a queue without buffers, so that it does not hold up the others.
+/// Advanced descriptors of one buffer, and the drop of frames for a queue without buffers, so that it does not hold up
+/// the others.
 const SRRCTL_ADVANCED: u32 = 1 << 25;
 const SRRCTL_DROP_EN: u32 = 1 << 31;
 /// A queue is enabled, in `TXDCTL` and `RXDCTL`.
@@ -73,6 +74,12 @@ pub(super) fn rx_ring(queue: u32) -> RingRegisters {
 /// `TXDCTL`, `RXDCTL` and `SRRCTL` of a queue.
 const CONTROL: u32 = 0x28;
 const SRRCTL: u32 = 0x0c;
+/// Frames that a queue without buffers has dropped, 12 bits that a read clears (`igb_update_stats` of Linux).
+const RQDPC: u32 = 0x30;
+const RQDPC_COUNT: u32 = 0xfff;
+/// No more DMA is begun, and DMA is under way (sections 8.2.1 and 8.2.2).
+const CTRL_MASTER_DISABLE: u32 = 1 << 2;
+const STATUS_MASTER_ENABLE: u32 = 1 << 19;
 
 /// Waits, for a while, until the bits `wanted` of a register are set, or clear. Returns true if so.
 fn comes(bus: &impl Bus, at: u32, bit: u32, is_set: bool) -> bool {
@@ -93,6 +100,9 @@ pub(super) fn reset(bus: &impl Bus) {
     bus.write(TCTL, TCTL_PSP);
     bus.read(STATUS);
     bus.pause(SETTLES);
+    // A reset in the middle of DMA can leave the bus waiting (`igb_disable_pcie_master` of Linux).
+    bus.write(CTRL, bus.read(CTRL) | CTRL_MASTER_DISABLE);
+    comes(bus, STATUS, STATUS_MASTER_ENABLE, false);
     bus.write(CTRL, bus.read(CTRL) | CTRL_RST);
     bus.pause(SETTLES);
     comes(bus, EECD, AUTO_RD, true);
@@ -104,7 +114,8 @@ pub(super) fn reset(bus: &impl Bus) {
 /// Sets the adapter up for `queues` queues, without traffic.
 pub(super) fn start(bus: &impl Bus, queues: u32) {
     bus.write(CTRL_EXT, bus.read(CTRL_EXT) | DRV_LOAD);
-    let cleared = CTRL_ILOS | CTRL_FRCSPD | CTRL_FRCDPX | CTRL_VME | CTRL_RST | CTRL_PHY_RST;
+    let cleared =
+        CTRL_MASTER_DISABLE | CTRL_ILOS | CTRL_FRCSPD | CTRL_FRCDPX | CTRL_VME | CTRL_RST | CTRL_PHY_RST;
     bus.write(CTRL, bus.read(CTRL) & !cleared | CTRL_SLU);
     FLOW_CONTROL.iter().for_each(|&at| bus.write(at, 0));
     (0..128).for_each(|at| bus.write(MTA + 4 * at, 0));
@@ -132,7 +143,8 @@ fn spread(bus: &impl Bus, queues: u32) {
     bus.write(MRQC, several);
 }
 
-/// Gives each queue a vector: of the eight that fit, receive queue n and transmit queue n have bytes 0 and 1 of word n (section 7.3.1.2).
+/// Gives each queue a vector: of the eight that fit, receive queue n and transmit queue n have bytes 0 and 1 of word n
+/// (section 7.3.1.2).
 fn interrupts(bus: &impl Bus, queues: u32) {
     bus.write(GPIE, GPIE_MSIX);
     for queue in 0..queues {
@@ -164,6 +176,14 @@ pub(super) fn start_rx(bus: &impl Bus, queue: u32, buffer_bytes: u32, options: &
     let control = RCTL_EN | RCTL_BAM | RCTL_SECRC | promiscuous | long;
     if bus.read(RCTL) != control {
         bus.write(RCTL, control);
+    }
+}
+
+/// Returns the frames that a queue has dropped since the last call.
+pub(super) fn missed(bus: &impl Bus, queue: u32) -> u64 {
+    match bus.read(rx(queue, RQDPC)) {
+        u32::MAX => 0,
+        count => u64::from(count & RQDPC_COUNT),
     }
 }
 

@@ -5,9 +5,12 @@ use super::family::Family;
 use super::registers::{RAH, RAL, STATUS, STATUS_LU};
 use std::io;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wharf_mem::Region;
+use wharf_sys::errno::ENODEV;
+use wharf_sys::vfio::Bar;
 
 /// Time in which a copper link comes up after a reset, at most: IEEE 802.3, clause 28 and 40, in practice.
 const LINK_WITHIN: Duration = Duration::from_secs(4);
@@ -17,6 +20,8 @@ const NAP: Duration = Duration::from_millis(10);
 pub(super) struct Adapter<F, B> {
     pub(super) bus: B,
     state: Mutex<State>,
+    /// True once the adapter has been reset as a queue ended.
+    was_reset: AtomicBool,
     of: PhantomData<F>,
 }
 
@@ -30,7 +35,10 @@ struct State {
 
 impl<F: Family, B: Bus> Adapter<F, B> {
     /// Resets the adapter behind `bus`, sets it up for `queues` queues, and waits for its link for a while.
-    pub(super) fn open(bus: B, queues: u32) -> Arc<Self> {
+    ///
+    /// # Errors
+    /// `ENODEV` if no adapter answers.
+    pub(super) fn open(bus: B, queues: u32) -> io::Result<Arc<Self>> {
         bus.set_bus_master(false);
         F::reset(&bus);
         F::start(&bus, queues);
@@ -39,7 +47,15 @@ impl<F: Family, B: Bus> Adapter<F, B> {
         while bus.read(STATUS) & STATUS_LU == 0 && Instant::now() < until {
             bus.pause(NAP);
         }
-        Arc::new(Self { bus, state: Mutex::default(), of: PhantomData })
+        if bus.read(STATUS) == Bar::NOTHING {
+            return Err(io::Error::from_raw_os_error(ENODEV));
+        }
+        Ok(Arc::new(Self {
+            bus,
+            state: Mutex::default(),
+            was_reset: AtomicBool::new(false),
+            of: PhantomData,
+        }))
     }
 
     /// Returns the adapter's own Ethernet address.
@@ -48,17 +64,18 @@ impl<F: Family, B: Bus> Adapter<F, B> {
         [low[0], low[1], low[2], low[3], high[0], high[1]]
     }
 
-    /// Lets the adapter reach a pool's memory. Returns its address there.
+    /// Lets the adapter read a pool's memory and, if it `is_writable`, write there. Returns its address there. All
+    /// queues of an adapter have the same directions.
     ///
     /// # Errors
     /// Those of [`Bus::map`].
-    pub(super) fn attach(&self, region: &Arc<Region>) -> io::Result<u64> {
+    pub(super) fn attach(&self, region: &Arc<Region>, is_writable: bool) -> io::Result<u64> {
         let mut state = self.lock();
         let known = state.regions.iter().find(|(known, _)| Arc::ptr_eq(known, region)).map(|(_, at)| *at);
         let at = match known {
             Some(at) => at,
             None => {
-                let at = self.bus.map(region.mapping())?;
+                let at = self.bus.map(region.mapping(), is_writable)?;
                 state.regions.push((region.clone(), at));
                 at
             }
@@ -74,10 +91,16 @@ impl<F: Family, B: Bus> Adapter<F, B> {
         state.attached = state.attached.saturating_sub(1);
         if state.attached == 0 || !has_stopped {
             F::reset(&self.bus);
+            self.was_reset.store(true, Relaxed);
         }
         if state.attached == 0 {
             self.bus.set_bus_master(false);
         }
+    }
+
+    /// True if the adapter was reset: its queues are at an end.
+    pub(super) fn was_reset(&self) -> bool {
+        self.was_reset.load(Relaxed)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -41,7 +41,8 @@ pub struct Part {
     pub has_checksum: bool,
 }
 
-/// A checksum that the adapter fills in. Its place holds the sum of the pseudo header. Places are in bytes from the frame's start.
+/// A checksum that the adapter fills in. Its place holds the sum of the pseudo header. Places are in bytes from the
+/// frame's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checksum {
     /// Start of the network header.
@@ -64,6 +65,10 @@ pub trait Family: Debug + Send + Sync + 'static {
     const QUEUES_MAX: u32;
     /// Longest frame, bytes, without check sequence.
     const FRAME_BYTES_MAX: u32;
+    /// Address lines: memory for the adapter lies below 4 GiB if there are 32.
+    const ADDRESS_BITS: u32;
+    /// True if the adapter is driven by messages (MSI-X, MSI) where it has them.
+    const HAS_MESSAGES: bool;
     /// Bytes of registers that must be there.
     const REGISTER_BYTES: u32;
     /// Lengths that a receive buffer can have, ascending.
@@ -102,6 +107,8 @@ pub trait Family: Debug + Send + Sync + 'static {
     fn unmask(bus: &impl Bus, queue: u32);
     /// Masks the interrupts of a queue.
     fn mask(bus: &impl Bus, queue: u32);
-    /// Takes the causes of an interrupt that has come.
+    /// Takes the causes of an interrupt that has come, and those that were collected while it was masked.
     fn acknowledge(bus: &impl Bus, queue: u32);
+    /// Returns the frames that the adapter has dropped since the last call for lack of buffers in this queue alone.
+    fn missed(bus: &impl Bus, queue: u32) -> u64;
 }

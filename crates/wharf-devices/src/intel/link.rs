@@ -1,4 +1,4 @@
-//! `Line`: the state of the adapter and its link as far as it has been noticed, and the error to be reported.
+//! `AdapterLink`: the state of the adapter and its link as far as it has been noticed, and the error to be reported.
 
 use super::bus::Bus;
 use super::registers::{STATUS, STATUS_LU};
@@ -6,27 +6,28 @@ use crate::iface::{LookTimer, StuckTimer, take_error};
 use crate::link::{ENETDOWN, ENODEV, GONE, State};
 use std::io;
 use wharf_core::device::DeviceError;
+use wharf_sys::vfio::Bar;
 
-/// Time that the adapter may report nothing while it has frames to send: the kernel's drivers give it as long (`e1000_clean_tx_irq`
-/// looks once a second, and for two).
+/// Time that the adapter may report nothing while it has frames to send: the kernel's drivers give it as long
+/// (`e1000_clean_tx_irq` looks once a second, and for two). They also reset an adapter without carrier that has frames.
 const HANGS_AFTER_NS: u64 = 2_000_000_000;
-/// The word that the bus reads where no adapter answers.
-const NOTHING: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct AdapterLink {
     device: String,
     state: State,
     why: &'static str,
     error: Option<DeviceError>,
     look: LookTimer,
     stuck: StuckTimer,
+    /// Reason by which frames fail that the adapter still has when the device is closed.
+    unsent: &'static str,
 }
 
-impl Line {
+impl AdapterLink {
     pub(super) fn new(device: String) -> Self {
         let (look, stuck) = (LookTimer::new(LookTimer::EVERY), StuckTimer::default());
-        Self { device, state: State::Up, why: "", error: None, look, stuck }
+        Self { device, state: State::Up, why: "", error: None, look, stuck, unsent: "closed" }
     }
 
     pub(super) fn device(&self) -> &str {
@@ -48,36 +49,60 @@ impl Line {
         is_due && self.look.is_late()
     }
 
-    /// Makes the next call a look.
+    /// Makes the next call a look, unless the last one was a moment ago.
     pub(super) fn look_soon(&mut self) {
-        self.look = LookTimer::new(1);
+        self.look.restart(1);
+    }
+
+    /// Ends the use of the adapter.
+    #[cold]
+    pub(super) fn end(&mut self, why: &'static str) {
+        self.change(State::Gone, why);
+    }
+
+    /// Returns the reason by which frames fail that the adapter still has when the device is closed.
+    pub(super) fn unsent(&self) -> &'static str {
+        self.unsent
     }
 
     /// Looks at the adapter, which holds `held` frames to be sent and has done `done` descriptors.
     #[cold]
     pub(super) fn look(&mut self, bus: &impl Bus, held: usize, done: u32) {
         let status = bus.read(STATUS);
-        if status == NOTHING {
+        if status == Bar::NOTHING {
             return self.change(State::Gone, "the adapter does not answer any more");
         }
         if bus.is_requested() {
             return self.change(State::Gone, "the adapter is to be removed");
         }
         if status & STATUS_LU == 0 {
-            return self.change(State::Down, "no carrier: its other end is down or not plugged in");
+            self.change(State::Down, "no carrier: its other end is down or not plugged in");
+            // The adapter sends nothing, and keeps what it has: only a reset takes that back.
+            if self.is_stuck(held, done) {
+                self.unsent = "link-down";
+                self.change(State::Gone, "no carrier for 2 s, and frames in the adapter: it is to be reset");
+            }
+            return;
         }
         self.change(State::Up, "");
-        if held == 0 {
-            self.stuck.clear();
-        } else if self.stuck.is_stuck(done.into(), HANGS_AFTER_NS) {
+        if self.is_stuck(held, done) {
             self.change(State::Gone, "the adapter hangs: it has sent nothing for 2 s");
         }
+    }
+
+    /// True if the adapter has had frames for too long, in the same state of the link, and has sent none.
+    fn is_stuck(&mut self, held: usize, done: u32) -> bool {
+        if held == 0 {
+            self.stuck.clear();
+        }
+        held > 0 && self.stuck.is_stuck(done.into(), HANGS_AFTER_NS)
     }
 
     fn change(&mut self, state: State, why: &'static str) {
         if self.state == state || self.state == State::Gone {
             return;
         }
+        self.stuck.clear();
         (self.state, self.why) = (state, why);
         self.error = self.fault();
     }

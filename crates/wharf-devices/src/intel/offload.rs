@@ -9,8 +9,8 @@ use wharf_packet::{IpPacket, ip_packet};
 const TCP_OFFSET: u16 = 16;
 const UDP_OFFSET: u16 = 6;
 
-/// Returns the checksum that a frame leaves to the adapter. One that the adapter cannot fill in is filled in here: another transport's, or one
-/// behind many headers.
+/// Returns the checksum that a frame leaves to the adapter. One that the adapter cannot fill in is filled in here:
+/// another transport's, or one behind many headers.
 pub(super) fn checksum_of(region: &Region, frame: &mut Frame) -> Result<Option<Checksum>, &'static str> {
     let meta = region.meta(frame).map_err(|_| "foreign-pool")?;
     if meta.gso_bytes > 0 {

@@ -31,7 +31,8 @@ fn access(bus: &impl Bus, command: u32) -> Option<u16> {
     None
 }
 
-/// Switches the PHY on, which the kernel's drivers switch off as they leave, and begins the negotiation of speed if the link is down.
+/// Switches the PHY on, which the kernel's drivers switch off as they leave, and begins the negotiation of speed if the
+/// link is down.
 pub(crate) fn wake(bus: &impl Bus) {
     let Some(control) = access(bus, READ | CONTROL << 16) else { return };
     let is_up = bus.read(STATUS) & STATUS_LU != 0;

@@ -3,13 +3,14 @@
 use super::adapter::Adapter;
 use super::bus::Bus;
 use super::family::Family;
-use super::link::Line;
+use super::faults::{attach_fault, fault_of};
+use super::link::AdapterLink;
 use super::offload;
-use super::registers::MPC;
+use super::registers::{CRCERRS, MPC, ROC, RXERRC};
 use super::rx::Rx;
 use super::tx::{SEGMENTS_MAX, Tx};
-use crate::iface::{TxBook, io_fault, pool_fault};
-use crate::link::{ETHERNET_BYTES, State, VLAN_BYTES, is_tagged};
+use crate::iface::{Drops, TxBook, io_fault, pool_fault};
+use crate::link::{ETHERNET_BYTES, State};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -20,12 +21,13 @@ use wharf_core::device::{
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
-/// Longest frame that an adapter takes in without being told of long ones, bytes, with a tag and the check sequence: 8254x manual,
-/// section 3.2.
+/// Longest frame that an adapter takes in without being told of long ones, bytes, with a tag and the check sequence:
+/// 8254x manual, section 3.2.
 const USUAL_ARRIVAL_BYTES: u32 = 1522;
 /// The MTU up to which no frame is longer than that.
 const USUAL_MTU_BYTES: u32 = 1500;
-/// Quarters of the pool that are posted for arrivals, at most: by a device that only receives, and by one that sends as well.
+/// Quarters of the pool that are posted for arrivals, at most: by a device that only receives, and by one that sends as
+/// well.
 const ALONE_QUARTERS: u32 = 3;
 const BOTH_QUARTERS: u32 = 1;
 /// Time within which a receiver that sleeps looks at the adapter: its removal notifies by another descriptor.
@@ -54,7 +56,7 @@ impl PortOptions {
         self.mtu_bytes > USUAL_MTU_BYTES
     }
 
-    fn longest_bytes(&self) -> u32 {
+    pub(super) fn longest_bytes(&self) -> u32 {
         self.mtu_bytes + ETHERNET_BYTES
     }
 }
@@ -68,19 +70,25 @@ pub struct Port<F: Family, B: Bus> {
     queue: u32,
     tx: Option<Tx<F>>,
     rx: Option<Rx<F>>,
-    line: Line,
+    line: AdapterLink,
     book: TxBook,
     /// Memory that was posted for arrivals when the device was closed.
     reclaimed: Vec<Frame>,
     signals: Signals,
     is_armed: bool,
-    missed: u64,
+    /// True if the adapter reaches the pool for this queue.
+    is_attached: bool,
+    drops: Drops,
 }
 
 impl<F: Family, B: Bus> Port<F, B> {
     /// Resets the adapter behind `bus`, and makes a device of each of its queues, called `name`.
-    pub fn open(name: &str, bus: B, options: &PortOptions) -> Vec<Self> {
-        let adapter = Adapter::<F, B>::open(bus, options.queues);
+    ///
+    /// # Errors
+    /// The adapter does not answer.
+    pub fn open(name: &str, bus: B, options: &PortOptions) -> Result<Vec<Self>, DeviceError> {
+        let adapter = Adapter::<F, B>::open(bus, options.queues)
+            .map_err(io_fault(name, "the adapter does not answer"))?;
         let one = |queue: u32| {
             let name = if queue == 0 { name.to_string() } else { format!("{name}#{queue}") };
             Self {
@@ -89,15 +97,16 @@ impl<F: Family, B: Bus> Port<F, B> {
                 queue,
                 tx: None,
                 rx: None,
-                line: Line::new(name),
+                line: AdapterLink::new(name),
                 book: TxBook::new(0),
                 reclaimed: Vec::new(),
                 signals: Signals::default(),
                 is_armed: false,
-                missed: 0,
+                is_attached: false,
+                drops: Drops::default(),
             }
         };
-        (0..options.queues.max(1)).map(one).collect()
+        Ok((0..options.queues.max(1)).map(one).collect())
     }
 
     /// Returns the adapter's own Ethernet address; `None` once it is closed.
@@ -107,7 +116,8 @@ impl<F: Family, B: Bus> Port<F, B> {
 
     /// Returns the length of a receive buffer, as the adapter is told.
     ///
-    /// Without long frames the adapter drops what is longer than 1522 bytes. The buffer may then be told longer than it is.
+    /// Without long frames the adapter drops what is longer than 1522 bytes. The buffer may then be told longer than it
+    /// is.
     fn buffer_bytes(&self, region: &Region) -> Result<u32, DeviceError> {
         let room_bytes = region.data_bytes_max();
         if !self.options.has_long_frames() && room_bytes >= USUAL_ARRIVAL_BYTES {
@@ -126,20 +136,19 @@ impl<F: Family, B: Bus> Port<F, B> {
 
     fn start(&mut self, adapter: &Adapter<F, B>, region: &Arc<Region>) -> Result<(), DeviceError> {
         let (bus, size) = (&adapter.bus, self.options.ring_entries);
-        let fault = io_fault(
-            self.line.device(),
-            "the kernel does not lock its memory: raise the limit (`ulimit -l`), or use fewer frames",
-        );
-        let at = adapter.attach(region).map_err(&fault)?;
+        let device = self.line.device().to_string();
+        let fault = |error| attach_fault(&device, error);
+        let at = adapter.attach(region, self.options.receives).map_err(fault)?;
+        self.is_attached = true;
         if self.options.sends {
-            self.tx = Some(Tx::new(bus, F::tx_ring(self.queue), size, region, at).map_err(&fault)?);
+            self.tx = Some(Tx::new(bus, F::tx_ring(self.queue), size, region, at).map_err(fault)?);
             F::start_tx(bus, self.queue);
         }
         if self.options.receives {
             let buffer_bytes = self.buffer_bytes(region)?;
             let quarters = if self.options.sends { BOTH_QUARTERS } else { ALONE_QUARTERS };
             let most = region.spec().frames / 4 * quarters / self.options.queues.max(1);
-            let rx = Rx::new(bus, F::rx_ring(self.queue), (size, most), region, at).map_err(&fault)?;
+            let rx = Rx::new(bus, F::rx_ring(self.queue), (size, most), region, at).map_err(fault)?;
             self.rx = Some(rx);
             F::start_rx(bus, self.queue, buffer_bytes, &self.options);
         }
@@ -149,7 +158,12 @@ impl<F: Family, B: Bus> Port<F, B> {
     #[cold]
     fn look(&mut self) {
         let Some(adapter) = &self.adapter else { return };
-        let (held, done) = self.tx.as_ref().map_or((0, 0), |tx| (tx.held(), tx.done()));
+        if adapter.was_reset() {
+            return self.line.end("another of its queues did not end, and the adapter was reset");
+        }
+        // Frames that have been reported, and are still to be taken, are no sign of a hang.
+        let of = |tx: &Tx<F>| (if tx.has_done() { 0 } else { tx.held() }, tx.done());
+        let (held, done) = self.tx.as_ref().map_or((0, 0), of);
         self.line.look(&adapter.bus, held, done);
     }
 
@@ -206,25 +220,16 @@ impl<F: Family, B: Bus> Port<F, B> {
     }
 }
 
-/// Returns the reason that the adapter cannot send a frame: it is too long, too short, of too many buffers, or of another pool.
-fn fault_of<F: Family>(tx: &Tx<F>, frame: &Frame, options: &PortOptions) -> Option<&'static str> {
-    let Ok(first) = tx.region().bytes(frame) else { return Some("foreign-pool") };
-    let longest_bytes = options.longest_bytes() + if is_tagged(first) { VLAN_BYTES } else { 0 };
-    match tx.segments(frame) {
-        _ if frame.len_bytes() <= ETHERNET_BYTES => Some("too-short"),
-        _ if frame.len_bytes() > longest_bytes => Some("too-long"),
-        segments if segments > SEGMENTS_MAX.min(tx.size() - 2) => Some("too-many-chunks"),
-        _ => None,
-    }
-}
-
 impl<F: Family, B: Bus> Notify for Port<F, B> {
     fn arm(&mut self) -> bool {
         let Some(adapter) = &self.adapter else { return true };
         let (bus, vector) = (&adapter.bus, self.queue);
-        if bus.take(vector) {
-            self.signals.interrupts += 1;
+        let has_come = bus.take(vector);
+        if has_come || !self.is_armed {
             F::acknowledge(bus, self.queue);
+        }
+        if has_come {
+            self.signals.interrupts += 1;
             bus.unmask();
         }
         F::unmask(bus, self.queue);
@@ -274,8 +279,7 @@ impl<F: Family, B: Bus> Device for Port<F, B> {
     fn close(&mut self) -> Result<(), DeviceError> {
         let Some(adapter) = self.adapter.take() else { return Ok(()) };
         F::mask(&adapter.bus, self.queue);
-        let is_attached = self.tx.is_some() || self.rx.is_some();
-        if is_attached {
+        if std::mem::take(&mut self.is_attached) {
             let has_stopped = F::stop_queue(&adapter.bus, self.queue);
             adapter.detach(has_stopped);
         }
@@ -283,9 +287,10 @@ impl<F: Family, B: Bus> Device for Port<F, B> {
             while let Some(frame) = tx.take_done() {
                 self.book.sent(frame);
             }
-            self.book.fail(tx.into_held(), "closed");
+            self.book.fail(tx.into_held(), self.line.unsent());
         }
-        if let Some(rx) = self.rx.take() {
+        if let Some(mut rx) = self.rx.take() {
+            self.drops.absorb(&mut rx.drops);
             self.reclaimed.extend(rx.into_held());
         }
         Ok(())
@@ -360,17 +365,22 @@ impl<F: Family, B: Bus> RxDevice for Port<F, B> {
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        // The adapter counts for all its queues together, and forgets what is read.
-        if let (0, Some(adapter)) = (self.queue, &self.adapter) {
-            let missed = adapter.bus.read(MPC);
-            self.missed += if missed == u32::MAX { 0 } else { u64::from(missed) };
+        if let Some(adapter) = &self.adapter {
+            let bus = &adapter.bus;
+            self.drops.add_count("ring-full", F::missed(bus, self.queue));
+            // The adapter counts these for all its queues together, and forgets what is read.
+            let counters =
+                [(MPC, "ring-full"), (CRCERRS, "malformed"), (RXERRC, "malformed"), (ROC, "too-long")];
+            for (at, reason) in counters.into_iter().filter(|_| self.queue == 0) {
+                if let count @ 1..u32::MAX = bus.read(at) {
+                    self.drops.add_count(reason, count.into());
+                }
+            }
         }
-        if self.queue == 0 {
-            see("ring-full", self.missed);
+        if let Some(rx) = &mut self.rx {
+            self.drops.absorb(&mut rx.drops);
         }
-        if let Some(rx) = &self.rx {
-            rx.drops.show(see);
-        }
+        self.drops.show(see);
     }
 
     fn next_arrival_ns(&self) -> Option<u64> {
@@ -383,11 +393,4 @@ impl<F: Family, B: Bus> Drop for Port<F, B> {
         // The adapter leaves the memory before the rings are unmapped.
         let _ = self.close();
     }
-}
-
-/// Returns an error for an adapter that is not there.
-pub(super) fn missing(device: &str) -> DeviceError {
-    io_fault(device, "no such adapter (`lspci -D` lists them)")(io::Error::from_raw_os_error(
-        crate::link::ENODEV,
-    ))
 }

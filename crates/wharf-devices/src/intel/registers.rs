@@ -1,5 +1,5 @@
-//! Registers that both families have at the same place: PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual
-//! (8254x), section 13.4; Intel 82576 Gigabit Ethernet Controller Datasheet, section 8.
+//! Registers that both families have at the same place: PCI/PCI-X Family of Gigabit Ethernet Controllers Software
+//! Developer's Manual (8254x), section 13.4; Intel 82576 Gigabit Ethernet Controller Datasheet, section 8.
 
 /// Device control.
 pub(crate) const CTRL: u32 = 0x0000;
@@ -13,8 +13,12 @@ pub(crate) const FLOW_CONTROL: [u32; 4] = [0x0028, 0x002c, 0x0030, 0x0170];
 pub(crate) const RCTL: u32 = 0x0100;
 /// Transmit control.
 pub(crate) const TCTL: u32 = 0x0400;
-/// Frames that were missed for lack of room in the adapter; a read clears it.
+/// Frames that were missed for lack of room in the adapter, had a wrong check sequence, had an error on the line, or
+/// were longer than is permitted. A read clears each.
 pub(crate) const MPC: u32 = 0x4010;
+pub(crate) const CRCERRS: u32 = 0x4000;
+pub(crate) const RXERRC: u32 = 0x400c;
+pub(crate) const ROC: u32 = 0x40ac;
 /// Checksums of what arrives.
 pub(crate) const RXCSUM: u32 = 0x5000;
 /// The table of multicast addresses: 128 words.
@@ -23,8 +27,8 @@ pub(crate) const MTA: u32 = 0x5200;
 pub(crate) const RAL: u32 = 0x5400;
 pub(crate) const RAH: u32 = 0x5404;
 
-/// `CTRL`: full duplex, link reset, speed detection, set link up, inverted loss of signal, forced speed and duplex, reset, VLAN tags
-/// taken out, reset of the PHY.
+/// `CTRL`: full duplex, link reset, speed detection, set link up, inverted loss of signal, forced speed and duplex,
+/// reset, VLAN tags taken out, reset of the PHY.
 pub(crate) const CTRL_FD: u32 = 1;
 pub(crate) const CTRL_LRST: u32 = 1 << 3;
 pub(crate) const CTRL_ASDE: u32 = 1 << 5;

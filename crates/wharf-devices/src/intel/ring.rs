@@ -15,14 +15,15 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Makes a ring of `size` descriptors, a power of two, and writes its place into `registers`: with a head and a tail of 0 it is empty.
+    /// Makes a ring of `size` descriptors, a power of two, and writes its place into `registers`: with a head and a
+    /// tail of 0 it is empty.
     ///
     /// # Errors
     /// Those of mapping memory.
     pub(super) fn new(bus: &impl Bus, registers: RingRegisters, size: u32) -> io::Result<Self> {
         let len_bytes = size as usize * Record::BYTES;
         let mapping = Mapping::shared_small_pages(len_bytes)?;
-        let address = bus.map(&mapping)?;
+        let address = bus.map(&mapping, true)?;
         let area = Arc::new(Area::new(mapping));
         let view = View::new(&area, 0, len_bytes).and_then(Table::new);
         let table = view.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;

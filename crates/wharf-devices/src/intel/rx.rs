@@ -11,7 +11,8 @@ use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
 
-/// Buffers posted at a time, at least: the tail register is written once for them. A quarter of those wanted if these are few.
+/// Buffers posted at a time, at least: the tail register is written once for them. A quarter of those wanted if these
+/// are few.
 const FILL_BULK: u32 = 32;
 
 #[derive(Debug)]
@@ -145,8 +146,11 @@ impl<F: Family> Rx<F> {
 
     /// Posts as many buffers as are wanted, and the pool has.
     pub(super) fn refill(&mut self, bus: &impl Bus, cache: &mut Cache) -> Result<(), PoolError> {
-        for frame in self.aside.drain(..) {
-            cache.give_one(frame).map_err(|(error, _)| error)?;
+        while let Some(frame) = self.aside.pop() {
+            if let Err((error, frame)) = cache.give_one(frame) {
+                self.aside.push(frame);
+                return Err(error);
+            }
         }
         let (before, len_bytes) = (self.next, self.region.data_bytes_max());
         while self.posted() < self.wanted {

@@ -3,7 +3,8 @@
 use super::bus::VfioBus;
 use super::doctor;
 use super::family::Family;
-use super::port::{Port, PortOptions, missing};
+use super::faults::missing;
+use super::port::{Port, PortOptions};
 use crate::iface::io_fault;
 use crate::link::ETHERNET_BYTES;
 use crate::pci::{PciAddress, PciFunction};
@@ -29,8 +30,8 @@ pub(crate) const KEYS: &[Key] = &[
     .when("Higher, if frames are dropped as ring-full; lower, to bound what waits behind the byte limit"),
     Key::number(
         "mtu",
-        (68, 16110),
-        "68 to 16110 bytes, as the adapter can",
+        (68, 16096),
+        "68 to 16096 bytes, as the adapter can",
         "1500",
         "Longest payload of a frame",
     )
@@ -83,9 +84,9 @@ fn open<F: Family>(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, D
         return Err(spec.fault(format!("it has {} queues, not {count}", F::QUEUES_MAX)));
     }
     let options = options::<F>(spec, opening.direction, count)?;
-    let bus =
-        VfioBus::open(&function, count).map_err(|(what, source)| io_fault(&spec.name(), &what)(source))?;
-    let ports = Port::<F, VfioBus>::open(&spec.name(), bus, &options);
+    let bus = VfioBus::open::<F>(&function, count)
+        .map_err(|(what, source)| io_fault(&spec.name(), &what)(source))?;
+    let ports = Port::<F, VfioBus>::open(&spec.name(), bus, &options)?;
     Ok(ports.into_iter().map(|port| opened(port, opening.direction)).collect())
 }
 

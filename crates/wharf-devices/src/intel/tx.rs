@@ -1,8 +1,8 @@
 //! `Tx`: the transmit ring of a queue, and the frames in it.
 //!
 //! The tail register is written once for each batch. The adapter reports (RS) the last descriptor of a batch, and each
-//! [`REPORT_EVERY`]th within one: 8254x manual, section 3.3.3; 82576 datasheet, section 7.2.2. A report says that all descriptors up to
-//! it are done.
+//! [`REPORT_EVERY`]th within one: 8254x manual, section 3.3.3; 82576 datasheet, section 7.2.2. A report says that all
+//! descriptors up to it are done.
 
 use super::bus::Bus;
 use super::family::{Checksum, Family, Part, RingRegisters};
@@ -140,7 +140,8 @@ impl<F: Family> Tx<F> {
         self.hold(frame);
     }
 
-    /// Posts a frame of any number of buffers, for which there is room, behind the description of its checksum if it has one.
+    /// Posts a frame of any number of buffers, for which there is room, behind the description of its checksum if it
+    /// has one.
     #[cold]
     pub(super) fn post_chain(
         &mut self, frame: Frame, checksum: Option<Checksum>,

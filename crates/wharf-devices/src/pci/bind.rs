@@ -151,7 +151,8 @@ impl PciFunction {
 
     fn bind_to_kernel(&self) -> Result<(), BindError> {
         if self.driver.is_some() && !self.is_with_vfio() {
-            // Left by a `bind` to vfio-pci that was killed: the kernel's driver would not get the adapter the next time.
+            // Left by a `bind` to vfio-pci that was killed: the kernel's driver would not get the adapter the next
+            // time.
             let of_vfio = self.driver_override().is_some_and(|driver| driver == VFIO_PCI);
             return if of_vfio { self.set_override("") } else { Ok(()) };
         }

@@ -18,6 +18,7 @@ pub(super) const GROUP_GET_DEVICE_FD: libc::Ioctl = request(6);
 pub(super) const DEVICE_GET_REGION_INFO: libc::Ioctl = request(8);
 pub(super) const DEVICE_GET_IRQ_INFO: libc::Ioctl = request(9);
 pub(super) const DEVICE_SET_IRQS: libc::Ioctl = request(10);
+pub(super) const IOMMU_GET_INFO: libc::Ioctl = request(12);
 pub(super) const IOMMU_MAP_DMA: libc::Ioctl = request(13);
 
 /// `VFIO_API_VERSION`.
@@ -27,7 +28,10 @@ pub(super) const TYPE1V2: libc::c_int = 3;
 /// `VFIO_GROUP_FLAGS_VIABLE`.
 pub(super) const VIABLE: u32 = 1;
 /// `VFIO_DMA_MAP_FLAG_READ` and `VFIO_DMA_MAP_FLAG_WRITE`.
-pub(super) const READ_AND_WRITE: u32 = 3;
+pub(super) const READ: u32 = 1;
+pub(super) const WRITE: u32 = 2;
+/// `VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE`.
+pub(super) const IOVA_RANGE: u16 = 1;
 /// `VFIO_REGION_INFO_FLAG_MMAP`.
 pub(super) const CAN_MAP: u32 = 4;
 /// `VFIO_PCI_CONFIG_REGION_INDEX`.
@@ -52,6 +56,24 @@ pub(super) struct MapDma {
     pub(super) from: u64,
     pub(super) at: u64,
     pub(super) len: u64,
+}
+
+/// `struct vfio_iommu_type1_info`, and room for the capabilities behind it.
+#[repr(C)]
+pub(super) struct IommuInfo {
+    pub(super) size: u32,
+    pub(super) flags: u32,
+    pub(super) page_sizes: u64,
+    pub(super) capabilities_at: u32,
+    pub(super) padding: u32,
+    pub(super) capabilities: [u8; IommuInfo::CAPABILITY_BYTES],
+}
+
+impl IommuInfo {
+    /// Room for about 250 ranges.
+    pub(super) const CAPABILITY_BYTES: usize = 4096;
+    /// Offset of the capabilities.
+    pub(super) const HEAD_BYTES: usize = 24;
 }
 
 #[repr(C)]
@@ -85,12 +107,14 @@ pub(super) struct IrqSet {
 }
 
 const _: () = assert!(size_of::<GroupStatus>() == 8 && size_of::<MapDma>() == 32);
+const _: () = assert!(size_of::<IommuInfo>() == IommuInfo::HEAD_BYTES + IommuInfo::CAPABILITY_BYTES);
 const _: () =
     assert!(size_of::<RegionInfo>() == 32 && size_of::<IrqInfo>() == 16 && size_of::<IrqSet>() == 20);
 
 /// Makes a request with a structure, which the kernel reads and may write.
 pub(super) fn ask<T>(fd: BorrowedFd<'_>, request: libc::Ioctl, with: &mut T) -> io::Result<usize> {
-    // SAFETY: each request that is made so takes one of the structures above, as many bytes as its own `size` says, or an int.
+    // SAFETY: each request that is made so takes one of the structures above, as many bytes as its own `size` says, or
+    // an int.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request, std::ptr::from_mut(with)) })
 }
 

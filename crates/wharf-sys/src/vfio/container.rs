@@ -1,12 +1,16 @@
 //! `Container`: the address space of an adapter behind an IOMMU.
 
-use super::abi::{self, API_VERSION, GroupStatus, MapDma, READ_AND_WRITE, TYPE1V2, VIABLE, ask, tell};
+use super::abi::{
+    self, API_VERSION, GroupStatus, IommuInfo, MapDma, READ, TYPE1V2, VIABLE, WRITE, ask, tell,
+};
 use super::device::Device;
+use super::ranges::ranges;
 use crate::call::descriptor;
 use crate::mapping::Mapping;
 use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -99,14 +103,34 @@ impl Container {
         Device::new(fd.map_err(refused)?).map_err(Step::Region.refused())
     }
 
-    /// Lets adapters reach `mapping` at address `at` of theirs, a multiple of the page length, to read and write.
+    /// Returns the addresses that the IOMMU translates, each with the last one; none if the kernel does not say
+    /// (before 5.4).
+    ///
+    /// # Errors
+    /// Those of `ioctl(2)`.
+    pub fn ranges(&self) -> io::Result<Vec<RangeInclusive<u64>>> {
+        let mut info = IommuInfo {
+            size: size_of::<IommuInfo>() as u32,
+            flags: 0,
+            page_sizes: 0,
+            capabilities_at: 0,
+            padding: 0,
+            capabilities: [0; IommuInfo::CAPABILITY_BYTES],
+        };
+        ask(self.container.as_fd(), abi::IOMMU_GET_INFO, &mut info)?;
+        Ok(ranges(&info))
+    }
+
+    /// Lets adapters reach `mapping` at address `at` of theirs, a multiple of the page length, to read and, if it
+    /// `is_writable`, to write.
     ///
     /// # Errors
     /// `ENOMEM` beyond the limit of locked memory, `EEXIST` if something is there already, `EINVAL` for an address that
     /// the IOMMU does not translate.
-    pub fn map(&self, mapping: &Mapping, at: u64) -> io::Result<()> {
+    pub fn map(&self, mapping: &Mapping, at: u64, is_writable: bool) -> io::Result<()> {
         let (from, len) = (mapping.start().as_ptr() as u64, mapping.len_bytes() as u64);
-        let mut map = MapDma { size: size_of::<MapDma>() as u32, flags: READ_AND_WRITE, from, at, len };
+        let flags = READ | if is_writable { WRITE } else { 0 };
+        let mut map = MapDma { size: size_of::<MapDma>() as u32, flags, from, at, len };
         ask(self.container.as_fd(), abi::IOMMU_MAP_DMA, &mut map).map(drop)
     }
 }

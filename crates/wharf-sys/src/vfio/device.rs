@@ -92,8 +92,8 @@ impl Device {
         ask(self.file.as_fd(), abi::DEVICE_GET_IRQ_INFO, &mut info).map_or(0, |_| info.count)
     }
 
-    /// Makes each interrupt of a kind, from the first on, signal one of `events`; without `events` there are none of that
-    /// kind.
+    /// Makes each interrupt of a kind, from the first on, signal one of `events`; without `events` there are none of
+    /// that kind.
     ///
     /// # Errors
     /// `EINVAL` for more than the adapter has of that kind.

@@ -1,5 +1,6 @@
-//! Adapters that do what chance says, in every descriptor and register: the driver survives each, gives back each frame once, and
-//! leaves frames that are not lent alone. `WHARF_HOSTILE=2000 cargo test -p wharf-devices --test suite intel::chance`.
+//! Adapters that do what chance says, in every descriptor and register: the driver survives each, gives back each frame
+//! once, and leaves frames that are not lent alone. `WHARF_HOSTILE=2000 cargo test -p wharf-devices --test suite
+//! intel::chance`.
 
 use super::model::{Model, Words};
 use super::traffic::{end, opened, options, packets};

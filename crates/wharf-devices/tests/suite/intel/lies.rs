@@ -6,11 +6,12 @@ use wharf_core::device::{Completions, Device, DeviceError, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::e1000::E1000;
 use wharf_devices::igb::Igb;
-use wharf_devices::intel::Port;
 use wharf_devices::intel::family::Family;
+use wharf_devices::intel::{Port, PortOptions};
 use wharf_mem::Batch;
 
-/// Has the adapter write `seconds` into the first descriptors that are posted, and receives. Returns the frames received, and the drops.
+/// Has the adapter write `seconds` into the first descriptors that are posted, and receives. Returns the frames
+/// received, and the drops.
 fn received<F: Family + Words>(seconds: &[u64]) -> (usize, u64) {
     let pool = PagePool::builder().frames(256).build().unwrap();
     let mut cache = pool.cache("test").unwrap();
@@ -121,6 +122,109 @@ fn an_adapter_that_is_pulled_out_or_asked_back_is_gone_and_its_frames_come_back(
     model.ask_back();
     assert!(gone(&mut port).contains("is to be removed"));
     end(port, &model, cache, &pool);
+}
+
+#[test]
+fn an_adapter_that_does_not_answer_is_not_opened() {
+    let model = Model::new();
+    model.pull_out();
+    let opened = Port::<E1000, Model>::open("test", model, &options(64, 1500));
+    assert!(opened.unwrap_err().to_string().contains("does not answer"));
+}
+
+const LONGER_THAN_A_HANG: std::time::Duration = std::time::Duration::from_millis(2100);
+
+#[test]
+fn frames_that_an_adapter_without_carrier_keeps_fail_as_link_down() {
+    let (pool, mut cache, model, mut port) = sender();
+    model.set_link(false);
+    assert!(matches!(port.link(), Some(Err(DeviceError::Down { .. }))));
+    std::thread::sleep(LONGER_THAN_A_HANG);
+    assert!(gone(&mut port).contains("no carrier for 2 s"));
+    port.close().unwrap();
+    let mut done = Completions::new(64);
+    port.reap(64, true, &mut done).unwrap();
+    assert_eq!(done.failed.len(), 10);
+    done.failed.drain(..).for_each(|(frame, reason)| {
+        assert_eq!(reason, "link-down");
+        cache.give_one(frame).unwrap();
+    });
+    end(port, &model, cache, &pool);
+}
+
+#[test]
+fn a_carrier_that_comes_back_late_and_a_report_that_was_not_taken_are_no_hang() {
+    let (pool, cache, model, mut port) = sender();
+    assert!(port.link().unwrap().is_ok());
+    model.set_link(false);
+    assert!(port.link().unwrap().is_err());
+    std::thread::sleep(LONGER_THAN_A_HANG);
+    model.set_link(true);
+    assert!(port.link().unwrap().is_ok(), "it has had the carrier for a moment");
+    assert_eq!(model.send_all::<E1000>().len(), 10);
+    std::thread::sleep(LONGER_THAN_A_HANG);
+    assert!(port.link().unwrap().is_ok(), "all is sent");
+    end(port, &model, cache, &pool);
+}
+
+#[test]
+fn a_queue_that_does_not_end_ends_the_others() {
+    let pool = PagePool::builder().frames(256).build().unwrap();
+    let model = Model::new();
+    let options = PortOptions { queues: 2, ..options(64, 1500) };
+    let mut ports = Port::<Igb, Model>::open("test", model.clone(), &options).unwrap();
+    ports.iter_mut().for_each(|port| port.attach(pool.region().clone()).unwrap());
+    assert!(ports[1].link().unwrap().is_ok());
+    // `TXDCTL` of queue 0 stays enabled.
+    model.stick(0xe028);
+    ports[0].close().unwrap();
+    let error = ports[1].link().unwrap().unwrap_err().to_string();
+    assert!(error.contains("another of its queues did not end"), "{error}");
+    drop(ports);
+    assert!(!model.is_master());
+    assert_eq!(pool.audit().out(), 0);
+}
+
+#[test]
+fn drops_of_the_adapter_are_counted_by_reason_and_queue() {
+    let pool = PagePool::builder().frames(256).build().unwrap();
+    let model = Model::new();
+    let options = PortOptions { queues: 2, ..options(64, 1500) };
+    let mut ports = Port::<Igb, Model>::open("test", model.clone(), &options).unwrap();
+    // MPC, CRCERRS, RXERRC, ROC; RQDPC of queue 1 has 12 bits.
+    [(0x4010, 1), (0x4000, 2), (0x400c, 3), (0x40ac, 4), (0xc070, 0xf005)]
+        .into_iter()
+        .for_each(|(at, count)| model.set(at, count));
+    let mut drops = ports.iter_mut().map(|port| {
+        let mut drops = Vec::new();
+        port.drops(&mut |reason, count| drops.push((reason, count)));
+        drops
+    });
+    assert_eq!(drops.next().unwrap(), [("ring-full", 1), ("malformed", 5), ("too-long", 4)]);
+    assert_eq!(drops.next().unwrap(), [("ring-full", 5)]);
+}
+
+#[test]
+fn causes_that_were_collected_while_masked_are_taken_as_it_is_armed() {
+    let (pool, cache, model, mut port) = sender();
+    // `ICR`.
+    let before = model.reads_of(0xc0);
+    let _ = (port.arm(), port.arm());
+    assert_eq!(model.reads_of(0xc0), before + 1, "once for each time that it was not armed");
+    port.disarm();
+    let _ = port.arm();
+    assert_eq!(model.reads_of(0xc0), before + 2);
+    end(port, &model, cache, &pool);
+}
+
+#[test]
+fn an_adapter_that_only_sends_cannot_write_to_the_pool() {
+    let pool = PagePool::builder().frames(64).build().unwrap();
+    for receives in [false, true] {
+        let (model, mut port) = opened::<E1000>(&pool, &PortOptions { receives, ..options(64, 1500) });
+        assert_eq!(model.may_write_to_the_pool(), receives);
+        port.close().unwrap();
+    }
 }
 
 #[test]

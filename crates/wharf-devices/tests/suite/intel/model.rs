@@ -1,8 +1,9 @@
-//! A model of an adapter: registers in a table, rings and frames by mappings of its own. It does what the test says, and no more.
+//! A model of an adapter: registers in a table, rings and frames by mappings of its own. It does what the test says,
+//! and no more.
 
 use std::io;
 use std::os::fd::{AsFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_devices::intel::bus::Bus;
@@ -22,12 +23,17 @@ pub struct Model(Arc<State>);
 #[derive(Debug)]
 struct State {
     registers: Mutex<Vec<u32>>,
-    memory: Mutex<Vec<(u64, View)>>,
+    /// Memory that it reaches: its address, and whether it may write there.
+    memory: Mutex<Vec<(u64, View, bool)>>,
     next: AtomicU64,
     is_master: AtomicBool,
     is_wanted: AtomicBool,
     /// Writes to registers, the last ones at the end.
     writes: Mutex<Vec<(u32, u32)>>,
+    /// Reads of registers.
+    reads: Mutex<Vec<u32>>,
+    /// A register that keeps its value.
+    stuck: AtomicU32,
     /// Context descriptors that it was given.
     contexts: Mutex<Vec<[u64; 2]>>,
 }
@@ -45,6 +51,8 @@ impl Model {
             is_master: AtomicBool::new(false),
             is_wanted: AtomicBool::new(false),
             writes: Mutex::default(),
+            reads: Mutex::default(),
+            stuck: AtomicU32::new(u32::MAX),
             contexts: Mutex::default(),
         }))
     }
@@ -83,20 +91,35 @@ impl Model {
         self.0.is_master.load(Relaxed)
     }
 
+    /// Register `at` keeps its value from now on.
+    pub fn stick(&self, at: u32) {
+        self.0.stuck.store(at, Relaxed);
+    }
+
+    /// Returns the number of reads of a register.
+    pub fn reads_of(&self, at: u32) -> usize {
+        self.0.reads.lock().unwrap().iter().filter(|of| **of == at).count()
+    }
+
+    /// True if it may write to the memory that it was given first, the pool's.
+    pub fn may_write_to_the_pool(&self) -> bool {
+        self.0.memory.lock().unwrap()[0].2
+    }
+
     /// Returns the number of writes to a register.
     pub fn writes_to(&self, at: u32) -> usize {
         self.0.writes.lock().unwrap().iter().filter(|(to, _)| *to == at).count()
     }
 
-    /// Calls `access` with the view that has the `len` bytes at `address`, and their place in it. Panics where the driver has not let the
-    /// adapter reach that, as an IOMMU would refuse it.
+    /// Calls `access` with the view that has the `len` bytes at `address`, and their place in it. Panics where the
+    /// driver has not let the adapter reach that, as an IOMMU would refuse it.
     fn at<R>(&self, address: u64, len: usize, access: impl FnOnce(&View, usize) -> R) -> R {
         let memory = self.0.memory.lock().unwrap();
-        let has = |(start, view): &&(u64, View)| {
+        let has = |(start, view, _): &&(u64, View, bool)| {
             (*start..*start + view.len_bytes() as u64).contains(&address)
                 && (address - start) as usize + len <= view.len_bytes()
         };
-        let (start, view) = memory.iter().find(has).unwrap_or_else(|| panic!("DMA fault at {address:#x}"));
+        let (start, view, _) = memory.iter().find(has).unwrap_or_else(|| panic!("DMA fault at {address:#x}"));
         access(view, (address - start) as usize)
     }
 
@@ -222,29 +245,29 @@ impl Words for wharf_devices::igb::Igb {
 
 impl Bus for Model {
     fn read(&self, at: u32) -> u32 {
+        self.0.reads.lock().unwrap().push(at);
         self.get(at)
     }
 
     fn write(&self, at: u32, value: u32) {
         self.0.writes.lock().unwrap().push((at, value));
+        if at == self.0.stuck.load(Relaxed) {
+            return;
+        }
         // `MDIC` answers at once: the access is done.
         self.set(at, if at == 0x20 { value | 1 << 28 } else { value });
     }
 
-    fn map(&self, mapping: &Mapping) -> io::Result<u64> {
+    fn map(&self, mapping: &Mapping, is_writable: bool) -> io::Result<u64> {
         let area = Arc::new(Area::of_peer(mapping.fd().as_fd(), mapping.len_bytes() as u64)?);
         let view = View::new(&area, 0, mapping.len_bytes()).unwrap();
         let at = self.0.next.fetch_add((mapping.len_bytes() as u64).next_multiple_of(STEP), Relaxed);
-        self.0.memory.lock().unwrap().push((at, view));
+        self.0.memory.lock().unwrap().push((at, view, is_writable));
         Ok(at)
     }
 
     fn set_bus_master(&self, is_on: bool) {
         self.0.is_master.store(is_on, Relaxed);
-    }
-
-    fn interrupts(&self) -> u32 {
-        0
     }
 
     fn wait_fd(&self, _vector: u32) -> Option<RawFd> {
@@ -260,6 +283,6 @@ impl Bus for Model {
     fn pause(&self, _duration: Duration) {}
 
     fn is_requested(&self) -> bool {
-        self.0.is_wanted.swap(false, Relaxed)
+        self.0.is_wanted.load(Relaxed)
     }
 }

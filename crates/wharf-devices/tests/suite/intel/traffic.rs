@@ -1,4 +1,5 @@
-//! The driver on an adapter that keeps the rules: every byte, in order, one doorbell a batch, and nothing left at the end.
+//! The driver on an adapter that keeps the rules: every byte, in order, one doorbell a batch, and nothing left at the
+//! end.
 
 use super::model::{Model, Words};
 use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver};
@@ -16,7 +17,7 @@ pub fn options(ring_entries: u32, mtu_bytes: u32) -> PortOptions {
 
 pub fn opened<F: Family>(pool: &PagePool, options: &PortOptions) -> (Model, Port<F, Model>) {
     let model = Model::new();
-    let mut port = Port::<F, Model>::open("test", model.clone(), options).pop().unwrap();
+    let mut port = Port::<F, Model>::open("test", model.clone(), options).unwrap().pop().unwrap();
     port.attach(pool.region().clone()).unwrap();
     assert!(model.is_master());
     (model, port)

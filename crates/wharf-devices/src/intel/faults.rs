@@ -1,0 +1,42 @@
+//! Refusals: of a frame, by reason, and of an adapter.
+
+use super::family::Family;
+use super::port::PortOptions;
+use super::tx::{SEGMENTS_MAX, Tx};
+use crate::iface::io_fault;
+use crate::link::{ENODEV, ETHERNET_BYTES, VLAN_BYTES, is_tagged};
+use std::io;
+use wharf_core::device::DeviceError;
+use wharf_mem::Frame;
+use wharf_sys::errno::{ENOMEM, ENOSPC};
+
+/// Returns the reason that the adapter cannot send a frame: it is too long, too short, of too many buffers, or of
+/// another pool.
+#[cold]
+pub(super) fn fault_of<F: Family>(tx: &Tx<F>, frame: &Frame, options: &PortOptions) -> Option<&'static str> {
+    let Ok(first) = tx.region().bytes(frame) else { return Some("foreign-pool") };
+    let longest_bytes = options.longest_bytes() + if is_tagged(first) { VLAN_BYTES } else { 0 };
+    match tx.segments(frame) {
+        _ if frame.len_bytes() <= ETHERNET_BYTES => Some("too-short"),
+        _ if frame.len_bytes() > longest_bytes => Some("too-long"),
+        segments if segments > SEGMENTS_MAX.min(tx.size() - 2) => Some("too-many-chunks"),
+        _ => None,
+    }
+}
+
+/// Returns the error of an adapter that cannot reach memory.
+pub(super) fn attach_fault(device: &str, error: io::Error) -> DeviceError {
+    let what = match error.raw_os_error() {
+        Some(ENOMEM) => {
+            "the kernel does not lock its memory: raise the limit (`ulimit -l`), or use fewer frames"
+        }
+        Some(ENOSPC) => "its memory does not fit into the addresses that the adapter has: use fewer frames",
+        _ => "the kernel does not let the adapter reach its memory (`dmesg` may say why)",
+    };
+    io_fault(device, what)(error)
+}
+
+/// Returns an error for an adapter that is not there.
+pub(super) fn missing(device: &str) -> DeviceError {
+    io_fault(device, "no such adapter (`lspci -D` lists them)")(io::Error::from_raw_os_error(ENODEV))
+}
