@@ -11,7 +11,6 @@ use super::rx::Rx;
 use super::tx::{SEGMENTS_MAX, Tx};
 use crate::iface::{Drops, TxBook, io_fault, pool_fault};
 use crate::link::{ETHERNET_BYTES, State};
-use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use wharf_core::device::{
@@ -20,6 +19,7 @@ use wharf_core::device::{
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::vfio::Bar;
 
 /// Longest frame that an adapter takes in without being told of long ones, bytes, with a tag and the check sequence:
 /// 8254x manual, section 3.2.
@@ -372,7 +372,8 @@ impl<F: Family, B: Bus> RxDevice for Port<F, B> {
             let counters =
                 [(MPC, "ring-full"), (CRCERRS, "malformed"), (RXERRC, "malformed"), (ROC, "too-long")];
             for (at, reason) in counters.into_iter().filter(|_| self.queue == 0) {
-                if let count @ 1..u32::MAX = bus.read(at) {
+                let count = bus.read(at);
+                if !matches!(count, 0 | Bar::NOTHING) {
                     self.drops.add_count(reason, count.into());
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::model::{Model, Words};
 use super::traffic::{bytes_of, end, opened, options, packets};
-use wharf_core::device::{Completions, Device, DeviceError, RxDevice, TxDevice};
+use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::e1000::E1000;
 use wharf_devices::igb::Igb;
@@ -187,7 +187,6 @@ fn a_queue_that_does_not_end_ends_the_others() {
 
 #[test]
 fn drops_of_the_adapter_are_counted_by_reason_and_queue() {
-    let pool = PagePool::builder().frames(256).build().unwrap();
     let model = Model::new();
     let options = PortOptions { queues: 2, ..options(64, 1500) };
     let mut ports = Port::<Igb, Model>::open("test", model.clone(), &options).unwrap();
