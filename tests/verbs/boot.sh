@@ -17,7 +17,7 @@ boot() {
     -nodefaults -display none -vga none -audiodev none,id=a -no-reboot \
     -chardev pipe,id=c,path="$out/console" -serial chardev:c -serial "file:$out/files" \
     -kernel "$cache/vmlinuz" -initrd "$out/initrd.gz" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off adapter=rdma" 2>"$out/qemu.err" &
+    -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check adapter=rdma" 2>"$out/qemu.err" &
   qemu=$!
   started+=("$qemu")
   exec 4<>"$out/console.out" 3<>"$out/console.in"
