@@ -101,8 +101,7 @@ pub(super) fn run(
         skipped: plan.skipped(),
     };
     let mut outcome = account.close(&queues, signals.asked());
-    outcome.faults.extend(away);
-    outcome.faults.extend(plan.stream_error());
+    outcome.faults.extend(away.into_iter().chain(plan.stream_error()));
     let evidence = Evidence { sending, receiving, short_share, link_bps };
     outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
     Ok(outcome)
