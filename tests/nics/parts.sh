@@ -9,8 +9,12 @@ macs() { echo "--mac 02:00:00:00:00:1$1,02:00:00:00:00:1$2"; }
 
 # report NAME: brings the JSON and the messages of a run here.
 report() {
-  guest "cat /tmp/$1.json" && printf '%s' "$reply" >"$out/$1.json"
-  guest "cat /tmp/$1.err" && printf '%s' "$reply" >"$out/$1.err"
+  local kind
+  for kind in json err; do
+    # The port may have garbled the command: then the file of an earlier run would be taken for this one's.
+    guest "cat /tmp/$1.$kind" || guest "cat /tmp/$1.$kind" || die "$1.$kind does not come: $reply"
+    printf '%s' "$reply" >"$out/$1.$kind"
+  done
 }
 
 # fetch FILE TO: brings a file of any bytes here, by the second serial line.
