@@ -88,13 +88,12 @@ offloaded() { # datagrams of a host, whose checksums its kernel leaves unfinishe
   ip -n $c addr add 10.9.0.3/24 dev kc && ip -n $c neigh add 10.9.0.2 lladdr 02:00:00:00:00:09 dev kc
   start forward forwarding ip netns exec $a "$wharf" forward packet:ka xdp:va,csum=offload --json
   local forwarder=$pid
-  start wire "listening on" tcpdump -i vb -U -w "$out/wire.pcap" udp port 9
+  start wire "listening on" tcpdump -i vb -B 32768 -c 200 -U -w "$out/wire.pcap" udp port 9
   local tcpdump=$pid
   within 20 ip netns exec $c python3 -c 'import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for n in range(200): s.sendto(bytes([n]) * (n + 1), ("10.9.0.2", 9))' || die "sending by a socket"
-  sleep 0.5
-  stop wire "$tcpdump" INT
+  ended wire "$tcpdump"
   stop forward "$forwarder" INT
   bad=$(tshark -r "$out/wire.pcap" -o udp.check_checksum:TRUE -Y 'udp.checksum.status == 0' 2>/dev/null | wc -l)
   all=$(tshark -r "$out/wire.pcap" -Y 'udp.dstport == 9' 2>/dev/null | wc -l)
