@@ -115,10 +115,13 @@ sys.exit(0 if eval(f"({condition})", {}, values) else 1)
 P
 }
 
-# one_line NAME 'TEXT': standard error has one line with TEXT besides the receiver's.
+# errors NAME: standard error without the lines that a run prints while it goes on: that it listens, and that more comes than leaves.
+errors() { grep -vE 'listening on|: (more comes than leaves: |what comes leaves again, )' "$out/$1.err"; }
+
+# one_line NAME 'TEXT': standard error has one such line, with TEXT.
 one_line() {
-  [ "$(grep -vc 'listening on' "$out/$1.err")" -eq 1 ] || die "$1: not one line"
-  grep -v 'listening on' "$out/$1.err" | grep -q "$2" || die "$1: does not say $2"
+  [ "$(errors "$1" | wc -l)" -eq 1 ] || die "$1: not one line"
+  errors "$1" | grep -q "$2" || die "$1: does not say $2"
 }
 
 printed() { tcpdump -tnnexxr "$1" 2>/dev/null; }
