@@ -52,21 +52,6 @@ impl Family for E1000 {
     }
 
     #[inline(always)]
-    fn reporting(second: u64) -> u64 {
-        second | descriptors::RS
-    }
-
-    #[inline(always)]
-    fn is_done(second: u64) -> bool {
-        second & descriptors::DD != 0
-    }
-
-    #[inline(always)]
-    fn receive(address: u64) -> [u64; 2] {
-        [address, 0]
-    }
-
-    #[inline(always)]
     fn arrival(second: u64) -> Option<Arrival> {
         descriptors::arrival(second)
     }

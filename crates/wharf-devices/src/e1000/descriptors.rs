@@ -1,21 +1,14 @@
 //! Legacy descriptors: sections 3.2.3 (receive) and 3.3.3 (transmit); extended ones of frames whose checksum the
 //! adapter fills in: sections 3.3.6 (context) and 3.3.7 (data). Bits are those of the second word of 8 bytes.
 
-use crate::intel::family::{Arrival, Checksum, Part};
+use crate::intel::family::{Arrival, Checksum, DEXT, EOP, IFCS, Part, TXSM};
 
-/// Transmit: end of packet, insertion of the check sequence, report of the status.
-const EOP: u64 = 1 << 24;
-const IFCS: u64 = 1 << 25;
-pub const RS: u64 = 1 << 27;
-/// Transmit: an extended descriptor, of data, with a checksum of TCP or UDP.
-const DEXT: u64 = 1 << 29;
+/// Transmit: an extended descriptor of data.
 const DTYP_DATA: u64 = 1 << 20;
-const TXSM: u64 = 1 << 41;
 /// Context: the transport is TCP.
 const TCP: u64 = 1 << 24;
-/// Both: the descriptor is done.
-pub const DD: u64 = 1 << 32;
-/// Receive: end of packet.
+/// Receive: the descriptor is done, end of packet.
+const RX_DD: u64 = 1 << 32;
 const RX_EOP: u64 = 1 << 33;
 /// Receive errors (section 3.2.3.2): check sequence or alignment, symbol, sequence, carrier extension, data.
 const RX_ERRORS: u64 = 0x97 << 40;
@@ -42,12 +35,13 @@ pub fn arrival(second: u64) -> Option<Arrival> {
         is_last: second & RX_EOP != 0,
         is_bad: second & RX_ERRORS != 0,
     };
-    (second & DD != 0).then_some(arrival)
+    (second & RX_DD != 0).then_some(arrival)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intel::family::RS;
 
     #[test]
     fn fields_lie_where_the_manual_has_them() {

@@ -1,22 +1,13 @@
 //! Advanced descriptors: sections 7.1.5 (receive, one buffer), 7.2.2.2 (transmit, context) and 7.2.2.3 (transmit,
 //! data). Bits are those of the second word of 8 bytes.
 
-use crate::intel::family::{Arrival, Checksum, Part};
+use crate::intel::family::{Arrival, Checksum, DEXT, EOP, IFCS, Part, TXSM};
 
 /// Transmit: an advanced data descriptor.
 const DTYP_DATA: u64 = 3 << 20;
-/// Transmit: end of packet, insertion of the check sequence, report of the status, an advanced descriptor.
-const EOP: u64 = 1 << 24;
-const IFCS: u64 = 1 << 25;
-pub const RS: u64 = 1 << 27;
-const DEXT: u64 = 1 << 29;
-/// Transmit: the adapter fills in the checksum of TCP or UDP.
-const TXSM: u64 = 1 << 41;
 /// Context: its type, and the transport, TCP in place of UDP.
 const DTYP_CONTEXT: u64 = 2 << 20;
 const L4T_TCP: u64 = 1 << 11;
-/// Transmit: the descriptor is done.
-pub const TX_DD: u64 = 1 << 32;
 /// Transmit: the first bit of the packet's length.
 const PAYLEN: u32 = 46;
 /// Receive: the descriptor is done, end of packet, a broken frame.

@@ -4,6 +4,19 @@ use super::bus::Bus;
 use super::port::PortOptions;
 use std::fmt::Debug;
 
+/// Bits of the second word of a transmit descriptor that both families have in the same places. End of packet:
+pub const EOP: u64 = 1 << 24;
+/// Insertion of the check sequence.
+pub const IFCS: u64 = 1 << 25;
+/// Report of the status.
+pub const RS: u64 = 1 << 27;
+/// An extended descriptor of the 8254x, an advanced one of the 82576.
+pub const DEXT: u64 = 1 << 29;
+/// The descriptor is done.
+pub const TX_DD: u64 = 1 << 32;
+/// The adapter fills in the checksum of TCP or UDP.
+pub const TXSM: u64 = 1 << 41;
+
 /// The registers of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingRegisters {
@@ -78,12 +91,6 @@ pub trait Family: Debug + Send + Sync + 'static {
     fn transmit(part: &Part) -> [u64; 2];
     /// Makes a context descriptor, for frames behind it that have that checksum.
     fn checksum(checksum: &Checksum) -> [u64; 2];
-    /// Adds the request for a report (RS) to the second word of a transmit descriptor.
-    fn reporting(second: u64) -> u64;
-    /// True if the second word of a transmit descriptor says that it is done.
-    fn is_done(second: u64) -> bool;
-    /// Makes a receive descriptor. Its second word is not done.
-    fn receive(address: u64) -> [u64; 2];
     /// Reads the second word of a receive descriptor; `None` if it is not done.
     fn arrival(second: u64) -> Option<Arrival>;
 

@@ -12,6 +12,7 @@ use wharf_sys::shared::{Area, Record, Table, View};
 pub(super) struct Ring {
     table: Table<Record>,
     size: u32,
+    tail_register: u32,
 }
 
 impl Ring {
@@ -32,7 +33,7 @@ impl Ring {
         bus.write(registers.base + 8, len_bytes as u32);
         bus.write(registers.head, 0);
         bus.write(registers.tail, 0);
-        Ok(Self { table, size })
+        Ok(Self { table, size, tail_register: registers.tail })
     }
 
     pub(super) fn size(&self) -> u32 {
@@ -56,6 +57,12 @@ impl Ring {
         let record = self.record(position);
         record.store_first(first.to_le());
         record.store_second(second.to_le());
+    }
+
+    /// Gives the adapter the descriptors before `end`: writes the tail register.
+    #[inline(always)]
+    pub(super) fn publish(&self, bus: &impl Bus, end: u32) {
+        bus.write(self.tail_register, self.place(end));
     }
 
     /// Reads the second word of a descriptor, once: what the adapter wrote before it is visible afterwards.

@@ -18,7 +18,6 @@ const FILL_BULK: u32 = 32;
 #[derive(Debug)]
 pub(super) struct Rx<F> {
     ring: Ring,
-    tail: u32,
     region: Arc<Region>,
     /// Address of the region's first byte for the adapter.
     region_at: u64,
@@ -51,7 +50,6 @@ impl<F: Family> Rx<F> {
     ) -> io::Result<Self> {
         Ok(Self {
             ring: Ring::new(bus, registers, size)?,
-            tail: registers.tail,
             region: region.clone(),
             region_at,
             table: (0..size).map(|_| None).collect(),
@@ -165,7 +163,7 @@ impl<F: Family> Rx<F> {
             }
         }
         if self.next != before {
-            bus.write(self.tail, self.ring.place(self.next));
+            self.ring.publish(bus, self.next);
         }
         Ok(())
     }
@@ -174,7 +172,8 @@ impl<F: Family> Rx<F> {
     fn lend(&mut self, frame: Frame) {
         // A fresh frame of the pool that the caller's cache is of.
         let Ok(offset) = self.region.offset_bytes(&frame) else { return self.aside.push(frame) };
-        self.ring.put(self.next, F::receive(self.region_at + offset as u64));
+        // A second word of 0 is not done, in either family.
+        self.ring.put(self.next, [self.region_at + offset as u64, 0]);
         self.table[self.ring.place(self.next) as usize] = Some(frame);
         self.next = self.next.wrapping_add(1);
     }

@@ -5,7 +5,7 @@
 //! descriptors up to it are done.
 
 use super::bus::Bus;
-use super::family::{Checksum, Family, Part, RingRegisters};
+use super::family::{Checksum, Family, Part, RS, RingRegisters, TX_DD};
 use super::ring::Ring;
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,6 @@ pub(super) const SEGMENTS_MAX: u32 = 32;
 #[derive(Debug)]
 pub(super) struct Tx<F> {
     ring: Ring,
-    tail: u32,
     region: Arc<Region>,
     /// Address of the region's first byte for the adapter.
     region_at: u64,
@@ -56,7 +55,6 @@ impl<F: Family> Tx<F> {
     ) -> io::Result<Self> {
         Ok(Self {
             ring: Ring::new(bus, registers, size)?,
-            tail: registers.tail,
             region: region.clone(),
             region_at,
             table: (0..size).map(|_| None).collect(),
@@ -192,7 +190,7 @@ impl<F: Family> Tx<F> {
     #[inline]
     fn ask_for_report(&mut self) {
         let at = self.next.wrapping_sub(1);
-        self.ring.set_second(at, F::reporting(self.last.0));
+        self.ring.set_second(at, self.last.0 | RS);
         self.reports.push_back(at);
         self.last.1 = 0;
     }
@@ -207,7 +205,7 @@ impl<F: Family> Tx<F> {
             self.ask_for_report();
         }
         self.published = self.next;
-        bus.write(self.tail, self.ring.place(self.next));
+        self.ring.publish(bus, self.next);
         true
     }
 
@@ -244,7 +242,7 @@ impl<F: Family> Tx<F> {
     #[inline]
     fn look(&mut self) -> bool {
         match self.reports.front() {
-            Some(&at) if F::is_done(self.ring.second(at)) => {
+            Some(&at) if self.is_done(at) => {
                 self.reports.pop_front();
                 self.done = at.wrapping_add(1);
                 true
@@ -253,9 +251,15 @@ impl<F: Family> Tx<F> {
         }
     }
 
+    /// True if the adapter says that a descriptor is done.
+    #[inline(always)]
+    fn is_done(&self, position: u32) -> bool {
+        self.ring.second(position) & TX_DD != 0
+    }
+
     /// True if a report has come that was not taken.
     pub(super) fn has_done(&self) -> bool {
-        self.clean != self.done || self.reports.front().is_some_and(|&at| F::is_done(self.ring.second(at)))
+        self.clean != self.done || self.reports.front().is_some_and(|&at| self.is_done(at))
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
