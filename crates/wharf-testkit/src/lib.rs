@@ -18,6 +18,7 @@
 //! | [`TestPark`](threads::TestPark) | real threads, so that blocking tests block |
 //! | [`Sleepers`](threads::Sleepers) | counts threads that sleep without a bound |
 //! | [`Logs`](threads::Logs) | wake-ups in order |
+//! | [`Stalls`](stalls::Stalls) | the times at which the machine stood still |
 //!
 //! | rig | is for |
 //! |---|---|
@@ -30,6 +31,7 @@ pub mod chance;
 pub mod content;
 pub mod gate;
 pub mod packets;
+pub mod stalls;
 pub mod threads;
 pub mod wrappers;
 

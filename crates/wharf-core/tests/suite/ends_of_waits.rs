@@ -5,9 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::future::{Future, poll_fn};
-use std::os::unix::fs::FileExt;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -19,7 +17,9 @@ use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::{Canceller, Sender};
 use wharf_testkit::assert_conserved;
+use wharf_testkit::chance::Chance;
 use wharf_testkit::gate::Gate;
+use wharf_testkit::stalls::{Seen, Stalls, run_delay};
 use wharf_testkit::threads::TestPark;
 
 const THREADS: u64 = 16;
@@ -32,20 +32,6 @@ const LATE: Duration = Duration::from_millis(10);
 thread_local! {
     /// The longest wait of the call that this thread makes, and the times at which it asked the clock first and last, ns.
     static CALL: Cell<Option<(u64, u64, u64)>> = const { Cell::new(None) };
-}
-
-thread_local! {
-    static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
-}
-
-/// Returns the time that this thread has been ready to run and had no processor, where the kernel says so.
-fn run_delay_ns() -> u64 {
-    SCHEDSTAT.with(|file| {
-        let mut text = [0; 96];
-        let count = file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
-        let text = std::str::from_utf8(&text[..count]).unwrap_or("");
-        text.split_whitespace().nth(1).and_then(|delay| delay.parse().ok()).unwrap_or(0)
-    })
 }
 
 /// Real time. Only deadlines ask for it exactly.
@@ -83,20 +69,13 @@ impl Park for PunctualPark {
     }
 }
 
-/// SplitMix64.
-struct Random(u64);
+/// Returns chance whose seed is not 0, and far from those of the neighbours of `seed`.
+fn chance(seed: u64) -> Chance {
+    Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+}
 
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-
-    fn micros(&mut self, end: u64) -> Duration {
-        Duration::from_micros(self.below(end))
-    }
+fn micros(random: &mut Chance, end: u64) -> Duration {
+    Duration::from_micros(random.below(end))
 }
 
 /// The shared state of a run.
@@ -111,10 +90,39 @@ struct Rig {
     cancelled: AtomicU64,
     given_up: AtomicU64,
     done: AtomicU64,
-    /// The longest time beyond a deadline, ns.
-    late_ns: AtomicU64,
-    /// The same without the time in which the thread was ready to run and had no processor.
-    own_late_ns: AtomicU64,
+    late: Mutex<Late>,
+}
+
+/// How long calls went on beyond their deadlines.
+#[derive(Default)]
+struct Late {
+    longest: Duration,
+    /// The longest without the time in which the thread was ready to run and had no processor.
+    longest_own: Duration,
+    /// Late calls: the deadline, the end, and the lateness without waits for a processor.
+    calls: Vec<(Instant, Instant, Duration)>,
+}
+
+impl Late {
+    fn note(&mut self, deadline: Instant, end: Instant, delay: Duration) {
+        let late = end.saturating_duration_since(deadline);
+        let own = late.saturating_sub(delay);
+        self.longest = self.longest.max(late);
+        self.longest_own = self.longest_own.max(own);
+        self.calls.push((deadline, end, own));
+    }
+
+    /// Prints what is left without the times at which the machine stood still.
+    fn print(&self, seen: &Seen) {
+        let rest = |&(deadline, end, own): &(Instant, Instant, Duration)| {
+            own.saturating_sub(seen.within(deadline, end))
+        };
+        let rest = self.calls.iter().map(rest).max().unwrap_or_default();
+        let (longest, own, stall) = (self.longest, self.longest_own, seen.longest());
+        eprintln!(
+            "late {longest:?}; without waits for a processor {own:?}; nor stalls (up to {stall:?}) {rest:?}"
+        );
+    }
 }
 
 impl Rig {
@@ -138,8 +146,8 @@ impl Rig {
     }
 
     /// One call of a thread.
-    fn thread_step(&self, sender: &mut Sender, burst: &mut Burst, random: &mut Random) {
-        let (count, time) = (1 + random.below(32) as usize, random.micros(4000));
+    fn thread_step(&self, sender: &mut Sender, burst: &mut Burst, random: &mut Chance) {
+        let (count, time) = (1 + random.below(32) as usize, micros(random, 4000));
         if let Err(error) = self.timed(time, || sender.fill_within(burst, count, 64, time)) {
             return self.account(0, burst, 0, Err(error));
         }
@@ -156,21 +164,19 @@ impl Rig {
 
     /// Runs a call that should take `time` at most.
     fn timed<R>(&self, time: Duration, call: impl FnOnce() -> R) -> R {
-        let (delayed_ns, began) = (run_delay_ns(), Instant::now());
+        let (delay, deadline) = (run_delay(), Instant::now() + time);
         CALL.set(Some((time.as_nanos() as u64, 0, 0)));
         let result = call();
         CALL.set(None);
-        let late_ns = began.elapsed().saturating_sub(time).as_nanos() as u64;
-        self.late_ns.fetch_max(late_ns, SeqCst);
-        if late_ns > 0 {
-            let own_ns = late_ns.saturating_sub(run_delay_ns() - delayed_ns);
-            self.own_late_ns.fetch_max(own_ns, SeqCst);
+        let end = Instant::now();
+        if end > deadline {
+            self.late.lock().unwrap().note(deadline, end, run_delay() - delay);
         }
         result
     }
 
     fn thread(&self, seed: u64) {
-        let mut random = Random(seed);
+        let mut random = chance(seed);
         while !self.is_over() {
             let mut sender = self.queue.sender("thread").unwrap();
             let mut burst = sender.burst(32);
@@ -182,7 +188,7 @@ impl Rig {
 
     /// A thread whose waits, without an end, another thread ends.
     fn cancelled_thread(&self, sender: &mut Sender, seed: u64) {
-        let mut random = Random(seed);
+        let mut random = chance(seed);
         let mut burst = sender.burst(32);
         while !self.is_over() {
             let count = 1 + random.below(32) as usize;
@@ -198,7 +204,7 @@ impl Rig {
 
     /// A task: each call of a sender may be dropped after some polls.
     async fn task(&self, seed: u64) {
-        let mut random = Random(seed);
+        let mut random = chance(seed);
         while !self.is_over() {
             let mut sender = self.queue.sender("task").unwrap();
             let mut burst = sender.burst(32);
@@ -209,7 +215,7 @@ impl Rig {
         }
     }
 
-    async fn task_step(&self, sender: &mut Sender, burst: &mut Burst, random: &mut Random) {
+    async fn task_step(&self, sender: &mut Sender, burst: &mut Burst, random: &mut Chance) {
         let (count, polls) = (1 + random.below(32) as usize, random.below(3));
         match patient(sender.fill_async(burst, count, 64), polls).await {
             Some(Ok(_)) => {}
@@ -288,10 +294,10 @@ fn setting(name: &str, default: f64) -> f64 {
 }
 
 /// Ends waits by cancellers.
-fn cancel(seconds: Duration, random: &mut Random, cancellers: &[Canceller]) {
+fn cancel(seconds: Duration, random: &mut Chance, cancellers: &[Canceller]) {
     let began = Instant::now();
     while began.elapsed() < seconds {
-        std::thread::sleep(random.micros(500));
+        std::thread::sleep(micros(random, 500));
         cancellers[random.below(cancellers.len() as u64) as usize].cancel();
     }
 }
@@ -315,14 +321,14 @@ fn run(with_poller: bool) {
         cancelled: zero(),
         given_up: zero(),
         done: zero(),
-        late_ns: zero(),
-        own_late_ns: zero(),
+        late: Mutex::default(),
     };
     let mut cancelled: Vec<Sender> = (0..4).map(|_| queue.sender("cancelled").unwrap()).collect();
     let cancellers: Vec<_> = cancelled.iter_mut().map(Sender::canceller).collect();
     let poller = with_poller.then(|| queue.poller());
     let tasks = (0..TASKS).map(|n| Box::pin(rig.task(seed ^ (n << 32))) as Task<'_>);
     let tasks = Mutex::new(tasks.collect());
+    let stalls = Stalls::watch();
     std::thread::scope(|scope| {
         let (polls, stop) = poller.map_or((None, None), |(poller, stop)| (Some(poller), Some(stop)));
         polls.map(|poller| scope.spawn(move || poller.run()));
@@ -340,7 +346,7 @@ fn run(with_poller: bool) {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
-        cancel(Duration::from_secs_f64(seconds), &mut Random(seed), &cancellers);
+        cancel(Duration::from_secs_f64(seconds), &mut chance(seed), &cancellers);
         rig.stop.store(true, SeqCst);
         allow.join().unwrap();
         control.allowed.store(usize::MAX / 2, SeqCst);
@@ -348,6 +354,7 @@ fn run(with_poller: bool) {
         stop.iter().for_each(|stop| stop.stop());
     });
     drop((cancelled, tasks));
+    rig.late.lock().unwrap().print(&stalls.end());
     close(&rig, seconds < 5.0);
 }
 
@@ -357,7 +364,7 @@ fn close(rig: &Rig, is_short: bool) {
     let of = |count: &AtomicU64| count.load(SeqCst);
     let senders = rig.queue.sender_totals();
     eprintln!(
-        "{} accepted of {}, {} done, {} timed out, {} cancelled, {} given up, {} dropped; late {} us, {} us with a processor",
+        "{} accepted of {}, {} done, {} timed out, {} cancelled, {} given up, {} dropped",
         senders.packets.get(),
         of(&rig.offered),
         of(&rig.done),
@@ -365,8 +372,6 @@ fn close(rig: &Rig, is_short: bool) {
         of(&rig.cancelled),
         of(&rig.given_up),
         senders.drops.get(),
-        of(&rig.late_ns) / 1000,
-        of(&rig.own_late_ns) / 1000,
     );
     assert_eq!(senders.packets.get() + of(&rig.kept), of(&rig.offered), "accepted or still in the burst");
     assert_eq!(senders.drops.get(), senders.full_drops.get() + senders.deadline_drops.get());
