@@ -15,11 +15,11 @@ tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no 
 tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
 
 # adapters KIND: prints QEMU's options for four of them, of which the first two are wired to the last two. A wire is a
-# stream: one of datagrams now and then loses a frame that waits for a receiver's buffers.
+# stream: one of datagrams, or a hub, now and then loses or overtakes a frame that waits for a receiver's buffers.
 adapters() {
   local at
   for at in 0 1 2 3; do
-    echo "-netdev stream,id=n$at,server=$([ $at -lt 2 ] && echo on || echo off),addr.type=unix,addr.path=$out/wire$((at % 2))"
+    echo "-netdev stream,id=n$at,addr.type=fd,addr.str=$((20 + at))"
     # Each has a port, and an IOMMU group, of its own.
     echo "-device pcie-root-port,id=p$at,chassis=$at,slot=$at -device $1,bus=p$at,id=nic$at,netdev=n$at,mac=02:00:00:00:00:1$at,romfile="
   done
@@ -29,7 +29,7 @@ adapters() {
 # addresses, $pci0 and $pci1.
 boot() {
   # shellcheck disable=SC2046
-  start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=$1" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
+  launcher="python3 tests/drivers/wires.py" start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=$1" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
     -qmp "unix:$out/qmp,server=on,wait=off" $(adapters "$1")
   guest wire || die "$1: no interfaces: $reply"
   for at in 0 1; do

@@ -2,13 +2,15 @@
 # (tests/nics/image.sh); sourced behind tests/rig.sh and tests/guest/console.sh.
 # shellcheck shell=bash
 
-# start_guest 'PARAMETERS OF THE KERNEL' OPTIONS OF QEMU...: starts the guest, process $qemu, and waits for its console.
+# start_guest 'PARAMETERS OF THE KERNEL' OPTIONS OF QEMU...: starts the guest, process $qemu, by the command $launcher if
+# there is one, and waits for its console.
 start_guest() {
   local parameters=$1
   shift
   rm -f "$out"/console.* "$out"/wire*
   mkfifo "$out/console.in" "$out/console.out"
-  QEMU_MODULE_DIR=$cache/qemu/usr/lib/x86_64-linux-gnu/qemu "$cache/qemu/usr/bin/qemu-system-x86_64" \
+  # shellcheck disable=SC2086
+  QEMU_MODULE_DIR=$cache/qemu/usr/lib/x86_64-linux-gnu/qemu ${launcher:-} "$cache/qemu/usr/bin/qemu-system-x86_64" \
     -L "$cache/qemu/usr/share/qemu" -L /usr/share/seabios -accel tcg,thread=multi -cpu max -smp 2 -m 1024 \
     -nodefaults -display none -vga none -audiodev none,id=a -no-reboot \
     -chardev pipe,id=c,path="$out/console" -serial chardev:c -serial "file:$out/files" \
