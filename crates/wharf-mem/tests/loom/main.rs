@@ -17,6 +17,7 @@ mod path;
 mod poller;
 mod reopen;
 mod reserved;
+mod reset_waiters;
 mod rings;
 mod waitlist;
 
