@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use wharf_sys::affinity;
 
 /// How long a watcher sleeps.
-const NAP: Duration = Duration::from_micros(200);
+const NAP: Duration = Duration::from_micros(500);
 /// A nap that ends this much late is a stall.
 const LATE: Duration = Duration::from_micros(300);
 
@@ -109,9 +109,58 @@ impl Seen {
     }
 }
 
+/// Calls that ended after their deadlines.
+#[derive(Debug, Default)]
+pub struct Late {
+    longest: Duration,
+    /// The longest without the time in which the thread was ready to run and had no processor.
+    longest_own: Duration,
+    /// The deadline, the end, and the lateness without waits for a processor.
+    calls: Vec<(Instant, Instant, Duration)>,
+}
+
+impl Late {
+    /// Notes that a call with `deadline` ended now, in which the thread's [`run_delay`] has grown by `delay`.
+    pub fn note(&mut self, deadline: Instant, delay: Duration) {
+        let end = Instant::now();
+        let late = end.saturating_duration_since(deadline);
+        if late > Duration::ZERO {
+            let own = late.saturating_sub(delay);
+            self.longest = self.longest.max(late);
+            self.longest_own = self.longest_own.max(own);
+            self.calls.push((deadline, end, own));
+        }
+    }
+
+    /// Prints the longest lateness. Returns what is left of it without waits for a processor and without the stalls that
+    /// were `seen`. A wait within a stall is taken off twice.
+    pub fn rest(&self, seen: &Seen) -> Duration {
+        let rest = |&(deadline, end, own): &(Instant, Instant, Duration)| {
+            own.saturating_sub(seen.within(deadline, end))
+        };
+        let rest = self.calls.iter().map(rest).max().unwrap_or_default();
+        let (longest, own, stall) = (self.longest, self.longest_own, seen.longest());
+        eprintln!(
+            "late {longest:?}; without waits for a processor {own:?}; nor stalls (up to {stall:?}) {rest:?}"
+        );
+        rest
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lateness_is_without_stalls_and_waits() {
+        let (mut late, ms) = (Late::default(), Duration::from_millis);
+        let now = Instant::now();
+        late.note(now - ms(30), ms(4));
+        late.note(now + ms(60_000), ms(0));
+        let seen = Seen(vec![(now - ms(60), now - ms(20)), (now - ms(15), now - ms(14))]);
+        let rest = late.rest(&seen);
+        assert!(rest >= ms(30 - 4 - 10 - 1) && rest <= ms(15) + now.elapsed(), "{rest:?}");
+    }
 
     #[test]
     fn stalls_that_overlap_count_once() {

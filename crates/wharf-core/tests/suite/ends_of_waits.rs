@@ -19,7 +19,7 @@ use wharf_core::sender::{Canceller, Sender};
 use wharf_testkit::assert_conserved;
 use wharf_testkit::chance::Chance;
 use wharf_testkit::gate::Gate;
-use wharf_testkit::stalls::{Seen, Stalls, run_delay};
+use wharf_testkit::stalls::{Late, Stalls, run_delay};
 use wharf_testkit::threads::TestPark;
 
 const THREADS: u64 = 16;
@@ -93,38 +93,6 @@ struct Rig {
     late: Mutex<Late>,
 }
 
-/// How long calls went on beyond their deadlines.
-#[derive(Default)]
-struct Late {
-    longest: Duration,
-    /// The longest without the time in which the thread was ready to run and had no processor.
-    longest_own: Duration,
-    /// Late calls: the deadline, the end, and the lateness without waits for a processor.
-    calls: Vec<(Instant, Instant, Duration)>,
-}
-
-impl Late {
-    fn note(&mut self, deadline: Instant, end: Instant, delay: Duration) {
-        let late = end.saturating_duration_since(deadline);
-        let own = late.saturating_sub(delay);
-        self.longest = self.longest.max(late);
-        self.longest_own = self.longest_own.max(own);
-        self.calls.push((deadline, end, own));
-    }
-
-    /// Prints what is left without the times at which the machine stood still.
-    fn print(&self, seen: &Seen) {
-        let rest = |&(deadline, end, own): &(Instant, Instant, Duration)| {
-            own.saturating_sub(seen.within(deadline, end))
-        };
-        let rest = self.calls.iter().map(rest).max().unwrap_or_default();
-        let (longest, own, stall) = (self.longest, self.longest_own, seen.longest());
-        eprintln!(
-            "late {longest:?}; without waits for a processor {own:?}; nor stalls (up to {stall:?}) {rest:?}"
-        );
-    }
-}
-
 impl Rig {
     fn is_over(&self) -> bool {
         self.stop.load(SeqCst)
@@ -168,10 +136,7 @@ impl Rig {
         CALL.set(Some((time.as_nanos() as u64, 0, 0)));
         let result = call();
         CALL.set(None);
-        let end = Instant::now();
-        if end > deadline {
-            self.late.lock().unwrap().note(deadline, end, run_delay() - delay);
-        }
+        self.late.lock().unwrap().note(deadline, run_delay() - delay);
         result
     }
 
@@ -354,7 +319,7 @@ fn run(with_poller: bool) {
         stop.iter().for_each(|stop| stop.stop());
     });
     drop((cancelled, tasks));
-    rig.late.lock().unwrap().print(&stalls.end());
+    rig.late.lock().unwrap().rest(&stalls.end());
     close(&rig, seconds < 5.0);
 }
 
