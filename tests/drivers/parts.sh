@@ -43,20 +43,20 @@ bound() {
   echo "$kind: taken from the kernel, and examined"
 }
 
-# reflect: eth2 sends back by the kernel's driver what it receives by it. An emulated e1000 receives nothing for a
-# second after it was set up.
-reflect() {
-  guest "ip -n l link set eth2 promisc on; tc -n l qdisc add dev eth2 ingress" || die "$kind: nothing reflects: $reply"
-  guest "tc -n l filter add dev eth2 parent ffff: protocol all u32 match u32 0 0 \
-    action mirred egress redirect dev eth2; sleep 2" || die "$kind: nothing reflects: $reply"
+# redirect SPACE FROM TO: the kernel sends by TO what it receives by FROM, of any address. An emulated e1000 receives nothing
+# for a second after it was set up.
+redirect() {
+  guest "ip -n $1 link set $2 promisc on; tc -n $1 qdisc add dev $2 ingress" || die "$kind: nothing is redirected: $reply"
+  guest "tc -n $1 filter add dev $2 parent ffff: protocol all u32 match u32 0 0 \
+    action mirred egress redirect dev $3; sleep 2" || die "$kind: nothing is redirected: $reply"
 }
 
 # Numbered frames go to the kernel's driver and come back, every byte and the order checked.
 echoed() {
   local size
-  reflect
+  redirect l eth2 eth2
   for size in $sizes; do
-    guest "run echo - wharf send --to $kind:$pci0 --echo --size $size --count $count $(macs 2 0) --json" || { report echo; die "$kind: echo of $size bytes"; }
+    guest "run echo - wharf send --to $kind:$pci0 --echo --size $size --count $count ${RATE:+--rate $RATE} $(macs 2 0) --json" || { report echo; die "$kind: echo of $size bytes"; }
     report echo
     holds echo 'echo["sent"] == echo["packets"] == '"$count"' and echo["drops"]["total"] == 0 and echo["pool"]["out"] == 0'
   done
@@ -64,9 +64,33 @@ echoed() {
   echo "$kind: $count frames of each of 8 sizes to the kernel's driver and back, every byte the same, in order"
 }
 
+# Numbered frames go from the kernel's driver behind one wire by both adapters to that behind the other, and come back. RATE is
+# theirs: an emulated e1000 drops what comes while its ring has no buffer. The program that numbers them is behind a veth pair,
+# since the mode of an adapter that it opens would change.
+crossed() {
+  local size
+  guest "ip -n l link add v0 type veth peer name v1 && ip -n l link set v0 up && ip -n l link set v1 up" || die "$kind: no veth: $reply"
+  redirect l v1 eth2
+  redirect l eth2 v1
+  redirect r eth3 eth3
+  guest "wharf bind $pci1 vfio && begin forward 'wharf: forwarding' - wharf forward $kind:$pci0 $kind:$pci1 --json && sleep 1.5" ||
+    { report forward; die "$kind: no forwarder: $reply"; }
+  for size in $sizes; do
+    guest "in_space l wharf send --to xdp:v0 --echo --size $size --count $count --rate ${RATE:-2kpps} $(macs 2 3) --json >/tmp/echo.json 2>/tmp/echo.err" ||
+      { report echo; die "$kind: echo of $size bytes behind both adapters"; }
+    report echo
+    holds echo 'echo["sent"] == echo["received"]["packets"] == '"$count"' and echo["received"]["errors"] == 0'
+  done
+  guest "finish forward TERM" || { report forward; die "$kind: forward: $reply"; }
+  guest "ip -n l link del v0; tc -n l qdisc del dev eth2 ingress; tc -n r qdisc del dev eth3 ingress; wharf bind $pci1 kernel" || die "$kind: $reply"
+  report forward
+  holds forward 'all(one["pool"]["out"] == 0 and one["packets"] == 8 * '"$count"' for one in forward["directions"])'
+  echo "$kind: $count frames of each of 8 sizes from the kernel's driver by both adapters to the kernel's driver and back, every byte the same, in order"
+}
+
 # Frames with a tag, and long ones, which arrive in several buffers: an emulated e1000 drops those that come in a burst.
 unusual() {
-  reflect
+  redirect l eth2 eth2
   guest "run echo - wharf send --to $kind:$pci0 --echo --size 600 --vlan 5 --count $count $(macs 2 0) --json" || { report echo; die "$kind: echo of tagged frames"; }
   report echo
   holds echo 'echo["sent"] == echo["packets"] == '"$count"' and echo["drops"]["total"] == 0 and echo["pool"]["out"] == 0'
