@@ -197,6 +197,7 @@ def main():
         took = good(listener)
         waited, longest = max(waited, time.monotonic() - began - took), max(longest, took)
         assert took < NEXT_SECONDS, f"seed {number}: the next back end has a frame after {took:.2f} s"
+        assert waited < NEXT_SECONDS, f"seed {number}: the next back end is connected to after {waited:.2f} s"
     after = fewest_descriptors(process.pid)
     process.send_signal(signal.SIGINT)
     report = json.loads(process.communicate(timeout=20)[0])

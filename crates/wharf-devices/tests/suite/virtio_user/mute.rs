@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use wharf_core::device::AnyDevice;
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::pool;
+use wharf_testkit::threads::within_a_minute;
 
 const GET_FEATURES: u32 = 1;
 const VERSION_1: u64 = 1 << 32;
@@ -57,4 +58,27 @@ fn one_that_does_not_stop_is_given_up_as_the_driver_closes() {
         assert!((least_ms..most_ms).contains(&took_ms), "{keys}: {took_ms} ms");
         assert_eq!(device.tx_mut().unwrap().outstanding(), 0);
     }
+}
+
+/// What a back end has sent unasked stays unread, and does not hide that it goes.
+#[test]
+fn one_that_goes_behind_words_that_nothing_asked_for_is_missed() {
+    let (goes, may_go) = std::sync::mpsc::channel();
+    let serve = move |stream: UnixStream| {
+        let mut other = stream.try_clone().unwrap();
+        let answering = std::thread::spawn(move || answers_once(stream));
+        may_go.recv().unwrap();
+        other.write_all(&[0; 20]).unwrap();
+        other.shutdown(std::net::Shutdown::Both).unwrap();
+        answering.join().unwrap();
+    };
+    let mut device = opened("", serve).unwrap();
+    device.attach(pool(64).region().clone()).unwrap();
+    assert!(device.link().unwrap().is_ok());
+    goes.send(()).unwrap();
+    within_a_minute(move || {
+        while device.link().unwrap().is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
 }
