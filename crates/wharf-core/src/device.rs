@@ -312,7 +312,7 @@ pub trait TxDevice: Device {
 /// The receive side of a device: one receive queue.
 pub trait RxDevice: Device {
     /// Receives up to `budget` frames to the back of `to`, with memory from `cache`. Returns the number of
-    /// frames.
+    /// frames. A budget of 0 asks the device only to post memory for arrivals, where it does so.
     ///
     /// # Errors
     /// The device failed. An empty pool is no error: frames then wait, or the device drops and counts them.

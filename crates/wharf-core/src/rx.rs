@@ -32,6 +32,7 @@ pub use state::{Handler, Rest};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use wharf_mem::word::DEDICATED;
 
 /// The receive side of a device. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]
@@ -168,6 +169,27 @@ impl RxQueue {
         Arc::downgrade(&shared)
     }
 
+    /// Has the device post memory for arrivals, on the caller's thread: a device drops what comes before. A poller does the
+    /// same, once its thread runs. An error is told like one of a poll. A dedicated owner of the queue keeps the device.
+    #[doc(hidden)]
+    pub fn post_memory(&self) {
+        let panicked = EndOnPanic(&self.shared);
+        let mut state = lock(&self.shared.state);
+        let RxState { device, cache, burst, .. } = &mut *state;
+        let mut post = |device: &mut dyn RxDevice| {
+            let posted = device.receive(cache, burst.batch_mut(), 0);
+            posted.err().into_iter().for_each(|error| self.shared.note_error(error));
+        };
+        match (&self.shared.of, device) {
+            (Some(queue), _) if queue.shared.cell.word() & DEDICATED != 0 => {}
+            (Some(queue), _) => queue.shared.look_at_device(|side| side.rx().into_iter().for_each(post)),
+            (None, Some(device)) => post(&mut **device),
+            (None, None) => {}
+        }
+        drop(state);
+        std::mem::forget(panicked);
+    }
+
     /// Notes the inboxes that its handler fills: their receivers are woken.
     fn fill(&self, inboxes: Vec<Arc<Mutex<Inbox>>>) -> &[Arc<Mutex<Inbox>>] {
         self.shared.inboxes.get_or_init(|| inboxes)
@@ -295,8 +317,7 @@ impl RxShared {
 
     fn note(&self, result: Result<usize, DeviceError>, device: &dyn RxDevice, seen: &mut PollOutcome) {
         let received = result.unwrap_or_else(|error| {
-            self.monitor.get().inspect(|monitor| monitor.error(&error));
-            *lock(&self.error) = Some(error);
+            self.note_error(error);
             0
         });
         self.counters.received.add(received as u64);
@@ -306,6 +327,11 @@ impl RxShared {
             seen.receives = false;
             self.ended.store(true, Release);
         }
+    }
+
+    fn note_error(&self, error: DeviceError) {
+        self.monitor.get().inspect(|monitor| monitor.error(&error));
+        *lock(&self.error) = Some(error);
     }
 
     /// Polls, with the state in hand. Returns the outcome, and true if there may be news for receivers.

@@ -52,17 +52,12 @@ impl Path {
             return Err(self.fault(what));
         }
         let (pool, settings) = (&self.inner.pool, self.inner.settings);
-        let mut receiver = self.receive(false, |open| {
+        self.receive(false, |open| {
             let mut receiver = Receiver::on_caller(pool, Box::new(wait), settings, open)?;
             receiver.keep(Lease(self.clone()));
             receiver.poller_counters().into_iter().for_each(|poller| self.inner.measured.add(poller));
             Ok((receiver.queue().clone(), receiver))
-        })?;
-        // Gives the device memory for arrivals now: it would drop what comes before the first call.
-        match receiver.recv(&mut self.burst(0)) {
-            Ok(_) | Err(QueueError::Closed) => Ok(receiver),
-            Err(error) => Err(error),
-        }
+        })
     }
 
     /// Makes the receiver that the path's poller thread serves: for tasks, and for threads that do other work.
@@ -212,6 +207,8 @@ impl Path {
         }?;
         self.inner.measured.add_weak(queue.measured());
         self.inner.monitor.watch_receiver(&queue, self.inner.queue.is_none());
+        // The device would drop what comes before the receiver's first call, or before the poller's thread runs.
+        queue.post_memory();
         Ok(queue)
     }
 

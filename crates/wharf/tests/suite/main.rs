@@ -4,6 +4,7 @@ mod events;
 mod interfaces;
 mod metrics;
 mod path;
+mod posted;
 mod receivers;
 mod reopened;
 mod stopped;
