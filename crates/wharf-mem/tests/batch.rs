@@ -34,8 +34,13 @@ enum Step {
     Refresh,
 }
 
+/// Bounds of the numbers of frames and steps and of a capacity: less for an interpreter.
+const MANY: usize = if cfg!(miri) { 20 } else { 300 };
+const STEPS: usize = if cfg!(miri) { 30 } else { 120 };
+const CAPACITY: usize = if cfg!(miri) { 30 } else { 400 };
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let few = || prop_oneof![3 => 0..4usize, 1 => 0..300usize];
+    let few = || prop_oneof![3 => 0..4usize, 1 => 0..MANY];
     let max = || prop_oneof![few(), Just(usize::MAX)];
     let step = prop_oneof![
         4 => (0..3u16, 0..=128u32, prop::bool::weighted(0.1)).prop_map(|(s, l, m)| Step::Push(s, l, m)),
@@ -48,7 +53,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..3u16).prop_map(Step::Charge),
         1 => Just(Step::Refresh),
     ];
-    prop::collection::vec(step, 1..120)
+    prop::collection::vec(step, 1..STEPS)
 }
 
 /// Index, sender, length, and whether the frame has a row.
@@ -179,7 +184,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_batch_is_a_bounded_queue(capacity in prop_oneof![0..9usize, 0..400usize], steps in steps()) {
+    fn a_batch_is_a_bounded_queue(capacity in prop_oneof![0..9usize, 0..CAPACITY], steps in steps()) {
         let pool = Pool::new(BUFFERS, 128, 0);
         let mut twin = Twin { batch: Batch::new(capacity), queue: VecDeque::new(), pool };
         prop_assert_eq!(twin.batch.capacity(), capacity.min(BATCH_FRAMES_MAX));
