@@ -3,11 +3,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::{Direction, Fifo, FifoLimit, Owners, Path, Sender};
+use wharf::{Burst, Direction, Fifo, FifoLimit, Owners, Path, Sender};
 
 const CHILD: &str = "WHARF_STOPPED_CHILD";
 /// Sends of the other sender that must end while the first one is stopped; one of them may have begun before.
@@ -24,31 +24,42 @@ fn child() {
     let fifo = Fifo::new(FifoLimit::Packets(64));
     let path = Path::builder("udp:127.0.0.1:9", Direction::Send).qdisc(fifo).owners(owners);
     let path = path.build().unwrap();
-    let [first, second] = ["first", "second"].map(|name| path.sender(name).unwrap());
+    let [mut first, mut second] = ["first", "second"].map(|name| path.sender(name).unwrap());
+    // Neither allocates after this: a thread that is stopped may have the allocator's lock.
+    let is_ready = &Barrier::new(2);
     thread::scope(|scope| {
         scope.spawn(move || {
+            let mut burst = first.burst(16);
+            send(&mut first, &mut burst);
+            is_ready.wait();
             // SAFETY: a plain call.
             println!("\nthread {}", unsafe { libc::gettid() });
-            send(first, || {});
+            loop {
+                send(&mut first, &mut burst);
+            }
         });
-        scope.spawn(move || send(second, || std::io::stderr().write_all(b".").unwrap()));
+        scope.spawn(move || {
+            let mut burst = second.burst(16);
+            send(&mut second, &mut burst);
+            is_ready.wait();
+            loop {
+                send(&mut second, &mut burst);
+                std::io::stderr().write_all(b".").unwrap();
+            }
+        });
     });
 }
 
-fn send(mut sender: Sender, mut sent: impl FnMut()) {
-    let mut burst = sender.burst(16);
-    loop {
-        sender.fill_within(&mut burst, 16, 100, HANGS).unwrap();
-        for packet in burst.iter_mut() {
-            packet.fill(0);
-            packet[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
-            packet[16..18].copy_from_slice(&86u16.to_be_bytes());
-            packet[22..24].copy_from_slice(&[64, 17]);
-            packet[38..40].copy_from_slice(&66u16.to_be_bytes());
-        }
-        while sender.send_within(&mut burst, HANGS).is_err() {}
-        sent();
+fn send(sender: &mut Sender, burst: &mut Burst) {
+    sender.fill_within(burst, 16, 100, HANGS).unwrap();
+    for packet in burst.iter_mut() {
+        packet.fill(0);
+        packet[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
+        packet[16..18].copy_from_slice(&86u16.to_be_bytes());
+        packet[22..24].copy_from_slice(&[64, 17]);
+        packet[38..40].copy_from_slice(&66u16.to_be_bytes());
     }
+    while sender.send_within(burst, HANGS).is_err() {}
 }
 
 /// A thread of another process, stopped.
