@@ -264,5 +264,30 @@ fn an_interface_without_a_bus_says_so_and_is_planned_with_a_link() {
     let none = wharf(&["plan", "--from", "no-such-if"]);
     assert_eq!(none.code, Some(2));
     assert!(none.line().contains("no such interface; /sys/class/net has "), "{none:?}");
-    assert!(wharf(&["plan", "--sysfs", "/sys"]).line().contains("--from <IF>"));
+    assert!(wharf(&["plan", "--sysfs", "/sys"]).line().contains("--from <IF|PCI-ADDRESS>"));
+}
+
+/// A driver of user space has it: its numbers choose the description.
+#[test]
+fn pci_device_without_an_interface_is_planned_by_its_numbers() {
+    let tree = recorded();
+    let folder = tree.path("sys/bus/pci/devices/0000:3b:00.0");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(tree.path("sys/class/net/ens1/device/config"), folder.join("config")).unwrap();
+    for (name, value) in [("uevent", "DRIVER=vfio-pci"), ("vendor", "0x8086"), ("device", "0x10c9")] {
+        std::fs::write(folder.join(name), format!("{value}\n")).unwrap();
+    }
+    let sys = text(&tree.path("sys"));
+    for address in ["0000:3b:00.0", "3b:00.0"] {
+        let read = plan(&format!("--from {address} --sysfs {sys}"));
+        assert_eq!((&read["nic"], &read["link"]), (&"igb".into(), &"gen3x8,mps=128,mrrs=4096,rcb=64".into()));
+        assert_eq!(read["from"]["pci_id"], "8086:10c9");
+    }
+    std::fs::write(folder.join("device"), "0xffff\n").unwrap();
+    let unknown = wharf(&["plan", "--from", "3b:00.0", "--sysfs", &sys]);
+    for words in
+        ["no description is for driver vfio-pci, PCI device 8086:ffff", "the kernel has no interface of it"]
+    {
+        assert!(unknown.stdout.contains(words), "{words}: {unknown:?}");
+    }
 }

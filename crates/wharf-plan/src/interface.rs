@@ -34,6 +34,8 @@ pub struct Interface {
     pub name: String,
     /// The kernel's driver.
     pub driver: Option<String>,
+    /// The vendor's and the device's number on PCI: `8086:10c9`.
+    pub pci_id: Option<String>,
     /// The link to the host.
     pub pcie: Option<PcieLink>,
     /// The wire's speed.
@@ -98,7 +100,8 @@ pub struct NoInterface {
     why: String,
 }
 
-/// Reads the settings of `name` under `root`, which is [`SYSFS`] or a recorded tree: of an interface, or of the one below an RDMA device.
+/// Reads the settings of `name` under `root`, which is [`SYSFS`] or a recorded tree: of an interface, or of the one below an RDMA
+/// device or a PCI device. A PCI device that another driver has, vfio-pci for example, has no interface: its link alone is read.
 ///
 /// # Errors
 /// [`NoInterface`]. A value that cannot be read is no error.
@@ -110,6 +113,21 @@ pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
     if !is_name(name) {
         return Err(fault("no name of an interface: 1 to 15 bytes without a slash".into()));
     }
+    let below;
+    let name = match pci::is_address(name) {
+        false => name,
+        true => {
+            let device = root.join("bus/pci/devices").join(name);
+            if !device.is_dir() {
+                return Err(fault("no such PCI device; lspci -D lists them".into()));
+            }
+            let Some(interface) = pci::interface_of(&device) else {
+                return Ok(without_interface(name, &device));
+            };
+            below = interface;
+            &below
+        }
+    };
     let net = root.join("class/net");
     // A port of RoCE names the interface of each of its GIDs; the first GID is always there.
     let below = fs::read_to_string(root.join(format!("class/infiniband/{name}/ports/1/gid_attrs/ndevs/0")));
@@ -127,6 +145,17 @@ pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
         reader.recorded()
     }
     Ok(reader.interface)
+}
+
+/// Reads a PCI device that the kernel has no interface of.
+fn without_interface(address: &str, device: &Path) -> Interface {
+    let interface = Interface { name: address.into(), ..Interface::default() };
+    let mut reader = Reader { folder: device.into(), interface };
+    reader.pci(Some(device));
+    let driver = reader.interface.driver.as_deref().unwrap_or("none");
+    let why = format!("the kernel has no interface of it (driver {driver})");
+    reader.miss("wire speed, queues, rings, channels, flags, byte limits", why);
+    reader.interface
 }
 
 /// Returns the names in a folder, for an error.
@@ -155,15 +184,7 @@ impl Reader {
 
     fn sysfs(&mut self) {
         let device = fs::canonicalize(self.folder.join("device")).ok();
-        self.interface.driver = device.as_deref().and_then(driver);
-        let pcie = match &device {
-            Some(device) => pci::read(device),
-            None => Err("there is no device behind it: it is virtual".into()),
-        };
-        if let Some((link, missing)) = self.keep("PCIe link", pcie) {
-            self.interface.pcie = Some(link);
-            missing.into_iter().for_each(|(what, why)| self.miss(what, why));
-        }
+        self.pci(device.as_deref());
         let speed = number(&self.folder.join("speed")).and_then(|speed| {
             let read = u64::try_from(speed).ok().filter(|_| (1..=SPEED_MBIT_MAX).contains(&speed));
             // -1, or the same without a sign.
@@ -171,6 +192,20 @@ impl Reader {
         });
         self.interface.speed_mbit = self.keep("wire speed", speed);
         self.queues();
+    }
+
+    /// Reads the driver, the numbers and the link of the device behind it.
+    fn pci(&mut self, device: Option<&Path>) {
+        self.interface.driver = device.and_then(driver);
+        self.interface.pci_id = device.and_then(pci::id);
+        let pcie = match device {
+            Some(device) => pci::read(device),
+            None => Err("there is no device behind it: it is virtual".into()),
+        };
+        if let Some((link, missing)) = self.keep("PCIe link", pcie) {
+            self.interface.pcie = Some(link);
+            missing.into_iter().for_each(|(what, why)| self.miss(what, why));
+        }
     }
 
     fn queues(&mut self) {

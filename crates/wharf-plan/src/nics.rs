@@ -81,6 +81,8 @@ pub struct Nic {
     pub what: String,
     /// The kernel's drivers for it.
     pub drivers: Vec<String>,
+    /// Vendor's and device's numbers on PCI, where its driver does not tell: `8086:10c9`.
+    pub pci_ids: Vec<String>,
     /// Its link.
     pub link: Link,
     /// Bits a second on its wire.

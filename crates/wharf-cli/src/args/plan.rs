@@ -33,8 +33,8 @@ pub(crate) struct PlanArgs {
     /// Its link: genGxL[,mps=256,mrrs=512,rcb=64,completions=payload|boundary] [default: the description's]
     #[arg(long, value_name = "LINK", value_parser = link)]
     pub(crate) link: Option<Link>,
-    /// Read this interface, or that of an RDMA device, in place of --nic and --link; both go before what it says
-    #[arg(long, value_name = "IF")]
+    /// Read this interface, or that of an RDMA device or a PCI address, in place of --nic and --link; both go before what it says
+    #[arg(long, value_name = "IF|PCI-ADDRESS")]
     pub(crate) from: Option<String>,
     /// Folder of sysfs for --from: a tree recorded on another machine, for example
     #[arg(long, value_name = "DIR", requires = "from", default_value = "/sys")]

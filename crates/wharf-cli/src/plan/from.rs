@@ -4,6 +4,7 @@
 use crate::args::PlanArgs;
 use crate::usage;
 use serde::Serialize;
+use wharf::devices::pci::PciAddress;
 use wharf_plan::interface::{self, ByteLimit, Channels, Interface, PcieLink, Rings};
 use wharf_plan::nics::{Choice, Description, Mark};
 use wharf_plan::pcie::{Generation, Link, LinkError};
@@ -30,10 +31,13 @@ pub(super) struct Asked {
 
 /// Reads the interface; `own` is a description asked for.
 pub(super) fn ask(args: &PlanArgs, name: &str, own: Option<Description>) -> anyhow::Result<Asked> {
-    let interface = interface::read(&args.sysfs, name).map_err(|error| usage(format!("--from {error}")))?;
+    // An address may be short, as lspci prints it.
+    let address = PciAddress::parse(name).map(|address| address.to_string());
+    let place = address.as_deref().unwrap_or(name);
+    let interface = interface::read(&args.sysfs, place).map_err(|error| usage(format!("--from {error}")))?;
     let mut taken = Vec::new();
-    let known = interface.driver.as_deref().and_then(Description::of_driver).is_some();
-    if interface.pcie.is_none() && !known && own.is_none() && args.link.is_none() {
+    let is_known = described(&interface).is_some();
+    if interface.pcie.is_none() && !is_known && own.is_none() && args.link.is_none() {
         let driver = interface.driver.as_deref().unwrap_or("none");
         return Err(usage(format!(
             "--from {name}: there is no bus: no PCI Express link is behind it (driver {driver}); give --nic or --link to plan \
@@ -49,13 +53,20 @@ pub(super) fn ask(args: &PlanArgs, name: &str, own: Option<Description>) -> anyh
     Ok(Asked { from: From { interface, taken_instead: taken }, description, link, choice })
 }
 
+/// Returns the description of its driver; of its PCI numbers if that is vfio-pci, for example.
+fn described(interface: &Interface) -> Option<Description> {
+    let by_driver = interface.driver.as_deref().and_then(Description::of_driver);
+    by_driver.or_else(|| Description::of_pci_id(interface.pci_id.as_deref()?))
+}
+
 fn description_for(interface: &Interface, taken: &mut Vec<String>) -> anyhow::Result<Description> {
-    if let Some(known) = interface.driver.as_deref().and_then(Description::of_driver) {
+    if let Some(known) = described(interface) {
         return Ok(known);
     }
     let driver = interface.driver.as_deref().unwrap_or("none");
+    let device = interface.pci_id.iter().map(|id| format!(", PCI device {id}")).collect::<String>();
     taken.push(format!(
-        "the NIC: no description is for driver {driver}; {UNKNOWN} stands in, --nic names another"
+        "the NIC: no description is for driver {driver}{device}; {UNKNOWN} stands in, --nic names another"
     ));
     Description::built_in(UNKNOWN).ok_or_else(|| usage("no description"))?.map_err(Into::into)
 }
@@ -127,7 +138,8 @@ impl From {
     pub(super) fn words(&self) -> String {
         let interface = &self.interface;
         let driver = interface.driver.as_deref().unwrap_or("unknown");
-        let mut lines = vec![format!("{}, driver {driver}", interface.name)];
+        let id = interface.pci_id.iter().map(|id| format!(", PCI device {id}")).collect::<String>();
+        let mut lines = vec![format!("{}, driver {driver}{id}", interface.name)];
         let mut line = |name: &str, text: String| lines.push(format!("  {name:<14}{text}"));
         if let Some(pcie) = &interface.pcie {
             line("PCIe", pcie_words(pcie));

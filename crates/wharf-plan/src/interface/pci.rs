@@ -5,6 +5,7 @@
 
 use super::{file_start, file_text};
 use serde::Serialize;
+use std::fs;
 use std::path::Path;
 
 /// A negotiated link.
@@ -54,13 +55,51 @@ struct Capability {
     tags: u32,
 }
 
-/// Reads the link of `device`, or of its parent (virtio).
-pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
+/// Returns `device`, or its parent (virtio), whichever is on PCI.
+fn on_pci(device: &Path) -> Option<&Path> {
     let is_pci =
         |folder: &Path| folder.join("config").is_file() || folder.join("current_link_speed").is_file();
-    let candidates = [Some(device), device.parent()];
-    let device = candidates.into_iter().flatten().find(|folder| is_pci(folder));
-    let device = device.ok_or("the device behind it is not on PCI")?;
+    [Some(device), device.parent()].into_iter().flatten().find(|folder| is_pci(folder))
+}
+
+/// True if `name` is an address as sysfs writes it: domain, bus, device, function. No interface has a colon in its name.
+pub(super) fn is_address(name: &str) -> bool {
+    let is_hex = |text: &str, digits: std::ops::RangeInclusive<usize>| {
+        digits.contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let parts: Vec<&str> = name.split([':', '.']).collect();
+    matches!(parts[..], [domain, bus, device, function]
+        if is_hex(domain, 4..=8) && is_hex(bus, 2..=2) && is_hex(device, 2..=2) && is_hex(function, 1..=1))
+        && name.matches(':').count() == 2
+}
+
+/// Returns the kernel's interface of a PCI device, which may lie below a virtio device. The first of several.
+pub(super) fn interface_of(device: &Path) -> Option<String> {
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    };
+    let virtio = names(device).into_iter().filter(|name| name.starts_with("virtio"));
+    let folders = std::iter::once(device.to_path_buf()).chain(virtio.map(|name| device.join(name)));
+    folders.flat_map(|folder| names(&folder.join("net"))).next()
+}
+
+/// Reads the vendor's and the device's number of `device`, or of its parent: `8086:10c9`.
+pub(super) fn id(device: &Path) -> Option<String> {
+    let device = on_pci(device)?;
+    let number = |name: &str| {
+        let text = file_text(&device.join(name)).ok()?;
+        u16::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
+    };
+    Some(format!("{:04x}:{:04x}", number("vendor")?, number("device")?))
+}
+
+/// Reads the link of `device`, or of its parent (virtio).
+pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
+    let device = on_pci(device).ok_or("the device behind it is not on PCI")?;
     let config = file_start(&device.join("config")).unwrap_or_default();
     let capability = capability(&config);
     let attribute = |name: &str| file_text(&device.join(name)).unwrap_or_default();

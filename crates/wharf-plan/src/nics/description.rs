@@ -98,9 +98,18 @@ impl Description {
 
     /// Returns the description whose drivers include `driver`.
     pub fn of_driver(driver: &str) -> Option<Self> {
-        let all = Self::names().filter_map(|name| Self::built_in(name)?.ok());
-        let is_for = |nic: &Nic| nic.drivers.iter().any(|name| name == driver);
-        all.into_iter().find(|description| description.nic(&Choice::default()).is_ok_and(|nic| is_for(&nic)))
+        Self::built_in_that(|nic| nic.drivers.iter().any(|name| name == driver))
+    }
+
+    /// Returns the description whose PCI numbers include `id`, `8086:10c9` for example: of an adapter that another driver
+    /// has than the kernel's for it.
+    pub fn of_pci_id(id: &str) -> Option<Self> {
+        Self::built_in_that(|nic| nic.pci_ids.iter().any(|own| own == id))
+    }
+
+    fn built_in_that(is_it: impl Fn(&Nic) -> bool) -> Option<Self> {
+        let mut all = Self::names().filter_map(|name| Self::built_in(name)?.ok());
+        all.find(|description| description.nic(&Choice::default()).is_ok_and(|nic| is_it(&nic)))
     }
 
     /// Parses a description; `file` names it in errors.
@@ -322,6 +331,7 @@ fn nic(root: &Section<'_>) -> Result<Nic, FileError> {
         name: root.need("name", root.line("name")?)?.into(),
         what: root.line("what")?.unwrap_or_default().into(),
         drivers: root.texts("drivers")?.unwrap_or_default(),
+        pci_ids: root.texts("pci_ids")?.unwrap_or_default(),
         link: link(&root.need("link", root.section("link")?)?)?,
         wire_bits_per_second: need("wire_bits_per_second", &(1_000_000..=100_000_000_000_000))?,
         wire_overhead_bytes: need("wire_overhead_bytes", &(0..=1000))?,

@@ -16,7 +16,16 @@ impl Tree {
     }
 
     fn write(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
-        let path = self.0.join("class/net/eth0").join(path);
+        self.write_at("class/net/eth0", path, bytes)
+    }
+
+    /// Writes a file of the PCI device 0000:3b:00.1.
+    fn write_pci(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
+        self.write_at("bus/pci/devices/0000:3b:00.1", path, bytes)
+    }
+
+    fn write_at(&self, folder: &str, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
+        let path = self.0.join(folder).join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
         self
@@ -156,6 +165,41 @@ fn rdma_device_stands_for_the_interface_below_it() {
     for other in ["", "../eth0", "eth7"] {
         tree.write(below, other);
         assert!(read(&tree.0, "mlx5_0").is_err(), "{other}");
+    }
+}
+
+#[test]
+fn pci_address_stands_for_the_interface_of_the_device() {
+    for below in ["net/eth0/mtu", "virtio3/net/eth0/mtu"] {
+        let tree = full();
+        tree.write("device/vendor", "0x15b3\n").write("device/device", "0x1017\n").write_pci(below, "1500\n");
+        let interface = read(&tree.0, "0000:3b:00.1").unwrap();
+        assert_eq!(interface.pci_id.as_deref(), Some("15b3:1017"), "{below}");
+        assert_eq!(Ok(interface), read(&tree.0, "eth0"), "{below}");
+    }
+}
+
+#[test]
+fn pci_device_without_an_interface_has_its_link() {
+    let tree = full();
+    tree.write_pci("config", config())
+        .write_pci("uevent", "DRIVER=vfio-pci\n")
+        .write_pci("vendor", "0x8086\n")
+        .write_pci("device", "0x10c9\n");
+    let interface = read(&tree.0, "0000:3b:00.1").unwrap();
+    assert_eq!(
+        (interface.name.as_str(), interface.driver.as_deref(), interface.pci_id.as_deref()),
+        ("0000:3b:00.1", Some("vfio-pci"), Some("8086:10c9"))
+    );
+    assert_eq!(interface.pcie.as_ref().map(|link| (link.generation, link.lanes)), Some((3, 16)));
+    assert_eq!(interface.missing[0].why, "the kernel has no interface of it (driver vfio-pci)");
+    // Its numbers lie, or there are none.
+    tree.write_pci("device", "0x10c9f\n");
+    assert_eq!(read(&tree.0, "0000:3b:00.1").unwrap().pci_id, None);
+    let told = |name: &str| read(&tree.0, name).unwrap_err().to_string();
+    assert_eq!(told("0000:3b:00.0"), "0000:3b:00.0: no such PCI device; lspci -D lists them");
+    for name in ["3b:00.1", "0000:3b:00:1", "0000.3b:00.1", "0000:3b:00.g", "0000:3b:../.1"] {
+        assert!(!told(name).contains("PCI device"), "{name}");
     }
 }
 

@@ -241,7 +241,7 @@ fn wrong_name_or_figure_error_lists_the_allowed() {
             "wire_bits_per_second.speed: unknown key; there are value, mark, source",
         ),
         (changed("value = 64", "value = 0"), "queues.value: 0 cannot be: a whole number from 1 to 65536"),
-        (changed("[link]", "[link"), "line 7: "),
+        (changed("[link]", "[link"), "line 8: "),
         (changed("batch = 8", "batch = 8\nbatch = 9"), "line "),
         (String::new(), "name: is missing"),
         ("#".repeat(2_000_000), "file: larger than 1048576 bytes: is this a description?"),
