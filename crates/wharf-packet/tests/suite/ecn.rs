@@ -39,7 +39,7 @@ fn tag(mut bytes: Vec<u8>, tags: usize) -> Vec<u8> {
 fn capable_packet_is_marked_and_its_checksum_stays_right() {
     for tags in 0..=2 {
         let ip_at = 14 + 4 * tags;
-        for tos in 0..=255u8 {
+        for tos in (0..=255u8).step_by(if cfg!(miri) { 21 } else { 1 }) {
             let (is_capable, before) = (tos & 3 != 0, ipv4(tos, tags));
             let mut frame = before.clone();
             assert_eq!(mark_ce(&mut frame), is_capable, "TOS {tos:#x}");
