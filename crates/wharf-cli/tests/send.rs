@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, text, wharf};
+use common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, refusing_port, text, wharf};
 use serde_json::Value;
 use std::path::Path;
 use wharf::devices::pcap::format::PcapReader;
@@ -341,7 +341,7 @@ fn a_missing_interface_is_told_to_a_sender_without_an_end() {
 /// Few enough for one call: no other one follows whose answer would tell.
 #[test]
 fn refused_datagrams_are_reported_even_if_few() {
-    let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_refuses, gone) = refusing_port();
     for count in ["1", "10", "64"] {
         let done =
             wharf(&["send", "--size", "60", "--count", count, "--to", &format!("udp:{gone}"), "--json"]);

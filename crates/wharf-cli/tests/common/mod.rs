@@ -5,6 +5,7 @@ pub mod scrape;
 
 use serde_json::Value;
 use std::io::Read;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,6 +19,15 @@ const BOUND: Duration = Duration::from_secs(120);
 pub const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sample.pcap");
 pub const SAMPLE_FRAMES: u64 = 2200;
 pub const SAMPLE_BYTES: u64 = 1_321_639;
+
+/// A UDP port of the loopback that refuses what a stranger sends, for as long as the socket lives: no other process gets the port
+/// meanwhile, and the socket takes datagrams of its peer alone.
+pub fn refusing_port() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect("127.0.0.1:1").unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
 
 /// The exit code and the output of a run.
 #[derive(Debug)]
