@@ -34,10 +34,11 @@ fn check_places(frames: u32, frame_bytes: u32, headroom_bytes: u32) {
 
 #[test]
 fn frames_are_apart_aligned_and_inside() {
-    check_places(65_535, 2048, 128);
-    check_places(4096, 2048, 1024);
+    // An interpreter takes minutes for many frames.
+    check_places(if cfg!(miri) { 300 } else { 65_535 }, 2048, 128);
+    check_places(if cfg!(miri) { 200 } else { 4096 }, 2048, 1024);
     check_places(1, 128, 64);
-    check_places(1000, 128, 0);
+    check_places(if cfg!(miri) { 200 } else { 1000 }, 128, 0);
     check_places(100, 1984, 192);
     check_places(9, 65_536, 32_768);
     check_places(9, FRAME_BYTES_MAX, 64);
