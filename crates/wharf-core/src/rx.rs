@@ -177,8 +177,9 @@ impl RxQueue {
         let mut state = lock(&self.shared.state);
         let RxState { device, cache, burst, .. } = &mut *state;
         let mut post = |device: &mut dyn RxDevice| {
-            let posted = device.receive(cache, burst.batch_mut(), 0);
-            posted.err().into_iter().for_each(|error| self.shared.note_error(error));
+            if let Err(error) = device.receive(cache, burst.batch_mut(), 0) {
+                self.shared.note_error(error);
+            }
         };
         match (&self.shared.of, device) {
             (Some(queue), _) if queue.shared.cell.word() & DEDICATED != 0 => {}

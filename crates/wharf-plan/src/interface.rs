@@ -113,21 +113,17 @@ pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
     if !is_name(name) {
         return Err(fault("no name of an interface: 1 to 15 bytes without a slash".into()));
     }
-    let below;
-    let name = match pci::is_address(name) {
-        false => name,
-        true => {
-            let device = root.join("bus/pci/devices").join(name);
-            if !device.is_dir() {
-                return Err(fault("no such PCI device; lspci -D lists them".into()));
-            }
-            let Some(interface) = pci::interface_of(&device) else {
-                return Ok(without_interface(name, &device));
-            };
-            below = interface;
-            &below
-        }
+    // No interface has a colon in its name, and every PCI address has two.
+    let device = root.join("bus/pci/devices").join(name);
+    let of_device = match name.contains(':') {
+        false => None,
+        true if !device.is_dir() => return Err(fault("no such PCI device; lspci -D lists them".into())),
+        true => match pci::interface_of(&device) {
+            None => return Ok(without_interface(name, &device)),
+            interface => interface,
+        },
     };
+    let name = of_device.as_deref().unwrap_or(name);
     let net = root.join("class/net");
     // A port of RoCE names the interface of each of its GIDs; the first GID is always there.
     let below = fs::read_to_string(root.join(format!("class/infiniband/{name}/ports/1/gid_attrs/ndevs/0")));

@@ -63,11 +63,8 @@ fn description_for(interface: &Interface, taken: &mut Vec<String>) -> anyhow::Re
     if let Some(known) = described(interface) {
         return Ok(known);
     }
-    let driver = interface.driver.as_deref().unwrap_or("none");
-    let device = interface.pci_id.iter().map(|id| format!(", PCI device {id}")).collect::<String>();
-    taken.push(format!(
-        "the NIC: no description is for driver {driver}{device}; {UNKNOWN} stands in, --nic names another"
-    ));
+    let device = device_words(interface, "none");
+    taken.push(format!("the NIC: no description is for {device}; {UNKNOWN} stands in, --nic names another"));
     Description::built_in(UNKNOWN).ok_or_else(|| usage("no description"))?.map_err(Into::into)
 }
 
@@ -137,9 +134,7 @@ impl From {
     /// Returns the interface in lines of text.
     pub(super) fn words(&self) -> String {
         let interface = &self.interface;
-        let driver = interface.driver.as_deref().unwrap_or("unknown");
-        let id = interface.pci_id.iter().map(|id| format!(", PCI device {id}")).collect::<String>();
-        let mut lines = vec![format!("{}, driver {driver}{id}", interface.name)];
+        let mut lines = vec![format!("{}, {}", interface.name, device_words(interface, "unknown"))];
         let mut line = |name: &str, text: String| lines.push(format!("  {name:<14}{text}"));
         if let Some(pcie) = &interface.pcie {
             line("PCIe", pcie_words(pcie));
@@ -170,6 +165,15 @@ impl From {
             .for_each(|missing| line("not read", format!("{}: {}", missing.what, missing.why)));
         self.taken_instead.iter().for_each(|taken| line("taken instead", taken.clone()));
         lines.join("\n")
+    }
+}
+
+/// Names the driver, or `none` in its place, and the PCI numbers if there are any.
+fn device_words(interface: &Interface, none: &str) -> String {
+    let driver = interface.driver.as_deref().unwrap_or(none);
+    match &interface.pci_id {
+        Some(id) => format!("driver {driver}, PCI device {id}"),
+        None => format!("driver {driver}"),
     }
 }
 

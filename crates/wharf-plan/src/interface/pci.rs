@@ -62,17 +62,6 @@ fn on_pci(device: &Path) -> Option<&Path> {
     [Some(device), device.parent()].into_iter().flatten().find(|folder| is_pci(folder))
 }
 
-/// True if `name` is an address as sysfs writes it: domain, bus, device, function. No interface has a colon in its name.
-pub(super) fn is_address(name: &str) -> bool {
-    let is_hex = |text: &str, digits: std::ops::RangeInclusive<usize>| {
-        digits.contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let parts: Vec<&str> = name.split([':', '.']).collect();
-    matches!(parts[..], [domain, bus, device, function]
-        if is_hex(domain, 4..=8) && is_hex(bus, 2..=2) && is_hex(device, 2..=2) && is_hex(function, 1..=1))
-        && name.matches(':').count() == 2
-}
-
 /// Returns the kernel's interface of a PCI device, which may lie below a virtio device. The first of several.
 pub(super) fn interface_of(device: &Path) -> Option<String> {
     let names = |folder: &Path| -> Vec<String> {
