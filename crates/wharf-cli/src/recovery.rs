@@ -11,6 +11,7 @@ use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
 use wharf::monitor::Watched;
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
+use wharf_tools::fault::FaultReset;
 
 /// The way to open the devices of one specification again, if there is one.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +55,17 @@ impl Recovery {
             reopener.observe(move |change| say(&name, change, fails, &news));
         }
         Ok(recovery)
+    }
+
+    /// Has the faults around the device told when it is opened anew.
+    pub(crate) fn tell(&self, faults: FaultReset) {
+        if let Some(reopener) = &self.reopener {
+            reopener.observe(move |change| {
+                if matches!(change, Change::Reset | Change::Gone(_)) {
+                    faults.reset();
+                }
+            });
+        }
     }
 
     /// True if it is the way to open the device called `name`.

@@ -1,6 +1,7 @@
 //! The wrappers that a command puts around its device, and their reports.
 
 use crate::args::WrapArgs;
+use crate::recovery::Recovery;
 use crate::report::{FaultReport, TraceReport};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,8 +17,10 @@ pub(crate) struct Wrapped {
     trace: Option<(PathBuf, Arc<TraceCounts>)>,
 }
 
-/// Wraps `device` as `args` say. The trace is next to the device: frames in it have reached the device.
-pub(crate) fn wrap(mut device: AnyDevice, args: &WrapArgs) -> Result<(AnyDevice, Wrapped), DeviceError> {
+/// Wraps `device`, which `recovery` opens again, as `args` say. The trace is next to the device: frames in it have reached the device.
+pub(crate) fn wrap(
+    mut device: AnyDevice, args: &WrapArgs, recovery: &Recovery,
+) -> Result<(AnyDevice, Wrapped), DeviceError> {
     let mut wrapped = Wrapped::default();
     if let Some(path) = &args.trace {
         let file = TraceFile::create(path)?;
@@ -29,6 +32,7 @@ pub(crate) fn wrap(mut device: AnyDevice, args: &WrapArgs) -> Result<(AnyDevice,
         device = wrap_device!(device, |inner| {
             let fault = Fault::new(inner, spec);
             *counts = Some((spec.clone(), fault.counts()));
+            recovery.tell(fault.reset());
             fault
         });
     }

@@ -184,11 +184,14 @@ fn a_device_that_completes_nothing_is_given_up_and_every_packet_is_accounted_for
         let send =
             ["send", "--batch", "on", "--json", "--count", count, "--fault", faults, "--give-up", "500ms"];
         let done = wharf(&send);
-        let given_up =
-            format!("wharf: wire: given up: no completion for 500ms, frames in the device: {stays}\n");
-        assert_eq!((done.code, &done.stderr), (Some(1), &given_up));
+        let given_up = format!(
+            "wharf: wire: given up: no completion for 500ms, frames in the device: {stays}; {stays} packet"
+        );
+        assert_eq!(done.code, Some(1), "{done:?}");
+        assert!(done.stderr.starts_with(&given_up) && done.stderr.ends_with(" failed: lost\n"), "{done:?}");
         let run: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
         assert_eq!(run["faults"]["injected"]["never"], stays);
+        assert_eq!((&run["failed"], &run["drops"]["by_reason"]["lost"]), (&stays.into(), &stays.into()));
         assert_eq!((&run["pool"]["out"], &run["received"]["packets"]), (&0.into(), &run["packets"]));
     }
     // A device that is slow, but goes on, is not.

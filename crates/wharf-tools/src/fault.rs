@@ -11,7 +11,7 @@
 //! | `late` | a completion comes later, and those behind it with it | completions |
 //! | `reorder` | up to eight later completions overtake one | completions |
 //! | `alloc` | memory for a frame is refused | frames received; takes of a sender |
-//! | `never` | a completion does not come: the frame stays in the device until that is closed | completions |
+//! | `never` | a completion does not come: the frame stays in the device until that is closed or reset, and fails as `lost` | completions |
 //! | `freeze` | the device does nothing for a while, and does not say when it goes on | calls that took, completed or received any |
 //! | `half` | a first part of the completions, or arrivals, comes at once; the device says nothing of the rest, which the next call finds | calls that fetched two or more |
 //!
@@ -24,19 +24,21 @@
 //! that call's frames inside, and a watch over the device sees one that completes nothing.
 //!
 //! No frame is lost, doubled or reordered by a fault, and doorbells are rung as ever. Stalls and freezes end by time, and the call
-//! after a stall is spared. [`Device::close`] ends all faults.
+//! after a stall is spared. [`Device::close`] ends all faults; [`FaultReset`] ends those that last.
 
 mod counts;
 mod half;
 mod later;
 mod memory;
 mod pause;
+mod reset;
 #[doc(hidden)]
 pub mod roll;
 mod spec;
 
 pub use counts::FaultCounts;
 pub use memory::FailingMemory;
+pub use reset::FaultReset;
 pub use spec::{Chance, FaultSpec};
 
 use counts::Kind;
@@ -48,7 +50,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use wharf_core::delegate;
-use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice};
+use wharf_core::device::{Completions, Device, DeviceError, LOST, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
 use wharf_devices::host::ExactClock;
@@ -82,6 +84,7 @@ pub struct Fault<D> {
     /// Completions of the device.
     done: Completions,
     closed: bool,
+    reset: FaultReset,
     counts: Arc<FaultCounts>,
 }
 
@@ -113,6 +116,7 @@ impl<D> Fault<D> {
             owes_doorbell: false,
             done: Completions::new(BATCH_FRAMES_MAX),
             closed: false,
+            reset: FaultReset::default(),
             inner,
             counts,
         }
@@ -130,6 +134,18 @@ impl<D> Fault<D> {
     /// Returns the counts of injected faults. They may be read while the path has the device.
     pub fn counts(&self) -> Arc<FaultCounts> {
         self.counts.clone()
+    }
+
+    /// Returns the way to tell that the device is opened anew.
+    pub fn reset(&self) -> FaultReset {
+        self.reset.clone()
+    }
+
+    /// Ends the faults that last, and loses the frames whose completion does not come.
+    fn begin_anew(&mut self) {
+        self.stall.end();
+        self.freeze.end();
+        self.failed.extend(self.later.kept().map(|frame| (frame, LOST)));
     }
 
     /// True if the device does nothing now.
@@ -236,8 +252,7 @@ impl<D: Device> Device for Fault<D> {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         self.closed = true;
-        self.stall.end();
-        self.freeze.end();
+        self.begin_anew();
         self.inner.close()
     }
 }
@@ -276,6 +291,9 @@ impl<D: TxDevice> TxDevice for Fault<D> {
     }
 
     fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        if self.reset.take() {
+            self.begin_anew();
+        }
         if self.stands_still() {
             return Ok(());
         }
@@ -303,6 +321,9 @@ impl<D: TxDevice> TxDevice for Fault<D> {
 
     /// Returns `None` while the device is frozen: it does not know.
     fn next_completion_ns(&self) -> Option<u64> {
+        if self.reset.is_asked() {
+            return Some(0);
+        }
         if self.freeze.is_on() {
             return None;
         }

@@ -7,7 +7,7 @@ use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use wharf::counters::QueueCounters;
-use wharf::device::DeviceError;
+use wharf::device::{DeviceError, LOST};
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
 use wharf_tools::fault::INJECTED;
@@ -79,9 +79,9 @@ impl Account {
 
     fn faults(&self, queues: &[TxQueue]) -> Vec<String> {
         let of_device = |queue: &TxQueue| device_faults(queue.counters(), self.is_cut);
-        let mut faults: Vec<String> = queues.iter().flat_map(of_device).collect();
+        let mut faults: Vec<String> = self.given_up.iter().cloned().collect();
+        faults.extend(queues.iter().flat_map(of_device));
         faults.extend(self.device_error.iter().map(ToString::to_string));
-        faults.extend(self.given_up.clone());
         let senders = queues.iter().flat_map(TxQueue::senders);
         let accepted: u64 = senders.map(|sender| sender.packets.get()).sum();
         let (sent, failed) = (sum(queues, |all| all.sent.get()), sum(queues, |all| all.failed.get()));
@@ -94,7 +94,8 @@ impl Account {
             faults.push(format!("memory did not come back: {}", self.audit));
         }
         let lost = drops(queues).total;
-        let arrives = if self.is_cut { 0..=sent } else { sent..=sent };
+        // A frame that the device did not complete may have left, or not.
+        let arrives = if self.is_cut { 0 } else { sent }..=sent + unknown(queues);
         faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, &arrives, lost)));
         faults
     }
@@ -103,10 +104,19 @@ impl Account {
 fn device_faults(counters: &QueueCounters, is_cut: bool) -> Vec<String> {
     let is_none = |reason: &str| NO_FAULTS.contains(&reason) || (is_cut && reason == HUNG_UP);
     let failures = counters.device_failures().into_iter().filter(|(reason, _)| !is_none(reason));
-    let mut faults: Vec<String> =
-        failures.map(|(reason, count)| format!("{count} packets failed: {reason}")).collect();
+    let mut faults: Vec<String> = failures
+        .map(|(reason, count)| {
+            format!("{count} packet{} failed: {reason}", if count == 1 { "" } else { "s" })
+        })
+        .collect();
     faults.extend(counters.last_error());
     faults
+}
+
+/// Returns the frames of which the device did not say that it had sent them: they may have arrived.
+fn unknown(queues: &[TxQueue]) -> u64 {
+    let failures = queues.iter().flat_map(|queue| queue.counters().device_failures());
+    failures.filter(|(reason, _)| *reason == LOST).map(|(_, count)| count).sum()
 }
 
 /// Returns the receiver's faults; `arrives` is the number of frames that have to arrive.
@@ -117,7 +127,7 @@ fn receiver_faults(findings: &Findings, arrives: &RangeInclusive<u64>, lost: u64
         faults.push(format!("{wrong} of {} packets received are wrong; {first}", findings.packets));
     }
     if !arrives.contains(&findings.packets) {
-        let sent = arrives.end();
+        let sent = if findings.packets < *arrives.start() { arrives.start() } else { arrives.end() };
         faults.push(format!("{sent} packets were sent, but {} received", findings.packets));
     }
     faults

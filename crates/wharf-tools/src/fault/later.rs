@@ -27,7 +27,7 @@ pub(super) struct Later {
     queue: VecDeque<(Frame, u64)>,
     /// Each with the number of completions that are given before it.
     overtaken: Vec<(Frame, u64)>,
-    /// Those that never come, until the device is closed.
+    /// Those that never come, until the device is closed or reset.
     kept: Vec<Frame>,
     /// Completions have come without a notification.
     silent: bool,
@@ -150,14 +150,18 @@ impl Later {
         }
     }
 
-    /// Gives up to `budget` held frames, due or not: the device is closed. Returns their number.
+    /// Gives the frames whose completion does not come: the device is closed or reset.
+    pub(super) fn kept(&mut self) -> impl Iterator<Item = Frame> {
+        self.kept.drain(..)
+    }
+
+    /// Gives up to `budget` other held frames, due or not: the device is closed. Returns their number.
     pub(super) fn give_all(&mut self, budget: usize, into: &mut Completions) -> usize {
         self.silent = false;
         let (budget, mut given) = (budget.min(into.sent.room()), 0);
         while given < budget {
             let next = self.queue.pop_front().map(|held| held.0);
-            let next = next.or_else(|| self.overtaken.pop().map(|held| held.0)).or_else(|| self.kept.pop());
-            let Some(frame) = next else { break };
+            let Some(frame) = next.or_else(|| self.overtaken.pop().map(|held| held.0)) else { break };
             given += push(into, frame);
         }
         given

@@ -83,6 +83,30 @@ fn a_frozen_device_that_is_closed_gives_all_back() {
 }
 
 #[test]
+fn a_reset_ends_a_freeze_and_loses_the_frames_that_never_complete() {
+    let mut rig = Rig::new("never=1/4");
+    rig.offer(8);
+    rig.transmit(false);
+    assert_eq!((rig.reap(), rig.device.outstanding()), ((vec![0, 1, 2, 4, 5, 6], vec![]), 2));
+    rig.device.reset().reset();
+    assert_eq!(rig.device.next_completion_ns(), Some(0));
+    assert_eq!((rig.reap(), rig.device.outstanding()), ((vec![], vec![3, 7]), 0));
+    rig.offer(4);
+    rig.transmit(false);
+    assert_eq!(rig.reap().0, [8, 9, 10], "and it goes on as before");
+    rig.device.close().unwrap();
+    assert_eq!(rig.reap(), (vec![], vec![11]));
+    rig.assert_home();
+    let mut rig = Rig::new("freeze=100%:60s");
+    rig.offer(1);
+    rig.transmit(false);
+    assert_eq!(rig.reap().0, NONE);
+    rig.device.reset().reset();
+    assert_eq!(rig.reap().0, [0]);
+    rig.assert_home();
+}
+
+#[test]
 fn a_frozen_device_receives_nothing_and_loses_nothing() {
     let (mut ends, mut far, clock) = receiving("freeze=1/2:1ms");
     ends.send(10);
