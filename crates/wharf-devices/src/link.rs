@@ -75,14 +75,18 @@ impl Link {
         Err(self.fault(&no_carrier(&self.interface_name))(io::Error::from_raw_os_error(ENETDOWN)))
     }
 
-    /// Returns the reason that nothing arrives in `state`: for good, or until the interface is up again.
-    pub(crate) fn arrival_fault(&self, state: io::Result<InterfaceState>) -> Option<DeviceError> {
+    /// Returns the reason that nothing arrives in `state`, which `socket` was asked for: for good, or until the interface is up again.
+    pub(crate) fn arrival_fault(
+        &self, socket: BorrowedFd<'_>, state: io::Result<InterfaceState>,
+    ) -> Option<DeviceError> {
         let device = self.name.clone();
         let (what, source) = match state {
             Ok(state) if state.is_up => return None,
             Ok(_) => {
                 let source = io::Error::from_raw_os_error(ENETDOWN);
-                return Some(DeviceError::Down { device, what: down(&self.interface_name), source });
+                let name = present_name(socket, &self.interface);
+                let what = down(name.as_ref().unwrap_or(&self.interface_name));
+                return Some(DeviceError::Down { device, what, source });
             }
             // The interface is being renamed.
             Err(error) if error.raw_os_error() == Some(EAGAIN) => return None,
@@ -112,6 +116,11 @@ pub(crate) fn are_peers(a: &str, b: &str) -> bool {
         Ok(netlink.link_of(&a)? == Some(b.index) && netlink.link_of(&b)? == Some(a.index))
     };
     linked().unwrap_or(false)
+}
+
+/// Returns the name that an interface has by now: it may have been renamed.
+pub(crate) fn present_name(socket: BorrowedFd<'_>, interface: &Interface) -> Option<String> {
+    Interface::name_of(socket, interface.index).ok()
 }
 
 pub(crate) fn down(interface: &str) -> String {

@@ -1,6 +1,9 @@
 //! `Health`: the state of the interface as far as it has been noticed, and the errors to be reported.
 
-use super::{EAGAIN, ENETDOWN, ENODEV, ETHERNET_BYTES, GONE, Link, VLAN_BYTES, down, is_tagged, no_carrier};
+use super::{
+    EAGAIN, ENETDOWN, ENODEV, ETHERNET_BYTES, GONE, Link, VLAN_BYTES, down, is_tagged, no_carrier,
+    present_name,
+};
 use crate::iface::{io_fault, take_error};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -73,9 +76,12 @@ impl Health {
             // The interface is being renamed: the last known state holds until the next look.
             Err(error) if error.raw_os_error() == Some(EAGAIN) => {}
             Err(error) => self.note("cannot look at the interface", error),
-            Ok(state) if !state.is_up => self.change(State::Down, &down(&self.interface_name), down_error()),
             Ok(state) if !state.is_running => {
-                self.change(State::Down, &no_carrier(&self.interface_name), down_error());
+                if let Some(name) = present_name(socket, &self.interface) {
+                    self.interface_name = name;
+                }
+                let what = if state.is_up { no_carrier } else { down }(&self.interface_name);
+                self.change(State::Down, &what, down_error());
             }
             Ok(state) => {
                 self.come_back();

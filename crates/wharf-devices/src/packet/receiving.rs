@@ -231,7 +231,7 @@ impl PacketReceiver {
         {
             let ends_ns = ExactClock.now_ns() + LAST_FRAMES_NS;
             let state = ring.socket().interface_state(&self.link.interface);
-            self.ending = self.link.arrival_fault(state).map(|error| (error, ends_ns));
+            self.ending = self.link.arrival_fault(ring.socket().fd(), state).map(|error| (error, ends_ns));
         }
         match self.ending.take() {
             Some((error, ends_ns)) if ExactClock.now_ns() >= ends_ns => {
@@ -289,8 +289,9 @@ impl Device for PacketReceiver {
     }
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
-        let state = self.ring.as_ref()?.socket().interface_state(&self.link.interface);
-        Some(self.link.arrival_fault(state).map_or(Ok(()), Err))
+        let socket = self.ring.as_ref()?.socket();
+        let state = socket.interface_state(&self.link.interface);
+        Some(self.link.arrival_fault(socket.fd(), state).map_or(Ok(()), Err))
     }
 
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {

@@ -135,10 +135,11 @@ impl End {
     pub(super) fn state_after(&mut self, error: &io::Error) -> State {
         let again = |errno| io::Error::from_raw_os_error(errno);
         match (error.raw_os_error(), &self.tap) {
-            (Some(EIO), Some(tap)) => {
-                let name = tap.name().map(|(name, _)| name).unwrap_or_default();
-                self.health.change(State::Down, &down(&name), again(ENETDOWN));
-            }
+            (Some(EIO), Some(tap)) => match tap.name() {
+                Ok((name, _)) => self.health.change(State::Down, &down(&name), again(ENETDOWN)),
+                // It is switched off as it is removed.
+                Err(error) => self.health.change(State::Gone, "the interface is gone", error),
+            },
             (Some(EBADFD), _) => self.health.change(State::Gone, "the interface is gone", again(EBADFD)),
             _ => self.look(),
         }

@@ -92,7 +92,7 @@ impl Undelivered {
             many => format!("{many} datagrams"),
         };
         // Hosts limit the rate of reports, and the kernel drops in silence what it has no room for.
-        let what = format!("{} (at least {datagrams} did not arrive); it goes on", reason_of(self.errno).1);
+        let what = format!("{} (at least {datagrams} did not arrive)", reason_of(self.errno).1);
         let source = io::Error::from_raw_os_error(self.errno);
         (!counts.is_empty()).then(|| DeviceError::Undelivered { device: device.into(), what, counts, source })
     }

@@ -168,7 +168,7 @@ impl XdpReceiver {
             Ok(_) => {}
             Err(error) => self.ended = error.raw_os_error() == Some(ENODEV),
         }
-        let fault = self.setup.link.arrival_fault(state);
+        let fault = self.setup.link.arrival_fault(open.asker.as_fd(), state);
         self.told_down |= fault.is_some();
         fault.map_or(Ok(()), Err)
     }
@@ -233,7 +233,7 @@ impl Device for XdpReceiver {
             return Some(Err(fault));
         }
         let state = self.setup.link.interface.state(open.asker.as_fd());
-        Some(self.setup.link.arrival_fault(state).map_or(Ok(()), Err))
+        Some(self.setup.link.arrival_fault(open.asker.as_fd(), state).map_or(Ok(()), Err))
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
