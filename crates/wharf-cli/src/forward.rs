@@ -2,7 +2,6 @@
 
 mod account;
 mod judge;
-mod link;
 mod live;
 mod manage;
 pub(crate) mod policy;

@@ -19,6 +19,7 @@ mod fold;
 mod forward;
 mod helper;
 mod lab;
+mod link;
 mod live;
 mod log;
 mod machine;

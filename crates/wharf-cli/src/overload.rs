@@ -1,4 +1,5 @@
-//! `Overload`: packets that are dropped because more come than leave. A line says so while it lasts, and another one when it is over.
+//! `Overload`: packets that are dropped because more come than leave, or that fail. A line says so while it lasts, and another one when
+//! it is over.
 
 use crate::output::{self, grouped_on_stderr};
 use std::collections::BTreeMap;
@@ -25,10 +26,41 @@ const FULL: [&str; 8] = [
     "socket-full",
 ];
 
+/// Reasons of packets whose failure the watch over the device tells, or the end of a run.
+const TOLD_ELSEWHERE: [&str; 6] = ["closed", "gone", "injected", "link-down", "lost", "peer-gone"];
+
+/// Drops of one sort: their reasons, and what is told of them.
+#[derive(Debug)]
+struct Sort {
+    has: fn(&str) -> bool,
+    begins: &'static str,
+    fate: &'static str,
+    rest: &'static str,
+    over: &'static str,
+}
+
+/// Drops for want of room, or because packets have waited too long.
+const ROOM: Sort = Sort {
+    has: |reason| FULL.contains(&reason),
+    begins: "more comes than leaves",
+    fate: "dropped",
+    rest: ", the others go on",
+    over: "what comes leaves again",
+};
+/// Packets that the device or the kernel could not send.
+const FAILURES: Sort = Sort {
+    has: |reason| !FULL.contains(&reason) && !TOLD_ELSEWHERE.contains(&reason),
+    begins: "packets fail",
+    fate: "failed",
+    rest: "",
+    over: "packets leave again",
+};
+
 /// Watches the drops of one way that packets take.
 #[derive(Debug)]
 pub(crate) struct Overload {
     name: String,
+    sort: Sort,
     looked: Instant,
     /// Packets that had passed, and drops by reason, at the last look.
     before: (u64, BTreeMap<String, u64>),
@@ -50,7 +82,16 @@ struct Spell {
 impl Overload {
     /// Begins the watch over packets that take the way `name`.
     pub(crate) fn new(name: String) -> Self {
-        Self { name, looked: Instant::now(), before: Default::default(), spell: None, told: None }
+        Self::of(name, ROOM)
+    }
+
+    /// Begins the watch over packets that cannot be sent by the way `name`.
+    pub(crate) fn of_failures(name: String) -> Self {
+        Self::of(name, FAILURES)
+    }
+
+    fn of(name: String, sort: Sort) -> Self {
+        Self { name, sort, looked: Instant::now(), before: Default::default(), spell: None, told: None }
     }
 
     /// Prints a line on standard error when overload has begun, and when it is over. `count` returns the packets that have passed so far
@@ -68,11 +109,11 @@ impl Overload {
         let time = now.duration_since(std::mem::replace(&mut self.looked, now));
         let before = std::mem::replace(&mut self.before, counts);
         let passed = self.before.0.saturating_sub(before.0);
-        let grown = |word: &'static str| {
-            let count = |drops: &BTreeMap<String, u64>| drops.get(word).copied().unwrap_or(0);
-            (word, count(&self.before.1).saturating_sub(count(&before.1)))
+        let grown = |(word, count): (&String, &u64)| {
+            let more = count.saturating_sub(before.1.get(word).copied().unwrap_or(0));
+            (more > 0 && (self.sort.has)(word)).then(|| (word.clone(), more))
         };
-        let drops: Vec<(&str, u64)> = FULL.into_iter().map(grown).filter(|(_, count)| *count > 0).collect();
+        let drops: Vec<(String, u64)> = self.before.1.iter().filter_map(grown).collect();
         let dropped: u64 = drops.iter().map(|(_, count)| count).sum();
         let all = passed + dropped;
         if dropped < DROPS_MIN || (dropped as f64) < SHARE_MIN * all as f64 {
@@ -89,10 +130,10 @@ impl Overload {
             drops.iter().map(|(word, count)| format!("{word} {}", grouped_on_stderr(*count))).collect();
         let (dropped, all, reasons) =
             (grouped_on_stderr(dropped), grouped_on_stderr(all), reasons.join(", "));
-        Some(format!(
-            "more comes than leaves: {dropped} of {all} packets dropped in {:.1} s ({reasons}), the others go on; `wharf explain {most}`",
-            time.as_secs_f64()
-        ))
+        let Sort { begins, fate, rest, .. } = self.sort;
+        let time = time.as_secs_f64();
+        let some = format!("{dropped} of {all} packets {fate} in {time:.1} s ({reasons})");
+        Some(format!("{begins}: {some}{rest}; `wharf explain {most}`"))
     }
 
     /// Ends the overload once there has been none for a while.
@@ -104,9 +145,8 @@ impl Overload {
         }
         let Spell { began, last, dropped, is_told } = self.spell.take()?;
         let time = (last.duration_since(began) + EVERY).as_secs_f64();
-        is_told.then(|| {
-            format!("what comes leaves again, after {time:.1} s, {} dropped", grouped_on_stderr(dropped))
-        })
+        let Sort { fate, over, .. } = self.sort;
+        is_told.then(|| format!("{over}, after {time:.1} s, {} {fate}", grouped_on_stderr(dropped)))
     }
 }
 
@@ -147,6 +187,20 @@ mod tests {
         assert_eq!(watch.step(at(600), counts(10_000, &[("codel", 400)])), None);
         assert_eq!(watch.step(at(900), counts(10_000, &[("codel", 400), ("link-down", 90_000)])), None);
         assert!(watch.spell.is_none());
+    }
+
+    #[test]
+    fn failures_are_told_apart_from_drops_for_want_of_room() {
+        let (mut watch, at) = (Overload::of_failures("a".into()), watch().1);
+        let line = watch.step(at(300), counts(0, &[("unreachable", 300), ("ring-full", 900)])).unwrap();
+        assert_eq!(
+            line,
+            "packets fail: 300 of 300 packets failed in 0.3 s (unreachable 300); `wharf explain unreachable`"
+        );
+        assert_eq!(
+            watch.step(at(1500), counts(10_000, &[("unreachable", 300), ("lost", 9000)])).unwrap(),
+            "packets leave again, after 0.3 s, 300 failed"
+        );
     }
 
     #[test]

@@ -43,6 +43,11 @@ impl Progress {
         Self { bar, said: Cell::new(None) }
     }
 
+    /// True if a terminal shows it.
+    pub(crate) fn is_shown(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
     pub(crate) fn say(&self, what: impl FnOnce() -> String) {
         let is_due = self.said.get().is_none_or(|said| said.elapsed() >= EVERY);
         if is_due && !self.bar.is_hidden() {

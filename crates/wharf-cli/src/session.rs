@@ -4,7 +4,7 @@ use crate::log;
 use crate::output::{detail, note, print, print_json};
 use crate::progress::Progress;
 use crate::report::device_text;
-use crate::signals::Signals;
+use crate::signals::{Signals, Waits};
 use crate::usage;
 use anyhow::{Context, anyhow};
 use serde::Serialize;
@@ -47,14 +47,16 @@ pub(crate) fn check_cpus<'a>(cpus: impl IntoIterator<Item = &'a usize>) -> anyho
     Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))))
 }
 
-/// Opens the device of `option`, and gives up on its peer once a signal has come. `is_usage` says whether a specification that cannot be
+/// Opens the device of `option`, and gives up on its peer once a signal has come, or after `give_up`. `is_usage` says whether a specification that cannot be
 /// is a wrong use.
 pub(crate) fn open(
-    option: &str, spec: &DeviceSpec, direction: Direction, queues: Queues, is_usage: bool, signals: &Signals,
+    (option, is_usage): (&str, bool), spec: &DeviceSpec, (direction, queues): (Direction, Queues),
+    (signals, give_up): (&Signals, Option<Duration>),
 ) -> anyhow::Result<Vec<Opened>> {
     log::note_device(&spec.name());
     let opening = spec.clone();
-    let opened = signals.unless_asked(&waits_for(spec), move || opening.open(direction, queues))?;
+    let opened =
+        signals.unless_asked(&waits_for(spec).at_most(give_up), move || opening.open(direction, queues))?;
     let opened = opened.map_err(|error| match error {
         DeviceError::Unsupported { .. } if is_usage => usage(format!("{option} {error}")),
         error => error.into(),
@@ -104,8 +106,8 @@ fn abilities(info: &TxInfo) -> String {
 }
 
 /// Returns what the opening of a device may wait for.
-pub(crate) fn waits_for(spec: &DeviceSpec) -> String {
-    format!("{}: waiting {}", spec.name(), spec.kind().waits)
+pub(crate) fn waits_for(spec: &DeviceSpec) -> Waits {
+    Waits::new(format!("{}: waiting {}", spec.name(), spec.kind().waits))
 }
 
 /// Starts a thread. The processor was there when it was checked. If it has gone since, the thread runs on any.

@@ -2,6 +2,7 @@
 //! process at once, whatever it waits for. Before that it adds nothing: it often is the first again, sent to the process and to its group.
 //! A run with a configuration file reads that again on SIGHUP instead.
 
+use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -20,10 +21,36 @@ const ENDING: [i32; 2] = [SIGINT, SIGTERM];
 const LOOK: Duration = Duration::from_millis(20);
 /// Shorter waits are not announced.
 const SILENT: Duration = Duration::from_millis(300);
+/// Wait that is told where there is no terminal.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
 /// Time that work has left once a signal has come, on a busy machine, too.
 const GRACE: Duration = Duration::from_millis(400);
 /// Time in which a signal may be the first one again.
 const AGAIN: Duration = Duration::from_millis(500);
+
+/// What work waits for, and for how long it may.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    what: String,
+    at_most: Option<Duration>,
+}
+
+impl Waits {
+    /// Waits for `what` as long as the work itself does.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), at_most: None }
+    }
+
+    /// Waits for `other` as well.
+    pub(crate) fn and(self, other: &Self) -> Self {
+        Self { what: format!("{}; {}", self.what, other.what), ..self }
+    }
+
+    /// Gives up after `time`, if that is set.
+    pub(crate) fn at_most(self, time: Option<Duration>) -> Self {
+        Self { at_most: time, ..self }
+    }
+}
 
 /// The signals that have come.
 #[derive(Debug, Clone)]
@@ -81,16 +108,17 @@ impl Signals {
         self.reload.swap(false, Ordering::Relaxed)
     }
 
-    /// Runs `work` that may wait for a peer, such as opening a device whose other end is to connect; `waits` tells on a terminal what for.
-    /// Once a signal has come, it has [`GRACE`] left, and is then abandoned.
+    /// Runs `work` that may wait for a peer, such as opening a device whose other end is to connect. A long wait is told: on a terminal as it
+    /// goes on, else once. Once a signal has come, the work has [`GRACE`] left, and is then abandoned.
     pub(crate) fn unless_asked<T: Send + 'static>(
-        &self, waits: &str, work: impl FnOnce() -> T + Send + 'static,
+        &self, Waits { what, at_most }: &Waits, work: impl FnOnce() -> T + Send + 'static,
     ) -> anyhow::Result<T> {
         let (ending, ended) = mpsc::channel();
         // Nothing listens any more if the work was abandoned.
         let run = move || drop(ending.send(work()));
         thread::Builder::new().name("wharf-opener".into()).spawn(run).context("cannot start a thread")?;
-        let (mut until, progress, began) = (None, Progress::new(), Instant::now());
+        let (mut until, mut is_told) = (None, false);
+        let (progress, began) = (Progress::new(), Instant::now());
         loop {
             match ended.recv_timeout(LOOK) {
                 Ok(done) => return Ok(done),
@@ -100,10 +128,17 @@ impl Signals {
                         bail!("ended by a signal, before the capture and the devices were open");
                     }
                 }
-                Err(RecvTimeoutError::Timeout) if began.elapsed() >= SILENT => {
-                    progress.say(|| format!("{waits}, {:.1} s so far", began.elapsed().as_secs_f64()));
-                }
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            let waited = began.elapsed();
+            if at_most.is_some_and(|time| waited >= time) {
+                bail!("{what}: given up after {:.1} s", waited.as_secs_f64());
+            }
+            if waited >= SILENT {
+                progress.say(|| format!("{what}, {:.1} s so far", waited.as_secs_f64()));
+            }
+            if waited >= TOLD_AFTER && !std::mem::replace(&mut is_told, true) && !progress.is_shown() {
+                output::note(what);
             }
         }
     }

@@ -1,8 +1,12 @@
-//! Stalls: a device whose peer takes nothing rightly holds up everything behind it. A line says so, once, and what is done about it.
+//! Stalls: a device whose peer takes nothing rightly holds up everything behind it, and one whose line is down drops it. A line says
+//! so, once, and what is done about it.
 
 use crate::args::{OnStall, RecoveryArgs};
+use crate::link::{LinkWatch, dropped};
 use crate::output;
 use crate::recovery::Recovery;
+use crate::repeats::Lines;
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 use wharf::monitor::{Sign, Watchdog, Watched};
 use wharf::queue::TxQueue;
@@ -27,6 +31,9 @@ pub(crate) struct Stall {
     /// The time of `--give-up`, and a watchdog with that bound.
     give_up: Option<(Duration, Watchdog)>,
     recovery: Recovery,
+    /// The line, and the errors of the device at the last look.
+    link: LinkWatch,
+    errors: u64,
     began: Instant,
 }
 
@@ -36,13 +43,20 @@ impl Stall {
         let [teller, watchdog] = [TOLD_AFTER, PATIENCE].map(|bound| Watchdog::new(Some(bound)));
         let give_up = args.give_up.map(|time| (time, Watchdog::new(Some(time))));
         let on_stall = args.on_stall;
-        Self { teller, watchdog, told: None, on_stall, give_up, recovery, began: Instant::now() }
+        let (link, began) = (LinkWatch::default(), Instant::now());
+        Self { teller, watchdog, told: None, on_stall, give_up, recovery, link, errors: 0, began }
     }
 
-    /// Prints a line on standard error when `queue` has begun to stall, and when that is over; does what was asked for. Returns the error
-    /// that ends the run once the device is given up.
-    pub(crate) fn look(&mut self, device: impl std::fmt::Display, queue: &TxQueue) -> Option<String> {
+    /// Prints a line on standard error when `queue` has begun to stall or its line has gone down, and when that is over; does what was
+    /// asked for. Returns the error that ends the run once the device is given up.
+    pub(crate) fn look(
+        &mut self, device: impl Display, queue: &TxQueue, lines: &mut Lines,
+    ) -> Option<String> {
         self.recovery.look(queue);
+        let errors = queue.counters().device_errors.get();
+        let has_error = std::mem::replace(&mut self.errors, errors) != errors;
+        let line = self.link.look(&device, queue, has_error, || dropped(queue.counters()));
+        line.iter().for_each(|line| lines.tell(line));
         if let Some(failure) = self.recovery.failure() {
             return Some(failure);
         }
@@ -54,8 +68,11 @@ impl Stall {
             let what = none_of(&device, frames, PATIENCE);
             match self.on_stall {
                 OnStall::Fail => return Some(what),
-                OnStall::Reset if is_up(queue) && self.recovery.reset() => {
-                    let remedy = "they are lost, and it is opened anew (--on-stall report waits instead)";
+                OnStall::Reset if is_up(queue) => {
+                    let remedy = match self.recovery.reset() {
+                        true => "they are lost, and it is opened anew (--on-stall report waits instead)",
+                        false => "this kind of device cannot be opened anew; packets wait (--give-up ends)",
+                    };
                     output::warn(&format!("{what}: {remedy}"));
                 }
                 OnStall::Reset | OnStall::Report => {}
@@ -65,11 +82,16 @@ impl Stall {
         if let Some(away) = self.recovery.away().filter(|away| away >= time) {
             return Some(format!("{device}: given up: away for {:.1} s", away.as_secs_f64()));
         }
+        // A line that is down is no matter while nothing is to leave by it.
+        let lost = || self.link.dropped_of(dropped(queue.counters()));
+        if let Some(down) = self.link.down_for().filter(|down| down >= time && lost() > 0) {
+            return Some(format!("{device}: given up: its line was down for {:.1} s", down.as_secs_f64()));
+        }
         watchdog.look(now_ns, (frames, completed))?;
         Some(format!("{device}: given up: no completion for {time:?}, frames in the device: {frames}"))
     }
 
-    fn tell(&mut self, device: &impl std::fmt::Display, queue: &TxQueue, now_ns: u64) {
+    fn tell(&mut self, device: &impl Display, queue: &TxQueue, now_ns: u64) {
         let (frames, completed) = queue.counters().device_frames();
         match self.teller.look(now_ns, (frames, completed)) {
             // The device knows when the next one is due: a wire with a delay.
@@ -104,7 +126,7 @@ impl Stall {
     }
 }
 
-fn none_of(device: &impl std::fmt::Display, frames: u64, time: Duration) -> String {
+fn none_of(device: &impl Display, frames: u64, time: Duration) -> String {
     let s = if frames == 1 { "" } else { "s" };
     format!("{device}: its other side has completed none of {frames} frame{s} for {} s", time.as_secs())
 }

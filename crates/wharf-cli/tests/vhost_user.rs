@@ -184,7 +184,7 @@ fn a_peer_that_stays_away_ends_a_receiver_that_gives_up() {
     peer.wait().unwrap();
     let done = finish(child);
     assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.stderr.contains("it was away when the run ended"), "{done:?}");
+    assert!(done.stderr.contains(": given up: away for "), "{done:?}");
 }
 
 /// A driver that breaks the rules, and one that comes after it.

@@ -68,7 +68,7 @@ pub(crate) struct ReceiveArgs {
     /// Treatment of an interface or a peer that has gone
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,
-    /// End with an error if the device is away for this time. At least 100ms, such as 30s
+    /// End with an error if the device is away, or its line down, for this time. At least 100ms, such as 30s
     #[arg(long, value_name = "TIME", value_parser = values::give_up)]
     pub(crate) give_up: Option<Duration>,
     #[command(flatten)]

@@ -14,8 +14,8 @@ pub(crate) struct RecoveryArgs {
     /// Treatment of a device that has packets and completes none for 10 s, though its line is up
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnStall::Reset)]
     pub(crate) on_stall: OnStall,
-    /// End with an error if a device completes no packet for this time, though it has some, or is away for as long. At least 100ms, and
-    /// longer than the device takes for one packet, such as 30s
+    /// End with an error if a device completes no packet for this time, though it has some, or its line is down and drops them, or it is
+    /// away for as long. At least 100ms, and longer than the device takes for one packet, such as 30s
     #[arg(long, value_name = "TIME", value_parser = values::give_up)]
     pub(crate) give_up: Option<Duration>,
 }

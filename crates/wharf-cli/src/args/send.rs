@@ -51,8 +51,8 @@ SIGINT, SIGTERM and SIGHUP end a run with its summary and exit code 0, within ha
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct SendArgs {
     /// Replay this capture (pcap or pcapng); several senders share it by flow. `-` is standard input: a stream, as a fifo is, whose frames
-    /// are sent once, by one sender, as they come. Records of length 0, or longer than 262143 bytes,
-    /// are skipped and counted
+    /// are sent once, by one sender, as they come. Records of length 0, or of 262144 bytes, are skipped and counted; a longer one ends the
+    /// run, as a damaged file does
     #[arg(long, value_name = "FILE", help_heading = "A capture")]
     pub(crate) pcap: Option<PathBuf>,
     /// Times to go through the capture; 0 goes on until a signal

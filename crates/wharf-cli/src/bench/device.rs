@@ -65,7 +65,7 @@ pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
 fn opened(
     option: &str, spec: &DeviceSpec, direction: Direction, signals: &Signals,
 ) -> anyhow::Result<AnyDevice> {
-    let mut opened = open(option, spec, direction, Queues::default(), true, signals)?;
+    let mut opened = open((option, true), spec, (direction, Queues::default()), (signals, None))?;
     Ok(opened.pop().context("a device has at least one queue")?.device)
 }
 

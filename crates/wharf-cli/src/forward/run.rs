@@ -185,7 +185,7 @@ fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<([Vec<End>; 2],
     let pool_shared_by = if has_pool_each { 1 } else { args.queues };
     let queues = Queues { pool_shared_by, ..queues };
     let (a, b, recovery) = (args.a.clone(), args.b.clone(), args.recovery);
-    let waits = format!("{}; {}", waits_for(&a), waits_for(&b));
+    let waits = waits_for(&a).and(&waits_for(&b)).at_most(recovery.give_up);
     signals.unless_asked(&waits, move || {
         let (a, of_a) = end(&a, Place::First, queues, recovery)?;
         let (b, of_b) = end(&b, Place::Second, queues, recovery)?;

@@ -1,8 +1,6 @@
 //! Lines on standard error about the devices while frames are forwarded.
 
-use super::link::LinkWatch;
 use crate::args::RecoveryArgs;
-use crate::output;
 use crate::overload::Overload;
 use crate::queues::sum;
 use crate::recovery::Recovery;
@@ -25,8 +23,7 @@ impl Tells {
     pub(super) fn of(forward: &Forward, args: RecoveryArgs, [a, b]: &[Recovery; 2]) -> Self {
         let told = |direction: &Direction| {
             let recovery = if a.is_of(&direction.to) { a } else { b };
-            let told =
-                |_| Told { errors: 0, link: LinkWatch::default(), stall: Stall::new(args, recovery.clone()) };
+            let told = |_| Told { errors: 0, stall: Stall::new(args, recovery.clone()) };
             direction.queues.iter().map(told).collect()
         };
         let sending = forward.directions().iter().map(told).collect();
@@ -45,9 +42,7 @@ impl Tells {
             for (queue, told) in direction.queues.iter().zip(told) {
                 let news = told.news(queue.counters());
                 news.iter().for_each(|line| self.lines.tell(line));
-                let up_again = told.link.look(queue, news.is_some());
-                up_again.iter().for_each(|line| output::warn(&format!("{}: {line}", direction.to)));
-                given_up = told.stall.look(&direction.to, queue).or(given_up);
+                given_up = told.stall.look(&direction.to, queue, &mut self.lines).or(given_up);
             }
             let arriving = direction.receivers.iter().filter_map(RxQueue::take_error);
             arriving.for_each(|error| self.lines.tell(&error.to_string()));
@@ -71,7 +66,6 @@ impl Tells {
 #[derive(Debug)]
 struct Told {
     errors: u64,
-    link: LinkWatch,
     stall: Stall,
 }
 

@@ -136,6 +136,7 @@ impl ReceiveReport {
             interface: has_interface.then(|| args.from.place().to_string()),
             is_file: args.from.file().is_some(),
             packets: traffic.packets,
+            host_packets: self.host_packets,
             seconds: traffic.seconds,
             came_pps: traffic.mpps * 1e6,
             generated,

@@ -4,6 +4,7 @@ use super::account::{Account, ReceiveReport};
 use super::live::{Live, Published};
 use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
+use crate::link::LinkWatch;
 use crate::output::{self, with_causes};
 use crate::overload::Overload;
 use crate::page::Page;
@@ -13,7 +14,7 @@ use crate::repeats::Lines;
 use crate::report::{RxQueueReport, device_text};
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus, joined, open, start, tell_mode, waits_for};
-use crate::signals::Signals;
+use crate::signals::{Signals, Waits};
 use crate::usage;
 use crate::watch::{Board, Running};
 use crate::wrap::wrap;
@@ -57,7 +58,7 @@ pub(super) fn run(
     let is_usage = args.from.file().is_none();
     let recovery = RecoveryArgs { on_gone: args.on_gone, on_stall: OnStall::Report, give_up: None };
     let (direction, queues) = (Direction::Receive, Queues::default());
-    let mut opened = open("--from", &args.from, direction, queues, is_usage, signals)?;
+    let mut opened = open(("--from", is_usage), &args.from, (direction, queues), (signals, args.give_up))?;
     let recovery = Recovery::around(recovery, &args.from, (direction, queues), &mut opened)?;
     let opened = opened.pop().context("a device has at least one queue")?;
     if opened.far_end.is_some() {
@@ -68,12 +69,12 @@ pub(super) fn run(
     let published = Published::default();
     let (counts, file) = (published.counts(), args.pcap.clone());
     // A fifo waits for its reader.
-    let waits = "waiting for the reader of the fifo";
-    let recorder = signals.unless_asked(waits, move || Recorder::new(published, file.as_deref()))??;
-    let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
+    let waits = Waits::new("waiting for the reader of the fifo");
+    let recorder = signals.unless_asked(&waits, move || Recorder::new(published, file.as_deref()))??;
+    let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap, &recovery)?;
     let (rx, mode, memory) = (wrapped_device.into_rx()?, args.poll.into(), pool.clone());
-    let receiver = signals
-        .unless_asked(&waits_for(&args.from), move || Receiver::new(rx, &memory, mode, recorder))??;
+    let waits = waits_for(&args.from).at_most(args.give_up);
+    let receiver = signals.unless_asked(&waits, move || Receiver::new(rx, &memory, mode, recorder))??;
     board.put(vec![Running::receiving(&device, receiver.queue(), &pool)]);
     recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
     sandbox.enter()?;
@@ -83,10 +84,11 @@ pub(super) fn run(
     let mode_reason = reason.map(|reason| reason.what.clone());
     tell_mode(&device, reason);
     let live = Live::new(receiver.queue().clone(), counts);
-    let (receiver, ended, time) = receive(args, receiver, live, (&recovery, signals, page, board))?;
+    let Received { receiver, ended, time, fault } =
+        receive(args, receiver, live, (&recovery, signals, page, board))?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, mode_reason, batches, wrapped, ..Account::default() };
-    account.fault(recovery.failure().or_else(|| recovery.fault()));
+    account.fault(recovery.failure().or(fault).or_else(|| recovery.fault()));
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     account.drops = drops_of(receiver.queue());
     receiver
@@ -112,7 +114,7 @@ fn announce(args: &ReceiveArgs, device: &str) {
 fn receive(
     args: &ReceiveArgs, mut receiver: Receiving, live: Live,
     (recovery, signals, page, board): (&Recovery, &Signals, &Page, &Board),
-) -> anyhow::Result<(Receiving, Result<(), QueueError>, Option<ProcessorTime>)> {
+) -> anyhow::Result<Received> {
     let (queue, mut overload) = (receiver.queue().clone(), Overload::new(args.from.name()));
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
@@ -120,24 +122,32 @@ fn receive(
     let run = move || {
         // Dropped at the end, whatever that is.
         let (_ending, meter) = (ending, Meter::of_thread());
-        let Shared { stop, end, received } = &*seen;
+        let Shared { stop, end, received, has_error } = &*seen;
         let lines = RefCell::new(Lines::default());
-        let survives = |error: &DeviceError| survives(error, &mut lines.borrow_mut());
+        let survives = |error: &DeviceError| {
+            has_error.store(true, Ordering::Release);
+            survives(error, &mut lines.borrow_mut())
+        };
         let result = receiver.run_until(&Until { stop, end, count, received, survives: &survives });
         let time = meter.elapsed().if_loaded(receiver.load());
         (receiver, result, time)
     };
     page.begin(Some("received"));
     let (thread, watch) = (start("wharf-receiver", args.cpu, run)?, Watch::new(signals, args.seconds));
+    let (mut link, mut given_up) = (LinkWatch::default(), None);
     loop {
         let next = watch.look(GRACE, GRACE_OF_TIME);
         shared.stop.store(watch.is_ending(), Ordering::Release);
-        let is_given_up = args.give_up.zip(recovery.away()).is_some_and(|(time, away)| away >= time);
-        let ends = watch.is_overdue() || recovery.failure().is_some() || is_given_up;
+        let told = link.look(&args.from.name(), &queue, shared.has_error.swap(false, Ordering::AcqRel), || 0);
+        told.iter().for_each(|line| output::warn(line));
+        given_up = given_up.or_else(|| given_up_by(args, recovery, &link));
+        let ends = watch.is_overdue() || recovery.failure().is_some() || given_up.is_some();
         shared.end.store(ends, Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
             page.end(board);
-            return joined(thread);
+            let (receiver, ended, time) = joined(thread)?;
+            let fault = given_up.or_else(|| link.fault(&args.from.name()));
+            return Ok(Received { receiver, ended, time, fault });
         }
         page.look(board);
         let received = shared.received.load(Ordering::Relaxed);
@@ -146,13 +156,25 @@ fn receive(
     }
 }
 
-/// Tells of an error. Returns true if it is a fault of the device's peer, after which another one may come.
+/// Returns why the device is given up, once its time is over.
+fn given_up_by(args: &ReceiveArgs, recovery: &Recovery, link: &LinkWatch) -> Option<String> {
+    let (time, device) = (args.give_up?, args.from.name());
+    let over =
+        |since: Option<Duration>| since.filter(|since| *since >= time).map(|since| since.as_secs_f64());
+    let away = over(recovery.away()).map(|away| format!("{device}: given up: away for {away:.1} s"));
+    away.or_else(|| {
+        over(link.down_for()).map(|down| format!("{device}: given up: its line was down for {down:.1} s"))
+    })
+}
+
+/// Returns true if more may arrive after an error: the line may come up again, and another peer may come. The peer's fault is told here.
 fn survives(error: &DeviceError, lines: &mut Lines) -> bool {
-    let is_of_peer = matches!(error, DeviceError::Unsupported { .. });
-    if is_of_peer {
-        lines.tell(&error.to_string());
+    match error {
+        DeviceError::Unsupported { .. } => lines.tell(&error.to_string()),
+        DeviceError::Down { .. } => {}
+        _ => return false,
     }
-    is_of_peer
+    true
 }
 
 /// Returns the drops so far by reason. It asks the device.
@@ -168,4 +190,16 @@ struct Shared {
     stop: AtomicBool,
     end: AtomicBool,
     received: AtomicU64,
+    /// An error came that the device survives.
+    has_error: AtomicBool,
+}
+
+/// The end of receiving.
+struct Received {
+    receiver: Receiving,
+    ended: Result<(), QueueError>,
+    /// Processor time of the receiving thread, if that was loaded.
+    time: Option<ProcessorTime>,
+    /// Why the device was given up, or that its line was down at the end.
+    fault: Option<String>,
 }

@@ -5,7 +5,7 @@ use crate::args::{SendArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::output::note;
 use crate::session::check_cpus;
-use crate::signals::Signals;
+use crate::signals::{Signals, Waits};
 use crate::usage;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -243,7 +243,8 @@ fn stream(
     args: &SendArgs, path: &Path, signals: &Signals,
 ) -> anyhow::Result<(String, Traffic, Option<Skipped>)> {
     let longest_bytes = args.frame_bytes.unwrap_or(FRAME_BYTES).saturating_sub(BESIDE_BYTES);
-    let waits = format!("--pcap {}: waiting for the capture", path.display().to_string().escape_debug());
+    let file = path.display().to_string();
+    let waits = Waits::new(format!("--pcap {}: waiting for the capture", file.escape_debug()));
     let opened = path.to_path_buf();
     let replay = signals.unless_asked(&waits, move || StreamReplay::open(&opened, longest_bytes))??;
     let what = format!("{} (a stream)", replay.name());

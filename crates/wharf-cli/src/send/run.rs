@@ -178,12 +178,13 @@ fn sending(
     let mut all: Option<Sending> = None;
     let direction = if plan.args.echo { Direction::Both } else { Direction::Send };
     let queues = Queues { count: plan.args.queues, ..Queues::default() };
-    let mut opened = open("--to", &plan.args.to, direction, queues, true, signals)?;
+    let mut opened =
+        open(("--to", true), &plan.args.to, (direction, queues), (signals, plan.args.recovery.give_up))?;
     let recovery = Recovery::around(plan.args.recovery, &plan.args.to, (direction, queues), &mut opened)?;
     for opened in opened {
         let completes = opened.device.as_tx().is_some_and(|device| device.info().has_real_completions());
         let (name, has_bql) = (opened.device.name(), completes && !plan.args.bql.is_off());
-        let (device, wrapped) = wrap(opened.device, &plan.args.wrap)?;
+        let (device, wrapped) = wrap(opened.device, &plan.args.wrap, &recovery)?;
         let device = match schedule {
             Some(schedule) => match device.try_into()? {
                 TxSide::Tx(device) => AnyDevice::tx(Timed::new(device, schedule.clone())),
@@ -203,7 +204,8 @@ fn sending(
             .batching(batching)
             .small_queues(plan.small_queue_bytes)
             .byte_limits(plan.args.bql);
-        let queue = signals.unless_asked(&waits_for(&plan.args.to), move || builder.build())??;
+        let waits = waits_for(&plan.args.to).at_most(plan.args.recovery.give_up);
+        let queue = signals.unless_asked(&waits, move || builder.build())??;
         let (far_end, delay) = (opened.far_end, opened.delay);
         let recovery = recovery.clone();
         let (queues, meters) = (Vec::new(), Vec::new());

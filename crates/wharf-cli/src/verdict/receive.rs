@@ -17,6 +17,8 @@ pub(crate) struct ReceiveFigures {
     pub(crate) is_file: bool,
     /// Packets that arrived, without those of hosts themselves, and their time and rate.
     pub(crate) packets: u64,
+    /// Packets of hosts themselves.
+    pub(crate) host_packets: u64,
     pub(crate) seconds: f64,
     pub(crate) came_pps: f64,
     /// Generated packets that arrived, each once, and those that did not.
@@ -66,6 +68,9 @@ impl ReceiveFigures {
     fn bound(&self, here: u64) -> (Bound, String) {
         let (packets, rate) = (self.packets, packet_rate(self.came_pps));
         match () {
+            () if packets == 0 && here == 0 && self.host_packets > 0 => {
+                (Bound::Nothing, "Only packets of hosts themselves arrived.".into())
+            }
             () if packets == 0 && here == 0 => (Bound::Nothing, "No packet arrived.".into()),
             () if here > 0 => {
                 let share = percent_lost(here, packets.saturating_add(here));

@@ -124,6 +124,7 @@ fn reception() -> ReceiveFigures {
         interface: Some("far".into()),
         is_file: false,
         packets: 800,
+        host_packets: 0,
         seconds: 1.0,
         came_pps: 800.0,
         generated: 800,
@@ -157,6 +158,8 @@ fn a_receiver_is_blamed_for_its_own_drops_alone() {
     assert!(before.text[1].contains("lost before it"), "{:?}", before.text);
     assert_eq!(before.next.as_deref(), Some("ethtool -S far"));
     assert_eq!(receive(&ReceiveFigures { packets: 0, ..reception() }).text, ["No packet arrived."]);
+    let of_hosts = receive(&ReceiveFigures { packets: 0, host_packets: 3, ..reception() });
+    assert_eq!(of_hosts.text, ["Only packets of hosts themselves arrived."]);
 }
 
 /// A direction from which all that arrived left.

@@ -6,6 +6,7 @@ use crate::overload::Overload;
 use crate::page::Page;
 use crate::queues::{drops, sum};
 use crate::recovery::Recovery;
+use crate::repeats::Lines;
 use crate::send::plan::Plan;
 use crate::session::{LOOK, Watch};
 use crate::signals::Signals;
@@ -18,7 +19,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use wharf::counters::QueueCounters;
 use wharf::devices::host::{ExactClock, HostClock};
-use wharf::devices::spec::DeviceSpec;
 use wharf::host::Clock;
 use wharf::queue::{QueueError, TxQueue};
 use wharf_tools::traffic::{Driven, Echo};
@@ -31,7 +31,8 @@ const GRACE_OF_TIME: Duration = Duration::from_secs(1);
 
 /// The supervisor of one run.
 pub(super) struct Supervisor<'a> {
-    device: &'a DeviceSpec,
+    /// Name of the device.
+    device: String,
     queues: &'a [TxQueue],
     echo: Option<&'a Echo>,
     stop: &'a AtomicBool,
@@ -42,7 +43,9 @@ pub(super) struct Supervisor<'a> {
     watch: Watch<'a>,
     /// One for each queue.
     stalls: RefCell<Vec<Stall>>,
-    overload: RefCell<Overload>,
+    lines: RefCell<Lines>,
+    /// Packets dropped for want of room, and those that fail.
+    overloads: RefCell<[Overload; 2]>,
     given_up: RefCell<Option<String>>,
     /// Frames of memory but those that the senders' bursts take.
     shared_frames: u64,
@@ -59,10 +62,11 @@ impl<'a> Supervisor<'a> {
         plan: &'a Plan<'a>, (queues, echo, recovery): (&'a [TxQueue], Option<&'a Echo>, &Recovery),
         stop: &'a AtomicBool, (signals, page, board): (&'a Signals, &'a Page, &'a Board),
     ) -> Self {
-        let (device, senders) = (&plan.args.to, plan.args.senders);
+        let (device, senders) = (plan.args.to.name(), plan.args.senders);
         let goes_on = recovery.is_automatic();
         let stall = |_| Stall::new(plan.args.recovery, recovery.clone());
         let stalls = RefCell::new(queues.iter().map(stall).collect());
+        let overloads = [Overload::new, Overload::of_failures].map(|watch| watch(device.clone()));
         let watch = Watch::new(signals, plan.time);
         let of_bursts = u64::from(plan.threads()) * plan.burst as u64;
         Self {
@@ -74,7 +78,8 @@ impl<'a> Supervisor<'a> {
             senders,
             watch,
             stalls,
-            overload: RefCell::new(Overload::new(device.name())),
+            lines: RefCell::default(),
+            overloads: RefCell::new(overloads),
             given_up: RefCell::default(),
             shared_frames: u64::from(plan.frames()).saturating_sub(of_bursts),
             looks: Cell::default(),
@@ -135,12 +140,12 @@ impl<'a> Supervisor<'a> {
         self.look_at_memory();
         self.page.look(self.board);
         for (stall, queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
-            if let Some(error) = stall.look(self.device, queue) {
+            if let Some(error) = stall.look(&self.device, queue, &mut self.lines.borrow_mut()) {
                 self.given_up.borrow_mut().get_or_insert(error);
                 self.watch.end_within(Duration::ZERO);
             }
         }
-        self.overload.borrow_mut().look(|| self.lost_for_want_of_room());
+        self.overloads.borrow_mut().iter_mut().for_each(|overload| overload.look(|| self.lost()));
         // Either side of a device hears first that it is lost.
         let has_ended = self.echo.is_some_and(|echo| echo.receiver().has_ended());
         let is_lost = !self.goes_on && self.queues.iter().any(|queue| queue.counters().lost.get() > 0);
@@ -155,7 +160,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Returns the packets sent, and the device's drops. Those of `--when-full` were asked for.
-    fn lost_for_want_of_room(&self) -> (u64, BTreeMap<String, u64>) {
+    fn lost(&self) -> (u64, BTreeMap<String, u64>) {
         let mut drops = drops(self.queues).by_reason;
         drops.retain(|reason, _| !matches!(reason.as_str(), "drop-tail" | "drop-head"));
         (sum(self.queues, |all| all.sent.get()), drops)
