@@ -243,6 +243,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "an interpreter has no sched_getcpu")]
     fn a_visit_leaves_the_callers_processors_alone() {
         let first = affinity::known().unwrap()[0];
         std::thread::spawn(move || {
