@@ -96,6 +96,20 @@ impl Link {
         Some(DeviceError::Gone { device, what, source })
     }
 
+    /// Returns what is wrong with the line in `state`, which `socket` was asked for: what [`Link::arrival_fault`] returns, or that the other
+    /// end is not there.
+    pub(crate) fn line_fault(
+        &self, socket: BorrowedFd<'_>, state: io::Result<InterfaceState>,
+    ) -> Option<DeviceError> {
+        if !state.as_ref().is_ok_and(|state| state.is_up && !state.is_running) {
+            return self.arrival_fault(socket, state);
+        }
+        let name = present_name(socket, &self.interface);
+        let what = no_carrier(name.as_ref().unwrap_or(&self.interface_name));
+        let source = io::Error::from_raw_os_error(ENETDOWN);
+        Some(DeviceError::Down { device: self.name.clone(), what, source })
+    }
+
     /// Returns the longest frame that may arrive, bytes: with two VLAN tags.
     #[cfg(feature = "xdp")]
     pub(crate) fn longest_arrival_bytes(&self) -> u32 {

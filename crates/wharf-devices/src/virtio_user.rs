@@ -46,7 +46,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use wharf_core::device::{
-    Completions, Device, DeviceError, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
+    Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
@@ -285,7 +285,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
             // A back end that does not answer is cut off.
             session.stop(self.endpoint.options.copy);
         }
-        self.let_go("closed");
+        self.let_go(LOST);
         self.detached.fail_line("closed");
         Ok(())
     }

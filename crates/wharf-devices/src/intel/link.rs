@@ -5,7 +5,7 @@ use super::registers::{STATUS, STATUS_LU};
 use crate::iface::{LookTimer, StuckTimer, take_error};
 use crate::link::{ENETDOWN, ENODEV, GONE, State};
 use std::io;
-use wharf_core::device::DeviceError;
+use wharf_core::device::{DeviceError, LOST};
 use wharf_sys::vfio::Bar;
 
 /// Time that the adapter may report nothing while it has frames to send: the kernel's drivers give it as long
@@ -27,7 +27,7 @@ pub(super) struct AdapterLink {
 impl AdapterLink {
     pub(super) fn new(device: String) -> Self {
         let (look, stuck) = (LookTimer::new(LookTimer::EVERY), StuckTimer::default());
-        Self { device, state: State::Up, why: "", error: None, look, stuck, unsent: "closed" }
+        Self { device, state: State::Up, why: "", error: None, look, stuck, unsent: LOST }
     }
 
     pub(super) fn device(&self) -> &str {

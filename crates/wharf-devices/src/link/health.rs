@@ -24,6 +24,8 @@ pub enum State {
 pub struct Health {
     device: String,
     interface_name: String,
+    /// It was moved to another network namespace.
+    is_elsewhere: bool,
     interface: Interface,
     state: State,
     /// Longest frame by the MTU, bytes, without a tag.
@@ -40,8 +42,17 @@ impl Health {
     pub fn new(link: Link) -> Self {
         let (state, told_too_long, error, longest_bytes) = (State::Up, false, None, link.longest_bytes());
         let Link { name: device, interface_name, interface, .. } = link;
-        let why = Default::default();
-        Self { device, interface_name, interface, state, longest_bytes, told_too_long, error, why }
+        Self {
+            device,
+            interface_name,
+            is_elsewhere: false,
+            interface,
+            state,
+            longest_bytes,
+            told_too_long,
+            error,
+            why: Default::default(),
+        }
     }
 
     /// The device's name.
@@ -80,7 +91,14 @@ impl Health {
                 if let Some(name) = present_name(socket, &self.interface) {
                     self.interface_name = name;
                 }
-                let what = if state.is_up { no_carrier } else { down }(&self.interface_name);
+                let name = &self.interface_name;
+                let what = match state.is_up {
+                    true => no_carrier(name),
+                    false if self.is_elsewhere => {
+                        format!("{name} is down in another network namespace, where it was moved")
+                    }
+                    false => down(name),
+                };
                 self.change(State::Down, &what, down_error());
             }
             Ok(state) => {
@@ -90,9 +108,9 @@ impl Health {
         }
     }
 
-    /// Reports a changed number or name: the interface was moved to another network namespace, or renamed.
+    /// Reports a changed number or name: the interface was moved to another network namespace.
     pub(crate) fn follow(&mut self, interface: Interface, name: &str) {
-        (self.interface, self.interface_name) = (interface, name.into());
+        (self.interface, self.interface_name, self.is_elsewhere) = (interface, name.into(), true);
     }
 
     /// Notes that the interface is up. The error of a state before is dropped; that of [`Health::lose`] stays.

@@ -291,7 +291,7 @@ impl Device for PacketReceiver {
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
         let socket = self.ring.as_ref()?.socket();
         let state = socket.interface_state(&self.link.interface);
-        Some(self.link.arrival_fault(socket.fd(), state).map_or(Ok(()), Err))
+        Some(self.link.line_fault(socket.fd(), state).map_or(Ok(()), Err))
     }
 
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {

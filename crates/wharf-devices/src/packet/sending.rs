@@ -11,7 +11,7 @@ use slots::Slots;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, LOST, Notify, Transmitted, TxDevice, TxInfo,
 };
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::packet::{PacketSocket, SlotRing};
@@ -272,7 +272,7 @@ impl Device for PacketSender {
             self.book.sent(frame);
         }
         if let Some(slots) = self.slots.take() {
-            self.book.fail(slots.into_held(), "closed");
+            self.book.fail(slots.into_held(), LOST);
         }
         Ok(())
     }

@@ -135,11 +135,14 @@ impl End {
     pub(super) fn state_after(&mut self, error: &io::Error) -> State {
         let again = |errno| io::Error::from_raw_os_error(errno);
         match (error.raw_os_error(), &self.tap) {
-            (Some(EIO), Some(tap)) => match tap.name() {
-                Ok((name, _)) => self.health.change(State::Down, &down(&name), again(ENETDOWN)),
-                // It is switched off as it is removed.
-                Err(error) => self.health.change(State::Gone, "the interface is gone", error),
-            },
+            (Some(EIO), Some(_)) => {
+                // It is switched off as it is removed, or moved.
+                self.look();
+                if self.health.state() == State::Up {
+                    let name = self.tap.as_ref().and_then(|tap| tap.name().ok()).unwrap_or_default().0;
+                    self.health.change(State::Down, &down(&name), again(ENETDOWN));
+                }
+            }
             (Some(EBADFD), _) => self.health.change(State::Gone, "the interface is gone", again(EBADFD)),
             _ => self.look(),
         }

@@ -12,7 +12,7 @@ use crate::host::HostClock;
 use crate::iface::{StuckTimer, TxBook};
 use crate::link::{EIO, ETHERNET_BYTES};
 use std::io;
-use wharf_core::device::{DeviceError, Transmitted};
+use wharf_core::device::{DeviceError, LOST, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
@@ -249,7 +249,7 @@ impl Sending {
         while self.tail != self.head {
             let tail = self.tail;
             let frame = self.slot(tail).frame.take();
-            self.book.fail(frame, "closed");
+            self.book.fail(frame, LOST);
             self.tail = tail.wrapping_add(1);
         }
         self.posted = self.tail;

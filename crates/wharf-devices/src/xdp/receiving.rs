@@ -233,7 +233,7 @@ impl Device for XdpReceiver {
             return Some(Err(fault));
         }
         let state = self.setup.link.interface.state(open.asker.as_fd());
-        Some(self.setup.link.arrival_fault(open.asker.as_fd(), state).map_or(Ok(()), Err))
+        Some(self.setup.link.line_fault(open.asker.as_fd(), state).map_or(Ok(()), Err))
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {

@@ -126,8 +126,8 @@ pub(super) const ROWS: &[Reason] = &[
     row(
         "lost",
         &["any"],
-        "A device was closed while it held the frame, and opened anew: whether the frame was sent is unknown.",
-        "See why the device was opened anew: it had gone or stalled. `--on-gone` and `--on-stall` decide.",
+        "A device was closed, at the end or to be opened anew, while it or its peer had the frame: whether the frame was sent is unknown.",
+        "See why the device had not completed it: it had gone or stalled. `--on-gone` and `--on-stall` decide what is done then.",
     ),
     row(
         "malformed",

@@ -8,7 +8,7 @@ use crate::iface::{LookTimer, TxBook};
 use crate::link::{ETHERNET_BYTES, Health, State};
 use std::io;
 use std::sync::Arc;
-use wharf_core::device::{Completions, DeviceError, Transmitted};
+use wharf_core::device::{Completions, DeviceError, LOST, Transmitted};
 use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::xdp::TxMetadataRoom;
@@ -173,9 +173,9 @@ impl<K: Kernel> Sending<K> {
         self.book.visit(see);
     }
 
-    /// Closes the socket: frames that have left are sent, all others failed.
+    /// Closes the socket: frames that the kernel has completed are sent. All others are lost: the kernel may have some of them.
     pub fn close(&mut self) {
-        self.let_go("closed");
+        self.let_go(LOST);
     }
 
     /// Works like [`Sending::close`], with the reason of the failure.

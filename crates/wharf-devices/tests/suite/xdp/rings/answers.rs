@@ -232,13 +232,14 @@ fn gone_and_closed() {
             bench.sending.close();
             bench.reap().unwrap();
         }
-        let reason = if goes { "gone" } else { "closed" };
+        let reason = if goes { "gone" } else { "lost" };
         assert_eq!(bench.sent, [0]);
         assert_eq!(bench.failed.len(), if goes { 7 } else { 5 });
         assert!(bench.failed.iter().all(|one| one.1 == reason), "{:?}", bench.failed);
         bench.offer(1);
         bench.transmit();
         bench.reap().unwrap();
+        let reason = if goes { "gone" } else { "closed" };
         assert_eq!(bench.failed.last(), Some(&(bench.given - 1, reason)), "for good");
         bench.assert_conserved();
     }
