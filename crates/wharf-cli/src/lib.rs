@@ -13,6 +13,7 @@ mod config;
 mod demo;
 mod devices;
 mod doctor;
+mod errors;
 mod explain;
 mod files;
 mod fold;

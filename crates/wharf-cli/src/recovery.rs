@@ -7,11 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::reopen::{self, Change, Reopener};
-use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
+use wharf::devices::spec::{DeviceSpec, Direction, Opened, Place, Queues};
 use wharf::monitor::Watched;
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
 use wharf_tools::fault::FaultReset;
+
+/// Time that a device may take to be opened anew.
+const RESET_WITHIN: Duration = Duration::from_secs(1);
 
 /// The way to open the devices of one specification again, if there is one.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +22,8 @@ pub(crate) struct Recovery {
     reopener: Option<Arc<Reopener>>,
     /// Name of the device.
     name: String,
+    /// The other side is a program that connects.
+    is_of_peer: bool,
     news: Arc<Mutex<News>>,
 }
 
@@ -27,6 +32,8 @@ pub(crate) struct Recovery {
 struct News {
     /// It only receives.
     receives: bool,
+    /// This absence is a reset.
+    is_reset: bool,
     /// A failure to open it was told in this absence.
     is_told: bool,
     /// Why it cannot be opened any more.
@@ -39,8 +46,9 @@ impl Recovery {
         args: RecoveryArgs, spec: &DeviceSpec, (direction, queues): (Direction, Queues),
         opened: &mut Vec<Opened>,
     ) -> std::io::Result<Self> {
+        let is_of_peer = matches!(spec.kind().place, Place::Socket(_));
         if args.on_gone == OnGone::Fail && args.on_stall != OnStall::Reset {
-            return Ok(Self::default());
+            return Ok(Self { is_of_peer, ..Self::default() });
         }
         let name = opened.first().map_or_else(|| spec.name(), |opened| opened.device.name());
         let on_gone = match args.on_gone {
@@ -49,7 +57,8 @@ impl Recovery {
         };
         let reopener = Reopener::around(spec, direction, queues, on_gone, opened)?;
         let news = News { receives: direction == Direction::Receive, ..News::default() };
-        let recovery = Self { reopener, name: name.clone(), news: Arc::new(Mutex::new(news)) };
+        let news = Arc::new(Mutex::new(news));
+        let recovery = Self { reopener, name: name.clone(), is_of_peer, news };
         let (news, fails) = (recovery.news.clone(), args.on_gone == OnGone::Fail);
         if let Some(reopener) = &recovery.reopener {
             reopener.observe(move |change| say(&name, change, fails, &news));
@@ -66,6 +75,11 @@ impl Recovery {
                 }
             });
         }
+    }
+
+    /// True if the device's other side is a program that connects.
+    pub(crate) fn is_of_peer(&self) -> bool {
+        self.is_of_peer
     }
 
     /// True if it is the way to open the device called `name`.
@@ -104,7 +118,13 @@ impl Recovery {
 
     /// Returns the fault of a run that ends while the device is away.
     pub(crate) fn fault(&self) -> Option<String> {
-        let away = self.away()?.as_secs_f64();
+        let away = self.away()?;
+        let is_reset = self.news.lock().unwrap_or_else(PoisonError::into_inner).is_reset;
+        // A reset at the last moment finds nothing left to be opened for.
+        if is_reset && away < RESET_WITHIN {
+            return None;
+        }
+        let away = away.as_secs_f64();
         Some(format!("{}: it was away when the run ended, for {away:.1} s by then", self.name))
     }
 
@@ -127,10 +147,11 @@ fn say(name: &str, change: &Change<'_>, fails: bool, news: &Mutex<News>) {
             news.failure = Some(format!("{error}: so it cannot be opened again"));
         }
         Change::Gone(error) => {
+            news.is_reset = false;
             let waits = if news.receives { "nothing arrives" } else { "packets wait" };
             output::warn(&format!("{error}; {waits} until it is back (--on-gone fail ends instead)"));
         }
-        Change::Reset => {}
+        Change::Reset => news.is_reset = true,
         Change::NotYet(_) if news.is_told => {}
         Change::NotYet(error) if reopen::is_missing(error) => {}
         Change::NotYet(error) => {

@@ -125,7 +125,7 @@ impl Signals {
                 Err(RecvTimeoutError::Disconnected) => bail!("a thread panicked: this is a bug in wharf"),
                 Err(RecvTimeoutError::Timeout) if self.asked() => {
                     if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + GRACE) {
-                        bail!("ended by a signal, before the capture and the devices were open");
+                        bail!("{what}: ended by a signal");
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}

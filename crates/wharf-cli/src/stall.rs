@@ -1,11 +1,9 @@
-//! Stalls: a device whose peer takes nothing rightly holds up everything behind it, and one whose line is down drops it. A line says
-//! so, once, and what is done about it.
+//! Stalls: a device whose peer takes nothing rightly holds up everything behind it. A line says so, once, and what is done about it.
 
 use crate::args::{OnStall, RecoveryArgs};
-use crate::link::{LinkWatch, dropped};
+use crate::link::LinkWatch;
 use crate::output;
 use crate::recovery::Recovery;
-use crate::repeats::Lines;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 use wharf::monitor::{Sign, Watchdog, Watched};
@@ -31,9 +29,6 @@ pub(crate) struct Stall {
     /// The time of `--give-up`, and a watchdog with that bound.
     give_up: Option<(Duration, Watchdog)>,
     recovery: Recovery,
-    /// The line, and the errors of the device at the last look.
-    link: LinkWatch,
-    errors: u64,
     began: Instant,
 }
 
@@ -43,34 +38,29 @@ impl Stall {
         let [teller, watchdog] = [TOLD_AFTER, PATIENCE].map(|bound| Watchdog::new(Some(bound)));
         let give_up = args.give_up.map(|time| (time, Watchdog::new(Some(time))));
         let on_stall = args.on_stall;
-        let (link, began) = (LinkWatch::default(), Instant::now());
-        Self { teller, watchdog, told: None, on_stall, give_up, recovery, link, errors: 0, began }
+        Self { teller, watchdog, told: None, on_stall, give_up, recovery, began: Instant::now() }
     }
 
-    /// Prints a line on standard error when `queue` has begun to stall or its line has gone down, and when that is over; does what was
+    /// Prints a line on standard error when `queue` has begun to stall, unless `link` has told why, and when that is over; does what was
     /// asked for. Returns the error that ends the run once the device is given up.
-    pub(crate) fn look(
-        &mut self, device: impl Display, queue: &TxQueue, lines: &mut Lines,
-    ) -> Option<String> {
+    pub(crate) fn look(&mut self, device: impl Display, queue: &TxQueue, link: &LinkWatch) -> Option<String> {
         self.recovery.look(queue);
-        let errors = queue.counters().device_errors.get();
-        let has_error = std::mem::replace(&mut self.errors, errors) != errors;
-        let line = self.link.look(&device, queue, has_error, || dropped(queue.counters()));
-        line.iter().for_each(|line| lines.tell(line));
         if let Some(failure) = self.recovery.failure() {
             return Some(failure);
         }
         let (frames, completed) = queue.counters().device_frames();
         let now_ns = self.began.elapsed().as_nanos() as u64;
-        self.tell(&device, queue, now_ns);
+        self.tell(&device, queue, link, now_ns);
         if let Some(Sign::Overdue { .. }) = self.watchdog.look(now_ns, (frames, completed)) {
             self.watchdog.stall();
-            let what = none_of(&device, frames, PATIENCE);
+            let what = self.none_of(&device, frames, PATIENCE);
             match self.on_stall {
                 OnStall::Fail => return Some(what),
                 OnStall::Reset if is_up(queue) => {
                     let remedy = match self.recovery.reset() {
-                        true => "they are lost, and it is opened anew (--on-stall report waits instead)",
+                        true => {
+                            "it is opened anew; what has not left by then is lost (--on-stall report waits instead)"
+                        }
                         false => "this kind of device cannot be opened anew; packets wait (--give-up ends)",
                     };
                     output::warn(&format!("{what}: {remedy}"));
@@ -82,16 +72,17 @@ impl Stall {
         if let Some(away) = self.recovery.away().filter(|away| away >= time) {
             return Some(format!("{device}: given up: away for {:.1} s", away.as_secs_f64()));
         }
-        // A line that is down is no matter while nothing is to leave by it.
-        let lost = || self.link.dropped_of(dropped(queue.counters()));
-        if let Some(down) = self.link.down_for().filter(|down| down >= time && lost() > 0) {
-            return Some(format!("{device}: given up: its line was down for {:.1} s", down.as_secs_f64()));
-        }
         watchdog.look(now_ns, (frames, completed))?;
         Some(format!("{device}: given up: no completion for {time:?}, frames in the device: {frames}"))
     }
 
-    fn tell(&mut self, device: &impl Display, queue: &TxQueue, now_ns: u64) {
+    fn none_of(&self, device: &impl Display, frames: u64, time: Duration) -> String {
+        let s = if frames == 1 { "" } else { "s" };
+        let actor = if self.recovery.is_of_peer() { "its other side" } else { "it" };
+        format!("{device}: {actor} has completed none of {frames} frame{s} for {} s", time.as_secs())
+    }
+
+    fn tell(&mut self, device: &impl Display, queue: &TxQueue, link: &LinkWatch, now_ns: u64) {
         let (frames, completed) = queue.counters().device_frames();
         match self.teller.look(now_ns, (frames, completed)) {
             // The device knows when the next one is due: a wire with a delay.
@@ -100,15 +91,18 @@ impl Stall {
             }
             Some(Sign::Overdue { .. }) => {
                 self.teller.stall();
-                if self.told.is_some_and(|(last, _)| last.elapsed() < AGAIN) {
+                if link.is_told() || self.told.is_some_and(|(last, _)| last.elapsed() < AGAIN) {
                     return;
                 }
                 self.told = Some((Instant::now(), Some(queue.counters().sent.get())));
                 output::warn(&match queue.link() {
                     Some(Err(error)) => format!("{error}: packets wait"),
                     _ => {
-                        let why = "it is busy, or stopped, or does not serve every queue";
-                        format!("{}: {why}; packets wait", none_of(device, frames, TOLD_AFTER))
+                        let why = match self.recovery.is_of_peer() {
+                            true => ": it is busy, or stopped, or does not serve every queue",
+                            false => "",
+                        };
+                        format!("{}{why}; packets wait", self.none_of(device, frames, TOLD_AFTER))
                     }
                 });
             }
@@ -124,11 +118,6 @@ impl Stall {
             None => {}
         }
     }
-}
-
-fn none_of(device: &impl Display, frames: u64, time: Duration) -> String {
-    let s = if frames == 1 { "" } else { "s" };
-    format!("{device}: its other side has completed none of {frames} frame{s} for {} s", time.as_secs())
 }
 
 /// False if the line is down, or the peer has not come: a new device would change nothing.

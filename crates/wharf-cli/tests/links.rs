@@ -122,3 +122,40 @@ fn a_stall_that_lasts_to_the_end_is_not_over() {
         assert!(done.code == Some(1) && !done.stderr.contains("takes packets again"), "{done:?}");
     }
 }
+
+#[test]
+fn a_receiver_whose_other_end_goes_down_says_so_and_gives_up() {
+    let receive = "$WHARF receive --from packet:a --seconds 30 --give-up 700ms & sleep 0.5; ip link set b down; wait $!";
+    let Some(done) = inside(receive) else { return };
+    let lines = lines(&done);
+    assert!(done.code == Some(1) && lines[1].starts_with("packet:a: a has no carrier: "), "{done:?}");
+    assert!(lines[2].starts_with("packet:a: given up: its line was down for 0."), "{done:?}");
+}
+
+#[test]
+fn an_interface_that_goes_while_nothing_completes_is_missed_at_once() {
+    let Some(done) = inside(
+        "$WHARF send --to packet:a --size 200 --rate 2kpps --seconds 3 --fault never=100% --on-stall report & \
+         sleep 0.7; ip link del a; sleep 0.7; make; wait $!",
+    ) else {
+        return;
+    };
+    let has = |part: &str| done.stderr.contains(part);
+    assert!(has("packet:a: the interface is gone") && has("packet:a: open again after "), "{done:?}");
+    assert!(!has("the interface is down"), "{done:?}");
+}
+
+#[test]
+fn a_flapping_line_of_two_queues_is_told_once_a_second() {
+    let Some(done) = inside(
+        "$WHARF send --to packet:a --size 200 --rate 10kpps --flows 8 --queues 2 --seconds 3 & sleep 0.5; \
+         for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do ip link set b down; sleep 0.05; ip link set b up; sleep 0.05; done; \
+         wait $!",
+    ) else {
+        return;
+    };
+    let downs = done.stderr.matches("packet:a: a has no carrier").count();
+    let ups = done.stderr.matches("packet:a: is up again").count();
+    assert!((1..=4).contains(&ups) && downs == ups, "{done:?}");
+    assert_eq!(done.stderr.matches("packets failed: link-down").count(), 1, "of both queues: {done:?}");
+}

@@ -187,6 +187,69 @@ fn a_peer_that_stays_away_ends_a_receiver_that_gives_up() {
     assert!(done.stderr.contains(": given up: away for "), "{done:?}");
 }
 
+/// Starts a sender to `socket`, kills it after a second, and returns once it is gone.
+fn driver_that_dies(socket: &Path) {
+    let to = format!("virtio-user:{}", text(socket));
+    let mut driver = command(&["send", "--to", &to, "--size", "200", "--rate", "1kpps"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+}
+
+#[test]
+fn a_driver_that_dies_is_missed_and_its_successor_is_told() {
+    for way in [&["--on-gone", "fail"][..], &["--give-up", "600ms"], &["--seconds", "4"]] {
+        let folder = Folder::new();
+        let socket = folder.path("vm.sock");
+        let from = format!("vhost-user:{}", text(&socket));
+        let child = command(&[&["receive", "--from", &from], way].concat()).spawn().unwrap();
+        while !socket.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        driver_that_dies(&socket);
+        if way[0] == "--seconds" {
+            // The command looks at the connection four times a second.
+            std::thread::sleep(Duration::from_millis(700));
+            driver_that_dies(&socket);
+        }
+        let done = finish(child);
+        let lines: Vec<&str> = done.stderr.lines().collect();
+        assert!(lines[1].ends_with("vm.sock: no driver is here: not connected"), "{done:?}");
+        match way[0] {
+            "--on-gone" => assert!(done.code == Some(1) && lines.len() == 2, "{done:?}"),
+            "--give-up" => assert!(lines[2].contains("given up: its other side was away for 0."), "{done:?}"),
+            _ => assert!(
+                lines[2].contains("its other side is here again after ") && done.code == Some(0),
+                "{done:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn frames_that_a_stopped_back_end_has_are_lost_and_a_signal_ends_the_sender_soon() {
+    let folder = Folder::new();
+    let socket = folder.path("switch.sock");
+    let (to, back) = (format!("virtio-user:{}", text(&socket)), format!("vhost-user:{}", text(&socket)));
+    let peer = command(&["receive", "--from", &back]).spawn().unwrap();
+    while UnixStream::connect(&socket).is_err() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let child =
+        command(&["send", "--to", &to, "--size", "200", "--rate", "20kpps", "--json"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    signal(&peer, "STOP");
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, "INT");
+    let done = finish(child);
+    signal(&peer, "CONT");
+    signal(&peer, "INT");
+    finish(peer);
+    let run = done.json();
+    let lost = run["drops"]["by_reason"]["lost"].as_u64().unwrap_or(0);
+    assert!(lost > 0 && run["failed"] == lost && done.code == Some(1), "{done:?}");
+}
+
 /// A driver that breaks the rules, and one that comes after it.
 #[test]
 fn a_driver_that_breaks_the_rules_does_not_end_a_receiver() {

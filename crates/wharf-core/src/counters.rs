@@ -221,6 +221,14 @@ impl QueueCounters {
         crate::pool::lock(&self.last_error).as_ref().map(|(error, _)| error.clone())
     }
 
+    /// Returns the last error, unless it says that the line is down.
+    #[doc(hidden)]
+    pub fn last_error_beside_line(&self) -> Option<String> {
+        crate::pool::lock(&self.last_error)
+            .as_ref()
+            .and_then(|(error, is_down)| (!is_down).then(|| error.clone()))
+    }
+
     /// Returns the error with which the device has gone for good.
     #[doc(hidden)]
     pub fn gone_error(&self) -> Option<&str> {

@@ -109,10 +109,10 @@ impl TxQueue {
 }
 
 impl Watched for TxQueue {
-    /// An error of a line that is up again is the last error no more.
+    /// An error of a line that is up again is the last error no more, nor that of a device that has gone since, which has no line.
     fn link(&self) -> Link {
-        let link = self.shared.inspect(1, |state| state.engine.device_mut().link()).flatten();
-        if let Some(Ok(())) = link {
+        let link = self.shared.inspect(1, |state| state.engine.device_mut().link())?;
+        if link.as_ref().is_none_or(Result::is_ok) {
             self.shared.counters.came_back();
         }
         link

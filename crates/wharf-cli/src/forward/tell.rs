@@ -1,6 +1,7 @@
 //! Lines on standard error about the devices while frames are forwarded.
 
 use crate::args::RecoveryArgs;
+use crate::link::{LinkWatch, Packets, dropped};
 use crate::overload::Overload;
 use crate::queues::sum;
 use crate::recovery::Recovery;
@@ -12,6 +13,8 @@ use wharf_tools::forward::{Direction, Forward, Summary};
 
 /// The lines printed so far.
 pub(super) struct Tells {
+    /// By direction.
+    links: Vec<LinkWatch>,
     /// By direction and queue.
     sending: Vec<Vec<Told>>,
     /// By direction.
@@ -21,15 +24,17 @@ pub(super) struct Tells {
 
 impl Tells {
     pub(super) fn of(forward: &Forward, args: RecoveryArgs, [a, b]: &[Recovery; 2]) -> Self {
+        let of = |direction: &Direction| if a.is_of(&direction.to) { a } else { b };
         let told = |direction: &Direction| {
-            let recovery = if a.is_of(&direction.to) { a } else { b };
-            let told = |_| Told { errors: 0, stall: Stall::new(args, recovery.clone()) };
+            let told = |_| Told { errors: 0, stall: Stall::new(args, of(direction).clone()) };
             direction.queues.iter().map(told).collect()
         };
+        let link = |direction: &Direction| LinkWatch::new(direction.to.clone(), args, of(direction));
+        let links = forward.directions().iter().map(link).collect();
         let sending = forward.directions().iter().map(told).collect();
         let way = |direction: &Direction| Overload::new(format!("{} to {}", direction.from, direction.to));
         let overloads = forward.directions().iter().map(way).collect();
-        Self { sending, overloads, lines: Lines::default() }
+        Self { links, sending, overloads, lines: Lines::default() }
     }
 
     /// Prints news of the ends that frames leave by and arrive at. Returns the error of a device that is given up.
@@ -38,11 +43,16 @@ impl Tells {
         for (direction, overload) in forward.directions().iter().zip(&mut self.overloads) {
             overload.look(|| (sum(&direction.queues, |all| all.sent.get()), direction.drops()));
         }
-        for (direction, told) in forward.directions().iter().zip(&mut self.sending) {
+        for ((direction, told), link) in
+            forward.directions().iter().zip(&mut self.sending).zip(&mut self.links)
+        {
+            let dropped = || Packets::Leaving(sum(&direction.queues, dropped));
+            let errors = sum(&direction.queues, |all| all.device_errors.get());
+            given_up = link.look(&direction.queues, errors, dropped, &mut self.lines).or(given_up);
             for (queue, told) in direction.queues.iter().zip(told) {
                 let news = told.news(queue.counters());
                 news.iter().for_each(|line| self.lines.tell(line));
-                given_up = told.stall.look(&direction.to, queue, &mut self.lines).or(given_up);
+                given_up = told.stall.look(&direction.to, queue, link).or(given_up);
             }
             let arriving = direction.receivers.iter().filter_map(RxQueue::take_error);
             arriving.for_each(|error| self.lines.tell(&error.to_string()));
@@ -70,9 +80,13 @@ struct Told {
 }
 
 impl Told {
-    /// Returns the last error of a queue's device, unless it was printed.
+    /// Returns the last error of a queue's device, unless it was printed, or says that the line is down.
     fn news(&mut self, counters: &QueueCounters) -> Option<String> {
         let errors = counters.device_errors.get();
-        if std::mem::replace(&mut self.errors, errors) == errors { None } else { counters.last_error() }
+        if std::mem::replace(&mut self.errors, errors) == errors {
+            None
+        } else {
+            counters.last_error_beside_line()
+        }
     }
 }

@@ -64,7 +64,8 @@ pub(super) struct Rates {
 impl Account {
     /// Notes a fault, if there is one.
     pub(super) fn fault(&mut self, what: Option<String>) {
-        self.faults.extend(what);
+        // The receiver and the watch over its device may say the same.
+        self.faults.extend(what.filter(|what| !self.faults.contains(what)));
     }
 
     /// Makes the report. The device is closed.

@@ -4,7 +4,7 @@ use super::account::{Account, ReceiveReport};
 use super::live::{Live, Published};
 use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
-use crate::link::LinkWatch;
+use crate::link::{LinkWatch, Packets};
 use crate::output::{self, with_causes};
 use crate::overload::Overload;
 use crate::page::Page;
@@ -56,10 +56,11 @@ pub(super) fn run(
     let pool = pool.clock(Arc::new(HostClock)).build()?;
     // An error about a capture is no wrong use.
     let is_usage = args.from.file().is_none();
-    let recovery = RecoveryArgs { on_gone: args.on_gone, on_stall: OnStall::Report, give_up: None };
+    let recovery_args =
+        RecoveryArgs { on_gone: args.on_gone, on_stall: OnStall::Report, give_up: args.give_up };
     let (direction, queues) = (Direction::Receive, Queues::default());
     let mut opened = open(("--from", is_usage), &args.from, (direction, queues), (signals, args.give_up))?;
-    let recovery = Recovery::around(recovery, &args.from, (direction, queues), &mut opened)?;
+    let recovery = Recovery::around(recovery_args, &args.from, (direction, queues), &mut opened)?;
     let opened = opened.pop().context("a device has at least one queue")?;
     if opened.far_end.is_some() {
         let what = "its other end is in this process, where nothing sends; `wharf send` does both";
@@ -84,8 +85,9 @@ pub(super) fn run(
     let mode_reason = reason.map(|reason| reason.what.clone());
     tell_mode(&device, reason);
     let live = Live::new(receiver.queue().clone(), counts);
+    let link = LinkWatch::new(device.clone(), recovery_args, &recovery);
     let Received { receiver, ended, time, fault } =
-        receive(args, receiver, live, (&recovery, signals, page, board))?;
+        receive(args, receiver, (live, link), (&recovery, signals, page, board))?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, mode_reason, batches, wrapped, ..Account::default() };
     account.fault(recovery.failure().or(fault).or_else(|| recovery.fault()));
@@ -112,7 +114,7 @@ fn announce(args: &ReceiveArgs, device: &str) {
 
 /// Receives in a thread of its own, and watches over it.
 fn receive(
-    args: &ReceiveArgs, mut receiver: Receiving, live: Live,
+    args: &ReceiveArgs, mut receiver: Receiving, (live, mut link): (Live, LinkWatch),
     (recovery, signals, page, board): (&Recovery, &Signals, &Page, &Board),
 ) -> anyhow::Result<Received> {
     let (queue, mut overload) = (receiver.queue().clone(), Overload::new(args.from.name()));
@@ -122,10 +124,10 @@ fn receive(
     let run = move || {
         // Dropped at the end, whatever that is.
         let (_ending, meter) = (ending, Meter::of_thread());
-        let Shared { stop, end, received, has_error } = &*seen;
+        let Shared { stop, end, received, errors } = &*seen;
         let lines = RefCell::new(Lines::default());
         let survives = |error: &DeviceError| {
-            has_error.store(true, Ordering::Release);
+            errors.fetch_add(1, Ordering::AcqRel);
             survives(error, &mut lines.borrow_mut())
         };
         let result = receiver.run_until(&Until { stop, end, count, received, survives: &survives });
@@ -134,19 +136,19 @@ fn receive(
     };
     page.begin(Some("received"));
     let (thread, watch) = (start("wharf-receiver", args.cpu, run)?, Watch::new(signals, args.seconds));
-    let (mut link, mut given_up) = (LinkWatch::default(), None);
+    let (mut told, mut given_up) = (Lines::default(), None);
     loop {
         let next = watch.look(GRACE, GRACE_OF_TIME);
         shared.stop.store(watch.is_ending(), Ordering::Release);
-        let told = link.look(&args.from.name(), &queue, shared.has_error.swap(false, Ordering::AcqRel), || 0);
-        told.iter().for_each(|line| output::warn(line));
-        given_up = given_up.or_else(|| given_up_by(args, recovery, &link));
+        let errors = shared.errors.load(Ordering::Acquire);
+        let lost = link.look(std::slice::from_ref(&queue), errors, || Packets::Arriving, &mut told);
+        given_up = given_up.or(lost).or_else(|| given_up_by(args, recovery));
         let ends = watch.is_overdue() || recovery.failure().is_some() || given_up.is_some();
         shared.end.store(ends, Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
             page.end(board);
             let (receiver, ended, time) = joined(thread)?;
-            let fault = given_up.or_else(|| link.fault(&args.from.name()));
+            let fault = given_up.or_else(|| link.fault());
             return Ok(Received { receiver, ended, time, fault });
         }
         page.look(board);
@@ -156,15 +158,10 @@ fn receive(
     }
 }
 
-/// Returns why the device is given up, once its time is over.
-fn given_up_by(args: &ReceiveArgs, recovery: &Recovery, link: &LinkWatch) -> Option<String> {
-    let (time, device) = (args.give_up?, args.from.name());
-    let over =
-        |since: Option<Duration>| since.filter(|since| *since >= time).map(|since| since.as_secs_f64());
-    let away = over(recovery.away()).map(|away| format!("{device}: given up: away for {away:.1} s"));
-    away.or_else(|| {
-        over(link.down_for()).map(|down| format!("{device}: given up: its line was down for {down:.1} s"))
-    })
+/// Returns that the device is given up, once it has been away for longer than it may.
+fn given_up_by(args: &ReceiveArgs, recovery: &Recovery) -> Option<String> {
+    let away = recovery.away().filter(|away| args.give_up.is_some_and(|time| *away >= time))?;
+    Some(format!("{}: given up: away for {:.1} s", args.from.name(), away.as_secs_f64()))
 }
 
 /// Returns true if more may arrive after an error: the line may come up again, and another peer may come. The peer's fault is told here.
@@ -190,8 +187,8 @@ struct Shared {
     stop: AtomicBool,
     end: AtomicBool,
     received: AtomicU64,
-    /// An error came that the device survives.
-    has_error: AtomicBool,
+    /// Errors that the device survives.
+    errors: AtomicU64,
 }
 
 /// The end of receiving.

@@ -6,7 +6,6 @@ use crate::session::Outcome;
 use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use wharf::counters::QueueCounters;
 use wharf::device::{DeviceError, LOST};
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
@@ -78,10 +77,14 @@ impl Account {
     }
 
     fn faults(&self, queues: &[TxQueue]) -> Vec<String> {
-        let of_device = |queue: &TxQueue| device_faults(queue.counters(), self.is_cut);
         let mut faults: Vec<String> = self.given_up.iter().cloned().collect();
-        faults.extend(queues.iter().flat_map(of_device));
-        faults.extend(self.device_error.iter().map(ToString::to_string));
+        let of_devices = device_faults(queues, self.is_cut);
+        for fault in of_devices.into_iter().chain(self.device_error.iter().map(ToString::to_string)) {
+            // The error that gave the device up may be its last one, too.
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
         let senders = queues.iter().flat_map(TxQueue::senders);
         let accepted: u64 = senders.map(|sender| sender.packets.get()).sum();
         let (sent, failed) = (sum(queues, |all| all.sent.get()), sum(queues, |all| all.failed.get()));
@@ -101,16 +104,20 @@ impl Account {
     }
 }
 
-fn device_faults(counters: &QueueCounters, is_cut: bool) -> Vec<String> {
+/// Returns the failures of all queues by reason, and the last error of each.
+fn device_faults(queues: &[TxQueue], is_cut: bool) -> Vec<String> {
     let is_none = |reason: &str| NO_FAULTS.contains(&reason) || (is_cut && reason == HUNG_UP);
-    let failures = counters.device_failures().into_iter().filter(|(reason, _)| !is_none(reason));
-    let mut faults: Vec<String> = failures
-        .map(|(reason, count)| {
-            format!("{count} packet{} failed: {reason}", if count == 1 { "" } else { "s" })
-        })
-        .collect();
-    faults.extend(counters.last_error());
-    faults
+    let mut failures: Vec<(&str, u64)> = Vec::new();
+    for (reason, count) in queues.iter().flat_map(|queue| queue.counters().device_failures()) {
+        match failures.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, sum)) => *sum += count,
+            None => failures.push((reason, count)),
+        }
+    }
+    let s = |count| if count == 1 { "" } else { "s" };
+    let failures = failures.into_iter().filter(|(reason, _)| !is_none(reason));
+    let failures = failures.map(|(reason, count)| format!("{count} packet{} failed: {reason}", s(count)));
+    failures.chain(queues.iter().filter_map(|queue| queue.counters().last_error())).collect()
 }
 
 /// Returns the frames of which the device did not say that it had sent them: they may have arrived.

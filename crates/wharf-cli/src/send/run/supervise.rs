@@ -1,5 +1,7 @@
 //! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
+use crate::errors::Errors;
+use crate::link::{LinkWatch, Packets, dropped as dropped_by_line};
 use crate::live::{Before, dropped};
 use crate::output::grouped_on_stderr;
 use crate::overload::Overload;
@@ -25,7 +27,7 @@ use wharf_tools::traffic::{Driven, Echo};
 
 /// Time for frames inside to leave once the end was asked for; the rest then comes back unsent. All in all a run ends within half a
 /// second.
-const GRACE: Duration = Duration::from_millis(350);
+const GRACE: Duration = Duration::from_millis(250);
 /// The same when the time is over without a signal: on a busy machine the sending thread may not run for a while.
 const GRACE_OF_TIME: Duration = Duration::from_secs(1);
 
@@ -42,7 +44,8 @@ pub(super) struct Supervisor<'a> {
     senders: u16,
     watch: Watch<'a>,
     /// One for each queue.
-    stalls: RefCell<Vec<Stall>>,
+    stalls: RefCell<Vec<(Stall, Errors)>>,
+    link: RefCell<LinkWatch>,
     lines: RefCell<Lines>,
     /// Packets dropped for want of room, and those that fail.
     overloads: RefCell<[Overload; 2]>,
@@ -64,7 +67,8 @@ impl<'a> Supervisor<'a> {
     ) -> Self {
         let (device, senders) = (plan.args.to.name(), plan.args.senders);
         let goes_on = recovery.is_automatic();
-        let stall = |_| Stall::new(plan.args.recovery, recovery.clone());
+        let stall = |_| (Stall::new(plan.args.recovery, recovery.clone()), Errors::default());
+        let link = LinkWatch::new(device.clone(), plan.args.recovery, recovery);
         let stalls = RefCell::new(queues.iter().map(stall).collect());
         let overloads = [Overload::new, Overload::of_failures].map(|watch| watch(device.clone()));
         let watch = Watch::new(signals, plan.time);
@@ -78,6 +82,7 @@ impl<'a> Supervisor<'a> {
             senders,
             watch,
             stalls,
+            link: RefCell::new(link),
             lines: RefCell::default(),
             overloads: RefCell::new(overloads),
             given_up: RefCell::default(),
@@ -139,11 +144,9 @@ impl<'a> Supervisor<'a> {
         self.show();
         self.look_at_memory();
         self.page.look(self.board);
-        for (stall, queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
-            if let Some(error) = stall.look(&self.device, queue, &mut self.lines.borrow_mut()) {
-                self.given_up.borrow_mut().get_or_insert(error);
-                self.watch.end_within(Duration::ZERO);
-            }
+        if let Some(error) = self.look_at_device() {
+            self.given_up.borrow_mut().get_or_insert(error);
+            self.watch.end_within(Duration::ZERO);
         }
         self.overloads.borrow_mut().iter_mut().for_each(|overload| overload.look(|| self.lost()));
         // Either side of a device hears first that it is lost.
@@ -157,6 +160,19 @@ impl<'a> Supervisor<'a> {
             self.stop.store(true, Ordering::Relaxed);
         }
         next
+    }
+
+    /// Prints news of the device. Returns the error once it is given up.
+    fn look_at_device(&self) -> Option<String> {
+        let (mut link, mut lines) = (self.link.borrow_mut(), self.lines.borrow_mut());
+        let dropped = || Packets::Leaving(sum(self.queues, dropped_by_line));
+        let mut given_up =
+            link.look(self.queues, sum(self.queues, |all| all.device_errors.get()), dropped, &mut lines);
+        for ((stall, errors), queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
+            errors.look(queue.counters(), &mut lines);
+            given_up = given_up.or(stall.look(&self.device, queue, &link));
+        }
+        given_up
     }
 
     /// Returns the packets sent, and the device's drops. Those of `--when-full` were asked for.
