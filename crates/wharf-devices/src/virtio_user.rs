@@ -147,7 +147,9 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
                 self.detached.fail_line(PEER_GONE);
                 DeviceError::Gone { device, what: what.into(), source }
             }
-            Some(_) => DeviceError::Io { device, what: format!("{what}; another one is waited for"), source },
+            Some(_) => {
+                DeviceError::Down { device, what: format!("{what}; another one is waited for"), source }
+            }
         });
     }
 
@@ -252,10 +254,12 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
         self.look();
         self.catch_up();
         let (device, source) = (self.name(), io::Error::from(io::ErrorKind::NotConnected));
-        let what = "the back end is gone".into();
+        let what = String::from("the back end is gone");
         Some(match (&self.session, &self.reconnector) {
             (Some(_), _) => Ok(()),
-            (None, Some(_)) => Err(DeviceError::Down { device, what, source }),
+            (None, Some(_)) => {
+                Err(DeviceError::Down { device, what: what + "; another one is waited for", source })
+            }
             (None, None) => Err(DeviceError::Gone { device, what, source }),
         })
     }

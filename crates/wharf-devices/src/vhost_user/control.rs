@@ -15,6 +15,8 @@ use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut}
 use wharf_sys::epoll::Epoll;
 use wharf_sys::stream::{has_ended, peek, unread_bytes};
 
+/// Time that a program that has connected may take to send its first message: others wait for the socket meanwhile.
+const FIRST_WITHIN: Duration = Duration::from_secs(2);
 /// Time that the rest of a message may take to come.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
 /// Time between two looks for it.
@@ -137,7 +139,8 @@ fn set(link: &Link, socket: Option<&impl AsRawFd>) -> io::Result<Epoll> {
 pub(super) fn run(link: &Arc<Link>, mut source: Source, set: Epoll, withheld: u64) {
     let waits = Waits { set, link };
     while let Some(stream) = source.next(link, &waits) {
-        if let Err(what) = connection(link, &stream, withheld) {
+        let first_within = source.listener().map(|_| FIRST_WITHIN);
+        if let Err(what) = connection(link, &stream, withheld, first_within) {
             link.fault(what);
         }
         link.set_stream(None);
@@ -145,25 +148,38 @@ pub(super) fn run(link: &Arc<Link>, mut source: Source, set: Epoll, withheld: u6
     }
 }
 
-fn connection(link: &Arc<Link>, stream: &UnixStream, withheld: u64) -> Result<(), String> {
+fn connection(
+    link: &Arc<Link>, stream: &UnixStream, withheld: u64, first_within: Option<Duration>,
+) -> Result<(), String> {
     link.set_stream(Some(stream.try_clone().map_err(closed)?));
     let waits = Waits::new(link, stream).map_err(closed)?;
-    serve(link, stream, withheld, || waits.wait(u64::MAX))
+    let first_until = first_within.map(|time| Instant::now() + time);
+    let wait = |has_spoken: bool| {
+        let until = first_until.filter(|_| !has_spoken);
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(closed(format_args!("it has sent nothing for {} s", FIRST_WITHIN.as_secs())));
+        }
+        waits.wait(left.map_or(u64::MAX, |left| left.as_nanos() as u64));
+        Ok(())
+    };
+    serve(link, stream, withheld, wait)
 }
 
 /// Serves one connection's messages until it ends, which is no error if the other side ended it between two
-/// messages. Waits for more by `wait`.
+/// messages. Waits for more by `wait`, which is told whether one has come.
 pub(super) fn serve(
-    link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(),
+    link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(bool) -> Result<(), String>,
 ) -> Result<(), String> {
     let session = Arc::new(Mutex::new(Session::new(link.clone(), withheld)));
     let mut handler = BackendReqHandler::from_stream(stream.try_clone().map_err(closed)?, session.clone());
+    let mut has_spoken = false;
     while !link.closes() && !link.hangs_up() {
         let request = match await_message(link, stream)? {
             Message::Whole(request) => request,
             Message::Ended => return Ok(()),
             Message::None => {
-                wait();
+                wait(has_spoken)?;
                 continue;
             }
         };
@@ -173,6 +189,10 @@ pub(super) fn serve(
             handler.handle_request()
         };
         match handled {
+            Ok(()) if !has_spoken => {
+                has_spoken = true;
+                link.note_driver();
+            }
             Ok(()) => {}
             Err(_) if link.closes() => return Ok(()),
             Err(error) => {

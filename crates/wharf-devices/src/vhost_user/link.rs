@@ -41,6 +41,8 @@ pub(super) struct Link {
     closes: AtomicBool,
     /// The connection, so that it can be ended from outside.
     stream: Mutex<Option<UnixStream>>,
+    /// It has sent a message.
+    has_driver: AtomicBool,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -64,6 +66,7 @@ impl Link {
             hangs_up: AtomicBool::new(false),
             closes: AtomicBool::new(false),
             stream: Mutex::new(None),
+            has_driver: AtomicBool::new(false),
         })
     }
 
@@ -239,14 +242,20 @@ impl Link {
 
     /// Notes the connection that is served, if the device is open; or that there is none.
     pub(super) fn set_stream(&self, stream: Option<UnixStream>) {
+        self.has_driver.store(false, Ordering::Relaxed);
         *lock(&self.stream) = stream;
         if self.closes() {
             self.shut();
         }
     }
 
+    /// Notes that the other side of the connection speaks as a driver.
+    pub(super) fn note_driver(&self) {
+        self.has_driver.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn has_driver(&self) -> bool {
-        lock(&self.stream).is_some()
+        self.has_driver.load(Ordering::Relaxed)
     }
 
     /// Ends the device: the message thread comes to its end.

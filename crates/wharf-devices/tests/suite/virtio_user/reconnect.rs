@@ -79,7 +79,7 @@ fn frames_in_lost_rings_fail_and_later_frames_wait_and_arrive() {
                 assert_eq!(failed(&queue) - failed_before, inside);
                 let told = queue.counters().last_error().unwrap();
                 assert!(told.contains("another one is waited for") && !told.contains('\n'), "{told}");
-                assert_eq!(queue.counters().lost.get(), 0, "it is not lost for good");
+                assert!(queue.counters().lost.get() > 0, "its line is down");
                 // Without a back end these wait.
                 put_in(&queue, &mut sender, 7);
                 queue.poll();
@@ -144,7 +144,7 @@ fn lesser_back_end_is_reported_once_and_the_next_one_is_taken() {
         drop(less);
         let mut far = Far::new(&socket, 1);
         take_out(&queue, &mut far, 1);
-        assert_eq!((queue.counters().device_errors.get(), queue.counters().lost.get()), (errors, 0));
+        assert_eq!((queue.counters().device_errors.get(), queue.counters().lost.get()), (errors, 1));
         drop(sender);
         end(&queue, far);
     });
