@@ -75,6 +75,8 @@ struct Spell {
     began: Instant,
     last: Instant,
     dropped: u64,
+    /// Packets that had passed at the last look with drops.
+    passed: u64,
     /// A line has told of it.
     is_told: bool,
 }
@@ -119,8 +121,9 @@ impl Overload {
         if dropped < DROPS_MIN || (dropped as f64) < SHARE_MIN * all as f64 {
             return self.calm(now, dropped);
         }
-        let spell = self.spell.get_or_insert(Spell { began: now, last: now, dropped: 0, is_told: false });
-        (spell.last, spell.dropped) = (now, spell.dropped + dropped);
+        let spell =
+            self.spell.get_or_insert(Spell { began: now, last: now, dropped: 0, passed: 0, is_told: false });
+        (spell.last, spell.dropped, spell.passed) = (now, spell.dropped + dropped, self.before.0);
         if spell.is_told || self.told.is_some_and(|told| now.duration_since(told) < AGAIN) {
             return None;
         }
@@ -131,6 +134,7 @@ impl Overload {
         let (dropped, all, reasons) =
             (grouped_on_stderr(dropped), grouped_on_stderr(all), reasons.join(", "));
         let Sort { begins, fate, rest, .. } = self.sort;
+        let rest = if passed > 0 { rest } else { "" };
         let time = time.as_secs_f64();
         let some = format!("{dropped} of {all} packets {fate} in {time:.1} s ({reasons})");
         Some(format!("{begins}: {some}{rest}; `wharf explain {most}`"))
@@ -143,9 +147,10 @@ impl Overload {
         if now.duration_since(spell.last) < CALM {
             return None;
         }
-        let Spell { began, last, dropped, is_told } = self.spell.take()?;
+        let Spell { began, last, dropped, passed, is_told } = self.spell.take()?;
         let time = (last.duration_since(began) + EVERY).as_secs_f64();
         let Sort { fate, over, .. } = self.sort;
+        let over = if self.before.0 > passed { over } else { "no more comes" };
         is_told.then(|| format!("{over}, after {time:.1} s, {} {fate}", grouped_on_stderr(dropped)))
     }
 }
@@ -201,6 +206,15 @@ mod tests {
             watch.step(at(1500), counts(10_000, &[("unreachable", 300), ("lost", 9000)])).unwrap(),
             "packets leave again, after 0.3 s, 300 failed"
         );
+    }
+
+    #[test]
+    fn overload_is_not_said_to_have_left_while_nothing_leaves() {
+        let (mut watch, at) = watch();
+        let line = watch.step(at(300), counts(0, &[("overlimit", 256)])).unwrap();
+        assert!(line.contains("256 of 256 packets dropped") && !line.contains("the others go on"), "{line}");
+        let line = watch.step(at(1500), counts(0, &[("overlimit", 256)])).unwrap();
+        assert_eq!(line, "no more comes, after 0.3 s, 256 dropped");
     }
 
     #[test]

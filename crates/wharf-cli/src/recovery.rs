@@ -32,6 +32,8 @@ pub(crate) struct Recovery {
 struct News {
     /// It only receives.
     receives: bool,
+    /// Time for which it was away before it was opened again.
+    absent: Duration,
     /// This absence is a reset.
     is_reset: bool,
     /// A failure to open it was told in this absence.
@@ -128,6 +130,12 @@ impl Recovery {
         Some(format!("{}: it was away when the run ended, for {away:.1} s by then", self.name))
     }
 
+    /// Returns the time for which the device was away in all.
+    pub(crate) fn absent(&self) -> Duration {
+        let before = self.news.lock().unwrap_or_else(PoisonError::into_inner).absent;
+        before + self.away().unwrap_or_default()
+    }
+
     /// Returns the time for which the device has been away.
     pub(crate) fn away(&self) -> Option<Duration> {
         self.reopener.as_ref()?.away()
@@ -159,6 +167,7 @@ fn say(name: &str, change: &Change<'_>, fails: bool, news: &Mutex<News>) {
             news.is_told = true;
         }
         Change::Reopened { after } => {
+            news.absent += *after;
             output::warn(&format!("{name}: open again after {:.1} s", after.as_secs_f64()));
             news.is_told = false;
         }

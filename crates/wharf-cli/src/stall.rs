@@ -25,6 +25,8 @@ pub(crate) struct Stall {
     watchdog: Watchdog,
     /// When the last line was printed, and the packets sent by then, until the stall is over.
     told: Option<(Instant, Option<u64>)>,
+    /// That line was about an absent peer, and not about one that completes nothing.
+    is_of_link: bool,
     on_stall: OnStall,
     /// The time of `--give-up`, and a watchdog with that bound.
     give_up: Option<(Duration, Watchdog)>,
@@ -38,7 +40,16 @@ impl Stall {
         let [teller, watchdog] = [TOLD_AFTER, PATIENCE].map(|bound| Watchdog::new(Some(bound)));
         let give_up = args.give_up.map(|time| (time, Watchdog::new(Some(time))));
         let on_stall = args.on_stall;
-        Self { teller, watchdog, told: None, on_stall, give_up, recovery, began: Instant::now() }
+        Self {
+            teller,
+            watchdog,
+            told: None,
+            is_of_link: false,
+            on_stall,
+            give_up,
+            recovery,
+            began: Instant::now(),
+        }
     }
 
     /// Prints a line on standard error when `queue` has begun to stall, unless `link` has told why, and when that is over; does what was
@@ -73,7 +84,8 @@ impl Stall {
             return Some(format!("{device}: given up: away for {:.1} s", away.as_secs_f64()));
         }
         watchdog.look(now_ns, (frames, completed))?;
-        Some(format!("{device}: given up: no completion for {time:?}, frames in the device: {frames}"))
+        let why = queue.link().and_then(Result::err).map_or(String::new(), |error| format!(" ({error})"));
+        Some(format!("{device}: given up: no completion for {time:?}, frames in the device: {frames}{why}"))
     }
 
     fn none_of(&self, device: &impl Display, frames: u64, time: Duration) -> String {
@@ -86,18 +98,23 @@ impl Stall {
         let (frames, completed) = queue.counters().device_frames();
         match self.teller.look(now_ns, (frames, completed)) {
             // The device knows when the next one is due: a wire with a delay.
-            Some(Sign::Overdue { .. }) if queue.has_completions_due() != Some(false) => {
-                self.teller.excuse(now_ns);
-            }
             Some(Sign::Overdue { .. }) => {
-                self.teller.stall();
-                if link.is_told() || self.told.is_some_and(|(last, _)| last.elapsed() < AGAIN) {
+                match queue.has_completions_due() {
+                    Some(true) => return self.teller.excuse(now_ns),
+                    Some(false) => self.teller.stall(),
+                    // Another thread owns the queue: the next look asks again.
+                    None => return,
+                }
+                let down = queue.link().and_then(Result::err);
+                let is_alike = std::mem::replace(&mut self.is_of_link, down.is_some()) == down.is_some();
+                let is_soon = self.told.is_some_and(|(last, _)| is_alike && last.elapsed() < AGAIN);
+                if link.is_told() || is_soon {
                     return;
                 }
                 self.told = Some((Instant::now(), Some(queue.counters().sent.get())));
-                output::warn(&match queue.link() {
-                    Some(Err(error)) => format!("{error}: packets wait"),
-                    _ => {
+                output::warn(&match down {
+                    Some(error) => format!("{error}: packets wait"),
+                    None => {
                         let why = match self.recovery.is_of_peer() {
                             true => ": it is busy, or stopped, or does not serve every queue",
                             false => "",

@@ -226,6 +226,22 @@ fn a_driver_that_dies_is_missed_and_its_successor_is_told() {
     }
 }
 
+/// A connection on which nothing is sent is no driver, and keeps others out for two seconds at most.
+#[test]
+fn a_silent_connection_does_not_keep_a_driver_out() {
+    let folder = Folder::new();
+    let socket = folder.path("vm.sock");
+    let (from, to) = (format!("vhost-user:{}", text(&socket)), format!("virtio-user:{}", text(&socket)));
+    let receiver = command(&["receive", "--from", &from, "--count", "50"]).spawn().unwrap();
+    let mute = Peer::connect(&socket);
+    let sent = finish(command(&["send", "--to", &to, "--size", "200", "--count", "50"]).spawn().unwrap());
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    let done = finish(receiver);
+    drop(mute);
+    assert!(done.code == Some(0) && !done.stderr.contains("here again"), "{done:?}");
+    assert!(done.stderr.contains("the connection is closed: it has sent nothing for 2 s"), "{done:?}");
+}
+
 #[test]
 fn frames_that_a_stopped_back_end_has_are_lost_and_a_signal_ends_the_sender_soon() {
     let folder = Folder::new();

@@ -129,9 +129,14 @@ fn unknown(queues: &[TxQueue]) -> u64 {
 /// Returns the receiver's faults; `arrives` is the number of frames that have to arrive.
 fn receiver_faults(findings: &Findings, arrives: &RangeInclusive<u64>, lost: u64) -> Vec<String> {
     let mut faults = Vec::new();
-    let wrong = wrong(findings, lost);
-    if let (1.., Some(first)) = (wrong, &findings.first_error) {
-        faults.push(format!("{wrong} of {} packets received are wrong; {first}", findings.packets));
+    let missing = findings.missing.saturating_sub(lost);
+    let damaged = findings.errors - findings.missing;
+    match (damaged, missing, &findings.first_error) {
+        (0, 1.., Some(first)) => faults.push(format!("{missing} packets are missing; {first}")),
+        (1.., _, Some(first)) => {
+            faults.push(format!("{damaged} of {} packets received are wrong; {first}", findings.packets));
+        }
+        _ => {}
     }
     if !arrives.contains(&findings.packets) {
         let sent = if findings.packets < *arrives.start() { arrives.start() } else { arrives.end() };

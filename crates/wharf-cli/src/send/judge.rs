@@ -15,6 +15,8 @@ pub(super) struct Evidence {
     pub(super) receiving: Option<ProcessorTime>,
     /// Share of the supervisor's looks at which all memory was in use.
     pub(super) short_share: f64,
+    /// Time for which the device was away.
+    pub(super) away_seconds: f64,
     /// Speed of the wire behind the device, if there is one.
     pub(super) link_bps: Option<f64>,
 }
@@ -42,6 +44,7 @@ pub(super) fn judge(plan: &Plan, report: &Report, evidence: Evidence) -> Verdict
         frames: plan.frames(),
         short_share: evidence.short_share,
         drops: report.drops.by_reason.clone(),
+        away_seconds: evidence.away_seconds,
     })
 }
 

@@ -78,6 +78,7 @@ pub(super) fn run(
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
     let (Sent { span_ns, given_up, sending, short_share }, away) = (sent?, recovery.fault());
+    let away_seconds = recovery.absent().as_secs_f64();
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
     let audit = queues[0].audit();
@@ -102,7 +103,7 @@ pub(super) fn run(
     };
     let mut outcome = account.close(&queues, signals.asked());
     outcome.faults.extend(away.into_iter().chain(plan.stream_error()));
-    let evidence = Evidence { sending, receiving, short_share, link_bps };
+    let evidence = Evidence { sending, receiving, short_share, away_seconds, link_bps };
     outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
     Ok(outcome)
 }

@@ -4,6 +4,7 @@ use super::{Bound, CommandLine, FRAMES_MIN, Loss, Verdict, came, link_cause, per
 use crate::output::packet_rate;
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
+use wharf::device::LOST;
 
 /// Share of a rate by which a run may miss it, and the time by which the last completion may come late.
 const SLACK_SHARE: f64 = 0.03;
@@ -18,6 +19,8 @@ const SECONDS_MIN: f64 = 0.02;
 const WAITED_SHARE: f64 = 0.2;
 /// Share of the looks from which on memory counts as short.
 const SHORT_SHARE: f64 = 0.5;
+/// Share of the time from which on the device's absence counts.
+const AWAY_SHARE: f64 = 0.05;
 
 /// The reason of packets that were inside when the path was closed.
 const CLOSED: &str = "closed";
@@ -61,6 +64,8 @@ pub(crate) struct SendFigures {
     pub(crate) frames: u32,
     pub(crate) short_share: f64,
     pub(crate) drops: BTreeMap<String, u64>,
+    /// Time for which the device was away.
+    pub(crate) away_seconds: f64,
 }
 
 /// Judges a run.
@@ -139,6 +144,10 @@ impl SendFigures {
         if let Some(cause) = link_cause(self.link_bps, (self.came_bps, self.came_pps)) {
             return (Bound::Link, cause);
         }
+        if self.away_seconds > AWAY_SHARE * self.seconds {
+            let (away, all) = (self.away_seconds, self.seconds);
+            return (Bound::Device, format!("the device was away for {away:.1} s of {all:.1} s"));
+        }
         // A sender that drops does not wait: it uses a processor all the time, whatever the device does.
         if let Some(dropped) = loss.map(Loss::of_queue).filter(|&dropped| dropped > 0) {
             return (
@@ -148,11 +157,11 @@ impl SendFigures {
                 ),
             );
         }
-        if let Some(loss) = loss.filter(|loss| loss.reason() == CLOSED) {
+        if let Some(loss) = loss.filter(|loss| [CLOSED, LOST].contains(&loss.reason())) {
             let packets = loss.packets;
             return (
                 Bound::Device,
-                format!("the device took no more: {packets} packets were still inside at the end"),
+                format!("the device took no more: it did not complete {packets} packets"),
             );
         }
         if self.is_too_short() {

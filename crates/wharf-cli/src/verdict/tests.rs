@@ -37,6 +37,7 @@ fn short_of() -> SendFigures {
         frames: 4096,
         short_share: 0.0,
         drops: BTreeMap::new(),
+        away_seconds: 0.0,
     }
 }
 
@@ -64,6 +65,7 @@ fn threads_that_wait_or_spin_tell_the_bound() {
             Bound::Device,
             "all of the 4096 frames were in use",
         ),
+        (SendFigures { away_seconds: 0.4, ..base.clone() }, Bound::Device, "was away for 0.4 s of 1.0 s"),
         (SendFigures { receiving, ..base.clone() }, Bound::Receiver, "the receiver in this process"),
         (SendFigures { sending: time(0.7, 0.15), ..base.clone() }, Bound::Processor, "a processor 70 %"),
         (SendFigures { sending: time(0.5, 0.5), waits: 0, ..base }, Bound::Processor, "for one 50 % of it"),
