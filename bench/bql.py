@@ -77,7 +77,7 @@ def run(case, bql):
         receives.send_signal(signal.SIGINT)
         got, _ = report(receives, "receiver", errors)
     # Frames in the device at the end come back as `closed`.
-    if sent["drops"]["by_reason"].keys() - {"closed"} or got["drops"]["total"] or got["reordered"] or got["duplicated"] or got["unstamped"]:
+    if sent["drops"]["by_reason"].keys() - {"closed", "lost"} or got["drops"]["total"] or got["reordered"] or got["duplicated"] or got["unstamped"]:
         sys.exit(f"{case}, byte limit {bql}: {sent['drops']}, {got['drops']}, {got['reordered']} reordered")
     bands = {one["band"]: one["latency_ns"] for one in got["latency_by_dscp"]}
     return {

@@ -13,7 +13,7 @@ BULK_FLOWS = 8
 
 def row(kind, qdisc, sent, got):
     sent, got = (json.load(open(name)) for name in (sent, got))
-    lost = sent["drops"]["by_reason"].keys() - {"closed", "codel"}
+    lost = sent["drops"]["by_reason"].keys() - {"closed", "lost", "codel"}
     if lost or got["duplicated"]:
         sys.exit(f"{kind}, {qdisc}: {sent['drops']}, {got['drops']}, {got['duplicated']} duplicated")
     bands = {one["band"]: one["latency_ns"] for one in got["latency_by_dscp"]}

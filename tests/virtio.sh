@@ -245,7 +245,7 @@ import json, re, sys
 report = json.load(open(sys.argv[1]))
 arrived = [int(count) for count in re.findall(r"RX-packets: (\d+)", open(sys.argv[2]).read())]
 failed = report["drops"]["by_reason"]
-ok = report["pool"]["out"] == 0 and failed.get("peer-gone", 0) > 0 and set(failed) <= {"peer-gone", "closed"} and sum(failed.values()) == report["failed"] <= 2048 and max(arrived) > 0
+ok = report["pool"]["out"] == 0 and failed.get("peer-gone", 0) > 0 and set(failed) <= {"peer-gone", "closed", "lost"} and sum(failed.values()) == report["failed"] <= 2048 and max(arrived) > 0
 print(f'virtio-user,reconnect=on: {report["packets"]} frames, {report["failed"]} in rings of back ends that were killed, {max(arrived)} by the last one')
 sys.exit(0 if ok else f"{report}")
 P

@@ -52,6 +52,11 @@ impl Stall {
         }
     }
 
+    /// True if a stall was told, and not its end.
+    pub(crate) fn is_on(&self) -> bool {
+        matches!(self.told, Some((_, Some(_))))
+    }
+
     /// Prints a line on standard error when `queue` has begun to stall, unless `link` has told why, and when that is over; does what was
     /// asked for. Returns the error that ends the run once the device is given up.
     pub(crate) fn look(&mut self, device: impl Display, queue: &TxQueue, link: &LinkWatch) -> Option<String> {

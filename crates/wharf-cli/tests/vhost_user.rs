@@ -255,7 +255,8 @@ fn frames_that_a_stopped_back_end_has_are_lost_and_a_signal_ends_the_sender_soon
         command(&["send", "--to", &to, "--size", "200", "--rate", "20kpps", "--json"]).spawn().unwrap();
     std::thread::sleep(Duration::from_secs(1));
     signal(&peer, "STOP");
-    std::thread::sleep(Duration::from_millis(500));
+    // So long that the stall is told: what a device has as a signal ends the run is no fault else.
+    std::thread::sleep(Duration::from_millis(2500));
     signal(&child, "INT");
     let done = finish(child);
     signal(&peer, "CONT");

@@ -36,6 +36,8 @@ pub(super) struct Account {
     pub(super) device_error: Option<DeviceError>,
     /// The error if the device was given up.
     pub(super) given_up: Option<String>,
+    /// Frames lost before the end. What a device has as a signal or the time ends the run is no fault, unless it was stalled (none).
+    pub(super) lost: Option<u64>,
     pub(super) wrapped: Wrapped,
     /// Records of the capture that are not sent.
     pub(super) skipped: Option<BTreeMap<String, u64>>,
@@ -78,7 +80,11 @@ impl Account {
 
     fn faults(&self, queues: &[TxQueue]) -> Vec<String> {
         let mut faults: Vec<String> = self.given_up.iter().cloned().collect();
-        let of_devices = device_faults(queues, self.is_cut);
+        let excused = match self.lost {
+            Some(before) if self.given_up.is_none() => lost(queues) - before,
+            _ => 0,
+        };
+        let of_devices = device_faults(queues, excused, self.is_cut);
         for fault in of_devices.into_iter().chain(self.device_error.iter().map(ToString::to_string)) {
             // The error that gave the device up may be its last one, too.
             if !faults.contains(&fault) {
@@ -96,16 +102,16 @@ impl Account {
         if self.audit.out() > 0 {
             faults.push(format!("memory did not come back: {}", self.audit));
         }
-        let lost = drops(queues).total;
+        let dropped = drops(queues).total;
         // A frame that the device did not complete may have left, or not.
-        let arrives = if self.is_cut { 0 } else { sent }..=sent + unknown(queues);
-        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, &arrives, lost)));
+        let arrives = if self.is_cut { 0 } else { sent }..=sent + lost(queues);
+        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, &arrives, dropped)));
         faults
     }
 }
 
-/// Returns the failures of all queues by reason, and the last error of each.
-fn device_faults(queues: &[TxQueue], is_cut: bool) -> Vec<String> {
+/// Returns the failures of all queues by reason, but `excused` lost ones, and the last error of each.
+fn device_faults(queues: &[TxQueue], excused: u64, is_cut: bool) -> Vec<String> {
     let is_none = |reason: &str| NO_FAULTS.contains(&reason) || (is_cut && reason == HUNG_UP);
     let mut failures: Vec<(&str, u64)> = Vec::new();
     for (reason, count) in queues.iter().flat_map(|queue| queue.counters().device_failures()) {
@@ -116,12 +122,15 @@ fn device_faults(queues: &[TxQueue], is_cut: bool) -> Vec<String> {
     }
     let s = |count| if count == 1 { "" } else { "s" };
     let failures = failures.into_iter().filter(|(reason, _)| !is_none(reason));
+    let failures =
+        failures.map(|(reason, count)| (reason, if reason == LOST { count - excused } else { count }));
+    let failures = failures.filter(|(_, count)| *count > 0);
     let failures = failures.map(|(reason, count)| format!("{count} packet{} failed: {reason}", s(count)));
     failures.chain(queues.iter().filter_map(|queue| queue.counters().last_error())).collect()
 }
 
 /// Returns the frames of which the device did not say that it had sent them: they may have arrived.
-fn unknown(queues: &[TxQueue]) -> u64 {
+pub(super) fn lost(queues: &[TxQueue]) -> u64 {
     let failures = queues.iter().flat_map(|queue| queue.counters().device_failures());
     failures.filter(|(reason, _)| *reason == LOST).map(|(_, count)| count).sum()
 }

@@ -77,7 +77,7 @@ pub(super) fn run(
     let (echoed, device_error) = echo.map(Echo::finish).unzip();
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
-    let (Sent { span_ns, given_up, sending, short_share }, away) = (sent?, recovery.fault());
+    let (Sent { span_ns, given_up, lost, sending, short_share }, away) = (sent?, recovery.fault());
     let away_seconds = recovery.absent().as_secs_f64();
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
@@ -98,6 +98,7 @@ pub(super) fn run(
         is_cut,
         device_error: device_error.flatten(),
         given_up,
+        lost,
         wrapped,
         skipped: plan.skipped(),
     };
@@ -268,6 +269,8 @@ struct Sent {
     span_ns: u64,
     /// The error if the device was given up.
     given_up: Option<String>,
+    /// Frames lost before the end; none if all that are lost count, since the device was stalled.
+    lost: Option<u64>,
     /// Processor time of the sending threads together.
     sending: ProcessorTime,
     /// Share of the supervisor's looks at which all memory was in use.
@@ -311,6 +314,7 @@ fn send(
     let driven = supervisor.wait(&ended);
     let sending = threads.into_iter().map(joined).sum::<anyhow::Result<_>>()?;
     let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
-    let (end_ns, given_up, short_share) = supervisor.settle();
-    Ok(Sent { span_ns: end_ns.saturating_sub(first_ns.unwrap_or(end_ns)), given_up, sending, short_share })
+    let (end_ns, given_up, lost, short_share) = supervisor.settle();
+    let span_ns = end_ns.saturating_sub(first_ns.unwrap_or(end_ns));
+    Ok(Sent { span_ns, given_up, lost, sending, short_share })
 }

@@ -28,7 +28,7 @@ use wharf_sys::stream;
 /// longer is gone.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// The same to stop, for a back end that has copies of frames alone: none of our memory waits for it.
-const STOPS_WITHIN: Duration = Duration::from_millis(150);
+const STOPS_WITHIN: Duration = Duration::from_millis(100);
 /// Time until a back end listens, or, with `server=on`, connects.
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);

@@ -9,6 +9,7 @@ use crate::page::Page;
 use crate::queues::{drops, sum};
 use crate::recovery::Recovery;
 use crate::repeats::Lines;
+use crate::send::account::lost;
 use crate::send::plan::Plan;
 use crate::session::{LOOK, Watch};
 use crate::signals::Signals;
@@ -27,7 +28,7 @@ use wharf_tools::traffic::{Driven, Echo};
 
 /// Time for frames inside to leave once the end was asked for; the rest then comes back unsent. All in all a run ends within half a
 /// second.
-const GRACE: Duration = Duration::from_millis(250);
+const GRACE: Duration = Duration::from_millis(350);
 /// The same when the time is over without a signal: on a busy machine the sending thread may not run for a while.
 const GRACE_OF_TIME: Duration = Duration::from_secs(1);
 
@@ -50,6 +51,8 @@ pub(super) struct Supervisor<'a> {
     /// Packets dropped for want of room, and those that fail.
     overloads: RefCell<[Overload; 2]>,
     given_up: RefCell<Option<String>>,
+    /// See [`Supervisor::lost_before_end`], once the path is closed.
+    lost: Cell<Option<Option<u64>>>,
     /// Frames of memory but those that the senders' bursts take.
     shared_frames: u64,
     /// Looks, and those at which all memory was in use.
@@ -86,6 +89,7 @@ impl<'a> Supervisor<'a> {
             lines: RefCell::default(),
             overloads: RefCell::new(overloads),
             given_up: RefCell::default(),
+            lost: Cell::default(),
             shared_frames: u64::from(plan.frames()).saturating_sub(of_bursts),
             looks: Cell::default(),
             before: RefCell::default(),
@@ -114,6 +118,7 @@ impl<'a> Supervisor<'a> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.is_overdue() && !closed {
+                self.lost.set(Some(self.lost_before_end()));
                 self.queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
                 closed = true;
             }
@@ -129,14 +134,21 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC, the error if the device was given up,
-    /// and the share of the looks at which all memory was in use.
-    pub(super) fn settle(self) -> (u64, Option<String>, f64) {
+    /// the frames that were lost before the end, or at an end in a stall, and the share of the looks at which all memory was in use.
+    pub(super) fn settle(self) -> (u64, Option<String>, Option<u64>, f64) {
         let [looks, short] = self.looks.get();
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
         let drained = || self.queues.iter().all(|queue| queue.drain_until(soon_ns()));
         while !drained() && !self.is_overdue() {}
         self.page.end(self.board);
-        (ExactClock.now_ns(), self.given_up.into_inner(), short as f64 / looks.max(1) as f64)
+        let lost = self.lost.get().unwrap_or_else(|| self.lost_before_end());
+        (ExactClock.now_ns(), self.given_up.into_inner(), lost, short as f64 / looks.max(1) as f64)
+    }
+
+    /// Returns the frames lost by now; `None` in a stall, which loses those that the device still has.
+    fn lost_before_end(&self) -> Option<u64> {
+        let is_stalled = self.stalls.borrow().iter().any(|(stall, _)| stall.is_on());
+        (!is_stalled).then(|| lost(self.queues))
     }
 
     /// Shows progress, checks time, signals and a lost device. Returns the time until it is to be called again.
@@ -148,7 +160,7 @@ impl<'a> Supervisor<'a> {
             self.given_up.borrow_mut().get_or_insert(error);
             self.watch.end_within(Duration::ZERO);
         }
-        self.overloads.borrow_mut().iter_mut().for_each(|overload| overload.look(|| self.lost()));
+        self.overloads.borrow_mut().iter_mut().for_each(|overload| overload.look(|| self.gone()));
         // Either side of a device hears first that it is lost.
         let has_ended = self.echo.is_some_and(|echo| echo.receiver().has_ended());
         let is_lost = !self.goes_on && self.queues.iter().any(|queue| queue.counters().lost.get() > 0);
@@ -176,7 +188,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Returns the packets sent, and the device's drops. Those of `--when-full` were asked for.
-    fn lost(&self) -> (u64, BTreeMap<String, u64>) {
+    fn gone(&self) -> (u64, BTreeMap<String, u64>) {
         let mut drops = drops(self.queues).by_reason;
         drops.retain(|reason, _| !matches!(reason.as_str(), "drop-tail" | "drop-head"));
         (sum(self.queues, |all| all.sent.get()), drops)

@@ -48,7 +48,7 @@ fn one_that_never_answers_is_given_up_as_it_is_opened() {
 /// for a moment.
 #[test]
 fn one_that_does_not_stop_is_given_up_as_the_driver_closes() {
-    for (keys, least_ms, most_ms) in [("", 150, 5_000), (",copy=off", 10_000, 60_000)] {
+    for (keys, least_ms, most_ms) in [("", 100, 5_000), (",copy=off", 10_000, 60_000)] {
         let mut device = opened(keys, answers_once).unwrap();
         let pool = pool(64);
         device.attach(pool.region().clone()).unwrap();
