@@ -115,8 +115,8 @@ sys.exit(0 if eval(f"({condition})", {}, values) else 1)
 P
 }
 
-# errors NAME: standard error without the lines that a run prints while it goes on: that it listens, and that more comes than leaves.
-errors() { grep -vE 'listening on|: (more comes than leaves: |what comes leaves again, )' "$out/$1.err"; }
+# errors NAME: standard error without the lines that a run prints while it goes on: that it listens or waits, and that more comes than leaves.
+errors() { grep -vE 'listening on|: waiting [^:]*$|: (more comes than leaves: |what comes leaves again, )' "$out/$1.err"; }
 
 # one_line NAME 'TEXT': standard error has one such line, with TEXT.
 one_line() {

@@ -23,6 +23,8 @@ pub(crate) struct LinkWatch {
     device: String,
     on_gone: OnGone,
     give_up: Option<Duration>,
+    /// A line that goes down ends the run.
+    ends_when_down: bool,
     /// Its line is a peer's connection.
     is_peer: bool,
     /// It was seen up.
@@ -56,6 +58,7 @@ impl LinkWatch {
             device,
             on_gone,
             give_up,
+            ends_when_down: on_gone == OnGone::Fail,
             is_peer: recovery.is_of_peer(),
             was_up: false,
             errors: 0,
@@ -65,6 +68,11 @@ impl LinkWatch {
             is_told: false,
             dropped: 0,
         }
+    }
+
+    /// Lets a run go on whose line goes down, unless that is a peer that has gone: other ends go on.
+    pub(crate) fn of_forward(self) -> Self {
+        Self { ends_when_down: self.ends_when_down && self.is_peer, ..self }
     }
 
     /// Looks at the line of the device that `queues` belong to, which has reported so many `errors`. Returns the error that ends the run.
@@ -115,7 +123,7 @@ impl LinkWatch {
                 if told.is_some() {
                     (self.told, self.is_told) = (Some(now), true);
                 }
-                let is_lost = self.is_peer && self.was_up && self.on_gone == OnGone::Fail;
+                let is_lost = self.ends_when_down && self.was_up;
                 let failure =
                     if is_lost { Some(error) } else { self.given_up(now.duration_since(since), packets) };
                 (told.filter(|_| failure.is_none()), failure)
@@ -227,7 +235,7 @@ mod tests {
     fn a_line_is_given_up_once_packets_are_lost_by_it_and_a_peer_once_it_was_here() {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
-        let mut line = watch(OnGone::Fail, false, 500);
+        let mut line = watch(OnGone::Fail, false, 500).of_forward();
         line.change(Some(Ok(())), at(0), || Packets::Leaving(0));
         line.change(down(), at(0), || Packets::Leaving(0));
         assert_eq!(line.change(down(), at(600), || Packets::Leaving(0)), none());

@@ -29,7 +29,8 @@ impl Tells {
             let told = |_| Told { errors: 0, stall: Stall::new(args, of(direction).clone()) };
             direction.queues.iter().map(told).collect()
         };
-        let link = |direction: &Direction| LinkWatch::new(direction.to.clone(), args, of(direction));
+        let link =
+            |direction: &Direction| LinkWatch::new(direction.to.clone(), args, of(direction)).of_forward();
         let links = forward.directions().iter().map(link).collect();
         let sending = forward.directions().iter().map(told).collect();
         let way = |direction: &Direction| Overload::new(format!("{} to {}", direction.from, direction.to));

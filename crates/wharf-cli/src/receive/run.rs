@@ -2,7 +2,7 @@
 
 use super::account::{Account, ReceiveReport};
 use super::live::{Live, Published};
-use crate::args::{OnStall, ReceiveArgs, RecoveryArgs};
+use crate::args::{OnGone, OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
 use crate::link::{LinkWatch, Packets};
 use crate::output::{self, with_causes};
@@ -121,6 +121,7 @@ fn receive(
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
     let (count, seen) = (args.count.unwrap_or(u64::MAX), shared.clone());
+    let outlives_line = args.on_gone == OnGone::Reopen;
     let run = move || {
         // Dropped at the end, whatever that is.
         let (_ending, meter) = (ending, Meter::of_thread());
@@ -128,7 +129,7 @@ fn receive(
         let lines = RefCell::new(Lines::default());
         let survives = |error: &DeviceError| {
             errors.fetch_add(1, Ordering::AcqRel);
-            survives(error, &mut lines.borrow_mut())
+            survives(error, outlives_line, &mut lines.borrow_mut())
         };
         let result = receiver.run_until(&Until { stop, end, count, received, survives: &survives });
         let time = meter.elapsed().if_loaded(receiver.load());
@@ -165,10 +166,10 @@ fn given_up_by(args: &ReceiveArgs, recovery: &Recovery) -> Option<String> {
 }
 
 /// Returns true if more may arrive after an error: the line may come up again, and another peer may come. The peer's fault is told here.
-fn survives(error: &DeviceError, lines: &mut Lines) -> bool {
+fn survives(error: &DeviceError, outlives_line: bool, lines: &mut Lines) -> bool {
     match error {
         DeviceError::Unsupported { .. } => lines.tell(&error.to_string()),
-        DeviceError::Down { .. } => {}
+        DeviceError::Down { .. } => return outlives_line,
         _ => return false,
     }
     true
