@@ -68,8 +68,8 @@ impl Recovery {
         Ok(recovery)
     }
 
-    /// Has the faults around the device told when it is opened anew.
-    pub(crate) fn tell(&self, faults: FaultReset) {
+    /// Resets the fault wrapper around the device each time that the device goes or is opened anew.
+    pub(crate) fn reset_with(&self, faults: FaultReset) {
         if let Some(reopener) = &self.reopener {
             reopener.observe(move |change| {
                 if matches!(change, Change::Reset | Change::Gone(_)) {

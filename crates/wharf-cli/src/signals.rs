@@ -21,14 +21,14 @@ const ENDING: [i32; 2] = [SIGINT, SIGTERM];
 const LOOK: Duration = Duration::from_millis(20);
 /// Shorter waits are not announced.
 const SILENT: Duration = Duration::from_millis(300);
-/// Wait that is told where there is no terminal.
+/// Time after which the command prints one note about a wait where standard error is no terminal.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 /// Time that work has left once a signal has come, on a busy machine, too.
 const GRACE: Duration = Duration::from_millis(400);
 /// Time in which a signal may be the first one again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What work waits for, and for how long it may.
+/// A wait of an opening device or capture: its text, and its longest time.
 #[derive(Debug)]
 pub(crate) struct Waits {
     what: String,
@@ -36,17 +36,17 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// Waits for `what` as long as the work itself does.
+    /// Makes a wait that only the work itself bounds; `what` names the device and the other side.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), at_most: None }
     }
 
-    /// Waits for `other` as well.
+    /// Joins the text of `other` to this one.
     pub(crate) fn and(self, other: &Self) -> Self {
         Self { what: format!("{}; {}", self.what, other.what), ..self }
     }
 
-    /// Gives up after `time`, if that is set.
+    /// Sets the longest time, if there is one.
     pub(crate) fn at_most(self, time: Option<Duration>) -> Self {
         Self { at_most: time, ..self }
     }
@@ -108,8 +108,11 @@ impl Signals {
         self.reload.swap(false, Ordering::Relaxed)
     }
 
-    /// Runs `work` that may wait for a peer, such as opening a device whose other end is to connect. A long wait is told: on a terminal as it
-    /// goes on, else once. Once a signal has come, the work has [`GRACE`] left, and is then abandoned.
+    /// Runs `work` that may wait for a peer, such as opening a device whose other end is to connect. The command shows a long wait: on a
+    /// terminal while the wait lasts, elsewhere by one note. After a signal the work has [`GRACE`] left; the command then abandons it.
+    ///
+    /// # Errors
+    /// A signal came, or the wait reached its longest time.
     pub(crate) fn unless_asked<T: Send + 'static>(
         &self, Waits { what, at_most }: &Waits, work: impl FnOnce() -> T + Send + 'static,
     ) -> anyhow::Result<T> {

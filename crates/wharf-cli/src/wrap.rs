@@ -32,7 +32,7 @@ pub(crate) fn wrap(
         device = wrap_device!(device, |inner| {
             let fault = Fault::new(inner, spec);
             *counts = Some((spec.clone(), fault.counts()));
-            recovery.tell(fault.reset());
+            recovery.reset_with(fault.reset());
             fault
         });
     }

@@ -82,12 +82,7 @@ impl Link {
         let device = self.name.clone();
         let (what, source) = match state {
             Ok(state) if state.is_up => return None,
-            Ok(_) => {
-                let source = io::Error::from_raw_os_error(ENETDOWN);
-                let name = present_name(socket, &self.interface);
-                let what = down(name.as_ref().unwrap_or(&self.interface_name));
-                return Some(DeviceError::Down { device, what, source });
-            }
+            Ok(_) => return Some(self.down_error(socket, down)),
             // The interface is being renamed.
             Err(error) if error.raw_os_error() == Some(EAGAIN) => return None,
             Err(error) if error.raw_os_error() == Some(ENODEV) => ("the interface is gone".into(), error),
@@ -104,10 +99,14 @@ impl Link {
         if !state.as_ref().is_ok_and(|state| state.is_up && !state.is_running) {
             return self.arrival_fault(socket, state);
         }
+        Some(self.down_error(socket, no_carrier))
+    }
+
+    /// Makes the error of a line that is down, with the interface's present name in the text.
+    fn down_error(&self, socket: BorrowedFd<'_>, what: fn(&str) -> String) -> DeviceError {
         let name = present_name(socket, &self.interface);
-        let what = no_carrier(name.as_ref().unwrap_or(&self.interface_name));
-        let source = io::Error::from_raw_os_error(ENETDOWN);
-        Some(DeviceError::Down { device: self.name.clone(), what, source })
+        let what = what(name.as_ref().unwrap_or(&self.interface_name));
+        DeviceError::Down { device: self.name.clone(), what, source: io::Error::from_raw_os_error(ENETDOWN) }
     }
 
     /// Returns the longest frame that may arrive, bytes: with two VLAN tags.

@@ -147,9 +147,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
                 self.detached.fail_line(PEER_GONE);
                 DeviceError::Gone { device, what: what.into(), source }
             }
-            Some(_) => {
-                DeviceError::Down { device, what: format!("{what}; another one is waited for"), source }
-            }
+            Some(_) => DeviceError::Down { device, what: awaited(what), source },
         });
     }
 
@@ -197,6 +195,11 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
             self.detached.take(pairs, reason);
         }
     }
+}
+
+/// Returns the text of a loss after which the driver waits for another back end.
+fn awaited(what: &str) -> String {
+    format!("{what}; another one is waited for")
 }
 
 impl<R: DriverRing + 'static, C: Cleaning> Notify for VirtioUser<R, C> {
@@ -254,13 +257,11 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
         self.look();
         self.catch_up();
         let (device, source) = (self.name(), io::Error::from(io::ErrorKind::NotConnected));
-        let what = String::from("the back end is gone");
+        let what = "the back end is gone";
         Some(match (&self.session, &self.reconnector) {
             (Some(_), _) => Ok(()),
-            (None, Some(_)) => {
-                Err(DeviceError::Down { device, what: what + "; another one is waited for", source })
-            }
-            (None, None) => Err(DeviceError::Gone { device, what, source }),
+            (None, Some(_)) => Err(DeviceError::Down { device, what: awaited(what), source }),
+            (None, None) => Err(DeviceError::Gone { device, what: what.into(), source }),
         })
     }
 

@@ -36,7 +36,8 @@ pub(super) struct Account {
     pub(super) device_error: Option<DeviceError>,
     /// The error if the device was given up.
     pub(super) given_up: Option<String>,
-    /// Frames lost before the end. What a device has as a signal or the time ends the run is no fault, unless it was stalled (none).
+    /// Frames that the device lost before the end. Frames that it still had when a signal or the time ended the run are no fault. `None`
+    /// after a stall: all are.
     pub(super) lost: Option<u64>,
     pub(super) wrapped: Wrapped,
     /// Records of the capture that are not sent.

@@ -269,7 +269,7 @@ struct Sent {
     span_ns: u64,
     /// The error if the device was given up.
     given_up: Option<String>,
-    /// Frames lost before the end; none if all that are lost count, since the device was stalled.
+    /// Frames that the device lost before the end; `None` if it was stalled then.
     lost: Option<u64>,
     /// Processor time of the sending threads together.
     sending: ProcessorTime,

@@ -133,8 +133,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC, the error if the device was given up,
-    /// the frames that were lost before the end, or at an end in a stall, and the share of the looks at which all memory was in use.
+    /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC; the error if the supervisor gave the
+    /// device up; the result of [`Supervisor::lost_before_end`]; and the share of the looks at which all memory was in use.
     pub(super) fn settle(self) -> (u64, Option<String>, Option<u64>, f64) {
         let [looks, short] = self.looks.get();
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
@@ -145,7 +145,7 @@ impl<'a> Supervisor<'a> {
         (ExactClock.now_ns(), self.given_up.into_inner(), lost, short as f64 / looks.max(1) as f64)
     }
 
-    /// Returns the frames lost by now; `None` in a stall, which loses those that the device still has.
+    /// Returns the frames that the device has lost by now; `None` in a stall, whose frames count as lost before the end, too.
     fn lost_before_end(&self) -> Option<u64> {
         let is_stalled = self.stalls.borrow().iter().any(|(stall, _)| stall.is_on());
         (!is_stalled).then(|| lost(self.queues))
