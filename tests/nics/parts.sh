@@ -241,7 +241,7 @@ disturbed() {
   report sent && report got
   # It says that packets wait, and that they leave again; at an end with an error the last line names the interface.
   grep -qv '^wharf: ' "$out/sent.err" && die "$adapter: $name: more than messages"
-  [ $code -eq 0 ] || tail -n 1 "$out/sent.err" | grep -q 'eth0\|packets failed' || die "$adapter: $name: no reason"
+  [ $code -eq 0 ] || tail -n 1 "$out/sent.err" | grep -q 'eth0\|packets\? failed' || die "$adapter: $name: no reason"
   echo "$adapter: $name under traffic: $(python3 -c '
 import json, sys
 sent, got = (json.load(open(sys.argv[1] + name)) for name in ("/sent.json", "/got.json"))
