@@ -39,7 +39,7 @@ boot() {
 }
 
 # The parts, in order; PARTS names some of them.
-all="bound echoed crossed unusual forwarded link_down killed removed given_back"
+all="bound echoed crossed spread unusual forwarded link_down killed removed given_back"
 trial() { # KIND
   local part
   kind=$1

@@ -88,6 +88,28 @@ crossed() {
   echo "$kind: $count frames of each of 8 sizes from the kernel's driver by both adapters to the kernel's driver and back, every byte the same, in order"
 }
 
+# Four queues each way: the first adapter's hash spreads what arrives, and each flow leaves by one queue of the second, in order.
+# Every sender is one flow.
+spread() {
+  local from to
+  [ "$kind" = igb ] || { echo "$kind: has one queue"; return; }
+  guest "wharf bind $pci1 vfio && begin forward 'wharf: forwarding' - wharf forward $kind:$pci0 $kind:$pci1 --queues 4 --json && sleep 1.5" ||
+    { report forward; die "$kind: no forwarder by four queues: $reply"; }
+  for from in l r; do
+    [ $from = l ] && to=r || to=l
+    guest "begin got 'listening on' $to wharf receive --from packet:eth$([ $to = l ] && echo 2 || echo 3) --json" || { report got; die "$kind: no receiver"; }
+    guest "in_space $from wharf send --to packet:eth$([ $from = l ] && echo 2 || echo 3) --senders 32 --size 200 --rate 500pps --count 2000 --json >/tmp/sent.json 2>/tmp/sent.err; sleep 1; finish got TERM"
+    report sent && report got
+    holds sent got 'sent["sent"] == got["generated"]["packets"] == 2000 and got["lost"] == got["reordered"] == got["duplicated"] == 0 and len(got["streams"]) == 32'
+  done
+  guest "finish forward TERM; wharf bind $pci1 kernel" || { report forward; die "$kind: forward: $reply"; }
+  report forward
+  holds forward 'all(one["pool"]["out"] == 0 and len(one["queues"]) == 4 and all(queue["sent"] > 50 for queue in one["queues"]) for one in forward["directions"])'
+  echo "$kind: 2000 frames of 32 flows each way by four queues, all there, each flow in order; by queue: $(python3 -c '
+import json, sys
+for one in json.load(open(sys.argv[1]))["directions"]: print([queue["sent"] for queue in one["queues"]], end=" ")' "$out/forward.json")"
+}
+
 # Frames with a tag, and long ones, which arrive in several buffers: an emulated e1000 drops those that come in a burst.
 unusual() {
   redirect l eth2 eth2

@@ -104,11 +104,11 @@ pub(crate) struct SendArgs {
     /// Device to send to: see `wharf devices`
     #[arg(long, value_name = "DEVICE", value_parser = values::device, default_value = "wire")]
     pub(crate) to: DeviceSpec,
-    /// Transmit queues of `packet`, `xdp`, `tap` or `null`: each flow goes by one of them
+    /// Transmit queues of `packet`, `xdp`, `tap`, `igb` or `null`: each flow goes by one of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]
     pub(crate) queues: u32,
-    /// Packets come back by the same device (`xdp`, `tap`, `vhost-user`, `virtio-user`), from a switch or a port that returns
-    /// everything: receive them, and check every byte and the order
+    /// Packets come back by the same device (`xdp`, `tap`, `vhost-user`, `virtio-user`, `e1000`, `igb`), from a switch or a port that
+    /// returns everything: receive them, and check every byte and the order
     #[arg(long, conflicts_with = "gso")]
     pub(crate) echo: bool,
     /// Waiting mode of the poller, the thread that takes completions when no sender does

@@ -1,6 +1,7 @@
 //! `wharf top`: the counters of a run, drawn anew each second.
 
 mod draw;
+mod keys;
 mod state;
 
 use super::client::{ANSWER, Client, Silent, running};
@@ -9,7 +10,8 @@ use super::places;
 use crate::args::TopArgs;
 use crate::signals::Signals;
 use anyhow::{Context, bail};
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use keys::Keys;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use state::State;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -27,7 +29,7 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<()> {
         Some(which) => places::find(which)?,
         None => running().into_iter().next().map(|(path, _)| path).with_context(places::none)?,
     };
-    let (client, signals) = (Client::connect(&first, LOOK)?, Signals::listen()?);
+    let (client, signals, keys) = (Client::connect(&first, LOOK)?, Signals::listen()?, Keys::open()?);
     let every = args.interval;
     // It restores the terminal when this thread panics, too.
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
@@ -39,7 +41,7 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<()> {
         asked: None,
         every,
     };
-    let done = view.run(&mut terminal, &signals);
+    let done = view.run(&mut terminal, &keys, &signals);
     ratatui::restore();
     done
 }
@@ -57,11 +59,13 @@ struct View {
 }
 
 impl View {
-    fn run(&mut self, terminal: &mut ratatui::DefaultTerminal, signals: &Signals) -> anyhow::Result<()> {
+    fn run(
+        &mut self, terminal: &mut ratatui::DefaultTerminal, keys: &Keys, signals: &Signals,
+    ) -> anyhow::Result<()> {
         while !signals.asked() {
             self.refresh();
             terminal.draw(|frame| draw::draw(frame, &self.state)).context("cannot draw on this terminal")?;
-            if event::poll(LOOK).context("cannot read the keys")? && self.ends(&event::read()?) {
+            if keys.pressed(LOOK)?.iter().any(|event| self.ends(event)) {
                 break;
             }
         }
