@@ -19,7 +19,7 @@ struct Terminal {
 
 impl Terminal {
     fn new(columns: u16) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
@@ -174,4 +174,34 @@ fn a_wait_for_a_peer_is_shown() {
     let count = File::from(terminal.ours).read(&mut shown).unwrap();
     let shown = String::from_utf8_lossy(&shown[..count]).into_owned();
     assert!(shown.contains(": waiting up to 60 s for its other side, "), "{shown:?}");
+}
+
+/// The session is gone, and no signal came: `wharf top` neither stays nor uses a processor.
+#[test]
+fn top_ends_with_its_terminal() {
+    let folder = common::Folder::new();
+    let control = text(&folder.path("run.sock"));
+    let run =
+        ["send", "--size", "60", "--to", "null", "--rate", "1kpps", "--seconds", "20", "--control", &control];
+    let mut run = command(&run).spawn().unwrap();
+    while !std::path::Path::new(&control).exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let terminal = Terminal::new(100);
+    let mut top = command(&["top", &control]);
+    let ours = || Stdio::from(terminal.theirs.try_clone().unwrap());
+    let mut child = top.env("TERM", "xterm").stdin(ours()).stdout(ours()).stderr(ours()).spawn().unwrap();
+    drop(top);
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(child.try_wait().unwrap().is_none(), "it draws");
+    drop(terminal);
+    let since = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() && since.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let has_ended = child.try_wait().unwrap().is_some();
+    let _ = child.kill();
+    common::signal(&run, "INT");
+    common::wait(&mut run);
+    assert!(has_ended, "it goes on without a terminal");
 }
