@@ -35,6 +35,8 @@ pub(super) struct ReceiveReport {
     pub(super) common: Report,
     /// Generated packets that did not arrive, before the last that did.
     pub(super) lost: u64,
+    /// Of those, the ones with lower numbers than the first of their sender that arrived: they may have been sent before this receiver began.
+    pub(super) lost_before_first: u64,
     /// Generated packets that came after one sent later.
     pub(super) reordered: u64,
     /// Generated packets that had come before.
@@ -72,7 +74,7 @@ impl Account {
     pub(super) fn close(
         mut self, arrivals: &Arrivals, audit: &Audit, interrupted: bool,
     ) -> Outcome<ReceiveReport> {
-        let SequenceCounts { packets, lost, reordered, duplicated } = arrivals.counts();
+        let SequenceCounts { packets, lost, reordered, duplicated, lost_before_first } = arrivals.counts();
         if lost > 0 {
             // The numbers of a forged stamp may make any loss.
             let sent = (packets - duplicated).saturating_add(lost);
@@ -86,6 +88,7 @@ impl Account {
         }
         let report = ReceiveReport {
             lost,
+            lost_before_first,
             reordered,
             duplicated,
             unstamped: arrivals.unstamped(),
@@ -142,6 +145,7 @@ impl ReceiveReport {
             came_pps: traffic.mpps * 1e6,
             generated,
             lost: self.lost,
+            lost_before_first: self.lost_before_first,
             receiving: time,
             frames: args.memory.frames,
             drops: self.common.drops.by_reason.clone(),

@@ -75,7 +75,7 @@ fn senders(report: &ReceiveReport) -> String {
     }
     let mut rows = table(&["sender", "from", "to", "packets", "lost", "reordered", "duplicated"]);
     for stream in &report.streams {
-        let SequenceCounts { packets, lost, reordered, duplicated } = stream.counts;
+        let SequenceCounts { packets, lost, reordered, duplicated, .. } = stream.counts;
         let counts = [packets, lost, reordered, duplicated].map(grouped);
         let ends = [stream.sender.to_string(), stream.source.to_string(), stream.destination.to_string()];
         rows.add_row(ends.into_iter().chain(counts));

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wharf::devices::pcap::{TOO_LONG, is_stream};
 use wharf::devices::registry::Registry;
 use wharf::devices::spec::{Kind, QueueLayout};
@@ -347,6 +347,13 @@ pub(super) fn frame_bytes_for(len_bytes: u32) -> u32 {
     (len_bytes + BESIDE_BYTES).next_multiple_of(64).max(FRAME_BYTES)
 }
 
+/// Returns a number for this run: two runs at a time have the same one once in 256 times.
+fn run_number() -> u8 {
+    let time_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let mixed = (time_ns ^ u64::from(std::process::id())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 56) as u8
+}
+
 fn generator_spec(args: &SendArgs) -> anyhow::Result<GeneratorSpec> {
     let default = GeneratorSpec::default();
     let is_ipv6 = args.src.or(args.dst).is_some_and(|address| address.is_ipv6());
@@ -363,6 +370,7 @@ fn generator_spec(args: &SendArgs) -> anyhow::Result<GeneratorSpec> {
         vlan: args.vlan,
         flows: args.flows.unwrap_or(args.senders.into()),
         senders: args.senders,
+        run: run_number(),
         first_sender: 0,
         first_port: 0,
         tos: args.tos,

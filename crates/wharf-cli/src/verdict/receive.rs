@@ -24,6 +24,8 @@ pub(crate) struct ReceiveFigures {
     /// Generated packets that arrived, each once, and those that did not.
     pub(crate) generated: u64,
     pub(crate) lost: u64,
+    /// Of those, the ones with lower numbers than the first that arrived of their sender.
+    pub(crate) lost_before_first: u64,
     /// Processor time of the receiving thread while packets arrived; none if it never sleeps.
     pub(crate) receiving: Option<ProcessorTime>,
     /// Frames of memory.
@@ -60,9 +62,21 @@ impl ReceiveFigures {
         if let Some(loss) = Loss::of(&self.drops, self.kind) {
             return Some(loss);
         }
-        let cause = "no counter of this receiver shows them, so they were lost before it: at the sender, or on the way.";
-        let before = || Loss { packets: self.lost, by_reason: BTreeMap::new(), cause: cause.into() };
+        let before = || Loss { packets: self.lost, by_reason: BTreeMap::new(), cause: self.cause_before() };
         (self.lost > 0).then(before)
+    }
+
+    /// Returns the likely cause of a loss that no counter here shows.
+    fn cause_before(&self) -> String {
+        let first = match self.lost_before_first {
+            0 => return "no counter of this receiver shows them, so they were lost before it: at the sender, or on the way.".into(),
+            first if first == self.lost => "all of them".into(),
+            first => format!("{first} of them"),
+        };
+        format!(
+            "{first} have lower numbers than the first that arrived, so the sender sent them before this receiver began, or they were lost at \
+             the sender or on the way. Start the receiver first."
+        )
     }
 
     fn bound(&self, here: u64) -> (Bound, String) {

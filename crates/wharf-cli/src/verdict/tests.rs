@@ -131,6 +131,7 @@ fn reception() -> ReceiveFigures {
         came_pps: 800.0,
         generated: 800,
         lost: 0,
+        lost_before_first: 0,
         receiving: None,
         frames: 4096,
         drops: BTreeMap::new(),
@@ -158,6 +159,8 @@ fn a_receiver_is_blamed_for_its_own_drops_alone() {
     let before = receive(&ReceiveFigures { lost: 200, ..reception() });
     assert_eq!(before.bounded_by, Bound::Nothing);
     assert!(before.text[1].contains("lost before it"), "{:?}", before.text);
+    let late = receive(&ReceiveFigures { lost: 200, lost_before_first: 200, ..reception() });
+    assert!(late.text[1].contains("all of them have lower numbers than the first"), "{:?}", late.text);
     assert_eq!(before.next.as_deref(), Some("ethtool -S far"));
     assert_eq!(receive(&ReceiveFigures { packets: 0, ..reception() }).text, ["No packet arrived."]);
     let of_hosts = receive(&ReceiveFigures { packets: 0, host_packets: 3, ..reception() });

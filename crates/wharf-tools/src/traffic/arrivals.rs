@@ -30,12 +30,15 @@ pub struct StreamReport {
     pub destination: IpAddr,
     /// Number of the sender.
     pub sender: u16,
+    /// Number of the run that the sender is of, by its stamps.
+    pub run: u8,
     /// Fates of its packets.
     #[serde(flatten)]
     pub counts: SequenceCounts,
 }
 
-type Key = (Ends, u16);
+/// The ends, the run and the sender.
+type Key = (Ends, u8, u16);
 
 /// Frames and bytes that arrived, and the time that they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -134,16 +137,18 @@ impl Arrivals {
             lost: a.lost.saturating_add(b.lost),
             reordered: a.reordered + b.reordered,
             duplicated: a.duplicated + b.duplicated,
+            lost_before_first: a.lost_before_first.saturating_add(b.lost_before_first),
         };
         self.streams.iter().map(|(_, sequence)| sequence.counts()).fold(SequenceCounts::default(), sum)
     }
 
     /// Returns the senders, in the order in which they appeared.
     pub fn streams(&self) -> impl Iterator<Item = StreamReport> {
-        self.streams.iter().map(|((ends, sender), sequence)| StreamReport {
+        self.streams.iter().map(|((ends, run, sender), sequence)| StreamReport {
             source: ends.source,
             destination: ends.destination,
             sender: *sender,
+            run: *run,
             counts: sequence.counts(),
         })
     }
@@ -192,8 +197,9 @@ impl Check for Arrivals {
     fn check(&mut self, frame: &[u8], at: Arrival) {
         let now_ns = at.monotonic_ns as i64;
         self.all.add(frame.len(), now_ns);
-        let found = stamp_in(frame)
-            .and_then(|Found { ends, tos, stamp }| Some((self.place((ends, stamp.sender))?, tos, stamp)));
+        let found = stamp_in(frame).and_then(|Found { ends, tos, stamp }| {
+            Some((self.place((ends, stamp.run, stamp.sender))?, tos, stamp))
+        });
         let Some((place, tos, stamp)) = found else {
             let unstamped = if is_of_host(frame) { &mut self.of_hosts } else { &mut self.others };
             return unstamped.add(frame.len(), now_ns);

@@ -53,6 +53,8 @@ pub struct GeneratorSpec {
     pub flows: u32,
     /// Senders that share the traffic. Each counts its own packets.
     pub senders: u16,
+    /// Number of the run, which tells it apart from others at a receiver of both.
+    pub run: u8,
     /// Number of the first sender: above 0 beside other generated traffic.
     pub first_sender: u16,
     /// Source port of the first flow, counted from 1024: above 0 beside other generated traffic.
@@ -75,6 +77,7 @@ impl Default for GeneratorSpec {
             vlan: None,
             flows: 1,
             senders: 1,
+            run: 0,
             first_sender: 0,
             first_port: 0,
             tos: 0,
@@ -203,6 +206,7 @@ pub struct Generator {
     mix: Arc<Mix>,
     /// Its place among its senders, and the number that its packets carry.
     at: u16,
+    run: u8,
     sender: u16,
     senders: u16,
     /// Source port of its first flow.
@@ -222,7 +226,8 @@ impl Generator {
         let sender = spec.first_sender.saturating_add(at);
         // All flows of all senders have their place below 2^16, unless the first port is none of theirs.
         let first_port = PORT_FIRST.wrapping_add(spec.first_port).wrapping_add(at);
-        Self { mix, at, sender, senders, first_port, tos: spec.tos, flows, next: 0, end: u64::MAX }
+        let (run, tos) = (spec.run, spec.tos);
+        Self { mix, at, run, sender, senders, first_port, tos, flows, next: 0, end: u64::MAX }
     }
 
     /// Ends it after `packets` packets.
@@ -257,7 +262,7 @@ impl Generator {
     /// Writes packet `number`, made at `time_ns`, to `to`, which has [`Generator::len_of`] bytes.
     #[inline]
     pub fn write_packet(&self, to: &mut [u8], number: u64, time_ns: u64) {
-        let stamp = Stamp { sender: self.sender, number, time_ns };
+        let stamp = self.stamp(number, time_ns);
         match &self.mix.whole {
             None => self.mix.template(number).write(to, self.port(number), &stamp),
             Some(whole) => whole.write_piece(to, self.port(number), &stamp),
@@ -291,8 +296,9 @@ impl Generator {
         self.mix.whole.as_ref().map_or(1, |whole| whole.packets().into())
     }
 
-    fn stamp_of_next(&self, time_ns: u64) -> Stamp {
-        Stamp { sender: self.sender, number: self.next, time_ns }
+    #[inline]
+    fn stamp(&self, number: u64, time_ns: u64) -> Stamp {
+        Stamp { run: self.run, sender: self.sender, number, time_ns }
     }
 
     /// Returns the number of packets that go together next.
@@ -343,7 +349,7 @@ impl Source for Generator {
                 self.next += 1;
             }
             Some(whole) => {
-                let (packets, stamp) = (self.packets_next(), self.stamp_of_next(now_ns));
+                let (packets, stamp) = (self.packets_next(), self.stamp(self.next, now_ns));
                 whole.write(to, self.port(self.next), &stamp, packets);
                 self.next += u64::from(packets);
             }

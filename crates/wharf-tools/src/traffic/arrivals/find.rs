@@ -3,11 +3,11 @@
 use super::super::headers::PORT_DISCARD;
 use super::super::{Stamp, stamp_of};
 use std::net::IpAddr;
-use wharf_mem::frame::SENDERS_MAX;
 use wharf_packet::{Headers, UDP, UDP_BYTES};
 
-/// Bits of a packet number that it takes days to reach.
+/// Bits of a packet number that it takes hours to reach at 100 Mpps, and bits of a time that it takes two years to reach.
 const NUMBER_BITS: u32 = 40;
+const TIME_BITS: u32 = 56;
 
 /// Addresses of a stamped packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,5 +45,5 @@ pub(super) fn stamp_in(frame: &[u8]) -> Option<Found> {
 /// begin with the same two letters.
 #[inline]
 fn is_likely(stamp: &Stamp) -> bool {
-    stamp.sender < SENDERS_MAX && stamp.number >> NUMBER_BITS == 0
+    stamp.number >> NUMBER_BITS == 0 && stamp.time_ns >> TIME_BITS == 0
 }

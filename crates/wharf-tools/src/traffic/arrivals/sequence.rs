@@ -22,6 +22,8 @@ pub struct SequenceCounts {
     pub reordered: u64,
     /// Packets that had come before.
     pub duplicated: u64,
+    /// Of those lost, the ones with lower numbers than the first that came: they may have been sent before the receiver began.
+    pub lost_before_first: u64,
 }
 
 /// One sender's numbers.
@@ -38,6 +40,8 @@ pub(super) struct Sequence {
     counts: SequenceCounts,
     /// Losses before the sender restarted.
     lost_before: u64,
+    /// The number of the first arrival; 0 once the sender has restarted.
+    first: u64,
 }
 
 impl Sequence {
@@ -49,6 +53,7 @@ impl Sequence {
             seen: Box::new([0; WORDS]),
             counts: SequenceCounts::default(),
             lost_before: 0,
+            first: 0,
         }
     }
 
@@ -76,9 +81,12 @@ impl Sequence {
     fn out_of_step(&mut self, number: u64, time_ns: u64) {
         if number < self.next && time_ns > self.newest_ns {
             self.lost_before = self.lost();
-            (self.next, self.different) = (0, 0);
+            (self.next, self.different, self.first) = (0, 0, 0);
         }
         if number >= self.next {
+            if self.counts.packets == 1 {
+                (self.first, self.counts.lost_before_first) = (number, number);
+            }
             self.skip_to(number);
             return self.mark(number, time_ns);
         }
@@ -92,6 +100,7 @@ impl Sequence {
         if is_told_apart {
             self.seen[word] |= bit;
             self.different += 1;
+            self.counts.lost_before_first -= u64::from(number < self.first);
         }
     }
 

@@ -34,11 +34,31 @@ fn senders_of_all_addresses_are_told_apart() {
     assert_eq!((arrivals.all().packets, arrivals.unstamped(), arrivals.all().span_ns()), (18, 2, 2500));
     let stamped = arrivals.stamped();
     assert_eq!((stamped.packets, stamped.bytes, stamped.span_ns()), (16, 16 * 60, 4));
-    let each = SequenceCounts { packets: 4, lost: 1, reordered: 1, duplicated: 0 };
+    let each = SequenceCounts { packets: 4, lost: 1, reordered: 1, duplicated: 0, lost_before_first: 0 };
     let streams: Vec<StreamReport> = arrivals.streams().collect();
     assert!(streams.len() == 4 && streams.iter().all(|stream| stream.counts == each), "{streams:?}");
-    assert_eq!(arrivals.counts(), SequenceCounts { packets: 16, lost: 4, reordered: 4, duplicated: 0 });
+    assert_eq!(
+        arrivals.counts(),
+        SequenceCounts { packets: 16, lost: 4, reordered: 4, duplicated: 0, lost_before_first: 0 }
+    );
     assert_eq!(arrivals.latencies().unwrap().all().max_ns(), 1004);
+}
+
+#[test]
+fn two_runs_with_the_same_numbers_are_told_apart() {
+    let of_run = |run: u8| GeneratorSpec { run, ..GeneratorSpec::default() }.generators().unwrap().remove(0);
+    let (one, other) = (of_run(1), of_run(2));
+    let mut arrivals = Arrivals::default();
+    // The second began when the first had sent 1000.
+    for number in 0..2000 {
+        arrivals.check(&packet(&one, number, 1000 + number), at(2000 + number));
+        if let Some(number) = u64::checked_sub(number, 1000) {
+            arrivals.check(&packet(&other, number, 2000 + number), at(3000 + number));
+        }
+    }
+    assert_eq!(arrivals.counts(), SequenceCounts { packets: 3000, ..SequenceCounts::default() });
+    let streams: Vec<(u16, u8)> = arrivals.streams().map(|stream| (stream.sender, stream.run)).collect();
+    assert_eq!(streams, [(0, 1), (0, 2)]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Sequence {
 fn counts(numbers: impl IntoIterator<Item = u64>) -> [u64; 4] {
     let mut sequence = Sequence::new();
     numbers.into_iter().for_each(|number| sequence.arrived(number, 1));
-    let SequenceCounts { packets, lost, reordered, duplicated } = sequence.counts();
+    let SequenceCounts { packets, lost, reordered, duplicated, .. } = sequence.counts();
     [packets, lost, reordered, duplicated]
 }
 
@@ -48,8 +48,20 @@ fn lost_reordered_and_duplicated_are_told_apart() {
     assert_eq!(counts([0, 2, 1, 1]), [4, 0, 1, 1]);
     assert_eq!(counts([WINDOW, 0]), [2, WINDOW, 1, 0], "too late to be told apart");
     assert_eq!(counts([0, WINDOW - 1, 0]), [3, WINDOW - 2, 0, 1]);
-    let last = (1 << 48) - 1;
+    let last = (1 << 44) - 1;
     assert_eq!(counts([last, last, last - 1]), [3, last - 1, 1, 1]);
+}
+
+#[test]
+fn losses_before_the_first_arrival_are_told_apart() {
+    for (numbers, lost) in
+        [(&[0, 3][..], (2, 0)), (&[5, 7], (6, 5)), (&[5, 4, 3], (3, 3)), (&[2, 1, 0], (0, 0))]
+    {
+        let mut sequence = Sequence::new();
+        numbers.iter().for_each(|&number| sequence.arrived(number, 1));
+        let counts = sequence.counts();
+        assert_eq!((counts.lost, counts.lost_before_first), lost, "{numbers:?}");
+    }
 }
 
 #[test]
@@ -64,14 +76,17 @@ fn a_restarted_sender_has_lost_nothing() {
         }
         assert_eq!(sequence.counts().lost, lost, "round {round}");
     }
-    assert_eq!(sequence.counts(), SequenceCounts { packets: 11, lost: 1, reordered: 2, duplicated: 0 });
+    assert_eq!(
+        sequence.counts(),
+        SequenceCounts { packets: 11, lost: 1, reordered: 2, duplicated: 0, lost_before_first: 0 }
+    );
 }
 
 proptest! {
     #[test]
     fn counts_agree_with_a_set_of_all_numbers(steps in vec((-20i64..=20, 0..3000u64), 0..300)) {
         let (mut set, mut expected, mut at) = (BTreeSet::new(), SequenceCounts::default(), 0u64);
-        let mut sequence = Sequence::new();
+        let (mut sequence, mut first) = (Sequence::new(), None);
         for (step, leap) in steps {
             at = at.saturating_add_signed(step) + if leap < 10 { leap * 500 } else { 0 };
             expected.packets += 1;
@@ -82,6 +97,8 @@ proptest! {
                 expected.reordered += 1;
             }
             expected.lost = set.last().map_or(0, |highest| highest + 1 - set.len() as u64);
+            let first = *first.get_or_insert(at);
+            expected.lost_before_first = first - set.range(..first).count() as u64;
             sequence.arrived(at, 5);
             prop_assert_eq!(sequence.counts(), expected);
         }

@@ -66,13 +66,13 @@ fn other_frames_have_no_stamp() {
         other[at] = byte;
         assert_eq!(found(&other), None, "byte {at}");
     }
-    // On another port, the numbers must be likely ones: sender 0, packet 7.
+    // On another port, number and time must be likely ones: packet 7, made at 99 ns.
     let mut port = packet.clone();
     port[37] = 53;
     assert_eq!(found(&port).map(|found| found.3), Some(7));
-    for at in [44, 46] {
+    for (at, byte) in [(46, 0x02), (52, 0x20)] {
         let mut unlikely = port.clone();
-        unlikely[at] = 0x20;
+        unlikely[at] = byte;
         assert_eq!(found(&unlikely), None, "byte {at}");
         unlikely[37] = 9;
         assert!(found(&unlikely).is_some());
@@ -84,12 +84,12 @@ fn other_frames_have_no_stamp() {
 
 #[test]
 fn written_stamp_is_read_back_whole_or_not_at_all() {
-    let spec = GeneratorSpec { first_sender: 4095, ..GeneratorSpec::default() };
+    let spec = GeneratorSpec { run: 255, first_sender: 4095, ..GeneratorSpec::default() };
     let generator = &spec.generators().unwrap()[0];
     let mut packet = [0; 60];
     assert_eq!(stamp_of(&packet), None);
-    generator.write_packet(&mut packet, 1 << 47, u64::MAX);
+    generator.write_packet(&mut packet, 1 << 43, u64::MAX);
     let payload = &packet[generator.payload_at()..];
-    assert_eq!(stamp_of(payload), Some(Stamp { sender: 4095, number: 1 << 47, time_ns: u64::MAX }));
+    assert_eq!(stamp_of(payload), Some(Stamp { run: 255, sender: 4095, number: 1 << 43, time_ns: u64::MAX }));
     assert_eq!(stamp_of(&payload[..17]), None);
 }
