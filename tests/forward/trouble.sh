@@ -149,7 +149,7 @@ down_and_up() { # WHAT: the forwarder's second link goes down under traffic, and
   sleep 1
   ip -n $b link set fb up
   goes_on hb "$1"
-  forwarder_says "fb: is up again after [0-9.]* s, [0-9][^,]* dropped meanwhile"
+  forwarder_says "fb: the interface is up again after [0-9.]* s, [0-9][^,]* dropped meanwhile"
 }
 
 # made_again KIND [LINK]: the forwarder's second interface is deleted under traffic, and made again.

@@ -40,6 +40,9 @@ pub(crate) fn devices(args: &DevicesArgs, registry: &Registry) -> anyhow::Result
 fn named(name: &str, registry: &Registry) -> anyhow::Result<&'static Kind> {
     registry.kinds().iter().copied().find(|kind| kind.name == name).ok_or_else(|| {
         let names: Vec<&str> = registry.kinds().iter().map(|kind| kind.name).collect();
+        if let Some(what) = registry.of_interface(name) {
+            return usage(format!("{what}; `wharf doctor {name}` examines it"));
+        }
         let (list, meant) = (names.join(", "), did_you_mean(name, names));
         usage(format!("\"{}\" is no kind of device; there are {list}{meant}", name.escape_debug()))
     })

@@ -3,21 +3,24 @@
 mod terms;
 
 use crate::args::ExplainArgs;
+use crate::fold::folded;
 use crate::output::{self, print, print_json};
 use crate::usage;
 use serde_json::{Value, json};
 use strsim::levenshtein;
-use terms::{TERMS, Term};
+use terms::{ALIASES, TERMS, Term};
 use wharf::devices::reasons::{self, REASONS, Reason};
 
 /// Most words that an unknown one is answered with.
 const NEAREST_MAX: usize = 3;
+/// Ends of the names of rows that have percentiles, or a line for each band.
+const SUFFIXES: [&str; 6] = [" p50", " p99", " p999", " max", " ns by band", " by dscp"];
 
 /// Explains a word, or lists all.
 pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     let (reasons, terms) = match args.word.join(" ") {
         word if word.is_empty() => (REASONS.iter().collect(), TERMS.iter().collect()),
-        word => (named(&word), TERMS.iter().filter(|term| is_same(term.word, &word)).collect::<Vec<_>>()),
+        word => (named(&word), terms_of(&word)),
     };
     if reasons.is_empty() && terms.is_empty() {
         return Err(usage(unknown(&args.word.join(" "))));
@@ -25,7 +28,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     match (args.json, args.word.is_empty()) {
         (true, _) => print_json(&as_json(&reasons, &terms)),
         (false, true) => print(&listing(&reasons, &terms)),
-        (false, false) => print(&paragraphs(&reasons, &terms)),
+        (false, false) => print(&folded(&paragraphs(&reasons, &terms))),
     }
 }
 
@@ -42,9 +45,24 @@ fn named(word: &str) -> Vec<&'static Reason> {
     reasons::of(&normal(word).replace(' ', "-")).collect()
 }
 
+/// Returns the rows that `word` names: by a name of theirs, or by one with a percentile.
+fn terms_of(word: &str) -> Vec<&'static Term> {
+    let is_of = |name: &str, term: &Term| {
+        let other = ALIASES.iter().find(|alias| is_same(alias.0, name));
+        is_same(term.word, other.map_or(name, |alias| alias.1))
+    };
+    let whole = normal(word);
+    let short = whole.trim_end_matches(" ns");
+    let short = SUFFIXES.iter().find_map(|suffix| short.strip_suffix(suffix)).unwrap_or(short);
+    let found = |name: &str| TERMS.iter().filter(|term| is_of(name, term)).collect::<Vec<_>>();
+    let exact = found(&whole);
+    if exact.is_empty() { found(short) } else { exact }
+}
+
 /// Returns a word as it is compared: `senders_waits` of the JSON is `senders' waits` of the summary.
 fn normal(word: &str) -> String {
-    word.to_lowercase().replace(['_', '-'], " ").replace('\'', "").trim_end_matches(':').to_string()
+    let plain = word.to_lowercase().replace(['_', '-'], " ").replace(['\'', ','], "");
+    plain.trim_end_matches(':').trim().to_string()
 }
 
 fn is_same(word: &str, other: &str) -> bool {
@@ -90,8 +108,11 @@ fn paragraphs(reasons: &[&Reason], terms: &[&Term]) -> String {
             reason.what_to_do
         )
     };
-    let term =
-        |term: &&Term| format!("{} ({})\n  {}\n  {}", term.word, term.commands, term.meaning, term.reading);
+    let term = |term: &&Term| {
+        format!("{} ({})\n  {}\n  {}", term.word, term.commands, term.meaning, term.reading)
+            .trim_end()
+            .to_string()
+    };
     let all: Vec<String> = reasons.iter().map(reason).chain(terms.iter().map(term)).collect();
     all.join("\n\n")
 }

@@ -167,7 +167,7 @@ impl LinkWatch {
             0 => String::new(),
             _ => format!(", {} dropped meanwhile", grouped_on_stderr(lost)),
         };
-        let what = if self.is_peer { "its other side is here again" } else { "is up again" };
+        let what = if self.is_peer { "its other side is here again" } else { "the interface is up again" };
         Some(format!("{}: {what} after {away:.1} s{lost}", self.device))
     }
 }
@@ -210,11 +210,11 @@ mod tests {
         assert_eq!(look(Some(Ok(())), 0, 0), none(), "it was never down");
         assert_eq!(look(down(), 0, 0), told("b0 has no carrier: down"));
         assert_eq!([look(None, 1000, 9), look(down(), 2000, 9)], [none(), none()]);
-        let up = told("is up again after 2.1 s, 2520 dropped meanwhile");
+        let up = told("the interface is up again after 2.1 s, 2520 dropped meanwhile");
         assert_eq!(look(Some(Ok(())), 2100, 2520), up);
         assert_eq!(look(Some(Ok(())), 2200, 2520), none());
         assert_eq!(look(down(), 4000, 2520), told("b0 has no carrier: down"));
-        assert_eq!(look(Some(Ok(())), 4500, 2520), told("is up again after 0.5 s"));
+        assert_eq!(look(Some(Ok(())), 4500, 2520), told("the interface is up again after 0.5 s"));
     }
 
     #[test]

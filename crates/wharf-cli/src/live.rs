@@ -3,6 +3,9 @@
 use crate::output::{bit_rate, grouped_on_stderr, packet_rate};
 use std::collections::BTreeMap;
 
+/// Least time that a rate is of: the first packets come at once.
+const SECONDS_MIN: f64 = 0.1;
+
 /// Counts at the line before, from which on rates are counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
@@ -12,10 +15,10 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Returns the rates since the line before, in words; `now` is in seconds since the run began.
+    /// Returns the rates since the line before, in words; `now` is in seconds since the run began, whose first moments tell no rate.
     pub(crate) fn rates(&mut self, now: f64, packets: u64, bytes: u64) -> String {
         let before = std::mem::replace(self, Self { seconds: now, packets, bytes });
-        let seconds = (now - before.seconds).max(1e-9);
+        let seconds = (now - before.seconds).max(SECONDS_MIN);
         let [packets, bytes] = [packets.saturating_sub(before.packets), bytes.saturating_sub(before.bytes)]
             .map(|count| count as f64);
         format!("{} {}", packet_rate(packets / seconds), bit_rate(bytes * 8.0 / seconds))

@@ -46,7 +46,10 @@ fn a_sender_says_that_its_line_is_down_and_up_again() {
     };
     let lines = lines(&done);
     assert!(done.code == Some(1) && lines.len() == 3 && lines[0] == DOWN, "{done:?}");
-    assert!(lines[1].starts_with("packet:a: is up again after ") && lines[1].ends_with(" dropped meanwhile"));
+    assert!(
+        lines[1].starts_with("packet:a: the interface is up again after ")
+            && lines[1].ends_with(" dropped meanwhile")
+    );
     let run = done.json();
     let dropped = by_reason(&run, "link-down").as_u64().unwrap();
     assert_eq!(lines[2], format!("{dropped} packets failed: link-down"), "the line is up at the end");
@@ -83,7 +86,7 @@ fn a_receiver_goes_on_once_its_line_is_up_again() {
     };
     let lines = lines(&done);
     assert!(done.code == Some(0) && lines[1] == DOWN, "{done:?}");
-    assert!(lines[2].starts_with("packet:a: is up again after "), "{done:?}");
+    assert!(lines[2].starts_with("packet:a: the interface is up again after "), "{done:?}");
     // A receiver may end while its line is down: that is a fault.
     let ended = inside("$WHARF receive --from packet:a --seconds 1 & sleep 0.5; ip link set a down; wait $!")
         .unwrap();
@@ -155,7 +158,7 @@ fn a_flapping_line_of_two_queues_is_told_once_a_second() {
         return;
     };
     let downs = done.stderr.matches("packet:a: a has no carrier").count();
-    let ups = done.stderr.matches("packet:a: is up again").count();
+    let ups = done.stderr.matches("packet:a: the interface is up again").count();
     assert!((1..=4).contains(&ups) && downs == ups, "{done:?}");
     assert_eq!(done.stderr.matches("packets failed: link-down").count(), 1, "of both queues: {done:?}");
 }

@@ -74,6 +74,9 @@ impl Registry {
         let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name).collect();
         let meant = did_you_mean(name, names.iter().copied());
         let mut what = format!("unknown kind of device; there are {}{meant}", names.join(", "));
+        if meant.is_empty() && !text.contains(':') {
+            what += &format!("; if it is an interface, none here has that name: `ip link` lists them");
+        }
         if cfg!(not(feature = "vhost")) && text.contains("-user") {
             what += "; vhost-user and virtio-user need the crate's feature `vhost`";
         }
@@ -81,7 +84,7 @@ impl Registry {
     }
 
     /// Returns the specifications by which the interface `name` is used; `None` if there is none.
-    fn of_interface(&self, name: &str) -> Option<String> {
+    pub fn of_interface(&self, name: &str) -> Option<String> {
         let interface = HostInterface::find(name)?;
         let specs = self.kinds.iter().filter(|kind| interface.is_for(kind));
         let specs: Vec<String> = specs.map(|kind| format!("{}:{name}", kind.name)).collect();

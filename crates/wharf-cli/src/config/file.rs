@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, Command};
 use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use wharf::options::did_you_mean;
 
 /// Options that only a command line has.
 const TYPED_ONLY: [&str; 5] = ["config", "check", "color", "help", "version"];
@@ -127,7 +128,8 @@ impl Reader<'_> {
         let Some(arg) = options(command).find(|arg| is_called(arg, name)) else {
             let mut there: Vec<String> = options(command).map(name_of).collect();
             there.sort_unstable();
-            let what = format!("\"{}\" is no key: there are {}", key.escape_debug(), there.join(", "));
+            let meant = did_you_mean(key, there.iter().map(String::as_str));
+            let what = format!("\"{}\" is no key: there are {}{meant}", key.escape_debug(), there.join(", "));
             return self.mistake(at, what);
         };
         let (id, long) = (arg.get_id().to_string(), name_of(arg));

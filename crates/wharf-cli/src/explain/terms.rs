@@ -14,16 +14,70 @@ pub(super) struct Term {
 
 pub(super) const TERMS: &[Term] = &[
     term(
+        "backlog",
+        "show, top",
+        "Packets that wait in the discipline, and those that the device had no room for.",
+        "Near 0: the device keeps up. At the discipline's limit: it drops, or senders wait.",
+    ),
+    term(
+        "batching",
+        "send",
+        "The compared runs: packets handed to the device many at a time, and one by one.",
+        "A single run has no such heading.",
+    ),
+    term(
+        "bit rate",
+        "send, receive, forward",
+        "Bits of frames per second, without preamble, gap and check sequence.",
+        "A link of 1 Gbit/s carries 0.987 Gbit/s of frames of 1514 bytes, and 0.714 of 60.",
+    ),
+    term(
+        "by DSCP",
+        "receive",
+        "The latency of packets with the same DSCP, behind its value.",
+        "A discipline with bands keeps that of EF (46) short while others wait.",
+    ),
+    term(
+        "by queue",
+        "show",
+        "Packets that each transmit queue sent, its rate, and the packets that failed.",
+        "Very different: few flows, or some flows are much larger.",
+    ),
+    term(
+        "by reason",
+        "send, forward, show",
+        "The packets of `dropped`, by reason.",
+        "`wharf explain REASON` tells what happened and what to do.",
+    ),
+    term(
         "byte queue limit",
         "send, forward",
         "Bytes that the device may hold before they have left: the path adapts the limit to the device (BQL).",
         "It is as low as keeps the device busy. `none`: the device does not report when a frame has left.",
     ),
     term(
+        "bytes",
+        "receive, forward",
+        "Bytes of all frames, from the Ethernet header on.",
+        "Without preamble, gap and check sequence.",
+    ),
+    term(
         "cut before the queue",
         "forward",
         "Super-packets longer than the burst of `--rate`, segmented before they were queued.",
         "A longer `--burst` keeps them whole.",
+    ),
+    term(
+        "discipline",
+        "send, forward",
+        "The discipline in front of the device, and its statistics that are not 0.",
+        "`delay ns max`: the longest time that a packet has waited, ns. `new flows`: flows that came when their queue was empty. `marked`: packets with ECN marked in place of being dropped.",
+    ),
+    term(
+        "doorbells",
+        "show",
+        "Notifications of the device: register writes, or system calls.",
+        "Divide the packets sent by them: `wharf explain packets-per-doorbell`.",
     ),
     term(
         "dropped",
@@ -38,10 +92,47 @@ pub(super) const TERMS: &[Term] = &[
         "Not 0: two paths lead here, or the capture was replayed twice.",
     ),
     term(
+        "failed",
+        "show",
+        "Packets that failed in the device, or that the discipline dropped.",
+        "`by reason` says why.",
+    ),
+    term(
+        "faults injected",
+        "send, receive, forward",
+        "Faults that `--fault` has made, by kind.",
+        "They are tests: the losses below are theirs.",
+    ),
+    term(
         "frames out",
         "send, receive, forward",
         "Frames of the pool that had not come back at the end.",
         "Anything but 0 is an error, and the exit code is 1.",
+    ),
+    term(
+        "frames traced",
+        "send, receive, forward",
+        "Frames in the capture of `--trace`.",
+        "Each with the time at which the device took it.",
+    ),
+    term("from", "forward, show", "The device that packets came from.", ""),
+    term(
+        "generated",
+        "receive",
+        "Packets of `wharf send`, which carry a number and a time.",
+        "The rows below follow their numbers, by sender.",
+    ),
+    term(
+        "in the device",
+        "show",
+        "Packets that the device has, and has not reported as sent.",
+        "The byte queue limit bounds them.",
+    ),
+    term(
+        "latency",
+        "send, receive",
+        "Time from the making of a packet until its arrival: half of the packets took no longer than p50, 99 of 100 no longer than p99.",
+        "It needs both ends on one machine. Queues make it long: `--bql` and small queues keep them short.",
     ),
     term(
         "lost",
@@ -62,6 +153,24 @@ pub(super) const TERMS: &[Term] = &[
         "Usual on an interface that has just come up. The rates and the time of the summary leave them out.",
     ),
     term(
+        "packet rate",
+        "send, receive, forward",
+        "Packets per second, from the first packet to the last.",
+        "The verdict says what bounded it.",
+    ),
+    term(
+        "packets",
+        "send, receive, forward",
+        "Packets that the device took, or that arrived.",
+        "To send: `sent` and those that failed in the device.",
+    ),
+    term(
+        "packets by queue",
+        "send",
+        "Packets that each transmit queue took.",
+        "Each flow goes by one queue: few flows fill few queues.",
+    ),
+    term(
         "packets per batch",
         "receive",
         "Packets that one call to the device received, on average.",
@@ -72,6 +181,18 @@ pub(super) const TERMS: &[Term] = &[
         "send, forward",
         "Packets for each notification of the device (a register write, or a system call), on average.",
         "Higher costs less per packet. Near 1 at a low rate is right: no packet waits for another.",
+    ),
+    term(
+        "queue delay",
+        "forward, show",
+        "Time that packets waited in the discipline; by band, where it has bands.",
+        "The time in the device's ring is not in it: the byte queue limit bounds that. High: more arrives than leaves.",
+    ),
+    term(
+        "received",
+        "send, forward, show",
+        "Packets that arrived at the other end, or at this end of the forwarder.",
+        "Less than `sent`: some are under way, or lost.",
     ),
     term(
         "records not sent",
@@ -98,10 +219,28 @@ pub(super) const TERMS: &[Term] = &[
         "A signal, or the end of the time, came before the queue was empty.",
     ),
     term(
+        "seconds",
+        "send, receive, forward",
+        "Time from the first packet to the last.",
+        "Not the time for which the command ran.",
+    ),
+    term(
         "senders' waits",
         "send",
         "Times that a sender waited for room in the path, or for memory.",
         "Normal when senders are faster than the device: this is back-pressure, in place of drops.",
+    ),
+    term(
+        "sent",
+        "send, forward, show",
+        "Packets that the device reported as sent; to a device without reports, those that it took.",
+        "To `udp` it is no proof of arrival: a host that is not there is seldom told of.",
+    ),
+    term(
+        "settings",
+        "show",
+        "Settings in force, as `wharf set` takes them.",
+        "`wharf set rate=50mbit` changes one.",
     ),
     term(
         "still under way",
@@ -115,6 +254,7 @@ pub(super) const TERMS: &[Term] = &[
         "Time at which a packet was handed to the device minus the time at which it was due.",
         "Growing with the run: the device or the sender cannot keep the rate.",
     ),
+    term("to", "forward, show", "The device that packets left by.", ""),
     term(
         "unstamped",
         "receive",
@@ -122,11 +262,40 @@ pub(super) const TERMS: &[Term] = &[
         "Some are usual: a host's neighbour discovery, multicast and router solicitations.",
     ),
     term(
+        "when full",
+        "forward",
+        "Treatment of packets that come while the discipline is full.",
+        "`wait` receives nothing meanwhile: packets stand in the ring in front. `drop-tail` and `drop-head` keep it short.",
+    ),
+    term(
         "wrong",
         "send",
         "Packets that arrived with other bytes, out of order, or not at all although none failed.",
         "Anything but 0 is an error, and the exit code is 1.",
     ),
+];
+
+/// Other names of rows: keys of the JSON, and rows of `wharf show`.
+pub(super) const ALIASES: &[(&str, &str)] = &[
+    ("bql", "byte queue limit"),
+    ("byte limit", "byte queue limit"),
+    ("limit bytes", "byte queue limit"),
+    ("compare", "batching"),
+    ("drops", "dropped"),
+    ("gbps", "bit rate"),
+    ("host packets", "of hosts themselves"),
+    ("lately", "queue delay"),
+    ("mbps", "bit rate"),
+    ("mpps", "packet rate"),
+    ("pool", "frames out"),
+    ("qdisc", "discipline"),
+    ("queues", "by queue"),
+    ("returned", "returned unsent"),
+    ("skipped", "records not sent"),
+    ("streams", "generated"),
+    ("trace", "frames traced"),
+    ("waited", "queue delay"),
+    ("waits", "senders' waits"),
 ];
 
 const fn term(

@@ -30,9 +30,7 @@ impl Policy {
         if is_lossless {
             return Ok(Self { qdisc, when_full: WhenFull::Wait });
         }
-        // A discipline of flows knows which one to drop from. To others the newest packet is as good as any.
-        let own = if qdisc.kind().order == Order::Flow { WhenFull::DropHead } else { WhenFull::DropTail };
-        let when_full = args.when_full.unwrap_or(own);
+        let when_full = args.when_full.unwrap_or_else(|| own_when_full(&qdisc));
         Ok(Self { qdisc, when_full })
     }
 
@@ -43,6 +41,12 @@ impl Policy {
             "--when-full wait: while the discipline is full, packets wait in the receiving device's ring, urgent ones behind others",
         )
     }
+}
+
+/// Returns the way in which a full discipline drops if none is asked for.
+pub(crate) fn own_when_full(qdisc: &QdiscSpec) -> WhenFull {
+    // A discipline of flows knows which one to drop from. To others the newest packet is as good as any.
+    if qdisc.kind().order == Order::Flow { WhenFull::DropHead } else { WhenFull::DropTail }
 }
 
 /// Returns the packets of a discipline that drops and has no limit of its own.

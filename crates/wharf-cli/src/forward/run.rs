@@ -150,6 +150,7 @@ pub(super) fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
         qdisc: policy.qdisc.clone(),
         is_shortened: true,
         when_full: policy.when_full,
+        when_full_follows: args.when_full.is_none(),
         small_queues: args.small_queues.unwrap_or(SmallQueues(None)),
         rate_changes: 0,
     }

@@ -47,7 +47,7 @@ pub(super) struct ReceiveReport {
     pub(super) generated: Rates,
     /// Unstamped packets that hosts send by themselves: ARP, neighbour and listener discovery of IPv6, IGMP, LLDP.
     pub(super) host_packets: u64,
-    /// All packets but those: their time and rates are of the burst alone.
+    /// All packets but those, unless they are of a capture: their time and rates are of the burst alone.
     pub(super) traffic: Rates,
     /// Generated packets by sender, in the order in which the senders appeared; as `senders`, with losses.
     pub(super) streams: Vec<StreamReport>,
@@ -72,7 +72,7 @@ impl Account {
 
     /// Makes the report. The device is closed.
     pub(super) fn close(
-        mut self, arrivals: &Arrivals, audit: &Audit, interrupted: bool,
+        mut self, arrivals: &Arrivals, is_file: bool, audit: &Audit, interrupted: bool,
     ) -> Outcome<ReceiveReport> {
         let SequenceCounts { packets, lost, reordered, duplicated, lost_before_first } = arrivals.counts();
         if lost > 0 {
@@ -94,7 +94,8 @@ impl Account {
             unstamped: arrivals.unstamped(),
             generated: arrivals.stamped().into(),
             host_packets: arrivals.of_hosts().packets,
-            traffic: arrivals.traffic().into(),
+            // In a capture the hosts' own packets are part of what is read.
+            traffic: if is_file { arrivals.all() } else { arrivals.traffic() }.into(),
             streams: arrivals.streams().collect(),
             common: self.common(arrivals, audit),
         };

@@ -101,7 +101,7 @@ pub(super) fn run(
     let arrivals = published.into_arrivals();
     arrivals.latencies().inspect(|delays| page.add_delays("from stamp to arrival", &delays.all()));
     account.fault(unwritten.map(|error| error.to_string()));
-    let mut outcome = account.close(&arrivals, &pool.audit(), signals.asked());
+    let mut outcome = account.close(&arrivals, args.from.file().is_some(), &pool.audit(), signals.asked());
     outcome.report.common.verdict = Some(outcome.report.judge(args, time));
     Ok(outcome)
 }

@@ -154,6 +154,7 @@ fn settings(plan: &Plan, batching: Batching) -> Settings {
         qdisc: plan.args.qdisc.clone(),
         is_shortened: false,
         when_full: plan.args.when_full,
+        when_full_follows: false,
         small_queues: SmallQueues(plan.small_queue_bytes),
         rate_changes: 0,
     }

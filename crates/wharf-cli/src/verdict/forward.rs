@@ -120,7 +120,8 @@ impl ForwardFigures {
         if self.rate_has_changed {
             return false;
         }
-        let waited = of_queue > 0 && self.requeues == 0;
+        let is_starved = self.polling.is_some_and(|time| processor_cause("", time).is_some());
+        let waited = of_queue > 0 && self.requeues == 0 && !is_starved;
         let share = match rate.packets_per_second() {
             Some(packets) => self.came_pps / packets as f64,
             None => self.came_bps / rate.bits_per_second() as f64,
@@ -141,6 +142,12 @@ impl ForwardFigures {
     fn next(&self, bounded_by: Bound, loss: Option<&Loss>) -> Option<String> {
         let loss = loss?;
         match (bounded_by, self.pollers) {
+            // More pollers have no more of a processor that other work has.
+            (Bound::Processor, Some(_))
+                if self.polling.is_some_and(|time| time.queued_share() > time.busy_share()) =>
+            {
+                None
+            }
             (Bound::Processor, Some(more)) => Some(self.command.with("--pollers", &more.to_string())),
             (Bound::Device, _) => Some(format!("wharf bench device --to {}", super::quoted(&self.to))),
             _ if loss.of_queue() == loss.packets => None,

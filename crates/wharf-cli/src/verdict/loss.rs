@@ -55,13 +55,26 @@ impl Loss {
     /// Returns a sentence on it, of `offered` packets.
     pub(super) fn sentence(&self, offered: u64) -> String {
         let share = percent_lost(self.packets, offered);
-        format!("Lost {} packets ({share}), most as {}: {}", self.packets, self.reason(), self.cause)
+        let packets = packets_text(self.packets);
+        let most = if self.by_reason.len() > 1 { ", most as" } else { ", as" };
+        format!("Lost {packets} ({share}){most} {}: {}", self.reason(), self.cause)
+    }
+
+    /// Returns a sentence on a loss that the kernel tells of in part: an undelivered datagram is not always answered.
+    pub(super) fn least_sentence(&self) -> String {
+        let (packets, reason) = (packets_text(self.packets), self.reason());
+        format!("Lost at least {packets}, and perhaps all, as {reason}: {}", self.cause)
     }
 
     /// Returns the command that says more.
     pub(super) fn explain(&self) -> String {
         format!("wharf explain {}", self.reason())
     }
+}
+
+/// Returns a number of packets, in words.
+pub(super) fn packets_text(packets: u64) -> String {
+    if packets == 1 { "1 packet".into() } else { format!("{packets} packets") }
 }
 
 /// Returns a share in percent, a small one with more places.

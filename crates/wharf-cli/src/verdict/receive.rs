@@ -1,6 +1,6 @@
 //! The verdict on `receive`.
 
-use super::loss::percent_lost;
+use super::loss::{packets_text, percent_lost};
 use super::{Bound, CommandLine, Loss, Verdict, processor_cause};
 use crate::output::packet_rate;
 use crate::processor::ProcessorTime;
@@ -42,10 +42,11 @@ pub(crate) fn receive(figures: &ReceiveFigures) -> Verdict {
     let mut text = vec![first];
     text.extend(loss.as_ref().filter(|_| here > 0).and_then(|_| figures.processor()));
     let sentence = |loss: &Loss| match loss.by_reason.is_empty() {
-        true => format!("Lost {} packets: {}", loss.packets, loss.cause),
+        true => format!("Lost {}: {}", packets_text(loss.packets), loss.cause),
         false => loss.sentence(figures.packets + loss.packets),
     };
     text.extend(loss.as_ref().map(sentence));
+    text.extend(figures.without_hosts());
     let next = figures.next(loss.as_ref(), here);
     Verdict { text, bounded_by, asked_pps: figures.offered_pps(), came_pps: figures.came_pps, loss, next }
 }
@@ -112,12 +113,24 @@ impl ReceiveFigures {
         Some(format!("{}{}.", cause[..1].to_uppercase(), &cause[1..]))
     }
 
+    /// Returns a sentence on packets that are in no rate.
+    fn without_hosts(&self) -> Option<String> {
+        let hosts = packets_text(self.host_packets);
+        let is_left_out = self.host_packets > 0 && self.packets > 0 && !self.is_file;
+        is_left_out.then(|| format!("Time and rates are without {hosts} of hosts themselves (`wharf explain of-hosts-themselves`)."))
+    }
+
+    /// True if other work had the receiving thread's processor: memory for more frames fills up just so.
+    fn waits_for_processor(&self) -> bool {
+        self.receiving.is_some_and(|time| time.queued_share() > time.busy_share())
+    }
+
     fn next(&self, loss: Option<&Loss>, here: u64) -> Option<String> {
         let loss = loss?;
         let more = self.frames.saturating_mul(4).max(super::FRAMES_MIN);
         match &self.interface {
             _ if here > 0 && loss.reason() == "fill-ring-empty" => {
-                Some(self.command.with("--frames", &more.to_string()))
+                Some(self.command.with("--frames", &more.to_string())).filter(|_| !self.waits_for_processor())
             }
             _ if !loss.by_reason.is_empty() => Some(loss.explain()),
             Some(interface) => Some(format!("ethtool -S {interface}")),

@@ -24,6 +24,8 @@ const AWAY_SHARE: f64 = 0.05;
 
 /// The reason of packets that were inside when the path was closed.
 const CLOSED: &str = "closed";
+/// Reasons of datagrams that the other side, or the way to it, refused.
+const UNANSWERED: [&str; 2] = ["unreachable", "connection-refused"];
 
 /// The pace that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,7 +81,11 @@ pub(crate) fn send(figures: &SendFigures) -> Verdict {
         (bounded_by, format!("{}: {cause}.", figures.began()), figures.next(bounded_by, loss.as_ref()))
     };
     let offered = figures.sent + loss.as_ref().map_or(0, |loss| loss.packets);
-    let text = std::iter::once(first).chain(loss.as_ref().map(|loss| loss.sentence(offered))).collect();
+    let sentence = |loss: &Loss| match figures.is_unanswered(loss) {
+        true => loss.least_sentence(),
+        false => loss.sentence(offered),
+    };
+    let text = std::iter::once(first).chain(loss.as_ref().map(sentence)).collect();
     let next = next.or_else(|| loss.as_ref().map(Loss::explain));
     Verdict { text, bounded_by, asked_pps, came_pps: figures.came_pps, loss, next }
 }
@@ -136,6 +142,11 @@ impl SendFigures {
         }
     }
 
+    /// True if the other side of a UDP socket did not take packets: the kernel is told of few of them.
+    fn is_unanswered(&self, loss: &Loss) -> bool {
+        self.kind == "udp" && UNANSWERED.contains(&loss.reason())
+    }
+
     /// Returns what bounded the rate, and the evidence, as the end of a sentence.
     fn cause(&self, loss: Option<&Loss>) -> (Bound, String) {
         if self.sent == 0 {
@@ -147,6 +158,9 @@ impl SendFigures {
         if self.away_seconds > AWAY_SHARE * self.seconds {
             let (away, all) = (self.away_seconds, self.seconds);
             return (Bound::Device, format!("the device was away for {away:.1} s of {all:.1} s"));
+        }
+        if let Some(loss) = loss.filter(|loss| self.is_unanswered(loss)) {
+            return (Bound::Receiver, format!("{} takes no packets ({})", self.to, loss.reason()));
         }
         // A sender that drops does not wait: it uses a processor all the time, whatever the device does.
         if let Some(dropped) = loss.map(Loss::of_queue).filter(|&dropped| dropped > 0) {

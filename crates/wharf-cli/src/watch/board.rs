@@ -308,6 +308,7 @@ impl Board {
             pid: std::process::id(),
             command: self.0.command.into(),
             time_s: self.0.began.elapsed().as_secs_f64(),
+            rates_over_s: 0.0,
             paths: paths.iter().map(Running::counters).collect(),
         }
     }

@@ -5,7 +5,7 @@
 
 use super::board::Running;
 use crate::args::{self, SmallQueues, WhenFull};
-use crate::forward::policy::short_packets;
+use crate::forward::policy::{own_when_full, short_packets};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use wharf::bql::Bounds;
@@ -14,8 +14,8 @@ use wharf::pool::PagePool;
 use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, Tbf};
 use wharf_tools::forward::MakeQdisc;
 
-/// The keys of `wharf set`, for errors.
-const KEYS: &str = "rate, burst, bql, batching, qdisc, small-queues and when-full";
+/// The keys of `wharf set`, for errors. Those that an option of `forward` has another name for have both.
+const KEYS: &str = "rate, burst (or bucket), bql, batching (or batch), qdisc, small-queues and when-full";
 
 /// One setting, and its new value.
 #[derive(Debug, Clone)]
@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     /// A discipline that drops and has no limit of its own gets a short one.
     pub(crate) is_shortened: bool,
     pub(crate) when_full: WhenFull,
+    /// It goes with the discipline, since none was asked for.
+    pub(crate) when_full_follows: bool,
     pub(crate) small_queues: SmallQueues,
     /// Changes of the rate since the start.
     pub(crate) rate_changes: u32,
@@ -57,9 +59,9 @@ impl Change {
         let change = match key {
             "rate" if value == "off" => Ok(Self::Rate(None)),
             "rate" => args::bucket_rate(value).map(|rate| Self::Rate(Some(rate))),
-            "burst" => args::token_bytes(value).map(|bytes| Self::Burst(Some(bytes))),
+            "burst" | "bucket" => args::token_bytes(value).map(|bytes| Self::Burst(Some(bytes))),
             "bql" => args::byte_limits(value).map(Self::Bql),
-            "batching" => args::batching(value).map(Self::Batching),
+            "batching" | "batch" => args::batching(value).map(Self::Batching),
             "qdisc" => {
                 let read = QdiscRegistry::default().parse(value);
                 read.map(Self::Qdisc).map_err(|error| error.to_string())
@@ -139,13 +141,18 @@ impl Settings {
             }
             Change::Bql(bounds) => self.bql = *bounds,
             Change::Batching(batching) => self.batching = *batching,
-            Change::Qdisc(qdisc) => self.qdisc = self.fitted(qdisc, path),
+            Change::Qdisc(qdisc) => {
+                if self.when_full_follows && self.when_full != WhenFull::Wait {
+                    self.when_full = own_when_full(qdisc);
+                }
+                self.qdisc = self.fitted(qdisc, path);
+            }
             Change::SmallQueues(small_queues) => self.small_queues = *small_queues,
             Change::WhenFull(WhenFull::DropTail) if path.direction.is_none() && path.queues.len() > 1 => {
                 return Err("when-full: drop-tail is for one queue, and this run has several".into());
             }
             Change::WhenFull(when_full) => {
-                self.when_full = *when_full;
+                (self.when_full, self.when_full_follows) = (*when_full, false);
                 self.qdisc = self.fitted(&self.qdisc, path);
             }
         }
@@ -213,7 +220,7 @@ impl Settings {
         if is_any(|change| matches!(change, Change::SmallQueues(_))) {
             path.queues.iter().for_each(|queue| queue.set_small_queues(self.small_queues.0));
         }
-        if is_any(|change| matches!(change, Change::WhenFull(_))) {
+        if is_any(|change| matches!(change, Change::WhenFull(_) | Change::Qdisc(_))) {
             path.queues.iter().for_each(|queue| queue.set_drop_tail(self.when_full == WhenFull::DropTail));
         }
         let has_rate = is_any(|change| matches!(change, Change::Rate(_) | Change::Burst(_)));
@@ -300,7 +307,7 @@ mod tests {
             ("rate", "want KEY=VALUE; the keys are rate, burst"),
             (
                 "speed=1",
-                "\"speed\" is no key: there are rate, burst, bql, batching, qdisc, small-queues and when-full",
+                "\"speed\" is no key: there are rate, burst (or bucket), bql, batching (or batch), qdisc, small-queues and when-full",
             ),
             ("a-b.spede=1", "\"spede\" is no key"),
             ("rate=fast", "rate=fast: want a rate from 8kbit"),
@@ -315,6 +322,8 @@ mod tests {
             assert!(error.contains(what) && error.lines().count() == 1, "{text}: {error}");
         }
         assert!(matches!(Change::parse("b-a.rate=off"), Ok((Some("b-a"), Change::Rate(None)))));
+        assert!(matches!(Change::parse("batch=off"), Ok((None, Change::Batching(Batching::Off)))));
+        assert!(matches!(Change::parse("bucket=20k"), Ok((None, Change::Burst(Some(20_000 | 20_480))))));
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn list(json: bool) -> anyhow::Result<()> {
             table.add_row([&pid, "", "", "does not answer", &path.display().to_string()]);
             continue;
         };
-        let Snapshot { pid, command, time_s, paths } = snapshot;
+        let Snapshot { pid, command, time_s, paths, .. } = snapshot;
         let ends = |path: &super::snapshot::PathCounters| {
             [path.from.clone(), path.to.clone()].into_iter().flatten().collect::<Vec<_>>().join(" to ")
         };

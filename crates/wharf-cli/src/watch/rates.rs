@@ -18,6 +18,7 @@ impl Snapshot {
     /// Sets the rates and recent delays since `before`, a snapshot of the same run, or since the run began.
     pub(crate) fn with_rates(mut self, before: Option<&Self>) -> Self {
         let seconds = self.time_s - before.map_or(0.0, |before| before.time_s);
+        self.rates_over_s = (seconds * 1e3).round() / 1e3;
         for path in &mut self.paths {
             let of_path = |before: &&PathCounters| before.path == path.path;
             let earlier = before.and_then(|before| before.paths.iter().find(of_path));
@@ -72,6 +73,7 @@ mod tests {
         assert_eq!((first.paths[0].rates.sent_pps, first.paths[0].rates.sent_bps), (50.0, 24_000.0));
         let second = at(2.5, 150, 9000).with_rates(Some(&first));
         assert_eq!((second.paths[0].rates.sent_pps, second.paths[0].rates.sent_bps), (100.0, 48_000.0));
+        assert_eq!((first.rates_over_s, second.rates_over_s), (2.0, 0.5));
         let anew = at(3.0, 10, 600).with_rates(Some(&second));
         assert_eq!(anew.paths[0].rates, Rates::default());
     }

@@ -12,6 +12,9 @@ use wharf_tools::traffic::Latency;
 pub(crate) struct Snapshot {
     /// Time since the run began.
     pub(super) time_s: f64,
+    /// Time that the rates are of: since the snapshot before, or since the run began.
+    #[serde(default)]
+    pub(super) rates_over_s: f64,
     pub(super) pid: u32,
     /// `send`, `receive` or `forward`.
     pub(super) command: String,

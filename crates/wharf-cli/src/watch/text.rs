@@ -48,7 +48,7 @@ pub(super) fn scaled(value: f64, unit: &str) -> String {
 
 /// Returns a table of all counters, with a column for each direction.
 pub(super) fn table(snapshot: &Snapshot) -> String {
-    let Snapshot { time_s, pid, command, paths } = snapshot;
+    let Snapshot { time_s, pid, command, paths, .. } = snapshot;
     let title = format!("wharf {command}, process {pid}, after {time_s:.1} s");
     if paths.is_empty() {
         return format!("{title}: the devices are not open yet");

@@ -148,7 +148,13 @@ mod tests {
         let mut state = State::default();
         for _ in 0..3 {
             let paths = vec![path("a-b"), path("b-a")];
-            state.add(Snapshot { time_s: 4.0, pid: 4711, command: "forward".into(), paths });
+            state.add(Snapshot {
+                time_s: 4.0,
+                pid: 4711,
+                command: "forward".into(),
+                paths,
+                ..Snapshot::default()
+            });
         }
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, &state)).unwrap();
