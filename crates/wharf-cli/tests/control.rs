@@ -205,13 +205,29 @@ fn policies_and_small_queues_of_a_running_forwarder_change() {
 }
 
 #[test]
+fn the_way_of_dropping_goes_with_the_discipline_until_one_is_asked_for() {
+    let rig = Rig::new(&["--when-full", "drop-tail"]);
+    let (given, own) = (rig, Rig::new(&[]));
+    for (rig, changes, when_full) in [
+        (&own, &["qdisc=prio"][..], "drop-tail"),
+        (&own, &["qdisc=fq_codel"], "drop-head"),
+        (&own, &["qdisc=fifo:9", "when-full=drop-head"], "drop-head"),
+        (&own, &["qdisc=prio"], "drop-head"),
+        (&given, &["qdisc=fq_codel"], "drop-tail"),
+    ] {
+        let done = wharf(&[&["set", &rig.control()][..], changes].concat());
+        assert!(done.stdout.contains(&format!(" when-full={when_full}")), "{changes:?}: {done:?}");
+    }
+}
+
+#[test]
 fn wrong_changes_are_one_line_and_change_nothing() {
     let rig = Rig::new(&[]);
     let (before, control) = (rig.path("settings"), rig.control());
     for (changes, what) in [
         (
             &["speed=1"][..],
-            "\"speed\" is no key: there are rate, burst, bql, batching, qdisc, small-queues and",
+            "\"speed\" is no key: there are rate, burst (or bucket), bql, batching (or batch), qdisc,",
         ),
         (&["rate=20mbit", "bql=maybe"], "want on, off, min=SIZE"),
         (&["c-d.rate=1mbit"], "\"c-d\" is no path: there is a-b"),

@@ -77,7 +77,7 @@ pub(crate) struct ForwardArgs {
     /// 1 ms at the rate, or than --bucket, are segmented
     #[arg(long, value_name = "RATE", value_parser = values::bucket_rate)]
     pub(crate) rate: Option<Rate>,
-    /// Bytes that may leave at once after a pause [default: 4 ms at the rate, 3028 at least]
+    /// Burst of --rate, the bytes that may leave at once after a pause [default: 4 ms at the rate, 3028 at least]
     #[arg(long, visible_alias = "burst", value_name = "SIZE", requires = "rate", value_parser = values::token_bytes)]
     pub(crate) bucket: Option<u64>,
     /// Treatment of packets when the discipline is full [default: drop-head with fq_codel, drop-tail with others, wait where an end is a
@@ -116,7 +116,7 @@ pub(crate) struct ForwardArgs {
     /// [default: 2048, or 65536 for the super-packets of TAPs unless --frames is given]
     #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: Option<u32>,
-    /// Also write every frame that a device reports as sent, in either direction, into this capture. Dropped frames are not in it
+    /// Write a capture of the frames that a device reports as sent, in either direction. Dropped frames are not in it
     #[arg(long, value_name = "FILE")]
     pub(crate) mirror: Option<PathBuf>,
     /// One JSON object instead of a table. `packets` and `bytes` are those that devices took, `sent` those that left, `failed` those that

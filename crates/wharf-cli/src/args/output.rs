@@ -13,7 +13,7 @@ pub(crate) struct OutputArgs {
     /// Print what is opened, with mode, queues and rings; given twice, also each repetition of a note
     #[arg(long, short, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Print notes and errors as records of a log, with time, level and device, once the command line has been read
+    /// Print notes and errors as records of a log (time, level, device, text), once the command line has been read
     #[arg(long, value_name = "FORMAT", global = true, value_enum)]
     pub(crate) log: Option<LogFormat>,
     /// Colours in help and errors: auto takes a terminal without NO_COLOR in its environment for one that has them

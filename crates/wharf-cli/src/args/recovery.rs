@@ -11,7 +11,7 @@ pub(crate) struct RecoveryArgs {
     /// Treatment of an interface or a peer that has gone
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,
-    /// Treatment of a device that has packets and completes none for 10 s, though its line is up
+    /// Treatment of a stalled device, one that has packets and completes none for 10 s, though its line is up
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnStall::Reset)]
     pub(crate) on_stall: OnStall,
     /// End with an error if a device completes no packet for this time, though it has some, or its line is down and drops them, or it is

@@ -11,7 +11,7 @@ pub(crate) struct SandboxArgs {
     /// again only with --capabilities reopen. A socket stays when the run ends if the user may not remove it
     #[arg(long, value_name = "USER[:GROUP]")]
     pub(crate) user: Option<String>,
-    /// Capabilities that a run keeps once all devices and files are open: keep (all that it began with), drop (none), or reopen (only the
+    /// Capabilities that a run keeps, once all devices and files are open: keep (all that it began with), drop (none), or reopen (only the
     /// thread that opens an interface again, wharf-reopen, keeps CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK, as far as it has
     /// them) [default: drop with --user, else keep]
     #[arg(long, value_name = "WHICH", value_enum)]

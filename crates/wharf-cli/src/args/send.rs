@@ -86,8 +86,8 @@ pub(crate) struct SendArgs {
     /// TOS byte of IPv4, or traffic class of IPv6, 0 to 255 or 0x00 to 0xff; DSCP is its upper six bits
     #[arg(long, value_name = "TOS", default_value = "0", conflicts_with = "pcap", value_parser = values::tos, help_heading = GENERATE)]
     pub(crate) tos: u8,
-    /// Hand packets over as super-packets of up to SIZE bytes, such as 16k (UDP segmentation): the device, or the path before
-    /// it, segments them into frames of --size bytes
+    /// Hand packets over as super-packets (UDP segmentation) of SIZE bytes at most, such as 16k: the device, or the path before it,
+    /// segments them into frames of --size bytes
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["pcap", "imix"], value_parser = values::gso, help_heading = GENERATE)]
     pub(crate) gso: Option<u32>,
     /// Add a sender of a sparse flow: short packets of the first band (TOS 0x10) at this rate, such as 1kpps, which overtake with
@@ -104,7 +104,7 @@ pub(crate) struct SendArgs {
     /// Device to send to: see `wharf devices`
     #[arg(long, value_name = "DEVICE", value_parser = values::device, default_value = "wire")]
     pub(crate) to: DeviceSpec,
-    /// Transmit queues of `packet`, `xdp`, `tap`, `igb` or `null`: each flow goes by one of them
+    /// Transmit queues (of `packet`, `xdp`, `tap`, `igb` or `null`): each flow goes by one of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]
     pub(crate) queues: u32,
     /// Packets come back by the same device (`xdp`, `tap`, `vhost-user`, `virtio-user`, `e1000`, `igb`), from a switch or a port that

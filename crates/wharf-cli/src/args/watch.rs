@@ -84,7 +84,7 @@ Examples:
   wharf set 4711 when-full=drop-tail small-queues=64k
       drop what the discipline has no room for, and bound what one sender has inside
 
-Keys: rate (as --rate takes it, or off) and burst of a forwarder; bql, batching, qdisc, small-queues and when-full as the options of \
+Keys: rate (as --rate takes it, or off) and burst (or bucket) of a forwarder; bql, batching (or batch), qdisc, small-queues and when-full as the options of \
 `wharf send` and `wharf forward` take them. PATH. before a key, a-b or b-a, is for one direction. All changes are made, or none. Packets \
 that wait go into the new discipline; those that it has no room for are dropped and counted (qdisc-changed). Memory stays as it was at \
 the start.";
@@ -94,7 +94,7 @@ the start.";
 #[command(after_help = SET)]
 pub(crate) struct SetArgs {
     /// Process, or path of its control socket, which may be left out if only one runs; then the changes
-    #[arg(value_name = "[PID|SOCKET] KEY=VALUE", required = true)]
+    #[arg(value_name = "[PID|SOCKET] KEY=VALUE")]
     pub(crate) words: Vec<String>,
     /// One JSON object with counters and settings instead of a line for each direction
     #[arg(long)]

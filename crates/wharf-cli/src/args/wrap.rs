@@ -15,7 +15,7 @@ pub(crate) struct WrapArgs {
     /// parts). Each is a share, or 1/100 for every hundredth
     #[arg(long, value_name = "FAULTS", value_parser = FaultSpec::parse)]
     pub(crate) fault: Option<FaultSpec>,
-    /// Capture into this file every frame that the device takes or receives
+    /// Write a capture of the frames that the device takes or receives
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 }

@@ -47,7 +47,7 @@ pub(super) struct ReceiveReport {
     pub(super) generated: Rates,
     /// Unstamped packets that hosts send by themselves: ARP, neighbour and listener discovery of IPv6, IGMP, LLDP.
     pub(super) host_packets: u64,
-    /// All packets but those, unless they are of a capture: their time and rates are of the burst alone.
+    /// All packets but those: their time and rates are of the burst alone. Of a capture without generated packets, all.
     pub(super) traffic: Rates,
     /// Generated packets by sender, in the order in which the senders appeared; as `senders`, with losses.
     pub(super) streams: Vec<StreamReport>,
@@ -94,8 +94,13 @@ impl Account {
             unstamped: arrivals.unstamped(),
             generated: arrivals.stamped().into(),
             host_packets: arrivals.of_hosts().packets,
-            // In a capture the hosts' own packets are part of what is read.
-            traffic: if is_file { arrivals.all() } else { arrivals.traffic() }.into(),
+            // In a capture without generated packets the hosts' own packets are part of what was captured.
+            traffic: if is_file && arrivals.stamped().packets == 0 {
+                arrivals.all()
+            } else {
+                arrivals.traffic()
+            }
+            .into(),
             streams: arrivals.streams().collect(),
             common: self.common(arrivals, audit),
         };
@@ -142,6 +147,7 @@ impl ReceiveReport {
             is_file: args.from.file().is_some(),
             packets: traffic.packets,
             host_packets: self.host_packets,
+            left_out: self.common.packets - traffic.packets,
             seconds: traffic.seconds,
             came_pps: traffic.mpps * 1e6,
             generated,

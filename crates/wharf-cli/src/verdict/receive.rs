@@ -19,6 +19,8 @@ pub(crate) struct ReceiveFigures {
     pub(crate) packets: u64,
     /// Packets of hosts themselves.
     pub(crate) host_packets: u64,
+    /// Packets that are in no time and no rate.
+    pub(crate) left_out: u64,
     pub(crate) seconds: f64,
     pub(crate) came_pps: f64,
     /// Generated packets that arrived, each once, and those that did not.
@@ -115,9 +117,8 @@ impl ReceiveFigures {
 
     /// Returns a sentence on packets that are in no rate.
     fn without_hosts(&self) -> Option<String> {
-        let hosts = packets_text(self.host_packets);
-        let is_left_out = self.host_packets > 0 && self.packets > 0 && !self.is_file;
-        is_left_out.then(|| format!("Time and rates are without {hosts} of hosts themselves (`wharf explain of-hosts-themselves`)."))
+        let hosts = packets_text(self.left_out);
+        (self.left_out > 0 && self.packets > 0).then(|| format!("Time and rates are without {hosts} of hosts themselves (`wharf explain of-hosts-themselves`)."))
     }
 
     /// True if other work had the receiving thread's processor: memory for more frames fills up just so.

@@ -127,6 +127,7 @@ fn reception() -> ReceiveFigures {
         is_file: false,
         packets: 800,
         host_packets: 0,
+        left_out: 0,
         seconds: 1.0,
         came_pps: 800.0,
         generated: 800,

@@ -15,7 +15,8 @@ use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, Tbf};
 use wharf_tools::forward::MakeQdisc;
 
 /// The keys of `wharf set`, for errors. Those that an option of `forward` has another name for have both.
-const KEYS: &str = "rate, burst (or bucket), bql, batching (or batch), qdisc, small-queues and when-full";
+pub(super) const KEYS: &str =
+    "rate, burst (or bucket), bql, batching (or batch), qdisc, small-queues and when-full";
 
 /// One setting, and its new value.
 #[derive(Debug, Clone)]

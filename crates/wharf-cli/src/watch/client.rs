@@ -1,5 +1,6 @@
 //! `wharf show` and `wharf set`: clients of a control socket.
 
+use super::change::KEYS;
 use super::control::{Answer, Request};
 use super::snapshot::Snapshot;
 use super::{places, text};
@@ -155,6 +156,9 @@ fn answers() -> Vec<Found> {
 
 /// Changes settings of a running process.
 pub(crate) fn set(args: &SetArgs) -> anyhow::Result<()> {
+    if args.words.is_empty() {
+        return Err(usage(format!("want KEY=VALUE, such as rate=20mbit; the keys are {KEYS}")));
+    }
     // The first word may be a change: then there is one process only.
     let (which, changes) = match args.words.split_first() {
         Some((first, rest)) if !first.contains('=') => (places::find(first)?, rest),

@@ -14,7 +14,7 @@ pub(crate) static KIND: Kind = Kind {
         Key::word(
             "resolution",
             &["ns", "us"],
-            "Resolution of the time stamps: us for programs that read no other",
+            "Resolution of the time stamps",
         ).when("us, for a program that reads microseconds only"),
         Key::word("order", &["le", "be"], "Byte order of the file").when("be, for a program that reads that order only"),
     ],

@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Reason] = &[
         "drop-tail",
         &["sender", "discipline"],
         "The queue was full, and the packet that came last was dropped (`--when-full drop-tail`).",
-        "Send less, raise the rate behind the queue, or use a longer one (`--qdisc fifo:N`). `wharf send --when-full wait` makes senders wait.",
+        "Send less, raise the rate behind the queue, or use a longer one (`--qdisc fifo:N`). In `wharf send`, `--when-full wait` makes senders wait in place of dropping.",
     ),
     row(
         "empty",
