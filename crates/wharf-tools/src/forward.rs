@@ -22,6 +22,7 @@ mod direction;
 mod end;
 mod line;
 mod pass;
+mod ring;
 
 pub use delay::{DelayMeter, QueueDelay};
 pub use direction::{Direction, Summary};

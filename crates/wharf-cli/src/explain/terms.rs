@@ -186,7 +186,7 @@ pub(super) const TERMS: &[Term] = &[
         "queue delay",
         "forward, show",
         "Time that packets waited in the discipline; by band, where it has bands.",
-        "The time in the device's ring is not in it: the byte queue limit bounds that. High: more arrives than leaves.",
+        "The time in the device is not in it: see `ring delay`. High: more arrives than leaves.",
     ),
     term(
         "received",
@@ -217,6 +217,12 @@ pub(super) const TERMS: &[Term] = &[
         "send, forward",
         "Packets that were still queued when the run ended, and came back to the pool.",
         "A signal, or the end of the time, came before the queue was empty.",
+    ),
+    term(
+        "ring delay",
+        "forward",
+        "Time that packets were in the device, from the call that took them until it reported them as sent; by band, where there are bands.",
+        "No discipline reorders what is there: the byte queue limit keeps it short. The row lacks where a device reports no departures.",
     ),
     term(
         "seconds",

@@ -37,6 +37,11 @@ pub(super) struct DirectionReport {
     pub(super) queue_delay_ns: Option<LatencyReport>,
     /// The same of packets that the discipline held, by its bands; empty without bands.
     pub(super) queue_delay_by_band: Vec<BandReport>,
+    /// Time that packets were in the device, from the call that took them until it reported them as sent; null if it does not report that,
+    /// or none left. One packet of each band is followed at a time.
+    pub(super) ring_delay_ns: Option<LatencyReport>,
+    /// The same by band; empty without bands.
+    pub(super) ring_delay_by_band: Vec<BandReport>,
     #[serde(flatten)]
     pub(super) common: Report,
 }
@@ -83,7 +88,19 @@ pub(super) fn outcome(
 fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
     let (span_ns, active_ns) = (summary.span_ns, summary.active_ns);
     let Summary {
-        from, to, queues, has_bql, received, cut, pieces, returned, drops, audit, queue_delay, ..
+        from,
+        to,
+        queues,
+        has_bql,
+        received,
+        cut,
+        pieces,
+        returned,
+        drops,
+        audit,
+        queue_delay,
+        ring_delay_by_band,
+        ..
     } = summary;
     let qdisc = QdiscReport::of(settings.qdisc.kind().name, &queues);
     let uses_bands = settings.qdisc.kind().order == Order::Band;
@@ -102,9 +119,17 @@ fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
         active_seconds: active_ns as f64 / 1e9,
         when_full: settings.when_full,
         queue_delay_ns: delay(&queue_delay.all),
+        ring_delay_ns: delay(&all_of(&ring_delay_by_band)),
+        ring_delay_by_band: if uses_bands { bands(&ring_delay_by_band) } else { Vec::new() },
         queue_delay_by_band: if uses_bands { bands(&queue_delay.by_band) } else { Vec::new() },
         common,
     }
+}
+
+fn all_of(by_band: &[Latency]) -> Latency {
+    let mut all = Latency::default();
+    by_band.iter().for_each(|band| all.add(band));
+    all
 }
 
 fn delay(of: &Latency) -> Option<LatencyReport> {

@@ -38,8 +38,10 @@ const ROWS: &[Row<DirectionReport>] = &[
     ("byte queue limit", |direction| direction.common.limit_text()),
     ("discipline", |direction| direction.common.qdisc_text()),
     ("when full", |direction| direction.when_full.word()),
-    ("queue delay p50", |direction| delay(direction, |all| all.p50)),
-    ("queue delay p99", |direction| delay(direction, |all| all.p99)),
+    ("queue delay p50", |direction| queue_delay(direction, |all| all.p50)),
+    ("queue delay p99", |direction| queue_delay(direction, |all| all.p99)),
+    ("ring delay p50", |direction| ring_delay(direction, |all| all.p50)),
+    ("ring delay p99", |direction| ring_delay(direction, |all| all.p99)),
     ("requeues", |direction| grouped(direction.common.requeues)),
     ("dropped", |direction| grouped(direction.common.drops.total)),
     ("by reason", |direction| counts_text(&direction.common.drops.by_reason)),
@@ -47,11 +49,20 @@ const ROWS: &[Row<DirectionReport>] = &[
     ("frames out", |direction| grouped(direction.common.pool.out)),
 ];
 
-/// Returns a time in the discipline: of all packets, or a line for each band.
-fn delay(direction: &DirectionReport, which: fn(&LatencyReport) -> u64) -> String {
-    let bands = &direction.queue_delay_by_band;
+/// Returns a time in the discipline.
+fn queue_delay(direction: &DirectionReport, which: fn(&LatencyReport) -> u64) -> String {
+    delay(direction.queue_delay_ns.as_ref(), &direction.queue_delay_by_band, which)
+}
+
+/// Returns a time in the device.
+fn ring_delay(direction: &DirectionReport, which: fn(&LatencyReport) -> u64) -> String {
+    delay(direction.ring_delay_ns.as_ref(), &direction.ring_delay_by_band, which)
+}
+
+/// Returns a time of all packets, or a line for each band.
+fn delay(all: Option<&LatencyReport>, bands: &[BandReport], which: fn(&LatencyReport) -> u64) -> String {
     if bands.is_empty() {
-        return direction.queue_delay_ns.as_ref().map_or(String::new(), |all| time(which(all)));
+        return all.map_or(String::new(), |all| time(which(all)));
     }
     let line = |band: &BandReport| format!("band {}: {}", band.band, time(which(&band.delay_ns)));
     bands.iter().map(line).collect::<Vec<_>>().join("\n")

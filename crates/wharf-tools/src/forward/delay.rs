@@ -12,7 +12,7 @@ use wharf_mem::{Batch, Frame};
 /// Of the frames that leave, the part that is entered: one of so many.
 const EVERY: u64 = 16;
 /// Bands that are told apart; frames of later ones count as the last.
-const BANDS: usize = 3;
+pub(super) const BANDS: usize = 3;
 
 /// Times in a discipline.
 #[derive(Debug, Default)]
@@ -23,6 +23,12 @@ struct Histograms {
     /// Frames that have left, entered or not.
     left: u64,
     by_band: [Latency; BANDS],
+}
+
+/// Returns the band of a frame, from 0. In the frame, bands count from 1, and 0 means none: best effort.
+#[inline]
+pub(super) fn band_of(frame: &Frame) -> usize {
+    usize::from(frame.band().checked_sub(1).unwrap_or(1)).min(BANDS - 1)
 }
 
 impl Delays {
@@ -98,8 +104,7 @@ impl<Q: Qdisc> Delayed<Q> {
         let first = (EVERY - 1 - before % EVERY) as usize;
         for frame in left.iter().skip(first).step_by(EVERY as usize) {
             let Some(&enqueued_ns) = self.enqueued_ns.get(frame.index() as usize) else { continue };
-            // In a frame, bands count from 1, and 0 means none.
-            let band = usize::from(frame.band().checked_sub(1).unwrap_or(1)).min(BANDS - 1);
+            let band = band_of(frame);
             histograms.by_band[band].record(cx.now_ns().saturating_sub(enqueued_ns));
         }
         histograms.left += self.left - self.noted;

@@ -1,8 +1,10 @@
 //! One direction, while it runs and once it is over.
 
 use super::MakeQdisc;
-use super::delay::{Delayed, Delays, QueueDelay};
+use super::delay::{BANDS, Delayed, Delays, QueueDelay};
 use super::pass::{Activity, Counts};
+use super::ring::RingDelays;
+use crate::traffic::Latency;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -36,6 +38,7 @@ pub struct Direction {
     pub(super) counts: Vec<Arc<Counts>>,
     /// By queue.
     pub(super) delays: Vec<Arc<Delays>>,
+    pub(super) ring_delays: Vec<Arc<RingDelays>>,
 }
 
 /// The result of a direction. Every received frame is accounted for:
@@ -66,6 +69,8 @@ pub struct Summary {
     pub active_ns: u64,
     /// Time that packets waited in the discipline.
     pub queue_delay: QueueDelay,
+    /// Time that packets were in the device, by band as in [`QueueDelay::by_band`]; empty if it does not report departures.
+    pub ring_delay_by_band: [Latency; BANDS],
     /// Errors of the devices as they closed.
     pub errors: Vec<DeviceError>,
     /// The memory at the end, of all queues together.
@@ -88,6 +93,7 @@ impl Direction {
             activity: Arc::default(),
             counts: Vec::new(),
             delays: Vec::new(),
+            ring_delays: Vec::new(),
         }
     }
 
@@ -142,7 +148,7 @@ impl Direction {
 
     /// Closes the receive side, once nothing polls it. The queues are still to be shut down.
     pub(super) fn close(self) -> Summary {
-        let Self { from, to, queues, has_bql, receivers, activity, counts, delays, .. } = self;
+        let Self { from, to, queues, has_bql, receivers, activity, counts, delays, ring_delays, .. } = self;
         let receive_drops = receive_drops(&receivers);
         let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
@@ -150,6 +156,7 @@ impl Direction {
             from,
             to,
             queue_delay: QueueDelay::of(delays.iter().map(|one| &**one), packets),
+            ring_delay_by_band: RingDelays::sum(ring_delays.iter().map(|one| &**one)),
             queues,
             has_bql,
             errors: closed.flatten().collect(),

@@ -4,6 +4,7 @@ use super::delay::{Delayed, Delays};
 use super::direction::Direction;
 use super::end::End;
 use super::pass::{self, Activity, Counts};
+use super::ring::RingDelays;
 use super::{
     FIFO_PACKETS, FRAME_BYTES, FRAMES, FRAMES_MAX, ForwardError, ForwardSettings, SUPER_FRAME_BYTES,
     SUPER_FRAMES, SUPER_POOL_BYTES,
@@ -58,9 +59,11 @@ impl Line {
             for device in ends[1 - at].iter_mut().filter_map(End::take_sending) {
                 direction.has_bql = !settings.byte_limits.is_off()
                     && device.as_tx().is_some_and(|device| device.info().has_real_completions());
-                let delays = Arc::default();
+                let (delays, ring_delays) = (Arc::default(), Arc::<RingDelays>::default());
+                let device = ring_delays.around(device);
                 leaving[at].push(settings.queue(&pools[at], device, &delays)?);
                 direction.delays.push(delays);
+                direction.ring_delays.push(ring_delays);
             }
         }
         for at in (0..2).filter(|&at| there[at]) {
