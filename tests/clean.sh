@@ -23,11 +23,14 @@ if [ ! -s "$cache" ]; then
 fi
 mkdir "$system" && tar -x -C "$system" -f "$cache" --exclude './dev/*' || exit 1
 git clone --quiet --no-hardlinks . "$system/root/wharf" || exit 1
-cp --remove-destination -L /etc/resolv.conf "$system/etc/resolv.conf"
+# It reaches the net as this machine does.
+for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do cp --remove-destination -L $file "$system$file"; done
 cat >"$system/root/user" <<'U'
 set -eu
 export HOME=/root PATH=/root/.cargo/bin:/usr/sbin:/usr/bin:/sbin:/bin
-curl -sSf https://sh.rustup.rs | sh -s -- -y -q --profile minimal 2>/root/rustup.err || { tail -n 3 /root/rustup.err; exit 77; }
+# What `sh.rustup.rs` fetches.
+curl -sSf -o /root/rustup-init "https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu/rustup-init" || exit 77
+chmod +x /root/rustup-init && /root/rustup-init -y -q --profile minimal >/root/rustup.out 2>/root/rustup.err || { tail -n 3 /root/rustup.err; exit 77; }
 cd /root/wharf
 # The blocks of README.md that begin with cargo, as they stand.
 python3 - >/root/build <<'P'

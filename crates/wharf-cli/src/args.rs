@@ -186,7 +186,11 @@ pub(crate) fn parse(
     set_color(output::color_of(words));
     let command = command(registries);
     let command = if short::is_asked(words) { short::shortened(command) } else { command };
-    let matches = command.try_get_matches_from(words);
+    // `wharf version` is what people type first, as with cargo and git.
+    let matches = match words {
+        [name, word] if word == "version" => command.try_get_matches_from([name.clone(), "--version".into()]),
+        _ => command.try_get_matches_from(words),
+    };
     if let Ok(matches) = &matches
         && let Some(path) = config::file_of(matches)
     {

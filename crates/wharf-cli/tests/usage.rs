@@ -175,6 +175,7 @@ fn help_and_version_go_to_standard_output() {
         (&["send", "--help"], "Examples:"),
         (&["bench", "path", "--help"], "Examples:"),
         (&["--version"], concat!("wharf ", env!("CARGO_PKG_VERSION"))),
+        (&["version"], concat!("wharf ", env!("CARGO_PKG_VERSION"))),
     ] {
         let done = wharf(args);
         assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{args:?}");
