@@ -52,6 +52,8 @@ set -e
 mount --make-rprivate /
 mount --bind "$1" "$1" && cd "$1"
 mount -t proc none proc && mount -t sysfs none sys && mount --rbind /dev dev && mount -t tmpfs none tmp && mount -t tmpfs none run
-exec chroot . env -i TERM=xterm ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} bash /root/user
+# No chroot: the kernel gives no user namespaces in one.
+pivot_root . mnt && umount -l /mnt && cd /
+exec env -i TERM=xterm ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} bash /root/user
 B
 unshare --mount --pid --fork --kill-child bash "$out/boot" "$system"

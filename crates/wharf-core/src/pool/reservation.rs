@@ -35,6 +35,10 @@ impl Quota {
     fn draw(&self, most: usize) -> usize {
         let drawn = |left: isize| most.min(left.max(0).unsigned_abs().div_ceil(2));
         let draw = |left| (drawn(left) > 0).then(|| left - drawn(left) as isize);
+        #[allow(
+            deprecated,
+            reason = "its other name, `try_update`, is younger than the oldest Rust that builds this"
+        )]
         self.0.fetch_update(Relaxed, Relaxed, draw).map_or(0, drawn)
     }
 
