@@ -75,7 +75,7 @@ impl Registry {
         let meant = did_you_mean(name, names.iter().copied());
         let mut what = format!("unknown kind of device; there are {}{meant}", names.join(", "));
         if meant.is_empty() && !text.contains(':') {
-            what += &format!("; if it is an interface, none here has that name: `ip link` lists them");
+            what += "; if it is an interface, none here has that name: `ip link` lists them";
         }
         if cfg!(not(feature = "vhost")) && text.contains("-user") {
             what += "; vhost-user and virtio-user need the crate's feature `vhost`";
