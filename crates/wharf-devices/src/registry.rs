@@ -84,6 +84,7 @@ impl Registry {
     }
 
     /// Returns the specifications by which the interface `name` is used; `None` if there is none.
+    #[doc(hidden)]
     pub fn of_interface(&self, name: &str) -> Option<String> {
         let interface = HostInterface::find(name)?;
         let specs = self.kinds.iter().filter(|kind| interface.is_for(kind));
