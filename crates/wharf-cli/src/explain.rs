@@ -14,7 +14,7 @@ use wharf::devices::reasons::{self, REASONS, Reason};
 /// Most words that an unknown one is answered with.
 const NEAREST_MAX: usize = 3;
 /// Ends of the names of rows that have percentiles, or a line for each band.
-const SUFFIXES: [&str; 6] = [" p50", " p99", " p999", " max", " ns by band", " by dscp"];
+const SUFFIXES: [&str; 6] = [" p50", " p99", " p999", " max", " by band", " by dscp"];
 
 /// Explains a word, or lists all.
 pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
@@ -52,8 +52,8 @@ fn terms_of(word: &str) -> Vec<&'static Term> {
         is_same(term.word, other.map_or(name, |alias| alias.1))
     };
     let whole = normal(word);
-    let short = whole.trim_end_matches(" ns");
-    let short = SUFFIXES.iter().find_map(|suffix| short.strip_suffix(suffix)).unwrap_or(short);
+    let short = SUFFIXES.iter().find_map(|suffix| whole.strip_suffix(suffix)).unwrap_or(&whole);
+    let short = short.trim_end_matches(" ns").trim_end_matches(" by dscp");
     let found = |name: &str| TERMS.iter().filter(|term| is_of(name, term)).collect::<Vec<_>>();
     let exact = found(&whole);
     if exact.is_empty() { found(short) } else { exact }

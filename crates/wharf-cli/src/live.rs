@@ -3,7 +3,7 @@
 use crate::output::{bit_rate, grouped_on_stderr, packet_rate};
 use std::collections::BTreeMap;
 
-/// Least time that a rate is of: the first packets come at once.
+/// Least time that a rate is of: the first packets come at once, and a line before that tells none.
 const SECONDS_MIN: f64 = 0.1;
 
 /// Counts at the line before, from which on rates are counted.
@@ -15,10 +15,13 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Returns the rates since the line before, in words; `now` is in seconds since the run began, whose first moments tell no rate.
+    /// Returns the rates since the line before, in words; `now` is in seconds since the run began.
     pub(crate) fn rates(&mut self, now: f64, packets: u64, bytes: u64) -> String {
         let before = std::mem::replace(self, Self { seconds: now, packets, bytes });
-        let seconds = (now - before.seconds).max(SECONDS_MIN);
+        let seconds = now - before.seconds;
+        if seconds < SECONDS_MIN {
+            return format!("{} {}", packet_rate(0.0), bit_rate(0.0));
+        }
         let [packets, bytes] = [packets.saturating_sub(before.packets), bytes.saturating_sub(before.bytes)]
             .map(|count| count as f64);
         format!("{} {}", packet_rate(packets / seconds), bit_rate(bytes * 8.0 / seconds))

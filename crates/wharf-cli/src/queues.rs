@@ -13,8 +13,11 @@ pub(crate) fn of_queues(
 ) -> Report {
     let (packets, bytes) = (sum(queues, |all| all.packets.get()), sum(queues, |all| all.bytes.get()));
     let undelivered = sum(queues, |all| all.undelivered.get());
-    let sent = sum(queues, |all| all.sent.get()).saturating_sub(undelivered);
-    let sent_bytes = sum(queues, |all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
+    let taken = sum(queues, |all| all.sent.get());
+    let sent = taken.saturating_sub(undelivered);
+    let taken_bytes = sum(queues, |all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
+    // The kernel does not tell the bytes of a datagram that did not arrive: they count with the mean length.
+    let sent_bytes = taken_bytes as f64 * sent as f64 / taken.max(1) as f64;
     let (seconds, doorbells) = (span_ns as f64 / 1e9, sum(queues, |all| all.doorbells.get()));
     let per_second = |amount: f64| if span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
     let by_queue: Vec<QueueReport> = queues.iter().map(|queue| queue_report(queue, has_bql)).collect();
@@ -29,7 +32,7 @@ pub(crate) fn of_queues(
         sent,
         failed: sum(queues, |all| all.failed.get()) + undelivered,
         mpps: per_second(sent as f64 / 1e6),
-        gbps: per_second(sent_bytes as f64 * 8.0 / 1e9),
+        gbps: per_second(sent_bytes * 8.0 / 1e9),
         batches: sum(queues, |all| all.batches.get()),
         doorbells,
         packets_per_doorbell: rounded(if doorbells == 0 { 0.0 } else { packets as f64 / doorbells as f64 }),

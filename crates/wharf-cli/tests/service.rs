@@ -12,6 +12,25 @@ use std::process::{Child, ChildStderr};
 use std::time::{Duration, Instant};
 
 /// A forwarder from a guest that does not come to nowhere, with a configuration file.
+/// The file says nothing of `when-full`, which then goes with the discipline, whatever `wharf set` asked for before.
+#[test]
+fn a_reload_has_the_way_of_dropping_go_with_the_discipline_again() {
+    let mut rig = Rig::new("", &[]);
+    let control = text(&rig.folder.path("control"));
+    for (asked, file, qdisc, when_full) in [
+        ("when-full=drop-tail", "", "qdisc=prio", "drop-tail"),
+        ("when-full=drop-head", "", "qdisc=fq_codel", "drop-head"),
+        ("when-full=drop-tail", "qdisc = \"fifo\"\nwhen-full = \"drop-head\"\n", "qdisc=prio", "drop-head"),
+        ("when-full=drop-tail", "qdisc = \"prio\"\n", "qdisc=fq_codel", "drop-head"),
+    ] {
+        wharf(&["set", &control, asked, "--json"]).good_json();
+        assert!(rig.reload(file).contains("read again"), "{asked}");
+        wharf(&["set", &control, qdisc, "--json"]).good_json();
+        assert_eq!(rig.setting("when-full"), when_full, "{asked}, {file:?}, {qdisc}");
+    }
+    assert_eq!(rig.end().code, Some(0));
+}
+
 struct Rig {
     folder: Folder,
     forward: Child,

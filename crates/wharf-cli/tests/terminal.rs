@@ -199,9 +199,10 @@ fn top_ends_with_its_terminal() {
     while child.try_wait().unwrap().is_none() && since.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let has_ended = child.try_wait().unwrap().is_some();
+    let ended = child.try_wait().unwrap();
     let _ = child.kill();
     common::signal(&run, "INT");
     common::wait(&mut run);
-    assert!(has_ended, "it goes on without a terminal");
+    let code = ended.expect("it goes on without a terminal").code();
+    assert_eq!(code, Some(1), "an error, and no panic");
 }

@@ -150,7 +150,7 @@ pub(super) const TERMS: &[Term] = &[
         "of hosts themselves",
         "receive",
         "Unstamped packets that hosts send by themselves: ARP, ICMPv6 neighbour and listener discovery, IGMP, LLDP.",
-        "Usual on an interface that has just come up. The rates and the time of the summary leave them out.",
+        "Usual on an interface that has just come up. The rates and the time of the summary leave them out, but for a capture without generated packets.",
     ),
     term(
         "packet rate",
@@ -283,7 +283,20 @@ pub(super) const TERMS: &[Term] = &[
 
 /// Other names of rows: keys of the JSON, and rows of `wharf show`.
 pub(super) const ALIASES: &[(&str, &str)] = &[
+    ("backlog packets", "backlog"),
     ("bql", "byte queue limit"),
+    ("codel drops", "discipline"),
+    ("delay ns max", "discipline"),
+    ("device packets", "in the device"),
+    ("flows", "discipline"),
+    ("lost before first", "lost"),
+    ("marked", "discipline"),
+    ("new flows", "discipline"),
+    ("overlimit drops", "discipline"),
+    ("rates", "packet rate"),
+    ("rates over s", "seconds"),
+    ("recent delay", "queue delay"),
+    ("traffic", "of hosts themselves"),
     ("byte limit", "byte queue limit"),
     ("limit bytes", "byte queue limit"),
     ("compare", "batching"),

@@ -73,11 +73,16 @@ fn senders(report: &ReceiveReport) -> String {
     if !(2..=SENDERS_MAX).contains(&report.streams.len()) {
         return String::new();
     }
-    let mut rows = table(&["sender", "from", "to", "packets", "lost", "reordered", "duplicated"]);
+    let mut rows = table(&["sender", "run", "from", "to", "packets", "lost", "reordered", "duplicated"]);
     for stream in &report.streams {
         let SequenceCounts { packets, lost, reordered, duplicated, .. } = stream.counts;
         let counts = [packets, lost, reordered, duplicated].map(grouped);
-        let ends = [stream.sender.to_string(), stream.source.to_string(), stream.destination.to_string()];
+        let ends = [
+            stream.sender.to_string(),
+            stream.run.to_string(),
+            stream.source.to_string(),
+            stream.destination.to_string(),
+        ];
         rows.add_row(ends.into_iter().chain(counts));
     }
     text(&rows)

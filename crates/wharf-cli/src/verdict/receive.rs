@@ -72,13 +72,22 @@ impl ReceiveFigures {
     /// Returns the likely cause of a loss that no counter here shows.
     fn cause_before(&self) -> String {
         let first = match self.lost_before_first {
-            0 => return "no counter of this receiver shows them, so they were lost before it: at the sender, or on the way.".into(),
-            first if first == self.lost => "all of them".into(),
-            first => format!("{first} of them"),
+            0 if self.is_file => {
+                return "the capture lacks them: they were lost before it, or it was cut.".into();
+            }
+            0 => {
+                return "no counter of this receiver shows them, so they were lost before it: at the sender, or on the way.".into();
+            }
+            first if first == self.lost => "all of them have".into(),
+            first => format!("{first} of them have"),
         };
+        let first = format!("{first} lower numbers than the first that arrived");
+        if self.is_file {
+            return format!("{first}: the capture began later than the sender, or they were lost.");
+        }
         format!(
-            "{first} have lower numbers than the first that arrived, so the sender sent them before this receiver began, or they were lost at \
-             the sender or on the way. Start the receiver first."
+            "{first}, so the sender sent them before this receiver began, or they were lost at the sender or on the way. Start the \
+             receiver first."
         )
     }
 

@@ -298,7 +298,12 @@ impl Board {
     /// Puts the settings `wanted` into force in all directions, or in none. Returns a line for each direction that had others.
     pub(crate) fn adopt(&self, wanted: &Settings) -> Result<Vec<String>, String> {
         let changes = |path: &Running| path.settings().map_or(Vec::new(), |now| wanted.changes_from(&now));
-        Ok(self.change(changes)?.iter().map(Changed::line).collect())
+        Ok(self
+            .change(changes)?
+            .iter()
+            .filter(|changed| changed.before != changed.after)
+            .map(Changed::line)
+            .collect())
     }
 
     /// Returns the counters so far; no path before the devices are open.

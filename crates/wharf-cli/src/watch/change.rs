@@ -30,6 +30,8 @@ pub(crate) enum Change {
     Qdisc(QdiscSpec),
     SmallQueues(SmallQueues),
     WhenFull(WhenFull),
+    /// `when-full` goes with the discipline from now on, or does not: of a reload alone.
+    WhenFullFollows(bool),
 }
 
 /// The settings of a direction that may be changed while it runs.
@@ -84,7 +86,7 @@ impl Change {
             Self::Batching(_) => "batching",
             Self::Qdisc(_) => "qdisc",
             Self::SmallQueues(_) => "small-queues",
-            Self::WhenFull(_) => "when-full",
+            Self::WhenFull(_) | Self::WhenFullFollows(_) => "when-full",
         }
     }
 }
@@ -156,6 +158,7 @@ impl Settings {
                 (self.when_full, self.when_full_follows) = (*when_full, false);
                 self.qdisc = self.fitted(&self.qdisc, path);
             }
+            Change::WhenFullFollows(follows) => self.when_full_follows = *follows,
         }
         Ok(self)
     }
@@ -173,7 +176,11 @@ impl Settings {
         changes.extend(differs("batching").then_some(Change::Batching(self.batching)));
         changes.extend(differs("qdisc").then(|| Change::Qdisc(self.qdisc.clone())));
         changes.extend(differs("small-queues").then_some(Change::SmallQueues(self.small_queues)));
-        changes.extend(differs("when-full").then_some(Change::WhenFull(self.when_full)));
+        // Another discipline would bring a way of its own.
+        let is_set = differs("when-full") || differs("qdisc");
+        changes.extend(is_set.then_some(Change::WhenFull(self.when_full)));
+        let is_other = is_set || self.when_full_follows != now.when_full_follows;
+        changes.extend(is_other.then_some(Change::WhenFullFollows(self.when_full_follows)));
         changes
     }
 

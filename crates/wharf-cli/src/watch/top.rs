@@ -42,7 +42,13 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<()> {
         every,
     };
     let done = view.run(&mut terminal, &keys, &signals);
-    ratatui::restore();
+    // A terminal that is gone is not restored: both ways to do that print, and standard error is gone with it.
+    if done.is_err() {
+        std::mem::forget(terminal);
+        let _ = ratatui::try_restore();
+    } else {
+        ratatui::restore();
+    }
     done
 }
 

@@ -154,7 +154,8 @@ impl PcapSource {
             self.record = None;
             return Ok(Step::dropped(reason, &mut self.drops));
         }
-        let meta = Meta { time_ns: record.ts_ns, ..Meta::default() };
+        // 0 is no time: the first record of a simulator, for one, has it.
+        let meta = Meta { time_ns: record.ts_ns.max(1), ..Meta::default() };
         let placed = self.placer.place(cache, to, [&self.bytes[..]].into_iter(), len_bytes, &meta);
         match placed.map_err(|error| pool_fault(&self.name, error))? {
             Placement::Done => {
