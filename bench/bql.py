@@ -126,10 +126,10 @@ def plot(path):
     height = top + len(CASES) * (2 * row + 14) + 34
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {height}" font-family="sans-serif" font-size="13">',
-        "<title>Delay of the first band behind a wire of 100 Mbit/s, with the byte queue limit off and on</title>",
+        "<title>Delay of high-priority packets behind a wire of 100 Mbit/s, with the byte queue limit off and on</title>",
         "<style>text{fill:#24292f}.m{stroke:#24292f;stroke-width:2}.g{stroke:#8c959f;stroke-opacity:.4}.off{fill:#d4663b}.on{fill:#2f7fd1}"
         "@media(prefers-color-scheme:dark){text{fill:#d0d7de}.m{stroke:#fff}.off{fill:#e8825a}.on{fill:#58a6ff}}</style>",
-        '<text x="16" y="24" font-size="16" font-weight="bold">Delay of the first band, bulk traffic beside it, 100 Mbit/s</text>',
+        '<text x="16" y="24" font-size="16" font-weight="bold">Delay of high-priority packets, bulk traffic beside them, 100 Mbit/s</text>',
         '<rect class="off" x="16" y="38" width="12" height="12"/><text x="34" y="49">byte queue limit off</text>',
         '<rect class="on" x="176" y="38" width="12" height="12"/><text x="194" y="49">on</text>',
         '<text x="232" y="49">bar: p99, line: p50</text>',
