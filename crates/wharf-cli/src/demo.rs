@@ -52,7 +52,7 @@ pub(crate) fn demo(args: &DemoArgs, registries: &Registries) -> anyhow::Result<(
     let signals = Signals::listen()?;
     if !args.json {
         output::note(
-            "two seconds each with and without the byte limit, and a second with and without batching",
+            "six seconds: with and without the byte limit, then batching",
         );
     }
     let run = |command: &str, switch: &str| measure(&format!("{command} {switch}"), registries, &signals);
