@@ -51,9 +51,7 @@ struct Rate {
 pub(crate) fn demo(args: &DemoArgs, registries: &Registries) -> anyhow::Result<()> {
     let signals = Signals::listen()?;
     if !args.json {
-        output::note(
-            "six seconds: with and without the byte limit, then batching",
-        );
+        output::note("six seconds: with and without the byte limit, then batching");
     }
     let run = |command: &str, switch: &str| measure(&format!("{command} {switch}"), registries, &signals);
     let report = DemoReport {
