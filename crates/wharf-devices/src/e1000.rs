@@ -85,6 +85,10 @@ impl Family for E1000 {
         true
     }
 
+    fn throttle(bus: &impl Bus, _queue: u32, interval_ns: u32) {
+        setup::throttle(bus, interval_ns);
+    }
+
     fn unmask(bus: &impl Bus, _queue: u32) {
         bus.write(setup::IMS, setup::CAUSES);
     }

@@ -82,6 +82,10 @@ impl Family for Igb {
         setup::stop_queue(bus, queue)
     }
 
+    fn throttle(bus: &impl Bus, queue: u32, interval_ns: u32) {
+        setup::throttle(bus, queue, interval_ns);
+    }
+
     fn unmask(bus: &impl Bus, queue: u32) {
         bus.write(setup::EIMS, 1 << queue);
     }

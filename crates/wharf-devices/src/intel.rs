@@ -31,6 +31,7 @@ pub(crate) mod registers;
 mod ring;
 mod rx;
 pub(crate) mod spec;
+mod throttle;
 mod tx;
 
 pub use port::{Port, PortOptions};

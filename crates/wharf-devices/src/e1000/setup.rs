@@ -28,7 +28,7 @@ pub(super) const RX_RING: RingRegisters = RingRegisters { base: 0x2800, head: 0x
 pub(super) const CAUSES: u32 = 1 | 1 << 2 | 1 << 4 | 1 << 6 | 1 << 7;
 
 /// 20 000 interrupts a second, at most.
-const ITR_20K: u32 = 195;
+const ITR_20K: u32 = itr(50_000);
 /// Gaps for a copper wire: 10, 8 and 6.
 const TIPG_COPPER: u32 = 10 | 8 << 10 | 6 << 20;
 /// Time that DMA under way may take to end, and a reset.
@@ -66,6 +66,15 @@ pub(super) fn start(bus: &impl Bus) {
     bus.write(RDTR, 0);
     bus.write(ITR, ITR_20K);
     phy::wake(bus);
+}
+
+const fn itr(interval_ns: u32) -> u32 {
+    interval_ns / 256
+}
+
+/// Sets the least time between two interrupts.
+pub(super) fn throttle(bus: &impl Bus, interval_ns: u32) {
+    bus.write(ITR, itr(interval_ns));
 }
 
 /// Begins to send (section 14.5). With thresholds of 0 a report is written at once (section 3.4.1.3).

@@ -35,8 +35,10 @@ const AUTO_RD: u32 = 1 << 9;
 const GPIE_MSIX: u32 = 1 | 1 << 4 | 1 << 30 | 1 << 31;
 /// An entry of `IVAR` counts.
 const IVAR_VALID: u32 = 1 << 7;
-/// 20 000 interrupts a second, at most: 50 in bits 2 to 14.
-const EITR_20K: u32 = 50 << 2;
+/// 20 000 interrupts a second, at most: microseconds in bits 2 to 14 (section 8.8.14).
+const EITR_20K: u32 = eitr(50_000);
+/// The counter under way goes on.
+const EITR_CNT_INGR: u32 = 1 << 31;
 /// Hashing to several queues, of IPv4 and IPv6, alone and with TCP and UDP.
 const MRQC_RSS: u32 = 2 | 1 << 16 | 1 << 17 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23;
 /// The hash takes the place of the checksum in descriptors.
@@ -54,6 +56,10 @@ const TX_THRESHOLDS: u32 = 8 | 1 << 8;
 const SETTLES: Duration = Duration::from_millis(10);
 const NAP: Duration = Duration::from_millis(1);
 const LOOKS: u32 = 20;
+
+const fn eitr(interval_ns: u32) -> u32 {
+    (interval_ns / 1000) << 2
+}
 
 const fn tx(queue: u32, at: u32) -> u32 {
     0xe000 + 0x40 * queue + at
@@ -155,6 +161,11 @@ fn interrupts(bus: &impl Bus, queues: u32) {
     let all = (1 << queues) - 1;
     bus.write(EIAC, all);
     bus.write(EIAM, all);
+}
+
+/// Sets the least time between two interrupts of a queue.
+pub(super) fn throttle(bus: &impl Bus, queue: u32, interval_ns: u32) {
+    bus.write(EITR + 4 * queue, eitr(interval_ns) | EITR_CNT_INGR);
 }
 
 /// Begins to send (section 4.5.10).

@@ -110,6 +110,8 @@ pub trait Family: Debug + Send + Sync + 'static {
     /// Ends the traffic of a queue. Returns false if it does not end: then the adapter must be reset.
     fn stop_queue(bus: &impl Bus, queue: u32) -> bool;
 
+    /// Sets the least time between two interrupts of a queue.
+    fn throttle(bus: &impl Bus, queue: u32, interval_ns: u32);
     /// Unmasks the interrupts of a queue.
     fn unmask(bus: &impl Bus, queue: u32);
     /// Masks the interrupts of a queue.

@@ -7,7 +7,8 @@ use super::faults::{attach_fault, fault_of};
 use super::link::AdapterLink;
 use super::offload;
 use super::registers::{CRCERRS, MPC, ROC, RXERRC};
-use super::rx::Rx;
+use super::rx::{self, Rx};
+use super::throttle::Throttle;
 use super::tx::{SEGMENTS_MAX, Tx};
 use crate::iface::{Drops, TxBook, io_fault, pool_fault};
 use crate::link::{ETHERNET_BYTES, State};
@@ -19,11 +20,9 @@ use wharf_core::device::{
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::clock::monotonic_ns;
 use wharf_sys::vfio::Bar;
 
-/// Longest frame that an adapter takes in without being told of long ones, bytes, with a tag and the check sequence:
-/// 8254x manual, section 3.2.
-const USUAL_ARRIVAL_BYTES: u32 = 1522;
 /// The MTU up to which no frame is longer than that.
 const USUAL_MTU_BYTES: u32 = 1500;
 /// Quarters of the pool that are posted for arrivals, at most: by a device that only receives, and by one that sends as
@@ -75,6 +74,9 @@ pub struct Port<F: Family, B: Bus> {
     /// Memory that was posted for arrivals when the device was closed.
     reclaimed: Vec<Frame>,
     signals: Signals,
+    throttle: Throttle,
+    /// Frames that arrived, or were reported as sent, since the last interrupt.
+    moved: u64,
     is_armed: bool,
     /// True if the adapter reaches the pool for this queue.
     is_attached: bool,
@@ -101,6 +103,8 @@ impl<F: Family, B: Bus> Port<F, B> {
                 book: TxBook::new(0),
                 reclaimed: Vec::new(),
                 signals: Signals::default(),
+                throttle: Throttle::default(),
+                moved: 0,
                 is_armed: false,
                 is_attached: false,
                 drops: Drops::default(),
@@ -114,26 +118,6 @@ impl<F: Family, B: Bus> Port<F, B> {
         self.adapter.as_ref().map(|adapter| adapter.mac())
     }
 
-    /// Returns the length of a receive buffer, as the adapter is told.
-    ///
-    /// Without long frames the adapter drops what is longer than 1522 bytes. The buffer may then be told longer than it
-    /// is.
-    fn buffer_bytes(&self, region: &Region) -> Result<u32, DeviceError> {
-        let room_bytes = region.data_bytes_max();
-        if !self.options.has_long_frames() && room_bytes >= USUAL_ARRIVAL_BYTES {
-            let enough = F::BUFFER_BYTES.iter().find(|&&bytes| bytes >= USUAL_ARRIVAL_BYTES);
-            return Ok(enough.copied().unwrap_or_default());
-        }
-        let longest = F::BUFFER_BYTES.iter().rev().find(|&&bytes| bytes <= room_bytes);
-        longest.copied().ok_or_else(|| {
-            let least = F::BUFFER_BYTES.first().copied().unwrap_or_default();
-            let what = format!(
-                "frames of the pool have room for {room_bytes} bytes, and the adapter wants {least} at least"
-            );
-            DeviceError::Unsupported { device: self.line.device().into(), what }
-        })
-    }
-
     fn start(&mut self, adapter: &Adapter<F, B>, region: &Arc<Region>) -> Result<(), DeviceError> {
         let (bus, size) = (&adapter.bus, self.options.ring_entries);
         let device = self.line.device().to_string();
@@ -145,7 +129,7 @@ impl<F: Family, B: Bus> Port<F, B> {
             F::start_tx(bus, self.queue);
         }
         if self.options.receives {
-            let buffer_bytes = self.buffer_bytes(region)?;
+            let buffer_bytes = rx::buffer_bytes::<F>(region, &self.options, self.line.device())?;
             let quarters = if self.options.sends { BOTH_QUARTERS } else { ALONE_QUARTERS };
             let most = region.spec().frames / 4 * quarters / self.options.queues.max(1);
             let rx = Rx::new(bus, F::rx_ring(self.queue), (size, most), region, at).map_err(fault)?;
@@ -230,6 +214,9 @@ impl<F: Family, B: Bus> Notify for Port<F, B> {
         }
         if has_come {
             self.signals.interrupts += 1;
+            if let Some(interval_ns) = self.throttle.learn(monotonic_ns(), std::mem::take(&mut self.moved)) {
+                F::throttle(bus, self.queue, interval_ns);
+            }
             bus.unmask();
         }
         F::unmask(bus, self.queue);
@@ -330,6 +317,7 @@ impl<F: Family, B: Bus> TxDevice for Port<F, B> {
             tx.reap(budget, into);
         }
         self.book.reap(budget - (into.len() - before).min(budget), into);
+        self.moved += (into.len() - before) as u64;
         if self.line.is_due() {
             self.look();
         }
@@ -347,6 +335,7 @@ impl<F: Family, B: Bus> RxDevice for Port<F, B> {
         let (Some(rx), Some(adapter)) = (&mut self.rx, &self.adapter) else { return Ok(0) };
         let received = rx.receive(&adapter.bus, cache, to, budget.min(to.room()));
         let received = received.map_err(|error| pool_fault(self.line.device(), error))?;
+        self.moved += received as u64;
         if received == 0 && budget > 0 && self.line.is_due() {
             self.look();
             self.line.take_error()?;

@@ -2,11 +2,13 @@
 
 use super::bus::Bus;
 use super::family::{Arrival, Family, RingRegisters};
+use super::port::PortOptions;
 use super::ring::Ring;
 use crate::iface::Drops;
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
@@ -15,6 +17,9 @@ use wharf_mem::{Batch, Frame, Region};
 /// are few.
 const FILL_BULK: u32 = 32;
 
+/// Longest frame that an adapter takes in without being told of long ones, bytes, with a tag and the check sequence:
+/// 8254x manual, section 3.2.
+const USUAL_ARRIVAL_BYTES: u32 = 1522;
 #[derive(Debug)]
 pub(super) struct Rx<F> {
     ring: Ring,
@@ -188,4 +193,26 @@ impl<F: Family> Rx<F> {
         let passing: Vec<Frame> = std::iter::from_fn(|| self.passing.pop()).collect();
         self.table.into_iter().flatten().chain(self.aside).chain(self.head).chain(passing)
     }
+}
+
+/// Returns the length of a receive buffer, as the adapter is told.
+///
+/// Without long frames the adapter drops what is longer than 1522 bytes. The buffer may then be told longer than it
+/// is.
+pub(super) fn buffer_bytes<F: Family>(
+    region: &Region, options: &PortOptions, device: &str,
+) -> Result<u32, DeviceError> {
+    let room_bytes = region.data_bytes_max();
+    if !options.has_long_frames() && room_bytes >= USUAL_ARRIVAL_BYTES {
+        let enough = F::BUFFER_BYTES.iter().find(|&&bytes| bytes >= USUAL_ARRIVAL_BYTES);
+        return Ok(enough.copied().unwrap_or_default());
+    }
+    let longest = F::BUFFER_BYTES.iter().rev().find(|&&bytes| bytes <= room_bytes);
+    longest.copied().ok_or_else(|| {
+        let least = F::BUFFER_BYTES.first().copied().unwrap_or_default();
+        let what = format!(
+            "frames of the pool have room for {room_bytes} bytes, and the adapter wants {least} at least"
+        );
+        DeviceError::Unsupported { device: device.into(), what }
+    })
 }

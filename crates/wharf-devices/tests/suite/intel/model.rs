@@ -28,6 +28,8 @@ struct State {
     next: AtomicU64,
     is_master: AtomicBool,
     is_wanted: AtomicBool,
+    /// An interrupt has come.
+    has_come: AtomicBool,
     /// Writes to registers, the last ones at the end.
     writes: Mutex<Vec<(u32, u32)>>,
     /// Reads of registers.
@@ -50,6 +52,7 @@ impl Model {
             next: AtomicU64::new(1 << 32),
             is_master: AtomicBool::new(false),
             is_wanted: AtomicBool::new(false),
+            has_come: AtomicBool::new(false),
             writes: Mutex::default(),
             reads: Mutex::default(),
             stuck: AtomicU32::new(u32::MAX),
@@ -76,6 +79,10 @@ impl Model {
 
     pub fn is_out(&self) -> bool {
         self.get(STATUS) == u32::MAX
+    }
+
+    pub fn interrupt(&self) {
+        self.0.has_come.store(true, Relaxed);
     }
 
     /// The kernel wants it back.
@@ -275,7 +282,7 @@ impl Bus for Model {
     }
 
     fn take(&self, _vector: u32) -> bool {
-        false
+        self.0.has_come.swap(false, Relaxed)
     }
 
     fn unmask(&self) {}

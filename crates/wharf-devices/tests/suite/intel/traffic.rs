@@ -2,7 +2,7 @@
 //! end.
 
 use super::model::{Model, Words};
-use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver};
+use wharf_core::device::{Completions, Device, Notify, RxDevice, TxDevice, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::e1000::E1000;
 use wharf_devices::igb::Igb;
@@ -203,4 +203,32 @@ fn a_checksum_that_is_left_to_the_adapter_is_described_once() {
     assert_eq!(contexts::<E1000>(), [[0x2822_0000_0000, 0x2000_0000]]);
     // A network header of 20 bytes behind one of 14.
     assert_eq!(contexts::<Igb>(), [[14 << 9 | 20, 0x2020_0000]]);
+}
+
+/// Few packets: their interrupts do not wait. `register` has the time, `shift` bits up, in steps of `step_ns`.
+fn interrupts_of_few_packets_do_not_wait<F: Family + Words>(register: u32, shift: u32, step_ns: u32) {
+    let pool = PagePool::builder().frames(1024).build().unwrap();
+    let (mut cache, region) = (pool.cache("test").unwrap(), pool.region().clone());
+    let (model, mut port) = opened::<F>(&pool, &options(64, 1500));
+    let time_ns = || (model.get(register) << 1 >> 1 >> shift) * step_ns;
+    assert!((49_000..=50_000).contains(&time_ns()), "{}", time_ns());
+    let mut done = Completions::new(256);
+    for number in 0..8 {
+        port.transmit(&mut packets(&mut cache, &region, number..number + 1), false);
+        assert_eq!(model.send_all::<F>().len(), 1);
+        port.reap(256, false, &mut done).unwrap();
+        cache.give(&mut done.sent).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        model.interrupt();
+        port.arm();
+    }
+    assert!((13_000..=14_000).contains(&time_ns()), "{}", time_ns());
+    assert_eq!(port.signals().unwrap().interrupts, 8);
+    end(port, &model, cache, &pool);
+}
+
+#[test]
+fn interrupts_are_throttled_by_what_they_serve() {
+    interrupts_of_few_packets_do_not_wait::<E1000>(0xc4, 0, 256);
+    interrupts_of_few_packets_do_not_wait::<Igb>(0x1680, 2, 1000);
 }
