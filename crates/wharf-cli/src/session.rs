@@ -100,7 +100,11 @@ fn abilities(info: &TxInfo) -> String {
         |frames| format!("sends by a ring of {frames} frames"),
     );
     let completions = if info.has_real_completions() { "" } else { ", completes frames at once" };
-    let segmentation = if info.segmentation { ", segments super-packets" } else { "" };
+    let segmentation = match () {
+        () if info.segmentation => ", segments super-packets",
+        () if info.tcp_segmentation => ", segments super-packets of TCP",
+        () => "",
+    };
     let checksum = if info.checksum { ", fills in checksums" } else { "" };
     format!("{ring}{completions}{segmentation}{checksum}")
 }

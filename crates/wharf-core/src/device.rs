@@ -47,6 +47,9 @@ pub struct TxInfo {
     pub segments_max: u16,
     /// True if it segments super-packets itself.
     pub segmentation: bool,
+    /// True if it segments super-packets of plain TCP, at least: see
+    /// [`AdapterHeaders`](wharf_packet::gso::AdapterHeaders).
+    pub tcp_segmentation: bool,
     /// True if it fills in checksums.
     pub checksum: bool,
 }

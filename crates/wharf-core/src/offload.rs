@@ -3,7 +3,7 @@
 
 use wharf_mem::{Frame, MemError, Meta, Region};
 use wharf_packet::checksum::{ChunkSum, SCTP_OFFSET, complete_transport, from_sum, is_sctp};
-use wharf_packet::gso::{self, GsoRequest};
+use wharf_packet::gso::{self, AdapterHeaders, GsoRequest};
 
 /// Completes the checksum that a frame's sender has left to the device ([`Meta::needs_checksum`]), and records
 /// that it is complete.
@@ -47,6 +47,12 @@ fn complete_chain(region: &Region, frame: &mut Frame, start: usize, offset: usiz
 pub fn gso_request(meta: &Meta) -> GsoRequest {
     let Meta { gso_kind: kind, gso_bytes: segment_bytes, needs_checksum: is_checksum_partial, .. } = *meta;
     GsoRequest { kind, segment_bytes, is_checksum_partial }
+}
+
+/// Returns the headers of `frame` if it is a super-packet that any adapter with TCP segmentation segments.
+pub fn adapter_headers(region: &Region, frame: &Frame) -> Option<AdapterHeaders> {
+    let (meta, start) = (region.meta(frame).ok()?, region.bytes(frame).ok()?);
+    AdapterHeaders::read(start, frame.len_bytes() as usize, &gso_request(&meta))
 }
 
 /// Returns the bytes of a frame on a wire, each segment counted with its headers; the frame's own length if its headers make no sense.

@@ -9,7 +9,7 @@ pub mod descriptors;
 mod setup;
 
 use crate::intel::bus::Bus;
-use crate::intel::family::{Arrival, Checksum, Family, Part, RingRegisters};
+use crate::intel::family::{Arrival, Context, Family, Part, RingRegisters};
 use crate::intel::port::PortOptions;
 use crate::intel::spec;
 use crate::spec::Kind;
@@ -47,8 +47,8 @@ impl Family for E1000 {
         descriptors::transmit(part)
     }
 
-    fn checksum(checksum: &Checksum) -> [u64; 2] {
-        descriptors::checksum(checksum)
+    fn context(context: &Context) -> [u64; 2] {
+        descriptors::context(context)
     }
 
     #[inline(always)]

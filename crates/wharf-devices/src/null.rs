@@ -68,6 +68,7 @@ impl TxDevice for Null {
             completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: true,
+            tcp_segmentation: false,
             checksum: true,
         }
     }

@@ -173,6 +173,7 @@ impl TxDevice for Tap {
             completions: CompletionMode::None,
             segments_max: u16::MAX,
             segmentation: true,
+            tcp_segmentation: false,
             checksum: true,
         }
     }

@@ -271,6 +271,7 @@ impl TxDevice for Verbs {
             completions: CompletionMode::Real,
             segments_max: 1,
             segmentation: false,
+            tcp_segmentation: false,
             checksum: false,
         }
     }

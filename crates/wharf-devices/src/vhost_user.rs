@@ -193,6 +193,7 @@ impl TxDevice for VhostUser {
             completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: true,
+            tcp_segmentation: false,
             checksum: true,
         }
     }

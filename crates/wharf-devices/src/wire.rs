@@ -204,6 +204,7 @@ impl TxDevice for Wire {
             completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: true,
+            tcp_segmentation: false,
             checksum: true,
         }
     }

@@ -28,7 +28,10 @@ use crate::{IPV6_BYTES, TCP_FLAGS_AT, TCP_LENGTH_AT, UDP_BYTES};
 use core::fmt;
 use headers::SharedHeaders;
 
+mod adapter;
 mod headers;
+
+pub use adapter::AdapterHeaders;
 
 /// TCP over IPv4: `VIRTIO_NET_HDR_GSO_TCPV4` (virtio 1.2, section 5.1.6).
 pub const GSO_TCPV4: u8 = 1;

@@ -125,6 +125,12 @@ impl<D: TxDevice> TxDevice for Helpless<D> {
     delegate!(inner: transmit, flush, reap, outstanding);
 
     fn info(&self) -> TxInfo {
-        TxInfo { segmentation: false, checksum: false, segments_max: 1, ..self.inner.info() }
+        TxInfo {
+            segmentation: false,
+            tcp_segmentation: false,
+            checksum: false,
+            segments_max: 1,
+            ..self.inner.info()
+        }
     }
 }

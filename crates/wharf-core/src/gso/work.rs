@@ -142,7 +142,11 @@ impl Work {
             return false;
         }
         let Ok(meta) = self.region().meta(frame) else { return false };
-        (is_super(&meta) && !self.can.segmentation)
+        let segments = || {
+            self.can.segmentation
+                || self.can.tcp_segmentation && offload::adapter_headers(self.region(), frame).is_some()
+        };
+        (is_super(&meta) && !segments())
             || (meta.needs_checksum && !self.can.checksum)
             || self.region().chunks(frame).is_ok_and(|chunks| chunks.count() > self.buffers_max())
     }

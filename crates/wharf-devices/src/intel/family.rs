@@ -14,7 +14,8 @@ pub const RS: u64 = 1 << 27;
 pub const DEXT: u64 = 1 << 29;
 /// The descriptor is done.
 pub const TX_DD: u64 = 1 << 32;
-/// The adapter fills in the checksum of TCP or UDP.
+/// The adapter fills in the checksum of IPv4, and that of TCP or UDP.
+pub const IXSM: u64 = 1 << 40;
 pub const TXSM: u64 = 1 << 41;
 
 /// The registers of a ring.
@@ -50,8 +51,51 @@ pub struct Part {
     pub frame_bytes: u32,
     /// True for the last part of a frame.
     pub is_last: bool,
-    /// True if the adapter fills in the frame's checksum, as the last [`Family::checksum`] describes it.
-    pub has_checksum: bool,
+    /// The adapter's work on the frame, as the last [`Family::context`] describes it.
+    pub work: Work,
+}
+
+/// Work on a frame that is left to the adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// None.
+    None,
+    /// It fills in the checksum of TCP or UDP.
+    Checksum,
+    /// It segments a super-packet of TCP.
+    Segments {
+        /// True for IPv6, which has no checksum of its own.
+        is_ipv6: bool,
+        /// Bytes behind the headers.
+        payload_bytes: u32,
+    },
+}
+
+/// The description of the work on frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Context {
+    /// Of frames whose checksum is filled in.
+    Checksum(Checksum),
+    /// Of one super-packet.
+    Segments(Segments),
+}
+
+/// A super-packet of TCP. TCP's checksum holds the sum of the pseudo header without the length; the IP length, and the
+/// checksum of IPv4, are 0. Places are in bytes from the frame's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segments {
+    /// Start of the IP header.
+    pub network_at: u8,
+    /// Start of the TCP header.
+    pub transport_at: u8,
+    /// Bytes of all headers.
+    pub header_bytes: u8,
+    /// True for IPv6.
+    pub is_ipv6: bool,
+    /// Payload of every segment but the last, bytes.
+    pub segment_bytes: u16,
+    /// Bytes behind the headers.
+    pub payload_bytes: u32,
 }
 
 /// A checksum that the adapter fills in. Its place holds the sum of the pseudo header. Places are in bytes from the
@@ -89,8 +133,8 @@ pub trait Family: Debug + Send + Sync + 'static {
 
     /// Makes a transmit descriptor.
     fn transmit(part: &Part) -> [u64; 2];
-    /// Makes a context descriptor, for frames behind it that have that checksum.
-    fn checksum(checksum: &Checksum) -> [u64; 2];
+    /// Makes a context descriptor, for the frames behind it that want that work.
+    fn context(context: &Context) -> [u64; 2];
     /// Reads the second word of a receive descriptor; `None` if it is not done.
     fn arrival(second: u64) -> Option<Arrival>;
 

@@ -7,7 +7,7 @@ use crate::iface::io_fault;
 use crate::link::{ENODEV, ETHERNET_BYTES, VLAN_BYTES, is_tagged};
 use std::io;
 use wharf_core::device::DeviceError;
-use wharf_mem::Frame;
+use wharf_mem::{Frame, Region};
 use wharf_sys::errno::{ENOMEM, ENOSPC};
 
 /// Returns the reason that the adapter cannot send a frame: it is too long, too short, of too many buffers, or of
@@ -18,10 +18,15 @@ pub(super) fn fault_of<F: Family>(tx: &Tx<F>, frame: &Frame, options: &PortOptio
     let longest_bytes = options.longest_bytes() + if is_tagged(first) { VLAN_BYTES } else { 0 };
     match tx.segments(frame) {
         _ if frame.len_bytes() <= ETHERNET_BYTES => Some("too-short"),
-        _ if frame.len_bytes() > longest_bytes => Some("too-long"),
+        _ if frame.len_bytes() > longest_bytes && !is_super(tx.region(), frame) => Some("too-long"),
         segments if segments > SEGMENTS_MAX.min(tx.size() - 2) => Some("too-many-chunks"),
         _ => None,
     }
+}
+
+/// True for a super-packet, whose segments are looked at later.
+fn is_super(region: &Region, frame: &Frame) -> bool {
+    region.meta(frame).is_ok_and(|meta| meta.gso_bytes > 0)
 }
 
 /// Returns the error of an adapter that cannot reach memory.

@@ -158,7 +158,7 @@ impl<F: Family, B: Bus> Port<F, B> {
         let fault = match &mut self.tx {
             None => Some(if self.adapter.is_none() { "closed" } else { "not-attached" }),
             Some(tx) => match fault_of(tx, first, &self.options).or(self.line.fault_of_sending()) {
-                // A description of its checksum may come before it.
+                // A description of the work on it may come before it.
                 None if tx.segments(first) >= tx.room() => return true,
                 fault => fault,
             },
@@ -166,14 +166,15 @@ impl<F: Family, B: Bus> Port<F, B> {
         let Some(mut frame) = batch.pop() else { return true };
         match (fault, &mut self.tx) {
             (None, Some(tx)) => {
-                let checksum = match offload::checksum_of(tx.region(), &mut frame) {
-                    Ok(checksum) => checksum,
+                let longest_bytes = self.options.longest_bytes();
+                let context = match offload::work_of(tx.region(), &mut frame, longest_bytes) {
+                    Ok(context) => context,
                     Err(reason) => {
                         self.book.fail([frame], reason);
                         return false;
                     }
                 };
-                if let Err((reason, frame)) = tx.post_chain(frame, checksum) {
+                if let Err((reason, frame)) = tx.post_chain(frame, context) {
                     self.book.fail([frame], reason);
                 }
             }
@@ -291,6 +292,7 @@ impl<F: Family, B: Bus> TxDevice for Port<F, B> {
             completions: CompletionMode::Real,
             segments_max: SEGMENTS_MAX as u16,
             segmentation: false,
+            tcp_segmentation: true,
             checksum: true,
         }
     }

@@ -5,7 +5,7 @@
 //! descriptors up to it are done.
 
 use super::bus::Bus;
-use super::family::{Checksum, Family, Part, RS, RingRegisters, TX_DD};
+use super::family::{Context, Family, Part, RS, RingRegisters, TX_DD, Work};
 use super::ring::Ring;
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +17,7 @@ use wharf_mem::{Batch, Frame, Region};
 /// Descriptors between two reports within a batch.
 const REPORT_EVERY: u32 = 32;
 /// Most buffers of one frame.
-pub(super) const SEGMENTS_MAX: u32 = 32;
+pub(super) const SEGMENTS_MAX: u32 = 40;
 
 #[derive(Debug)]
 pub(super) struct Tx<F> {
@@ -40,8 +40,8 @@ pub(super) struct Tx<F> {
     /// The second word of the last descriptor written, and the descriptors since one that is to be reported.
     last: (u64, u32),
     held: usize,
-    /// The checksum that the adapter was last told of.
-    context: Option<Checksum>,
+    /// The work that the adapter was last told of.
+    context: Option<Context>,
     of: PhantomData<F>,
 }
 
@@ -132,36 +132,39 @@ impl<F: Family> Tx<F> {
             len_bytes,
             frame_bytes: len_bytes,
             is_last: true,
-            has_checksum: false,
+            work: Work::None,
         };
         self.put(F::transmit(&part));
         self.hold(frame);
     }
 
-    /// Posts a frame of any number of buffers, for which there is room, behind the description of its checksum if it
-    /// has one.
+    /// Posts a frame of any number of buffers, for which there is room, behind the description of the adapter's work on
+    /// it if there is any.
     #[cold]
     pub(super) fn post_chain(
-        &mut self, frame: Frame, checksum: Option<Checksum>,
+        &mut self, frame: Frame, context: Option<Context>,
     ) -> Result<(), (&'static str, Frame)> {
         let region = self.region.clone();
         let (start, frame_bytes) = (region.mapping().start().as_ptr() as usize, frame.len_bytes());
         let Ok(chunks) = region.chunks(&frame) else { return Err(("foreign-pool", frame)) };
-        if let Some(described) = checksum.filter(|_| self.context != checksum) {
-            self.put(F::checksum(&described));
-            self.context = checksum;
+        // A super-packet has a description of its own, even if it is like that of the one before.
+        let is_own = matches!(context, Some(Context::Segments(_)));
+        if let Some(described) = context.filter(|_| is_own || self.context != context) {
+            self.put(F::context(&described));
+            self.context = context;
         }
-        let (mut left, has_checksum) = (frame_bytes as usize, checksum.is_some());
+        let work = match context {
+            None => Work::None,
+            Some(Context::Checksum(_)) => Work::Checksum,
+            Some(Context::Segments(of)) => {
+                Work::Segments { is_ipv6: of.is_ipv6, payload_bytes: of.payload_bytes }
+            }
+        };
+        let mut left = frame_bytes as usize;
         for chunk in chunks {
             left = left.saturating_sub(chunk.len());
             let address = self.region_at + (chunk.as_ptr() as usize - start) as u64;
-            let part = Part {
-                address,
-                len_bytes: chunk.len() as u32,
-                frame_bytes,
-                is_last: left == 0,
-                has_checksum,
-            };
+            let part = Part { address, len_bytes: chunk.len() as u32, frame_bytes, is_last: left == 0, work };
             self.put(F::transmit(&part));
         }
         self.hold(frame);

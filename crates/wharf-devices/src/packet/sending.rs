@@ -285,6 +285,7 @@ impl TxDevice for PacketSender {
             completions: CompletionMode::Real,
             segments_max: CHUNKS_MAX as u16,
             segmentation: true,
+            tcp_segmentation: false,
             checksum: true,
         }
     }

@@ -231,6 +231,7 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
             completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: false,
+            tcp_segmentation: false,
             checksum: false,
         }
     }

@@ -277,6 +277,7 @@ impl TxDevice for XdpSender {
             completions: CompletionMode::Real,
             segments_max: if gathers { DESCRIPTORS_MAX as u16 } else { 1 },
             segmentation: false,
+            tcp_segmentation: false,
             checksum: true,
         }
     }

@@ -232,3 +232,65 @@ fn interrupts_are_throttled_by_what_they_serve() {
     interrupts_of_few_packets_do_not_wait::<E1000>(0xc4, 0, 256);
     interrupts_of_few_packets_do_not_wait::<Igb>(0x1680, 2, 1000);
 }
+
+/// Two super-packets of TCP over IPv4 with the same headers: each has a description of its own, and the frame goes whole, with the
+/// lengths and sums that the adapter wants.
+fn super_packets_are_left_to_the_adapter<F: Family + Words>(contexts: [u64; 2]) {
+    let pool = PagePool::builder().frames(256).frame_bytes(16384).build().unwrap();
+    let (mut cache, region) = (pool.cache("test").unwrap(), pool.region().clone());
+    let (model, mut port) = opened::<F>(&pool, &options(64, 1500));
+    assert!(port.info().tcp_segmentation && !port.info().segmentation);
+    // Ethernet, IPv4, TCP with 32 bytes, and 9000 bytes of payload.
+    let (payload, mut batch, mut one) = (9000, Batch::new(4), Batch::new(1));
+    let mut headers = vec![0; 66];
+    headers[12..15].copy_from_slice(&[8, 0, 0x45]);
+    headers[16..18].copy_from_slice(&(9000_u16 + 52).to_be_bytes());
+    headers[23] = 6;
+    headers[24..26].copy_from_slice(&[0xab, 0xcd]);
+    headers[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    headers[46] = 8 << 4;
+    // The sum of the pseudo header: addresses, protocol, length.
+    let pseudo = |len: u32| {
+        let sum = 0x0a00 + 0x0001 + 0x0a00 + 0x0002 + 6 + len;
+        ((sum & 0xffff) + (sum >> 16)) as u16
+    };
+    headers[50..52].copy_from_slice(&pseudo(9000 + 32).to_be_bytes());
+    for segment_bytes in [1448, 1448, 1449] {
+        assert_eq!(cache.take(&mut one, 1, 66 + payload).unwrap(), 1);
+        let mut frame = one.pop().unwrap();
+        region.bytes_mut(&mut frame).unwrap()[..66].copy_from_slice(&headers);
+        let meta = Meta {
+            gso_bytes: segment_bytes,
+            gso_kind: 1,
+            needs_checksum: true,
+            checksum_start: 34,
+            checksum_offset: 16,
+            ..Meta::default()
+        };
+        region.set_meta(&mut frame, &meta).unwrap();
+        batch.push(frame).unwrap();
+    }
+    port.transmit(&mut batch, false);
+    let sent = model.send_all::<F>();
+    assert_eq!(model.contexts(), [contexts, contexts]);
+    headers[16..18].fill(0);
+    headers[24..26].fill(0);
+    headers[50..52].copy_from_slice(&pseudo(0).to_be_bytes());
+    assert!(sent.len() == 2 && sent.iter().all(|frame| frame.len() == 9066 && frame[..66] == headers));
+    let mut done = Completions::new(256);
+    port.reap(256, false, &mut done).unwrap();
+    let reasons: Vec<&str> = done.failed.iter().map(|(_, reason)| *reason).collect();
+    assert_eq!((done.sent.len(), reasons), (2, vec!["too-long"]), "a segment of 1515 bytes is too long");
+    cache.give(&mut done.sent).unwrap();
+    done.failed.drain(..).for_each(|(frame, _)| cache.give_one(frame).unwrap());
+    end(port, &model, cache, &pool);
+}
+
+#[test]
+fn super_packets_of_tcp_are_left_to_the_adapter() {
+    super_packets_are_left_to_the_adapter::<E1000>([
+        0x3222_0021_180e,
+        1448 << 48 | 66 << 40 | 0x2700_0000 | 9000,
+    ]);
+    super_packets_are_left_to_the_adapter::<Igb>([14 << 9 | 20, 1448 << 48 | 32 << 40 | 0x2020_0c00]);
+}
