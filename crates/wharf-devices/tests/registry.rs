@@ -8,6 +8,11 @@ use wharf_devices::spec::Kind;
 /// A specification, and its error; KINDS stands for the names of all kinds.
 const WRONG: &[(&str, &str)] = &[
     ("", r#""": unknown kind of device; there are KINDS"#),
+    (
+        "eth77",
+        r#""eth77": unknown kind of device; there are KINDS; if it is an interface, none here has that name: `ip link` lists them"#,
+    ),
+    ("./x.pcap", r#""./x.pcap": unknown kind of device; there are KINDS"#),
     ("wires:x", r#""wires:x": unknown kind of device; there are KINDS; did you mean wire?"#),
     ("no\nline", r#""no\nline": unknown kind of device; there are KINDS"#),
     ("null:x=1", r#"null: unknown key "x"; it takes none"#),
