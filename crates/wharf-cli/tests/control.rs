@@ -4,6 +4,7 @@ mod common;
 
 use common::scrape::{ask, connected};
 use common::{Folder, command, finish, signal, text, wharf};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, socket};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -285,7 +286,7 @@ fn runs_are_listed_and_left_over_sockets_removed() {
     let runtime = text(&folder.path(""));
     let is_root =
         std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
-    let left_over = folder.path("wharf-1.sock");
+    let left_over = folder.path("wharf-4294967295.sock");
     drop(std::os::unix::net::UnixListener::bind(&left_over).unwrap());
     let from = format!("vhost-user:{}", text(&folder.path("guest")));
     let forward = command(&["forward", &from, "null"]).env("XDG_RUNTIME_DIR", &runtime).spawn().unwrap();
@@ -361,4 +362,27 @@ fn a_run_that_has_no_place_for_its_socket_says_so() {
     assert!(done.stderr.contains("XDG_RUNTIME_DIR is not set; --control SOCKET names another"), "{done:?}");
     let shown = finish(run(&["show"]));
     assert!(shown.stdout.contains("root's need sudo"), "{shown:?}");
+}
+
+/// Between the two calls that make a socket, a connection to it is refused: it is no socket of a process that was killed.
+#[test]
+fn a_socket_that_is_not_listened_at_yet_stays() {
+    let folder = Folder::new();
+    let is_root = rustix::process::geteuid().is_root();
+    let path = match is_root {
+        true => std::path::PathBuf::from(format!("/run/wharf/{}.sock", std::process::id())),
+        false => folder.path(&format!("wharf-{}.sock", std::process::id())),
+    };
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let bound = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&bound, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    assert_eq!(
+        std::os::unix::net::UnixStream::connect(&path).unwrap_err().kind(),
+        std::io::ErrorKind::ConnectionRefused
+    );
+    let shown = command(&["show"]).env("XDG_RUNTIME_DIR", folder.path("")).spawn().unwrap();
+    finish(shown);
+    let is_there = path.exists();
+    let _ = std::fs::remove_file(&path);
+    assert!(is_there, "removed");
 }

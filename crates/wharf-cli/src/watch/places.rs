@@ -35,7 +35,9 @@ pub(super) fn all() -> Vec<PathBuf> {
     let paths = read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut sockets: Vec<(u32, PathBuf)> =
         paths.filter_map(|path| Some((process_of(&path, prefix)?, path))).collect();
-    sockets.retain(|(_, path)| !is_left_over(path) || remove_file(path).is_err());
+    // A process that has just made its socket does not listen yet: its connection is refused, too.
+    let is_of_ended = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
+    sockets.retain(|(pid, path)| !is_left_over(path) || is_of_ended(*pid) && remove_file(path).is_err());
     sockets.sort_unstable();
     sockets.into_iter().map(|(_, path)| path).collect()
 }
