@@ -219,6 +219,7 @@ fn the_way_of_dropping_goes_with_the_discipline_until_one_is_asked_for() {
         let done = wharf(&[&["set", &rig.control()][..], changes].concat());
         assert!(done.stdout.contains(&format!(" when-full={when_full}")), "{changes:?}: {done:?}");
     }
+    [own, given].into_iter().for_each(|rig| drop(rig.end()));
 }
 
 #[test]
