@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{sleep, spawn};
 use std::time::Duration;
-use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver};
+use wharf_core::device::{Completions, Device, DeviceError, RxDevice, TxDevice, close_receiver};
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
@@ -30,8 +30,15 @@ fn switch(path: &Path, client: bool, stop: &AtomicBool) {
     if client {
         listened(path);
     }
-    let mut device =
-        VhostUser::open(path, VhostUserOptions { client, ..VhostUserOptions::default() }).unwrap();
+    let open = || VhostUser::open(path, VhostUserOptions { client, ..VhostUserOptions::default() });
+    // The socket is there a moment before the driver listens.
+    let refused = |error: &DeviceError| error.to_string().contains("no driver listens there");
+    let mut opened = open();
+    while opened.as_ref().is_err_and(refused) {
+        sleep(Duration::from_millis(1));
+        opened = open();
+    }
+    let mut device = opened.unwrap();
     let pool = pool(1024);
     device.attach(pool.region().clone()).unwrap();
     let (mut cache, mut batch) = (pool.cache("switch").unwrap(), Batch::new(64));
