@@ -74,7 +74,7 @@ impl Registry {
         let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name).collect();
         let meant = did_you_mean(name, names.iter().copied());
         let mut what = format!("unknown kind of device; there are {}{meant}", names.join(", "));
-        // As the kernel has names (`dev_valid_name`), and no part of a specification or a file.
+        // The kernel takes such names (`dev_valid_name`); a colon, a comma or a dot is of a specification or a file.
         let is_like_one = (1..16).contains(&text.len())
             && !text.contains(|letter: char| letter.is_whitespace() || ":,/.".contains(letter));
         if meant.is_empty() && is_like_one {

@@ -35,7 +35,7 @@ pub(super) struct ReceiveReport {
     pub(super) common: Report,
     /// Generated packets that did not arrive, before the last that did.
     pub(super) lost: u64,
-    /// Of those, the ones with lower numbers than the first of their sender that arrived: they may have been sent before this receiver began.
+    /// Lost packets whose number is lower than the first that arrived of their sender: perhaps this receiver began later.
     pub(super) lost_before_first: u64,
     /// Generated packets that came after one sent later.
     pub(super) reordered: u64,
@@ -47,7 +47,7 @@ pub(super) struct ReceiveReport {
     pub(super) generated: Rates,
     /// Unstamped packets that hosts send by themselves: ARP, neighbour and listener discovery of IPv6, IGMP, LLDP.
     pub(super) host_packets: u64,
-    /// All packets but those: their time and rates are of the burst alone. Of a capture without generated packets, all.
+    /// Packets of the burst alone, without `host_packets`. A capture without generated packets counts whole.
     pub(super) traffic: Rates,
     /// Generated packets by sender, in the order in which the senders appeared; as `senders`, with losses.
     pub(super) streams: Vec<StreamReport>,
@@ -94,7 +94,7 @@ impl Account {
             unstamped: arrivals.unstamped(),
             generated: arrivals.stamped().into(),
             host_packets: arrivals.of_hosts().packets,
-            // In a capture without generated packets the hosts' own packets are part of what was captured.
+            // A capture without generated packets has the hosts' own packets as part of its traffic.
             traffic: if is_file && arrivals.stamped().packets == 0 {
                 arrivals.all()
             } else {

@@ -19,14 +19,14 @@ pub(crate) struct ReceiveFigures {
     pub(crate) packets: u64,
     /// Packets of hosts themselves.
     pub(crate) host_packets: u64,
-    /// Packets that are in no time and no rate.
+    /// Packets that time and rates leave out.
     pub(crate) left_out: u64,
     pub(crate) seconds: f64,
     pub(crate) came_pps: f64,
     /// Generated packets that arrived, each once, and those that did not.
     pub(crate) generated: u64,
     pub(crate) lost: u64,
-    /// Of those, the ones with lower numbers than the first that arrived of their sender.
+    /// Lost packets whose number is lower than the first that arrived of their sender.
     pub(crate) lost_before_first: u64,
     /// Processor time of the receiving thread while packets arrived; none if it never sleeps.
     pub(crate) receiving: Option<ProcessorTime>,
@@ -124,13 +124,13 @@ impl ReceiveFigures {
         Some(format!("{}{}.", cause[..1].to_uppercase(), &cause[1..]))
     }
 
-    /// Returns a sentence on packets that are in no rate.
+    /// Returns a sentence on the packets that time and rates leave out.
     fn without_hosts(&self) -> Option<String> {
         let hosts = packets_text(self.left_out);
         (self.left_out > 0 && self.packets > 0).then(|| format!("Time and rates are without {hosts} of hosts themselves (`wharf explain of-hosts-themselves`)."))
     }
 
-    /// True if other work had the receiving thread's processor: memory for more frames fills up just so.
+    /// True if other work had the receiving thread's processor: more frames would fill up, too.
     fn waits_for_processor(&self) -> bool {
         self.receiving.is_some_and(|time| time.queued_share() > time.busy_share())
     }

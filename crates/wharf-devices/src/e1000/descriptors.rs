@@ -64,7 +64,7 @@ pub fn arrival(second: u64) -> Option<Arrival> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intel::family::{RS, Segments};
+    use crate::intel::family::{RS, SUPER_PACKET};
 
     #[test]
     fn fields_lie_where_the_manual_has_them() {
@@ -86,19 +86,11 @@ mod tests {
         assert_eq!(context(&Context::Checksum(udp)), [0x2822_0000_0000, 0x2000_0000]);
         // TSE is bit 2 of the command, in both; IXSM bit 0 of the options (tables 3-13 and 3-16).
         let work = Work::Segments { is_ipv6: false, payload_bytes: 60_000 };
-        assert_eq!(transmit(&Part { work, ..part })[1], 0x0300_2710_05ea | 4 << 24);
+        assert_eq!(transmit(&Part { work, ..part })[1], 0x0300_2710_05ea);
         // IPCSS 0 to 7, IPCSO 8 to 15, IPCSE 16 to 31; PAYLEN 0 to 19, TCP and IP as bits 0 and 1 of the command,
         // HDRLEN 40 to 47, MSS 48 to 63 (figure 3-10, tables 3-13 and 3-14).
-        let of = Segments {
-            network_at: 14,
-            transport_at: 34,
-            header_bytes: 66,
-            is_ipv6: false,
-            segment_bytes: 1448,
-            payload_bytes: 60_000,
-        };
         assert_eq!(
-            context(&Context::Segments(of)),
+            context(&Context::Segments(SUPER_PACKET)),
             [0x3222_0021_180e, 1448 << 48 | 66 << 40 | 0x2700_0000 | 60_000]
         );
         // Length, checksum, status in bits 32 to 39, errors in bits 40 to 47 (table 3-1).

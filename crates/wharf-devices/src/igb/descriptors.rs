@@ -66,7 +66,7 @@ pub fn arrival(second: u64) -> Option<Arrival> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intel::family::Segments;
+    use crate::intel::family::SUPER_PACKET;
 
     #[test]
     fn fields_lie_where_the_datasheet_has_them() {
@@ -92,15 +92,10 @@ mod tests {
         assert_eq!(transmit(&Part { work, ..part })[1], 60_000 << 46 | 3 << 40 | 0xa330_0400);
         let work = Work::Segments { is_ipv6: true, payload_bytes: 60_000 };
         assert_eq!(transmit(&Part { work, ..part })[1], 60_000 << 46 | 2 << 40 | 0xa330_0400);
-        let of = Segments {
-            network_at: 14,
-            transport_at: 34,
-            header_bytes: 66,
-            is_ipv6: false,
-            segment_bytes: 1448,
-            payload_bytes: 60_000,
-        };
-        assert_eq!(context(&Context::Segments(of)), [14 << 9 | 20, 1448 << 48 | 32 << 40 | 0x2020_0c00]);
+        assert_eq!(
+            context(&Context::Segments(SUPER_PACKET)),
+            [14 << 9 | 20, 1448 << 48 | 32 << 40 | 0x2020_0c00]
+        );
         // Status 0 to 19 (DD 0, EOP 1), errors 20 to 31, length 32 to 47, VLAN tag 48 to 63.
         let done = Arrival { len_bytes: 60, is_last: true, is_bad: false };
         assert_eq!(arrival(0xffff_003c_0000_0003), Some(done));

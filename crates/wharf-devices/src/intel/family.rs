@@ -51,32 +51,32 @@ pub struct Part {
     pub frame_bytes: u32,
     /// True for the last part of a frame.
     pub is_last: bool,
-    /// The adapter's work on the frame, as the last [`Family::context`] describes it.
+    /// The work that the adapter does on the frame. The context descriptor before it describes it.
     pub work: Work,
 }
 
-/// Work on a frame that is left to the adapter.
+/// Work that a sender leaves to the adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// None.
+    /// The adapter sends the frame as it is.
     None,
-    /// It fills in the checksum of TCP or UDP.
+    /// The adapter fills in the checksum of TCP or UDP.
     Checksum,
-    /// It segments a super-packet of TCP.
+    /// The adapter segments a super-packet of TCP.
     Segments {
         /// True for IPv6, which has no checksum of its own.
         is_ipv6: bool,
-        /// Bytes behind the headers.
+        /// Length of the payload.
         payload_bytes: u32,
     },
 }
 
-/// The description of the work on frames.
+/// The content of a context descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Context {
-    /// Of frames whose checksum is filled in.
+    /// The checksum of the frames that follow.
     Checksum(Checksum),
-    /// Of one super-packet.
+    /// The segmentation of the one super-packet that follows.
     Segments(Segments),
 }
 
@@ -88,15 +88,26 @@ pub struct Segments {
     pub network_at: u8,
     /// Start of the TCP header.
     pub transport_at: u8,
-    /// Bytes of all headers.
+    /// Length of all headers, from Ethernet to TCP.
     pub header_bytes: u8,
     /// True for IPv6.
     pub is_ipv6: bool,
-    /// Payload of every segment but the last, bytes.
+    /// Length of the payload of each segment but the last (MSS).
     pub segment_bytes: u16,
-    /// Bytes behind the headers.
+    /// Length of the payload.
     pub payload_bytes: u32,
 }
+
+/// A super-packet for tests of descriptors: IPv4 and TCP with 12 bytes of options.
+#[cfg(test)]
+pub(crate) const SUPER_PACKET: Segments = Segments {
+    network_at: 14,
+    transport_at: 34,
+    header_bytes: 66,
+    is_ipv6: false,
+    segment_bytes: 1448,
+    payload_bytes: 60_000,
+};
 
 /// A checksum that the adapter fills in. Its place holds the sum of the pseudo header. Places are in bytes from the
 /// frame's start.
@@ -133,7 +144,7 @@ pub trait Family: Debug + Send + Sync + 'static {
 
     /// Makes a transmit descriptor.
     fn transmit(part: &Part) -> [u64; 2];
-    /// Makes a context descriptor, for the frames behind it that want that work.
+    /// Makes a context descriptor. It holds for the frames that follow.
     fn context(context: &Context) -> [u64; 2];
     /// Reads the second word of a receive descriptor; `None` if it is not done.
     fn arrival(second: u64) -> Option<Arrival>;

@@ -22,7 +22,7 @@ pub struct SequenceCounts {
     pub reordered: u64,
     /// Packets that had come before.
     pub duplicated: u64,
-    /// Of those lost, the ones with lower numbers than the first that came: they may have been sent before the receiver began.
+    /// Lost packets whose number is lower than the first that arrived: perhaps the receiver began later than the sender.
     pub lost_before_first: u64,
 }
 
