@@ -14,6 +14,9 @@ use wharf::monitor::{Link, Watched};
 const EVERY: Duration = Duration::from_millis(250);
 /// Least time between two lines that tell of it, for one that flaps.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Time for which a line that was not up yet may be down at the end of a run: a driver sets its adapter up anew for an XDP program, and a
+/// run may be shorter than that.
+const SETTLES: Duration = Duration::from_secs(1);
 /// The reason of packets that were to leave meanwhile.
 const LINK_DOWN: &str = "link-down";
 
@@ -101,9 +104,14 @@ impl LinkWatch {
 
     /// Returns the fault of a run that ends while the line is down. A peer may leave before.
     pub(crate) fn fault(&self) -> Option<String> {
-        let (down, device) = (self.since?.elapsed().as_secs_f64(), &self.device);
-        (!self.is_peer)
-            .then(|| format!("{device}: its line was down when the run ended, for {down:.1} s by then"))
+        self.fault_after(self.since?.elapsed())
+    }
+
+    fn fault_after(&self, down: Duration) -> Option<String> {
+        let (device, seconds) = (&self.device, down.as_secs_f64());
+        let settles = !self.was_up && down < SETTLES;
+        (!self.is_peer && !settles)
+            .then(|| format!("{device}: its line was down when the run ended, for {seconds:.1} s by then"))
     }
 
     /// Returns what there is to tell, and the error that ends the run.
@@ -215,6 +223,19 @@ mod tests {
         assert_eq!(look(Some(Ok(())), 2200, 2520), none());
         assert_eq!(look(down(), 4000, 2520), told("b0 has no carrier: down"));
         assert_eq!(look(Some(Ok(())), 4500, 2520), told("the interface is up again after 0.5 s"));
+    }
+
+    #[test]
+    fn a_run_that_ends_while_the_line_is_down_fails_unless_the_line_had_no_time_to_come_up() {
+        let (mut line, began) = (watch(OnGone::Reopen, false, 60_000), Instant::now());
+        line.change(down(), began, || Packets::Arriving);
+        let fault = Some("packet:b0: its line was down when the run ended, for 0.2 s by then".into());
+        assert_eq!(line.fault_after(Duration::from_millis(200)), None);
+        assert!(line.fault_after(Duration::from_millis(1000)).is_some());
+        line.change(Some(Ok(())), began, || Packets::Arriving);
+        line.change(down(), began, || Packets::Arriving);
+        assert_eq!(line.fault_after(Duration::from_millis(200)), fault);
+        assert_eq!(watch(OnGone::Reopen, true, 60_000).fault_after(Duration::from_secs(9)), None);
     }
 
     #[test]

@@ -72,7 +72,8 @@ impl Device for XdpBoth {
             self.receiver.attach_with(&region, |socket| Made::of_both(socket, entries))?;
         let metadata = self.receiver.metadata(&region, how.zero_copy);
         self.sender.checksums_refused = metadata.as_ref().err().cloned();
-        let made = made.with_metadata(metadata.unwrap_or_default());
+        let busy_polls = self.receiver.options().busy_poll.is_some();
+        let made = made.with_metadata(metadata.unwrap_or_default()).that_busy_polls(busy_polls);
         self.sender.sending = Some(made.sending(socket, how, self.receiver.link(), region));
         Ok(())
     }

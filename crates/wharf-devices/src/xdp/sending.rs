@@ -70,6 +70,7 @@ pub(super) struct Socket {
     socket: Arc<XdpSocket>,
     asker: InterfaceSocket,
     zero_copy: bool,
+    busy_polls: bool,
 }
 
 /// Parts of a socket that sends.
@@ -79,6 +80,7 @@ pub(super) struct Made {
     transmit: Producer<Descriptor>,
     asker: InterfaceSocket,
     beside: Beside,
+    busy_polls: bool,
 }
 
 impl Made {
@@ -93,6 +95,11 @@ impl Made {
         self
     }
 
+    /// Notes that the socket's calls poll the queue.
+    pub(super) fn that_busy_polls(self, busy_polls: bool) -> Self {
+        Self { busy_polls, ..self }
+    }
+
     /// Makes the rings of a socket that is not bound yet.
     fn new(socket: &XdpSocket, entries: u32, beside: Beside) -> Result<Self, Refusal> {
         let rings = Step::Rings.refused();
@@ -101,18 +108,19 @@ impl Made {
         // Older kernels take 32 frames a call: then the doorbell is rung again.
         socket.set_transmit_budget(entries);
         socket.set_send_buffer(entries as usize * CHARGED_BYTES);
-        Ok(Self { completion, transmit, asker: InterfaceSocket::open().map_err(&rings)?, beside })
+        let asker = InterfaceSocket::open().map_err(&rings)?;
+        Ok(Self { completion, transmit, asker, beside, busy_polls: false })
     }
 
     /// Makes the transmit side of a socket that is bound.
     pub(super) fn sending(
         self, socket: Arc<XdpSocket>, how: Bind, link: &Link, region: Arc<Region>,
     ) -> Sending<Socket> {
-        let Self { completion, transmit, asker, beside } = self;
+        let Self { completion, transmit, asker, beside, busy_polls } = self;
         let completions = transmit.entries();
         let rings = Rings::new(transmit, completion, region.clone(), how.multi_buffer, completions)
             .with_metadata(beside.metadata);
-        let socket = Socket { _beside: beside, socket, asker, zero_copy: how.zero_copy };
+        let socket = Socket { _beside: beside, socket, asker, zero_copy: how.zero_copy, busy_polls };
         Sending::new(socket, rings, Health::new(link.clone()), region)
     }
 }
@@ -120,6 +128,12 @@ impl Made {
 impl Kernel for Socket {
     fn kick(&self) -> io::Result<()> {
         self.socket.kick()
+    }
+
+    fn wake(&self) {
+        if self.busy_polls {
+            self.socket.wake_transmit();
+        }
     }
 
     fn look(&self, health: &mut Health) {

@@ -230,6 +230,13 @@ impl XdpSocket {
         call::kick(self.fd())
     }
 
+    /// Makes the driver look at the transmit ring of a socket that busy-polls: `poll(2)` without waiting. For such a socket
+    /// [`XdpSocket::kick`] polls the NAPI context that receives, and wakes no other (`xsk_no_wakeup`): a driver that sends by another one, as
+    /// `virtio_net` and `igb` with one queue do, would send nothing.
+    pub fn wake_transmit(&self) {
+        let _ = call::has(self.fd.as_raw_fd(), libc::POLLOUT);
+    }
+
     /// Makes the adapter look at the fill ring: `recvfrom(2)` without data or waiting.
     ///
     /// # Errors

@@ -15,6 +15,9 @@ impl<K: Kernel> Sending<K> {
         match kernel.kick() {
             Ok(()) => {
                 rings.look();
+                if rings.waiting() > 0 {
+                    kernel.wake();
+                }
                 self.refused = kernel.takes_at_once() && rings.waiting() > 0;
             }
             Err(error) => self.ring_again(&error),

@@ -17,6 +17,8 @@ use wharf_sys::xdp::TxMetadataRoom;
 pub trait Kernel {
     /// Lets the kernel look at the transmit ring.
     fn kick(&self) -> io::Result<()>;
+    /// Lets the driver look at the transmit ring where a kick may have polled what receives alone: a socket that busy-polls.
+    fn wake(&self);
     /// Looks at the state of the interface.
     fn look(&self, health: &mut Health);
     /// Returns true if the kernel takes all that it can within the kick, as it does if it copies.

@@ -161,6 +161,8 @@ impl Kernel for Mock {
         })
     }
 
+    fn wake(&self) {}
+
     fn look(&self, health: &mut Health) {
         let state = self.with(|inside| inside.state);
         match state {
