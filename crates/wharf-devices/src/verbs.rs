@@ -4,12 +4,13 @@
 //! completed by one completion. Frames are sent from, and received into, the pool's memory, which is one memory region: nothing is copied
 //! here. Completions are real, so there is a byte queue limit.
 //!
-//! Reading order: this file; `port.rs` (device, queues, state), `peers.rs` and `resolver.rs` (the way to a peer), `encapsulation.rs`,
-//! `sending.rs`, `receiving.rs`.
+//! Reading order: this file; `port.rs` (device, queues, state), `peers.rs`, `resolver.rs` and `neighbours.rs` (the way to a peer),
+//! `encapsulation.rs`, `sending.rs`, `receiving.rs`.
 
 mod address;
 mod doctor;
 mod encapsulation;
+mod neighbours;
 mod peers;
 mod port;
 mod receiving;
@@ -134,7 +135,7 @@ impl Verbs {
     }
 
     /// Handles what is due now and then: events of the device, questions and answers, a device that is stuck. Returns false if more
-    /// questions and answers are there.
+    /// questions and answers are there, or what frames may have waited for has come.
     #[cold]
     fn serve(&mut self) -> bool {
         let Some(port) = &mut self.port else { return true };
@@ -143,19 +144,23 @@ impl Verbs {
         self.sending.check_stuck(port);
         let now_ns = HostClock.now_ns();
         let own = self.receiving.is_ready().then(|| port.queue_pair.number());
-        let Port { resolver, peers, .. } = port;
+        let Port { resolver, peers, neighbours, .. } = port;
+        let was_waited_for = peers.is_waited_for();
         // Answers first: one that has come is no unanswered question.
         let is_all = resolver.serve(own, |heard| match heard {
             Heard::Answer(queue_pair) => peers.answered(queue_pair, now_ns),
             Heard::Question(gid, queue_pair) => drop(peers.heard(&gid, queue_pair, now_ns)),
         });
+        if let Some(neighbours) = neighbours {
+            neighbours.take_answers(|gid, address| peers.take_address(gid, address, now_ns));
+        }
         if let Some(gid) = peers.next_to_ask(now_ns) {
             resolver.ask(&gid, own);
         }
-        is_all
+        is_all && (peers.is_waited_for() || !was_waited_for)
     }
 
-    /// Returns true while frames wait for a peer's answer.
+    /// Returns true while frames may wait for a peer's answer, or for the kernel's of a neighbour.
     #[inline]
     fn is_waited_for(&self) -> bool {
         self.port.as_ref().is_some_and(|port| port.peers.is_waited_for())

@@ -17,7 +17,7 @@ const WAIT_NS: u64 = 3_000_000_000;
 /// Questions without an answer after which the queue pair of a peer counts as unknown.
 const UNANSWERED_MAX: u32 = 5;
 /// Time until a port whose Ethernet address was not found is looked for again; it doubles with each failure up to `BACKOFF_MAX_NS`. The
-/// kernel looks for a second, in which nothing is sent.
+/// kernel looks for a second, for which frames wait.
 const BACKOFF_NS: u64 = 2_000_000_000;
 const BACKOFF_MAX_NS: u64 = 16_000_000_000;
 
@@ -40,19 +40,30 @@ struct Peer {
     queue_pair: Option<u32>,
     /// When it was last heard, on the host's clock.
     heard_ns: u64,
-    /// Made when a frame is sent to it first.
+    /// Made when a frame is sent to it first; for the specification's peer before that.
     address: Option<AddressHandle>,
     /// True if `address` is to be made anew: its queue pair has changed, and its Ethernet address may have.
     is_address_old: bool,
-    /// Time before which no address handle is made, and the time added to it by the last failure.
+    /// True while an address handle is asked for.
+    is_asked: bool,
+    /// Time before which no address handle is asked for, and the time added to it by the last failure.
     retry_ns: u64,
     backoff_ns: u64,
 }
 
 impl Peer {
     fn new(gid: Gid, queue_pair: Option<u32>, heard_ns: u64) -> Self {
-        let (mac, address, is_address_old) = (mac_of(&gid), None, false);
-        Self { gid, mac, queue_pair, heard_ns, address, is_address_old, retry_ns: 0, backoff_ns: 0 }
+        Self {
+            gid,
+            mac: mac_of(&gid),
+            queue_pair,
+            heard_ns,
+            address: None,
+            is_address_old: false,
+            is_asked: false,
+            retry_ns: 0,
+            backoff_ns: 0,
+        }
     }
 
     /// Notes that it receives by `queue_pair`. A peer with another one was started again, maybe on another adapter.
@@ -63,18 +74,14 @@ impl Peer {
         }
     }
 
-    /// Makes the address handle by `make`. Returns true if there is one.
-    #[cold]
-    fn resolve(&mut self, now_ns: u64, make: impl FnOnce(&Gid) -> Option<AddressHandle>) -> bool {
-        if now_ns < self.retry_ns {
-            return false;
-        }
-        (self.address, self.is_address_old) = (make(&self.gid), false);
-        if self.address.is_none() {
-            self.backoff_ns = (2 * self.backoff_ns).clamp(BACKOFF_NS, BACKOFF_MAX_NS);
-            self.retry_ns = now_ns + self.backoff_ns;
-        }
-        self.address.is_some()
+    /// Takes the address handle that was asked for, or notes at `now_ns` that the neighbour does not answer.
+    fn take_address(&mut self, address: Option<AddressHandle>, now_ns: u64) {
+        (self.address, self.is_address_old) = (address, false);
+        self.backoff_ns = match &self.address {
+            Some(_) => 0,
+            None => (2 * self.backoff_ns).clamp(BACKOFF_NS, BACKOFF_MAX_NS),
+        };
+        self.retry_ns = now_ns + self.backoff_ns;
     }
 }
 
@@ -106,6 +113,8 @@ pub(super) struct Peers {
     default: Option<Default>,
     /// The peer that was last received from.
     last: usize,
+    /// Address handles that are asked for.
+    asked: usize,
     /// True while frames on their way use address handles: none of these goes then.
     pub(super) is_in_use: bool,
 }
@@ -113,7 +122,7 @@ pub(super) struct Peers {
 impl Peers {
     pub(super) fn new(peer: Option<PeerAddress>) -> Self {
         let table = Vec::with_capacity(PEERS_MAX);
-        let mut made = Self { table, default: None, last: 0, is_in_use: false };
+        let mut made = Self { table, default: None, last: 0, asked: 0, is_in_use: false };
         if let Some(PeerAddress { gid, queue_pair }) = peer {
             let is_asked = queue_pair.is_none();
             made.default = Some(Default { is_asked, asked_ns: None, unanswered: 0, waiting: Waiting::Idle });
@@ -184,16 +193,43 @@ impl Peers {
         Some(self.table[0].gid)
     }
 
-    /// Returns true while frames wait for an answer.
-    pub(super) fn is_waited_for(&self) -> bool {
-        self.default.is_some_and(|default| matches!(default.waiting, Waiting::Since(_)))
+    /// Asks for an address handle to the specification's peer by `ask`, before the first frame.
+    pub(super) fn ask_early(&mut self, ask: impl FnOnce(&Gid)) {
+        if self.default.is_some() {
+            self.ask_for_address(0, ask);
+        }
     }
 
-    /// Returns the way of a frame to `destination` at `now_ns`; `make` makes an address handle to a GID.
+    /// Asks for an address handle to the peer at `at` by `ask`, unless it was asked for.
+    #[cold]
+    fn ask_for_address(&mut self, at: usize, ask: impl FnOnce(&Gid)) {
+        let peer = &mut self.table[at];
+        if !std::mem::replace(&mut peer.is_asked, true) {
+            self.asked += 1;
+            ask(&peer.gid);
+        }
+    }
+
+    /// Takes the address handle to the port with `gid` that was asked for, or notes at `now_ns` that there is none. A handle that frames on
+    /// their way use stays, and is asked for again.
+    pub(super) fn take_address(&mut self, gid: &Gid, address: Option<AddressHandle>, now_ns: u64) {
+        self.asked = self.asked.saturating_sub(1);
+        let is_in_use = self.is_in_use;
+        let Some(peer) = self.table.iter_mut().find(|peer| peer.is_asked && peer.gid == *gid) else { return };
+        peer.is_asked = false;
+        if !is_in_use || peer.address.is_none() {
+            peer.take_address(address, now_ns);
+        }
+    }
+
+    /// Returns true while answers are awaited, for which frames may wait.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.asked > 0 || self.default.is_some_and(|default| matches!(default.waiting, Waiting::Since(_)))
+    }
+
+    /// Returns the way of a frame to `destination` at `now_ns`; `ask` asks for an address handle to a GID.
     #[inline]
-    pub(super) fn route(
-        &mut self, destination: &[u8], now_ns: u64, make: impl FnOnce(&Gid) -> Option<AddressHandle>,
-    ) -> Route {
+    pub(super) fn route(&mut self, destination: &[u8], now_ns: u64, ask: impl FnOnce(&Gid)) -> Route {
         let named = self.table.iter().position(|peer| peer.mac == destination && peer.queue_pair.is_some());
         let at = match (named, &mut self.default) {
             (Some(at), _) => at,
@@ -201,14 +237,16 @@ impl Peers {
             (None, Some(default)) if self.table[0].queue_pair.is_none() => return default.wait(now_ns),
             (None, Some(_)) => 0,
         };
-        let peer = &mut self.table[at];
+        let peer = &self.table[at];
         let Some(queue_pair) = peer.queue_pair else { return Route::Failed("unresolved") };
-        let is_resolved = peer.address.is_some() && (!peer.is_address_old || self.is_in_use);
-        if is_resolved || peer.resolve(now_ns, make) {
-            Route::To(at, queue_pair)
-        } else {
-            Route::Failed("unresolved")
+        if peer.address.is_some() && (!peer.is_address_old || self.is_in_use) {
+            return Route::To(at, queue_pair);
         }
+        if !peer.is_asked && now_ns < peer.retry_ns {
+            return Route::Failed("unresolved");
+        }
+        self.ask_for_address(at, ask);
+        Route::Waits
     }
 
     /// Returns the address handle of the peer at `at`, to which [`Peers::route`] has led.
@@ -275,14 +313,19 @@ mod tests {
 
     #[test]
     fn silent_neighbour_is_looked_for_again_after_a_pause_that_grows() {
-        let mut peers = Peers::new(Some(PeerAddress { gid: gid("10.9.0.2"), queue_pair: Some(7) }));
+        let there = gid("10.9.0.2");
+        let mut peers = Peers::new(Some(PeerAddress { gid: there, queue_pair: Some(7) }));
         let (mut looked, step) = (Vec::new(), 500_000_000);
         for at in 0..120 {
-            let route = peers.route(&[2; 6], at * step, |_| {
-                looked.push(at / 2);
-                None
-            });
-            assert_eq!(route, Route::Failed("unresolved"));
+            let asked = looked.len();
+            let route = peers.route(&[2; 6], at * step, |_| looked.push(at / 2));
+            if looked.len() > asked {
+                assert_eq!((route, peers.is_waited_for()), (Route::Waits, true));
+                assert_eq!(peers.route(&[2; 6], at * step, |_| panic!("asked twice")), Route::Waits);
+                peers.take_address(&there, None, at * step);
+            } else {
+                assert_eq!((route, peers.is_waited_for()), (Route::Failed("unresolved"), false));
+            }
         }
         assert_eq!(looked, [0, 2, 6, 14, 30, 46]);
     }

@@ -2,6 +2,7 @@
 
 use super::VerbsOptions;
 use super::address::{Mac, PeerAddress, mac_of, text_of};
+use super::neighbours::Neighbours;
 use super::peers::Peers;
 use super::resolver::{PORT as UDP_PORT, Resolver};
 use crate::iface::{io_fault, take_error};
@@ -37,9 +38,10 @@ pub(super) struct Port {
     context: Context,
     pub(super) resolver: Resolver,
     pub(super) peers: Peers,
+    /// `None` if it only receives.
+    pub(super) neighbours: Option<Neighbours>,
     pub(super) epoll: Epoll,
     pub(super) number: u8,
-    pub(super) gid_index: u8,
     pub(super) mac: Mac,
     /// Bytes of the longest datagram.
     pub(super) mtu_bytes: u32,
@@ -84,7 +86,14 @@ impl Port {
         let queue_pair = QueuePair::new(&domain, &sent, &received, &wanted).map_err(&set_up)?;
         let resolver = open_resolver(device, number, gid_index, &gid, receives > 0)?;
         let epoll = Epoll::new().map_err(&set_up)?;
-        for fd in [channel.fd(), context.async_fd(), resolver.fd()] {
+        let start = || Neighbours::start(domain.clone(), number, gid_index);
+        let mut neighbours = options.sends.then(start).transpose().map_err(&set_up)?;
+        let mut peers = Peers::new(options.peer);
+        if let Some(neighbours) = &mut neighbours {
+            peers.ask_early(|gid| neighbours.ask(gid));
+        }
+        let fds = [channel.fd(), context.async_fd(), resolver.fd()];
+        for fd in fds.into_iter().chain(neighbours.as_ref().map(Neighbours::fd)) {
             epoll.add(fd, 0, true).map_err(&set_up)?;
         }
         Ok(Self {
@@ -96,10 +105,10 @@ impl Port {
             domain,
             context,
             resolver,
-            peers: Peers::new(options.peer),
+            peers,
+            neighbours,
             epoll,
             number,
-            gid_index,
             mac: mac_of(&gid),
             mtu_bytes: state.mtu_bytes,
             state: State::Up,

@@ -16,7 +16,7 @@ use wharf_core::device::{DeviceError, LOST, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_sys::verbs::{AddressHandle, Completion, SendRequest, Status};
+use wharf_sys::verbs::{Completion, SendRequest, Status};
 
 /// Time after which a device that completes nothing is given up.
 const STUCK_NS: u64 = 5_000_000_000;
@@ -299,9 +299,9 @@ fn prepare(port: &mut Port, region: &Region, frame: &mut Frame, now_ns: u64) -> 
     if bytes.len() != len_bytes as usize {
         return Route::Failed("too-many-chunks");
     }
-    let Port { peers, domain, number, gid_index, .. } = port;
-    let make = |gid: &_| AddressHandle::new(domain, *number, *gid_index, gid).ok();
-    let route = peers.route(&bytes[..6], now_ns, make);
+    let Port { peers, neighbours, .. } = port;
+    let ask = |gid: &_| neighbours.iter_mut().for_each(|neighbours| neighbours.ask(gid));
+    let route = peers.route(&bytes[..6], now_ns, ask);
     if matches!(route, Route::To(..)) && encapsulate(bytes).is_none() {
         return Route::Failed("too-short");
     }

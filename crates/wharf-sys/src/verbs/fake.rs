@@ -82,6 +82,8 @@ struct Inner {
     state: Mutex<State>,
     channel: EventFd,
     events: EventFd,
+    /// Locked while the kernel looks for a neighbour.
+    neighbours: Arc<Mutex<()>>,
 }
 
 impl Inner {
@@ -116,7 +118,7 @@ impl FakeDevice {
         let event = || EventFd::new().expect("a descriptor");
         let state = Mutex::new(State { mtu: 3, ..State::default() });
         let (channel, events) = (event(), event());
-        let made = Self(Arc::new(Inner { name, gid, state, channel, events }));
+        let made = Self(Arc::new(Inner { name, gid, state, channel, events, neighbours: Arc::default() }));
         devices().push(made.clone());
         made
     }
@@ -223,6 +225,11 @@ impl FakeDevice {
     /// Makes it find no neighbour's Ethernet address from now on, or find them again.
     pub fn lack_neighbours(&self, lacks: bool) {
         self.0.state().lacks_neighbours = lacks;
+    }
+
+    /// Returns what each call for an address handle locks: it waits while a test holds that.
+    pub fn neighbours(&self) -> Arc<Mutex<()>> {
+        self.0.neighbours.clone()
     }
 
     /// Returns the number of calls for an address handle so far.

@@ -44,7 +44,10 @@ fn sender_becomes_known_by_its_address_and_its_newest_queue_pair() {
     rig.receive().1.unwrap();
     let sends_to = |rig: &mut Rig, destination| {
         rig.offer(destination, 60, 0);
-        rig.device.transmit(&mut rig.batch, false);
+        // The kernel is asked for the address of a new peer.
+        while rig.device.transmit(&mut rig.batch, false).stopped {
+            std::thread::yield_now();
+        }
         let queue_pair = rig.fake.posted().last().unwrap().queue_pair;
         rig.fake.complete(1);
         rig.reap().2.unwrap();

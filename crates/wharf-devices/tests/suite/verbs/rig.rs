@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use wharf_core::device::{Completions, Device, DeviceError, TxDevice, close_receiver};
+use wharf_core::device::{Completions, Device, DeviceError, Notify, TxDevice, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::verbs::{PeerAddress, Verbs, VerbsOptions};
 use wharf_mem::Batch;
@@ -59,6 +59,13 @@ impl Rig {
         let mut device = Verbs::open_by(library(), &fake.name(), options, first).unwrap();
         let pool = wharf_testkit::pool(256);
         device.attach(pool.region().clone()).unwrap();
+        // The kernel is asked for the known peer's address from the start.
+        if options.peer.is_some_and(|peer| peer.queue_pair.is_some()) {
+            while device.next_completion_ns().is_some() {
+                device.arm();
+                std::thread::yield_now();
+            }
+        }
         let cache = pool.cache("test").unwrap();
         Self { device, fake, pool, cache, batch: Batch::new(256), done: Completions::new(256), own }
     }

@@ -1,6 +1,6 @@
 //! Frames become linked requests, and come back by completions.
 
-use super::rig::{ELSEWHERE, PEER_QUEUE_PAIR, RING_FRAMES, Rig, gid};
+use super::rig::{ELSEWHERE, PEER_QUEUE_PAIR, RING_FRAMES, Rig, gid, route_from};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 use wharf_core::device::{Device, DeviceError, Notify, Transmitted, TxDevice};
@@ -186,16 +186,43 @@ fn questions_that_were_not_read_keep_the_device_awake() {
 }
 
 #[test]
-fn silent_neighbour_is_looked_for_once_and_frames_to_it_fail_meanwhile() {
+fn silent_neighbour_is_looked_for_once_and_frames_wait_for_that_and_fail_after_it() {
     let mut rig = Rig::new();
+    rig.receive().1.unwrap();
+    assert!(rig.fake.receive(&route_from([10, 9, 0, 7]), &[0x08, 0, 0, 0], 5));
+    let silent: [u8; 6] = rig.receive().0[0][6..12].try_into().unwrap();
     rig.fake.lack_neighbours(true);
-    for _ in 0..10 {
-        rig.offer_many(2);
-        rig.device.transmit(&mut rig.batch, false);
-        assert_eq!(rig.reap().1, ["unresolved"; 2]);
+    rig.offer(silent, 60, 1);
+    let begin = Instant::now();
+    while rig.device.transmit(&mut rig.batch, false).stopped {
+        assert!(rig.device.next_completion_ns().is_some() && begin.elapsed() < Duration::from_secs(20));
+        std::thread::yield_now();
     }
-    assert_eq!(rig.fake.handles(), 1);
+    assert_eq!((rig.reap().1, rig.fake.handles()), (vec!["unresolved"], 2));
+    for _ in 0..10 {
+        rig.offer(silent, 60, 1);
+        rig.offer(ELSEWHERE, 60, 2);
+        assert!(!rig.device.transmit(&mut rig.batch, false).stopped);
+        rig.fake.complete(1);
+        assert_eq!((rig.reap().0, rig.fake.handles()), (vec![2], 2));
+    }
     rig.close();
+}
+
+#[test]
+fn device_is_closed_while_the_kernel_looks_for_a_neighbour() {
+    let peer = PeerAddress { gid: gid("127.83.0.3".parse().unwrap()), queue_pair: Some(PEER_QUEUE_PAIR) };
+    let fake = FakeDevice::new(gid("127.84.0.3".parse().unwrap()));
+    let options = VerbsOptions { peer: Some(peer), ..VerbsOptions::default() };
+    let neighbours = fake.neighbours();
+    let held = neighbours.lock().unwrap();
+    let mut device = Verbs::open_by(library(), &fake.name(), options, 0).unwrap();
+    device.attach(wharf_testkit::pool(16).region().clone()).unwrap();
+    let begin = Instant::now();
+    device.close().unwrap();
+    drop(device);
+    assert!(begin.elapsed() < Duration::from_secs(10));
+    drop(held);
 }
 
 #[test]

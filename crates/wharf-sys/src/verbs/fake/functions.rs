@@ -246,6 +246,7 @@ unsafe extern "C" fn destroy_qp(queue_pair: *mut IbvQp) -> c_int {
 unsafe extern "C" fn create_ah(pd: *mut c_void, _: *mut IbvAhAttr) -> *mut c_void {
     // SAFETY: a domain of `alloc_pd` is its context, which is open.
     let device = unsafe { device_of(pd.cast()) };
+    drop(device.0.neighbours.lock());
     let mut state = device.0.state();
     state.handles += 1;
     if !state.lacks_neighbours {
