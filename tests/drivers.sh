@@ -2,8 +2,8 @@
 # `e1000:` and `igb:` on adapters that QEMU emulates, behind its IOMMU, in a guest with a current kernel
 # (tests/nics/fetch.sh). Of each adapter there are four: 0 and 1 are the test's, and lead to eth2 in namespace l and
 # eth3 in namespace r, which the kernel drives. Ends with 77, and its reason, where the packages are not to be had.
-# Usage: tests/drivers.sh [e1000|igb]...; PARTS picks among the parts, COUNT sets the frames of each size (100; 1000000
-# for all)
+# Usage: tests/drivers.sh [e1000|e1000-82545em|igb]..., with e1000 for an 82540EM; PARTS picks among the parts, COUNT sets the
+# frames of each size (100; for 1000000, PATIENCE=1000 as well)
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -14,7 +14,7 @@ cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
 tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no kernel for the guest"; }
 tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
 
-# adapters KIND: prints QEMU's options for four of them, of which the first two are wired to the last two. A wire is a
+# adapters MODEL: prints QEMU's options for four of them, of which the first two are wired to the last two. A wire is a
 # stream: one of datagrams, or a hub, now and then loses or overtakes a frame that waits for a receiver's buffers.
 adapters() {
   local at
@@ -25,11 +25,11 @@ adapters() {
   done
 }
 
-# boot KIND: starts the guest, whose kernel does not measure its timer on a busy machine, and finds the adapters'
+# boot MODEL: starts the guest, whose kernel does not measure its timer on a busy machine, and finds the adapters'
 # addresses, $pci0 and $pci1.
 boot() {
   # shellcheck disable=SC2046
-  launcher="python3 tests/drivers/wires.py" start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=$1" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
+  launcher="python3 tests/drivers/wires.py" start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=${1%-*}" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
     -qmp "unix:$out/qmp,server=on,wait=off" $(adapters "$1")
   guest wire || die "$1: no interfaces: $reply"
   for at in 0 1; do
@@ -38,17 +38,19 @@ boot() {
   done
 }
 
-# The parts, in order; PARTS names some of them.
+# The parts, in order; PARTS names some of them. An 82545EM has the driver of an 82540EM, and its few.
 all="bound echoed crossed spread unusual forwarded link_down killed removed given_back"
-trial() { # KIND
-  local part
-  kind=$1
-  boot "$kind"
-  for part in ${PARTS:-$all}; do $part; done
+few="bound echoed unusual given_back"
+trial() { # MODEL
+  local part parts=$all
+  model=$1 kind=${1%-*}
+  [ "$model" = "$kind" ] || parts=$few
+  boot "$model"
+  for part in ${PARTS:-$parts}; do $part; done
   no_faults
   halt
-  echo "$kind: done after $SECONDS s"
+  echo "$model: done after $SECONDS s"
 }
 
-[ $# -gt 0 ] || set -- e1000 igb
+[ $# -gt 0 ] || set -- e1000 e1000-82545em igb
 for one; do trial "$one"; done

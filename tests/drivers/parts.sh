@@ -56,7 +56,7 @@ echoed() {
   local size
   redirect l eth2 eth2
   for size in $sizes; do
-    guest "run echo - wharf send --to $kind:$pci0 --echo --size $size --count $count ${RATE:+--rate $RATE} $(macs 2 0) --json" || { report echo; die "$kind: echo of $size bytes"; }
+    guest "LIMIT=$patience run echo - wharf send --to $kind:$pci0 --echo --size $size --count $count ${RATE:+--rate $RATE} $(macs 2 0) --json" || { report echo; die "$kind: echo of $size bytes"; }
     report echo
     holds echo 'echo["sent"] == echo["packets"] == '"$count"' and echo["drops"]["total"] == 0 and echo["pool"]["out"] == 0'
   done
@@ -200,7 +200,7 @@ removed() {
   report sent && report got
   holds sent got 'sent["pool"]["out"] == 0 and got["packets"] > 500 and got["lost"] == 0'
   grep -q "$pci0: the adapter is to be removed" "$out/sent.err" || die "$kind: no reason: $(cat "$out/sent.err")"
-  qmp device_add driver="$kind" bus=p0 id=nic0 netdev=n0 mac=02:00:00:00:00:10 romfile=
+  qmp device_add driver="$model" bus=p0 id=nic0 netdev=n0 mac=02:00:00:00:00:10 romfile=
   guest "for i in \$(seq 100); do [ -e /sys/bus/pci/devices/$pci0 ] && break; sleep 0.2; done; sleep 1; wharf bind $pci0 vfio" || die "$kind: not put back: $reply"
   echo "$kind: taken out of the machine under traffic, and put back"
 }

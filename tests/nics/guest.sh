@@ -67,11 +67,11 @@ finish() {
   kill -"$2" "$(cat /tmp/"$1".pid)" && await "$1"
 }
 
-# run NAME SPACE COMMAND...: runs it for 60 s at most. Returns its exit code.
+# run NAME SPACE COMMAND...: runs it for 60 s at most, or LIMIT of them. Returns its exit code.
 run() {
   local name=$1 space=$2
   shift 2
-  in_space "$space" timeout -s INT 60 "$@" >/tmp/"$name".json 2>/tmp/"$name".err
+  in_space "$space" timeout -s INT "${LIMIT:-60}" "$@" >/tmp/"$name".json 2>/tmp/"$name".err
 }
 
 # give FILE: sends it by the second serial line.

@@ -59,8 +59,8 @@ pub(super) fn run(
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     board.put(vec![Running::sending(&name, &queues, has_bql, settings(plan, batching), meters.clone())]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
-    let check = || plan.traffic.check(plan.args.qdisc.kind().order);
-    let echo = plan.args.echo.then(|| Echo::new(&queues[0], check())).transpose()?;
+    let check = plan.traffic.check(plan.args.qdisc.kind().order);
+    let echo = plan.args.echo.then(|| Echo::new(&queues[0], check)).transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     board.put_pollers([poller.counters()]);
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
@@ -78,14 +78,11 @@ pub(super) fn run(
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
     let (Sent { span_ns, given_up, lost, sending, short_share }, away) = (sent?, recovery.fault());
-    let away_seconds = recovery.absent().as_secs_f64();
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
-    let audit = queues[0].audit();
-    let (timing, received) = (schedule.map(|schedule| schedule.errors()), received?);
+    let (audit, received) = (queues[0].audit(), received?);
     page_delays(page, &name_of(plan, batching), (&meters, &queues), received.as_ref());
-    let is_cut = received.as_ref().is_some_and(|received| received.is_cut);
-    let receiving = received.as_ref().and_then(|received| received.time);
+    let (is_cut, receiving) = received.as_ref().map_or((false, None), |one| (one.is_cut, one.time));
     let received = received.map(|Received { findings, .. }| findings).or(echoed);
     let account = Account {
         device: name,
@@ -93,7 +90,7 @@ pub(super) fn run(
         qdisc: plan.args.qdisc.kind().name,
         span_ns,
         audit,
-        timing,
+        timing: schedule.map(|schedule| schedule.errors()),
         received,
         is_cut,
         device_error: device_error.flatten(),
@@ -104,6 +101,7 @@ pub(super) fn run(
     };
     let mut outcome = account.close(&queues, signals.asked());
     outcome.faults.extend(away.into_iter().chain(plan.stream_error()));
+    let away_seconds = recovery.absent().as_secs_f64();
     let evidence = Evidence { sending, receiving, short_share, away_seconds, link_bps };
     outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
     Ok(outcome)
