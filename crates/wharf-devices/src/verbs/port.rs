@@ -86,12 +86,7 @@ impl Port {
         let queue_pair = QueuePair::new(&domain, &sent, &received, &wanted).map_err(&set_up)?;
         let resolver = open_resolver(device, number, gid_index, &gid, receives > 0)?;
         let epoll = Epoll::new().map_err(&set_up)?;
-        let start = || Neighbours::start(domain.clone(), number, gid_index);
-        let mut neighbours = options.sends.then(start).transpose().map_err(&set_up)?;
-        let mut peers = Peers::new(options.peer);
-        if let Some(neighbours) = &mut neighbours {
-            peers.ask_early(|gid| neighbours.ask(gid));
-        }
+        let (peers, neighbours) = peers(&domain, options, gid_index).map_err(&set_up)?;
         let fds = [channel.fd(), context.async_fd(), resolver.fd()];
         for fd in fds.into_iter().chain(neighbours.as_ref().map(Neighbours::fd)) {
             epoll.add(fd, 0, true).map_err(&set_up)?;
@@ -234,6 +229,18 @@ impl Port {
             self.error = Some(DeviceError::Gone { device, what: what.into(), source });
         }
     }
+}
+
+/// Returns the peers of a port, and what finds their addresses, if it sends.
+fn peers(
+    domain: &ProtectionDomain, options: &VerbsOptions, gid_index: u8,
+) -> io::Result<(Peers, Option<Neighbours>)> {
+    let start = || Neighbours::start(domain.clone(), options.port, gid_index);
+    let (mut peers, mut neighbours) = (Peers::new(options.peer), options.sends.then(start).transpose()?);
+    if let Some(neighbours) = &mut neighbours {
+        peers.ask_early(|gid| neighbours.ask(gid));
+    }
+    Ok((peers, neighbours))
 }
 
 /// Explains why a device cannot be opened.
