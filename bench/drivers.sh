@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# `e1000:` and `igb:` beside the kernel's driver of the same adapter under AF_PACKET, and batching on beside off, in a guest whose
-# adapters QEMU emulates (tests/drivers.sh), alternating. Prints packets per processor second of the guest, in ratios: medians over the
-# rounds, with the least and the most. No figure is one of hardware: a doorbell costs what the emulator takes for it. Frames go nowhere.
+# `e1000:` and `igb:` beside the kernel's driver of the same adapter under AF_PACKET, and under AF_XDP without copying where it has that, and
+# batching on beside off, in a guest whose adapters QEMU emulates (tests/drivers.sh), alternating. Prints packets per processor second of
+# the guest, in ratios: medians over the rounds, with the least and the most. No figure is one of hardware: a doorbell costs what the
+# emulator takes for it. Frames go nowhere.
 # Needs root, qemu-system-x86 and what tests/nics/fetch.sh fetches.
 # Usage: bench/drivers.sh [ROUNDS] [SECONDS] [KIND...]
 set -u -o pipefail
@@ -26,7 +27,8 @@ adapters() { # KIND
 send_in_guest() {
   local senders=$1 device=$2 batch=$3
   shift 3
-  guest "run sent - time -p wharf send --to $device --size 60 --senders $senders --batch $batch $* --json; cat /tmp/sent.json; echo =time; cat /tmp/sent.err"
+  # The kernel's driver sets its adapter up anew for AF_XDP, and again when that ends.
+  guest "carrier eth1; run sent - time -p wharf send --to $device --size 60 --senders $senders --batch $batch $* --json; cat /tmp/sent.json; echo =time; cat /tmp/sent.err"
 }
 
 # figure: prints the packets sent, the processor seconds used, and the packets per doorbell, of $reply.
@@ -45,9 +47,9 @@ measure() {
   local label=$1 begin run
   shift
   send_in_guest "$@" --count 16
-  begin=$(figure)
+  begin=$(figure) || { echo "$begin"; exit 1; }
   send_in_guest "$@" --seconds "$seconds"
-  run=$(figure)
+  run=$(figure) || { echo "$run"; exit 1; }
   echo "$label $1 $begin $run" >>"$out/figures"
 }
 
@@ -63,6 +65,8 @@ for kind; do
       measure "$kind,on" "$senders" "$kind:$pci" on
       measure "$kind,off" "$senders" "$kind:$pci" off
       measure "$kind,packet" "$senders" packet:eth1 on
+      # The kernel's driver of the 82576 has AF_XDP without copying.
+      [ "$kind" != igb ] || measure "$kind,xdp" "$senders" xdp:eth1,mode=zerocopy on --frame-bytes 2560
     done
   done
   halt
@@ -75,12 +79,12 @@ for line in open(sys.argv[1]):
     least, begin, _, sent, used, per_doorbell = map(float, numbers)
     rate = (sent - least) / max(used - begin, 0.01)
     figures.setdefault((*label.split(","), int(senders)), []).append((rate, per_doorbell))
-print(f"{'adapter':8} {'senders':>7} {'on / off':>20} {'on / AF_PACKET':>20} {'packets per doorbell, on and off':>34}")
+print(f"{'adapter':8} {'senders':>7} {'on / off':>20} {'on / AF_PACKET':>20} {'on / AF_XDP':>20} {'packets per doorbell, on and off':>34}")
 for kind, senders in sorted({(kind, senders) for kind, _, senders in figures}):
-    on, off, packet = (figures[kind, way, senders] for way in ("on", "off", "packet"))
+    on, off, packet, xdp = (figures.get((kind, way, senders)) for way in ("on", "off", "packet", "xdp"))
     def ratio(others):
         all = sorted(a[0] / b[0] for a, b in zip(on, others))
         return f"{statistics.median(all):.2f} ({all[0]:.2f}-{all[-1]:.2f})"
     doorbells = [statistics.median(one[1] for one in which) for which in (on, off)]
-    print(f"{kind:8} {senders:7} {ratio(off):>20} {ratio(packet):>20} {doorbells[0]:22.1f} {doorbells[1]:.1f}")
+    print(f"{kind:8} {senders:7} {ratio(off):>20} {ratio(packet):>20} {ratio(xdp) if xdp else '-':>20} {doorbells[0]:22.1f} {doorbells[1]:.1f}")
 P
