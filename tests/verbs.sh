@@ -10,6 +10,6 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/verbs/parts.sh
 . tests/verbs/boot.sh
 boot
-for part in ${PARTS:-examinations each_way one_by_one bytes errors removed lost_completions killed}; do $part; done
+for part in ${PARTS:-examinations each_way one_by_one bytes in_error removed lost_completions killed}; do $part; done
 halt
 echo "verbs: done after $SECONDS s"

@@ -110,7 +110,7 @@ print("%d taken, %d sent, %d arrived, %s" % (sent["packets"], sent["sent"], got[
 }
 
 # The address goes, and the GID with it: soft-RoCE cannot send, and puts the queue pair into the error state.
-errors() {
+in_error() {
   disturbed "queue pair in error" "queue pair is in error" "ip -n l addr del 10.9.0.1/24 dev va; sleep 1; ip -n l addr add 10.9.0.1/24 dev va"
   disturbed "port down and up" "not active\|in error" "ip -n l link set va down; sleep 1; ip -n l link set va up"
 }
