@@ -32,6 +32,8 @@ boot() {
   launcher="python3 tests/drivers/wires.py" start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=${1%-*}" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
     -qmp "unix:$out/qmp,server=on,wait=off" $(adapters "$1")
   guest wire || die "$1: no interfaces: $reply"
+  # A guest that did not run for a moment loses nothing for it.
+  guest "in_space l ethtool -G eth2 rx 4096; in_space r ethtool -G eth3 rx 4096; carrier eth0" || die "$1: no long rings: $reply"
   for at in 0 1; do
     guest "basename \$(readlink -f /sys/class/net/eth$at/device)" || die "no eth$at"
     printf -v "pci$at" %s "${reply%%[[:space:]]*}"

@@ -22,7 +22,7 @@ pub enum MetricKind {
 /// One value of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric<'a> {
-    /// Name: lower case, with the prefix `wharf_` and the part that it belongs to. Unique together with its labels.
+    /// Name: lower case, with the prefix `wharf_` and the part that it belongs to. Unique in a walk together with its labels.
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,

@@ -38,7 +38,7 @@ use wharf_devices::spec::Direction;
 /// use wharf::{Direction, Path};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let path = Path::open("wire", Direction::Send)?; // or xdp:eth0, packet:eth0, udp:192.0.2.1:9, ...
+/// let path = Path::open("wire", Direction::Send)?; // or xdp:eth0, packet:eth0, tap:NAME, ...
 /// let far_end = path.far_end()?; // a wire has its other end in this process
 /// let mut sender = path.sender("example")?;
 /// let mut burst = sender.burst(32);

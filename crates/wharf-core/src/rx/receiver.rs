@@ -11,7 +11,7 @@ use std::any::Any;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Steps of a call that does not wait: unmasked notifications are looked at, then the device is polled.
 const STEPS_MAX: u32 = 4;
@@ -141,7 +141,7 @@ impl Receiver {
     }
 
     /// Moves packets that have arrived to the back of `into`, as many as there is room for. Returns their number: 0 if
-    /// there is none now.
+    /// there is none now, or no room.
     ///
     /// # Errors
     /// [`QueueError::Device`], once for each error of the device; [`QueueError::Closed`] if no packet will come any more;
@@ -164,7 +164,8 @@ impl Receiver {
         if count == 0 { self.check(has_ended) } else { Ok(count) }
     }
 
-    /// Works like [`Receiver::recv`], and waits up to `time` for a packet. Returns 0 if none has come by then.
+    /// Works like [`Receiver::recv`], and waits up to `time` for a packet. Returns 0 if none has come by then, and at once if
+    /// `into` has no room: a loop clears it.
     ///
     /// # Errors
     /// The errors of [`Receiver::recv`].
@@ -186,6 +187,14 @@ impl Receiver {
             left_ns = left_ns.saturating_sub(self.now_ns().saturating_sub(started_ns).max(1));
         }
         Ok(0)
+    }
+
+    /// Works like [`Receiver::recv_within`], until `end`.
+    ///
+    /// # Errors
+    /// The errors of [`Receiver::recv`].
+    pub fn recv_until(&mut self, into: &mut Burst, end: Instant) -> Result<usize, QueueError> {
+        self.recv_within(into, end.saturating_duration_since(Instant::now()))
     }
 
     /// Works like [`Receiver::recv`], and waits as a task for a packet. The future may be dropped at any time. A

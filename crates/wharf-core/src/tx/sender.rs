@@ -12,6 +12,7 @@ mod drops;
 mod permit;
 mod spread;
 mod transmit;
+mod until;
 mod wait;
 mod waiting;
 mod watch;
@@ -147,7 +148,7 @@ impl Sender {
     /// Works like [`Sender::fill`], but waits for memory as a task. The future may be dropped at any time.
     ///
     /// # Errors
-    /// A length too long ([`QueueError::Pool`]), [`QueueError::Closed`], [`QueueError::Dead`].
+    /// A length too long ([`QueueError::Pool`]), and the errors of [`Sender::wait_for_memory`].
     pub async fn fill_async(
         &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
     ) -> Result<usize, QueueError> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wharf_core::host::{self, Park};
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
@@ -304,4 +304,28 @@ impl host::Wake for Woken {
     fn wake(&self) {
         self.0.wake_by_ref();
     }
+}
+
+#[test]
+fn a_cancel_wakes_a_wait_that_another_wait_of_the_sender_has_outlived() {
+    let (gate, control) = Gate::new(1);
+    let queue = builder(&pool(256), gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(2)))).build().unwrap();
+    let mut first = queue.sender("fills").unwrap();
+    let mut burst = numbered(&mut first, 0, 8, 64);
+    while first.try_send(&mut burst).unwrap() > 0 {}
+    let mut sender = queue.sender("waits").unwrap();
+    let mut burst = numbered(&mut sender, 0, 4, 64);
+    let canceller = sender.canceller();
+    let (counting, waker) = counting();
+    let mut context = Context::from_waker(&waker);
+    assert!(sender.poll_ready(&mut context).is_pending());
+    assert!(matches!(sender.send_until(&mut burst, Instant::now()), Err(QueueError::TimedOut)));
+    let before = counting.wakes.load(SeqCst);
+    canceller.cancel();
+    assert_eq!(counting.wakes.load(SeqCst), before + 1);
+    assert!(matches!(sender.poll_ready(&mut context), Poll::Ready(Err(QueueError::Cancelled))));
+    drop((burst, sender, first));
+    control.allowed.store(usize::MAX / 2, SeqCst);
+    assert!(queue.drain(Duration::MAX));
+    assert_conserved(&queue);
 }

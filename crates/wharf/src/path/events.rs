@@ -130,6 +130,11 @@ impl Events {
         self.wait(Instant::now().checked_add(time))
     }
 
+    /// Waits until `end` for the next event. Returns `None` if there was none, or the path is closed.
+    pub fn next_until(&mut self, end: Instant) -> Option<Event> {
+        self.wait(Some(end))
+    }
+
     /// Returns the next event as a task; `None` once the path is closed.
     pub async fn next_async(&mut self) -> Option<Event> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await

@@ -14,6 +14,8 @@ pub(super) struct Receiving {
     pub(super) is_served: bool,
     /// It belongs to the transmit queue's device.
     pub(super) is_of_queue: bool,
+    /// A receiver has it, and gives it back when it goes. A handler's is taken back once it has ended.
+    is_leased: bool,
 }
 
 /// What a receiver keeps: it gives the receive side back when it goes.
@@ -21,7 +23,7 @@ struct Lease(Path);
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.take_back();
+        self.0.take_back(|receiving| receiving.is_leased);
     }
 }
 
@@ -36,7 +38,8 @@ pub(super) enum Source {
 }
 
 impl Path {
-    /// Makes the receiver that polls on its caller's thread, only in its own calls.
+    /// Makes the receiver that polls on its caller's thread, only in its own calls. When it is dropped, another one may take its
+    /// place, where one device sends and receives; a path that only receives ends with its receiver.
     ///
     /// Where one device sends and receives, the path has no other poller until the receiver is dropped: senders that wait
     /// run the queue themselves.
@@ -52,7 +55,7 @@ impl Path {
             return Err(self.fault(what));
         }
         let (pool, settings) = (&self.inner.pool, self.inner.settings);
-        self.receive(false, |open| {
+        self.receive((false, true), |open| {
             let mut receiver = Receiver::on_caller(pool, Box::new(wait), settings, open)?;
             receiver.keep(Lease(self.clone()));
             receiver.poller_counters().into_iter().for_each(|poller| self.inner.measured.add(poller));
@@ -66,7 +69,7 @@ impl Path {
     /// The errors of [`Path::receiver`].
     pub fn served_receiver(&self) -> Result<Receiver, QueueError> {
         let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
-        self.receive(true, |open| {
+        self.receive((true, true), |open| {
             let mut receiver = Receiver::behind_poller(&self.inner.pool, clock, park, open)?;
             receiver.keep(Lease(self.clone()));
             Ok((receiver.queue().clone(), receiver))
@@ -111,7 +114,7 @@ impl Path {
         &self, count: usize, by: impl FnMut(&[u8]) -> u64 + Send + 'static,
     ) -> Result<Vec<Receiver>, QueueError> {
         let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
-        self.receive(true, |open| {
+        self.receive((true, true), |open| {
             let pool = &self.inner.pool;
             let mut receivers = Receiver::several_behind_poller(pool, clock, park, count, by, open)?;
             let lease = Arc::new(Lease(self.clone()));
@@ -122,7 +125,9 @@ impl Path {
 
     /// Has the path's poller thread call `handler` with the packets that arrive, until the path is closed or its last
     /// handle is dropped. A handler that panics ends receiving, and [`RxQueue::take_error`] tells so. It must not close the
-    /// path, which would wait for the handler's own end; it may drop its handle.
+    /// path, which would wait for the handler's own end; it may drop its handle. A handler that keeps a handle of its own path
+    /// keeps that open: nothing but [`Path::close`] ends the two. Once it has ended, by [`RxQueue::close`] too, another
+    /// handler or receiver may take its place, where one device sends and receives.
     ///
     /// A handler that has no room for all packets leaves the others and returns [`Rest::Again`](wharf_core::rx::Rest):
     /// nothing more is received. Any thread or task that has made room calls [`RxQueue::resume`], and the handler runs
@@ -163,16 +168,17 @@ impl Path {
     /// # Errors
     /// The errors of [`Path::receiver`].
     pub fn on_receive(&self, handler: Handler) -> Result<RxQueue, QueueError> {
-        self.receive(true, |open| open(handler).map(|queue| (queue.clone(), queue)))
+        self.receive((true, false), |open| open(handler).map(|queue| (queue.clone(), queue)))
     }
 
     /// Puts the receive side to use, by the poller's thread if `is_served`. `make` opens its queue with a handler.
     fn receive<T>(
-        &self, is_served: bool,
+        &self, (is_served, is_leased): (bool, bool),
         make: impl FnOnce(
             &mut dyn FnMut(Handler) -> Result<RxQueue, QueueError>,
         ) -> Result<(RxQueue, T), QueueError>,
     ) -> Result<T, QueueError> {
+        self.take_back(|receiving| !receiving.is_leased && receiving.queue.has_ended());
         let mut parts = self.parts();
         let source = parts.take_source(self)?;
         let is_of_queue = matches!(source, Source::OfQueue);
@@ -189,7 +195,7 @@ impl Path {
                 return Err(error);
             }
         };
-        parts.receiving = Some(Receiving { queue, is_served, is_of_queue });
+        parts.receiving = Some(Receiving { queue, is_served, is_of_queue, is_leased });
         let before = self.restart_poller(&mut parts);
         drop(parts);
         // Joins the thread, whose handler may use the path.
@@ -212,11 +218,13 @@ impl Path {
         Ok(queue)
     }
 
-    /// Takes the receive side back from a receiver that goes.
-    fn take_back(&self) {
+    /// Takes the receive side back if it is the one that `is_it` says: from a receiver that goes, or a handler that has ended.
+    fn take_back(&self, is_it: impl FnOnce(&Receiving) -> bool) {
         let mut parts = self.parts();
         // There is none if the path is closed.
-        let Some(Receiving { is_of_queue, queue, .. }) = parts.receiving.take() else { return };
+        let Some(Receiving { is_of_queue, queue, .. }) = parts.receiving.take_if(|one| is_it(one)) else {
+            return;
+        };
         parts.source = match is_of_queue {
             true => Source::OfQueue,
             false => Source::Gone("its receive side was closed with its receiver"),

@@ -259,6 +259,34 @@ fn a_panic_of_a_handler_is_told() {
 }
 
 #[test]
+fn the_receive_side_comes_back_from_a_handler_that_has_ended() {
+    let (path, far_end) = wire("wire");
+    let mut sender = path.sender("test").unwrap();
+    let queue = far_end.on_receive(Box::new(|_| panic!("as the test wants"))).unwrap();
+    assert!(far_end.receiver().is_err(), "its receive side is in use");
+    send(&mut sender, 1);
+    while !queue.has_ended() {
+        thread::yield_now();
+    }
+    let (tells, told) = std::sync::mpsc::channel();
+    let closed = far_end.on_receive(Box::new(move |burst| {
+        burst.clear();
+        tells.send(()).unwrap();
+        Rest::Free
+    }));
+    let closed = closed.unwrap();
+    send(&mut sender, 1);
+    told.recv_timeout(SECOND).unwrap();
+    closed.close().unwrap();
+    let mut receiver = far_end.receiver().unwrap();
+    send(&mut sender, 1);
+    assert_eq!(receiver.recv_until(&mut far_end.burst(8), std::time::Instant::now() + SECOND).unwrap(), 1);
+    drop((receiver, sender));
+    path.close(SECOND);
+    drop(far_end);
+}
+
+#[test]
 fn the_receive_side_comes_back_from_a_receiver_that_goes() {
     let (path, far_end) = wire("wire");
     let mut sender = path.sender("test").unwrap();

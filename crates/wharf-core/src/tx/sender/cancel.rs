@@ -22,42 +22,51 @@ pub struct Canceller {
 #[derive(Debug, Default)]
 struct State {
     is_cancelled: bool,
-    /// The wake-up of the thread or task that waits.
-    wake: Option<Arc<dyn Wake>>,
+    /// The wake-ups of threads and tasks that wait, by the number of the wait: a task may have left one wait unfinished
+    /// (`poll_ready`) and begun another, and the senders of a [`Spread`](super::Spread) share a canceller.
+    wakes: Vec<(u64, Arc<dyn Wake>)>,
+    /// Number of the next wait.
+    next: u64,
 }
 
 impl Canceller {
     /// Ends the sender's wait, or its next one if it does not wait now: the call returns
     /// [`QueueError::Cancelled`](crate::queue::QueueError::Cancelled), once. A need that is met at the same time wins,
-    /// and the call counts for the next wait.
+    /// and the call counts for the next wait. Of several waits of a task, the first that looks ends.
     pub fn cancel(&self) {
         let mut state = lock(&self.state);
         state.is_cancelled = true;
-        let wake = state.wake.clone();
+        let wakes: Vec<_> = state.wakes.iter().map(|(_, wake)| wake.clone()).collect();
         drop(state);
-        wake.map(crate::host::wake);
+        wakes.into_iter().for_each(|wake| _ = crate::host::wake(wake));
     }
 
     /// Registers a wait.
     pub(super) fn enter(&self, wake: &Arc<dyn Wake>) -> Waiting {
-        lock(&self.state).wake = Some(wake.clone());
-        Waiting(self.clone())
+        let mut state = lock(&self.state);
+        let number = state.next;
+        state.next += 1;
+        state.wakes.push((number, wake.clone()));
+        Waiting { canceller: self.clone(), number }
     }
 }
 
 /// A wait that can be cancelled.
 #[derive(Debug)]
-pub(super) struct Waiting(Canceller);
+pub(super) struct Waiting {
+    canceller: Canceller,
+    number: u64,
+}
 
 impl Waiting {
     /// True, once for each cancellation.
     pub(super) fn is_cancelled(&self) -> bool {
-        std::mem::take(&mut lock(&self.0.state).is_cancelled)
+        std::mem::take(&mut lock(&self.canceller.state).is_cancelled)
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        lock(&self.0.state).wake = None;
+        lock(&self.canceller.state).wakes.retain(|(number, _)| *number != self.number);
     }
 }

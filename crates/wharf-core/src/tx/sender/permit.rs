@@ -62,8 +62,21 @@ impl Sender {
     /// only if there is no room; the task is then woken. A later call goes on with the same place, and dropping the sender
     /// gives it up.
     ///
+    /// ```
+    /// # use std::task::{Context, Poll};
+    /// # use wharf_core::{pool::Burst, queue::QueueError, sender::Sender};
+    /// // As a sink does it: `poll_ready`, then a call that does not wait.
+    /// fn poll_send(sender: &mut Sender, burst: &mut Burst, context: &mut Context<'_>) -> Poll<Result<(), QueueError>> {
+    ///     while !burst.is_empty() {
+    ///         std::task::ready!(sender.poll_ready(context))?;
+    ///         sender.try_send(burst)?;
+    ///     }
+    ///     Poll::Ready(Ok(()))
+    /// }
+    /// ```
+    ///
     /// # Errors
-    /// [`QueueError::Closed`], [`QueueError::Dead`].
+    /// [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`].
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), QueueError>> {
         let mut wait = self.ready_wait.take();
         let polled = self.poll_room(context, 1, &mut wait);
@@ -74,8 +87,19 @@ impl Sender {
     /// Waits as a task until there is room for `count` packets, or half a lane of them (128 by default) if these are fewer,
     /// and keeps it. Joins the waiters only if there is none. The future may be dropped at any time.
     ///
+    /// ```
+    /// # use wharf_core::{pool::Burst, queue::QueueError, sender::Sender};
+    /// # async fn send(sender: &mut Sender, burst: &mut Burst) -> Result<(), QueueError> {
+    /// let mut permit = sender.reserve(32).await?; // before the packets are made: these have room for certain
+    /// let room = permit.left();
+    /// permit.fill(burst, room, 100)?;
+    /// permit.send(burst)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// [`QueueError::Closed`], [`QueueError::Dead`].
+    /// [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`].
     pub async fn reserve(&mut self, count: usize) -> Result<Permit<'_>, QueueError> {
         // A sender is served once half of its lane is free.
         let count = count.clamp(1, (self.lane.capacity() / 2).max(1));
