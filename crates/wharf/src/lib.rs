@@ -8,8 +8,9 @@
 //!
 //! A [`Path`] is a device with its pool of memory, its queue and the thread that serves it. A wire has its other end in this
 //! process; `xdp:eth0`, `packet:eth0`, `tap:NAME` or `udp:192.0.2.1:9` lead out of it.
-//! A packet is a whole Ethernet frame. `udp:` takes those of UDP over IP, without the headers on the wire ([`net`] writes them). What a device
-//! does not send, such as a frame that is too short, counts as failed, with its reason (`too-short`, `not-udp`) in [`Metrics`].
+//! A packet is a whole Ethernet frame. `udp:` takes frames of UDP over IP ([`net`] writes the headers), and sends their payloads by a
+//! socket. A frame that a device cannot send, such as one that is too short, counts as failed in [`Metrics`], with the reason (`too-short`,
+//! `not-udp`).
 //!
 //! ```
 //! use std::time::Duration;

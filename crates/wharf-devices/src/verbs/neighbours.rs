@@ -11,7 +11,7 @@ use std::thread::{Builder, JoinHandle};
 use wharf_sys::event::EventFd;
 use wharf_sys::verbs::{AddressHandle, Gid, ProtectionDomain};
 
-/// A port that was asked for, and the address handle to it: `None` if the neighbour does not answer.
+/// The GID of a port, and an address handle to the port: `None` if the neighbour does not answer.
 type Found = (Gid, Option<AddressHandle>);
 
 #[derive(Debug)]
@@ -69,7 +69,8 @@ impl Neighbours {
 }
 
 impl Drop for Neighbours {
-    /// Ends the thread, and waits for its end, by which the domain is free, unless it is in a call: it ends behind that one then.
+    /// Ends the thread and waits for that: the domain is free then. A thread that is in a call ends after the call, and is not waited
+    /// for.
     fn drop(&mut self) {
         self.questions = None;
         if let Some(thread) = self.thread.take_if(|_| self.open == 0) {

@@ -218,7 +218,7 @@ impl Path {
         Ok(queue)
     }
 
-    /// Takes the receive side back if it is the one that `is_it` says: from a receiver that goes, or a handler that has ended.
+    /// Takes the receive side back from a receiver that goes, or from a handler that has ended, if `is_it` is true of it.
     fn take_back(&self, is_it: impl FnOnce(&Receiving) -> bool) {
         let mut parts = self.parts();
         // There is none if the path is closed.

@@ -90,7 +90,7 @@ impl Sender {
     /// ```
     /// # use wharf_core::{pool::Burst, queue::QueueError, sender::Sender};
     /// # async fn send(sender: &mut Sender, burst: &mut Burst) -> Result<(), QueueError> {
-    /// let mut permit = sender.reserve(32).await?; // before the packets are made: these have room for certain
+    /// let mut permit = sender.reserve(32).await?; // the packets that are made next have room
     /// let room = permit.left();
     /// permit.fill(burst, room, 100)?;
     /// permit.send(burst)?;

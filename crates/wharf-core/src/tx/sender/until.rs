@@ -1,4 +1,4 @@
-//! Calls that wait until a time of the host's clock: a loop with one end for several calls subtracts nothing by hand.
+//! Calls that wait until an [`Instant`]: several calls of a loop have one end.
 
 use super::{Sender, Spread};
 use crate::pool::Burst;

@@ -17,7 +17,7 @@ use wharf_sys::xdp::TxMetadataRoom;
 pub trait Kernel {
     /// Lets the kernel look at the transmit ring.
     fn kick(&self) -> io::Result<()>;
-    /// Lets the driver look at the transmit ring where a kick may have polled what receives alone: a socket that busy-polls.
+    /// Lets the driver look at the transmit ring of a socket that busy-polls: a kick polls the NAPI context that receives.
     fn wake(&self);
     /// Looks at the state of the interface.
     fn look(&self, health: &mut Health);
