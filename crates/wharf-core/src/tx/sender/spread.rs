@@ -3,7 +3,7 @@
 use super::cancel::Canceller;
 use super::wait::{self, Deadline, Fill};
 use super::{SendNow, Sender};
-use crate::pool::{Burst, PagePool, PoolError};
+use crate::pool::{Burst, Packet, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::queue::QueueError;
 use crate::tx::queue::waiters::Need;
@@ -81,6 +81,29 @@ impl Spread {
         let canceller = self.senders[0].canceller();
         self.senders.iter_mut().for_each(|sender| sender.cancel = Some(canceller.clone()));
         canceller
+    }
+
+    /// Makes an empty burst of the queues' pool, for up to `capacity` packets.
+    pub fn burst(&self, capacity: usize) -> Burst {
+        self.senders[0].burst(capacity)
+    }
+
+    /// Takes one packet of `len_bytes`, from the first sender whose cache has a frame, in turn.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::fill`].
+    pub fn packet(&mut self, len_bytes: u32) -> Result<Packet, PoolError> {
+        let mut burst = self.burst(1);
+        self.fill(&mut burst, 1, len_bytes)?;
+        burst.pop().ok_or_else(|| self.senders[0].pool().exhausted())
+    }
+
+    /// Works like [`Sender::send_packet`], by the queue of the packet's flow.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::send_packet`].
+    pub fn send_packet(&mut self, packet: Packet) -> Result<(), QueueError> {
+        self.send(&mut packet.into())
     }
 
     /// Works like [`Sender::fill`], from the first sender whose cache has frames, in turn.
@@ -204,6 +227,14 @@ impl Spread {
     /// The errors of [`Sender::wait_for_memory`].
     pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
         wait::wait(&mut self.senders, Need::Memory, Deadline::Never)
+    }
+
+    /// Works like [`Spread::wait_for_memory`], for at most `time`.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::wait_for_memory_within`].
+    pub fn wait_for_memory_within(&mut self, time: Duration) -> Result<(), QueueError> {
+        wait::wait(&mut self.senders, Need::Memory, Deadline::Within(time))
     }
 
     /// Returns the number of packets sent by all queues.

@@ -68,6 +68,14 @@ impl Spread {
         self.fill_within(burst, count, len_bytes, left(end))
     }
 
+    /// Works like [`Spread::wait_for_memory_within`], until `end`.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::wait_for_memory_within`].
+    pub fn wait_for_memory_until(&mut self, end: Instant) -> Result<(), QueueError> {
+        self.wait_for_memory_within(left(end))
+    }
+
     /// Works like [`Spread::send_within`], until `end`.
     ///
     /// # Errors

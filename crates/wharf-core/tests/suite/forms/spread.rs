@@ -58,6 +58,9 @@ fn spread_sends_in_every_form() {
     assert!(matches!(spread.send_within(&mut burst, Duration::ZERO), Err(QueueError::TimedOut)));
     assert_eq!(spread.try_send(&mut burst).unwrap(), 0);
     assert_eq!(spread.send_or_drop_within(&mut burst, Duration::ZERO).unwrap(), 32);
+    let packet = spread.packet(64).unwrap();
+    assert!(matches!(spread.wait_for_memory_within(Duration::ZERO), Ok(())));
+    drop(packet);
     // Memory: all of it is out, then some comes back.
     let mut held = pool.burst(256);
     spread.fill_or_drop(&mut held, 256, 64).unwrap();
@@ -73,6 +76,9 @@ fn spread_sends_in_every_form() {
     assert!(matches!(polled(poll_fn(|context| spread.poll_ready(context))), Poll::Ready(Ok(()))));
     write_flows(&mut burst);
     assert!(matches!(polled(spread.send_async(&mut burst)), Poll::Ready(Ok(()))));
+    let (packet, before) = (spread.packet(64).unwrap(), spread.packets());
+    spread.send_packet(packet).unwrap();
+    assert_eq!(spread.packets(), before + 1);
     let drops: u64 = spread.senders().iter().map(|sender| sender.counters().drops.get()).sum();
     assert_eq!(drops, dropped + 32);
     drop((burst, spread));
