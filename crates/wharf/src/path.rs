@@ -250,7 +250,7 @@ impl Path {
 
     /// Starts the poller's thread anew, for the queues that it now has. Returns the thread before.
     fn restart_poller(&self, parts: &mut Parts) -> Result<Option<PollerThread>, QueueError> {
-        let served = parts.receiving.as_ref().filter(|receiving| receiving.is_served);
+        let served = parts.receiving.as_ref().filter(|receiving| receiving.is_served());
         let is_received_from = parts.receiving.as_ref().is_some_and(|receiving| receiving.is_of_queue);
         // A device has one place in a poller: its receive queue runs its transmit queue, too.
         let queue = self.inner.queue.as_ref().filter(|_| !is_received_from);

@@ -6,7 +6,7 @@ use super::neighbours::Neighbours;
 use super::peers::Peers;
 use super::resolver::{PORT as UDP_PORT, Resolver};
 use crate::iface::{io_fault, take_error};
-use crate::link::{EIO, ENETDOWN, ENODEV, GONE, State};
+use crate::link::{EIO, ENETDOWN, ENODEV, ENOSYS, GONE, State};
 use std::fs;
 use std::io;
 use std::net::Ipv6Addr;
@@ -247,7 +247,8 @@ fn peers(
 fn refusal(error: &io::Error, library: Library) -> String {
     let known = library.devices().unwrap_or_default();
     match (error.raw_os_error(), &known[..]) {
-        (Some(ENODEV), []) => {
+        // Without the kernel's module of verbs there is nothing to list devices by.
+        (Some(ENODEV | ENOSYS), []) => {
             "no RDMA device: `rdma link add NAME type rxe netdev INTERFACE` makes one".into()
         }
         (Some(ENODEV), known) => format!("no such RDMA device; there are {}", known.join(", ")),

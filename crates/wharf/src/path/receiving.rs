@@ -10,12 +10,27 @@ use wharf_devices::host::{HostClock, HostPark, HostWait};
 /// A receive side in use.
 pub(super) struct Receiving {
     pub(super) queue: RxQueue,
-    /// The poller's thread polls it.
-    pub(super) is_served: bool,
+    user: User,
     /// It belongs to the transmit queue's device.
     pub(super) is_of_queue: bool,
-    /// A receiver has it, and gives it back when it goes. A handler's is taken back once it has ended.
-    is_leased: bool,
+}
+
+/// The user of a receive side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum User {
+    /// A receiver that polls on its caller's thread. It gives the side back when it goes.
+    Caller,
+    /// Receivers that the poller's thread serves. They give it back as well.
+    Served,
+    /// A handler that the poller's thread calls. The side is taken back once the handler has ended.
+    Handler,
+}
+
+impl Receiving {
+    /// True if the poller's thread polls it.
+    pub(super) fn is_served(&self) -> bool {
+        self.user != User::Caller
+    }
 }
 
 /// What a receiver keeps: it gives the receive side back when it goes.
@@ -23,7 +38,7 @@ struct Lease(Path);
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.take_back(|receiving| receiving.is_leased);
+        self.0.take_back(|receiving| receiving.user != User::Handler);
     }
 }
 
@@ -55,7 +70,7 @@ impl Path {
             return Err(self.fault(what));
         }
         let (pool, settings) = (&self.inner.pool, self.inner.settings);
-        self.receive((false, true), |open| {
+        self.receive(User::Caller, |open| {
             let mut receiver = Receiver::on_caller(pool, Box::new(wait), settings, open)?;
             receiver.keep(Lease(self.clone()));
             receiver.poller_counters().into_iter().for_each(|poller| self.inner.measured.add(poller));
@@ -69,7 +84,7 @@ impl Path {
     /// The errors of [`Path::receiver`].
     pub fn served_receiver(&self) -> Result<Receiver, QueueError> {
         let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
-        self.receive((true, true), |open| {
+        self.receive(User::Served, |open| {
             let mut receiver = Receiver::behind_poller(&self.inner.pool, clock, park, open)?;
             receiver.keep(Lease(self.clone()));
             Ok((receiver.queue().clone(), receiver))
@@ -114,7 +129,7 @@ impl Path {
         &self, count: usize, by: impl FnMut(&[u8]) -> u64 + Send + 'static,
     ) -> Result<Vec<Receiver>, QueueError> {
         let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
-        self.receive((true, true), |open| {
+        self.receive(User::Served, |open| {
             let pool = &self.inner.pool;
             let mut receivers = Receiver::several_behind_poller(pool, clock, park, count, by, open)?;
             let lease = Arc::new(Lease(self.clone()));
@@ -168,17 +183,17 @@ impl Path {
     /// # Errors
     /// The errors of [`Path::receiver`].
     pub fn on_receive(&self, handler: Handler) -> Result<RxQueue, QueueError> {
-        self.receive((true, false), |open| open(handler).map(|queue| (queue.clone(), queue)))
+        self.receive(User::Handler, |open| open(handler).map(|queue| (queue.clone(), queue)))
     }
 
-    /// Puts the receive side to use, by the poller's thread if `is_served`. `make` opens its queue with a handler.
+    /// Gives the receive side to `user`. `make` opens its queue with a handler.
     fn receive<T>(
-        &self, (is_served, is_leased): (bool, bool),
+        &self, user: User,
         make: impl FnOnce(
             &mut dyn FnMut(Handler) -> Result<RxQueue, QueueError>,
         ) -> Result<(RxQueue, T), QueueError>,
     ) -> Result<T, QueueError> {
-        self.take_back(|receiving| !receiving.is_leased && receiving.queue.has_ended());
+        self.take_back(|receiving| receiving.user == User::Handler && receiving.queue.has_ended());
         let mut parts = self.parts();
         let source = parts.take_source(self)?;
         let is_of_queue = matches!(source, Source::OfQueue);
@@ -195,7 +210,7 @@ impl Path {
                 return Err(error);
             }
         };
-        parts.receiving = Some(Receiving { queue, is_served, is_of_queue, is_leased });
+        parts.receiving = Some(Receiving { queue, user, is_of_queue });
         let before = self.restart_poller(&mut parts);
         drop(parts);
         // Joins the thread, whose handler may use the path.
