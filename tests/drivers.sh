@@ -25,15 +25,19 @@ adapters() {
   done
 }
 
-# boot MODEL: starts the guest, whose kernel does not measure its timer on a busy machine, and finds the adapters'
-# addresses, $pci0 and $pci1.
+# boot MODEL: starts the guest, whose kernel does not measure its timer on a busy machine.
 boot() {
   # shellcheck disable=SC2046
   launcher="python3 tests/drivers/wires.py" start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=${1%-*}" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on \
     -qmp "unix:$out/qmp,server=on,wait=off" $(adapters "$1")
-  guest wire || die "$1: no interfaces: $reply"
+  find_adapters
+}
+
+# find_adapters: finds the addresses of the test's adapters, $pci0 and $pci1, in a guest that has started.
+find_adapters() {
+  guest wire || die "$model: no interfaces: $reply"
   # A guest that did not run for a moment loses nothing for it.
-  guest "in_space l ethtool -G eth2 rx 4096; in_space r ethtool -G eth3 rx 4096; carrier eth0" || die "$1: no long rings: $reply"
+  guest "in_space l ethtool -G eth2 rx 4096; in_space r ethtool -G eth3 rx 4096; carrier eth0" || die "$model: no long rings: $reply"
   for at in 0 1; do
     guest "basename \$(readlink -f /sys/class/net/eth$at/device)" || die "no eth$at"
     printf -v "pci$at" %s "${reply%%[[:space:]]*}"
@@ -41,7 +45,7 @@ boot() {
 }
 
 # The parts, in order; PARTS names some of them. An 82545EM has the driver of an 82540EM, and its few.
-all="bound echoed crossed spread unusual forwarded link_down killed removed given_back"
+all="bound echoed crossed spread unusual forwarded link_down killed removed machine_reset given_back"
 few="bound echoed unusual given_back"
 trial() { # MODEL
   local part parts=$all

@@ -1,9 +1,13 @@
 # The parts of tests/drivers.sh, each on the guest that is running, with adapters of kind $kind.
 # shellcheck shell=bash
 
-# Frames of each of eight sizes.
+# Frames of each of eight sizes; SIZES picks among these.
 count=${COUNT:-100}
-sizes="60 64 128 256 512 1024 1280 1514"
+sizes=${SIZES:-"60 64 128 256 512 1024 1280 1514"}
+
+# Rings and memory for what comes while a busy host lets the guest wait.
+ring="" memory=""
+[ "$count" -lt 1000 ] || ring=,ring=4096 memory="--frames 32768"
 
 # report NAME: brings the JSON and the messages of a run here.
 report() {
@@ -53,17 +57,15 @@ redirect() {
 
 # Numbered frames go to the kernel's driver and come back, every byte and the order checked.
 echoed() {
-  local size long=""
-  # Rings and memory for what comes while a busy host lets the guest wait.
-  [ "$count" -lt 1000 ] || long=",ring=4096 --frames 16384"
+  local size
   redirect l eth2 eth2
   for size in $sizes; do
-    guest "LIMIT=$patience run echo - wharf send --to $kind:$pci0$long --echo --size $size --count $count ${RATE:+--rate $RATE} $(macs 2 0) --json" || { report echo; die "$kind: echo of $size bytes"; }
+    guest "LIMIT=$patience run echo - wharf send --to $kind:$pci0$ring $memory --echo --size $size --count $count ${RATE:+--rate $RATE} $(macs 2 0) --json" || { report echo; die "$kind: echo of $size bytes"; }
     report echo
     holds echo 'echo["sent"] == echo["packets"] == '"$count"' and echo["drops"]["total"] == 0 and echo["pool"]["out"] == 0'
   done
   guest "tc -n l qdisc del dev eth2 ingress"
-  echo "$kind: $count frames of each of 8 sizes to the kernel's driver and back, every byte the same, in order"
+  echo "$kind: $count frames of each of $(wc -w <<<"$sizes") sizes to the kernel's driver and back, every byte the same, in order"
 }
 
 # Numbered frames go from the kernel's driver behind one wire by both adapters to that behind the other, and come back. RATE is
@@ -75,10 +77,10 @@ crossed() {
   redirect l v1 eth2
   redirect l eth2 v1
   redirect r eth3 eth3
-  guest "wharf bind $pci1 vfio && begin forward 'wharf: forwarding' - wharf forward $kind:$pci0 $kind:$pci1 --json && sleep 1.5" ||
+  guest "wharf bind $pci1 vfio && begin forward 'wharf: forwarding' - wharf forward $kind:$pci0$ring $kind:$pci1$ring $memory --json && sleep 1.5" ||
     { report forward; die "$kind: no forwarder: $reply"; }
   for size in $sizes; do
-    guest "in_space l wharf send --to xdp:v0 --echo --size $size --count $count --rate ${RATE:-2kpps} $(macs 2 3) --json >/tmp/echo.json 2>/tmp/echo.err" ||
+    guest "in_space l wharf send --to xdp:v0$ring $memory --echo --size $size --count $count --rate ${RATE:-2kpps} $(macs 2 3) --json >/tmp/echo.json 2>/tmp/echo.err" ||
       { report echo; die "$kind: echo of $size bytes behind both adapters"; }
     report echo
     holds echo 'echo["sent"] == echo["received"]["packets"] == '"$count"' and echo["received"]["errors"] == 0'
@@ -86,8 +88,8 @@ crossed() {
   guest "finish forward TERM" || { report forward; die "$kind: forward: $reply"; }
   guest "ip -n l link del v0; tc -n l qdisc del dev eth2 ingress; tc -n r qdisc del dev eth3 ingress; wharf bind $pci1 kernel" || die "$kind: $reply"
   report forward
-  holds forward 'all(one["pool"]["out"] == 0 and one["packets"] == 8 * '"$count"' for one in forward["directions"])'
-  echo "$kind: $count frames of each of 8 sizes from the kernel's driver by both adapters to the kernel's driver and back, every byte the same, in order"
+  holds forward 'all(one["pool"]["out"] == 0 and one["packets"] == '"$((count * $(wc -w <<<"$sizes")))"' for one in forward["directions"])'
+  echo "$kind: $count frames of each of $(wc -w <<<"$sizes") sizes from the kernel's driver by both adapters to the kernel's driver and back, every byte the same, in order"
 }
 
 # Four queues each way: the first adapter's hash spreads what arrives, and each flow leaves by one queue of the second, in order.
@@ -205,6 +207,19 @@ removed() {
   qmp device_add driver="$model" bus=p0 id=nic0 netdev=n0 mac=02:00:00:00:00:10 romfile=
   guest "for i in \$(seq 100); do [ -e /sys/bus/pci/devices/$pci0 ] && break; sleep 0.2; done; sleep 1; wharf bind $pci0 vfio" || die "$kind: not put back: $reply"
   echo "$kind: taken out of the machine under traffic, and put back"
+}
+
+# The machine is reset while the adapter reads and writes memory, and the guest starts again.
+machine_reset() {
+  under_traffic "machine reset"
+  qmp set-action reboot=reset
+  qmp system_reset
+  answer =ready
+  qmp set-action reboot=shutdown
+  find_adapters
+  guest "wharf bind $pci0 vfio" || die "$kind: not taken after a reset: $reply"
+  PARTS="" count=50 echoed
+  echo "$kind: the machine reset under traffic, and the adapter opened again"
 }
 
 # The kernel's driver has the adapter again, and works.

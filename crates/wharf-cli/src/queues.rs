@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use wharf::counters::QueueCounters;
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
+use wharf::rx::RxQueue;
 use wharf::sender::DROP_TAIL;
 
 /// Makes a report of the counters of one device's queues, and leaves the rest of it empty. `span_ns` is from the first packet to the last.
@@ -67,6 +68,13 @@ pub(crate) fn drops(queues: &[TxQueue]) -> Drops {
     let at_senders = by_reason.get(DROP_TAIL).copied().unwrap_or_default();
     let failed = sum(queues, |all| all.failed.get() + all.undelivered.get());
     Drops { total: failed + at_senders, by_reason }
+}
+
+/// Returns the drops at a receiver so far, by reason. It asks the device.
+pub(crate) fn drops_at(queue: &RxQueue) -> BTreeMap<String, u64> {
+    let mut drops = BTreeMap::new();
+    queue.drops(&mut |reason, count| *drops.entry(reason.to_string()).or_default() += count);
+    drops
 }
 
 fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {

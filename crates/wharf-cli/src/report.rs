@@ -272,6 +272,8 @@ pub(crate) struct ReceivedReport {
     pub(crate) errors: u64,
     /// Sent packets that were still on the way when a signal, or the time, ended the run.
     pub(crate) not_arrived: u64,
+    /// Packets that the device dropped before they could be received, by reason.
+    pub(crate) drops: BTreeMap<String, u64>,
 }
 
 /// Faults injected.

@@ -1,8 +1,8 @@
 //! The live line: rates since the line before, packets, losses, drops by reason.
 
-use super::run::drops_of;
 use crate::live::{Before, dropped};
 use crate::output::grouped_on_stderr;
+use crate::queues::drops_at;
 use crate::session::Watch;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Live {
     pub(super) fn show(&self, watch: &Watch<'_>, packets: u64) {
         watch.say(|now| {
             let (bytes, lost) = (self.counts.bytes.load(Relaxed), self.counts.lost.load(Relaxed));
-            let drops = drops_of(&self.queue);
+            let drops = drops_at(&self.queue);
             let rates = self.before.borrow_mut().rates(now, packets, bytes);
             let (received, lost, dropped) =
                 (grouped_on_stderr(packets), grouped_on_stderr(lost), dropped(&drops));

@@ -9,6 +9,7 @@ use crate::output::{self, with_causes};
 use crate::overload::Overload;
 use crate::page::Page;
 use crate::processor::{Meter, ProcessorTime};
+use crate::queues::drops_at;
 use crate::recovery::Recovery;
 use crate::repeats::Lines;
 use crate::report::{RxQueueReport, device_text};
@@ -20,7 +21,6 @@ use crate::watch::{Board, Running};
 use crate::wrap::wrap;
 use anyhow::Context;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -29,7 +29,6 @@ use wharf::device::DeviceError;
 use wharf::devices::host::HostClock;
 use wharf::devices::spec::{Direction, Queues};
 use wharf::queue::QueueError;
-use wharf::rx::RxQueue;
 use wharf_tools::traffic::{Receiver, Recorder, Until};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
@@ -92,7 +91,7 @@ pub(super) fn run(
     let mut account = Account { device, mode, mode_reason, batches, wrapped, ..Account::default() };
     account.fault(recovery.failure().or(fault).or_else(|| recovery.fault()));
     account.fault(ended.err().map(|error| with_causes(&error.into())));
-    account.drops = drops_of(receiver.queue());
+    account.drops = drops_at(receiver.queue());
     receiver
         .queue()
         .queue_packets(&mut |queue, packets| account.by_queue.push(RxQueueReport { queue, packets }));
@@ -154,7 +153,7 @@ fn receive(
         }
         page.look(board);
         let received = shared.received.load(Ordering::Relaxed);
-        overload.look(|| (received, drops_of(&queue)));
+        overload.look(|| (received, drops_at(&queue)));
         live.show(&watch, received);
     }
 }
@@ -173,13 +172,6 @@ fn survives(error: &DeviceError, outlives_line: bool, lines: &mut Lines) -> bool
         _ => return false,
     }
     true
-}
-
-/// Returns the drops so far by reason. It asks the device.
-pub(super) fn drops_of(queue: &RxQueue) -> BTreeMap<String, u64> {
-    let mut drops = BTreeMap::new();
-    queue.drops(&mut |reason, count| *drops.entry(reason.to_string()).or_default() += count);
-    drops
 }
 
 /// State that the receiving thread and its supervisor share.

@@ -29,11 +29,9 @@ pub(super) struct Account {
     pub(super) audit: Audit,
     /// Timing errors, at a pace.
     pub(super) timing: Option<Latency>,
-    pub(super) received: Option<Findings>,
+    pub(super) received: Option<Reception>,
     /// True if the receiver was ended with frames still on the way.
     pub(super) is_cut: bool,
-    /// The device's last error as it received.
-    pub(super) device_error: Option<DeviceError>,
     /// The error if the device was given up.
     pub(super) given_up: Option<String>,
     /// Frames that the device lost before the end. Frames that it still had when a signal or the time ended the run are no fault. `None`
@@ -42,6 +40,21 @@ pub(super) struct Account {
     pub(super) wrapped: Wrapped,
     /// Records of the capture that are not sent.
     pub(super) skipped: Option<BTreeMap<String, u64>>,
+}
+
+/// What arrived.
+pub(super) struct Reception {
+    pub(super) findings: Findings,
+    /// Frames that the device dropped before they could be received, by reason.
+    pub(super) drops: BTreeMap<String, u64>,
+    /// The device's last error as it received.
+    pub(super) device_error: Option<DeviceError>,
+}
+
+impl From<Findings> for Reception {
+    fn from(findings: Findings) -> Self {
+        Self { findings, drops: BTreeMap::new(), device_error: None }
+    }
 }
 
 impl Account {
@@ -53,13 +66,13 @@ impl Account {
 
     fn report(&mut self, queues: &[TxQueue]) -> Report {
         let lost = drops(queues);
-        let latencies = self.received.as_ref().and_then(|findings| findings.latencies.as_ref());
+        let latencies = self.received.as_ref().and_then(|reception| reception.findings.latencies.as_ref());
         let latencies = latencies.filter(|latencies| latencies.packets() > 0);
         Report {
             latency_ns: latencies.map(|latencies| LatencyReport::of(&latencies.all())),
             latency_by_dscp: latencies.map(ClassReport::all_of).unwrap_or_default(),
             timing_error_ns: self.timing.as_mut().and_then(timing),
-            received: self.received.as_ref().map(|findings| self.received(findings, queues, lost.total)),
+            received: self.received.as_ref().map(|reception| self.received(reception, queues, lost.total)),
             drops: lost,
             qdisc: Some(QdiscReport::of(self.qdisc, queues)),
             faults: self.wrapped.faults(),
@@ -69,13 +82,15 @@ impl Account {
         }
     }
 
-    fn received(&self, findings: &Findings, queues: &[TxQueue], lost: u64) -> ReceivedReport {
+    fn received(&self, reception: &Reception, queues: &[TxQueue], lost: u64) -> ReceivedReport {
+        let Reception { findings, drops, .. } = reception;
         let under_way = sum(queues, |all| all.sent.get()).saturating_sub(findings.packets);
         ReceivedReport {
             packets: findings.packets,
             bytes: findings.bytes,
             errors: wrong(findings, lost),
             not_arrived: if self.is_cut { under_way } else { 0 },
+            drops: drops.clone(),
         }
     }
 
@@ -86,7 +101,8 @@ impl Account {
             _ => 0,
         };
         let of_devices = device_faults(queues, excused, self.is_cut);
-        for fault in of_devices.into_iter().chain(self.device_error.iter().map(ToString::to_string)) {
+        let of_receiving = self.received.iter().filter_map(|reception| reception.device_error.as_ref());
+        for fault in of_devices.into_iter().chain(of_receiving.map(ToString::to_string)) {
             // The error that gave the device up may be its last one, too.
             if !faults.contains(&fault) {
                 faults.push(fault);
@@ -106,7 +122,8 @@ impl Account {
         let dropped = drops(queues).total;
         // A frame that the device did not complete may have left, or not.
         let arrives = if self.is_cut { 0 } else { sent }..=sent + lost(queues);
-        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, &arrives, dropped)));
+        faults
+            .extend(self.received.iter().flat_map(|reception| receiver_faults(reception, &arrives, dropped)));
         faults
     }
 }
@@ -121,13 +138,17 @@ fn device_faults(queues: &[TxQueue], excused: u64, is_cut: bool) -> Vec<String> 
             None => failures.push((reason, count)),
         }
     }
-    let s = |count| if count == 1 { "" } else { "s" };
     let failures = failures.into_iter().filter(|(reason, _)| !is_none(reason));
     let failures =
         failures.map(|(reason, count)| (reason, if reason == LOST { count - excused } else { count }));
     let failures = failures.filter(|(_, count)| *count > 0);
-    let failures = failures.map(|(reason, count)| format!("{count} packet{} failed: {reason}", s(count)));
+    let failures =
+        failures.map(|(reason, count)| format!("{count} packet{} failed: {reason}", plural(count)));
     failures.chain(queues.iter().filter_map(|queue| queue.counters().last_error())).collect()
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 /// Returns the frames of which the device did not say that it had sent them: they may have arrived.
@@ -137,7 +158,8 @@ pub(super) fn lost(queues: &[TxQueue]) -> u64 {
 }
 
 /// Returns the receiver's faults; `arrives` is the number of frames that have to arrive.
-fn receiver_faults(findings: &Findings, arrives: &RangeInclusive<u64>, lost: u64) -> Vec<String> {
+fn receiver_faults(reception: &Reception, arrives: &RangeInclusive<u64>, lost: u64) -> Vec<String> {
+    let findings = &reception.findings;
     let mut faults = Vec::new();
     let missing = findings.missing.saturating_sub(lost);
     let damaged = findings.errors - findings.missing;
@@ -152,6 +174,14 @@ fn receiver_faults(findings: &Findings, arrives: &RangeInclusive<u64>, lost: u64
         let sent = if findings.packets < *arrives.start() { arrives.start() } else { arrives.end() };
         faults.push(format!("{sent} packets were sent, but {} received", findings.packets));
     }
+    if !faults.is_empty() {
+        let drops = reception.drops.iter().filter(|(_, count)| **count > 0);
+        faults.extend(
+            drops.map(|(reason, count)| {
+                format!("{count} packet{} dropped on arrival: {reason}", plural(*count))
+            }),
+        );
+    }
     faults
 }
 
@@ -164,4 +194,27 @@ fn timing(errors: &mut Latency) -> Option<TimingReport> {
 /// Returns the packets that are wrong, or missing although fewer are known to have failed or been dropped.
 fn wrong(findings: &Findings, lost: u64) -> u64 {
     findings.errors - findings.missing.min(lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_packets_are_told_with_the_drops_of_the_device_that_received() {
+        let findings = Findings { packets: 7, errors: 3, missing: 3, ..Findings::default() };
+        let findings = Findings { first_error: Some("sender 0: 3 lost".into()), ..findings };
+        let drops = [("ring-full".to_string(), 3), ("malformed".to_string(), 0)].into();
+        let reception = Reception { drops, ..findings.into() };
+        let faults = receiver_faults(&reception, &(10..=10), 0);
+        let [missing, received, dropped] = &faults[..] else { panic!("{faults:?}") };
+        assert_eq!(missing, "3 packets are missing; sender 0: 3 lost");
+        assert_eq!(received, "10 packets were sent, but 7 received");
+        assert_eq!(dropped, "3 packets dropped on arrival: ring-full");
+        // Drops of others' packets are no fault of a run whose own have all come back.
+        let whole = Findings { packets: 10, ..Findings::default() };
+        assert!(
+            receiver_faults(&Reception { drops: reception.drops, ..whole.into() }, &(10..=10), 0).is_empty()
+        );
+    }
 }

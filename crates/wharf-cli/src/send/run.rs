@@ -74,7 +74,7 @@ pub(super) fn run(
         echo::wait(echo, &queues[0], signals);
     }
     drop(poller);
-    let (echoed, device_error) = echo.map(Echo::finish).unzip();
+    let echoed = echo.map(echo::finish);
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
     let (Sent { span_ns, given_up, lost, sending, short_share }, away) = (sent?, recovery.fault());
@@ -83,7 +83,7 @@ pub(super) fn run(
     let (audit, received) = (queues[0].audit(), received?);
     page_delays(page, &name_of(plan, batching), (&meters, &queues), received.as_ref());
     let (is_cut, receiving) = received.as_ref().map_or((false, None), |one| (one.is_cut, one.time));
-    let received = received.map(|Received { findings, .. }| findings).or(echoed);
+    let received = received.map(|Received { findings, .. }| findings.into()).or(echoed);
     let account = Account {
         device: name,
         has_bql,
@@ -93,7 +93,6 @@ pub(super) fn run(
         timing: schedule.map(|schedule| schedule.errors()),
         received,
         is_cut,
-        device_error: device_error.flatten(),
         given_up,
         lost,
         wrapped,

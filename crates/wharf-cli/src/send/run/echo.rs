@@ -1,5 +1,7 @@
 //! The end of a run whose packets come back.
 
+use crate::queues::drops_at;
+use crate::send::account::Reception;
 use crate::signals::Signals;
 use std::time::{Duration, Instant};
 use wharf::queue::TxQueue;
@@ -20,4 +22,11 @@ pub(super) fn wait(echo: &Echo, queue: &TxQueue, signals: &Signals) {
             (last, since) = (now, Instant::now());
         }
     }
+}
+
+/// Ends it. No poller has its receive side any more.
+pub(super) fn finish(echo: Echo) -> Reception {
+    let drops = drops_at(echo.receiver());
+    let (findings, device_error) = echo.finish();
+    Reception { findings, drops, device_error }
 }
