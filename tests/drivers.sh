@@ -3,8 +3,9 @@
 # (tests/nics/fetch.sh). Of each adapter there are four: 0 and 1 are the test's, and lead to eth2 in namespace l and
 # eth3 in namespace r, which the kernel drives. Ends with 77, and its reason, where the packages are not to be had.
 # Usage: tests/drivers.sh [e1000|e1000-82545em|igb]..., with e1000 for an 82540EM; PARTS picks among the parts, COUNT sets the
-# frames of each size (100; for 1000000, PATIENCE=1000 as well)
+# frames of each size (100; 1000000 of all sizes take three hours on an idle host)
 set -u -o pipefail
+: "${PATIENCE:=$((120 + ${COUNT:-100} / 2000))}"
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 . tests/guest/console.sh
@@ -33,19 +34,20 @@ boot() {
   find_adapters
 }
 
-# find_adapters: finds the addresses of the test's adapters, $pci0 and $pci1, in a guest that has started.
+# find_adapters: finds the addresses of the adapters, $pci0 to $pci3, in a guest that has started.
 find_adapters() {
   guest wire || die "$model: no interfaces: $reply"
   # A guest that did not run for a moment loses nothing for it.
   guest "in_space l ethtool -G eth2 rx 4096; in_space r ethtool -G eth3 rx 4096; carrier eth0" || die "$model: no long rings: $reply"
-  for at in 0 1; do
-    guest "basename \$(readlink -f /sys/class/net/eth$at/device)" || die "no eth$at"
-    printf -v "pci$at" %s "${reply%%[[:space:]]*}"
+  for at in "- 0" "- 1" "l 2" "r 3"; do
+    guest "in_space ${at% *} readlink -f /sys/class/net/eth${at#* }/device" || die "no eth${at#* }"
+    reply=${reply%%[[:space:]]*}
+    printf -v "pci${at#* }" %s "${reply##*/}"
   done
 }
 
 # The parts, in order; PARTS names some of them. An 82545EM has the driver of an 82540EM, and its few.
-all="bound echoed crossed spread unusual forwarded link_down killed removed machine_reset given_back"
+all="bound echoed crossed faced spread unusual forwarded link_down killed removed machine_reset given_back"
 few="bound echoed unusual given_back"
 trial() { # MODEL
   local part parts=$all
