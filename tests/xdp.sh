@@ -106,6 +106,16 @@ for n in range(200): s.sendto(bytes([n]) * (n + 1), ("10.9.0.2", 9))' || die "se
   echo "csum=offload: 200 datagrams of a host, all with right checksums by tshark"
 }
 
+stamped() { # ring delays that end with the kernel's stamps, and those that do not
+  local way
+  for way in on off; do
+    in_a "$wharf" forward pcap:$sample "xdp:va,timestamps=$way" --json >"$out/stamps_$way.json" 2>"$out/stamps.err" || die "forward, timestamps=$way"
+  done
+  holds stamps_on 'all(one["ring_delays_stamped"] > 0 and one["ring_delay_ns"]["p50"] > 0 for one in stamps_on["directions"])'
+  holds stamps_off 'all(one["ring_delays_stamped"] == 0 for one in stamps_off["directions"])'
+  echo "timestamps=on: ring delays end with the kernel's stamps"
+}
+
 what_cannot_be() {
   refused missing "no such interface" "$wharf" send --size 60 --count 9 --to xdp:nowhere
   refused missing "no such interface" "$wharf" receive --from xdp:nowhere --seconds 5
@@ -275,6 +285,7 @@ batching
 from_others
 from_the_kernel
 offloaded
+stamped
 what_cannot_be
 in_a_user_namespace
 late_completions

@@ -52,6 +52,9 @@ pub struct TxInfo {
     pub tcp_segmentation: bool,
     /// True if it fills in checksums.
     pub checksum: bool,
+    /// True if it gives frames that ask for it the time at which they have left: see
+    /// [`Meta::ASKS_TIME`](wharf_mem::Meta::ASKS_TIME).
+    pub timestamps: bool,
 }
 
 impl TxInfo {

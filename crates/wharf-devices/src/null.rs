@@ -69,6 +69,7 @@ impl TxDevice for Null {
             segments_max: u16::MAX,
             segmentation: true,
             tcp_segmentation: false,
+            timestamps: false,
             checksum: true,
         }
     }

@@ -174,6 +174,7 @@ impl TxDevice for Tap {
             segments_max: u16::MAX,
             segmentation: true,
             tcp_segmentation: false,
+            timestamps: false,
             checksum: true,
         }
     }

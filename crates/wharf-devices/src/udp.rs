@@ -212,6 +212,7 @@ impl TxDevice for Udp {
             segments_max: plan::PIECES_MAX as u16,
             segmentation: true,
             tcp_segmentation: false,
+            timestamps: false,
             // The kernel computes checksums itself.
             checksum: true,
         }

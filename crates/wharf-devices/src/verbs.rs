@@ -277,6 +277,7 @@ impl TxDevice for Verbs {
             segments_max: 1,
             segmentation: false,
             tcp_segmentation: false,
+            timestamps: false,
             checksum: false,
         }
     }

@@ -194,6 +194,7 @@ impl TxDevice for VhostUser {
             segments_max: u16::MAX,
             segmentation: true,
             tcp_segmentation: false,
+            timestamps: false,
             checksum: true,
         }
     }

@@ -205,6 +205,7 @@ impl TxDevice for Wire {
             segments_max: u16::MAX,
             segmentation: true,
             tcp_segmentation: false,
+            timestamps: false,
             checksum: true,
         }
     }

@@ -75,6 +75,8 @@ pub struct XdpOptions {
     /// True to leave checksums of frames that are sent to the driver, or to the kernel as it copies, where that has it; otherwise the
     /// device fills them in.
     pub offload_checksums: bool,
+    /// True to give frames that ask for it the time at which the kernel has sent them, where it copies them.
+    pub timestamps: bool,
     /// The sources of sockets and of the program.
     pub access: Access,
 }

@@ -21,8 +21,19 @@ pub struct Meta {
     pub checksum_start: u16,
     /// Place of the checksum, from `checksum_start`, bytes.
     pub checksum_offset: u16,
-    /// Time of arrival, or time at which the frame is due, in nanoseconds of the path's clock; 0 for neither.
+    /// Time of arrival, nanoseconds since 1970; 0 for none. A device that stamps what it sends replaces
+    /// [`Meta::ASKS_TIME`] by the time at which the frame had left, in nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
+}
+
+impl Meta {
+    /// Value of [`Meta::time_ns`] by which a frame asks the device for the time at which it has left.
+    pub const ASKS_TIME: u64 = u64::MAX;
+
+    /// Returns the time stamp; `None` without one.
+    pub fn stamp_ns(&self) -> Option<u64> {
+        (!matches!(self.time_ns, 0 | Self::ASKS_TIME)).then_some(self.time_ns)
+    }
 }
 
 #[derive(Debug, Default)]

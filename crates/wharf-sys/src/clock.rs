@@ -19,6 +19,11 @@ pub fn realtime_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// Returns `CLOCK_TAI`, nanoseconds: the clock of the kernel's stamps of frames that it has sent.
+pub fn tai_ns() -> u64 {
+    read(libc::CLOCK_TAI)
+}
+
 /// Returns the processor's time stamp counter in its own ticks, for profiles of a few nanoseconds. Without a
 /// counter: nanoseconds.
 #[inline]

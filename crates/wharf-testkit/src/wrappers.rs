@@ -128,6 +128,7 @@ impl<D: TxDevice> TxDevice for Helpless<D> {
         TxInfo {
             segmentation: false,
             tcp_segmentation: false,
+            timestamps: false,
             checksum: false,
             segments_max: 1,
             ..self.inner.info()

@@ -91,8 +91,8 @@ impl<D> Trace<D> {
         }
         let (now_ns, mut file) = (self.clock.now_ns(), self.to.lock());
         for frame in frames {
-            let stamp_ns = region.meta(frame).map_or(0, |meta| meta.time_ns);
-            let time_ns = if own_stamps && stamp_ns > 0 { stamp_ns } else { now_ns };
+            let stamp_ns = region.meta(frame).ok().and_then(|meta| meta.stamp_ns());
+            let time_ns = stamp_ns.filter(|_| own_stamps).unwrap_or(now_ns);
             let chunks = region.chunks(frame).into_iter().flatten();
             file.record(&self.to.counts, time_ns, chunks, frame.len_bytes() as usize);
         }

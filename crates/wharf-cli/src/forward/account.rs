@@ -42,6 +42,8 @@ pub(super) struct DirectionReport {
     pub(super) ring_delay_ns: Option<LatencyReport>,
     /// The same by band; empty without bands.
     pub(super) ring_delay_by_band: Vec<BandReport>,
+    /// Packets among these whose time ended with a stamp of the device's.
+    pub(super) ring_delays_stamped: u64,
     #[serde(flatten)]
     pub(super) common: Report,
 }
@@ -100,6 +102,7 @@ fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
         audit,
         queue_delay,
         ring_delay_by_band,
+        ring_delays_stamped,
         ..
     } = summary;
     let qdisc = QdiscReport::of(settings.qdisc.kind().name, &queues);
@@ -121,6 +124,7 @@ fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
         queue_delay_ns: delay(&queue_delay.all),
         ring_delay_ns: delay(&all_of(&ring_delay_by_band)),
         ring_delay_by_band: if uses_bands { bands(&ring_delay_by_band) } else { Vec::new() },
+        ring_delays_stamped,
         queue_delay_by_band: if uses_bands { bands(&queue_delay.by_band) } else { Vec::new() },
         common,
     }

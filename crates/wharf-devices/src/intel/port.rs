@@ -293,6 +293,7 @@ impl<F: Family, B: Bus> TxDevice for Port<F, B> {
             segments_max: SEGMENTS_MAX as u16,
             segmentation: false,
             tcp_segmentation: true,
+            timestamps: false,
             checksum: true,
         }
     }

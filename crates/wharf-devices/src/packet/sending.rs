@@ -286,6 +286,7 @@ impl TxDevice for PacketSender {
             segments_max: CHUNKS_MAX as u16,
             segmentation: true,
             tcp_segmentation: false,
+            timestamps: false,
             checksum: true,
         }
     }

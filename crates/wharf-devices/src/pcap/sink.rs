@@ -143,7 +143,7 @@ impl<W: Write> PcapSink<W> {
         let (Ok(chunks), Ok(meta)) = (region.chunks(frame), region.meta(frame)) else {
             return Err("foreign-pool");
         };
-        let time_ns = if meta.time_ns > 0 { meta.time_ns } else { now_ns };
+        let time_ns = meta.stamp_ns().unwrap_or(now_ns);
         match writer.write(time_ns, chunks, frame.len_bytes()) {
             Ok(()) => {
                 if matches!(self.error, ErrorOnce::Reported) {
@@ -232,6 +232,7 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
             segments_max: u16::MAX,
             segmentation: false,
             tcp_segmentation: false,
+            timestamps: false,
             checksum: false,
         }
     }

@@ -63,7 +63,7 @@ impl Device for XdpBoth {
     delegate!(sender: link);
 
     fn mode_reason(&self) -> Option<ModeReason> {
-        metadata::mode_reason(self.receiver.mode_reason(), self.sender.checksums_refused.as_deref())
+        metadata::mode_reason(self.receiver.mode_reason(), self.sender.metadata_refused.as_deref())
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
@@ -71,7 +71,8 @@ impl Device for XdpBoth {
         let (made, socket, how) =
             self.receiver.attach_with(&region, |socket| Made::of_both(socket, entries))?;
         let metadata = self.receiver.metadata(&region, how.zero_copy);
-        self.sender.checksums_refused = metadata.as_ref().err().cloned();
+        let options = &self.receiver.options().common;
+        self.sender.metadata_refused = metadata::refused(&metadata, options, how.zero_copy);
         let busy_polls = self.receiver.options().busy_poll.is_some();
         let made = made.with_metadata(metadata.unwrap_or_default()).that_busy_polls(busy_polls);
         self.sender.sending = Some(made.sending(socket, how, self.receiver.link(), region));

@@ -55,8 +55,8 @@ pub struct XdpSender {
     programs: Programs,
     mode: Option<&'static str>,
     tried: WaysTried,
-    /// The reason that checksums are not left to driver or kernel, though that is wanted.
-    pub(super) checksums_refused: Option<String>,
+    /// The reason that checksums are not left to driver or kernel, or frames not stamped, though that is wanted.
+    pub(super) metadata_refused: Option<String>,
     /// `None` until there is memory.
     pub(super) sending: Option<Sending<Socket>>,
     /// A socket by which closing waits until the adapter has left the memory, where it reads that itself.
@@ -197,7 +197,7 @@ impl XdpSender {
             programs,
             mode: None,
             tried: WaysTried::default(),
-            checksums_refused: None,
+            metadata_refused: None,
             sending: None,
             spare: None,
         })
@@ -206,11 +206,11 @@ impl XdpSender {
 
 /// Returns the mode in words.
 fn mode_of(zero_copy: bool, metadata: Option<TxMetadataRoom>) -> &'static str {
-    match (zero_copy, metadata) {
+    match (zero_copy, metadata.filter(|room| room.checksums)) {
         (true, None) => ZERO_COPY,
         (true, Some(_)) => ZERO_COPY_OFFLOAD,
         (false, None) => "copy",
-        (false, Some(TxMetadataRoom { software_checksums: true })) => "copy, checksums by the kernel",
+        (false, Some(TxMetadataRoom { software_checksums: true, .. })) => "copy, checksums by the kernel",
         (false, Some(_)) => "copy, checksum offload",
     }
 }
@@ -234,7 +234,7 @@ impl Device for XdpSender {
     fn mode_reason(&self) -> Option<ModeReason> {
         let is_zero_copy = self.mode.is_none_or(is_zero_copy);
         let copied = self.tried.why_copied().filter(|_| !is_zero_copy);
-        metadata::mode_reason(copied, self.checksums_refused.as_deref())
+        metadata::mode_reason(copied, self.metadata_refused.as_deref())
     }
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
@@ -252,8 +252,10 @@ impl Device for XdpSender {
             region: &region,
         };
         let best = opening.best(&mut tried);
-        let refused = best.as_ref().ok().and_then(|(.., way)| opening.metadata(way.zero_copy).err());
-        (self.tried, self.checksums_refused) = (tried, refused);
+        let of =
+            |way: &Way| metadata::refused(&opening.metadata(way.zero_copy), &self.options, way.zero_copy);
+        let refused = best.as_ref().ok().and_then(|(.., way)| of(way));
+        (self.tried, self.metadata_refused) = (tried, refused);
         let (socket, made, way) = best.map_err(|refusal| {
             self.tried.fault(&self.link, &self.options, (self.options.queue, &region), refusal)
         })?;
@@ -293,6 +295,7 @@ impl TxDevice for XdpSender {
             segmentation: false,
             tcp_segmentation: false,
             checksum: true,
+            timestamps: self.sending.as_ref().is_some_and(Sending::stamps),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `xdp:INTERFACE[,queue=auto,mode=auto|copy|zerocopy,ring=N,csum=fill|offload]` to send, with `[,csum=fill|off,steer=all|FLOWS,promisc=on|off]` to receive.
+//! `xdp:INTERFACE[,queue=auto,mode=auto|copy|zerocopy,ring=N,csum=fill|offload,timestamps=on|off]` to send, with `[,csum=fill|off,steer=all|FLOWS,promisc=on|off]` to receive.
 
 use super::{
     Access, BpfObject, Mode, QueueChoice, ReceiveOptions, Steering, XdpBoth, XdpOptions, XdpReceiver,
@@ -41,6 +41,9 @@ pub(crate) static KIND: Kind = Kind {
             "Checksums that a sender left to its device: fill them in; to receive, off leaves them, and the default fills them in where a peer may leave them; to send, offload leaves them to the driver",
         ).when("off, if nothing behind reads checksums: it saves a pass over each frame; offload, if virtual machines or sockets leave many to an adapter that computes them"),
     ],
+    tx_keys: &[
+        Key::word("timestamps", &["off", "on"], "Ask the kernel for the time at which it has sent a copied frame").when("on, to have the ring delay of a report end there, and not when the frame came back to Wharf"),
+    ],
     rx_keys: &[
         Key::forms("steer", "all, tcp:PORT, udp:FIRST-LAST, ip:ADDRESS/PREFIX", "all", "Frames to receive, by destination, several joined by `+`: the others stay with the host").when("udp:4433, to have one service's packets and leave the host its network"),
         Key::on_off("promisc", "Receive frames for other addresses, too").when("off, to receive only what is addressed to this host"),
@@ -68,7 +71,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
-        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET,csum=fill|off|offload] to send, with [,steer=all|FLOWS,promisc=on|off,busy-poll=US,busy-budget=N,map=PATH|fd:N,program=PATH|fd:N] to receive",
+        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET,csum=fill|off|offload] to send, with [,timestamps=on], to receive, with [,steer=all|FLOWS,promisc=on|off,busy-poll=US,busy-budget=N,map=PATH|fd:N,program=PATH|fd:N]",
         "AF_XDP on queues of an interface",
         open,
     )
@@ -88,6 +91,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         ring_entries: spec.number("ring"),
         access: access(spec)?,
         offload_checksums: csum == Some("offload"),
+        timestamps: spec.options().word("timestamps") == Some("on"),
         ..XdpOptions::default()
     };
     let to_receive = ReceiveOptions {

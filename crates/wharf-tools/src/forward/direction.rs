@@ -71,6 +71,8 @@ pub struct Summary {
     pub queue_delay: QueueDelay,
     /// Time that packets were in the device, by band as in [`QueueDelay::by_band`]; empty if it does not report departures.
     pub ring_delay_by_band: [Latency; BANDS],
+    /// Those among them that ended with a stamp of the device's, and not when the frame came back.
+    pub ring_delays_stamped: u64,
     /// Errors of the devices as they closed.
     pub errors: Vec<DeviceError>,
     /// The memory at the end, of all queues together.
@@ -157,6 +159,7 @@ impl Direction {
             to,
             queue_delay: QueueDelay::of(delays.iter().map(|one| &**one), packets),
             ring_delay_by_band: RingDelays::sum(ring_delays.iter().map(|one| &**one)),
+            ring_delays_stamped: ring_delays.iter().map(|one| one.stamped()).sum(),
             queues,
             has_bql,
             errors: closed.flatten().collect(),

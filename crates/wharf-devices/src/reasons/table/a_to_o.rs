@@ -180,8 +180,8 @@ pub(super) const ROWS: &[Reason] = &[
     row(
         "no-headroom",
         &["xdp"],
-        "Less than 24 bytes were left in front of the frame, which `csum=offload` needs for a request to the driver.",
-        "Give the pool more headroom, or leave `csum` at `fill`.",
+        "Less than 24 bytes were left in front of the frame, which `csum=offload` and `timestamps=on` need for a request to driver or kernel.",
+        "Give the pool more headroom, or leave both keys at their defaults.",
     ),
     row(
         "no-room",

@@ -211,15 +211,12 @@ impl Setup {
         ways
     }
 
-    /// Returns the room for metadata, if the first socket sends, and checksums are to be left to driver or kernel.
-    ///
-    /// # Errors
-    /// The reason that they cannot be.
+    /// Returns the room for metadata, if the first socket sends: see [`metadata::room`].
     pub(super) fn metadata(
         &self, region: &Region, zero_copy: bool,
     ) -> Result<Option<TxMetadataRoom>, String> {
-        let room = || metadata::room(&self.link, region, zero_copy, || self.socket());
-        (self.sends && self.options.common.offload_checksums).then(room).transpose()
+        let how = (&self.options.common, zero_copy);
+        if self.sends { metadata::room(&self.link, region, how, || self.socket()) } else { Ok(None) }
     }
 
     /// Returns why `window` is of no use without copying, though the driver has taken it.

@@ -69,13 +69,9 @@ impl Opening<'_> {
         self.options.access.socket(&self.link.interface_name)
     }
 
-    /// Returns the room for metadata, if checksums are to be left to driver or kernel.
-    ///
-    /// # Errors
-    /// The reason that they cannot be.
+    /// Returns the room for metadata: see [`metadata::room`].
     pub(super) fn metadata(&self, zero_copy: bool) -> Result<Option<TxMetadataRoom>, String> {
-        let room = || metadata::room(self.link, self.region, zero_copy, || self.socket());
-        self.options.offload_checksums.then(room).transpose()
+        metadata::room(self.link, self.region, (self.options, zero_copy), || self.socket())
     }
 
     fn make(&self, way: Way) -> Result<(XdpSocket, Made), Refusal> {

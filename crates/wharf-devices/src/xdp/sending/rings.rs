@@ -60,6 +60,12 @@ impl Rings {
         self.metadata
     }
 
+    /// Returns true if frames may ask for the time at which they are sent.
+    #[inline]
+    pub(super) fn stamps(&self) -> bool {
+        self.metadata.is_some_and(|room| room.timestamps)
+    }
+
     #[inline]
     pub(super) fn gathers(&self) -> bool {
         self.multi_buffer

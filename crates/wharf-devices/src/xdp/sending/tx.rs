@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use wharf_core::device::{Completions, DeviceError, LOST, Transmitted};
 use wharf_core::offload;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame, Meta, Region};
 use wharf_sys::xdp::TxMetadataRoom;
 
 /// The calls to the kernel.
@@ -64,6 +64,11 @@ impl<K: Kernel> Sending<K> {
         self.open.as_ref().is_none_or(|(_, rings)| rings.gathers())
     }
 
+    /// Returns true if frames that ask for it get the time at which they are sent.
+    pub fn stamps(&self) -> bool {
+        self.open.as_ref().is_some_and(|(_, rings)| rings.stamps())
+    }
+
     fn is_full(&self) -> bool {
         self.open.as_ref().is_some_and(|(_, rings)| rings.is_full())
     }
@@ -106,7 +111,7 @@ impl<K: Kernel> Sending<K> {
         }
         let Some(mut frame) = batch.pop() else { return true };
         let room = rings.metadata();
-        let posted = match fits.and_then(|_| settle_checksum(&self.region, &mut frame, room)) {
+        let posted = match fits.and_then(|_| settle_requests(&self.region, &mut frame, room)) {
             Ok(metadata) => rings.post_chain(frame, metadata),
             Err(reason) => Err((TxReject::Failed(reason), frame)),
         };
@@ -155,8 +160,14 @@ impl<K: Kernel> Sending<K> {
         let mut room = budget.min(into.sent.room());
         let mut result = Ok(());
         if let Some((_, rings)) = &mut self.open {
-            let done = rings.take_done(&mut room, |frame, status| match status {
-                TxStatus::Sent => put(into, frame),
+            let (stamps, region) = (rings.stamps(), &self.region);
+            let done = rings.take_done(&mut room, |mut frame, status| match status {
+                TxStatus::Sent => {
+                    if stamps && frame.has_meta() {
+                        metadata::stamp(region, &mut frame);
+                    }
+                    put(into, frame);
+                }
                 _ => fail(into, frame, status),
             });
             if let Err(not_held) = done {
@@ -209,21 +220,24 @@ fn put(into: &mut Completions, frame: Frame) {
     }
 }
 
-/// Fills in a checksum that the sender has left to the device, or leaves it to driver or kernel in the metadata of `room`; super-packets cannot be
-/// sent. Returns true if the frame has metadata in front of it.
-fn settle_checksum(
+/// Fills in a checksum that the sender has left to the device, or leaves it to driver or kernel in the metadata of `room`, which a stamp
+/// is asked for in, too; super-packets cannot be sent. Returns true if the frame has metadata in front of it.
+fn settle_requests(
     region: &Region, frame: &mut Frame, room: Option<TxMetadataRoom>,
 ) -> Result<bool, &'static str> {
     let meta = region.meta(frame).map_err(|_| "foreign-pool")?;
     if meta.gso_bytes > 0 {
         return Err("super-packet");
     }
-    if !meta.needs_checksum {
-        return Ok(false);
-    }
-    if room.is_some_and(|room| metadata::request_checksum(region, frame, &meta, room)) {
+    let asks_time = meta.time_ns == Meta::ASKS_TIME && room.is_some_and(|room| room.timestamps);
+    let is_left = meta.needs_checksum
+        && room.is_some_and(|room| metadata::takes_checksum(region, frame, &meta, room))
+        && metadata::request(region, frame, Some(&meta), asks_time);
+    if is_left {
         return Ok(true);
     }
-    let is_complete = offload::complete_frame(region, frame).unwrap_or(false);
-    if is_complete { Ok(false) } else { Err("unfinished-checksum") }
+    if meta.needs_checksum && !offload::complete_frame(region, frame).unwrap_or(false) {
+        return Err("unfinished-checksum");
+    }
+    Ok(asks_time && metadata::request(region, frame, None, true))
 }

@@ -9,6 +9,7 @@ use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
 use wharf_mem::Meta;
 use wharf_packet::checksum::complete_transport;
+use wharf_sys::clock::monotonic_ns;
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
 use wharf_testkit::packets::{Shape, cut, packet_of};
@@ -118,6 +119,61 @@ fn checksums_left_to_the_kernel_arrive_finished() {
         }
         assert!(tcpdump.frames() == expected, "other frames than those with finished checksums");
         end.assert_all_home();
+    });
+}
+
+/// Frames that ask for it have the time of the kernel's stamp, those that do not ask have none, and what arrives is the same.
+#[test]
+#[ignore = "wants root"]
+fn frames_that_ask_get_the_time_at_which_the_kernel_had_sent_them() {
+    with_pair(|| {
+        let tcpdump = Tcpdump::start("vb", 40, "xdp-stamps");
+        let mut end = End::new("xdp:va,timestamps=on,csum=offload", Direction::Send, 2048 - 64);
+        assert!(end.device.tx_mut().unwrap().info().timestamps);
+        let asks = Meta { time_ns: Meta::ASKS_TIME, ..Meta::default() };
+        let mut expected = Vec::new();
+        for number in 0..40 {
+            let (mut bytes, meta) =
+                Shape { is_udp: true, gso_bytes: 0, payload: 700, ..Shape::default() }.packet();
+            let meta = Meta { gso_kind: 0, ..meta };
+            let (start, offset) = (meta.checksum_start.into(), meta.checksum_offset.into());
+            match number % 4 {
+                // The stamp is written over the request for the checksum, which is done by then.
+                0 => end.offer_with(&bytes, Some(&Meta { time_ns: Meta::ASKS_TIME, ..meta })),
+                1 => end.offer_with(&bytes, Some(&meta)),
+                asked => {
+                    assert!(complete_transport(&mut bytes, start, offset));
+                    end.offer_with(&bytes, (asked == 2).then_some(&asks));
+                }
+            }
+            if number % 4 < 2 {
+                assert!(complete_transport(&mut bytes, start, offset));
+            }
+            expected.push(bytes);
+            let before_ns = monotonic_ns();
+            end.device.tx_mut().unwrap().transmit(&mut end.batch, false);
+            let until = Instant::now() + Duration::from_secs(5);
+            while end.done.is_empty() && Instant::now() < until {
+                end.device.tx_mut().unwrap().reap(1, false, &mut end.done).unwrap();
+            }
+            let meta = end.pool.region().meta(&end.done.sent.frames()[0]).unwrap();
+            let between = |ns: u64| (before_ns..=monotonic_ns()).contains(&ns);
+            assert_eq!(
+                meta.stamp_ns().is_some_and(between),
+                number % 2 == 0,
+                "{number}: {meta:?} from {before_ns}"
+            );
+            end.cache.give(&mut end.done.sent).unwrap();
+        }
+        assert!(tcpdump.frames() == expected, "other frames than those sent");
+        end.assert_all_home();
+        drop(end);
+        let mut both = End::new("xdp:va,timestamps=on", Direction::Both, 2048 - 64);
+        assert!(both.device.tx_mut().unwrap().info().timestamps);
+        drop(both);
+        // Without the key no device says that it stamps.
+        let mut end = End::new("xdp:va", Direction::Send, 2048 - 64);
+        assert!(!end.device.tx_mut().unwrap().info().timestamps);
     });
 }
 

@@ -70,6 +70,7 @@ impl TxDevice for Plain {
             completions,
             segments_max,
             tcp_segmentation,
+            timestamps: false,
             checksum: tcp_segmentation,
             ..TxInfo::default()
         }
