@@ -18,9 +18,12 @@ use crate::spec::Kind;
 #[derive(Debug, Clone, Copy)]
 pub enum E1000 {}
 
+/// Longest frame, bytes, without check sequence: section 3.2: 16384 bytes are the most that it receives.
+const LONGEST_BYTES: u32 = 16110;
+
 /// The kind of device.
 pub(crate) static KIND: Kind = Kind {
-    keys: spec::KEYS,
+    keys: &[spec::RING, spec::mtu(LONGEST_BYTES, "68 to 16096 bytes")],
     rx_keys: spec::RX_KEYS,
     ..spec::kind::<E1000>(
         "e1000:PCI-ADDRESS[,ring=N,mtu=N] to send, with [,promisc=on|off] to receive",
@@ -32,8 +35,6 @@ impl Family for E1000 {
     const NAME: &'static str = "e1000";
     const MODELS: &'static [(u16, &'static str)] = &[(0x100e, "82540EM"), (0x100f, "82545EM")];
     const QUEUES_MAX: u32 = 1;
-    // Section 3.2: 16384 bytes are the most that it receives.
-    const FRAME_BYTES_MAX: u32 = 16110;
     // PCI of 32 bits. Linux gives adapters of the family addresses of 64 bits behind PCI-X alone (`e1000_probe`), and
     // none of them messages.
     const ADDRESS_BITS: u32 = 32;

@@ -18,9 +18,12 @@ use crate::spec::Kind;
 #[derive(Debug, Clone, Copy)]
 pub enum Igb {}
 
+/// Longest frame, bytes, without check sequence: section 8.10.1, long packets.
+const LONGEST_BYTES: u32 = 9728;
+
 /// The kind of device.
 pub(crate) static KIND: Kind = Kind {
-    keys: spec::KEYS,
+    keys: &[spec::RING, spec::mtu(LONGEST_BYTES, "68 to 9714 bytes")],
     rx_keys: spec::RX_KEYS,
     ..spec::kind::<Igb>(
         "igb:PCI-ADDRESS[,ring=N,mtu=N] to send, with [,promisc=on|off] to receive",
@@ -32,8 +35,6 @@ impl Family for Igb {
     const NAME: &'static str = "igb";
     const MODELS: &'static [(u16, &'static str)] = &[(0x10c9, "82576")];
     const QUEUES_MAX: u32 = 8;
-    // Section 8.10.1, long packets.
-    const FRAME_BYTES_MAX: u32 = 9728;
     const ADDRESS_BITS: u32 = 64;
     const HAS_MESSAGES: bool = true;
     const REGISTER_BYTES: u32 = 128 << 10;

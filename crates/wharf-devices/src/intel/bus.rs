@@ -88,8 +88,15 @@ impl VfioBus {
             let what = format!("it has {} bytes of registers, not {}", bar.len_bytes(), F::REGISTER_BYTES);
             return Err((what, io::Error::from_raw_os_error(ENODEV)));
         }
-        let (kind, events, request) =
-            interrupts(&device, vectors, F::HAS_MESSAGES).map_err(fault("cannot set its interrupts up"))?;
+        let messages = device.interrupts(InterruptKind::MsiX);
+        if F::HAS_MESSAGES && messages < vectors {
+            let what =
+                format!("it has {messages} interrupts by message (MSI-X), and its queues want {vectors}");
+            return Err((what, io::Error::from_raw_os_error(ENODEV)));
+        }
+        let kind = if F::HAS_MESSAGES { InterruptKind::MsiX } else { InterruptKind::IntX };
+        let (events, request) =
+            interrupts(&device, kind, vectors).map_err(fault("cannot set its interrupts up"))?;
         let ranges =
             container.ranges().map_err(fault("the kernel does not say what its IOMMU translates"))?;
         Ok(Self {
@@ -105,13 +112,8 @@ impl VfioBus {
     }
 }
 
-/// Sets interrupts up: messages where the family is driven by them and the adapter has them, else the line.
-fn interrupts(
-    device: &Device, vectors: u32, by_message: bool,
-) -> io::Result<(InterruptKind, Vec<EventFd>, EventFd)> {
-    let messages = [InterruptKind::MsiX, InterruptKind::Msi];
-    let found = messages.into_iter().find(|&kind| by_message && device.interrupts(kind) > 0);
-    let kind = found.unwrap_or(InterruptKind::IntX);
+/// Sets interrupts up: those of queues, and the kernel's request for the adapter.
+fn interrupts(device: &Device, kind: InterruptKind, vectors: u32) -> io::Result<(Vec<EventFd>, EventFd)> {
     let count = device.interrupts(kind).min(vectors);
     let events: Vec<EventFd> = (0..count).map(|_| EventFd::new()).collect::<io::Result<_>>()?;
     device.notify(kind, &events.iter().collect::<Vec<_>>())?;
@@ -119,7 +121,7 @@ fn interrupts(
     if device.interrupts(InterruptKind::Request) > 0 {
         device.notify(InterruptKind::Request, &[&request])?;
     }
-    Ok((kind, events, request))
+    Ok((events, request))
 }
 
 /// Explains a refusal of the kernel, with a remedy.

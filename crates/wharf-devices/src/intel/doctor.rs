@@ -9,7 +9,7 @@ use crate::spec::{DeviceSpec, Direction};
 
 /// Returns the part of a family's kind in a diagnosis.
 pub(super) const fn of<F: Family>() -> Doctor {
-    Doctor { findings: findings::<F>, effect }
+    Doctor { findings: findings::<F>, effect: effect::<F> }
 }
 
 fn obstacle(subject: &'static str, what: String) -> Finding {
@@ -23,11 +23,13 @@ fn findings<F: Family>(spec: &DeviceSpec) -> Vec<Finding> {
     };
     let mut findings = vec![match check_model::<F>(&function) {
         Ok(model) => Finding::fact("adapter", format!("{address} is an {model}")).with("model", model),
-        Err(what) => obstacle("adapter", what).mend("wharf devices"),
+        // Another's adapter is not to be taken from its driver.
+        Err(what) => return vec![obstacle("adapter", what).mend("lspci -nn -D -d 8086:")],
     }];
     findings.push(driver(&function));
     findings.extend(iommu(&function));
     findings.extend(host::files(spec.kind()));
+    findings.extend(host::locked_memory());
     findings.extend(host::huge_pages(Some("the IOMMU looks up each page of 4 KiB that the adapter reaches")));
     findings
 }
@@ -65,6 +67,11 @@ fn iommu(function: &PciFunction) -> Vec<Finding> {
     vec![finding.with("group", group)]
 }
 
-fn effect(_spec: &DeviceSpec, _direction: Direction) -> Effect {
-    Effect::Short("the adapter is reset for a moment, and loses its link".into())
+/// Nothing but an adapter of the family that a program may have is touched.
+fn effect<F: Family>(spec: &DeviceSpec, _direction: Direction) -> Effect {
+    let function = address(spec).ok().and_then(PciFunction::find);
+    match function.filter(|function| check_model::<F>(function).is_ok() && function.is_with_vfio()) {
+        Some(_) => Effect::Short("the adapter is reset for a moment, and loses its link".into()),
+        None => Effect::None,
+    }
 }

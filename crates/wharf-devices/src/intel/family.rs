@@ -131,11 +131,9 @@ pub trait Family: Debug + Send + Sync + 'static {
     const MODELS: &'static [(u16, &'static str)];
     /// Most queues of an adapter.
     const QUEUES_MAX: u32;
-    /// Longest frame, bytes, without check sequence.
-    const FRAME_BYTES_MAX: u32;
     /// Address lines: memory for the adapter lies below 4 GiB if there are 32.
     const ADDRESS_BITS: u32;
-    /// True if the adapter is driven by messages (MSI-X, MSI) where it has them.
+    /// True if the adapter is driven by messages (MSI-X), one for each queue; else by its line.
     const HAS_MESSAGES: bool;
     /// Bytes of registers that must be there.
     const REGISTER_BYTES: u32;

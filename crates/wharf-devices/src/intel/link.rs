@@ -3,7 +3,7 @@
 use super::bus::Bus;
 use super::registers::{STATUS, STATUS_LU};
 use crate::iface::{LookTimer, StuckTimer, take_error};
-use crate::link::{ENETDOWN, ENODEV, GONE, State};
+use crate::link::{EIO, ENETDOWN, ENODEV, GONE, State};
 use std::io;
 use wharf_core::device::{DeviceError, LOST};
 use wharf_sys::vfio::Bar;
@@ -16,7 +16,8 @@ const HANGS_AFTER_NS: u64 = 2_000_000_000;
 pub(super) struct AdapterLink {
     device: String,
     state: State,
-    why: &'static str,
+    /// The cause, and the number of the error that is nearest to it.
+    why: (&'static str, i32),
     error: Option<DeviceError>,
     look: LookTimer,
     stuck: StuckTimer,
@@ -27,7 +28,7 @@ pub(super) struct AdapterLink {
 impl AdapterLink {
     pub(super) fn new(device: String) -> Self {
         let (look, stuck) = (LookTimer::new(LookTimer::EVERY), StuckTimer::default());
-        Self { device, state: State::Up, why: "", error: None, look, stuck, unsent: LOST }
+        Self { device, state: State::Up, why: ("", 0), error: None, look, stuck, unsent: LOST }
     }
 
     pub(super) fn device(&self) -> &str {
@@ -57,7 +58,7 @@ impl AdapterLink {
     /// Ends the use of the adapter.
     #[cold]
     pub(super) fn end(&mut self, why: &'static str) {
-        self.change(State::Gone, why);
+        self.change(State::Gone, (why, EIO));
     }
 
     /// Returns the reason by which frames fail that the adapter still has when the device is closed.
@@ -70,23 +71,24 @@ impl AdapterLink {
     pub(super) fn look(&mut self, bus: &impl Bus, held: usize, done: u32) {
         let status = bus.read(STATUS);
         if status == Bar::NOTHING {
-            return self.change(State::Gone, "the adapter does not answer any more");
+            return self.change(State::Gone, ("the adapter does not answer any more", ENODEV));
         }
         if bus.is_requested() {
-            return self.change(State::Gone, "the adapter is to be removed");
+            return self.change(State::Gone, ("the adapter is to be removed", ENODEV));
         }
         if status & STATUS_LU == 0 {
-            self.change(State::Down, "no carrier: its other end is down or not plugged in");
+            self.change(State::Down, ("no carrier: its other end is down or not plugged in", ENETDOWN));
             // The adapter sends nothing, and keeps what it has: only a reset takes that back.
             if self.is_stuck(held, done) {
                 self.unsent = "link-down";
-                self.change(State::Gone, "no carrier for 2 s, and frames in the adapter: it is to be reset");
+                let why = "no carrier for 2 s, and frames in the adapter: it is to be reset";
+                self.change(State::Gone, (why, ENETDOWN));
             }
             return;
         }
-        self.change(State::Up, "");
+        self.change(State::Up, ("", 0));
         if self.is_stuck(held, done) {
-            self.change(State::Gone, "the adapter hangs: it has sent nothing for 2 s");
+            self.change(State::Gone, ("the adapter hangs: it has sent nothing for 2 s", EIO));
         }
     }
 
@@ -98,7 +100,7 @@ impl AdapterLink {
         held > 0 && self.stuck.is_stuck(done.into(), HANGS_AFTER_NS)
     }
 
-    fn change(&mut self, state: State, why: &'static str) {
+    fn change(&mut self, state: State, why: (&'static str, i32)) {
         if self.state == state || self.state == State::Gone {
             return;
         }
@@ -108,12 +110,12 @@ impl AdapterLink {
     }
 
     fn fault(&self) -> Option<DeviceError> {
-        let (device, what) = (self.device.clone(), self.why.to_string());
-        let error = io::Error::from_raw_os_error;
+        let (device, what) = (self.device.clone(), self.why.0.to_string());
+        let source = io::Error::from_raw_os_error(self.why.1);
         match self.state {
             State::Up => None,
-            State::Down => Some(DeviceError::Down { device, what, source: error(ENETDOWN) }),
-            State::Gone => Some(DeviceError::Gone { device, what, source: error(ENODEV) }),
+            State::Down => Some(DeviceError::Down { device, what, source }),
+            State::Gone => Some(DeviceError::Gone { device, what, source }),
         }
     }
 

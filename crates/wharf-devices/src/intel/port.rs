@@ -9,7 +9,7 @@ use super::offload;
 use super::registers::{CRCERRS, MPC, ROC, RXERRC};
 use super::rx::{self, Rx};
 use super::throttle::Throttle;
-use super::tx::{SEGMENTS_MAX, Tx};
+use super::tx::{SEGMENTS_MAX, SHORTEST_BYTES, Tx, pad};
 use crate::iface::{Drops, TxBook, io_fault, pool_fault};
 use crate::link::{ETHERNET_BYTES, State};
 use std::os::fd::RawFd;
@@ -136,7 +136,25 @@ impl<F: Family, B: Bus> Port<F, B> {
             self.rx = Some(rx);
             F::start_rx(bus, self.queue, buffer_bytes, &self.options);
         }
+        // Frames for an adapter without a carrier fail, and never come into its ring: only a reset would take them back.
+        self.line.look(bus, 0, 0);
         Ok(())
+    }
+
+    /// Adds up what the adapter has dropped since the last call.
+    #[cold]
+    fn count_drops(&mut self) {
+        let Some(adapter) = &self.adapter else { return };
+        let bus = &adapter.bus;
+        self.drops.add_count("ring-full", F::missed(bus, self.queue));
+        // The adapter counts these for all its queues together, and forgets what is read.
+        let counters = [(MPC, "ring-full"), (CRCERRS, "malformed"), (RXERRC, "malformed"), (ROC, "too-long")];
+        for (at, reason) in counters.into_iter().filter(|_| self.queue == 0) {
+            let count = bus.read(at);
+            if !matches!(count, 0 | Bar::NOTHING) {
+                self.drops.add_count(reason, count.into());
+            }
+        }
     }
 
     #[cold]
@@ -174,6 +192,10 @@ impl<F: Family, B: Bus> Port<F, B> {
                         return false;
                     }
                 };
+                if !pad(tx.region(), &mut frame) {
+                    self.book.fail([frame], "too-short");
+                    return false;
+                }
                 if let Err((reason, frame)) = tx.post_chain(frame, context) {
                     self.book.fail([frame], reason);
                 }
@@ -186,7 +208,7 @@ impl<F: Family, B: Bus> Port<F, B> {
     /// Posts frames from the front. Returns true if there is no room for more.
     #[inline]
     fn post(&mut self, batch: &mut Batch) -> bool {
-        let lengths = ETHERNET_BYTES + 1..=self.options.longest_bytes();
+        let lengths = SHORTEST_BYTES..=self.options.longest_bytes();
         while !batch.is_empty() {
             if let (Some(tx), State::Up) = (&mut self.tx, self.line.state()) {
                 let pool = tx.pool();
@@ -265,6 +287,7 @@ impl<F: Family, B: Bus> Device for Port<F, B> {
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
+        self.count_drops();
         let Some(adapter) = self.adapter.take() else { return Ok(()) };
         F::mask(&adapter.bus, self.queue);
         if std::mem::take(&mut self.is_attached) {
@@ -357,19 +380,7 @@ impl<F: Family, B: Bus> RxDevice for Port<F, B> {
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        if let Some(adapter) = &self.adapter {
-            let bus = &adapter.bus;
-            self.drops.add_count("ring-full", F::missed(bus, self.queue));
-            // The adapter counts these for all its queues together, and forgets what is read.
-            let counters =
-                [(MPC, "ring-full"), (CRCERRS, "malformed"), (RXERRC, "malformed"), (ROC, "too-long")];
-            for (at, reason) in counters.into_iter().filter(|_| self.queue == 0) {
-                let count = bus.read(at);
-                if !matches!(count, 0 | Bar::NOTHING) {
-                    self.drops.add_count(reason, count.into());
-                }
-            }
-        }
+        self.count_drops();
         if let Some(rx) = &mut self.rx {
             self.drops.absorb(&mut rx.drops);
         }

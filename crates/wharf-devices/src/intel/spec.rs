@@ -18,25 +18,27 @@ pub(super) const INTEL: u16 = 0x8086;
 /// Descriptors of a ring, by default.
 const RING_ENTRIES: u32 = 512;
 
-/// Keys in every direction.
-pub(crate) const KEYS: &[Key] = &[
-    Key::number(
-        "ring",
-        (64, 4096),
-        "64 to 4096 descriptors",
-        "512",
-        "Descriptors of each ring, rounded up to a power of two",
-    )
-    .when("Higher, if frames are dropped as ring-full; lower, to bound what waits behind the byte limit"),
+/// The key of rings.
+pub(crate) const RING: Key = Key::number(
+    "ring",
+    (64, 4096),
+    "64 to 4096 descriptors",
+    "512",
+    "Descriptors of each ring, rounded up to a power of two",
+)
+.when("Higher, if frames are dropped as ring-full; lower, to bound what waits behind the byte limit");
+
+/// Makes the key of the MTU, for frames of up to `longest_bytes`.
+pub(crate) const fn mtu(longest_bytes: u32, values: &'static str) -> Key {
     Key::number(
         "mtu",
-        (68, 16096),
-        "68 to 16096 bytes, as the adapter can",
+        (68, (longest_bytes - ETHERNET_BYTES) as u64),
+        values,
         "1500",
         "Longest payload of a frame",
     )
-    .when("As the switch and the other ends have it, for jumbo frames"),
-];
+    .when("As the switch and the other ends have it, for jumbo frames")
+}
 
 /// Further keys of one that receives.
 pub(crate) const RX_KEYS: &[Key] = &[Key::on_off("promisc", "Receive frames for other addresses, too")
@@ -83,29 +85,22 @@ fn open<F: Family>(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, D
     if count > F::QUEUES_MAX {
         return Err(spec.fault(format!("it has {} queues, not {count}", F::QUEUES_MAX)));
     }
-    let options = options::<F>(spec, opening.direction, count)?;
+    let options = options(spec, opening.direction, count);
     let bus = VfioBus::open::<F>(&function, count)
         .map_err(|(what, source)| io_fault(&spec.name(), &what)(source))?;
     let ports = Port::<F, VfioBus>::open(&spec.name(), bus, &options)?;
     Ok(ports.into_iter().map(|port| opened(port, opening.direction)).collect())
 }
 
-fn options<F: Family>(
-    spec: &DeviceSpec, direction: Direction, queues: u32,
-) -> Result<PortOptions, DeviceError> {
-    let mtu_bytes = spec.number("mtu").unwrap_or(1500);
-    let most = F::FRAME_BYTES_MAX - ETHERNET_BYTES;
-    if mtu_bytes > most {
-        return Err(spec.fault(format!("mtu: {mtu_bytes} cannot be: up to {most}")));
-    }
-    Ok(PortOptions {
+fn options(spec: &DeviceSpec, direction: Direction, queues: u32) -> PortOptions {
+    PortOptions {
         sends: direction != Direction::Receive,
         receives: direction != Direction::Send,
         ring_entries: spec.number("ring").unwrap_or(RING_ENTRIES).next_power_of_two(),
-        mtu_bytes,
+        mtu_bytes: spec.number("mtu").unwrap_or(1500),
         promiscuous: spec.options().is_on("promisc"),
         queues,
-    })
+    }
 }
 
 fn opened<F: Family>(port: Port<F, VfioBus>, direction: Direction) -> Opened {

@@ -16,8 +16,30 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// Descriptors between two reports within a batch.
 const REPORT_EVERY: u32 = 32;
+/// Shortest frame on a wire, without check sequence, bytes. Shorter ones are padded here: the adapters of both families can damage
+/// what they pad (`e1000_xmit_frame`, `igb_xmit_frame` of Linux).
+pub(super) const SHORTEST_BYTES: u32 = 60;
 /// Most buffers of one frame.
 pub(super) const SEGMENTS_MAX: u32 = 40;
+
+/// Writes zeros behind a short frame in one buffer, up to the shortest length. The frame keeps its own length, by which it is counted.
+/// Returns false if there is no room. One in several buffers is left to the adapter.
+#[cold]
+pub(super) fn pad(region: &Region, frame: &mut Frame) -> bool {
+    let len_bytes = frame.len_bytes();
+    if len_bytes >= SHORTEST_BYTES || !is_in_one(region, frame) {
+        return true;
+    }
+    let Ok(()) = region.set_len(frame, SHORTEST_BYTES) else { return false };
+    if let Ok(bytes) = region.bytes_mut(frame) {
+        bytes[len_bytes as usize..].fill(0);
+    }
+    region.set_len(frame, len_bytes).is_ok()
+}
+
+fn is_in_one(region: &Region, frame: &Frame) -> bool {
+    region.bytes(frame).is_ok_and(|first| first.len() == frame.len_bytes() as usize)
+}
 
 #[derive(Debug)]
 pub(super) struct Tx<F> {
@@ -145,7 +167,9 @@ impl<F: Family> Tx<F> {
         &mut self, frame: Frame, context: Option<Context>,
     ) -> Result<(), (&'static str, Frame)> {
         let region = self.region.clone();
-        let (start, frame_bytes) = (region.mapping().start().as_ptr() as usize, frame.len_bytes());
+        let start = region.mapping().start().as_ptr() as usize;
+        let len_bytes = frame.len_bytes();
+        let frame_bytes = if is_in_one(&region, &frame) { len_bytes.max(SHORTEST_BYTES) } else { len_bytes };
         let Ok(chunks) = region.chunks(&frame) else { return Err(("foreign-pool", frame)) };
         // A super-packet has a description of its own, even if it is like that of the one before.
         let is_own = matches!(context, Some(Context::Segments(_)));
@@ -160,12 +184,19 @@ impl<F: Family> Tx<F> {
                 Work::Segments { is_ipv6: of.is_ipv6, payload_bytes: of.payload_bytes }
             }
         };
-        let mut left = frame_bytes as usize;
+        let mut left = len_bytes as usize;
         for chunk in chunks {
             left = left.saturating_sub(chunk.len());
             let address = self.region_at + (chunk.as_ptr() as usize - start) as u64;
-            let part = Part { address, len_bytes: chunk.len() as u32, frame_bytes, is_last: left == 0, work };
-            self.put(F::transmit(&part));
+            let padding = if left == 0 { frame_bytes - len_bytes } else { 0 };
+            let part_bytes = chunk.len() as u32 + padding;
+            self.put(F::transmit(&Part {
+                address,
+                len_bytes: part_bytes,
+                frame_bytes,
+                is_last: left == 0,
+                work,
+            }));
         }
         self.hold(frame);
         Ok(())

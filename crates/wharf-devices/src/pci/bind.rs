@@ -98,6 +98,9 @@ impl PciFunction {
         let found = find()?;
         match to {
             BindTo::Vfio => found.bind_to_vfio(by_force)?,
+            BindTo::Kernel if !by_force && !found.is_network_adapter() => {
+                return Err(BindError::NotNetwork { address, class: found.class });
+            }
             BindTo::Kernel => found.bind_to_kernel()?,
         }
         find()
