@@ -214,7 +214,7 @@ fn frames_that_no_capture_can_hold_fail_with_their_reason() {
     assert_eq!(reap(&mut sink, &mut cache), (0, vec!["not-attached"]));
 
     sink.attach(pool.region().clone()).unwrap();
-    for (bytes, time_ns) in [(&[][..], 0), (&[1], 0), (&[], 0), (&[1], u64::MAX)] {
+    for (bytes, time_ns) in [(&[][..], 0), (&[1], 0), (&[], 0), (&[1], u64::MAX - 1)] {
         push(&mut cache, &mut batch, bytes, time_ns);
     }
     sink.transmit(&mut batch, false);
