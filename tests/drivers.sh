@@ -47,7 +47,7 @@ find_adapters() {
 }
 
 # The parts, in order; PARTS names some of them. An 82545EM has the driver of an 82540EM, and its few.
-all="bound echoed crossed faced spread unusual forwarded link_down killed removed machine_reset given_back"
+all="bound echoed crossed faced spread compared unusual forwarded link_down killed removed machine_reset given_back"
 few="bound echoed unusual given_back"
 trial() { # MODEL
   local part parts=$all

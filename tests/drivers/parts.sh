@@ -175,6 +175,23 @@ iperf() {
 print(round(json.load(open(sys.argv[1]))["end"]["sum_received"]["bits_per_second"] / 1e6, 1))' "$out/$name.json"
 }
 
+# The comparison of 2007 over the adapter: batching off, on, and on when the queue wakes; and driver errors.
+compared() {
+  guest "wharf lab run batching --world host --to $kind:$pci0 --threads 4 --seconds 1 --set rounds=1 --json >/tmp/lab.json 2>/tmp/lab.err" || { report lab; die "$kind: lab run batching"; }
+  report lab
+  python3 -c '
+import json, sys
+value = {(row["label"].split("=")[-1], row["metric"]): row["value"] for row in json.load(open(sys.argv[1]))["rows"]}
+modes, sharing = ("off", "on", "woken", "on+errors"), "packets_per_doorbell"
+assert all(value[mode, "mpps"] > 0 for mode in modes), value
+assert value["off", sharing] < 1.1 and value["on", sharing] > 4, value
+assert value["on+errors", "failed"] > 0 == value["on", "failed"], value
+print("batching compared over it, packets of a doorbell, of an interrupt, and for a processor second of off:",
+    "; ".join("%s %.3g, %.3g, %.3g" % (mode, value[mode, sharing], value.get((mode, "packets_per_interrupt"), 0),
+        value.get((mode, "packets_per_cpu_second_of_off"), 1)) for mode in modes))' "$out/lab.json" >"$out/lab.txt" || die "$kind: batching"
+  echo "$kind: $(cat "$out/lab.txt")"
+}
+
 # TCP between the kernel behind the adapter's wire and a kernel behind a TAP.
 forwarded() {
   local there back

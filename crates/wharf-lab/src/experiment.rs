@@ -93,7 +93,7 @@ pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repor
 
 /// Runs the experiment with the request's first seed.
 fn run_seed(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Report, LabError> {
-    let Request { name, set, seed, threads, duration_ns, .. } = request;
+    let Request { name, set, seed, threads, duration_ns, device, .. } = request;
     let experiment = named(name)?;
     let world = world_of(experiment, request)?;
     let mut parameters = parameters_of(experiment, world)?;
@@ -105,6 +105,7 @@ fn run_seed(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repo
         seed,
         threads,
         duration_ns,
+        device: device.as_deref(),
         packets: 0,
         rows: Vec::new(),
         series: Vec::new(),
@@ -123,12 +124,15 @@ fn run_seed(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repo
 fn world_of(experiment: &Experiment, request: &Request) -> Result<World, LabError> {
     let world = request.world.unwrap_or(experiment.worlds[0].0);
     in_world(experiment, world)?;
-    let is_host = !request.threads.is_empty() || request.duration_ns.is_some();
+    let is_host = !request.threads.is_empty() || request.duration_ns.is_some() || request.device.is_some();
     if is_host && world == World::Model {
         return Err(LabError::NotHost);
     }
     if !request.threads.is_empty() && !experiment.has_threads {
         return Err(LabError::Threads(experiment.name));
+    }
+    if request.device.is_some() && !experiment.has_device {
+        return Err(LabError::Device(experiment.name));
     }
     Ok(world)
 }

@@ -44,6 +44,7 @@ Examples:
   wharf lab run bulk
   wharf lab run bulk --set doorbell_ps=200000 --json
   wharf lab run pages --world host --threads 2,4 --seconds 5
+  wharf lab run batching --world host --to xdp:eth0
   wharf lab run all --report figures
   wharf lab run all --effects
   wharf lab run scenario.toml --seed 2
@@ -78,6 +79,9 @@ pub(crate) struct LabRunArgs {
     /// World host: how long to measure each point
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
+    /// World host, `batching`: device to send to, see `wharf devices` [default: null]
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) to: Option<String>,
     /// Write a page (report.html, opens without a network) and its pictures into this folder, and print a scorecard in place of
     /// all figures
     #[arg(long, value_name = "DIR")]

@@ -66,6 +66,7 @@ fn request(args: &LabRunArgs, name: &str, world: Option<World>) -> Request {
         world,
         threads: args.threads.clone(),
         duration_ns: args.seconds.map(|seconds| seconds.as_nanos() as u64),
+        device: args.to.clone(),
     }
 }
 
@@ -84,6 +85,9 @@ fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
         let mut request = request(args, experiment.name, Some(world));
         if !experiment.has_threads {
             request.threads.clear();
+        }
+        if !experiment.has_device {
+            request.device = None;
         }
         request
     };

@@ -36,6 +36,7 @@ pub(super) fn sweep(args: &LabSweepArgs) -> anyhow::Result<()> {
         world: args.world,
         threads: args.threads.clone(),
         duration_ns: args.seconds.map(|seconds| seconds.as_nanos() as u64),
+        device: None,
         ..Request::default()
     };
     let grid = sweep::grid(&base, &args.set, &args.seeds).map_err(usage)?;

@@ -34,8 +34,11 @@
 //! ms for its timer; in runs as short as these fewer and fewer streams send, with larger windows). The other
 //! is the driver's lock, which IPoIB's completions take, too.
 //!
+//! `host.rs` has the comparison on this machine, over any device.
+//!
 //! Labels are `NIC/PROTOCOL/processes=N/cpus=N/size=BYTES`.
 
+mod host;
 mod model;
 mod rows;
 
@@ -46,5 +49,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "batching",
     what: "several packets in one call of the driver, 1 to 64 processes: bandwidth, processor time per byte (2007)",
     has_threads: true,
-    worlds: &[(World::Model, &[include_str!("../../parameters/batching.toml")], rows::run)],
+    has_device: true,
+    worlds: &[
+        (World::Model, &[include_str!("../../parameters/batching.toml")], rows::run),
+        (World::Host, &[include_str!("../../parameters/batching-host.toml")], host::run),
+    ],
 };

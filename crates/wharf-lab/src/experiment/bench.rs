@@ -35,6 +35,8 @@ pub struct Experiment {
     pub what: &'static str,
     /// True if the number of threads in world host can be chosen.
     pub has_threads: bool,
+    /// True if the device in world host can be chosen.
+    pub has_device: bool,
     /// The worlds in which it can run, the default first, each with its files of parameters and its run. The
     /// machine's file, if several experiments share it, is behind the experiment's own.
     pub worlds: &'static [(World, &'static [&'static str], Run)],
@@ -59,6 +61,8 @@ pub struct Bench<'a> {
     pub threads: &'a [u32],
     /// World host: time to measure each point; `None` for the experiment's own choice.
     pub duration_ns: Option<u64>,
+    /// World host: the specification of the device; `None` for the experiment's own choice.
+    pub device: Option<&'a str>,
     /// Packets simulated so far, for the lab's own speed.
     pub packets: u64,
     /// The rows so far.

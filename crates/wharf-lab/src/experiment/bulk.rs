@@ -19,6 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk",
     what: "bulk dequeue on 10 Gbit/s in 2014: doorbells, spin locks, processor time, without and with",
     has_threads: true,
+    has_device: false,
     worlds: &[(World::Model, &[include_str!("../../parameters/bulk.toml"), super::E5_2695V2], run)],
 };
 

@@ -23,6 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "drops",
     what: "a full queue: drops at the tail, or senders that wait in turn; throughput, waits, order of service (2011)",
     has_threads: true,
+    has_device: false,
     worlds: &[(World::Host, &[include_str!("../../parameters/drops.toml")], run)],
 };
 

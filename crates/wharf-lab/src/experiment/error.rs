@@ -25,12 +25,15 @@ pub enum LabError {
         /// Its worlds.
         there: String,
     },
-    /// Threads or seconds were given for virtual time.
-    #[error("threads and seconds are for --world host: in world model, --set changes parameters")]
+    /// Threads, seconds or a device were given for virtual time.
+    #[error("threads, seconds and a device are for --world host: in world model, --set changes parameters")]
     NotHost,
     /// Threads were given to an experiment with threads of its own.
     #[error("{0} has its own threads, whatever it runs: leave --threads out")]
     Threads(&'static str),
+    /// A device was given to an experiment with a device of its own.
+    #[error("{0} has its own devices: leave --to out")]
+    Device(&'static str),
     /// An assignment without a value.
     #[error("--set {0}: want KEY=VALUE")]
     Assignment(String),
@@ -100,6 +103,7 @@ impl LabError {
                 | LabError::World { .. }
                 | LabError::NotHost
                 | LabError::Threads(_)
+                | LabError::Device(_)
                 | LabError::Assignment(_)
                 | LabError::Twice(_)
                 | LabError::Key { .. }

@@ -21,6 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fairness",
     what: "many senders, one queue: enqueue disciplines and owner policies, who sends and who drains (2011)",
     has_threads: true,
+    has_device: false,
     worlds: &[
         (World::Model, &[include_str!("../../parameters/fairness.toml")], model::run),
         (World::Host, &[include_str!("../../parameters/fairness-host.toml")], host::run),

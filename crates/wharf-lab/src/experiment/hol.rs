@@ -52,6 +52,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hol",
     what: "a priority packet behind super-packets in bulks: its delay on 10 Gbit/s and 100 Mbit/s, requeues (2014)",
     has_threads: true,
+    has_device: false,
     worlds: &[(World::Model, &[include_str!("../../parameters/hol.toml"), super::E5_2695V2], run)],
 };
 

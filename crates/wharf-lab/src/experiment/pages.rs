@@ -29,6 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pages",
     what: "pages taken on one processor and freed on another: pool policies, spinning, packets per second",
     has_threads: true,
+    has_device: false,
     worlds: &[
         (World::Model, &[include_str!("../../parameters/pages.toml")], model::run),
         (World::Host, &[include_str!("../../parameters/pages-host.toml")], host::run),

@@ -29,6 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pcie",
     what: "small packets on PCI Express, ConnectX-5: compressed completions, multi-packet entries, inlining",
     has_threads: true,
+    has_device: false,
     worlds: &[(World::Model, &[include_str!("../../parameters/pcie.toml")], run)],
 };
 

@@ -53,6 +53,8 @@ pub struct Request {
     pub threads: Vec<u32>,
     /// World host: time to measure each point; `None` for the experiment's own choice.
     pub duration_ns: Option<u64>,
+    /// World host: the specification of the device; `None` for the experiment's own choice.
+    pub device: Option<String>,
 }
 
 impl Request {
@@ -80,6 +82,7 @@ impl Request {
             add(format!("--threads {}", threads.join(",")));
         }
         self.duration_ns.iter().for_each(|&ns| add(format!("--seconds {}", ns as f64 / 1e9)));
+        self.device.iter().for_each(|device| add(format!("--to {device}")));
         words
     }
 }

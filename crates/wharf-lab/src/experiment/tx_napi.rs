@@ -15,6 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tx-napi",
     what: "a virtual machine's transmit completions: freed at the next transmit, by a timer, or by NAPI (2017)",
     has_threads: false,
+    has_device: false,
     worlds: &[
         (World::Model, &[include_str!("../../parameters/tx-napi.toml")], model::run),
         (World::Host, &[include_str!("../../parameters/tx-napi-host.toml")], host::run),

@@ -1,5 +1,6 @@
 //! Models, comparators and experiments: one binary, since each links anew.
 
+mod batching;
 mod drops;
 mod exchange_slots;
 mod fairness;
