@@ -239,8 +239,12 @@ impl Peers {
         };
         let peer = &self.table[at];
         let Some(queue_pair) = peer.queue_pair else { return Route::Failed("unresolved") };
-        if peer.address.is_some() && (!peer.is_address_old || self.is_in_use) {
+        if peer.address.is_some() && !peer.is_address_old {
             return Route::To(at, queue_pair);
+        }
+        if peer.address.is_some() && self.is_in_use {
+            // The old handle is replaced once no frame is sent by it: a sender that never pauses would keep it.
+            return Route::Waits;
         }
         if !peer.is_asked && now_ns < peer.retry_ns {
             return Route::Failed("unresolved");

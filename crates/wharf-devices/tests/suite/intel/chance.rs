@@ -9,7 +9,7 @@ use wharf_core::pool::PagePool;
 use wharf_devices::e1000::E1000;
 use wharf_devices::igb::Igb;
 use wharf_devices::intel::family::{Family, RingRegisters};
-use wharf_mem::Batch;
+use wharf_mem::{Batch, Meta};
 use wharf_testkit::chance::Chance;
 use wharf_testkit::content::read;
 
@@ -50,6 +50,18 @@ fn lie<F: Family + Words>(model: &Model, chance: &mut Chance) {
     }
 }
 
+/// Work that is asked of the adapter: it makes sense seldom.
+fn any_meta(chance: &mut Chance) -> Meta {
+    Meta {
+        gso_bytes: if chance.below(2) == 0 { 0 } else { chance.word() as u16 },
+        gso_kind: chance.below(6) as u8,
+        needs_checksum: chance.below(2) == 0,
+        checksum_start: chance.below(1600) as u16,
+        checksum_offset: chance.below(20) as u16,
+        time_ns: 0,
+    }
+}
+
 fn survives<F: Family + Words>(seed: u64) {
     let mut chance = Chance(seed + 1);
     let pool = PagePool::builder().frames(512).build().unwrap();
@@ -58,12 +70,21 @@ fn survives<F: Family + Words>(seed: u64) {
     let (model, mut port) =
         opened::<F>(&pool, &options(RING, if chance.below(2) == 0 { 1500 } else { 9000 }));
     let (mut to, mut done, mut number) = (Batch::new(64), Completions::new(64), 16);
+    if seed % 2 == 1 {
+        model.lie(seed + 1);
+    }
     for _ in 0..300 {
         match chance.below(6) {
             0 | 1 => {
                 let count = chance.below(12) as u32;
                 let mut batch = packets(&mut cache, &region, number..number + count);
                 number += count;
+                for frame in batch.frames_mut() {
+                    if chance.below(4) == 0 {
+                        region.set_meta(frame, &any_meta(&mut chance)).unwrap();
+                    }
+                }
+                batch.refresh();
                 port.transmit(&mut batch, chance.below(2) == 0);
                 cache.give(&mut batch).unwrap();
             }

@@ -10,6 +10,7 @@ use wharf_devices::intel::bus::Bus;
 use wharf_devices::intel::family::{Family, RingRegisters};
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::{Area, View};
+use wharf_testkit::chance::Chance;
 
 const REGISTER_BYTES: u32 = 128 << 10;
 const STATUS: u32 = 8;
@@ -34,6 +35,8 @@ struct State {
     writes: Mutex<Vec<(u32, u32)>>,
     /// Reads of registers.
     reads: Mutex<Vec<u32>>,
+    /// Chance by which a register reads as anything; `None` for an adapter that does not lie.
+    lies: Mutex<Option<Chance>>,
     /// A register that keeps its value.
     stuck: AtomicU32,
     /// Context descriptors that it was given.
@@ -55,6 +58,7 @@ impl Model {
             has_come: AtomicBool::new(false),
             writes: Mutex::default(),
             reads: Mutex::default(),
+            lies: Mutex::new(None),
             stuck: AtomicU32::new(u32::MAX),
             contexts: Mutex::default(),
         }))
@@ -66,6 +70,21 @@ impl Model {
 
     pub fn get(&self, at: u32) -> u32 {
         self.0.registers.lock().unwrap()[at as usize / 4]
+    }
+
+    /// One read in four is a lie from now on, whatever the register; one in a thousand says that there is no adapter.
+    pub fn lie(&self, seed: u64) {
+        *self.0.lies.lock().unwrap() = Some(Chance(seed));
+    }
+
+    fn lie_of_a_read(&self) -> Option<u32> {
+        let mut lies = self.0.lies.lock().unwrap();
+        let chance = lies.as_mut()?;
+        match chance.below(1000) {
+            0 => Some(u32::MAX),
+            1..250 => Some(chance.word() as u32),
+            _ => None,
+        }
     }
 
     pub fn set_link(&self, is_up: bool) {
@@ -252,6 +271,9 @@ impl Words for wharf_devices::igb::Igb {
 
 impl Bus for Model {
     fn read(&self, at: u32) -> u32 {
+        if let Some(lie) = self.lie_of_a_read() {
+            return lie;
+        }
         self.0.reads.lock().unwrap().push(at);
         self.get(at)
     }
