@@ -48,8 +48,11 @@ const WRONG: &[(&str, &str)] = &[
     ("forward null null --rate -5", "'-5' for '--rate <RATE>': want a rate from 8kbit"),
     ("forward null null --rate 1gpps", "or of packets, such as 10kpps"),
     ("forward null null --rate -5mbit", "'-5mbit' for '--rate <RATE>'"),
-    ("forward null pcap:x.pcap,snapped=pad", "pcap:x.pcap: unknown key \"snapped\"; its keys are resolution"),
-    ("forward pcap:x.pcap,order=be null", "pcap:x.pcap: unknown key \"order\"; its keys are snapped"),
+    (
+        "forward null pcap:x.pcap,snapped=pad",
+        "pcap:x.pcap: snapped is a key to receive alone; its keys are resolution",
+    ),
+    ("forward pcap:x.pcap,order=be null", "pcap:x.pcap: order is a key to send alone; its keys are snapped"),
     ("forward null null --frames 8", "want a number from 64 to 16777216"),
     ("send --rate 0pps", "want a rate"),
     ("send --size 59", "want a number from 60 to 65535"),

@@ -296,7 +296,10 @@ impl DeviceSpec {
     pub fn check(&self, direction: Direction) -> Result<(), DeviceError> {
         let keys: Vec<&Key> = self.kind.tables(direction).into_iter().flatten().collect();
         match self.options.given().find(|given| !keys.contains(given)) {
-            Some(wrong) => Err(self.fault(format!("unknown key \"{}\"; {}", wrong.name, allowed(&keys)))),
+            Some(wrong) => {
+                let of = if self.kind.rx_keys.contains(wrong) { "receive" } else { "send" };
+                Err(self.fault(format!("{} is a key to {of} alone; {}", wrong.name, allowed(&keys))))
+            }
             None if direction == Direction::Receive && !self.kind.can.receive => {
                 Err(self.fault("it only sends"))
             }

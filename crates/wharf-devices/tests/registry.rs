@@ -33,7 +33,7 @@ const WRONG: &[(&str, &str)] = &[
     ("pcap", "pcap: which file? pcap:FILE"),
     ("pcap:", "pcap: which file? pcap:FILE"),
     ("pcap:a,order=xe", r#"pcap:a: order: "xe" is none of le, be"#),
-    ("pcap:a,snapped=pad", r#"pcap:a: unknown key "snapped"; its keys are resolution, order"#),
+    ("pcap:a,snapped=pad", r#"pcap:a: snapped is a key to receive alone; its keys are resolution, order"#),
 ];
 
 const WRONG_OF_INTERFACES: &[(&str, &str)] = &[
@@ -42,7 +42,7 @@ const WRONG_OF_INTERFACES: &[(&str, &str)] = &[
     ("packet:x,ring=0", "packet:x: ring: 0 cannot be: 1 to 65536 frames"),
     ("packet:x,ring=1m", "packet:x: ring: 1048576 cannot be: 1 to 65536 frames"),
     ("packet:x,bypass=yes", r#"packet:x: bypass: "yes" is none of off, on"#),
-    ("packet:x,gso=cut", r#"packet:x: unknown key "gso"; its keys are bypass, ring"#),
+    ("packet:x,gso=cut", r#"packet:x: gso is a key to receive alone; its keys are bypass, ring"#),
     ("tap", "tap: which interface? tap:NAME"),
     ("tap:x,mtu=60", "tap:x: mtu: 60 cannot be: 68 to 65521"),
     ("tap:x,ring=0", "tap:x: ring: 0 cannot be: 1 to 65536"),
@@ -112,7 +112,7 @@ fn wrong_specification_gives_one_line_with_the_right_form() {
     );
     assert_eq!(
         fault("pcap:a,order=le", Direction::Receive),
-        r#"pcap:a: unknown key "order"; its keys are snapped"#
+        "pcap:a: order is a key to send alone; its keys are snapped"
     );
 }
 

@@ -111,7 +111,10 @@ pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
         !name.is_empty() && name.len() <= 15 && name != "." && name != ".." && !name.contains('/')
     };
     if !is_name(name) {
-        return Err(fault("no name of an interface: 1 to 15 bytes without a slash".into()));
+        return Err(fault(
+            "no name of an interface (1 to 15 bytes without a slash), and no PCI address like 0000:03:00.0"
+                .into(),
+        ));
     }
     // No interface has a colon in its name, and every PCI address has two.
     let device = root.join("bus/pci/devices").join(name);

@@ -71,7 +71,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
-        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET,csum=fill|off|offload] to send, with [,timestamps=on], to receive, with [,steer=all|FLOWS,promisc=on|off,busy-poll=US,busy-budget=N,map=PATH|fd:N,program=PATH|fd:N]",
+        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET,csum=fill|off|offload], with [,timestamps=off|on] to send, with [,steer=all|FLOWS,promisc=on|off,busy-poll=US,busy-budget=N,map=PATH|fd:N,program=PATH|fd:N] to receive",
         "AF_XDP on queues of an interface",
         open,
     )

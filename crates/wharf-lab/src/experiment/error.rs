@@ -26,7 +26,9 @@ pub enum LabError {
         there: String,
     },
     /// Threads, seconds or a device were given for virtual time.
-    #[error("threads, seconds and a device are for --world host: in world model, --set changes parameters")]
+    #[error(
+        "threads and seconds are for --world host, as is a device: in world model, --set changes parameters"
+    )]
     NotHost,
     /// Threads were given to an experiment with threads of its own.
     #[error("{0} has its own threads, whatever it runs: leave --threads out")]
