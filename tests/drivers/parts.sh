@@ -106,6 +106,8 @@ faced() {
   for at in "l 2" "r 3"; do
     guest "ip -n ${at% *} link set eth${at#* } netns 1" || die "$kind: $reply"
   done
+  # An adapter that was given back has the first name that is free.
+  guest "i=\$(ls /sys/bus/pci/devices/$pci1/net) && { [ \$i = eth1 ] || ip link set \$i name eth1; }" || die "$kind: no eth1: $reply"
   guest "wharf bind $pci2 vfio && wharf bind $pci3 vfio && ip link set eth1 netns l && ip -n l link set eth1 up && in_space l ethtool -G eth1 rx 4096" || die "$kind: $reply"
   redirect l eth1 eth1
   guest "begin forward 'wharf: forwarding' - wharf forward $kind:$pci2$ring $kind:$pci3$ring $memory --json && sleep 1.5" ||
