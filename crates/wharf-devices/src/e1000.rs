@@ -18,7 +18,7 @@ use crate::spec::Kind;
 #[derive(Debug, Clone, Copy)]
 pub enum E1000 {}
 
-/// Longest frame, bytes, without check sequence: section 3.2: 16384 bytes are the most that it receives.
+/// Length of the longest frame, without check sequence. The adapter receives up to 16384 bytes (section 3.2).
 const LONGEST_BYTES: u32 = 16110;
 
 /// The kind of device.

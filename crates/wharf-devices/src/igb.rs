@@ -18,7 +18,7 @@ use crate::spec::Kind;
 #[derive(Debug, Clone, Copy)]
 pub enum Igb {}
 
-/// Longest frame, bytes, without check sequence: section 8.10.1, long packets.
+/// Length of the longest frame, without check sequence (section 8.10.1, long packets).
 const LONGEST_BYTES: u32 = 9728;
 
 /// The kind of device.

@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(missing, "3 packets are missing; sender 0: 3 lost");
         assert_eq!(received, "10 packets were sent, but 7 received");
         assert_eq!(dropped, "3 packets dropped on arrival: ring-full");
-        // Drops of others' packets are no fault of a run whose own have all come back.
+        // All packets of this run have come back: the device dropped other hosts' packets.
         let whole = Findings { packets: 10, ..Findings::default() };
         assert!(
             receiver_faults(&Reception { drops: reception.drops, ..whole.into() }, &(10..=10), 0).is_empty()

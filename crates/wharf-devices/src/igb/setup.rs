@@ -126,8 +126,9 @@ pub(super) fn start(bus: &impl Bus, queues: u32) {
     FLOW_CONTROL.iter().for_each(|&at| bus.write(at, 0));
     (0..128).for_each(|at| bus.write(MTA + 4 * at, 0));
     // A reset enables the first queue, whose ring is set later (sections 8.10.10 and 8.12.15).
-    (0..queues)
-        .for_each(|queue| [tx(queue, CONTROL), rx(queue, CONTROL)].iter().for_each(|&at| bus.write(at, 0)));
+    for at in (0..queues).flat_map(|queue| [tx(queue, CONTROL), rx(queue, CONTROL)]) {
+        bus.write(at, 0);
+    }
     spread(bus, queues);
     interrupts(bus, queues);
     phy::wake(bus);

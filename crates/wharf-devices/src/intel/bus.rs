@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use wharf_sys::errno::{EBUSY, ENODEV, ENOENT, ENOSPC, EPERM};
+use wharf_sys::errno::{EBUSY, ENODEV, ENOENT, ENOSPC, EOPNOTSUPP, EPERM};
 use wharf_sys::event::EventFd;
 use wharf_sys::mapping::Mapping;
 use wharf_sys::vfio::{Bar, Container, Device, InterruptKind, Step, VfioError};
@@ -92,7 +92,7 @@ impl VfioBus {
         if F::HAS_MESSAGES && messages < vectors {
             let what =
                 format!("it has {messages} interrupts by message (MSI-X), and its queues want {vectors}");
-            return Err((what, io::Error::from_raw_os_error(ENODEV)));
+            return Err((what, io::Error::from_raw_os_error(EOPNOTSUPP)));
         }
         let kind = if F::HAS_MESSAGES { InterruptKind::MsiX } else { InterruptKind::IntX };
         let (events, request) =

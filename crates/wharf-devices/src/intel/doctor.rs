@@ -23,7 +23,7 @@ fn findings<F: Family>(spec: &DeviceSpec) -> Vec<Finding> {
     };
     let mut findings = vec![match check_model::<F>(&function) {
         Ok(model) => Finding::fact("adapter", format!("{address} is an {model}")).with("model", model),
-        // Another's adapter is not to be taken from its driver.
+        // The driver of a foreign adapter keeps it.
         Err(what) => return vec![obstacle("adapter", what).mend("lspci -nn -D -d 8086:")],
     }];
     findings.push(driver(&function));

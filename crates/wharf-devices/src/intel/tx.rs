@@ -16,14 +16,14 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// Descriptors between two reports within a batch.
 const REPORT_EVERY: u32 = 32;
-/// Shortest frame on a wire, without check sequence, bytes. Shorter ones are padded here: the adapters of both families can damage
-/// what they pad (`e1000_xmit_frame`, `igb_xmit_frame` of Linux).
+/// Length of the shortest Ethernet frame, without check sequence. The driver pads shorter frames: adapters of both families can damage
+/// a frame that they pad (`e1000_xmit_frame`, `igb_xmit_frame` of Linux).
 pub(super) const SHORTEST_BYTES: u32 = 60;
 /// Most buffers of one frame.
 pub(super) const SEGMENTS_MAX: u32 = 40;
 
-/// Writes zeros behind a short frame in one buffer, up to the shortest length. The frame keeps its own length, by which it is counted.
-/// Returns false if there is no room. One in several buffers is left to the adapter.
+/// Writes zeros behind a short frame, up to the shortest length. The byte limit counts the frame's own length, which stays. Returns false if
+/// the buffer has no room. The adapter pads a short frame in several buffers.
 #[cold]
 pub(super) fn pad(region: &Region, frame: &mut Frame) -> bool {
     let len_bytes = frame.len_bytes();
@@ -189,14 +189,8 @@ impl<F: Family> Tx<F> {
             left = left.saturating_sub(chunk.len());
             let address = self.region_at + (chunk.as_ptr() as usize - start) as u64;
             let padding = if left == 0 { frame_bytes - len_bytes } else { 0 };
-            let part_bytes = chunk.len() as u32 + padding;
-            self.put(F::transmit(&Part {
-                address,
-                len_bytes: part_bytes,
-                frame_bytes,
-                is_last: left == 0,
-                work,
-            }));
+            let (part_bytes, is_last) = (chunk.len() as u32 + padding, left == 0);
+            self.put(F::transmit(&Part { address, len_bytes: part_bytes, frame_bytes, is_last, work }));
         }
         self.hold(frame);
         Ok(())

@@ -59,7 +59,7 @@ pub struct XdpSender {
     pub(super) metadata_refused: Option<String>,
     /// `None` until there is memory.
     pub(super) sending: Option<Sending<Socket>>,
-    /// A socket by which closing waits until the adapter has left the memory, where it reads that itself.
+    /// A socket by which closing waits until adapter and kernel have left the memory, where they reach it later.
     spare: Option<XdpSocket>,
 }
 
@@ -261,7 +261,7 @@ impl Device for XdpSender {
         })?;
         let how = way.bind();
         self.mode = Some(mode_of(how.zero_copy, made.beside.metadata));
-        if how.zero_copy || ways::copies_late(&self.link) {
+        if how.zero_copy || ways::copies_late(&self.link, &self.options) {
             self.spare = self.options.access.socket(&self.link.interface_name).ok();
         }
         self.sending = Some(made.sending(socket, how, &self.link, region));

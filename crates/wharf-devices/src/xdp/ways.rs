@@ -217,10 +217,10 @@ pub(super) fn never_zero_copy(link: &Link) -> bool {
     xdp_features(link.interface.index).is_ok_and(|features| !features.zero_copy)
 }
 
-/// True if frames that are sent by copying leave from the pool's own pages: the kernel copies their headers only, and the driver reads the
-/// rest later (`IFF_TX_SKB_NO_LINEAR`).
-pub(super) fn copies_late(link: &Link) -> bool {
-    driver(link).as_deref() == Some("virtio_net")
+/// True if the kernel reaches the memory of copied frames after the copy. Some drivers have only the headers copied, and read the rest from
+/// the pool's pages (`IFF_TX_SKB_NO_LINEAR`). Stamps are written as the kernel frees a frame.
+pub(super) fn copies_late(link: &Link, options: &XdpOptions) -> bool {
+    options.timestamps || driver(link).as_deref() == Some("virtio_net")
 }
 
 /// Returns the number of queue pairs, if the driver tells.

@@ -40,6 +40,7 @@ fn each_mode_has_its_rows_over_any_device() {
 #[test]
 fn a_device_that_there_is_not_and_an_experiment_with_devices_of_its_own_are_one_line_each() {
     let fault = |name, device| on_host(name, Some(device), &["rounds=1"]).unwrap_err().to_string();
+    assert!(fault("batching", "wire").ends_with("name a device that leads out of this process"));
     assert!(
         fault("batching", "wire:rate=0").starts_with("wire:rate=0/senders=1/batch=off"),
         "{}",

@@ -21,8 +21,6 @@ const VECTORS_MAX: usize = 32;
 pub enum InterruptKind {
     /// The line: the kernel masks it as it notifies, until [`Device::unmask`].
     IntX = 0,
-    /// Messages.
-    Msi = 1,
     /// Messages with a vector for each cause.
     MsiX = 2,
     /// The kernel asks for the adapter back: it is to be removed.

@@ -83,7 +83,7 @@ pub(super) struct Open {
     takes: bool,
     pub(super) rings: Rings,
     pub(super) sockets: Sockets,
-    /// A socket for each queue, by which closing waits until the adapter has left the memory, where it accesses that itself.
+    /// A socket for each queue, by which closing waits until adapter and kernel have left the memory, where they reach it later.
     pub(super) spare: Vec<XdpSocket>,
     pub(super) asker: InterfaceSocket,
     /// The ways that were refused before.
@@ -272,7 +272,7 @@ impl Setup {
         let sockets = Sockets::new(bound, self.sends).map_err(Step::Rings.refused()).map_err(at_first)?;
         self.queues.iter().for_each(|&queue| program.leave(queue));
         // Without one, closing does not wait for the adapter.
-        let waits = how.zero_copy || (self.sends && ways::copies_late(&self.link));
+        let waits = how.zero_copy || (self.sends && ways::copies_late(&self.link, &self.options.common));
         let spare = self.queues.iter().filter(|_| waits).filter_map(|_| self.socket().ok()).collect();
         let (tried, takes) = (WaysTried::default(), false);
         Ok((Open { program, takes, rings, sockets, spare, asker, tried, _promiscuous: None }, prepared))

@@ -1,6 +1,7 @@
 //! Sent frames, as tcpdump sees them at the other end.
 
 use crate::net::{Tcpdump, enter_with, frame, ip, with_pair};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf_core::host::Clock;
@@ -174,6 +175,43 @@ fn frames_that_ask_get_the_time_at_which_the_kernel_had_sent_them() {
         // Without the key no device says that it stamps.
         let mut end = End::new("xdp:va", Direction::Send, 2048 - 64);
         assert!(!end.device.tx_mut().unwrap().info().timestamps);
+    });
+}
+
+/// A slow wire behind the other end holds the kernel's copies: their stamps are written when these leave.
+#[test]
+#[ignore = "wants root"]
+fn no_stamp_is_written_into_memory_that_has_come_back() {
+    with_pair(|| {
+        ip("link add ifb0 type ifb");
+        ip("link set ifb0 up");
+        let tc = |args: &str| {
+            let ran = Command::new("tc").args(args.split(' ')).status();
+            assert!(ran.is_ok_and(|status| status.success()), "tc {args}");
+        };
+        tc("qdisc add dev ifb0 root tbf rate 160kbit burst 2k limit 1m");
+        tc("qdisc add dev vb ingress");
+        tc(
+            "filter add dev vb parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0",
+        );
+        let mut end = End::new("xdp:va,timestamps=on", Direction::Send, 2048 - 64);
+        let asks = Meta { time_ns: Meta::ASKS_TIME, ..Meta::default() };
+        (0..20).for_each(|number| end.offer_with(&frame(number, 1000), Some(&asks)));
+        end.device.tx_mut().unwrap().transmit(&mut end.batch, false);
+        end.device.tx_mut().unwrap().close().unwrap();
+        end.device.tx_mut().unwrap().reap(64, false, &mut end.done).unwrap();
+        let mut back: Vec<_> = end.done.failed.drain(..).map(|(frame, _)| frame).collect();
+        assert!(back.len() > 10, "{} frames were still with the kernel", back.len());
+        let region = end.pool.region().clone();
+        for frame in &mut back {
+            region.bytes_and_before_mut(frame, 24).unwrap()[..24].fill(0xaa);
+        }
+        std::thread::sleep(Duration::from_millis(1500));
+        for frame in &mut back {
+            assert_eq!(region.bytes_and_before_mut(frame, 24).unwrap()[..24], [0xaa; 24]);
+        }
+        back.into_iter().for_each(|frame| end.cache.give_one(frame).unwrap());
+        end.cache.give(&mut end.done.sent).unwrap();
     });
 }
 

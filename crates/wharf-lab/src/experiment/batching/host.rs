@@ -8,9 +8,9 @@ use crate::experiment::host::{self, DRAIN_NS, StopGuard, fault};
 use crate::experiment::row::median;
 use crate::experiment::{Bench, LabError, Row, RowKind};
 use serde::Deserialize;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wharf_core::delegate;
 use wharf_core::device::{AnyDevice, Device, DeviceError, Notify, Signals, Transmitted, TxDevice, TxSide};
@@ -197,6 +197,11 @@ impl One<'_> {
     fn queue(&self, pool: &PagePool, doorbells: Option<Arc<AtomicU64>>) -> Result<TxQueue, String> {
         let opened =
             wharf_devices::open::open(self.device, Direction::Send).map_err(|error| error.to_string())?;
+        if opened.far_end.is_some() {
+            return Err(
+                "nothing receives at its far end here: name a device that leads out of this process".into()
+            );
+        }
         let side: TxSide = opened.device.try_into().map_err(|error: DeviceError| error.to_string())?;
         let device: Box<dyn TxDevice> = match side {
             TxSide::Tx(device) => device,
@@ -220,14 +225,19 @@ impl One<'_> {
     fn senders(
         &self, (queue, doorbells): (&TxQueue, Option<&AtomicU64>), bench: &mut Bench<'_>, name: &str,
     ) -> Result<Counts, LabError> {
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        let (stop, failed) = (AtomicBool::new(false), Mutex::new(None));
+        let counts = std::thread::scope(|scope| {
             let stopping = StopGuard(&stop);
             for number in 0..self.senders {
                 let sender =
                     queue.sender(&format!("sender {number}")).map_err(|error| fault(name, &error))?;
-                let (stop, settings) = (&stop, self.settings);
-                host::start(scope, name, move || send(sender, settings, stop))?;
+                let (stop, failed, settings) = (&stop, &failed, self.settings);
+                host::start(scope, name, move || {
+                    if let Err(what) = send(sender, settings, stop) {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+                        stop.store(true, Relaxed);
+                    }
+                })?;
             }
             host::wait(Duration::from_millis(self.settings.settle_ms), &stop, bench, name)?;
             let began = Instant::now();
@@ -236,23 +246,26 @@ impl One<'_> {
             let counts = Counts::of(queue, doorbells, began).since(before);
             drop(stopping);
             Ok(counts)
-        })
+        })?;
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(what) => Err(fault(name, &what)),
+            None => Ok(counts),
+        }
     }
 }
 
-/// Sends until `stop`. An error of the queue ends it: the counts then tell.
-fn send(mut sender: Sender, settings: &Settings, stop: &AtomicBool) {
+/// Sends until `stop`.
+fn send(mut sender: Sender, settings: &Settings, stop: &AtomicBool) -> Result<(), String> {
     let mut burst = sender.burst(settings.burst);
     while !stop.load(Relaxed) {
         let sent = match sender.fill(&mut burst, settings.burst, settings.frame_bytes) {
-            Ok(_) => sender.send(&mut burst).is_ok(),
-            Err(PoolError::Exhausted { .. }) => sender.wait_for_memory().is_ok(),
-            Err(_) => false,
+            Ok(_) => sender.send(&mut burst).map(drop),
+            Err(PoolError::Exhausted { .. }) => sender.wait_for_memory().map(drop),
+            Err(error) => return Err(error.to_string()),
         };
-        if !sent {
-            return stop.store(true, Relaxed);
-        }
+        sent.map_err(|error| error.to_string())?;
     }
+    Ok(())
 }
 
 /// A device that takes one packet in each call, unless the call before had found it full.
