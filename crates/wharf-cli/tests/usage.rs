@@ -128,6 +128,7 @@ const WRONG: &[(&str, &str)] = &[
     ("lab run bulk --set cpus=2 --set cpus=3", "--set cpus is given twice"),
     ("lab run bulk --seed x", "--seed"),
     ("lab run all --set cpus=2", "--set changes a parameter of one experiment"),
+    ("lab run batching --world host --to nosuch:", "unknown kind of device"),
     ("lab run all --threads 2", "threads and seconds are for --world host"),
     ("lab sweep nothing --set a=1", "there is no experiment \"nothing\""),
     ("lab sweep bulk --set cpus", "--set cpus: want KEY=VALUE,VALUE..."),

@@ -105,7 +105,7 @@ fn run_seed(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repo
         seed,
         threads,
         duration_ns,
-        device: device.as_deref(),
+        device: device.as_ref(),
         packets: 0,
         rows: Vec::new(),
         series: Vec::new(),

@@ -4,6 +4,7 @@ use super::values;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
+use wharf::devices::spec::DeviceSpec;
 use wharf_lab::experiment::World;
 
 /// Experiments, in virtual time or on this machine.
@@ -80,8 +81,8 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// World host, `batching`: device to send to, see `wharf devices` [default: null]
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) to: Option<String>,
+    #[arg(long, value_name = "DEVICE", value_parser = values::device)]
+    pub(crate) to: Option<DeviceSpec>,
     /// Write a page (report.html, opens without a network) and its pictures into this folder, and print a scorecard in place of
     /// all figures
     #[arg(long, value_name = "DIR")]

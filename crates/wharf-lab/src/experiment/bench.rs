@@ -2,6 +2,7 @@
 
 use super::{LabError, Parameters, Row, Series};
 use serde::Serialize;
+use wharf_devices::spec::DeviceSpec;
 use wharf_sim::RunError;
 
 /// The world in which an experiment runs.
@@ -61,8 +62,8 @@ pub struct Bench<'a> {
     pub threads: &'a [u32],
     /// World host: time to measure each point; `None` for the experiment's own choice.
     pub duration_ns: Option<u64>,
-    /// World host: the specification of the device; `None` for the experiment's own choice.
-    pub device: Option<&'a str>,
+    /// World host: the device; `None` for the experiment's own choice.
+    pub device: Option<&'a DeviceSpec>,
     /// Packets simulated so far, for the lab's own speed.
     pub packets: u64,
     /// The rows so far.

@@ -2,6 +2,7 @@
 
 use super::{Judgement, Parameters, Row, Series, World};
 use serde::Serialize;
+use wharf_devices::spec::DeviceSpec;
 
 /// The report of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,8 +54,8 @@ pub struct Request {
     pub threads: Vec<u32>,
     /// World host: time to measure each point; `None` for the experiment's own choice.
     pub duration_ns: Option<u64>,
-    /// World host: the specification of the device; `None` for the experiment's own choice.
-    pub device: Option<String>,
+    /// World host: the device; `None` for the experiment's own choice.
+    pub device: Option<DeviceSpec>,
 }
 
 impl Request {

@@ -1,14 +1,20 @@
 //! `batching` on this machine, for a few milliseconds a mode: every mode has its rows, and no frame is lost. No figure of time is
 //! checked.
 
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::DeviceSpec;
 use wharf_lab::experiment::{LabError, Report, Request, World, run};
+
+fn spec(text: &str) -> DeviceSpec {
+    Registry::default().parse(text).unwrap()
+}
 
 fn on_host(name: &str, device: Option<&str>, set: &[&str]) -> Result<Report, LabError> {
     let request = Request {
         name: name.into(),
         set: set.iter().map(ToString::to_string).collect(),
         threads: if device.is_some() { vec![1, 3] } else { Vec::new() },
-        device: device.map(Into::into),
+        device: device.map(spec),
         world: Some(World::Host),
         duration_ns: Some(20_000_000),
         ..Request::default()
@@ -41,12 +47,9 @@ fn each_mode_has_its_rows_over_any_device() {
 fn a_device_that_there_is_not_and_an_experiment_with_devices_of_its_own_are_one_line_each() {
     let fault = |name, device| on_host(name, Some(device), &["rounds=1"]).unwrap_err().to_string();
     assert!(fault("batching", "wire").ends_with("name a device that leads out of this process"));
-    assert!(
-        fault("batching", "wire:rate=0").starts_with("wire:rate=0/senders=1/batch=off"),
-        "{}",
-        fault("batching", "wire:rate=0")
-    );
+    let missing = fault("batching", "pcap:/none/such.pcap");
+    assert!(missing.starts_with("pcap:/none/such.pcap/senders=1/batch=off"), "{missing}");
     assert_eq!(fault("fairness", "null"), "fairness has its own devices: leave --to out");
-    let request = Request { name: "batching".into(), device: Some("null".into()), ..Request::default() };
+    let request = Request { name: "batching".into(), device: Some(spec("null")), ..Request::default() };
     assert!(matches!(run(&request, &mut |_| true), Err(LabError::NotHost)));
 }

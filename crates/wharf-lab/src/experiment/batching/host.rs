@@ -20,7 +20,8 @@ use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark, PollerThread, cpu_seconds};
-use wharf_devices::spec::Direction;
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::{DeviceSpec, Direction, Queues};
 use wharf_mem::Batch;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_tools::fault::{Chance, Fault, FaultSpec};
@@ -113,7 +114,8 @@ impl Counts {
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let settings: Settings = bench.parameters.read_into()?;
-    let device = bench.device.unwrap_or(DEVICE);
+    let usual = Registry::default().parse(DEVICE).map_err(|error| fault(DEVICE, &error))?;
+    let device = bench.device.unwrap_or(&usual);
     let time = host::measure_time(bench)?;
     let senders = if bench.threads.is_empty() { SENDERS.to_vec() } else { bench.threads.to_vec() };
     for senders in senders {
@@ -168,7 +170,7 @@ fn rows(label: &str, mode: Mode, ran: &[Counts], off: &[Counts]) -> Vec<Row> {
 
 /// One run of one mode.
 struct One<'a> {
-    device: &'a str,
+    device: &'a DeviceSpec,
     mode: Mode,
     senders: u32,
     settings: &'a Settings,
@@ -196,7 +198,8 @@ impl One<'_> {
     /// Opens the device, and makes the queue before it.
     fn queue(&self, pool: &PagePool, doorbells: Option<Arc<AtomicU64>>) -> Result<TxQueue, String> {
         let opened =
-            wharf_devices::open::open(self.device, Direction::Send).map_err(|error| error.to_string())?;
+            self.device.open(Direction::Send, Queues::default()).map_err(|error| error.to_string())?;
+        let opened = opened.into_iter().next().ok_or("it has no queue")?;
         if opened.far_end.is_some() {
             return Err(
                 "nothing receives at its far end here: name a device that leads out of this process".into()
