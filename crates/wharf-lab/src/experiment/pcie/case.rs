@@ -259,10 +259,11 @@ fn link(parameters: &Parameters, work: Work) -> Result<Link, LabError> {
 
 fn port_costs(parameters: &Parameters, case: &Case) -> Result<PortCosts, LabError> {
     let get = |key: &str| parameters.get(key);
+    let tags = if matches!(case.work, Work::Sockets { .. }) { "sockets_tags" } else { "tags" };
     Ok(PortCosts {
         bus: BusSpec {
             link: link(parameters, case.work)?,
-            tags: get("tags")? as u32,
+            tags: get(tags)? as u32,
             latency_ps: get("latency_ns")? * 1000,
         },
         send: parameters.read_into()?,
