@@ -313,10 +313,10 @@ fn a_scenario_runs_in_both_worlds() {
 
 /// Each experiment in virtual time, with what makes it short.
 const MODELS: [(&str, &str); 8] = [
-    ("batching", "runs=1 settle_ns=300000 measure_ns=300000"),
+    ("batching", "runs=1 settle_ns=300000 measure_ns=1000000"),
     ("bql", "phase_ns=20000000 hold_ns=5000000 probe_every_ns=500000"),
     ("bulk", "settle_ns=2000000 measure_ns=1000000"),
-    ("fairness", "settle_ns=300000 measure_ns=300000"),
+    ("fairness", "settle_ns=300000 measure_ns=1000000"),
     (
         "hol",
         "10g_settle_ns=5000000 10g_measure_ns=5000000 100m_settle_ns=5000000 100m_measure_ns=5000000 interval_ns=2000000",
@@ -374,8 +374,12 @@ fn an_experiment_runs_with_the_numbers_of_a_file() {
     assert_eq!((page.code, page.stderr.as_str()), (Some(0), ""));
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains(&format!("<code>wharf lab run {name} --world model --seed 1</code>")), "{name}");
+    let pages = folder.join("pages.toml");
+    std::fs::write(&pages, "experiment = \"pages\"").unwrap();
+    let pages = pages.to_str().unwrap();
     for (args, wanted) in [
-        (&["lab", "run", name, "--world", "host"][..], "the numbers of world model: leave --world out"),
+        (&["lab", "run", name, "--world", "host"][..], "bulk does not run in world host: it runs in model"),
+        (&["lab", "run", pages, "--world", "host"], "the numbers of world model: leave --world out"),
         (&["lab", "compare", name], "names an experiment: compare takes scenarios with senders"),
         (&["lab", "run", name, "--set", "cpus=0"], "cpus of \"0\" cannot be"),
         (&["lab", "list", "--scenario"], "--scenario"),
