@@ -115,6 +115,7 @@ mod tests {
             let built_in = parameters_of(experiment, experiment.worlds[0].0).unwrap();
             let mut parameters = built_in.clone();
             own.put_into(&mut parameters);
+            assert!(!own.published.are_others, "{}", experiment.name);
             assert_eq!((own.experiment.name, parameters), (experiment.name, built_in));
         }
     }
