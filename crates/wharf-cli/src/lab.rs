@@ -20,8 +20,8 @@ use wharf_lab::report::{Score, Section};
 pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
     match &args.what {
         LabCommand::List(args) => list::list(args),
-        LabCommand::Run(args) if scenario::is_file(&args.name) => scenario::run(args),
-        LabCommand::Run(args) => run::run(args),
+        LabCommand::Run(args) if scenario::is_file(&args.name) => scenario::run_file(args),
+        LabCommand::Run(args) => run::run(args, None),
         LabCommand::Sweep(args) => sweep::sweep(args),
         LabCommand::Compare(args) => scenario::compare(args),
         LabCommand::Calibrate(args) => scenario::calibrate(args),

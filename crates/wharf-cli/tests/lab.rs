@@ -310,3 +310,86 @@ fn a_scenario_runs_in_both_worlds() {
     assert!(set.code == Some(2) && set.line().contains("--set"), "{set:?}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// The experiments in virtual time that can be short enough for a debug build.
+const MODELS: [(&str, &str); 6] = [
+    ("bql", "phase_ns=20000000 hold_ns=5000000 probe_every_ns=500000"),
+    ("bulk", "settle_ns=2000000 measure_ns=1000000"),
+    (
+        "hol",
+        "10g_settle_ns=5000000 10g_measure_ns=5000000 100m_settle_ns=5000000 100m_measure_ns=5000000 interval_ns=2000000",
+    ),
+    ("pages", "cpus=8 channels=2 streams=24 settle_ns=100000 measure_ns=100000"),
+    ("pcie", "queues=2 settle_ns=3000 stack_settle_ns=3000 measure_ns=5000"),
+    ("tx-napi", "runs=1 settle_ns=500000 measure_ns=500000"),
+];
+
+/// The file of an experiment, as it is printed, runs as the experiment, to the byte.
+#[test]
+fn the_file_of_an_experiment_runs_as_it_does() {
+    let folder = folder("own-file");
+    for (name, set) in MODELS {
+        let printed = wharf(&["lab", "list", name, "--scenario"]);
+        assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""));
+        let file = folder.join(format!("{name}.toml"));
+        std::fs::write(&file, printed.stdout).unwrap();
+        let set: Vec<&str> = set.split(' ').flat_map(|set| ["--set", set]).collect();
+        let run = |what: &str| {
+            let done = wharf(&[&["lab", "run", what], &set[..]].concat());
+            assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{what}");
+            done.stdout
+        };
+        assert_eq!(run(file.to_str().unwrap()), run(name));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Numbers of a file take the place of the experiment's: parameters, and published figures.
+#[test]
+fn an_experiment_runs_with_the_numbers_of_a_file() {
+    let folder = folder("own-numbers");
+    let file = folder.join("mine.toml");
+    let name = file.to_str().unwrap();
+    let write = |text: &str| std::fs::write(&file, format!("experiment = \"bulk\"\n{text}")).unwrap();
+    let short = "settle_ns = 2000000\nmeasure_ns = 1000000\n";
+    write(&format!("{short}[published.bulk_dequeue]\ntrafgen_12cpu_bulk_mpps = 14.2\n"));
+    let ours = wharf(&["lab", "run", name, "--seed=3", "--json"]).good_json();
+    let named = wharf(&[&SHORT[..], &["--json"]].concat()).good_json();
+    let effect = |report: &serde_json::Value| {
+        let rows = report["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["label"] == "trafgen-12/bulk=on" && row["metric"] == "mpps");
+        ["value", "published", "error"].map(|key| row.unwrap()["effect"][key].as_f64().unwrap())
+    };
+    let ([value, published, error], [same, was, error_was]) = (effect(&ours), effect(&named));
+    assert_eq!((value, published, was), (same, 10.94, 15.63));
+    assert!((error - error_was - 4.69).abs() < 0.011, "{error} {error_was}");
+    let settle = &ours["parameters"]["settle_ns"];
+    assert_eq!((&settle["value"], &settle["kind"]), (&2_000_000.into(), &"set".into()));
+    assert_eq!(settle["source"], format!("set in {name}"));
+    let effects = wharf(&["lab", "run", name, "--set", "settle_ns=1000000", "--effects", "--seeds", "2"]);
+    assert!(effects.code == Some(0) && effects.stdout.contains("+10.9"), "{effects:?}");
+    let page = wharf(&["lab", "run", name, "--report", folder.to_str().unwrap()]);
+    assert_eq!((page.code, page.stderr.as_str()), (Some(0), ""));
+    let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains(&format!("<code>wharf lab run {name} --world model --seed 1</code>")), "{name}");
+    let pages = folder.join("pages.toml");
+    std::fs::write(&pages, "experiment = \"pages\"").unwrap();
+    let pages = pages.to_str().unwrap();
+    for (args, wanted) in [
+        (&["lab", "run", name, "--world", "host"][..], "bulk does not run in world host: it runs in model"),
+        (&["lab", "run", pages, "--world", "host"], "the numbers of world model: leave --world out"),
+        (&["lab", "compare", name], "names an experiment: compare takes scenarios with senders"),
+        (&["lab", "run", name, "--set", "cpus=0"], "cpus of \"0\" cannot be"),
+        (&["lab", "list", "--scenario"], "--scenario"),
+    ] {
+        let refused = wharf(args);
+        assert!(refused.code == Some(2) && refused.stdout.is_empty(), "{refused:?}");
+        assert!(refused.line().contains(wanted), "{refused:?}");
+    }
+    for text in ["cpus = 99", "cpus = [", "a = 1", "[published]\nbulk_dequeue = 1", "[[sender]]"] {
+        write(text);
+        let refused = wharf(&["lab", "run", name]);
+        assert!(refused.code == Some(2) && refused.line().contains("mine.toml: "), "{refused:?}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,7 +1,6 @@
 //! Experiments: each has a file of parameters, and makes rows beside published ones.
 //!
-//! To add one: a file here with an [`Experiment`], its parameters in `parameters/NAME.toml`, and a line in
-//! [`all`].
+//! To add one: a file here with an [`Experiment`], its numbers in `scenarios/NAME.toml`, and a line in [`all`].
 
 mod batching;
 mod bench;
@@ -13,6 +12,7 @@ mod error;
 mod fairness;
 mod hol;
 pub(crate) mod host;
+mod own;
 mod pages;
 pub mod parameters;
 mod pcie;
@@ -27,12 +27,14 @@ mod tx_napi;
 pub use bench::{Bench, Experiment, Run, World};
 pub use effect::{Effect, Judgement, SMALL_POINTS};
 pub use error::LabError;
+pub use own::OwnNumbers;
 pub use parameters::{Allowed, Parameter, Parameters};
 pub use request::{Report, Request};
 pub use row::{Row, RowKind, Series};
 pub use settings::Settings;
 pub use wharf_plan::nics::Mark;
 
+use published::Published;
 use wharf_sim::RunError;
 
 /// The host of 2014, which several experiments share.
@@ -71,6 +73,14 @@ pub fn parameters_of(experiment: &Experiment, world: World) -> Result<Parameters
     Parameters::read_all(experiment.name, in_world(experiment, world)?.0)
 }
 
+/// Returns the parameters of the request: what it sets, and the numbers of its file.
+fn parameters_for(request: &Request, experiment: &Experiment, world: World) -> Result<Parameters, LabError> {
+    let mut parameters = parameters_of(experiment, world)?;
+    request.set.iter().try_for_each(|assignment| parameters.set(assignment))?;
+    request.own.iter().for_each(|own| own.put_into(&mut parameters));
+    Ok(parameters)
+}
+
 /// Returns the file of parameters and the run of `experiment` in `world`.
 fn in_world(experiment: &Experiment, world: World) -> Result<(&'static [&'static str], Run), LabError> {
     let found = experiment.worlds.iter().find(|part| part.0 == world).map(|part| (part.1, part.2));
@@ -93,15 +103,16 @@ pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repor
 
 /// Runs the experiment with the request's first seed.
 fn run_seed(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Report, LabError> {
-    let Request { name, set, seed, threads, duration_ns, device, .. } = request;
-    let experiment = named(name)?;
+    let &Request { seed, ref threads, duration_ns, ref device, ref own, .. } = request;
+    let experiment = request.experiment()?;
     let world = world_of(experiment, request)?;
-    let mut parameters = parameters_of(experiment, world)?;
-    set.iter().try_for_each(|assignment| parameters.set(assignment))?;
-    let (seed, duration_ns) = (*seed, *duration_ns);
+    let parameters = parameters_for(request, experiment, world)?;
+    let published =
+        own.as_ref().map_or_else(|| Published::of(experiment), |own| Ok(own.published.clone()))?;
     let mut bench = Bench {
         world,
         parameters: &parameters,
+        published: &published,
         seed,
         threads,
         duration_ns,
@@ -117,13 +128,29 @@ fn run_seed(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repo
     };
     let Bench { packets, rows, series, .. } = bench;
     let (experiment, seeds, judgement) = (experiment.name, 1, Judgement::of(&rows, &parameters));
-    Ok(Report { experiment, world, seed, seeds, parameters, judgement, rows, series, interrupted, packets })
+    let sources = published.sources();
+    Ok(Report {
+        experiment,
+        world,
+        seed,
+        seeds,
+        parameters,
+        judgement,
+        rows,
+        series,
+        interrupted,
+        sources,
+        packets,
+    })
 }
 
 /// Returns the world in which `experiment` is to run.
 fn world_of(experiment: &Experiment, request: &Request) -> Result<World, LabError> {
     let world = request.world.unwrap_or(experiment.worlds[0].0);
     in_world(experiment, world)?;
+    if request.own.is_some() && world != experiment.worlds[0].0 {
+        return Err(LabError::OwnWorld(experiment.worlds[0].0));
+    }
     let is_host = !request.threads.is_empty() || request.duration_ns.is_some() || request.device.is_some();
     if is_host && world == World::Model {
         return Err(LabError::NotHost);

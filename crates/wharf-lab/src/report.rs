@@ -9,8 +9,7 @@ mod score;
 pub use score::Score;
 pub use wharf_plan::picture::ChartError;
 
-use crate::experiment::published::{self, Source};
-use crate::experiment::{LabError, Report};
+use crate::experiment::Report;
 
 /// A report, and its request.
 #[derive(Debug, Clone)]
@@ -45,34 +44,21 @@ pub const REPORT: &str = "report.html";
 /// The experiment whose picture opens a page.
 const FIRST: &str = "bql";
 
-/// An error of [`files`].
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// A picture could not be drawn.
-    #[error(transparent)]
-    Chart(#[from] ChartError),
-    /// The sources of published figures could not be read.
-    #[error(transparent)]
-    Sources(#[from] LabError),
-}
-
-/// A section with its pictures, and the sources of what stands beside its figures.
+/// A section with its pictures.
 struct Shown<'a> {
     section: &'a Section,
     pictures: Vec<charts::Picture>,
-    sources: Vec<Source>,
 }
 
 /// Returns all files: `report.html` with everything in it, and each picture by itself.
 ///
 /// # Errors
-/// [`ReportError`]: a picture could not be drawn.
-pub fn files(sections: &[Section], machine: &Machine) -> Result<Vec<File>, ReportError> {
+/// [`ChartError`]: a picture could not be drawn.
+pub fn files(sections: &[Section], machine: &Machine) -> Result<Vec<File>, ChartError> {
     let mut shown = Vec::new();
     for section in sections {
         let pictures = charts::pictures(&section.report)?;
-        let sources = published::sources(section.report.experiment)?;
-        shown.push(Shown { section, pictures, sources });
+        shown.push(Shown { section, pictures });
     }
     shown.sort_by_key(|one| one.section.report.experiment != FIRST);
     let html = page::page(&shown, machine);

@@ -35,6 +35,9 @@ pub(crate) struct LabListArgs {
     /// An experiment, to list its parameters: defaults, allowed values and meanings
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// Print its file, with all numbers and what was published: to be changed, and run by `wharf lab run FILE`
+    #[arg(long, requires = "name", conflicts_with = "json")]
+    pub(crate) scenario: bool,
     /// One JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -49,6 +52,7 @@ Examples:
   wharf lab run all --report figures
   wharf lab run all --effects
   wharf lab run scenario.toml --seed 2
+  wharf lab list bulk --scenario > mine.toml; wharf lab run mine.toml
 
 In world model the same seed and parameters give the same result, to the byte, on any machine. Kinds of rows:
   fitted     a parameter was chosen so that it comes out, and all are as in the file
@@ -59,7 +63,7 @@ In world model the same seed and parameters give the same result, to the byte, o
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LabRunArgs {
-    /// An experiment, see `wharf lab list`; `all` that run in that world; or the file of a scenario (docs/guide/scenarios.md)
+    /// An experiment, see `wharf lab list`; `all` that run in that world; or a file, of a scenario or with numbers for an experiment (docs/guide/scenarios.md)
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Change a parameter for this run; may be given several times. `wharf lab run NAME --help` lists those of NAME

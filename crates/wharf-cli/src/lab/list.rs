@@ -32,6 +32,9 @@ pub(super) fn list(args: &LabListArgs) -> anyhow::Result<()> {
         Some(name) => vec![experiment::named(name).map_err(usage)?],
         None => experiment::all().iter().collect(),
     };
+    if let ([one], true) = (&experiments[..], args.scenario) {
+        return print(one.scenario().trim_end());
+    }
     if args.json {
         let entries = experiments.iter().map(|one| entry(one)).collect::<Result<Vec<_>, _>>()?;
         return print_json(&json!({ "experiments": entries }));

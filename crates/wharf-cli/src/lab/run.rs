@@ -11,15 +11,16 @@ use serde_json::json;
 use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use wharf_lab::experiment::{self, LabError, Report, Request, World, sweep};
+use wharf_lab::experiment::{self, LabError, OwnNumbers, Report, Request, World, sweep};
 use wharf_lab::report::{REPORT, Section};
 
 /// The name that selects every experiment.
 const ALL: &str = "all";
 
-pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
+/// Runs the experiment of that name, or that for which there are `own` numbers.
+pub(super) fn run(args: &LabRunArgs, own: Option<OwnNumbers>) -> anyhow::Result<()> {
     let (signals, began) = (Signals::listen()?, Instant::now());
-    let requests = requests(args)?;
+    let requests = requests(args, own)?;
     // Before the runs: their results must not be lost for want of a place.
     args.report.iter().try_for_each(|folder| pages::make(folder))?;
     let sections = carry_out(&requests, &signals)?;
@@ -60,6 +61,7 @@ fn show(sections: &[Section], args: &LabRunArgs) -> anyhow::Result<()> {
 fn request(args: &LabRunArgs, name: &str, world: Option<World>) -> Request {
     Request {
         name: name.into(),
+        own: None,
         set: args.set.clone(),
         seed: args.seed,
         seeds: args.seeds,
@@ -71,10 +73,10 @@ fn request(args: &LabRunArgs, name: &str, world: Option<World>) -> Request {
 }
 
 /// Returns the runs.
-fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
+fn requests(args: &LabRunArgs, own: Option<OwnNumbers>) -> anyhow::Result<Vec<Request>> {
     let world = args.world;
     if args.name != ALL {
-        return Ok(vec![request(args, &args.name, world)]);
+        return Ok(vec![Request { own, ..request(args, &args.name, world) }]);
     }
     if !args.set.is_empty() {
         return Err(usage("--set changes a parameter of one experiment: run that one, not all"));
@@ -128,7 +130,7 @@ fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Sect
             continue;
         }
         let report = Report::median_of(reports);
-        let what = experiment::named(&request.name).map_or("", |experiment| experiment.what);
+        let what = request.experiment().map_or("", |experiment| experiment.what);
         let command = Request { world: Some(report.world), ..request.clone() }.command();
         sections.push(Section { report, what, command });
     }

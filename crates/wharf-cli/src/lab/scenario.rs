@@ -1,4 +1,4 @@
-//! Scenarios of one's own: `wharf lab run FILE`, `wharf lab compare FILE`, `wharf lab calibrate`.
+//! Files of one's own: `wharf lab run FILE`, `wharf lab compare FILE`, `wharf lab calibrate`.
 
 use crate::args::{LabCalibrateArgs, LabCompareArgs, LabRunArgs};
 use crate::fold::folded;
@@ -10,7 +10,7 @@ use anyhow::Context;
 use comfy_table::CellAlignment;
 use serde_json::json;
 use std::path::Path;
-use wharf_lab::experiment::{LabError, Row, World};
+use wharf_lab::experiment::{LabError, OwnNumbers, Row, World};
 use wharf_lab::scenario::{Comparison, Folder, Scenario, calibrate, measure, predict, text_of};
 
 /// True if the argument of `lab run` names a file: experiments have neither a dot nor a slash.
@@ -18,11 +18,19 @@ pub(super) fn is_file(name: &str) -> bool {
     name.contains('.') || name.contains('/')
 }
 
-/// Reads a scenario. Its machine and its captures are looked for beside it.
-fn read(file: &str, machine: Option<&str>) -> anyhow::Result<Scenario> {
-    let text = text_of(Path::new(file)).map_err(usage)?;
+/// Runs an experiment with the numbers of a file, or the file's scenario.
+pub(super) fn run_file(args: &LabRunArgs) -> anyhow::Result<()> {
+    let contents = text_of(Path::new(&args.name)).map_err(usage)?;
+    if OwnNumbers::are_in(&contents) {
+        return super::run::run(args, Some(OwnNumbers::parse(&args.name, &contents).map_err(usage)?));
+    }
+    run(args, &contents)
+}
+
+/// Parses a scenario. Its machine and its captures are looked for beside it.
+fn parse(file: &str, contents: &str, machine: Option<&str>) -> anyhow::Result<Scenario> {
     let folder = Folder(Path::new(file).parent().unwrap_or(Path::new(".")).into());
-    let scenario = Scenario::parse(file, &text, &folder).map_err(usage)?;
+    let scenario = Scenario::parse(file, contents, &folder).map_err(usage)?;
     match machine {
         None => Ok(scenario),
         Some(name) => scenario.on_machine(name, &text_of(Path::new(name)).map_err(usage)?).map_err(usage),
@@ -46,7 +54,7 @@ fn watched<T>(
 }
 
 /// Runs a scenario in the world asked for; virtual time by default.
-pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
+fn run(args: &LabRunArgs, contents: &str) -> anyhow::Result<()> {
     let is_of_experiments =
         !args.set.is_empty() || !args.threads.is_empty() || args.report.is_some() || args.effects;
     if is_of_experiments || args.seeds > 1 {
@@ -58,7 +66,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     if args.seconds.is_some() && world == World::Model {
         return Err(usage("--seconds is for --world host: virtual time is in the scenario's file"));
     }
-    let scenario = read(&args.name, None)?;
+    let scenario = parse(&args.name, contents, None)?;
     let time = args.seconds.unwrap_or(SECOND);
     let rows = watched(&args.name, |goes_on| match world {
         World::Model => predict(&scenario, args.seed, goes_on),
@@ -105,7 +113,14 @@ fn left(lines: &mut comfy_table::Table, columns: &[usize]) {
 
 /// Runs a scenario in both worlds, and prints predicted, measured and error.
 pub(super) fn compare(args: &LabCompareArgs) -> anyhow::Result<()> {
-    let scenario = read(&args.file, args.machine.as_deref())?;
+    let contents = text_of(Path::new(&args.file)).map_err(usage)?;
+    if OwnNumbers::are_in(&contents) {
+        let file = &args.file;
+        return Err(usage(format!(
+            "{file} names an experiment: compare takes scenarios with senders; wharf lab run {file} runs it"
+        )));
+    }
+    let scenario = parse(&args.file, &contents, args.machine.as_deref())?;
     let compared = watched(&args.file, |goes_on| {
         Comparison::new(&scenario, args.seed, args.rounds, args.seconds.unwrap_or(SECOND), goes_on)
     })?;

@@ -51,7 +51,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     has_threads: true,
     has_device: true,
     worlds: &[
-        (World::Model, &[include_str!("../../parameters/batching.toml")], rows::run),
+        (World::Model, &[include_str!("../../scenarios/batching.toml")], rows::run),
         (World::Host, &[include_str!("../../parameters/batching-host.toml")], host::run),
     ],
 };

@@ -1,5 +1,6 @@
 //! The contract of an experiment, and the settings of its runs.
 
+use super::published::Published;
 use super::{LabError, Parameters, Row, Series};
 use serde::Serialize;
 use wharf_devices::spec::DeviceSpec;
@@ -38,8 +39,8 @@ pub struct Experiment {
     pub has_threads: bool,
     /// True if the device in world host can be chosen.
     pub has_device: bool,
-    /// The worlds in which it can run, the default first, each with its files of parameters and its run. The
-    /// machine's file, if several experiments share it, is behind the experiment's own.
+    /// The worlds in which it can run, the default first, each with its files of parameters and its run. The first file
+    /// of the first world is its scenario. The machine's file, if several experiments share it, is behind the experiment's own.
     pub worlds: &'static [(World, &'static [&'static str], Run)],
 }
 
@@ -47,6 +48,11 @@ impl Experiment {
     /// Returns the worlds in which it can run, the default first.
     pub fn worlds(&self) -> Vec<World> {
         self.worlds.iter().map(|&(world, ..)| world).collect()
+    }
+
+    /// Returns its scenario: the numbers of its first world, and what was published.
+    pub fn scenario(&self) -> &'static str {
+        self.worlds[0].1[0]
     }
 }
 
@@ -56,6 +62,8 @@ pub struct Bench<'a> {
     pub world: World,
     /// The parameters.
     pub parameters: &'a Parameters,
+    /// The published figures.
+    pub published: &'a Published,
     /// The generator's seed.
     pub seed: u64,
     /// World host: numbers of threads, with a run for each; empty for the experiment's own choice.

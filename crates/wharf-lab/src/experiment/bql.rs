@@ -16,7 +16,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     what: "the byte limit on a wire that changes its speed: limit over time, delay in the NIC with and without",
     has_threads: true,
     has_device: false,
-    worlds: &[(World::Model, &[include_str!("../../parameters/bql.toml"), super::E5_2695V2], run)],
+    worlds: &[(World::Model, &[include_str!("../../scenarios/bql.toml"), super::E5_2695V2], run)],
 };
 
 fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {

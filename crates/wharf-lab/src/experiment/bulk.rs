@@ -4,7 +4,6 @@
 //! the path to the processor time of 24 streams. All others follow. The capacity without a wire follows from
 //! the assumed time of making a packet, and is shown for two other times, too.
 
-use super::published::figure;
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, World};
 use crate::models::linux_qdisc::{self, Costs, Outcome, Queues, Setup, Traffic};
 use wharf_core::engine::{BULK_PACKETS_MAX, Batching};
@@ -20,7 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     what: "bulk dequeue on 10 Gbit/s in 2014: doorbells, spin locks, processor time, without and with",
     has_threads: true,
     has_device: false,
-    worlds: &[(World::Model, &[include_str!("../../parameters/bulk.toml"), super::E5_2695V2], run)],
+    worlds: &[(World::Model, &[include_str!("../../scenarios/bulk.toml"), super::E5_2695V2], run)],
 };
 
 fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
@@ -82,7 +81,8 @@ const TRAFGEN: Case =
 
 /// Runs processes as fast as they can, with the shortest frames.
 fn trafgen(bench: &mut Bench<'_>) -> Result<(), LabError> {
-    let published = |key: &str| figure(&format!("bulk_dequeue.{key}"));
+    let figures = bench.published;
+    let published = |key: &str| figures.figure(&format!("bulk_dequeue.{key}"));
     let off = one(bench, Case { batching: Batching::Off, ..TRAFGEN })?;
     let on = one(bench, TRAFGEN)?;
     let label = TRAFGEN.senders.label(bench.parameters)?;
@@ -136,7 +136,7 @@ fn stream(bench: &mut Bench<'_>, senders: Senders, saved: &str) -> Result<(), La
         row(&format!("{label}/bulk=off"), LOCK_SHARE, share(&off)),
         row(&format!("{label}/bulk=on"), LOCK_SHARE, share(&on)),
         row(&label, ("spinlock_share_saved", "percent of busy time"), share(&off) - share(&on))
-            .beside(figure(&format!("bulk_dequeue.{saved}"))?)
+            .beside(bench.published.figure(&format!("bulk_dequeue.{saved}"))?)
             .is_effect(),
     ]);
     Ok(())
@@ -157,7 +157,7 @@ fn processor_time(bench: &mut Bench<'_>) -> Result<(), LabError> {
             (("soft", "percent of all time"), "soft_percent", outcome.soft_ns),
             (("idle", "percent of all time"), "idle_percent", outcome.idle_ns()),
         ] {
-            let published = figure(&format!("bulk_dequeue.{table}.{key}"))?;
+            let published = bench.published.figure(&format!("bulk_dequeue.{table}.{key}"))?;
             let row = Row::new(&label, what, outcome.ppm(ns) as i64 * 100, kind).beside(published);
             let before = bench.rows.iter().rfind(|before| before.metric == row.metric);
             let row = before.map_or(row.clone(), |before| row.effect_over(before));

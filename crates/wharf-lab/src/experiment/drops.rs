@@ -14,7 +14,7 @@
 mod drain;
 mod run;
 
-use super::published::figure;
+use super::published::Published;
 use super::{Bench, Experiment, LabError, Row, RowKind, World};
 use run::{Measurement, Rig};
 
@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     what: "a full queue: drops at the tail, or senders that wait in turn; throughput, waits, order of service (2011)",
     has_threads: true,
     has_device: false,
-    worlds: &[(World::Host, &[include_str!("../../parameters/drops.toml")], run)],
+    worlds: &[(World::Host, &[include_str!("../../scenarios/drops.toml")], run)],
 };
 
 fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
@@ -33,7 +33,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     for device in [Device::Wire, Device::Null, Device::As2011] {
         for &threads in threads {
             let runs = rounds(&rig, device, threads, bench)?;
-            bench.rows.extend(rows(device, threads, &runs)?);
+            bench.rows.extend(rows(bench.published, device, threads, &runs)?);
         }
     }
     Ok(())
@@ -115,7 +115,7 @@ fn median(mut numbers: Vec<i64>) -> i64 {
     }
 }
 
-fn rows(device: Device, threads: u32, rounds: &[Round]) -> Result<Vec<Row>, LabError> {
+fn rows(published: &Published, device: Device, threads: u32, rounds: &[Round]) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
     for policy in POLICIES {
         let figures = Figures { label: label(device, policy, threads), policy, rounds };
@@ -124,7 +124,7 @@ fn rows(device: Device, threads: u32, rounds: &[Round]) -> Result<Vec<Row>, LabE
         let offered = figures.row(("offered", "Mpps"), Measurement::offered_per_second);
         let share = match (policy, device) {
             (Policy::DropTail, Device::Null | Device::As2011) => {
-                beside_2011(device, threads, share, delivered.value)?
+                beside_2011(published, device, threads, share, delivered.value)?
             }
             _ => share,
         };
@@ -137,9 +137,11 @@ fn rows(device: Device, threads: u32, rounds: &[Round]) -> Result<Vec<Row>, LabE
 }
 
 /// Sets a share of drops beside the published one, and notes the reason of a difference.
-fn beside_2011(device: Device, threads: u32, share: Row, mpps: f64) -> Result<Row, LabError> {
-    let published = drop_percent(threads)?;
-    let worst = |end: u32| figure(&format!("dequeue_fairness.worst_case_enobufs_drop_percent.{end}"));
+fn beside_2011(
+    figures: &Published, device: Device, threads: u32, share: Row, mpps: f64,
+) -> Result<Row, LabError> {
+    let published = drop_percent(figures, threads)?;
+    let worst = |end: u32| figures.figure(&format!("dequeue_fairness.worst_case_enobufs_drop_percent.{end}"));
     let mut was = format!("{:+.1} percentage points from what was published", share.value - published);
     if threads >= 4 {
         was += &format!(", {} to {} in the worst case", worst(0)?, worst(1)?);
@@ -198,8 +200,9 @@ impl Figures<'_> {
 
 /// Returns the published share of drops with `threads` threads in 2011, in percent; the worst case for other
 /// numbers.
-fn drop_percent(threads: u32) -> Result<f64, LabError> {
+fn drop_percent(published: &Published, threads: u32) -> Result<f64, LabError> {
     let at = threads.saturating_sub(1);
-    figure(&format!("dequeue_fairness.drop_percent.{at}"))
-        .or_else(|_| figure("dequeue_fairness.worst_case_enobufs_drop_percent.0"))
+    published
+        .figure(&format!("dequeue_fairness.drop_percent.{at}"))
+        .or_else(|_| published.figure("dequeue_fairness.worst_case_enobufs_drop_percent.0"))
 }

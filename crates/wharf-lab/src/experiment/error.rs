@@ -30,6 +30,9 @@ pub enum LabError {
         "threads and seconds are for --world host, as is a device: in world model, --set changes parameters"
     )]
     NotHost,
+    /// A file has the numbers of another world.
+    #[error("the file has the numbers of world {0}: leave --world out")]
+    OwnWorld(World),
     /// Threads were given to an experiment with threads of its own.
     #[error("{0} has its own threads, whatever it runs: leave --threads out")]
     Threads(&'static str),
@@ -92,6 +95,18 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// Creates the error of a file that is no TOML, or lacks a key, with the line.
+    pub(crate) fn of_toml(file: &str, error: &toml::de::Error, text: &str) -> Self {
+        let message = error.message().lines().next().unwrap_or("no TOML").trim();
+        let what = match error.span() {
+            Some(span) => {
+                format!("line {}: {message}", text[..span.start.min(text.len())].lines().count().max(1))
+            }
+            None => message.to_string(),
+        };
+        Self::File { file: file.into(), what }
+    }
+
     /// True if the caller ended the run.
     pub fn is_interruption(&self) -> bool {
         matches!(self, LabError::Interrupted | LabError::Run { source: RunError::Interrupted, .. })
@@ -104,6 +119,7 @@ impl LabError {
             LabError::Experiment { .. }
                 | LabError::World { .. }
                 | LabError::NotHost
+                | LabError::OwnWorld(_)
                 | LabError::Threads(_)
                 | LabError::Device(_)
                 | LabError::Assignment(_)

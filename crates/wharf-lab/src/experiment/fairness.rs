@@ -23,7 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     has_threads: true,
     has_device: false,
     worlds: &[
-        (World::Model, &[include_str!("../../parameters/fairness.toml")], model::run),
+        (World::Model, &[include_str!("../../scenarios/fairness.toml")], model::run),
         (World::Host, &[include_str!("../../parameters/fairness-host.toml")], host::run),
     ],
 };

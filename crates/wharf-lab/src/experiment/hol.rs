@@ -37,7 +37,6 @@
 //!   qdisc, and happens thousands of times a second with a window that does not quite fill it. From 0.75 to
 //!   0.9 MB they fall from 5500 to 0; a row has 0.8 MB. The window was not published.
 
-use super::published::figure;
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
 use crate::models::linux_tcp_host::{self, Offload, Outcome, Setup};
 use std::cmp::Ordering;
@@ -53,7 +52,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     what: "a priority packet behind super-packets in bulks: its delay on 10 Gbit/s and 100 Mbit/s, requeues (2014)",
     has_threads: true,
     has_device: false,
-    worlds: &[(World::Model, &[include_str!("../../parameters/hol.toml"), super::E5_2695V2], run)],
+    worlds: &[(World::Model, &[include_str!("../../scenarios/hol.toml"), super::E5_2695V2], run)],
 };
 
 fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
@@ -64,7 +63,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
         rows(bench, wire, &off, &on)?;
     }
     let tso = one(bench, TSO)?;
-    let published = figure("bulk_gso.tso_requeues_per_s")?;
+    let published = bench.published.figure("bulk_gso.tso_requeues_per_s")?;
     let row = tso.row(REQUEUES, tso.requeues()).beside(published);
     let row = within_3(row, published).saying("the window keeps the qdisc filled, which hangs on its size");
     bench.rows.extend([row, tso.row(PER_BULK, tso.per_bulk())]);
@@ -185,7 +184,7 @@ impl Runs {
 
 fn rows(bench: &mut Bench<'_>, wire: Wire, off: &Runs, on: &Runs) -> Result<(), LabError> {
     let name = if wire == Wire::Fast { "bulk_gso.ixgbe_10g_gso" } else { "bulk_gso.igb_100m_gso" };
-    let published = |key: &str| figure(&format!("{name}_{key}"));
+    let published = |key: &str| bench.published.figure(&format!("{name}_{key}"));
     let [least, most] = [published("no_bulk_delay_ms.0")?, published("no_bulk_delay_ms.1")?];
     let kind = if wire == Wire::Fast { bench.parameters.fit(&["round_trip_ns"]) } else { RowKind::Predicted };
     let stable = published("bulk_delay_ms")?;
@@ -215,12 +214,13 @@ fn rows(bench: &mut Bench<'_>, wire: Wire, off: &Runs, on: &Runs) -> Result<(), 
                 .enumerate()
         {
             let bytes = (on.mean() - before) * 1_250_000;
-            rows.push(on.row(what, bytes).beside(figure(&format!("bulk_gso.ixgbe_10g_extra_bytes.{at}"))?));
+            let published = bench.published.figure(&format!("bulk_gso.ixgbe_10g_extra_bytes.{at}"))?;
+            rows.push(on.row(what, bytes).beside(published));
         }
         let kpps = |runs: &Runs| runs.mean_of(|outcome| outcome.per_second(outcome.packets) * 1000);
-        let published = figure("bulk_gso.rate_kpps")?;
+        let published = bench.published.figure("bulk_gso.rate_kpps")?;
         rows.extend([off, on].map(|runs| runs.row(("rate", "kpps"), kpps(runs)).beside(published)));
-        let published = figure("bulk_gso.gso_requeues_per_s")?;
+        let published = bench.published.figure("bulk_gso.gso_requeues_per_s")?;
         rows.push(within_3(on.row(REQUEUES, on.requeues()).beside(published), published));
     } else {
         rows.push(on.row(REQUEUES, on.requeues()));

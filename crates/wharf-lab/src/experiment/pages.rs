@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     has_threads: true,
     has_device: false,
     worlds: &[
-        (World::Model, &[include_str!("../../parameters/pages.toml")], model::run),
+        (World::Model, &[include_str!("../../scenarios/pages.toml")], model::run),
         (World::Host, &[include_str!("../../parameters/pages-host.toml")], host::run),
     ],
 };

@@ -72,6 +72,9 @@ pub struct Parameter {
 pub struct Parameters {
     #[serde(skip)]
     experiment: String,
+    /// True if rows stand beside other published figures than those to which numbers were fitted.
+    #[serde(skip)]
+    pub(super) beside_others: bool,
     entries: BTreeMap<String, Parameter>,
 }
 
@@ -92,11 +95,11 @@ impl Parameters {
                 return Err(fault(experiment, &format!("{key} of {value} is not {allowed}")));
             }
         }
-        Ok(Self { experiment: experiment.to_string(), entries })
+        Ok(Self { experiment: experiment.to_string(), beside_others: false, entries })
     }
 
     /// Parses the files of `experiment`: its own, and the machine's that it shares with others. The own file lists
-    /// under `machine` the numbers that it takes from there. A number with `nic` and `key` is that of the planner's
+    /// under `machine` the numbers that it takes from there; `experiment` and `published` are for others. A number with `nic` and `key` is that of the planner's
     /// description.
     ///
     /// # Errors
@@ -108,7 +111,8 @@ impl Parameters {
             let mut table: toml::Table =
                 text.parse().map_err(|error: toml::de::Error| fault(error.to_string()))?;
             table.iter_mut().try_for_each(|(key, entry)| {
-                described(entry).map_err(|what| fault(format!("{key}: {what}")))
+                let table = entry.as_table_mut();
+                table.map_or(Ok(()), described).map_err(|what| fault(format!("{key}: {what}")))
             })?;
             Ok(table)
         };
@@ -117,7 +121,7 @@ impl Parameters {
             Self::checked(experiment, entries)
         };
         let mut own = parse(own)?;
-        let taken = own.remove("machine");
+        let [taken, ..] = ["machine", "experiment", "published"].map(|key| own.remove(key));
         let taken = taken.iter().filter_map(toml::Value::as_array).flatten().filter_map(toml::Value::as_str);
         let machines: Result<Vec<Self>, LabError> =
             machines.iter().map(|text| numbers(parse(text)?)).collect();
@@ -157,7 +161,23 @@ impl Parameters {
     /// # Errors
     /// [`LabError::Key`]: the file lacks it.
     pub fn get(&self, key: &str) -> Result<u64, LabError> {
-        self.entries.get(key).map(|parameter| parameter.value).ok_or_else(|| self.unknown(key))
+        self.entry(key).map(|parameter| parameter.value)
+    }
+
+    /// Returns the number of that name with all that is said of it.
+    ///
+    /// # Errors
+    /// [`LabError::Key`]: the file lacks it.
+    pub(super) fn entry(&self, key: &str) -> Result<&Parameter, LabError> {
+        self.entries.get(key).ok_or_else(|| self.unknown(key))
+    }
+
+    /// Puts `value` in place of another one, unless that was set.
+    pub(super) fn replace(&mut self, key: &str, value: u64, source: &str) {
+        let is_another = |one: &&mut Parameter| one.kind != Mark::Set && one.value != value;
+        if let Some(parameter) = self.entries.get_mut(key).filter(is_another) {
+            (parameter.value, parameter.kind, parameter.source) = (value, Mark::Set, source.into());
+        }
     }
 
     /// Returns the number of that name, of which others require at least `least`.
@@ -178,10 +198,10 @@ impl Parameters {
     }
 
     /// Returns the kind of a row that parameters `keys` were fitted to. It is a prediction once anything is
-    /// set, since the fit holds for the file as a whole.
+    /// set, or published figures are others, since the fit holds for the file as a whole.
     pub fn fit(&self, keys: &[&str]) -> RowKind {
         let is = |key: &str, kind| self.entries.get(key).is_some_and(|entry| entry.kind == kind);
-        let any_set = self.entries.keys().any(|key| is(key, Mark::Set));
+        let any_set = self.beside_others || self.entries.keys().any(|key| is(key, Mark::Set));
         debug_assert!(any_set || keys.iter().all(|key| is(key, Mark::Fitted)), "{keys:?}");
         if any_set { RowKind::Predicted } else { RowKind::Fitted }
     }
@@ -203,19 +223,24 @@ fn fault(experiment: &str, what: &str) -> LabError {
 }
 
 /// Fills a number that names a NIC and a key of the planner's description: its value, kind and source.
-fn described(entry: &mut toml::Value) -> Result<(), String> {
-    let Some(table) = entry.as_table_mut().filter(|table| table.contains_key("nic")) else { return Ok(()) };
+pub(super) fn described(table: &mut toml::Table) -> Result<(), String> {
+    if !table.contains_key("nic") {
+        return Ok(());
+    }
     let mut text = |key: &str| match table.remove(key) {
         Some(toml::Value::String(text)) => Ok(text),
         _ => Err(format!("{key} is missing")),
     };
     let (name, key) = (text("nic")?, text("key")?);
-    let description = Description::built_in(&name).ok_or_else(|| format!("there is no NIC {name}"))?;
+    let description = Description::built_in(&name).ok_or_else(|| format!("there is no NIC {name:?}"))?;
     let nic = description
         .and_then(|description| description.nic(&Choice::default()))
         .map_err(|error| error.to_string())?;
     let figure = nic.figures().into_iter().find(|figure| figure.key == key).cloned();
-    let figure = figure.ok_or_else(|| format!("{name} has no {key}"))?;
+    if table.contains_key("value") {
+        return Err(format!("it has a value, and {name}'s: leave one out"));
+    }
+    let figure = figure.ok_or_else(|| format!("{name} has no {key:?}"))?;
     table.insert("value".into(), toml::Value::Integer(figure.value as i64));
     table.insert("kind".into(), figure.mark.name().into());
     table.insert("source".into(), format!("wharf plan, {name}.toml, {key}: {}", figure.source).into());

@@ -15,7 +15,6 @@
 mod case;
 mod measurement;
 
-use super::published::figure;
 use super::{Bench, Experiment, LabError, Row, World};
 use case::{Case, Descriptors, Inline, Work};
 use measurement::Measurement;
@@ -31,7 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     what: "small packets on PCI Express, ConnectX-5: compressed completions, multi-packet entries, inlining",
     has_threads: true,
     has_device: false,
-    worlds: &[(World::Model, &[include_str!("../../parameters/pcie.toml")], run)],
+    worlds: &[(World::Model, &[include_str!("../../scenarios/pcie.toml")], run)],
 };
 
 fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
@@ -47,12 +46,11 @@ const SESSIONS: &str = "hangs on when sessions end, which is fitted: wharf plan 
 /// The least and the greatest reading of a published figure.
 type Readings = (f64, f64);
 
-fn published(key: &str) -> Result<f64, LabError> {
-    figure(&format!("pcie.{key}"))
-}
-
-/// Returns the gain from `before` to `after` in percent, to a tenth.
+/// Returns the gain from `before` to `after` in percent, to a tenth; none from 0.
 fn gain(before: f64, after: f64) -> f64 {
+    if before == 0.0 {
+        return 0.0;
+    }
     ((after / before - 1.0) * 1000.0).round() / 10.0
 }
 
@@ -69,6 +67,7 @@ fn drop(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let on = Case { rx_cqe_compress: true, ..off };
     let striding = Case { descriptors: Descriptors::Striding, ..on };
     let [off, on, striding] = [off.run(bench)?, on.run(bench)?, striding.run(bench)?];
+    let published = |key: &str| bench.published.figure(&format!("pcie.{key}"));
     let (before, after) = (published("xdp_drop_mpps.before")?, published("xdp_drop_mpps.after")?);
     let milestone = published("xdp_drop_milestone_mpps")?;
     let kind = bench.parameters.fit(&["session_ns"]);
@@ -101,6 +100,7 @@ fn send_back(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let [auto, always] = [Inline::Auto, Inline::Always].map(|inline| Case { inline, ..pointers });
     let [before, pointers, auto, always, slim] =
         [before.run(bench)?, pointers.run(bench)?, auto.run(bench)?, always.run(bench)?, slim.run(bench)?];
+    let published = |key: &str| bench.published.figure(&format!("pcie.{key}"));
     let (one, milestone) = (published("xdp_tx_readings_mpps.1.0")?, published("xdp_tx_milestone_mpps")?);
     let (most, most_gain) = (published("xdp_tx_readings_mpps.1.1")?, published("xdp_tx_gain_percent")?);
     let readings = (milestone, most);
@@ -129,6 +129,7 @@ fn redirect(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let before = Case { rx_cqe_compress: true, ..Case::new(Work::Redirect) };
     let after = Case { xdp_tx_mpwqe: true, inline: Inline::Auto, ..before };
     let [before, after] = [before.run(bench)?, after.run(bench)?];
+    let published = |key: &str| bench.published.figure(&format!("pcie.{key}"));
     let (was, is) = (published("xdp_redirect_mpps.before")?, published("xdp_redirect_mpps.after")?);
     Ok(vec![
         before.mpps().beside(was).saying("as xdp_tx: the model has nothing that redirecting makes slower"),
@@ -171,7 +172,7 @@ fn socket(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let before = Case::new(Work::Socket);
     let after = Case { xdp_tx_mpwqe: true, ..before };
     let [before, after] = [before.run(bench)?, after.run(bench)?];
-    let published = |at: u32| figure(&format!("mlx5_skb_tx_mpwqe.one_stream_mpps.{at}"));
+    let published = |at: u32| bench.published.figure(&format!("mlx5_skb_tx_mpwqe.one_stream_mpps.{at}"));
     let fitted = Row { kind: bench.parameters.fit(&["socket_clock_khz"]), ..before.mpps() };
     let circular = "nearly circular: its clock is fitted, and its cycles a packet are published";
     let share = |ran: &Measurement| ran.row(TO_NIC_SHARE, ran.to_nic_share_millionths());
@@ -189,7 +190,8 @@ fn socket(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
 fn sockets(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
     for generation in [2, 3] {
-        let published = |key: &str| figure(&format!("mlx5_skb_tx_mpwqe.gen{generation}.{key}"));
+        let figures = bench.published;
+        let published = |key: &str| figures.figure(&format!("mlx5_skb_tx_mpwqe.gen{generation}.{key}"));
         let fixed_kpps = Some((published("fixed_mpps")? * 1000.0).round() as u64);
         for fixed_kpps in [fixed_kpps, None] {
             let before = Case::new(Work::Sockets { generation, fixed_kpps });

@@ -1,6 +1,7 @@
 //! A request to run an experiment, and its report.
 
-use super::{Judgement, Parameters, Row, Series, World};
+use super::published::Source;
+use super::{Experiment, Judgement, LabError, OwnNumbers, Parameters, Row, Series, World, named};
 use serde::Serialize;
 use wharf_devices::spec::DeviceSpec;
 
@@ -28,6 +29,9 @@ pub struct Report {
     /// True if it was ended early: there are fewer rows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+    /// The sources of what stands beside its figures.
+    #[serde(skip)]
+    pub sources: Vec<Source>,
     /// Packets simulated for it, a measure of the lab's speed. Not a result.
     #[serde(skip)]
     pub packets: u64,
@@ -40,8 +44,10 @@ fn is_one(seeds: &u32) -> bool {
 /// A request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// The experiment's name.
+    /// The experiment's name, or that of the file with `own` numbers.
     pub name: String,
+    /// Numbers in place of the experiment's own.
+    pub own: Option<OwnNumbers>,
     /// Parameters to set: `key=value`.
     pub set: Vec<String>,
     /// The generator's seed.
@@ -59,6 +65,14 @@ pub struct Request {
 }
 
 impl Request {
+    /// Returns the experiment.
+    ///
+    /// # Errors
+    /// [`LabError::Experiment`]: there is none of that name.
+    pub fn experiment(&self) -> Result<&'static Experiment, LabError> {
+        self.own.as_ref().map_or_else(|| named(&self.name), |own| Ok(own.experiment))
+    }
+
     /// Returns a request for each seed.
     pub fn each_seed(&self) -> Vec<Self> {
         let seed = |at: u32| Self { seed: self.seed.wrapping_add(at.into()), seeds: 1, ..self.clone() };

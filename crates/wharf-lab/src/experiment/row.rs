@@ -144,7 +144,8 @@ impl Row {
     /// note says if a prediction lies among the readings, or its residual.
     #[must_use]
     pub fn read_as(mut self, published: f64, least: f64, most: f64) -> Self {
-        let nearest = self.value.clamp(least, most);
+        // Somebody's own figures may leave nothing between the two.
+        let nearest = self.value.max(least).min(most);
         let place = if nearest == self.value {
             format!("within what can be read, {least} to {most}")
         } else {

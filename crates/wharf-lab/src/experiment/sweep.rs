@@ -3,7 +3,7 @@
 //! In world model each point is a pure function of its parameters, so points can be run on any machine, in
 //! any order, and again.
 
-use super::{LabError, Parameters, Report, Request, World, named, parameters_of, run, world_of};
+use super::{LabError, Parameters, Report, Request, World, parameters_for, run, world_of};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -116,12 +116,11 @@ impl Point {
     /// # Errors
     /// [`LabError`]: no such experiment, world, parameter or value.
     pub fn identity(&self) -> Result<Identity, LabError> {
-        let experiment = named(&self.request.name)?;
+        let experiment = self.request.experiment()?;
         let world = world_of(experiment, &self.request)?;
-        let mut parameters = parameters_of(experiment, world)?;
+        let parameters = parameters_for(&self.request, experiment, world)?;
         let mut set = BTreeMap::new();
         for assignment in &self.request.set {
-            parameters.set(assignment)?;
             let (key, _) = assignment.split_once('=').unwrap_or((assignment, ""));
             set.insert(key.to_string(), parameters.get(key)?);
         }

@@ -17,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     has_threads: false,
     has_device: false,
     worlds: &[
-        (World::Model, &[include_str!("../../parameters/tx-napi.toml")], model::run),
+        (World::Model, &[include_str!("../../scenarios/tx-napi.toml")], model::run),
         (World::Host, &[include_str!("../../parameters/tx-napi-host.toml")], host::run),
     ],
 };

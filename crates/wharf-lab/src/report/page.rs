@@ -135,7 +135,7 @@ fn id_of(section: &Section) -> String {
     format!("{}-{}", section.report.experiment, section.report.world)
 }
 
-fn section_of(page: &mut String, Shown { section, pictures, sources }: &Shown<'_>) {
+fn section_of(page: &mut String, Shown { section, pictures }: &Shown<'_>) {
     let (report, command) = (&section.report, escaped(&section.command));
     let _ = writeln!(page, "<h2 id=\"{}\">{}</h2>", id_of(section), report.experiment);
     let ended =
@@ -150,7 +150,7 @@ fn section_of(page: &mut String, Shown { section, pictures, sources }: &Shown<'_
         skill(report),
         escaped(&capital(&Score::of(&report.rows).words())),
         capital(&report.judgement.parameters()),
-        published_in(sources)
+        published_in(&report.sources)
     );
     page.push_str("<div class=\"pictures\">");
     let again = format!("{} --report DIR", section.command);
@@ -159,7 +159,7 @@ fn section_of(page: &mut String, Shown { section, pictures, sources }: &Shown<'_
     }
     page.push_str("</div>\n");
     let (beside, alone): (Vec<&Row>, Vec<&Row>) = report.rows.iter().partition(|row| row.published.is_some());
-    table(page, "Beside what was published", &beside, &command, Some(sources));
+    table(page, "Beside what was published", &beside, &command, Some(&report.sources));
     table(page, "Further figures", &alone, &command, None);
     parameters(page, &report.parameters);
 }

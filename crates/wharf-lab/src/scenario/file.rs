@@ -191,7 +191,7 @@ impl Scenario {
     /// [`LabError::File`] names the line or the key, and what it can be.
     pub fn parse(file: &str, text: &str, files: &dyn Files) -> Result<Self, LabError> {
         let fault = |what: String| LabError::File { file: file.into(), what };
-        let read: File = toml::from_str(text).map_err(|error| fault(line_of(&error, text)))?;
+        let read: File = toml::from_str(text).map_err(|error| LabError::of_toml(file, &error, text))?;
         let key = |key: &str| {
             let key = key.to_string();
             move |error: String| LabError::File { file: file.into(), what: format!("{key}: {error}") }
@@ -295,17 +295,6 @@ impl LinkText {
             return Err(format!("a ring of {} cannot be: 4 to 65536", self.ring));
         }
         Ok(Link { bits_per_second: bits, ring_frames: self.ring.next_power_of_two() })
-    }
-}
-
-/// Returns an error of the parser with its line.
-fn line_of(error: &toml::de::Error, text: &str) -> String {
-    let message = error.message().lines().next().unwrap_or("no TOML").trim();
-    match error.span() {
-        Some(span) => {
-            format!("line {}: {message}", text[..span.start.min(text.len())].lines().count().max(1))
-        }
-        None => message.to_string(),
     }
 }
 

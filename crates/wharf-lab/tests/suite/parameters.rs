@@ -1,7 +1,6 @@
-//! Parameters and published figures: what --set may change, and the settings read from them.
+//! Parameters: what --set may change, and the settings read from them.
 
 use serde::Deserialize;
-use wharf_lab::experiment::published::figure;
 use wharf_lab::experiment::{Mark, Parameters, RowKind};
 
 const TEXT: &str = "[a_ns]\nvalue = 3\nkind = \"assumed\"\nallowed = [1, 9]\nsource = \"why not\"\n";
@@ -93,17 +92,4 @@ fn a_field_takes_the_number_of_its_name() {
     assert!(error.starts_with("x has no parameter \"flag\": it has 10g_gap_ns"), "{error}");
     let error = settings().with("small", 256).read::<Outer>().unwrap_err().to_string();
     assert!(error.contains("small") && error.contains("256"), "{error}");
-}
-
-#[test]
-fn figures_are_found_by_their_path() {
-    assert_eq!(figure("bulk_dequeue.trafgen_12cpu_bulk_mpps").unwrap(), 14.8);
-    assert_eq!(figure("bulk_dequeue.tcp24_bulk.soft_percent").unwrap(), 7.66);
-    assert_eq!(figure("pcie.xdp_drop_mpps.after").unwrap(), 130.0);
-    assert_eq!(figure("pcie.xdp_tx_readings_mpps.1.0").unwrap(), 70.0);
-    assert!(
-        figure("pcie.xdp_tx_readings_mpps.3.0").is_err() && figure("pcie.xdp_tx_readings_mpps.x").is_err()
-    );
-    assert!(figure("bulk_dequeue.source").unwrap_err().to_string().contains("no number"));
-    assert!(figure("nothing.there").unwrap_err().to_string().contains("there is no nothing.there"));
 }

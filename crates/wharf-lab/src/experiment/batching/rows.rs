@@ -1,6 +1,5 @@
 //! All cases, and their rows.
 
-use super::super::published::figure;
 use super::super::row::{add_point, scaled};
 use super::super::{Bench, LabError, Row, RowKind, Series};
 use super::model::{Case, Nic, Protocol, Sums, Switch, runs};
@@ -125,7 +124,7 @@ fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> R
         bench.rows.push(match nic {
             Nic::Ipoib => {
                 let key = format!("batching_api.tcp_processes_{processes}_percent.{at}");
-                beside(row, figure(&key)?).is_effect()
+                beside(row, bench.published.figure(&key)?).is_effect()
             }
             Nic::E1000 if row.value.abs() > POINTS => {
                 row.saying("not reproduced: no gain was published, without figures")

@@ -5,7 +5,6 @@
 //! Mpps; the extra cost of draining another processor's packet, to two processors' 2.03; and how much slower two threads of
 //! a core are, to four processors' 1.32. All else follows.
 
-use super::super::published::figure;
 use super::metrics::{
     DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, Jiffy, LONGEST_RUN, MPPS,
     OwnerPolicy, POLICIES, SWEEP, Sweep, Unbounded, jain_ppm, percent_ppm,
@@ -43,7 +42,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
                 let label = label(name, policy, cpus);
                 let modelled = kernel(bench, &label, discipline, policy, cpus)?;
                 let beside = name == ROOT_LOCK && policy == Jiffy && at < PUBLISHED_CPUS;
-                let rows = rows(bench.parameters, &label, policy, &modelled, beside.then_some(at))?;
+                let rows = rows(bench, &label, policy, &modelled, beside.then_some(at))?;
                 let rows: Vec<Row> = rows.into_iter().map(|row| one_more(row, &bench.rows)).collect();
                 bench.rows.extend(rows);
             }
@@ -55,7 +54,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     for (policy, cpus) in all.chain(sweep) {
         let label = label(LANES, policy, cpus);
         let modelled = ours(bench, &label, policy, cpus)?;
-        let rows = rows(bench.parameters, &label, policy, &modelled, None)?;
+        let rows = rows(bench, &label, policy, &modelled, None)?;
         bench.rows.extend(rows);
     }
     Ok(())
@@ -71,7 +70,7 @@ fn quotas(bench: &mut Bench<'_>, cpus: u32) -> Result<(), LabError> {
         let drained = jain_ppm(outcome.by_cpu.iter().map(|done| done.drained));
         let sent: u64 = outcome.by_cpu.iter().map(|done| done.offered.saturating_sub(done.dropped)).sum();
         if let Sweep(quota_packets) = policy {
-            bench.rows.extend(rows(bench.parameters, &label, policy, &outcome, None)?);
+            bench.rows.extend(rows(bench, &label, policy, &outcome, None)?);
             modelled.push((quota_packets, sent, drained));
             continue;
         }
@@ -111,7 +110,7 @@ fn label(discipline: &str, policy: OwnerPolicy, cpus: u32) -> String {
 
 /// Returns the rows of a run, beside the published figures number `published` if they are of the same.
 fn rows(
-    parameters: &Parameters, label: &str, policy: OwnerPolicy, modelled: &Outcome, published: Option<usize>,
+    bench: &Bench<'_>, label: &str, policy: OwnerPolicy, modelled: &Outcome, published: Option<usize>,
 ) -> Result<Vec<Row>, LabError> {
     let sum = |what: fn(&Counts) -> u64| modelled.by_cpu.iter().map(what).sum::<u64>();
     let (offered, dropped) = (sum(|done| done.offered), sum(|done| done.dropped));
@@ -121,11 +120,11 @@ fn rows(
     let row = |what, millionths| Row::new(label, what, millionths, RowKind::Predicted);
     let (mut mpps, mut drops) = (row(MPPS, per_s), row(DROP_SHARE, percent_ppm(dropped, offered)));
     if let Some(at) = published {
-        let of = |key: &str| figure(&format!("dequeue_fairness.{key}.{at}"));
+        let of = |key: &str| bench.published.figure(&format!("dequeue_fairness.{key}.{at}"));
         mpps.kind = match at {
-            0 => parameters.fit(&["make_ns"]),
-            1 => parameters.fit(&["remote_ns"]),
-            3 => parameters.fit(&["smt_slowdown_permille"]),
+            0 => bench.parameters.fit(&["make_ns"]),
+            1 => bench.parameters.fit(&["remote_ns"]),
+            3 => bench.parameters.fit(&["smt_slowdown_permille"]),
             _ => RowKind::Predicted,
         };
         mpps = mpps

@@ -4,7 +4,6 @@
 //! One parameter is fitted: the time of a page under the depot's lock, to the processors' time spent
 //! spinning. Its share of the polls' time, and everything about the other policies, follows.
 
-use super::super::published::figure;
 use super::super::{Bench, LabError, Parameters, Row, RowKind};
 use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL, ratio};
 use crate::models::page_pool::{self, Outcome, PolicyKind, Setup};
@@ -19,15 +18,14 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
             (allocator_pps, allocator_slow) = (outcome.packets_per_s(), slow);
         }
         bench.rows.extend(rates(kind, &outcome, allocator_pps)?);
-        bench.rows.extend(spinning(kind, &outcome, bench.parameters)?);
+        bench.rows.extend(spinning(kind, &outcome, bench)?);
         bench.rows.extend(by_cpu(kind, &outcome, &setup));
         bench.rows.extend(details(&outcome).map(|(what, value)| predicted(kind, what, value)));
         if kind == PolicyKind::Halves {
             let change = ratio(slow as u64, allocator_slow as u64) * 100 - 100_000_000;
             let row = predicted(kind, ("allocations_by_halves", "percent"), change);
-            bench
-                .rows
-                .push(row.beside_in_points(figure("page_allocator.half_page_use_percent")?).is_effect());
+            let published = bench.published.figure("page_allocator.half_page_use_percent")?;
+            bench.rows.push(row.beside_in_points(published).is_effect());
         }
     }
     requests(bench)
@@ -53,7 +51,7 @@ fn requests(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let gain = ratio(kept_pps, recycled_pps) * 100 - 100_000_000;
     let label = format!("{}/requests", PolicyKind::SenderCache.name());
     let row = Row::new(&label, ("gain_over_recycling", "percent of Mpps"), gain, RowKind::Predicted);
-    let published = figure("page_allocator.socket_buffer_cache_gain_percent")?;
+    let published = bench.published.figure("page_allocator.socket_buffer_cache_gain_percent")?;
     bench.rows.push(row.beside_in_points(published).is_effect());
     Ok(())
 }
@@ -79,7 +77,7 @@ fn rates(kind: PolicyKind, outcome: &Outcome, allocator_pps: u64) -> Result<Vec<
 
 /// Adds the spinning as a share of all busy time, and of that of the channels. Both were published for the
 /// allocator, and one is fitted.
-fn spinning(kind: PolicyKind, outcome: &Outcome, parameters: &Parameters) -> Result<[Row; 2], LabError> {
+fn spinning(kind: PolicyKind, outcome: &Outcome, bench: &Bench<'_>) -> Result<[Row; 2], LabError> {
     let [busy_ns, spinning_ns] = [outcome.busy_ns, outcome.spinning_ns];
     let all = ratio(spinning_ns.iter().sum(), busy_ns.iter().sum()) * 100;
     let [all, in_poll] =
@@ -87,10 +85,10 @@ fn spinning(kind: PolicyKind, outcome: &Outcome, parameters: &Parameters) -> Res
     if kind != PolicyKind::Allocator {
         return Ok([all, in_poll]);
     }
-    let all = Row { kind: parameters.fit(&["depot_page_ps"]), ..all };
+    let all = Row { kind: bench.parameters.fit(&["depot_page_ps"]), ..all };
     Ok([
-        all.beside(figure("page_allocator.cpu_spinning_percent")?),
-        in_poll.beside(figure("page_allocator.within_rx_poll_spinning_percent")?),
+        all.beside(bench.published.figure("page_allocator.cpu_spinning_percent")?),
+        in_poll.beside(bench.published.figure("page_allocator.within_rx_poll_spinning_percent")?),
     ])
 }
 

@@ -14,7 +14,7 @@ mod load;
 mod machine;
 mod message;
 
-use super::super::published::figure;
+use super::super::published::Published;
 use crate::experiment::row::median;
 use crate::experiment::{Bench, LabError, Row, RowKind, host};
 use load::{FLOWS, Load, Work};
@@ -51,7 +51,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
         }
         for ((napi, published), ran) in MODES.into_iter().zip(&ran) {
             bench.packets += ran.iter().map(|ran| ran.messages).sum::<u64>();
-            bench.rows.extend(rows(load, napi, published, ran)?);
+            bench.rows.extend(rows(bench.published, load, napi, published, ran)?);
         }
         bench.rows.extend(ratios(load, &ran));
     }
@@ -59,7 +59,9 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
 }
 
 /// Returns the medians of the rounds.
-fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Measurement]) -> Result<Vec<Row>, LabError> {
+fn rows(
+    figures: &Published, load: &Load, napi: &str, published: Option<&str>, ran: &[Measurement],
+) -> Result<Vec<Row>, LabError> {
     let label = format!("{}/napi={napi}", load.label());
     let row = |what, figure: &dyn Fn(&Measurement) -> f64| {
         Row::new(&label, what, (median(ran.iter().map(figure).collect()) * 1e6) as i64, RowKind::Measured)
@@ -69,7 +71,7 @@ fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Measurement]) -
     let beside = |row: Row, key: Option<&str>| -> Result<Row, LabError> {
         let (Some(key), Some(which)) = (key, published) else { return Ok(row) };
         let at = FLOWS.iter().position(|&flows| flows == load.flows).unwrap_or(0);
-        Ok(row.beside(figure(&format!("tx_napi.{key}.{which}.{at}"))?).saying(ANOTHER))
+        Ok(row.beside(figures.figure(&format!("tx_napi.{key}.{which}.{at}"))?).saying(ANOTHER))
     };
     let is_round_trip = load.work == Work::RoundTrip;
     let rate = match is_round_trip {

@@ -6,7 +6,6 @@
 //! that differ in their seed, as published. `peer_window_bytes`, `cache_flows` and `halt_poll_ns` were chosen with
 //! `napi` in view: the file says so of each.
 
-use super::super::published::figure;
 use super::super::row::{add_point, median, scaled};
 use super::super::{Bench, LabError, Parameters, Row, RowKind, Series};
 use crate::models::virtio_guest::{self, Costs, Outcome, Release, Setup, Traffic};
@@ -97,6 +96,7 @@ fn name_of(release: Release) -> &'static str {
 }
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    let figures = bench.published;
     for test in &TESTS {
         for (at, flows) in FLOWS.into_iter().enumerate() {
             let timer = Release::Timer { every_ns: bench.parameters.get("timer_every_ns")? };
@@ -109,8 +109,9 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
                 let [before, without, after] =
                     [&upstream, &timer, &napi].map(|(_, all)| middle(all, what, bench.parameters));
                 let (before, without, after) = (before?, without?, after?);
-                let published =
-                    |column: &str| figure(&format!("tx_napi.{}_{}.{column}.{at}", test.name, what.key));
+                let published = |column: &str| {
+                    figures.figure(&format!("tx_napi.{}_{}.{column}.{at}", test.name, what.key))
+                };
                 let upstream =
                     fitted(bench.parameters, row(&upstream.0, what, before), published("upstream")?);
                 let napi = row(&napi.0, what, after);
