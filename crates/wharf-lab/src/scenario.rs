@@ -15,7 +15,7 @@ mod model;
 
 pub use compare::{Compared, Comparison};
 pub use file::{Link, Owner, Published, Scenario, Sender};
-pub use files::{Files, Folder, NoFiles, text_of};
+pub use files::{Folder, text_of};
 pub use host::measure;
 pub use machine::Machine;
 pub use model::predict;
