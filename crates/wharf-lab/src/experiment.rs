@@ -18,7 +18,7 @@ pub mod parameters;
 mod pcie;
 pub mod published;
 mod request;
-mod row;
+pub(crate) mod row;
 mod seeds;
 mod settings;
 pub mod sweep;
