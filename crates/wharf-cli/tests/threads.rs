@@ -31,7 +31,6 @@ fn too_few_threads_are_no_panic_and_no_hang() {
         (two("fairness"), 7),
         (two("drops"), 6),
         (two("pages"), 4),
-        (host("tx-napi"), 3),
     ];
     let mut bad = Vec::new();
     for (args, most) in cases {

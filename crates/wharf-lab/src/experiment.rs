@@ -18,7 +18,7 @@ pub mod parameters;
 mod pcie;
 pub mod published;
 mod request;
-mod row;
+pub(crate) mod row;
 mod seeds;
 mod settings;
 pub mod sweep;
@@ -85,7 +85,10 @@ fn parameters_for(request: &Request, experiment: &Experiment, world: World) -> R
 fn in_world(experiment: &Experiment, world: World) -> Result<(&'static [&'static str], Run), LabError> {
     let found = experiment.worlds.iter().find(|part| part.0 == world).map(|part| (part.1, part.2));
     found.ok_or_else(|| {
-        let there = experiment.worlds().iter().map(World::to_string).collect::<Vec<_>>().join(", ");
+        let mut there = experiment.worlds().iter().map(World::to_string).collect::<Vec<_>>().join(", ");
+        if experiment.name == tx_napi::EXPERIMENT.name {
+            there += "; on this machine it is bench/tx-napi.sh now";
+        }
         LabError::World { experiment: experiment.name, world, there }
     })
 }

@@ -15,12 +15,13 @@ mod model;
 
 pub use compare::{Compared, Comparison};
 pub use file::{Link, Owner, Published, Scenario, Sender};
-pub use files::{Files, Folder, NoFiles, text_of};
+pub use files::{Folder, text_of};
 pub use host::measure;
 pub use machine::Machine;
 pub use model::predict;
 pub use wharf_sim::flows::arrivals::Arrivals;
 
+use crate::experiment::row::jain_ppm;
 use crate::experiment::{Row, RowKind};
 
 /// The figures of a run.
@@ -61,7 +62,10 @@ impl Figures {
         let row = |label: &str, what, millionths: u64| Row::new(label, what, millionths as i64, kind);
         let rate = |packets: u64| ratio(packets, 1_000_000_000, self.measured_ns);
         let all = self.by_sender.iter().sum();
-        let mut rows = vec![row("all", MPPS, rate(all)), row("all", JAIN, jain(&self.by_sender))];
+        let mut rows = vec![
+            row("all", MPPS, rate(all)),
+            row("all", JAIN, jain_ppm(self.by_sender.iter().copied()) as u64),
+        ];
         if let Some(link) = &scenario.link {
             let full = ratio(link.bits_per_second, self.measured_ns, 8_000_000_000);
             rows.push(row("all", WIRE, ratio(self.wire_bytes, 100_000_000, full)));
@@ -86,13 +90,4 @@ impl Figures {
 /// Returns `part` x `scale` / `whole`; 0 of nothing.
 fn ratio(part: u64, scale: u64, whole: u64) -> u64 {
     (u128::from(part) * u128::from(scale)).checked_div(whole.into()).unwrap_or(0) as u64
-}
-
-/// Returns Jain's index in millionths.
-fn jain(shares: &[u64]) -> u64 {
-    let (sum, squares) = shares.iter().fold((0u128, 0u128), |(sum, squares), &share| {
-        (sum + u128::from(share), squares + u128::from(share) * u128::from(share))
-    });
-    let whole = squares.saturating_mul(shares.len() as u128);
-    (sum.saturating_mul(sum).saturating_mul(1_000_000)).checked_div(whole).unwrap_or(1_000_000) as u64
 }

@@ -134,7 +134,9 @@ pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
     let name = if net.join(name).is_dir() || !is_name(below.trim()) { name } else { below.trim() };
     let folder = net.join(name);
     if !folder.is_dir() {
-        return Err(fault(format!("no such interface; {} has {}", net.display(), listed(&net))));
+        let there = names(&net).join(", ");
+        let there = if there.is_empty() { "none" } else { &there };
+        return Err(fault(format!("no such interface; {} has {there}", net.display())));
     }
     let mut reader = Reader { folder, interface: Interface { name: name.into(), ..Interface::default() } };
     reader.sysfs();
@@ -157,13 +159,13 @@ fn without_interface(address: &str, device: &Path) -> Interface {
     reader.interface
 }
 
-/// Returns the names in a folder, for an error.
-fn listed(folder: &Path) -> String {
+/// Returns the names in a folder, in order; none of a folder that cannot be read.
+fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
-    if names.is_empty() { "none".into() } else { names.join(", ") }
+    names
 }
 
 struct Reader {
@@ -208,10 +210,7 @@ impl Reader {
     }
 
     fn queues(&mut self) {
-        let entries = fs::read_dir(self.folder.join("queues")).map(|entries| entries.flatten().collect());
-        let entries: Vec<fs::DirEntry> = entries.unwrap_or_default();
-        let names: Vec<String> =
-            entries.iter().map(|entry| entry.file_name().to_string_lossy().into()).collect();
+        let names = names(&self.folder.join("queues"));
         let of = |kind: &str| -> Vec<u32> {
             let mut numbers: Vec<u32> =
                 names.iter().filter_map(|name| name.strip_prefix(kind)?.parse().ok()).collect();

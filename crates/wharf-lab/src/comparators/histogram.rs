@@ -19,17 +19,12 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self::new()
+        let buckets = (0..BUCKETS).map(|_| Counter::default()).collect();
+        Self { buckets, count: Counter::default(), sum: Counter::default(), max: Counter::default() }
     }
 }
 
 impl Histogram {
-    /// Creates an empty histogram.
-    pub fn new() -> Self {
-        let buckets = (0..BUCKETS).map(|_| Counter::default()).collect();
-        Self { buckets, count: Counter::default(), sum: Counter::default(), max: Counter::default() }
-    }
-
     /// Counts `value`. For the one writer.
     pub fn record(&self, value: u64) {
         self.buckets[bucket_of(value)].add(1);

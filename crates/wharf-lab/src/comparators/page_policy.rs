@@ -8,13 +8,13 @@
 //! | [`Halves`] | joins a list when both packets in it are done; else as [`Allocator`] |
 //! | [`SenderCache`] | is kept for its sender's next packet, one per sender; else as [`Allocator`] |
 //!
-//! A policy is a type, and a thread's part of it another ([`PageCache`]). Each is a state machine of quick steps and
+//! A policy is a type, and a thread's part of it a [`PageCache`], a state machine of quick steps and
 //! *visits*. A step touches the thread's own memory and at most a word per page; a visit goes to a [`Place`] with a lock.
 //! The provided [`PageCache::take`] and [`PageCache::give`] drive it on real threads. A modelled processor drives it step
 //! by step and decides how long each takes.
 //!
-//! All hand out real frames of a [`PagePool`] and write its ledger. All but `Origin` hold the pool's free frames in a
-//! global list of their own: a pool has one such policy at a time.
+//! All hand out real frames of a [`PagePool`](wharf_core::pool::PagePool) and write its ledger. All but `Origin` hold the
+//! pool's free frames in a global list of their own: a pool has one such policy at a time.
 
 mod allocator;
 mod exchange_slots;
@@ -24,15 +24,15 @@ mod origin;
 mod recycle;
 mod sender_cache;
 
-pub use allocator::{Allocator, AllocatorCache};
+pub use allocator::Allocator;
 pub use exchange_slots::ExchangeSlots;
-pub use halves::{Halves, HalvesCache};
-pub use origin::{Origin, OriginCache};
-pub use recycle::{OnBusy, Recycle, RecycleCache};
-pub use sender_cache::{SenderCache, SenderCacheCache};
+pub use halves::Halves;
+pub use origin::Origin;
+pub use recycle::{OnBusy, Recycle};
+pub use sender_cache::SenderCache;
 
 use std::fmt::Debug;
-use wharf_core::pool::{PageCounters, PagePool, PoolError};
+use wharf_core::pool::{PageCounters, PoolError};
 use wharf_mem::{Batch, Frame};
 
 /// The frames that a thread wants.
@@ -55,18 +55,15 @@ pub enum Place {
 
 /// A policy for the pages of a pool.
 pub trait Policy: Debug + Send + Sync {
-    /// A thread's part of it.
-    type Cache: PageCache + 'static;
-
     /// Creates a thread's part.
     ///
     /// # Errors
     /// [`PoolError::Caches`].
-    fn cache(&self, name: &str) -> Result<Self::Cache, PoolError>;
-
-    /// Returns the pool of the pages.
-    fn pool(&self) -> &PagePool;
+    fn cache(&self, name: &str) -> Result<AnyCache, PoolError>;
 }
+
+/// A thread's part of any policy.
+pub type AnyCache = Box<dyn PageCache>;
 
 /// A thread's part of a policy. Pages that lie here go to the global list when it is dropped.
 pub trait PageCache: Debug + Send {

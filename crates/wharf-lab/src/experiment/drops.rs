@@ -11,7 +11,6 @@
 //! device, with senders and a drain as slow as those (`make_ns`, `drain_ns`), which keep a processor busy.
 //! The drops of its `drop-tail` are comparable with the published ones if each thread has a processor.
 
-mod drain;
 mod run;
 
 use super::published::Published;

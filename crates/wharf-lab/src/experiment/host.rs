@@ -1,15 +1,17 @@
-//! The common parts of experiments on this machine: memory, a wire with a receiver at its far end, threads
-//! that are stopped.
+//! The common parts of experiments on this machine: memory, a wire with a receiver at its far end, a device with other
+//! calls, threads that send, fail and are stopped.
 
 use super::{Bench, LabError};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
-use wharf_core::device::{Device, RxDevice, TxDevice};
+use wharf_core::delegate;
+use wharf_core::device::{Device, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::host::Clock;
-use wharf_core::pool::{PagePool, PoolBuilder};
+use wharf_core::pool::{Burst, PagePool, PoolBuilder, PoolError};
+use wharf_core::sender::Sender;
 use wharf_devices::host::{ExactClock, HostClock};
 use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::Batch;
@@ -73,18 +75,71 @@ impl FarEnd {
     }
 }
 
-/// Lets threads send for a while, unless they stop by themselves.
-pub(super) fn wait(
-    time: Duration, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
-) -> Result<(), LabError> {
-    wait_for(time, stop, &mut || bench.goes_on(name))
+/// A device whose frames are handed over by a function of ours.
+pub(crate) struct Via<D, F> {
+    pub(crate) inner: D,
+    pub(crate) transmit: F,
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice, F: Send> Notify for Via<D, F> {
+    delegate!(inner: arm, disarm, wait_fd, signals);
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice, F: Send> Device for Via<D, F> {
+    delegate!(inner: name, mode, mode_reason, link, attach, visit, close);
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice, F: FnMut(&mut D, &mut Batch, bool) -> Transmitted + Send> TxDevice for Via<D, F> {
+    delegate!(inner: info, flush, reap, outstanding, next_completion_ns);
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        (self.transmit)(&mut self.inner, batch, more)
+    }
+}
+
+/// Makes up to `count` packets, or waits for memory, and sends what there is.
+pub(crate) fn send(
+    sender: &mut Sender, burst: &mut Burst, count: usize, len_bytes: u32,
+) -> Result<(), String> {
+    match sender.fill(burst, count, len_bytes) {
+        Ok(_) => {}
+        Err(PoolError::Exhausted { .. }) => sender.wait_for_memory().map_err(|error| error.to_string())?,
+        Err(error) => return Err(error.to_string()),
+    }
+    sender.send(burst).map_err(|error| error.to_string())
+}
+
+/// The first fault of a thread, and the flag that stops all.
+#[derive(Debug, Default)]
+pub(crate) struct Failed {
+    pub(crate) stop: AtomicBool,
+    what: Mutex<Option<String>>,
+}
+
+impl Failed {
+    /// Notes the end of a thread. A fault stops all.
+    pub(crate) fn note(&self, done: Result<(), String>) {
+        if let Err(what) = done {
+            self.what.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+            self.stop.store(true, Relaxed);
+        }
+    }
+
+    /// Returns the fault as that of `run`.
+    pub(crate) fn check(self, run: &str) -> Result<(), LabError> {
+        let what = self.what.into_inner().unwrap_or_else(PoisonError::into_inner);
+        what.map_or(Ok(()), |what| Err(fault(run, &what)))
+    }
 }
 
 /// Lets threads send for `time`, unless they stop by themselves. Asks `goes_on` now and then.
 ///
 /// # Errors
 /// [`LabError::Interrupted`]: `goes_on` returned false.
-pub(crate) fn wait_for(
+pub(crate) fn wait(
     time: Duration, stop: &AtomicBool, goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<(), LabError> {
     let began = Instant::now();

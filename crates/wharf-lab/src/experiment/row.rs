@@ -4,19 +4,20 @@ use super::effect::Effect;
 use serde::Serialize;
 
 /// The kind of a row's value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
     /// A parameter was chosen to give it; all are as in the file.
     Fitted,
     /// It follows from parameters chosen for other rows, or set for this run.
+    #[default]
     Predicted,
     /// It was measured on a real machine.
     Measured,
 }
 
 /// One figure. The keys are a promise: they are added to, never renamed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Row {
     /// The run.
     pub label: String,
@@ -54,23 +55,7 @@ impl Row {
     pub fn new(
         label: &str, (metric, unit): (&'static str, &'static str), millionths: i64, kind: RowKind,
     ) -> Self {
-        let value = millionths as f64 / 1e6;
-        let (device, published, note, by_thread) = (None, None, None, Vec::new());
-        let (label, in_points, effect, spread) = (label.to_string(), false, None, None);
-        Self {
-            label,
-            device,
-            metric,
-            unit,
-            published,
-            value,
-            kind,
-            note,
-            in_points,
-            by_thread,
-            effect,
-            spread,
-        }
+        Self { label: label.into(), metric, unit, value: millionths as f64 / 1e6, kind, ..Self::default() }
     }
 
     /// Adds the effect: the change from `before`, the figure without the mechanism. Both stand beside published ones.
@@ -172,6 +157,20 @@ pub(super) fn scaled(part: u64, scale: u64, whole: u64) -> i64 {
     (u128::from(part) * u128::from(scale) / u128::from(whole.max(1))) as i64
 }
 
+/// Returns Jain's index of fairness in millionths: 1 if all have the same, 1/n if one has all, and 1 for
+/// nothing at all.
+pub(crate) fn jain_ppm(shares: impl Iterator<Item = u64>) -> i64 {
+    let shares: Vec<u64> = shares.collect();
+    // Beyond 48 bits of the shares the last do not matter; without them, millionths of the squares fit.
+    let most_bits = shares.iter().max().map_or(0, |most| u64::BITS - most.leading_zeros());
+    let (mut sum, mut squares) = (0u128, 0u128);
+    for share in shares.iter().map(|share| u128::from(share >> most_bits.saturating_sub(48))) {
+        (sum, squares) = (sum + share, squares + share * share);
+    }
+    let count = shares.len() as u128;
+    if squares == 0 { 1_000_000 } else { (sum * sum * 1_000_000 / (count * squares)) as i64 }
+}
+
 /// Returns the residual of `value` to `published`.
 fn percent_off(value: f64, published: f64) -> String {
     if published == 0.0 {
@@ -210,4 +209,18 @@ pub(super) fn add_point(
 pub(super) fn median<T: PartialOrd + Copy + Default>(mut values: Vec<T>) -> T {
     values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jains_index_is_1_for_equals_and_1_by_n_for_a_monopoly() {
+        assert_eq!(jain_ppm([7, 7, 7].into_iter()), 1_000_000);
+        assert_eq!(jain_ppm([0, 0, 5, 0].into_iter()), 250_000);
+        assert_eq!(jain_ppm([2, 1].into_iter()), 900_000);
+        assert_eq!(jain_ppm([0, 0].into_iter()), 1_000_000);
+        assert_eq!(jain_ppm([u64::MAX >> 1, u64::MAX >> 1].into_iter()), 1_000_000);
+    }
 }

@@ -1,11 +1,9 @@
 //! `tx-napi`: the effect on a virtual machine's traffic of the time at which transmitted buffers are freed,
-//! 2017: at the next transmit (`upstream`; on the host `off`), also by a timer (`timer`), or when polled for
-//! (`napi`; `on`).
+//! 2017: at the next transmit (`upstream`), or when polled for (`napi`).
 //!
-//! In virtual time `model.rs` has a guest, its host's thread and a program there. On the host `host.rs` has
-//! Wharf's `virtio-user` in place of the guest's driver and `vhost-user` in place of the machine's device.
+//! In virtual time `model.rs` has a guest, its host's thread and a program there. On this machine `bench/tx-napi.sh`
+//! runs Wharf's `virtio-user` in place of the guest's driver and `vhost-user` in place of the machine's device.
 
-mod host;
 mod model;
 
 use super::{Experiment, World};
@@ -16,8 +14,5 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     what: "a virtual machine's transmit completions: freed at the next transmit, by a timer, or by NAPI (2017)",
     has_threads: false,
     has_device: false,
-    worlds: &[
-        (World::Model, &[include_str!("../../scenarios/tx-napi.toml")], model::run),
-        (World::Host, &[include_str!("../../parameters/tx-napi-host.toml")], host::run),
-    ],
+    worlds: &[(World::Model, &[include_str!("../../scenarios/tx-napi.toml")], model::run)],
 };

@@ -2,8 +2,8 @@
 //!
 //! A channel's processor polls. It takes a page for each packet, makes the packet, and puts it into the
 //! backlog of the application's processor, which reads and frees it. The pool is the real one, with a real
-//! policy ([`PageCache`]) driven step by step. Modelled are the time of each step, and the waiting for the
-//! lock of a place. Only processors, windows and locks limit the rate.
+//! policy ([`PageCache`](crate::comparators::page_policy::PageCache)) driven step by step. Modelled are the time of each
+//! step, and the waiting for the lock of a place. Only processors, windows and locks limit the rate.
 //!
 //! `processor` has the steps of a processor and the locks, `outcome` the counts and checks.
 
@@ -11,10 +11,10 @@ mod kind;
 mod outcome;
 mod processor;
 
-pub use kind::{PolicyKind, UsePolicy};
+pub use kind::PolicyKind;
 pub use outcome::Outcome;
 
-use crate::comparators::page_policy::{PageCache, Policy};
+use crate::comparators::page_policy::Policy;
 use processor::{Places, Processor};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -103,10 +103,10 @@ impl Setup {
 }
 
 /// The modelled machine.
-struct Machine<C> {
+struct Machine {
     setup: Setup,
     /// Channels first.
-    processors: Vec<Processor<C>>,
+    processors: Vec<Processor>,
     places: Places,
     /// Packets of each stream between channel and freeing.
     inside: Vec<u32>,
@@ -126,8 +126,16 @@ struct Machine<C> {
 pub fn run(setup: &Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let pool = harness::pool(setup.frames(), FRAME_BYTES, &clock)?;
-    let run = Run { setup, clock: &clock, goes_on };
-    let outcome = setup.kind.with(&pool, setup.fifo_pages, run)?;
+    let mut machine = Machine::new(setup, &*setup.kind.over(&pool, setup.fifo_pages), pool.frames())?;
+    let mut agenda = Agenda::new(setup.cpus());
+    (0..setup.channels).for_each(|cpu| agenda.set(cpu, machine.random.below(1000)));
+    let window = setup.time.window();
+    let course =
+        harness::settle_measure_drain(&mut machine, &mut agenda, &clock, window, Machine::totals, goes_on)?;
+    machine.check()?;
+    let outcome = Outcome::between(setup, &course, machine.witness.packets());
+    // The caches and the policy give their pages back.
+    drop(machine);
     let audit = pool.audit();
     if audit.out() > 0 || pool.free() != pool.frames() as usize {
         return Err(RunError::Ledger(format!("{audit}; {} of {} frames free", pool.free(), pool.frames())));
@@ -135,37 +143,8 @@ pub fn run(setup: &Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, 
     Ok(outcome)
 }
 
-struct Run<'a> {
-    setup: &'a Setup,
-    clock: &'a VirtualClock,
-    goes_on: &'a mut dyn FnMut() -> bool,
-}
-
-impl UsePolicy for Run<'_> {
-    type Output = Result<Outcome, RunError>;
-
-    fn with<P: Policy>(self, policy: &P) -> Self::Output {
-        let Self { setup, clock, goes_on } = self;
-        let mut machine = Machine::new(setup, policy)?;
-        let mut agenda = Agenda::new(setup.cpus());
-        (0..setup.channels).for_each(|cpu| agenda.set(cpu, machine.random.below(1000)));
-        let window = setup.time.window();
-        let course = harness::settle_measure_drain(
-            &mut machine,
-            &mut agenda,
-            clock,
-            window,
-            Machine::totals,
-            goes_on,
-        )?;
-        machine.check()?;
-        Ok(Outcome::between(setup, &course, machine.witness.packets()))
-    }
-}
-
-impl<C: PageCache> Machine<C> {
-    fn new(setup: &Setup, policy: &impl Policy<Cache = C>) -> Result<Self, RunError> {
-        let frames = policy.pool().frames();
+impl Machine {
+    fn new(setup: &Setup, policy: &dyn Policy, frames: u32) -> Result<Self, RunError> {
         let processor =
             |cpu: usize| Ok(Processor::new(policy.cache(&format!("cpu{cpu}"))?, cpu < setup.channels));
         Ok(Self {
@@ -181,7 +160,7 @@ impl<C: PageCache> Machine<C> {
     }
 }
 
-impl<C: PageCache> World for Machine<C> {
+impl World for Machine {
     #[inline]
     fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda) {
         self.processor_acts(slot, now_ns, agenda);

@@ -127,7 +127,7 @@ impl<'q> Path<'q> {
             witness: ConservationChecker::new(setup.senders.len(), pool.frames(), setup.time.window()),
             made_ns: vec![0; pool.frames() as usize],
             by_sender: vec![(0, 0); setup.senders.len()],
-            delays: Histogram::new(),
+            delays: Histogram::default(),
             departed: Vec::new(),
             random: setup.time.random(),
             server: if setup.dedicated { Some(queue.dedicate()?) } else { None },
@@ -184,7 +184,7 @@ impl<'q> Path<'q> {
         let one = self.processors[at].senders.one();
         // An empty pool leaves the burst empty: look again.
         if one.burst.is_empty() {
-            let filled = one.sender.fill(&mut one.burst, one.packets, one.frame_bytes).unwrap_or(0);
+            let filled = one.sender.fill(&mut one.burst, one.setup.burst, one.setup.frame_bytes).unwrap_or(0);
             for frame in one.burst.frames() {
                 self.witness.enters(one.number, frame.index());
                 self.made_ns[frame.index() as usize] = now_ns;

@@ -2,7 +2,6 @@
 
 use crate::experiment::{Row, RowKind, SMALL_POINTS};
 use std::iter::Sum;
-use std::ops::Add;
 
 /// A figure within this share of the published one is near it.
 const NEAR: f64 = 0.25;
@@ -99,22 +98,14 @@ impl Score {
     }
 }
 
-impl Add for Score {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            fitted: self.fitted + other.fitted,
-            near: self.near + other.near,
-            far: self.far + other.far,
-            not_reproduced: self.not_reproduced + other.not_reproduced,
-        }
-    }
-}
-
 impl Sum for Score {
     fn sum<I: Iterator<Item = Self>>(scores: I) -> Self {
-        scores.fold(Self::default(), Self::add)
+        scores.fold(Self::default(), |sum, one| Self {
+            fitted: sum.fitted + one.fitted,
+            near: sum.near + one.near,
+            far: sum.far + one.far,
+            not_reproduced: sum.not_reproduced + one.not_reproduced,
+        })
     }
 }
 

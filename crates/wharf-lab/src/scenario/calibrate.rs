@@ -4,7 +4,7 @@
 //! They are of the path as a whole: a step's share of them is assumed, and their sum is measured. Scenarios of other
 //! senders, rates and limits are predictions.
 
-use super::{Machine, NoFiles, Scenario, host, model};
+use super::{Folder, Machine, Scenario, host, model};
 use crate::experiment::LabError;
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Point {
         let text = format!(
             "settle = \"200us\"\nmeasure = \"2ms\"\n{link}[[sender]]\ncount = {senders}\nburst = {burst}\n"
         );
-        let scenario = Scenario::parse("calibration", &text, &NoFiles)?;
+        let scenario = Scenario::parse("calibration", &text, &Folder("".into()))?;
         Ok(Scenario { machine, ..scenario })
     }
 

@@ -1,6 +1,6 @@
 //! The file of a scenario.
 
-use super::{Files, Machine};
+use super::{Folder, Machine};
 use crate::experiment::{LabError, Row};
 use serde::Deserialize;
 use wharf_core::bql::Bounds;
@@ -138,12 +138,12 @@ impl Default for SenderText {
 
 impl SenderText {
     /// Reads the arrivals, from a capture if they name one.
-    fn read(self, files: &dyn Files) -> Result<Sender, String> {
+    fn read(self, folder: &Folder) -> Result<Sender, String> {
         let Self { count, burst, bytes, arrivals } = self;
         let arrivals = match arrivals.strip_prefix("pcap:") {
             None => arrivals.parse()?,
             Some(name) => {
-                let times = files.times_ns(name)?;
+                let times = folder.times_ns(name)?;
                 if times.len() < burst {
                     return Err(format!("{name}: {} packets are less than a burst of {burst}", times.len()));
                 }
@@ -185,11 +185,11 @@ fn ring() -> u32 {
 }
 
 impl Scenario {
-    /// Parses the file of this name. `files` reads those that it names.
+    /// Parses the file of this name. Those that it names are in `folder`.
     ///
     /// # Errors
     /// [`LabError::File`] names the line or the key, and what it can be.
-    pub fn parse(file: &str, text: &str, files: &dyn Files) -> Result<Self, LabError> {
+    pub fn parse(file: &str, text: &str, folder: &Folder) -> Result<Self, LabError> {
         let fault = |what: String| LabError::File { file: file.into(), what };
         let read: File = toml::from_str(text).map_err(|error| LabError::of_toml(file, &error, text))?;
         let key = |key: &str| {
@@ -211,7 +211,7 @@ impl Scenario {
         check_senders(&read.sender).map_err(fault)?;
         check_published(&read.published).map_err(fault)?;
         let senders: Result<Vec<Sender>, String> =
-            read.sender.into_iter().map(|sender| sender.read(files)).collect();
+            read.sender.into_iter().map(|sender| sender.read(folder)).collect();
         let Queue { qdisc, owner, quota, byte_limit, small_queues } = read.queue;
         let qdisc = QdiscRegistry::default()
             .parse(qdisc.as_deref().unwrap_or("fifo"))
@@ -225,7 +225,7 @@ impl Scenario {
             small_queues.map(|text| small(&text)).transpose().map_err(key("queue.small_queues"))?;
         let machine = match &read.machine {
             None => Machine::assumed()?,
-            Some(name) => Machine::parse(name, &files.text(name).map_err(key("machine"))?)?,
+            Some(name) => Machine::parse(name, &folder.text(name).map_err(key("machine"))?)?,
         };
         Ok(Self {
             file: file.into(),

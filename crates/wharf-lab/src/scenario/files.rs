@@ -8,31 +8,18 @@ const TEXT_BYTES_MAX: u64 = 1 << 20;
 /// Most packets of a capture.
 const PACKETS_MAX: usize = 10_000_000;
 
-/// The files that a scenario may name. An error is one line, with the file's name.
-pub trait Files {
-    /// Reads a text.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    fn text(&self, name: &str) -> Result<String, String>;
-
-    /// Returns the times of a capture's packets since its first one, in nanoseconds. None is before the one before it.
-    ///
-    /// # Errors
-    /// It cannot be read, or is too large.
-    fn times_ns(&self, name: &str) -> Result<Vec<u64>, String>;
-}
-
-/// Files of a folder.
+/// The folder of a scenario, in which the files lie that it names. An error is one line, with the file's name.
 #[derive(Debug, Clone)]
 pub struct Folder(pub PathBuf);
 
-impl Files for Folder {
-    fn text(&self, name: &str) -> Result<String, String> {
+impl Folder {
+    /// Reads a text.
+    pub(super) fn text(&self, name: &str) -> Result<String, String> {
         text_of(&self.0.join(name))
     }
 
-    fn times_ns(&self, name: &str) -> Result<Vec<u64>, String> {
+    /// Returns the times of a capture's packets since its first one, in nanoseconds. None is before the one before it.
+    pub(super) fn times_ns(&self, name: &str) -> Result<Vec<u64>, String> {
         let mut reader = PcapReader::open(&self.0.join(name)).map_err(|error| error.to_string())?;
         let (mut times, mut first, mut bytes) = (Vec::new(), None, Vec::new());
         while let Some(record) = reader.next(&mut bytes).map_err(|error| error.to_string())? {
@@ -43,20 +30,6 @@ impl Files for Folder {
             }
         }
         Ok(times)
-    }
-}
-
-/// No files.
-#[derive(Debug, Clone, Copy)]
-pub struct NoFiles;
-
-impl Files for NoFiles {
-    fn text(&self, name: &str) -> Result<String, String> {
-        Err(format!("{name}: no file can be named here"))
-    }
-
-    fn times_ns(&self, name: &str) -> Result<Vec<u64>, String> {
-        self.text(name).map(|_| Vec::new())
     }
 }
 

@@ -2,16 +2,15 @@
 
 use super::model::pool_frames;
 use super::{Figures, Link, Owner, Scenario, Sender as Group};
-use crate::experiment::host::{self, DRAIN_NS, FarEnd, StopGuard, fault};
+use crate::experiment::host::{self, DRAIN_NS, Failed, FarEnd, StopGuard, fault};
 use crate::experiment::{LabError, Row, RowKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wharf_core::counters::SenderCounters;
 use wharf_core::device::TxDevice;
 use wharf_core::host::Clock;
-use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
@@ -93,7 +92,7 @@ impl Run<'_> {
     /// Runs the senders' threads.
     fn senders(&mut self, queue: &TxQueue) -> Result<Figures, LabError> {
         let file = &self.scenario.file;
-        let (stop, failed) = (AtomicBool::new(false), Mutex::new(None));
+        let failed = Failed::default();
         let senders: Result<Vec<Sender>, _> = (0..self.scenario.sender_count())
             .map(|number| queue.sender(&format!("sender {number}")))
             .collect();
@@ -101,7 +100,7 @@ impl Run<'_> {
         let seen: Vec<Arc<SenderCounters>> = senders.iter().map(|sender| sender.counters().clone()).collect();
         let dedicated_stop = AtomicBool::new(false);
         let figures = std::thread::scope(|scope| {
-            let (serving, stopping) = (StopGuard(&dedicated_stop), StopGuard(&stop));
+            let (serving, stopping) = (StopGuard(&dedicated_stop), StopGuard(&failed.stop));
             if self.scenario.owner == Owner::Dedicated {
                 let mut dedicated = queue.dedicate().map_err(|error| fault(file, &error))?;
                 let stop = &dedicated_stop;
@@ -115,16 +114,11 @@ impl Run<'_> {
             for (number, (sender, group)) in senders.into_iter().zip(self.scenario.each_sender()).enumerate()
             {
                 let schedule = Schedule::new(group.arrivals.clone(), group.burst, self.seed, number);
-                let (stop, failed) = (&stop, &failed);
-                let send = move || {
-                    if let Err(what) = send(sender, group, schedule, stop) {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
-                        stop.store(true, Relaxed);
-                    }
-                };
+                let failed = &failed;
+                let send = move || failed.note(send(sender, group, schedule, &failed.stop));
                 threads.push(host::start(scope, file, send)?);
             }
-            let figures = self.window(queue, &seen, &stop);
+            let figures = self.window(queue, &seen, &failed.stop);
             drop(stopping);
             let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
             drop(serving);
@@ -134,22 +128,20 @@ impl Run<'_> {
                 Err(fault(file, &format_args!("{panicked} threads panicked")))
             }
         })?;
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(what) => Err(LabError::Host { run: file.clone(), what }),
-            None => Ok(figures),
-        }
+        failed.check(file)?;
+        Ok(figures)
     }
 
     /// Measures the senders.
     fn window(
         &mut self, queue: &TxQueue, seen: &[Arc<SenderCounters>], stop: &AtomicBool,
     ) -> Result<Figures, LabError> {
-        host::wait_for(SETTLE, stop, self.goes_on)?;
+        host::wait(SETTLE, stop, self.goes_on)?;
         let counts = || -> Vec<u64> { seen.iter().map(|sender| sender.packets.get()).collect() };
         let counters = queue.counters();
         let calls = || (counters.doorbells.get(), counters.packets.get());
         let (began, before, calls_before) = (Instant::now(), counts(), calls());
-        host::wait_for(self.time, stop, self.goes_on)?;
+        host::wait(self.time, stop, self.goes_on)?;
         let (ns, after, calls_after) = (began.elapsed().as_nanos() as u64, counts(), calls());
         let by_sender: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
         let bytes = self.scenario.each_sender().map(|group| Link::wire_bytes(group.bytes));
@@ -174,14 +166,7 @@ fn send(mut sender: Sender, group: &Group, mut schedule: Schedule, stop: &Atomic
             continue;
         }
         schedule.take();
-        match sender.fill(&mut burst, group.burst, group.bytes) {
-            Ok(_) => {}
-            Err(PoolError::Exhausted { .. }) => {
-                sender.wait_for_memory().map_err(|error| error.to_string())?
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-        sender.send(&mut burst).map_err(|error| error.to_string())?;
+        host::send(&mut sender, &mut burst, group.burst, group.bytes)?;
     }
     Ok(())
 }

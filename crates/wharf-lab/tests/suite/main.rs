@@ -17,6 +17,5 @@ mod page_pool;
 mod parameters;
 mod scenario;
 mod sweep;
-mod tx_napi;
 mod virtio_guest;
 mod wharf_path;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_lab::comparators::page_policy::{
-    Allocator, Halves, OnBusy, Origin, PageCache, Place, Policy, Recycle, SenderCache, Wanted,
+    Allocator, AnyCache, Halves, OnBusy, Origin, Place, Policy, Recycle, SenderCache, Wanted,
 };
 use wharf_mem::{Batch, Frame};
 
@@ -27,13 +27,13 @@ fn batch(frames: impl IntoIterator<Item = Frame>) -> Batch {
 }
 
 /// Takes `count` frames one by one.
-fn take(cache: &mut impl PageCache, count: usize, sender: u16) -> Vec<Frame> {
+fn take(cache: &mut AnyCache, count: usize, sender: u16) -> Vec<Frame> {
     let mut taken = Batch::new(count.max(1));
     (0..count).for_each(|_| assert_eq!(cache.take(&mut taken, 1, wanted(sender)).unwrap(), 1));
     std::iter::from_fn(|| taken.pop()).collect()
 }
 
-fn give(cache: &mut impl PageCache, frames: impl IntoIterator<Item = Frame>) {
+fn give(cache: &mut AnyCache, frames: impl IntoIterator<Item = Frame>) {
     frames.into_iter().for_each(|frame| cache.give(&mut batch([frame])).unwrap());
 }
 
@@ -70,7 +70,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn step_by_step(cache: &mut impl PageCache, to: &mut Batch, count: usize, wanted: Wanted) -> usize {
+fn step_by_step(cache: &mut AnyCache, to: &mut Batch, count: usize, wanted: Wanted) -> usize {
     let mut taken = 0;
     while taken < count {
         let here = cache.take_here(to, count - taken, wanted).unwrap();
@@ -87,7 +87,7 @@ fn step_by_step(cache: &mut impl PageCache, to: &mut Batch, count: usize, wanted
 fn obeys_the_rules<P: Policy>(policy: impl Fn(&PagePool) -> P, frames: u32, ops: &[Op]) {
     let pool = pool_of(frames);
     let policy = policy(&pool);
-    let mut caches: Vec<P::Cache> = (0..4).map(|n| policy.cache(&format!("cpu{n}")).unwrap()).collect();
+    let mut caches: Vec<AnyCache> = (0..4).map(|n| policy.cache(&format!("cpu{n}")).unwrap()).collect();
     let (mut out, mut indices) = (Vec::new(), BTreeSet::new());
     for op in ops {
         match *op {

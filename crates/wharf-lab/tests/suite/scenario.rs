@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use std::time::Duration;
 use wharf_lab::experiment::{Row, RowKind};
-use wharf_lab::scenario::{Comparison, Folder, Machine, NoFiles, Scenario, measure, predict};
+use wharf_lab::scenario::{Comparison, Folder, Machine, Scenario, measure, predict};
 
 fn scenario(text: &str) -> Scenario {
-    Scenario::parse("test.toml", text, &NoFiles).unwrap()
+    Scenario::parse("test.toml", text, &Folder("".into())).unwrap()
 }
 
 #[track_caller]
@@ -102,7 +102,7 @@ fn wrong_file_is_an_error_of_one_line() {
         ("[[sender]]\nburst = 0\n", "sender.burst: 0 cannot be: 1 to 256"),
         ("[[sender]]\nbytes = 59\n", "sender.bytes: 59 cannot be"),
         ("[[sender]]\narrivals = \"x\"\n", "\"x\" cannot be: want saturate"),
-        ("[[sender]]\narrivals = \"pcap:x\"\n", "sender.arrivals: x: no file"),
+        ("[[sender]]\narrivals = \"pcap:x\"\n", "sender.arrivals: "),
         (
             "[[sender]]\n[[published]]\nfigure = \"x\"\nvalue = 1\nsource = \"s\"\n",
             "published.figure: x cannot be: one of mpps",
@@ -111,14 +111,14 @@ fn wrong_file_is_an_error_of_one_line() {
         ("measure = \"0\"\n[[sender]]\n", "measure: 0 cannot be"),
         ("measure = \"2h\"\n[[sender]]\n", "measure: 2h cannot be: at most 2s"),
         ("nic = \"x\"\n[[sender]]\n", "nic: there is no x: there are cx5"),
-        ("machine = \"m\"\n[[sender]]\n", "machine: m: no file"),
+        ("machine = \"m\"\n[[sender]]\n", "machine: m: No such file"),
         ("[[sender]]\n[link]\nrate = \"1\"\n", "link: "),
         ("[[sender]]\n[link]\nrate = \"1gbit\"\nring = 1\n", "link: a ring of 1 cannot be"),
         ("[[sender]]\n[queue]\nqdisc = \"x\"\n", "queue.qdisc: "),
         ("[[sender]]\n[queue]\nquota = 0\n", "queue.quota: 0 cannot be"),
         ("[[sender]]\n[queue]\nsmall_queues = \"1\"\n", "queue.small_queues: \"1\" cannot be"),
     ] {
-        let error = Scenario::parse("test.toml", text, &NoFiles).unwrap_err().to_string();
+        let error = Scenario::parse("test.toml", text, &Folder("".into())).unwrap_err().to_string();
         assert!(
             error.starts_with("test.toml: ") && error.contains(told) && error.lines().count() == 1,
             "{told}: {error}"

@@ -3,9 +3,8 @@
 //! Offsets are those of the PCI Express base specification, 7.5.1 (header) and 7.5.3 (PCI Express
 //! capability).
 
-use super::{file_start, file_text};
+use super::{file_start, file_text, names};
 use serde::Serialize;
-use std::fs;
 use std::path::Path;
 
 /// A negotiated link.
@@ -64,13 +63,6 @@ fn on_pci(device: &Path) -> Option<&Path> {
 
 /// Returns the kernel's interface of a PCI device, which may lie below a virtio device. The first of several.
 pub(super) fn interface_of(device: &Path) -> Option<String> {
-    let names = |folder: &Path| -> Vec<String> {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort();
-        names
-    };
     let virtio = names(device).into_iter().filter(|name| name.starts_with("virtio"));
     let folders = std::iter::once(device.to_path_buf()).chain(virtio.map(|name| device.join(name)));
     folders.flat_map(|folder| names(&folder.join("net"))).next()

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 pub struct Ranges {
     /// The end of each range, by its start.
     by_start: BTreeMap<u64, u64>,
-    bytes: u64,
 }
 
 impl Ranges {
@@ -22,10 +21,8 @@ impl Ranges {
                 break;
             }
             (from, to) = (from.min(start), to.max(end));
-            self.bytes -= end - start;
             self.by_start.remove(&start);
         }
-        self.bytes += to - from;
         self.by_start.insert(from, to);
     }
 
@@ -36,7 +33,6 @@ impl Ranges {
                 break;
             }
             self.by_start.remove(&start);
-            self.bytes -= end - start;
             if end > position {
                 self.insert(position, end);
             }
@@ -70,11 +66,6 @@ impl Ranges {
         self.by_start.range(..to).map(clipped).sum()
     }
 
-    /// Returns the number of bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// True if there is no range.
     pub fn is_empty(&self) -> bool {
         self.by_start.is_empty()
@@ -83,7 +74,6 @@ impl Ranges {
     /// Removes all ranges.
     pub fn clear(&mut self) {
         self.by_start.clear();
-        self.bytes = 0;
     }
 
     /// Returns all ranges, in order.

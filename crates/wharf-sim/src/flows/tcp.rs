@@ -25,6 +25,11 @@ pub use rules::{Rules, Truesize};
 use super::round_trip::RoundTrip;
 use recovery::Recovery;
 
+/// The initial window (RFC 6928).
+const FIRST_WINDOW_PACKETS: u64 = 10;
+/// Small queues allow the pacing rate's bytes of 1 s / 2^this (`sk_pacing_shift`).
+const PACING_SHIFT: u32 = 10;
+
 /// A super-packet, or one retransmitted packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
@@ -74,7 +79,7 @@ pub struct Source {
 impl Source {
     /// Creates a source without data; [`Source::write`] adds some.
     pub fn new(rules: Rules) -> Self {
-        let window_bytes = u64::from(rules.first_window_packets) * u64::from(rules.mss_bytes);
+        let window_bytes = FIRST_WINDOW_PACKETS * u64::from(rules.mss_bytes);
         Self { rules, window_bytes, threshold_bytes: u64::MAX, least_trip_ns: u64::MAX, ..Self::default() }
     }
 
@@ -194,7 +199,7 @@ impl Source {
     fn small_queue_bytes(&self) -> u64 {
         let Some(most) = self.rules.small_queue_bytes_max else { return u64::MAX };
         let last = self.rules.truesize.of(self.last_bytes as u32, self.packets_of(self.last_bytes));
-        let rate = self.pacing_bytes_per_s() >> self.rules.pacing_shift;
+        let rate = self.pacing_bytes_per_s() >> PACING_SHIFT;
         (2 * last).max(rate).min(most.max(1)).max(self.rules.small_queue_bytes_min)
     }
 

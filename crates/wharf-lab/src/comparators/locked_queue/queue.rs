@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::{Device, TxDevice};
-use wharf_core::engine::{BULK_PACKETS_MAX, Source, TxEngine};
+use wharf_core::engine::{BULK_PACKETS_MAX, TxEngine};
 use wharf_core::host::{Clock, Park};
 use wharf_core::owner::Policy;
 use wharf_core::pool::{Audit, PagePool};
@@ -46,19 +46,6 @@ pub struct Setup {
     pub policy: Policy,
     /// An observer of the runs.
     pub observer: Option<Arc<dyn RunObserver>>,
-}
-
-/// A source without frames.
-struct Nothing;
-
-impl Source for Nothing {
-    fn pull(&mut self, _: &mut Batch, _: usize) -> usize {
-        0
-    }
-
-    fn is_empty(&self) -> bool {
-        true
-    }
 }
 
 /// A transmit queue like the kernel's: senders share it by the discipline `D`.
@@ -103,7 +90,6 @@ impl<D: Discipline> LockedQueue<D> {
             observer,
             pool,
             counters,
-            senders: Mutex::new(Vec::new()),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -114,8 +100,8 @@ impl<D: Discipline> LockedQueue<D> {
     /// [`QueueError::Senders`], [`QueueError::Pool`].
     pub fn sender(&self, name: &str) -> Result<LockedSender<D>, QueueError> {
         let shared = &self.shared;
-        let mut senders = spin(&shared.senders);
-        let place = senders.len();
+        let mut root = spin(&shared.root);
+        let place = root.senders.len();
         if place == usize::from(SENDERS_MAX) {
             return Err(QueueError::Senders);
         }
@@ -124,8 +110,7 @@ impl<D: Discipline> LockedQueue<D> {
         let (ring_in, ring_out) = return_ring(RETURN_RING_FRAMES, 0);
         cache.set_return_ring(ring_out, place as u16);
         spin(&shared.back).rings.add(ring_in);
-        spin(&shared.root).senders.push(counters.clone());
-        senders.push(counters.clone());
+        root.senders.push(counters.clone());
         Ok(LockedSender::new(shared.clone(), cache, place, counters))
     }
 
@@ -136,7 +121,7 @@ impl<D: Discipline> LockedQueue<D> {
 
     /// Returns the counts of each sender, in order of their making.
     pub fn senders(&self) -> Vec<Arc<LockedCounters>> {
-        spin(&self.shared.senders).clone()
+        spin(&self.shared.root).senders.clone()
     }
 
     /// Runs the qdisc for all senders until `stop`; meanwhile they only enqueue.
@@ -184,7 +169,8 @@ impl<D: Discipline> LockedQueue<D> {
             debug_assert!(given.is_ok(), "senders check the pool");
         }
         root.give_refused();
-        engine.drain_unsent(&mut Nothing, rings);
+        // No more frames come.
+        engine.drain_unsent(&mut bulk, rings);
         engine.close(rings);
         let mut audit = shared.pool.audit();
         engine.visit(&mut |frame, place| audit.found(frame.index(), place));

@@ -31,6 +31,11 @@ impl LockedCounters {
     pub fn dropped(&self) -> u64 {
         self.drops.get() + self.refused.get()
     }
+
+    /// Returns the frames offered and taken.
+    pub fn taken(&self) -> u64 {
+        self.offered.get().saturating_sub(self.dropped())
+    }
 }
 
 /// The state that its threads share.
@@ -50,7 +55,6 @@ pub struct Shared<D> {
     pub(super) observer: Option<Arc<dyn RunObserver>>,
     pub(super) pool: PagePool,
     pub(super) counters: Arc<QueueCounters>,
-    pub(super) senders: Mutex<Vec<Arc<LockedCounters>>>,
 }
 
 /// The state under the root lock.

@@ -5,7 +5,7 @@
 //! freed it.
 
 use super::lists::{GlobalList, Lists, as_its_lists};
-use super::{PageCache, Place, Policy, Wanted};
+use super::{AnyCache, PageCache, Place, Policy, Wanted};
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::Batch;
@@ -22,20 +22,14 @@ impl Allocator {
 }
 
 impl Policy for Allocator {
-    type Cache = AllocatorCache;
-
-    fn cache(&self, _: &str) -> Result<AllocatorCache, PoolError> {
-        Ok(AllocatorCache(Lists::new(&self.0, 1)))
-    }
-
-    fn pool(&self) -> &PagePool {
-        &self.0.pool
+    fn cache(&self, _: &str) -> Result<AnyCache, PoolError> {
+        Ok(Box::new(AllocatorCache(Lists::new(&self.0, 1))))
     }
 }
 
 /// A processor's list.
 #[derive(Debug)]
-pub struct AllocatorCache(Lists);
+struct AllocatorCache(Lists);
 
 impl PageCache for AllocatorCache {
     #[inline]

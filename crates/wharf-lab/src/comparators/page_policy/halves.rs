@@ -6,7 +6,7 @@
 //! two.
 
 use super::lists::{ListAndSlots, Lists, as_its_lists};
-use super::{PageCache, Place, Policy, Wanted};
+use super::{AnyCache, PageCache, Place, Policy, Wanted};
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::{Batch, FreeFrame};
@@ -24,25 +24,19 @@ impl Halves {
 }
 
 impl Policy for Halves {
-    type Cache = HalvesCache;
-
-    fn cache(&self, _: &str) -> Result<HalvesCache, PoolError> {
-        Ok(HalvesCache {
+    fn cache(&self, _: &str) -> Result<AnyCache, PoolError> {
+        Ok(Box::new(HalvesCache {
             lists: Lists::new(&self.0.global, 2),
             meeting: self.0.clone(),
             second: Vec::with_capacity(1),
             hand: Vec::new(),
-        })
-    }
-
-    fn pool(&self) -> &PagePool {
-        &self.0.global.pool
+        }))
     }
 }
 
 /// A thread's list of whole pages, and the second half of the page last taken.
 #[derive(Debug)]
-pub struct HalvesCache {
+struct HalvesCache {
     lists: Lists,
     /// A slot per page, in which its halves meet.
     meeting: Arc<ListAndSlots>,

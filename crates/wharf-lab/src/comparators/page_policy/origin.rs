@@ -1,7 +1,7 @@
 //! `origin`: a page returns in bulk to the cache that took it. It is Wharf's own [`Cache`], with counts, and
 //! with its slow path in steps for modelled processors.
 
-use super::{PageCache, Place, Policy, Wanted};
+use super::{AnyCache, PageCache, Place, Policy, Wanted};
 use wharf_core::pool::{Cache, PageCounters, PagePool, PoolError};
 use wharf_mem::Batch;
 
@@ -17,22 +17,16 @@ impl Origin {
 }
 
 impl Policy for Origin {
-    type Cache = OriginCache;
-
-    fn cache(&self, name: &str) -> Result<OriginCache, PoolError> {
+    fn cache(&self, name: &str) -> Result<AnyCache, PoolError> {
         let mut cache = self.0.cache(name)?;
         cache.keep_a_share();
-        Ok(OriginCache { cache, allocations: 0, frees: 0, returning: false })
-    }
-
-    fn pool(&self) -> &PagePool {
-        &self.0
+        Ok(Box::new(OriginCache { cache, allocations: 0, frees: 0, returning: false }))
     }
 }
 
 /// A [`Cache`] with counts.
 #[derive(Debug)]
-pub struct OriginCache {
+struct OriginCache {
     cache: Cache,
     allocations: u64,
     frees: u64,

@@ -7,7 +7,7 @@
 
 use super::exchange_slots::ExchangeSlots;
 use super::lists::{GlobalList, Lists, as_its_lists};
-use super::{PageCache, Place, Policy, Wanted, taken_since};
+use super::{AnyCache, PageCache, Place, Policy, Wanted, taken_since};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
@@ -46,27 +46,21 @@ impl Recycle {
 }
 
 impl Policy for Recycle {
-    type Cache = RecycleCache;
-
-    fn cache(&self, _: &str) -> Result<RecycleCache, PoolError> {
-        Ok(RecycleCache {
+    fn cache(&self, _: &str) -> Result<AnyCache, PoolError> {
+        Ok(Box::new(RecycleCache {
             lists: Lists::new(&self.global, 1),
             slots: self.slots.clone(),
             on_busy: self.on_busy,
             fifo: VecDeque::with_capacity(self.fifo_pages),
             fifo_pages: self.fifo_pages,
             hand: Vec::new(),
-        })
-    }
-
-    fn pool(&self) -> &PagePool {
-        &self.global.pool
+        }))
     }
 }
 
 /// A thread's FIFO, and its list for the rest.
 #[derive(Debug)]
-pub struct RecycleCache {
+struct RecycleCache {
     lists: Lists,
     slots: Arc<ExchangeSlots>,
     on_busy: OnBusy,

@@ -5,7 +5,7 @@
 //! sender keeps a buffer.
 
 use super::lists::{ListAndSlots, Lists, as_its_lists};
-use super::{PageCache, Place, Policy, Wanted};
+use super::{AnyCache, PageCache, Place, Policy, Wanted};
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::frame::SENDERS_MAX;
@@ -23,21 +23,15 @@ impl SenderCache {
 }
 
 impl Policy for SenderCache {
-    type Cache = SenderCacheCache;
-
-    fn cache(&self, _: &str) -> Result<SenderCacheCache, PoolError> {
+    fn cache(&self, _: &str) -> Result<AnyCache, PoolError> {
         let (lists, kept) = (Lists::new(&self.0.global, 1), self.0.clone());
-        Ok(SenderCacheCache { lists, kept, hand: Vec::with_capacity(1) })
-    }
-
-    fn pool(&self) -> &PagePool {
-        &self.0.global.pool
+        Ok(Box::new(SenderCacheCache { lists, kept, hand: Vec::with_capacity(1) }))
     }
 }
 
 /// A thread's list. Kept buffers belong to the senders.
 #[derive(Debug)]
-pub struct SenderCacheCache {
+struct SenderCacheCache {
     lists: Lists,
     /// A slot per sender.
     kept: Arc<ListAndSlots>,

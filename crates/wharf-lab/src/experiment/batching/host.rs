@@ -4,19 +4,18 @@
 //! In the mode `woken` several packets share a call only if the call before had found the ring full, as in 2007 in a softirq that
 //! went on with a queue that had been stopped. The modes take turns in each round; each figure is the median of the rounds.
 
-use crate::experiment::host::{self, DRAIN_NS, StopGuard, fault};
+use crate::experiment::host::{self, DRAIN_NS, Failed, StopGuard, Via, fault};
 use crate::experiment::row::median;
 use crate::experiment::{Bench, LabError, Row, RowKind};
 use serde::Deserialize;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wharf_core::delegate;
-use wharf_core::device::{AnyDevice, Device, DeviceError, Notify, Signals, Transmitted, TxDevice, TxSide};
+use wharf_core::device::{AnyDevice, DeviceError, Signals, Transmitted, TxDevice, TxSide};
 use wharf_core::engine::Batching;
 use wharf_core::host::Clock;
-use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark, PollerThread, cpu_seconds};
@@ -212,7 +211,7 @@ impl One<'_> {
         };
         let errors = Chance::Millionths(self.settings.error_millionths);
         let device = match (self.mode, doorbells) {
-            (Mode::Woken, Some(doorbells)) => AnyDevice::tx(WhenWoken::new(device, doorbells)),
+            (Mode::Woken, Some(doorbells)) => AnyDevice::tx(when_woken(device, doorbells)),
             (Mode::Errors, _) => {
                 let spec = FaultSpec { seed: self.seed, error: errors, ..FaultSpec::default() };
                 AnyDevice::tx(Fault::new(device, &spec))
@@ -228,32 +227,27 @@ impl One<'_> {
     fn senders(
         &self, (queue, doorbells): (&TxQueue, Option<&AtomicU64>), bench: &mut Bench<'_>, name: &str,
     ) -> Result<Counts, LabError> {
-        let (stop, failed) = (AtomicBool::new(false), Mutex::new(None));
+        let failed = Failed::default();
         let counts = std::thread::scope(|scope| {
-            let stopping = StopGuard(&stop);
+            let stopping = StopGuard(&failed.stop);
             for number in 0..self.senders {
                 let sender =
                     queue.sender(&format!("sender {number}")).map_err(|error| fault(name, &error))?;
-                let (stop, failed, settings) = (&stop, &failed, self.settings);
-                host::start(scope, name, move || {
-                    if let Err(what) = send(sender, settings, stop) {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
-                        stop.store(true, Relaxed);
-                    }
-                })?;
+                let (failed, settings) = (&failed, self.settings);
+                host::start(scope, name, move || failed.note(send(sender, settings, &failed.stop)))?;
             }
-            host::wait(Duration::from_millis(self.settings.settle_ms), &stop, bench, name)?;
+            host::wait(Duration::from_millis(self.settings.settle_ms), &failed.stop, &mut || {
+                bench.goes_on(name)
+            })?;
             let began = Instant::now();
             let before = Counts::of(queue, doorbells, began);
-            host::wait(self.time, &stop, bench, name)?;
+            host::wait(self.time, &failed.stop, &mut || bench.goes_on(name))?;
             let counts = Counts::of(queue, doorbells, began).since(before);
             drop(stopping);
             Ok(counts)
         })?;
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(what) => Err(fault(name, &what)),
-            None => Ok(counts),
-        }
+        failed.check(name)?;
+        Ok(counts)
     }
 }
 
@@ -261,74 +255,43 @@ impl One<'_> {
 fn send(mut sender: Sender, settings: &Settings, stop: &AtomicBool) -> Result<(), String> {
     let mut burst = sender.burst(settings.burst);
     while !stop.load(Relaxed) {
-        let sent = match sender.fill(&mut burst, settings.burst, settings.frame_bytes) {
-            Ok(_) => sender.send(&mut burst).map(drop),
-            Err(PoolError::Exhausted { .. }) => sender.wait_for_memory().map(drop),
-            Err(error) => return Err(error.to_string()),
-        };
-        sent.map_err(|error| error.to_string())?;
+        host::send(&mut sender, &mut burst, settings.burst, settings.frame_bytes)?;
     }
     Ok(())
 }
 
-/// A device that takes one packet in each call, unless the call before had found it full.
-struct WhenWoken {
-    inner: Box<dyn TxDevice>,
-    is_woken: bool,
-    one: Batch,
-    rest: Batch,
-    /// Doorbells: the queue counts one for each of its own calls.
-    doorbells: Arc<AtomicU64>,
-}
-
-impl WhenWoken {
-    fn new(inner: Box<dyn TxDevice>, doorbells: Arc<AtomicU64>) -> Self {
-        let (one, rest) = (Batch::new(1), Batch::new(BATCH_FRAMES_MAX));
-        Self { inner, is_woken: false, one, rest, doorbells }
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-impl Notify for WhenWoken {
-    delegate!(inner: arm, disarm, wait_fd, signals);
-}
-
-#[deny(clippy::missing_trait_methods)]
-impl Device for WhenWoken {
-    delegate!(inner: name, mode, mode_reason, link, attach, visit, close);
-}
-
-#[deny(clippy::missing_trait_methods)]
-impl TxDevice for WhenWoken {
-    delegate!(inner: info, flush, reap, outstanding, next_completion_ns);
-
-    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+/// Returns a device that takes one packet in each call, unless the call before had found it full. It counts its doorbells:
+/// the queue counts one for each of its own calls.
+fn when_woken(inner: Box<dyn TxDevice>, doorbells: Arc<AtomicU64>) -> impl TxDevice {
+    let (mut is_woken, mut one, mut rest) = (false, Batch::new(1), Batch::new(BATCH_FRAMES_MAX));
+    let transmit = move |inner: &mut Box<dyn TxDevice>, batch: &mut Batch, more| {
         let mut sum = Transmitted::default();
-        if std::mem::take(&mut self.is_woken) {
-            sum = self.inner.transmit(batch, more);
-            self.doorbells.fetch_add(sum.doorbell.into(), Relaxed);
+        if std::mem::take(&mut is_woken) {
+            sum = inner.transmit(batch, more);
+            doorbells.fetch_add(sum.doorbell.into(), Relaxed);
         } else {
-            self.rest.append(batch, usize::MAX);
-            while self.one.append(&mut self.rest, 1) > 0 && !sum.stopped {
-                let done = self.inner.transmit(&mut self.one, false);
-                self.doorbells.fetch_add(done.doorbell.into(), Relaxed);
-                let stopped = done.stopped || !self.one.is_empty();
+            rest.append(batch, usize::MAX);
+            while one.append(&mut rest, 1) > 0 && !sum.stopped {
+                let done = inner.transmit(&mut one, false);
+                doorbells.fetch_add(done.doorbell.into(), Relaxed);
+                let stopped = done.stopped || !one.is_empty();
                 sum = Transmitted { doorbell: sum.doorbell || done.doorbell, stopped };
             }
             // The packets that the device did not take, in order.
-            batch.append(&mut self.one, 1);
-            batch.append(&mut self.rest, usize::MAX);
+            batch.append(&mut one, 1);
+            batch.append(&mut rest, usize::MAX);
         }
-        self.is_woken = sum.stopped;
+        is_woken = sum.stopped;
         sum
-    }
+    };
+    Via { inner, transmit }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::Ordering::SeqCst;
-    use wharf_core::device::Completions;
+    use wharf_core::device::{Completions, Device};
     use wharf_testkit::gate::Gate;
 
     #[test]
@@ -336,7 +299,7 @@ mod tests {
         let pool = PagePool::builder().frames(64).frame_bytes(2048).build().unwrap();
         let (gate, control) = Gate::new(8);
         let doorbells = Arc::<AtomicU64>::default();
-        let mut device = WhenWoken::new(Box::new(gate), doorbells.clone());
+        let mut device = when_woken(Box::new(gate), doorbells.clone());
         device.attach(pool.region().clone()).unwrap();
         let mut cache = pool.cache("test").unwrap();
         let (mut batch, mut done) = (Batch::new(32), Completions::new(64));

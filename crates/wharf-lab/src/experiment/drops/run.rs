@@ -1,16 +1,15 @@
 //! One run: threads send for a while, by one policy, into one device.
 
-use super::super::host::{self, DRAIN_NS, FarEnd, StopGuard, fault};
+use super::super::host::{self, DRAIN_NS, FarEnd, StopGuard, Via, fault};
 use super::super::row::scaled;
 use super::super::{Bench, LabError};
-use super::drain::Drain;
 use super::{Device, Policy};
 use crate::comparators::histogram::Histogram;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::device;
+use wharf_core::device::TxDevice;
 use wharf_core::host::Clock;
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::qdisc::{Fifo, FifoLimit};
@@ -18,6 +17,7 @@ use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
 use wharf_devices::null::Null;
+use wharf_mem::Batch;
 use wharf_tools::traffic::Submit;
 
 /// The settings of all runs.
@@ -99,13 +99,11 @@ impl Rig {
         match device {
             Device::Null => self.run_on(Box::new(Null::default()), run, threads, bench, name),
             Device::Wire => self.far_end.receiving(|near| self.run_on(near, run, threads, bench, name)),
-            Device::As2011 => {
-                self.run_on(Box::new(Drain::new(self.settings.drain_ns)), run, threads, bench, name)
-            }
+            Device::As2011 => self.run_on(drain(self.settings.drain_ns), run, threads, bench, name),
         }
     }
 
-    fn queue(&self, device: Box<dyn device::TxDevice>, policy: Policy) -> Result<TxQueue, QueueError> {
+    fn queue(&self, device: Box<dyn TxDevice>, policy: Policy) -> Result<TxQueue, QueueError> {
         let qdisc = Fifo::new(FifoLimit::Packets(self.settings.qdisc_packets));
         let builder = TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark));
         let builder = builder.qdisc(Box::new(qdisc));
@@ -113,12 +111,12 @@ impl Rig {
     }
 
     fn run_on(
-        &self, device: Box<dyn device::TxDevice>, run: (Device, Policy), threads: u32, bench: &mut Bench<'_>,
+        &self, device: Box<dyn TxDevice>, run: (Device, Policy), threads: u32, bench: &mut Bench<'_>,
         name: &str,
     ) -> Result<Measurement, LabError> {
         let queue = self.queue(device, run.1).map_err(|error| fault(name, &error))?;
         let poller = PollerThread::start(&queue).map_err(|error| fault(name, &error))?;
-        let waits = Histogram::new();
+        let waits = Histogram::default();
         let window = self.window(&queue, run, threads, &waits, bench, name)?;
         let drained = queue.drain_until(HostClock.now_ns() + DRAIN_NS);
         drop(poller);
@@ -164,9 +162,9 @@ impl Rig {
     fn look(
         &self, queue: &TxQueue, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
     ) -> Result<Window, LabError> {
-        host::wait(Duration::from_millis(self.settings.settle_ms), stop, bench, name)?;
+        host::wait(Duration::from_millis(self.settings.settle_ms), stop, &mut || bench.goes_on(name))?;
         let (began, before) = (Instant::now(), queue.counters().sent.get());
-        host::wait(self.measure, stop, bench, name)?;
+        host::wait(self.measure, stop, &mut || bench.goes_on(name))?;
         let delivered = queue.counters().sent.get() - before;
         Ok(Window { delivered, ns: began.elapsed().as_nanos() as u64 })
     }
@@ -175,7 +173,7 @@ impl Rig {
     fn send_on(
         &self, mut by: impl Submit, is_2011: bool, stop: &AtomicBool,
     ) -> Result<Histogram, QueueError> {
-        let (waits, counters) = (Histogram::new(), by.sender().counters().clone());
+        let (waits, counters) = (Histogram::default(), by.sender().counters().clone());
         let count = if is_2011 { 1 } else { self.settings.burst };
         let mut burst = by.sender().burst(count);
         while !stop.load(Relaxed) {
@@ -198,4 +196,15 @@ impl Rig {
         }
         Ok(waits)
     }
+}
+
+/// Creates a dummy device that keeps its caller busy for `drain_ns` a frame, as draining did in 2011.
+fn drain(drain_ns: u64) -> Box<dyn TxDevice> {
+    let transmit = move |null: &mut Null, batch: &mut Batch, more| {
+        let offered = batch.len();
+        let done = null.transmit(batch, more);
+        host::spin(drain_ns * (offered - batch.len()) as u64);
+        done
+    };
+    Box::new(Via { inner: Null::default(), transmit })
 }

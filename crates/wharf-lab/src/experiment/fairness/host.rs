@@ -5,18 +5,18 @@
 //! over the processors (`rotate_ms`). Otherwise the kernel's scheduler, and the machine's owner, would decide
 //! their shares.
 
-use super::super::host::{self, DRAIN_NS, FarEnd, StopGuard, fault};
+use super::super::host::{self, DRAIN_NS, Failed, FarEnd, StopGuard, fault};
 use super::measured::{Measurement, Runs, counts};
 use super::metrics::{Dedicated, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
-use super::paths::{FastSender, SenderCounts, Shared};
+use super::paths::{FastSender, Seen, Shared};
 use super::processor::Task;
 use super::rounds::Rounds;
 use crate::comparators::locked_queue::{self, BusyLock, Discipline, LockedQueue, LocklessList, RootLock};
 use crate::comparators::run_log::RunLogs;
 use crate::experiment::{Bench, LabError};
 use serde::Deserialize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wharf_core::device::TxDevice;
 use wharf_core::host::Clock;
@@ -183,9 +183,7 @@ impl Rig {
     ) -> Result<Measurement, LabError> {
         let failed = Failed::default();
         let window = self.with_threads(&queue, logs, point, bench, name, &failed)?;
-        if let Some(what) = failed.what() {
-            return Err(LabError::Host { run: name.into(), what });
-        }
+        failed.check(name)?;
         let (audit, entered, left) = queue.finish(HostClock.now_ns() + DRAIN_NS);
         if entered != left || audit.out() != 0 {
             let what = format!("{entered} frames went in and {left} left; {audit}");
@@ -244,36 +242,16 @@ impl Rig {
     }
 
     /// Measures the senders.
-    fn window<S: SenderCounts>(
-        &self, (seen, tasks, logs): (&[Arc<S>], &[Task], &RunLogs), stop: &AtomicBool, bench: &mut Bench<'_>,
+    fn window(
+        &self, (seen, tasks, logs): (&[Seen], &[Task], &RunLogs), stop: &AtomicBool, bench: &mut Bench<'_>,
         name: &str,
     ) -> Result<Measurement, LabError> {
-        host::wait(Duration::from_millis(self.settings.settle_ms), stop, bench, name)?;
+        host::wait(Duration::from_millis(self.settings.settle_ms), stop, &mut || bench.goes_on(name))?;
         let (began, before) = (Instant::now(), counts(seen, tasks, logs));
-        host::wait(self.measure, stop, bench, name)?;
+        host::wait(self.measure, stop, &mut || bench.goes_on(name))?;
         let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen, tasks, logs));
         let threads = before.iter().zip(&after).map(|(before, after)| after.since(before)).collect();
         Ok(Measurement { threads, ns, runs: Runs::of(logs) })
-    }
-}
-
-/// The first fault of a thread, and the flag that stops all.
-#[derive(Default)]
-struct Failed {
-    stop: AtomicBool,
-    what: Mutex<Option<String>>,
-}
-
-impl Failed {
-    fn note(&self, done: Result<(), String>) {
-        if let Err(what) = done {
-            self.what.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
-            self.stop.store(true, Relaxed);
-        }
-    }
-
-    fn what(&self) -> Option<String> {
-        self.what.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -2,16 +2,15 @@
 
 use super::host::Point;
 use super::metrics::{
-    DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, LONGEST_RUN, MPPS, jain_ppm,
+    DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, LONGEST_RUN, MPPS,
     percent_ppm,
 };
-use super::paths::SenderCounts;
+use super::paths::Seen;
 use super::processor::Task;
 use crate::comparators::histogram::Histogram;
 use crate::comparators::run_log::{RunLog, RunLogs};
-use crate::experiment::row::scaled;
+use crate::experiment::row::{jain_ppm, scaled};
 use crate::experiment::{Row, RowKind};
-use std::sync::Arc;
 
 /// The counts of one thread.
 #[derive(Debug, Default, Clone, Copy)]
@@ -40,9 +39,9 @@ impl Counts {
     }
 }
 
-pub(super) fn counts<S: SenderCounts>(seen: &[Arc<S>], tasks: &[Task], logs: &RunLogs) -> Vec<Counts> {
-    let one = |((seen, task), log): ((&Arc<S>, &Task), &RunLog)| {
-        let [sent, dropped, drained] = seen.counts();
+pub(super) fn counts(seen: &[Seen], tasks: &[Task], logs: &RunLogs) -> Vec<Counts> {
+    let one = |((seen, task), log): ((&Seen, &Task), &RunLog)| {
+        let [sent, dropped, drained] = seen();
         let (for_others, dequeue_ns) = (log.for_others.get(), log.time_ns.sum());
         Counts { sent, dropped, drained, for_others, dequeue_ns, processor_ns: task.processor_ns() }
     };
@@ -58,7 +57,7 @@ pub(super) struct Runs {
 impl Runs {
     pub(super) fn of(logs: &RunLogs) -> Self {
         let copy = |log: &RunLog| {
-            let copy = Histogram::new();
+            let copy = Histogram::default();
             copy.add(&log.time_ns);
             copy
         };
@@ -67,7 +66,7 @@ impl Runs {
     }
 
     fn rows(&self, row: impl Fn((&'static str, &'static str), u64) -> Row) -> Vec<Row> {
-        let all = Histogram::new();
+        let all = Histogram::default();
         self.by_thread.iter().for_each(|thread| all.add(thread));
         let each = |what, of: &dyn Fn(&Histogram) -> u64| {
             row(what, of(&all)).by_thread(self.by_thread.iter().map(|thread| of(thread) as f64).collect())

@@ -7,7 +7,6 @@ pub(super) const MPPS: (&str, &str) = ("mpps", "Mpps");
 pub(super) const DROP_SHARE: (&str, &str) = ("drop_share", "percent");
 pub(super) const JAIN_SENDERS: (&str, &str) = ("jain_senders", "Jain's index");
 pub(super) const JAIN_DRAINED: (&str, &str) = ("jain_drained", "Jain's index");
-/// The share of the measured time in which a thread had a processor. On a device without a rate, nothing else
 pub(super) const FOR_OTHERS: (&str, &str) = ("drained_for_others", "percent of drained");
 pub(super) const DEQUEUE_TIME: (&str, &str) = ("dequeue_time", "percent of time");
 pub(super) const LONGEST_RUN: (&str, &str) = ("longest_run", "packets");
@@ -55,20 +54,6 @@ impl OwnerPolicy {
     }
 }
 
-/// Returns Jain's index of fairness in millionths: 1 if all have the same, 1/n if one has all, and 1 for
-/// nothing at all.
-pub(super) fn jain_ppm(shares: impl Iterator<Item = u64>) -> i64 {
-    let shares: Vec<u64> = shares.collect();
-    // Beyond 48 bits of the shares the last do not matter; without them, millionths of the squares fit.
-    let most_bits = shares.iter().max().map_or(0, |most| u64::BITS - most.leading_zeros());
-    let (mut sum, mut squares) = (0u128, 0u128);
-    for share in shares.iter().map(|share| u128::from(share >> most_bits.saturating_sub(48))) {
-        (sum, squares) = (sum + share, squares + share * share);
-    }
-    let count = shares.len() as u128;
-    if squares == 0 { 1_000_000 } else { (sum * sum * 1_000_000 / (count * squares)) as i64 }
-}
-
 /// Returns `part` of `whole` in millionths of a percent.
 pub(super) fn percent_ppm(part: u64, whole: u64) -> i64 {
     scaled(part, 100_000_000, whole)
@@ -77,15 +62,6 @@ pub(super) fn percent_ppm(part: u64, whole: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn jains_index_is_1_for_equals_and_1_by_n_for_a_monopoly() {
-        assert_eq!(jain_ppm([7, 7, 7].into_iter()), 1_000_000);
-        assert_eq!(jain_ppm([0, 0, 5, 0].into_iter()), 250_000);
-        assert_eq!(jain_ppm([2, 1].into_iter()), 900_000);
-        assert_eq!(jain_ppm([0, 0].into_iter()), 1_000_000);
-        assert_eq!(jain_ppm([u64::MAX >> 1, u64::MAX >> 1].into_iter()), 1_000_000);
-    }
 
     #[test]
     fn names_are_different_and_bounds_are_those_of_the_name() {

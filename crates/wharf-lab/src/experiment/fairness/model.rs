@@ -7,8 +7,9 @@
 
 use super::metrics::{
     DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, Jiffy, LONGEST_RUN, MPPS,
-    OwnerPolicy, POLICIES, SWEEP, Sweep, Unbounded, jain_ppm, percent_ppm,
+    OwnerPolicy, POLICIES, SWEEP, Sweep, Unbounded, percent_ppm,
 };
+use crate::experiment::row::jain_ppm;
 use crate::experiment::{Bench, LabError, Parameters, Row, RowKind, Settings};
 use crate::models::linux_qdisc::shared::{self, Counts, Discipline, Outcome};
 use crate::models::wharf_path::{self, SenderSetup};

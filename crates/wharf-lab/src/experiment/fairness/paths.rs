@@ -1,9 +1,8 @@
 //! One interface for the queues that are compared, and for a thread's end of them.
 
-use crate::comparators::locked_queue::{Discipline, LockedCounters, LockedQueue, LockedSender};
-use std::sync::Arc;
+use super::super::host;
+use crate::comparators::locked_queue::{Discipline, LockedQueue, LockedSender};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use wharf_core::counters::SenderCounters;
 use wharf_core::pool::{Audit, Burst, PoolError};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
@@ -24,21 +23,16 @@ pub(super) trait Shared: Sync + Sized {
 
 /// A thread's end, which sends as fast as it can.
 pub(super) trait FastSender: Send {
-    type SenderCounts: SenderCounts;
-
     fn burst(&self, capacity: usize) -> Burst;
 
     /// Makes up to `count` packets and sends them: one round.
     fn send(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<(), String>;
 
-    fn seen(&self) -> Arc<Self::SenderCounts>;
+    fn seen(&self) -> Seen;
 }
 
-/// The counts of a sender.
-pub(super) trait SenderCounts: Send + Sync {
-    /// Returns the frames sent, dropped, and drained.
-    fn counts(&self) -> [u64; 3];
-}
+/// Returns a sender's frames sent, dropped, and drained, while it sends.
+pub(super) type Seen = Box<dyn Fn() -> [u64; 3]>;
 
 impl Shared for TxQueue {
     type Sender = Sender;
@@ -64,29 +58,17 @@ impl Shared for TxQueue {
 }
 
 impl FastSender for Sender {
-    type SenderCounts = SenderCounters;
-
     fn burst(&self, capacity: usize) -> Burst {
         Sender::burst(self, capacity)
     }
 
     fn send(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<(), String> {
-        match self.fill(burst, count, len_bytes) {
-            Ok(_) => {}
-            Err(PoolError::Exhausted { .. }) => self.wait_for_memory().map_err(|error| error.to_string())?,
-            Err(error) => return Err(error.to_string()),
-        }
-        Sender::send(self, burst).map_err(|error| error.to_string())
+        host::send(self, burst, count, len_bytes)
     }
 
-    fn seen(&self) -> Arc<SenderCounters> {
-        self.counters().clone()
-    }
-}
-
-impl SenderCounts for SenderCounters {
-    fn counts(&self) -> [u64; 3] {
-        [self.packets.get(), self.drops.get(), self.drained_packets.get()]
+    fn seen(&self) -> Seen {
+        let seen = self.counters().clone();
+        Box::new(move || [seen.packets.get(), seen.drops.get(), seen.drained_packets.get()])
     }
 }
 
@@ -104,15 +86,13 @@ impl<D: Discipline> Shared for LockedQueue<D> {
 
     fn finish(self, deadline_ns: u64) -> (Audit, u64, u64) {
         self.drain(deadline_ns);
-        let taken = self.senders().iter().map(|sender| sender.counts()[0]).sum();
+        let taken = self.senders().iter().map(|sender| sender.taken()).sum();
         let sent = self.counters().sent.get();
         (self.close(), taken, sent)
     }
 }
 
 impl<D: Discipline> FastSender for LockedSender<D> {
-    type SenderCounts = LockedCounters;
-
     fn burst(&self, capacity: usize) -> Burst {
         LockedSender::burst(self, capacity)
     }
@@ -132,14 +112,8 @@ impl<D: Discipline> FastSender for LockedSender<D> {
         Ok(())
     }
 
-    fn seen(&self) -> Arc<LockedCounters> {
-        self.counters().clone()
-    }
-}
-
-impl SenderCounts for LockedCounters {
-    fn counts(&self) -> [u64; 3] {
-        let dropped = self.dropped();
-        [self.offered.get().saturating_sub(dropped), dropped, self.drained_packets.get()]
+    fn seen(&self) -> Seen {
+        let seen = self.counters().clone();
+        Box::new(move || [seen.taken(), seen.dropped(), seen.drained_packets.get()])
     }
 }

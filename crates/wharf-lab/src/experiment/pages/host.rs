@@ -5,8 +5,8 @@ use super::super::row::{median, scaled};
 use super::super::{Bench, LabError, Row, RowKind};
 use super::workload::{self, Load, Measurement};
 use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL, ratio};
-use crate::comparators::page_policy::{PageCache, Policy, Wanted};
-use crate::models::page_pool::{PolicyKind, UsePolicy};
+use crate::comparators::page_policy::{Policy, Wanted};
+use crate::models::page_pool::PolicyKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf_core::pool::{PagePool, PoolError};
@@ -53,8 +53,8 @@ fn alone(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let parameters = bench.parameters;
     let ran = in_turns(bench, "uncontended", |kind, time| {
         let pool = pool(parameters)?;
-        let picoseconds = kind.with(&pool, parameters.get("fifo_pages")? as usize, Alone(time));
-        picoseconds.map_err(|error| fault("uncontended", &error))
+        let policy = kind.over(&pool, parameters.get("fifo_pages")? as usize);
+        take_and_give(&*policy, time).map_err(|error| fault("uncontended", &error))
     })?;
     let medians: Vec<u64> = ran.into_iter().map(median).collect();
     let origin = median_of(&medians, PolicyKind::Origin);
@@ -89,8 +89,9 @@ fn together(bench: &mut Bench<'_>, threads: usize) -> Result<(), LabError> {
     let what = format!("threads={threads}");
     let ran = in_turns(bench, &what, |kind, duration| {
         let pool = pool(parameters)?;
-        let work = Together(Load { duration, ..load }, &what);
-        let ran = kind.with(&pool, get("fifo_pages")? as usize, work)?;
+        let policy = kind.over(&pool, get("fifo_pages")? as usize);
+        let ran = workload::run(&*policy, pool.region(), Load { duration, ..load }, &what)?;
+        drop(policy);
         let out = pool.audit();
         if out.out() > 0 || pool.free() != pool.frames() as usize {
             return Err(fault(&what, &format!("{}: {out}", kind.name())));
@@ -143,34 +144,18 @@ fn details(rounds: &[Measurement], load: Load) -> [((&'static str, &'static str)
     ]
 }
 
-struct Together<'a>(Load, &'a str);
-
-impl UsePolicy for Together<'_> {
-    type Output = Result<Measurement, LabError>;
-
-    fn with<P: Policy>(self, policy: &P) -> Self::Output {
-        workload::run(policy, self.0, self.1)
-    }
-}
-
-struct Alone(Duration);
-
-impl UsePolicy for Alone {
-    /// Picoseconds for each page.
-    type Output = Result<u64, PoolError>;
-
-    fn with<P: Policy>(self, policy: &P) -> Self::Output {
-        let (mut cache, mut batch) = (policy.cache("alone")?, Batch::new(ALONE));
-        let wanted = Wanted { sender: 0, len_bytes: 60 };
-        let (began, mut pages) = (Instant::now(), 0u64);
-        while began.elapsed() < self.0 {
-            for _ in 0..1000 {
-                pages += cache.take(&mut batch, ALONE, wanted)? as u64;
-                cache.give(&mut batch)?;
-            }
+/// Takes and gives back pages for `time`. Returns the picoseconds for each page.
+fn take_and_give(policy: &dyn Policy, time: Duration) -> Result<u64, PoolError> {
+    let (mut cache, mut batch) = (policy.cache("alone")?, Batch::new(ALONE));
+    let wanted = Wanted { sender: 0, len_bytes: 60 };
+    let (began, mut pages) = (Instant::now(), 0u64);
+    while began.elapsed() < time {
+        for _ in 0..1000 {
+            pages += cache.take(&mut batch, ALONE, wanted)? as u64;
+            cache.give(&mut batch)?;
         }
-        Ok((began.elapsed().as_nanos() * 1000 / u128::from(pages.max(1))) as u64)
     }
+    Ok((began.elapsed().as_nanos() * 1000 / u128::from(pages.max(1))) as u64)
 }
 
 fn pool(parameters: &super::super::Parameters) -> Result<PagePool, LabError> {

@@ -2,7 +2,7 @@
 
 use super::super::LabError;
 use super::super::host::{StopGuard, fault, start};
-use crate::comparators::page_policy::{PageCache, Policy, Wanted};
+use crate::comparators::page_policy::{AnyCache, Policy, Wanted};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -43,16 +43,18 @@ struct ThreadResult {
 }
 
 /// Runs `load` under a policy, as `name`. After the end an application frees the frames still on their way to it.
-pub(super) fn run<P: Policy>(policy: &P, load: Load, name: &str) -> Result<Measurement, LabError> {
+pub(super) fn run(
+    policy: &dyn Policy, region: &Region, load: Load, name: &str,
+) -> Result<Measurement, LabError> {
     let (ins, outs) = lanes(load);
-    let caches = |kind: &str, count: usize| -> Result<Vec<P::Cache>, LabError> {
+    let caches = |kind: &str, count: usize| -> Result<Vec<AnyCache>, LabError> {
         let one = |n| policy.cache(&format!("{kind}{n}")).map_err(|error| fault(name, &error));
         (0..count).map(one).collect()
     };
     let (taking, freeing) = (caches("channel", load.channels)?, caches("application", load.applications)?);
     // The threads begin once this is theirs.
     let (stop, begin) = (AtomicBool::new(false), RwLock::new(()));
-    let (region, cpus) = (&**policy.pool().region(), processors());
+    let cpus = processors();
     // Channels first, so that two threads, one of each kind, are on different processors if there are two.
     let processor = |thread: usize| cpus.get(thread % cpus.len().max(1)).copied();
     std::thread::scope(|scope| {
@@ -118,7 +120,7 @@ fn sum(elapsed_ns: u64, channels: usize, threads: impl Iterator<Item = ThreadRes
 
 /// Runs a receive channel: a poll's worth of packets at a time, each poll for the next application.
 fn receive(
-    mut cache: impl PageCache, mut lanes: Vec<LaneProducer>, region: &Region, number: u16, load: Load,
+    mut cache: AnyCache, mut lanes: Vec<LaneProducer>, region: &Region, number: u16, load: Load,
     stop: &AtomicBool,
 ) -> ThreadResult {
     let wanted = Wanted { sender: number, len_bytes: load.touch_bytes.max(60) as u32 };
@@ -141,7 +143,7 @@ fn receive(
 
 /// Runs an application: reads packets and frees them. After the end it frees those still on their way.
 fn consume(
-    mut cache: impl PageCache, mut lanes: Vec<LaneConsumer>, region: &Region, load: Load, stop: &AtomicBool,
+    mut cache: AnyCache, mut lanes: Vec<LaneConsumer>, region: &Region, load: Load, stop: &AtomicBool,
 ) -> ThreadResult {
     let (mut got, mut idle) = (Batch::new(load.poll_packets), 0);
     let mut done = ThreadResult::default();

@@ -9,7 +9,7 @@
 use super::super::row::{add_point, median, scaled};
 use super::super::{Bench, LabError, Parameters, Row, RowKind, Series};
 use crate::models::virtio_guest::{self, Costs, Outcome, Release, Setup, Traffic};
-use wharf_sim::flows::tcp::{Rules, Truesize};
+use wharf_sim::flows::tcp::Rules;
 
 const FLOWS: [usize; 3] = [1, 10, 100];
 /// A figure of a run: its name and unit, the end of its key in the published
@@ -202,9 +202,7 @@ fn setup(
         traffic,
         flows,
         rules: Rules {
-            pacing_percent: 120,
             small_queue_bytes_max: Some(get("small_queue_bytes_max")?),
-            truesize: Truesize { piece_bytes: 512, packet_bytes: 0 },
             peer_window_bytes: get("peer_window_bytes")?,
             ..Rules::default()
         },

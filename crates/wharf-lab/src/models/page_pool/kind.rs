@@ -25,15 +25,6 @@ pub enum PolicyKind {
     SenderCache,
 }
 
-/// An action over any policy.
-pub trait UsePolicy {
-    /// Its result.
-    type Output;
-
-    /// Does it with `policy`.
-    fn with<P: Policy>(self, policy: &P) -> Self::Output;
-}
-
 impl PolicyKind {
     /// All; the first is the baseline.
     pub const ALL: [Self; 8] = [
@@ -61,18 +52,18 @@ impl PolicyKind {
         }
     }
 
-    /// Creates the policy over `pool`, with FIFOs of `fifo_pages`, and does `what` with it.
-    pub fn with<U: UsePolicy>(self, pool: &PagePool, fifo_pages: usize, what: U) -> U::Output {
+    /// Creates the policy over `pool`, with FIFOs of `fifo_pages`.
+    pub fn over(self, pool: &PagePool, fifo_pages: usize) -> Box<dyn Policy> {
         let recycle = |on_busy| Recycle::new(pool, on_busy, fifo_pages);
         match self {
-            Self::Allocator => what.with(&Allocator::new(pool)),
-            Self::RecycleHead => what.with(&recycle(OnBusy::Stop)),
-            Self::RecycleHeadRelease => what.with(&recycle(OnBusy::Release)),
-            Self::RecycleHeadRotate => what.with(&recycle(OnBusy::Rotate)),
-            Self::RecycleScan => what.with(&recycle(OnBusy::Scan)),
-            Self::Origin => what.with(&Origin::new(pool)),
-            Self::Halves => what.with(&Halves::new(pool)),
-            Self::SenderCache => what.with(&SenderCache::new(pool)),
+            Self::Allocator => Box::new(Allocator::new(pool)),
+            Self::RecycleHead => Box::new(recycle(OnBusy::Stop)),
+            Self::RecycleHeadRelease => Box::new(recycle(OnBusy::Release)),
+            Self::RecycleHeadRotate => Box::new(recycle(OnBusy::Rotate)),
+            Self::RecycleScan => Box::new(recycle(OnBusy::Scan)),
+            Self::Origin => Box::new(Origin::new(pool)),
+            Self::Halves => Box::new(Halves::new(pool)),
+            Self::SenderCache => Box::new(SenderCache::new(pool)),
         }
     }
 }

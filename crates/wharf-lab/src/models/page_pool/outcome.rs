@@ -1,7 +1,6 @@
 //! The result of a run.
 
 use super::{Machine, Setup};
-use crate::comparators::page_policy::PageCache;
 use wharf_core::pool::PageCounters;
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Mode;
@@ -79,7 +78,7 @@ impl Outcome {
     }
 }
 
-impl<C: PageCache> Machine<C> {
+impl Machine {
     /// Returns the sums up to now.
     pub(super) fn totals(&self, _: u64) -> Totals {
         let mut totals = Totals { packets: self.witness.measured().0, ..Totals::default() };

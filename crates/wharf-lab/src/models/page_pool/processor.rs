@@ -1,7 +1,7 @@
 //! A processor: each step of its cache's state machine, and the step's time.
 
 use super::{Costs, Machine, Setup};
-use crate::comparators::page_policy::{PageCache, Place, Wanted};
+use crate::comparators::page_policy::{AnyCache, Place, Wanted};
 use std::collections::VecDeque;
 use wharf_core::pool::PageCounters;
 use wharf_mem::{Batch, Frame};
@@ -33,9 +33,9 @@ enum Phase {
 }
 
 #[derive(Debug)]
-pub(super) struct Processor<C> {
+pub(super) struct Processor {
     pub(super) cpu: Cpu,
-    pub(super) cache: C,
+    pub(super) cache: AnyCache,
     phase: Phase,
     /// True if it has no event until it is woken.
     idle: bool,
@@ -49,8 +49,8 @@ pub(super) struct Processor<C> {
     slow: VecDeque<(u64, Frame)>,
 }
 
-impl<C> Processor<C> {
-    pub(super) fn new(cache: C, is_channel: bool) -> Self {
+impl Processor {
+    pub(super) fn new(cache: AnyCache, is_channel: bool) -> Self {
         Self {
             cpu: Cpu::new(Tick { every_ns: 0, cost_ns: 0 }, 0),
             cache,
@@ -65,7 +65,7 @@ impl<C> Processor<C> {
     }
 }
 
-impl<C: PageCache> Machine<C> {
+impl Machine {
     #[inline]
     pub(super) fn processor_acts(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         match self.processors[at].phase {

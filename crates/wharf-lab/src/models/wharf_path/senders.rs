@@ -1,11 +1,10 @@
 //! The senders of a processor, one of which runs at a time.
 
-use super::Setup;
+use super::{SenderSetup, Setup};
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
 use wharf_sim::RunError;
-use wharf_sim::flows::arrivals::Schedule;
 
 /// A sender with its burst.
 pub(super) struct One {
@@ -13,10 +12,7 @@ pub(super) struct One {
     pub(super) number: usize,
     pub(super) sender: Sender,
     pub(super) burst: Burst,
-    /// Packets handed over at a time, and their length.
-    pub(super) packets: usize,
-    pub(super) frame_bytes: u32,
-    schedule: Schedule,
+    pub(super) setup: SenderSetup,
 }
 
 /// The next work of a processor.
@@ -39,17 +35,10 @@ impl Senders {
     /// Creates the senders of processor `cpu`: at least one.
     pub(super) fn new(queue: &TxQueue, setup: &Setup, cpu: usize) -> Result<Self, RunError> {
         let mut all = Vec::new();
-        for (number, sender) in setup.senders.iter().enumerate().skip(cpu).step_by(setup.cpus) {
-            let handle = queue.sender(&format!("cpu{number}"))?;
-            let burst = handle.burst(sender.burst);
-            all.push(One {
-                number,
-                sender: handle,
-                burst,
-                packets: sender.burst,
-                frame_bytes: sender.frame_bytes,
-                schedule: sender.schedule.clone(),
-            });
+        for (number, own) in setup.senders.iter().enumerate().skip(cpu).step_by(setup.cpus) {
+            let sender = queue.sender(&format!("cpu{number}"))?;
+            let burst = sender.burst(own.burst);
+            all.push(One { number, sender, burst, setup: own.clone() });
         }
         Ok(Self { all, at: 0, until_ns: 0 })
     }
@@ -66,7 +55,7 @@ impl Senders {
 
     /// True if the first sender has packets from the beginning.
     pub(super) fn is_due(&self) -> bool {
-        self.all.first().is_some_and(|one| one.schedule.due_ns(0) == 0)
+        self.all.first().is_some_and(|one| one.setup.schedule.due_ns(0) == 0)
     }
 
     /// True if a sender has a burst that is not sent yet: that one runs.
@@ -97,10 +86,10 @@ impl Senders {
             if !one.burst.is_empty() {
                 return (Next::Burst(0), u64::from(self.at != before));
             }
-            let due_ns = one.schedule.due_ns(now_ns);
+            let due_ns = one.setup.schedule.due_ns(now_ns);
             if due_ns <= now_ns {
-                one.schedule.take();
-                return (Next::Burst(one.packets), u64::from(self.at != before));
+                one.setup.schedule.take();
+                return (Next::Burst(one.setup.burst), u64::from(self.at != before));
             }
             earliest_ns = earliest_ns.min(due_ns);
             self.rotate();

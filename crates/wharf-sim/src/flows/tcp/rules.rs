@@ -30,8 +30,6 @@ pub struct Rules {
     /// A super-packet holds the pacing rate's bytes of 1 s divided by this: 1024 (`tcp_tso_autosize`), 2000
     /// before Linux 3.19 (`tcp_xmit_size_goal`).
     pub size_parts: u32,
-    /// Small queues allow the pacing rate's bytes of 1 s / 2^this (`sk_pacing_shift`).
-    pub pacing_shift: u32,
     /// The pacing rate in congestion avoidance, in percent of a window per round trip
     /// (`tcp_pacing_ca_ratio`).
     pub pacing_percent: u32,
@@ -42,8 +40,6 @@ pub struct Rules {
     pub small_queue_bytes_min: u64,
     /// The charge for a piece.
     pub truesize: Truesize,
-    /// The initial window.
-    pub first_window_packets: u32,
     /// The peer's receive window.
     pub peer_window_bytes: u64,
     /// True if slow start ends when round trips grow (CUBIC's HyStart, on by default since Linux 2.6.29).
@@ -61,12 +57,10 @@ impl Default for Rules {
             super_bytes_max: 65_160,
             super_packets_min: 2,
             size_parts: 1024,
-            pacing_shift: 10,
             pacing_percent: 120,
             small_queue_bytes_max: Some(131_072),
             small_queue_bytes_min: 0,
             truesize: Truesize { piece_bytes: 512, packet_bytes: 0 },
-            first_window_packets: 10,
             peer_window_bytes: 3 << 20,
             hystart: false,
             nagle: true,

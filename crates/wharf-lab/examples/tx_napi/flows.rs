@@ -1,15 +1,21 @@
 //! The virtual machine's side: flows that send, each by a sender of its own, and the answers.
 
 use super::counts::Counts;
+use super::load::Work;
 use super::message::Message;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use wharf_core::host::Clock;
 use wharf_core::pool::Burst;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::{Handler, Rest};
 use wharf_core::sender::Sender;
 use wharf_devices::host::ExactClock;
+
+/// The time after which an application that waits looks whether it is to stop.
+const NAP: Duration = Duration::from_millis(5);
 
 /// A flow's way of sending.
 #[derive(Debug, Clone, Copy)]
@@ -30,14 +36,14 @@ struct Flow {
 }
 
 /// All flows.
-pub(super) struct Guest {
+pub(super) struct Flows {
     flows: Vec<Flow>,
     sends: Sends,
     seen: Arc<Counts>,
     burst: Burst,
 }
 
-impl Guest {
+impl Flows {
     /// Creates flows that send by `queue`.
     pub(super) fn new(
         queue: &TxQueue, flows: u32, sends: Sends, seen: &Arc<Counts>,
@@ -62,7 +68,7 @@ impl Guest {
     }
 
     /// Lets each flow in turn send a burst, without answers. If none can, one waits.
-    pub(super) fn send_on(&mut self) {
+    fn send_on(&mut self) {
         let Self { flows, sends, seen, burst } = self;
         let (mut refused, count) = (0, flows.len());
         while !seen.stop.load(Relaxed) {
@@ -83,7 +89,7 @@ impl Guest {
     }
 
     /// Handles messages that have come back.
-    pub(super) fn hear(&mut self, messages: impl Iterator<Item = Message>, is_round_trip: bool) {
+    fn hear(&mut self, messages: impl Iterator<Item = Message>, is_round_trip: bool) {
         let now_ns = ExactClock.now_ns();
         let mut times = self.seen.times();
         for message in messages {
@@ -134,5 +140,45 @@ impl Flow {
         burst.clear();
         self.sent += sent;
         sent > 0
+    }
+}
+
+/// An application with sockets of its own, as over UDP: a thread that sends when it runs, and reads the messages that
+/// arrived for it.
+pub(super) struct Application {
+    flows: Flows,
+    /// The messages of each burst that arrived.
+    socket: Receiver<Vec<Message>>,
+}
+
+impl Application {
+    /// Creates it, and the poller's handler: messages wait for the application, which is woken.
+    pub(super) fn new(flows: Flows) -> (Self, Handler) {
+        let (arrived, socket) = channel();
+        let handler = move |burst: &mut Burst| {
+            // An application that has stopped reads nothing more.
+            let _ = arrived.send(Message::all(burst).collect());
+            Rest::Free
+        };
+        (Self { flows, socket }, Box::new(handler))
+    }
+
+    /// Sends until it is stopped.
+    pub(super) fn run(&mut self, work: Work) {
+        match work {
+            Work::Stream => self.flows.send_on(),
+            Work::RoundTrip => self.converse(),
+        }
+    }
+
+    /// Lets each flow send a message, and the next one after its answer.
+    fn converse(&mut self) {
+        let Self { flows, socket } = self;
+        flows.pump(true);
+        while !flows.seen.stop.load(Relaxed) {
+            let Ok(first) = socket.recv_timeout(NAP) else { continue };
+            flows.hear(first.into_iter().chain(socket.try_iter().flatten()), true);
+            flows.pump(true);
+        }
     }
 }

@@ -1,25 +1,35 @@
 //! One run: a virtual machine's queue over `virtio-user`, a device over `vhost-user`, a poller for each.
 
-use super::super::super::host::{self, DRAIN_NS, StopGuard, fault};
-use super::Rig;
-use super::application::Application;
-use super::counts::Counts;
-use super::guest::Guest;
+use super::counts::{Counts, StopGuard};
+use super::flows::{Application, Flows};
 use super::load::{Load, Work};
 use super::message::Protocol;
-use crate::experiment::{Bench, LabError};
+use serde::Deserialize;
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 use wharf_core::device::AnyDevice;
 use wharf_core::host::Clock;
+use wharf_core::poller::{self, Mode};
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Handler, RxQueue};
 use wharf_devices::host::{HostClock, HostPark, PollerThread, cpu_seconds, pin, processors};
 use wharf_devices::open::{Direction, open};
+use wharf_lab::experiment::Parameters;
 use wharf_tools::traffic::Latency;
+
+/// Any error of a run.
+pub(super) type AnyError = Box<dyn Error>;
+
+/// Distance of frames in bytes: a long message fits into one.
+const FRAME_BYTES: u32 = 5120;
+
+/// The longest time for draining at the end of a run.
+const DRAIN_NS: u64 = 10_000_000_000;
 
 /// Time between two samples of the messages in flight.
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
@@ -52,6 +62,37 @@ pub(super) struct WholeRun {
     pub(super) kicks: u64,
     /// Packets freed in a poll to receive.
     pub(super) cleaned_from_receive: u64,
+}
+
+/// The settings of all runs, and the memory of both sides.
+pub(super) struct Rig {
+    guest_pool: PagePool,
+    far_pool: PagePool,
+    poller: poller::Settings,
+    pub(super) settings: Settings,
+}
+
+/// The parameters of all runs.
+#[derive(Deserialize)]
+pub(super) struct Settings {
+    pool_frames: u32,
+    spin: bool,
+    ring: u64,
+    pin: bool,
+    pub(super) window_bytes: u64,
+    pub(super) window_packets: u64,
+    pub(super) burst_packets: usize,
+    pub(super) rounds: u64,
+    pub(super) long_bytes: u32,
+    settle_ms: u64,
+    measure_ms: u64,
+    pub(super) only_load: usize,
+}
+
+impl Measurement {
+    pub(super) fn per_second(&self) -> f64 {
+        self.messages as f64 / self.seconds
+    }
 }
 
 /// Both sides, running.
@@ -101,25 +142,35 @@ impl Drop for Socket {
 }
 
 impl Rig {
+    pub(super) fn new(parameters: &Parameters) -> Result<Self, AnyError> {
+        let settings: Settings = parameters.read_into()?;
+        let pool = || {
+            let pool = PagePool::builder().frames(settings.pool_frames).frame_bytes(FRAME_BYTES);
+            pool.clock(Arc::new(HostClock)).build()
+        };
+        let mode = if settings.spin { Mode::Adaptive } else { Mode::Sleeping };
+        Ok(Self {
+            guest_pool: pool()?,
+            far_pool: pool()?,
+            poller: poller::Settings { mode, ..poller::Settings::default() },
+            settings,
+        })
+    }
+
     /// Runs `load` with `napi` for a while.
-    pub(super) fn run(
-        &self, load: &Load, napi: &str, bench: &mut Bench<'_>, name: &str,
-    ) -> Result<Measurement, LabError> {
-        let (machine, application) = self.start(load, napi).map_err(|error| fault(name, &*error))?;
-        let seen = machine.seen.clone();
-        let ran = std::thread::scope(|scope| {
-            // It is woken once it is to stop.
-            let _closing = application.as_ref().map(Application::closes);
-            let _stopping = StopGuard(&seen.stop);
+    pub(super) fn run(&self, load: &Load, napi: &str) -> Result<Measurement, AnyError> {
+        let (machine, application) = self.start(load, napi)?;
+        let ran = thread::scope(|scope| {
+            let _stopping = StopGuard(&machine.seen.stop);
             if let Some(mut application) = application {
-                host::start(scope, name, move || {
+                thread::Builder::new().spawn_scoped(scope, move || {
                     self.pin_to(0);
                     application.run(load.work);
                 })?;
             }
-            self.measure(&machine, bench, name)
+            self.measure(&machine)
         })?;
-        Ok(Measurement { whole: machine.end(name)?, ..ran })
+        Ok(Measurement { whole: machine.end()?, ..ran })
     }
 
     fn pin_to(&self, side: usize) {
@@ -158,46 +209,42 @@ impl Rig {
         let options = format!(",napi={napi},size={}", self.settings.ring);
         let device = open(&socket.spec("virtio-user", &options), Direction::Send)?.device;
         let queue = self.queue(&self.guest_pool, device)?;
-        let mut flows = Guest::new(&queue, load.flows, load.sends(self), &seen)?;
+        let mut flows = Flows::new(&queue, load.flows, load.sends(&self.settings), &seen)?;
         let (handler, application) = match load.protocol {
             Protocol::Tcp => {
                 flows.pump(false);
                 (flows.hearing(load.work == Work::RoundTrip), None)
             }
             Protocol::Udp => {
-                let application = Application::new(flows);
-                (application.hearing(), Some(application))
+                let (application, handler) = Application::new(flows);
+                (handler, Some(application))
             }
         };
         let guest = self.side(queue, handler, 0)?;
         Ok((Machine { guest, far, seen, _socket: socket }, application))
     }
 
-    fn measure(&self, machine: &Machine, bench: &mut Bench<'_>, name: &str) -> Result<Measurement, LabError> {
-        let seen = &*machine.seen;
-        host::wait(Duration::from_millis(self.settings.settle_ms), &seen.stop, bench, name)?;
+    fn measure(&self, machine: &Machine) -> Result<Measurement, AnyError> {
+        let (seen, time) = (&*machine.seen, Duration::from_millis(self.settings.measure_ms));
+        thread::sleep(Duration::from_millis(self.settings.settle_ms));
         *seen.times() = Latency::default();
         let before = machine.look();
         let (mut samples, mut in_flight) = (0u64, 0u64);
         let is_over = || {
             // A message has arrived, and an answer was heard.
             let has_begun = seen.arrived.load(Relaxed) > before.arrived && seen.times().packets() > 0;
-            before.at.elapsed() >= if has_begun { self.measure } else { self.measure.max(PATIENCE) }
+            before.at.elapsed() >= if has_begun { time } else { time.max(PATIENCE) }
         };
         while !is_over() {
-            std::thread::sleep(SAMPLE_EVERY);
+            thread::sleep(SAMPLE_EVERY);
             let arrived = seen.arrived.load(Relaxed);
             in_flight += seen.sent.load(Relaxed).saturating_sub(arrived);
             samples += 1;
-            if samples.is_multiple_of(32) && !bench.goes_on(name) {
-                return Err(LabError::Interrupted);
-            }
         }
         let after = machine.look();
         let mut times = seen.times().clone();
         if after.arrived == before.arrived || times.packets() == 0 {
-            let what = format!("nothing came out of the device any more: {}", machine.account());
-            return Err(fault(name, &what));
+            return Err(format!("nothing came out of the device any more: {}", machine.account()).into());
         }
         Ok(Measurement {
             seconds: (after.at - before.at).as_secs_f64(),
@@ -210,9 +257,6 @@ impl Rig {
         })
     }
 }
-
-/// Any error of the set-up.
-type AnyError = Box<dyn std::error::Error>;
 
 impl Machine {
     fn look(&self) -> Snapshot {
@@ -237,14 +281,13 @@ impl Machine {
     }
 
     /// Waits until all messages have arrived, and accounts for them.
-    fn end(self, name: &str) -> Result<WholeRun, LabError> {
+    fn end(self) -> Result<WholeRun, AnyError> {
         let (seen, deadline_ns) = (self.seen.clone(), HostClock.now_ns() + DRAIN_NS);
         while !seen.is_over() {
             if HostClock.now_ns() >= deadline_ns {
-                let what = format!("not every message came out: {}", self.account());
-                return Err(fault(name, &what));
+                return Err(format!("not every message came out: {}", self.account()).into());
             }
-            std::thread::sleep(SAMPLE_EVERY);
+            thread::sleep(SAMPLE_EVERY);
         }
         let Self { guest, mut far, seen, _socket } = self;
         // The answering side stops first; the answers are heard as long as the other side runs.
@@ -252,8 +295,8 @@ impl Machine {
         let _ = far.queue.drain_until(deadline_ns);
         let (queue, signals) = (guest.queue.clone(), guest.queue.signals().unwrap_or_default());
         let _ = queue.drain_until(deadline_ns);
-        guest.end("the virtual machine", name, deadline_ns)?;
-        far.end("the device", name, deadline_ns)?;
+        guest.end("the virtual machine", deadline_ns)?;
+        far.end("the device", deadline_ns)?;
         Ok(WholeRun {
             messages: seen.arrived.load(Relaxed),
             interrupts: signals.interrupts,
@@ -265,10 +308,10 @@ impl Machine {
 
 impl Side {
     /// Stops its poller, closes it, and checks that all that entered has left.
-    fn end(self, side: &str, name: &str, deadline_ns: u64) -> Result<(), LabError> {
+    fn end(self, side: &str, deadline_ns: u64) -> Result<(), AnyError> {
         let Self { queue, receiver, poller } = self;
         drop(poller);
-        receiver.close().map_err(|error| fault(name, &error))?;
+        receiver.close()?;
         drop(receiver);
         let audit = queue.shutdown_until(deadline_ns);
         let counters = queue.counters();
@@ -276,7 +319,7 @@ impl Side {
         if audit.out() != 0 || entered != left || counters.failed.get() > 0 {
             let failures = counters.failures();
             let what = format!("{side}: {entered} frames went in and {left} left; {audit}; {failures:?}");
-            return Err(fault(name, &what));
+            return Err(what.into());
         }
         Ok(())
     }

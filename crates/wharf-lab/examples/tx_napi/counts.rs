@@ -41,6 +41,15 @@ impl Counts {
     }
 }
 
+/// Sets the flag when it is dropped, for any reason.
+pub(super) struct StopGuard<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for StopGuard<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

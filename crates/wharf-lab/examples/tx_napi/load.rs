@@ -1,9 +1,9 @@
 //! The loads of the flows.
 
-use super::Rig;
 use super::counts::Counts;
 use super::far;
-use super::guest::Sends;
+use super::flows::Sends;
+use super::machine::Settings;
 use super::message::Protocol;
 use std::sync::Arc;
 use wharf_core::queue::{QueueError, TxQueue};
@@ -55,13 +55,12 @@ impl Load {
     }
 
     /// Returns each flow's way of sending.
-    pub(super) fn sends(&self, rig: &Rig) -> Sends {
+    pub(super) fn sends(&self, settings: &Settings) -> Sends {
         let frame_bytes = self.protocol.frame_bytes(self.payload_bytes);
-        let window =
-            (rig.settings.window_bytes / u64::from(frame_bytes)).clamp(1, rig.settings.window_packets);
+        let window = (settings.window_bytes / u64::from(frame_bytes)).clamp(1, settings.window_packets);
         let (window_packets, burst_packets) = match (self.protocol, self.work) {
-            (Protocol::Tcp, Work::Stream) => (window, rig.settings.burst_packets),
-            (Protocol::Udp, Work::Stream) => (u64::MAX, rig.settings.burst_packets),
+            (Protocol::Tcp, Work::Stream) => (window, settings.burst_packets),
+            (Protocol::Udp, Work::Stream) => (u64::MAX, settings.burst_packets),
             (_, Work::RoundTrip) => (1, 1),
         };
         Sends { frame_bytes, burst_packets, window_packets }
