@@ -58,7 +58,8 @@ impl Machine {
         let costs = self.setup.costs;
         let mut work_ns = costs.xmit_ns + self.free_used();
         match self.setup.release {
-            Release::Upstream => self.tells(&packet),
+            // The program is in the call that sends, and waits for nothing.
+            Release::Upstream => _ = self.tells(&packet),
             Release::Timer { .. } => {}
             Release::Napi => {
                 while !self.ring.enable_delayed() {
@@ -81,14 +82,14 @@ impl Machine {
 
     /// Frees the buffers that the host has used. Returns the time.
     fn free_used(&mut self) -> u64 {
-        let mut count = 0;
+        let mut work_ns = 0;
         while let Some(packet) = self.ring.free_one() {
-            count += 1;
+            work_ns += self.setup.costs.free_ns;
             if self.setup.release != Release::Upstream {
-                self.tells(&packet);
+                work_ns += self.tells(&packet);
             }
         }
-        count * self.setup.costs.free_ns
+        work_ns
     }
 
     /// Frees buffers, and restarts the queue if there is room again. Returns the time.
@@ -102,21 +103,27 @@ impl Machine {
         std::mem::take(&mut self.freeing).then(|| self.setup.costs.interrupt_ns + self.clean())
     }
 
-    /// Tells a packet's socket that it has left: small queues and send buffers have room again.
-    fn tells(&mut self, packet: &Packet) {
+    /// Tells a packet's socket that it has left: small queues and send buffers have room again. Returns the time:
+    /// a UDP socket wakes its program's `epoll_wait` for each packet (`sock_wfree`), a TCP socket does not.
+    fn tells(&mut self, packet: &Packet) -> u64 {
         let flow = &mut self.flows[packet.flow];
         match packet.content {
             Content::Piece(piece) => {
                 if flow.source.completed(&piece) {
                     self.told.push_back(packet.flow);
                 }
+                0
             }
             Content::Datagram => {
                 if flow.blast.completed(1) {
                     self.ready.push_back(packet.flow);
                 }
+                self.setup.costs.find_ns
             }
-            Content::Question | Content::Ack => {}
+            Content::Question if matches!(self.setup.traffic, Traffic::Requests { tcp: false, .. }) => {
+                self.setup.costs.find_ns
+            }
+            Content::Question | Content::Ack => 0,
         }
     }
 
@@ -136,6 +143,7 @@ impl Machine {
                 self.told.push_back(flow);
             }
             Inbound::Answer { flow, bytes } => {
+                self.flows[flow].answered = true;
                 self.ready.push_back(flow);
                 if self.answers_at_once(bytes) {
                     self.enqueue(Packet { flow, content: Content::Ack, bytes: HEADER_BYTES, sent_ns: 0 });
@@ -203,12 +211,15 @@ impl Machine {
         written - acked < self.setup.send_buffer_bytes
     }
 
-    /// Lets the next ready program do one step.
+    /// Lets the program do its next step: `epoll_wait` for a round of sockets, or one call for one of these.
     fn program(&mut self, now_ns: u64) -> Option<u64> {
         if self.setup.time.is_over(now_ns) {
             return None;
         }
-        let number = self.ready.pop_front()?;
+        let Some(number) = self.round.pop_front() else {
+            self.round.append(&mut self.ready);
+            return (!self.round.is_empty()).then_some(self.setup.costs.find_ns);
+        };
         let costs = self.setup.costs;
         let copying_ns = |bytes: u32| u64::from(bytes) * costs.copy_ps_per_byte / 1000;
         match self.setup.traffic {
@@ -233,12 +244,22 @@ impl Machine {
                 Some(costs.write_ns + copying_ns(bytes))
             }
             Traffic::Requests { bytes, .. } => {
-                if let Some(asked_ns) = self.flows[number].asked_ns.replace(now_ns) {
-                    self.answers_ns.push(now_ns - asked_ns);
-                }
-                self.enqueue(Packet { flow: number, content: Content::Question, bytes, sent_ns: now_ns });
-                Some(self.finding_ns(0, self.ready.len()) + costs.ask_ns + 2 * copying_ns(bytes))
+                let work_ns = costs.ask_ns + copying_ns(bytes);
+                self.reads_or_asks(number, bytes, now_ns, work_ns);
+                Some(work_ns)
             }
+        }
+    }
+
+    /// Reads an answer, which takes `work_ns`, and waits until its socket is reported writable; or asks.
+    fn reads_or_asks(&mut self, number: usize, bytes: u32, now_ns: u64, work_ns: u64) {
+        let flow = &mut self.flows[number];
+        if std::mem::take(&mut flow.answered) {
+            self.answers_ns.extend(flow.asked_ns.map(|asked_ns| now_ns + work_ns - asked_ns));
+            self.ready.push_back(number);
+        } else {
+            flow.asked_ns = Some(now_ns);
+            self.enqueue(Packet { flow: number, content: Content::Question, bytes, sent_ns: now_ns });
         }
     }
 }

@@ -48,6 +48,8 @@ pub(super) struct Flow {
     pub(super) waits: bool,
     /// The time at which its program asked.
     pub(super) asked_ns: Option<u64>,
+    /// True if an answer can be read.
+    pub(super) answered: bool,
 }
 
 impl Flow {
@@ -59,7 +61,7 @@ impl Flow {
             _ => UdpSource::new(1, 1),
         };
         let source = Source::new(setup.rules);
-        Self { source, receiver: Receiver::default(), blast, waits: false, asked_ns: None }
+        Self { source, receiver: Receiver::default(), blast, waits: false, asked_ns: None, answered: false }
     }
 }
 
@@ -95,13 +97,13 @@ pub(super) struct Machine {
     pub(super) polls_received: bool,
     /// True if the timer has come to free buffers.
     pub(super) freeing: bool,
-    /// Programs that may go on, in turn.
+    /// Sockets that the next `epoll_wait` of the program will report.
     pub(super) ready: VecDeque<usize>,
+    /// Sockets that the last one has reported, and that the program has not come to.
+    pub(super) round: VecDeque<usize>,
     pub(super) told: VecDeque<usize>,
     pub(super) vhost: Vhost,
     pub(super) peer: Peer,
-    /// Packets that guest and peer found ready at once: the number left.
-    pub(super) found: [usize; 2],
     pub(super) answers_ns: Vec<u64>,
     pub(super) entered: u64,
     pub(super) left: u64,
@@ -125,10 +127,10 @@ impl Machine {
             polls_received: false,
             freeing: false,
             ready: (0..flows.len()).collect(),
+            round: VecDeque::new(),
             told: VecDeque::new(),
             vhost: Vhost::default(),
             peer: Peer::default(),
-            found: [0; 2],
             answers_ns: Vec::new(),
             entered: 0,
             left: 0,
@@ -191,17 +193,6 @@ impl Machine {
         agenda.set(at, now_ns + latency_ns);
     }
 
-    /// Returns the time in which a program of guest (0) or peer (1) finds that it may go on, with `waiting`
-    /// more that may as well.
-    pub(super) fn finding_ns(&mut self, program: usize, waiting: usize) -> u64 {
-        if let Some(left) = self.found[program].checked_sub(1) {
-            self.found[program] = left;
-            return 0;
-        }
-        self.found[program] = waiting;
-        self.setup.costs.find_ns
-    }
-
     /// True if thread `at` sleeps and was not woken.
     pub(super) fn sleeps(&self, at: usize, agenda: &Agenda) -> bool {
         !self.threads[at].busy && agenda.due_ns(at).is_none()
@@ -236,7 +227,7 @@ impl Machine {
         while self.ring.free_one().is_some() {}
         let inside =
             usize::from(self.written.is_some()) + self.qdisc.len() + usize::from(self.ring.in_flight());
-        let inside = inside + self.received.len() + self.vhost.inbound.len() + self.peer.unread.len();
+        let inside = inside + self.received.len() + self.vhost.inbound.len() + self.peer.waiting();
         let (accepted, left) = (self.entered, self.left + self.totals.dropped);
         if inside > 0 || accepted != left {
             return Err(RunError::Conservation { queue: 0, accepted, left });
@@ -279,7 +270,7 @@ impl World for Machine {
             }
             PEER => {
                 self.ends(PEER, now_ns);
-                self.peer_read(now_ns, agenda);
+                self.peer_called(now_ns, agenda);
                 self.peer_next(now_ns, agenda);
             }
             TIMER => self.timers(now_ns, agenda),

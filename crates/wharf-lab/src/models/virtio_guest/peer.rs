@@ -6,18 +6,44 @@ use super::ring::{Content, Packet};
 use std::collections::VecDeque;
 use wharf_sim::engine::Agenda;
 
-/// The program, and its socket's buffer.
+/// One call of the program.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    Read(Packet),
+    /// The answer to this question.
+    Answer(Packet),
+}
+
+/// The program, and its sockets' buffers.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) unread: VecDeque<Packet>,
     pub(super) unread_bytes: u64,
-    reading: Option<Packet>,
+    /// Questions that were read, whose sockets the next `epoll_wait` will report writable.
+    unanswered: VecDeque<Packet>,
+    /// Calls for the sockets that the last one has reported.
+    round: VecDeque<Call>,
+    under_way: Option<Call>,
+}
+
+impl Peer {
+    /// Returns the messages that it has not read, or not answered.
+    pub(super) fn waiting(&self) -> usize {
+        self.unread.len() + self.unanswered.len() + self.round.len()
+    }
 }
 
 impl Machine {
-    /// Ends the peer's reading of a message.
-    pub(super) fn peer_read(&mut self, now_ns: u64, agenda: &mut Agenda) {
-        let Some(packet) = self.peer.reading.take() else { return };
+    /// Ends the peer's call.
+    pub(super) fn peer_called(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        let packet = match self.peer.under_way.take() {
+            None => return,
+            Some(Call::Answer(packet)) => {
+                let answer = Inbound::Answer { flow: packet.flow, bytes: packet.bytes };
+                return self.answers(answer, packet.bytes, now_ns, agenda);
+            }
+            Some(Call::Read(packet)) => packet,
+        };
         match packet.content {
             Content::Piece(piece) => {
                 let range = (piece.from, piece.to());
@@ -35,10 +61,7 @@ impl Machine {
                 self.peer.unread_bytes -= u64::from(packet.bytes);
                 self.totals.read_bytes += u64::from(packet.bytes);
             }
-            Content::Question => {
-                let answer = Inbound::Answer { flow: packet.flow, bytes: packet.bytes };
-                self.answers(answer, packet.bytes, now_ns, agenda);
-            }
+            Content::Question => self.peer.unanswered.push_back(packet),
             Content::Ack => {}
         }
     }
@@ -48,29 +71,31 @@ impl Machine {
         self.wakes(VHOST, now_ns, agenda);
     }
 
-    /// Begins the next message, or sleeps.
+    /// Begins the next call, or sleeps.
     pub(super) fn peer_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
-        let Some(packet) = self.peer.unread.pop_front() else { return };
-        let work_ns = self.reading_ns(&packet) + self.waking_ns(agenda);
-        self.peer.reading = Some(packet);
-        self.work(PEER, now_ns, work_ns, agenda);
-    }
-
-    /// Returns the cost of waking vhost to the answering thread.
-    fn waking_ns(&self, agenda: &Agenda) -> u64 {
-        if self.sleeps(VHOST, agenda) { self.setup.costs.wake_ns } else { 0 }
-    }
-
-    fn reading_ns(&mut self, packet: &Packet) -> u64 {
         let costs = self.setup.costs;
-        let copying_ns = u64::from(packet.bytes) * costs.copy_ps_per_byte / 1000;
-        match self.setup.traffic {
-            Traffic::TcpStream { .. } => costs.ack_ns + copying_ns,
-            Traffic::UdpStream { .. } => copying_ns,
-            // The answer is copied as well.
-            Traffic::Requests { .. } => {
-                self.finding_ns(1, self.peer.unread.len()) + costs.answer_ns + 2 * copying_ns
+        let peer = &mut self.peer;
+        let Some(call) = peer.round.pop_front() else {
+            peer.round.extend(peer.unanswered.drain(..).map(Call::Answer));
+            peer.round.extend(peer.unread.drain(..).map(Call::Read));
+            if !peer.round.is_empty() {
+                self.work(PEER, now_ns, costs.find_ns, agenda);
             }
-        }
+            return;
+        };
+        peer.under_way = Some(call);
+        let waking_ns = if self.sleeps(VHOST, agenda) { costs.wake_ns } else { 0 };
+        let copying_ns = |packet: Packet| u64::from(packet.bytes) * costs.copy_ps_per_byte / 1000;
+        let work_ns = match (call, self.setup.traffic) {
+            (Call::Read(packet), Traffic::TcpStream { write_bytes }) => {
+                // A read takes as much as a write of the guest, and each socket is read once in a round.
+                let more = packet.bytes.div_ceil(write_bytes.max(1)).saturating_sub(1);
+                let sockets = (1 + self.peer.round.len()).min(self.flows.len()) as u64;
+                costs.ack_ns + copying_ns(packet) + waking_ns + u64::from(more) * costs.find_ns / sockets
+            }
+            (Call::Read(packet), _) => costs.answer_ns + copying_ns(packet),
+            (Call::Answer(packet), _) => costs.answer_ns + copying_ns(packet) + waking_ns,
+        };
+        self.work(PEER, now_ns, work_ns, agenda);
     }
 }

@@ -53,7 +53,7 @@ pub struct Costs {
     pub free_ns: u64,
     /// Guest: receiving one packet, up to the socket.
     pub receive_ns: u64,
-    /// Guest: the program reads an answer and asks again.
+    /// Guest: the program reads an answer, or asks.
     pub ask_ns: u64,
     /// Guest: exit to the host for a kick.
     pub kick_ns: u64,
@@ -73,9 +73,9 @@ pub struct Costs {
     pub wake_ns: u64,
     /// The time until that thread runs.
     pub wake_latency_ns: u64,
-    /// Peer: reading one message and answering it.
+    /// Peer: reading one message, or answering it.
     pub answer_ns: u64,
-    /// Guest and peer: finding the readable sockets, once for all (`epoll_wait`).
+    /// Guest and peer: `epoll_wait`, once for all sockets that it reports. Guest: a packet's completion that wakes it.
     pub find_ns: u64,
     /// An acknowledgement by itself, on the side of its sender.
     pub ack_ns: u64,
