@@ -12,6 +12,7 @@ mod files;
 mod host;
 mod machine;
 mod model;
+mod stamps;
 
 pub use compare::{Compared, Comparison};
 pub use file::{Link, Owner, Published, Scenario, Sender};
@@ -21,11 +22,12 @@ pub use machine::Machine;
 pub use model::predict;
 pub use wharf_sim::flows::arrivals::Arrivals;
 
+use crate::comparators::histogram::Histogram;
 use crate::experiment::row::jain_ppm;
 use crate::experiment::{Row, RowKind};
 
 /// The figures of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Figures {
     /// Packets that left within the measured time, by sender.
     by_sender: Vec<u64>,
@@ -36,8 +38,8 @@ pub(crate) struct Figures {
     /// Doorbells, or calls of the device that moved frames, and the packets given to it.
     doorbells: u64,
     packets_given: u64,
-    /// Times from a packet's making until it left: the median, 99 of 100, and the longest.
-    delay_ns: Option<[u64; 3]>,
+    /// Times from a packet's making until it left, by group of senders; none if they were not measured.
+    delays: Vec<Histogram>,
 }
 
 const MPPS: (&str, &str) = ("mpps", "Mpps");
@@ -73,15 +75,23 @@ impl Figures {
         if self.doorbells > 0 {
             rows.push(row("all", PER_DOORBELL, ratio(self.packets_given, 1_000_000, self.doorbells)));
         }
-        for (what, ns) in DELAYS.into_iter().zip(self.delay_ns.into_iter().flatten()) {
-            rows.push(row("all", what, ns * 1000));
-        }
+        let delays = |label: &str, of: &Histogram| {
+            let ns = [of.at_permille(500), of.at_permille(990), of.max()];
+            let rows = DELAYS.into_iter().zip(ns).map(|(what, ns)| row(label, what, ns * 1000));
+            rows.take(if of.count() > 0 { DELAYS.len() } else { 0 }).collect::<Vec<_>>()
+        };
+        let of_all = Histogram::default();
+        self.delays.iter().for_each(|group| of_all.add(group));
+        rows.extend(delays("all", &of_all));
         let mut first = 0;
-        for (label, group) in scenario.labels().iter().zip(&scenario.senders) {
+        for (at, (label, group)) in scenario.labels().iter().zip(&scenario.senders).enumerate() {
             let packets = &self.by_sender[first..first + group.count];
             first += group.count;
             let each = packets.iter().map(|&packets| rate(packets) as f64 / 1e6).collect();
             rows.push(row(label, MPPS, rate(packets.iter().sum())).by_thread(each));
+            if let Some(of) = self.delays.get(at).filter(|_| scenario.senders.len() > 1) {
+                rows.extend(delays(label, of));
+            }
         }
         rows.into_iter().map(|row| scenario.beside_published(row)).collect()
     }

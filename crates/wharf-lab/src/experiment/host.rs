@@ -51,24 +51,35 @@ impl FarEnd {
     pub(crate) fn receiving<R>(
         &self, run: impl FnOnce(Box<dyn TxDevice>) -> Result<R, LabError>,
     ) -> Result<R, LabError> {
+        self.showing(&|_, _| {}, run)
+    }
+
+    /// Does the same, and shows `see` the packets that have arrived together.
+    pub(crate) fn showing<R>(
+        &self, see: &(dyn Fn(&PagePool, &Batch) + Sync),
+        run: impl FnOnce(Box<dyn TxDevice>) -> Result<R, LabError>,
+    ) -> Result<R, LabError> {
         let (near, far) = wire(&self.spec);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let _stopping = StopGuard(&stop);
-            start(scope, "far end", || self.receive(far, &stop))?;
+            start(scope, "far end", || self.receive(far, see, &stop))?;
             run(Box::new(near))
         })
     }
 
     /// Receives all packets.
-    fn receive(&self, mut far: Wire, stop: &AtomicBool) {
+    fn receive(&self, mut far: Wire, see: &dyn Fn(&PagePool, &Batch), stop: &AtomicBool) {
         let Ok(mut cache) = self.pool.cache("far end") else { return };
         let mut frames = Batch::new(64);
         let mut attached = far.attach(self.pool.region().clone()).is_ok();
         while attached && !stop.load(Relaxed) {
             match far.receive(&mut cache, &mut frames, 64) {
                 Ok(0) => std::thread::sleep(FAR_NAP),
-                Ok(_) => attached = cache.give(&mut frames).is_ok(),
+                Ok(_) => {
+                    see(&self.pool, &frames);
+                    attached = cache.give(&mut frames).is_ok();
+                }
                 Err(_) => attached = false,
             }
         }
@@ -100,12 +111,12 @@ impl<D: TxDevice, F: FnMut(&mut D, &mut Batch, bool) -> Transmitted + Send> TxDe
     }
 }
 
-/// Makes up to `count` packets, or waits for memory, and sends what there is.
+/// Makes up to `count` packets and calls `prepare` with them, or waits for memory, and sends what there is.
 pub(crate) fn send(
-    sender: &mut Sender, burst: &mut Burst, count: usize, len_bytes: u32,
+    sender: &mut Sender, burst: &mut Burst, count: usize, len_bytes: u32, prepare: &dyn Fn(&mut Burst),
 ) -> Result<(), String> {
     match sender.fill(burst, count, len_bytes) {
-        Ok(_) => {}
+        Ok(_) => prepare(burst),
         Err(PoolError::Exhausted { .. }) => sender.wait_for_memory().map_err(|error| error.to_string())?,
         Err(error) => return Err(error.to_string()),
     }

@@ -74,7 +74,8 @@ struct Path<'q> {
     /// The time at which the packet of each frame was made.
     made_ns: Vec<u64>,
     by_sender: Vec<(u64, u64)>,
-    delays: Histogram,
+    /// By sender.
+    delays: Vec<Histogram>,
     fault: Option<RunError>,
 }
 
@@ -127,7 +128,7 @@ impl<'q> Path<'q> {
             witness: ConservationChecker::new(setup.senders.len(), pool.frames(), setup.time.window()),
             made_ns: vec![0; pool.frames() as usize],
             by_sender: vec![(0, 0); setup.senders.len()],
-            delays: Histogram::default(),
+            delays: setup.senders.iter().map(|_| Histogram::default()).collect(),
             departed: Vec::new(),
             random: setup.time.random(),
             server: if setup.dedicated { Some(queue.dedicate()?) } else { None },
@@ -184,7 +185,7 @@ impl<'q> Path<'q> {
         let one = self.processors[at].senders.one();
         // An empty pool leaves the burst empty: look again.
         if one.burst.is_empty() {
-            let filled = one.sender.fill(&mut one.burst, one.setup.burst, one.setup.frame_bytes).unwrap_or(0);
+            let filled = one.fill();
             for frame in one.burst.frames() {
                 self.witness.enters(one.number, frame.index());
                 self.made_ns[frame.index() as usize] = now_ns;
@@ -301,7 +302,7 @@ impl<'q> Path<'q> {
             if let (Some(sender), true) = (stream, (from_ns..to_ns).contains(&frame.at_ns)) {
                 let (packets, bytes) = &mut self.by_sender[sender];
                 (*packets, *bytes) = (*packets + 1, *bytes + simple::wire_bytes(frame.len_bytes));
-                self.delays.record(frame.at_ns.saturating_sub(self.made_ns[frame.index as usize]));
+                self.delays[sender].record(frame.at_ns.saturating_sub(self.made_ns[frame.index as usize]));
             }
             if let Some(processor) = self.processors.get_mut(at) {
                 let is_own = stream.is_some_and(|stream| stream % self.setup.cpus == at);

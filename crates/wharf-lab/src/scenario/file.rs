@@ -1,6 +1,7 @@
 //! The file of a scenario.
 
 use super::{Folder, Machine};
+use crate::comparators::histogram::Histogram;
 use crate::experiment::{LabError, Row};
 use serde::Deserialize;
 use wharf_core::bql::Bounds;
@@ -11,6 +12,8 @@ use wharf_devices::wire::ETHERNET_OVERHEAD_BYTES;
 use wharf_plan::nics::{Choice, Description};
 use wharf_sim::flows::arrivals::Arrivals;
 
+/// The last band that a packet can name.
+const BAND_MAX: u8 = 6;
 /// Most senders of a scenario.
 const SENDERS_MAX: usize = 256;
 /// The longest time in virtual time: at tens of millions of packets a second it takes a minute.
@@ -58,6 +61,8 @@ pub struct Sender {
     pub bytes: u32,
     /// The times at which they have packets.
     pub arrivals: Arrivals,
+    /// The band of their packets, for disciplines with bands; `None` for the discipline's choice.
+    pub band: Option<u8>,
 }
 
 /// A published figure of the scenario.
@@ -128,18 +133,19 @@ struct SenderText {
     burst: usize,
     bytes: u32,
     arrivals: String,
+    band: Option<u8>,
 }
 
 impl Default for SenderText {
     fn default() -> Self {
-        Self { count: 1, burst: 32, bytes: 60, arrivals: "saturate".into() }
+        Self { count: 1, burst: 32, bytes: 60, arrivals: "saturate".into(), band: None }
     }
 }
 
 impl SenderText {
     /// Reads the arrivals, from a capture if they name one.
     fn read(self, folder: &Folder) -> Result<Sender, String> {
-        let Self { count, burst, bytes, arrivals } = self;
+        let Self { count, burst, bytes, arrivals, band } = self;
         let arrivals = match arrivals.strip_prefix("pcap:") {
             None => arrivals.parse()?,
             Some(name) => {
@@ -150,7 +156,7 @@ impl SenderText {
                 Arrivals::Trace(times.into())
             }
         };
-        Ok(Sender { count, burst, bytes, arrivals })
+        Ok(Sender { count, burst, bytes, arrivals, band })
     }
 }
 
@@ -262,10 +268,22 @@ impl Scenario {
         self.senders.iter().flat_map(|group| std::iter::repeat_n(group, group.count))
     }
 
+    /// Returns one histogram for each group, from those of its senders.
+    pub(super) fn by_group(&self, senders: &[Histogram]) -> Vec<Histogram> {
+        let mut senders = senders.iter();
+        let group = |group: &Sender| {
+            let all = Histogram::default();
+            senders.by_ref().take(group.count).for_each(|sender| all.add(sender));
+            all
+        };
+        self.senders.iter().map(group).collect()
+    }
+
     /// Returns the name of each group.
     pub fn labels(&self) -> Vec<String> {
-        let label = |(at, Sender { count, burst, bytes, arrivals }): (usize, &Sender)| {
-            format!("sender {}: {count} x {arrivals}, burst {burst}, {bytes} bytes", at + 1)
+        let label = |(at, Sender { count, burst, bytes, arrivals, band }): (usize, &Sender)| {
+            let band = band.map_or(String::new(), |band| format!(", band {band}"));
+            format!("sender {}: {count} x {arrivals}, burst {burst}, {bytes} bytes{band}", at + 1)
         };
         self.senders.iter().enumerate().map(label).collect()
     }
@@ -312,9 +330,12 @@ fn check_senders(groups: &[SenderText]) -> Result<(), String> {
     if !(1..=SENDERS_MAX).contains(&all) || groups.iter().any(|group| group.count == 0) {
         return Err(format!("sender.count: {all} senders cannot be: 1 to {SENDERS_MAX} in all"));
     }
-    for SenderText { burst, bytes, .. } in groups {
+    for SenderText { burst, bytes, band, .. } in groups {
         if !(1..=256).contains(burst) {
             return Err(format!("sender.burst: {burst} cannot be: 1 to 256"));
+        }
+        if let Some(band) = band.filter(|&band| band > BAND_MAX) {
+            return Err(format!("sender.band: {band} cannot be: 0 to {BAND_MAX}"));
         }
         if !(60..=1514).contains(bytes) {
             return Err(format!("sender.bytes: {bytes} cannot be: 60 to 1514, without the checksum"));

@@ -1,6 +1,7 @@
 //! A scenario on this machine: a thread for each sender, over `null`, or over a wire whose far end receives.
 
 use super::model::pool_frames;
+use super::stamps::{Stamps, numbered, stamp};
 use super::{Figures, Link, Owner, Scenario, Sender as Group};
 use crate::experiment::host::{self, DRAIN_NS, Failed, FarEnd, StopGuard, fault};
 use crate::experiment::{LabError, Row, RowKind};
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 use wharf_core::counters::SenderCounters;
 use wharf_core::device::TxDevice;
 use wharf_core::host::Clock;
-use wharf_core::pool::PagePool;
+use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
 use wharf_devices::null::Null;
 use wharf_devices::wire::WireSpec;
+use wharf_mem::Batch;
 use wharf_sim::flows::arrivals::{Arrivals, Schedule};
 
 /// Distance of frames in bytes.
@@ -42,15 +44,18 @@ pub(super) fn figures(
 ) -> Result<Figures, LabError> {
     let memory = || PagePool::builder().frame_bytes(FRAME_BYTES);
     let pool = host::pool(memory().frames(pool_frames(scenario)))?;
-    let mut run = Run { scenario, pool, seed, time, goes_on };
-    match scenario.link {
-        None => run.over(Box::new(Null::default())),
-        Some(link) => {
+    let stamps = scenario.link.map(|_| Stamps::new(scenario));
+    let mut run = Run { scenario, pool, seed, time, stamps: stamps.as_ref(), goes_on };
+    let figures = match (scenario.link, &stamps) {
+        (Some(link), Some(stamps)) => {
             let spec = WireSpec::default().rate(link.bits_per_second).ring(link.ring_frames);
             let spec = spec.map_err(|error| fault(&scenario.file, &error))?;
-            FarEnd::over(memory(), spec)?.receiving(|device| run.over(device))
+            let see = |pool: &PagePool, frames: &Batch| stamps.see(pool, frames);
+            FarEnd::over(memory(), spec)?.showing(&see, |device| run.over(device))
         }
-    }
+        _ => run.over(Box::new(Null::default())),
+    };
+    Ok(Figures { delays: stamps.map(|stamps| stamps.delays).unwrap_or_default(), ..figures? })
 }
 
 /// A run.
@@ -59,6 +64,8 @@ struct Run<'a> {
     pool: PagePool,
     seed: u64,
     time: Duration,
+    /// Counts delays, if there is a far end.
+    stamps: Option<&'a Stamps>,
     goes_on: &'a mut dyn FnMut() -> bool,
 }
 
@@ -111,11 +118,21 @@ impl Run<'_> {
                 })?;
             }
             let mut threads = Vec::new();
-            for (number, (sender, group)) in senders.into_iter().zip(self.scenario.each_sender()).enumerate()
+            let has_stamps = self.stamps.is_some();
+            for (number, (sender, (group_number, group))) in
+                senders.into_iter().zip(numbered(self.scenario)).enumerate()
             {
                 let schedule = Schedule::new(group.arrivals.clone(), group.burst, self.seed, number);
+                let prepare = move |burst: &mut Burst| {
+                    if let Some(band) = group.band {
+                        burst.frames_mut().iter_mut().for_each(|frame| frame.set_band(band + 1));
+                    }
+                    if has_stamps {
+                        stamp(burst, group_number);
+                    }
+                };
                 let failed = &failed;
-                let send = move || failed.note(send(sender, group, schedule, &failed.stop));
+                let send = move || failed.note(send(sender, group, schedule, &prepare, &failed.stop));
                 threads.push(host::start(scope, file, send)?);
             }
             let figures = self.window(queue, &seen, &failed.stop);
@@ -140,8 +157,13 @@ impl Run<'_> {
         let counts = || -> Vec<u64> { seen.iter().map(|sender| sender.packets.get()).collect() };
         let counters = queue.counters();
         let calls = || (counters.doorbells.get(), counters.packets.get());
+        let measures = |measuring: bool| {
+            self.stamps.iter().for_each(|stamps| stamps.measuring.store(measuring, Relaxed));
+        };
+        measures(true);
         let (began, before, calls_before) = (Instant::now(), counts(), calls());
         host::wait(self.time, stop, self.goes_on)?;
+        measures(false);
         let (ns, after, calls_after) = (began.elapsed().as_nanos() as u64, counts(), calls());
         let by_sender: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
         let bytes = self.scenario.each_sender().map(|group| Link::wire_bytes(group.bytes));
@@ -151,13 +173,16 @@ impl Run<'_> {
             measured_ns: ns,
             doorbells: calls_after.0 - calls_before.0,
             packets_given: calls_after.1 - calls_before.1,
-            delay_ns: None,
+            delays: Vec::new(),
         })
     }
 }
 
-/// Sends the packets of one sender until `stop`.
-fn send(mut sender: Sender, group: &Group, mut schedule: Schedule, stop: &AtomicBool) -> Result<(), String> {
+/// Sends the packets of one sender, each burst after `prepare`, until `stop`.
+fn send(
+    mut sender: Sender, group: &Group, mut schedule: Schedule, prepare: &dyn Fn(&mut Burst),
+    stop: &AtomicBool,
+) -> Result<(), String> {
     let mut burst = sender.burst(group.burst);
     let began_ns = ExactClock.now_ns();
     let saturates = group.arrivals == Arrivals::Saturate;
@@ -166,7 +191,7 @@ fn send(mut sender: Sender, group: &Group, mut schedule: Schedule, stop: &Atomic
             continue;
         }
         schedule.take();
-        host::send(&mut sender, &mut burst, group.burst, group.bytes)?;
+        host::send(&mut sender, &mut burst, group.burst, group.bytes, prepare)?;
     }
     Ok(())
 }

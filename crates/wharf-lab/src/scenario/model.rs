@@ -39,16 +39,13 @@ pub(super) fn figures(
     let outcome = wharf_path::run(setup, nic, goes_on)
         .map_err(|source| LabError::Run { run: scenario.file.clone(), source })?;
     let packets: Vec<u64> = outcome.by_sender.iter().map(|sent| sent.0).collect();
-    let delays = &outcome.delays;
-    let delay_ns =
-        (delays.count() > 0).then(|| [delays.at_permille(500), delays.at_permille(990), delays.max()]);
     Ok(Figures {
         by_sender: packets,
         wire_bytes: outcome.by_sender.iter().map(|sent| sent.1).sum(),
         measured_ns: outcome.measured_ns,
         doorbells: outcome.doorbells,
         packets_given: outcome.packets_in_all,
-        delay_ns,
+        delays: scenario.by_group(&outcome.delays),
     })
 }
 
@@ -66,6 +63,7 @@ fn setup(scenario: &Scenario, seed: u64) -> Setup {
     let sender = |(number, sender): (usize, &super::Sender)| SenderSetup {
         burst: sender.burst,
         frame_bytes: sender.bytes,
+        band: sender.band,
         schedule: Schedule::new(sender.arrivals.clone(), sender.burst, seed, number),
     };
     Setup {

@@ -13,7 +13,7 @@ use wharf_sim::nic::simple;
 
 fn senders(count: usize, burst: usize) -> Vec<SenderSetup> {
     let schedule = Schedule::new(Arrivals::Saturate, burst, 1, 0);
-    vec![SenderSetup { burst, frame_bytes: 60, schedule }; count]
+    vec![SenderSetup { burst, frame_bytes: 60, band: None, schedule }; count]
 }
 
 fn setup() -> Setup {

@@ -255,7 +255,7 @@ impl One<'_> {
 fn send(mut sender: Sender, settings: &Settings, stop: &AtomicBool) -> Result<(), String> {
     let mut burst = sender.burst(settings.burst);
     while !stop.load(Relaxed) {
-        host::send(&mut sender, &mut burst, settings.burst, settings.frame_bytes)?;
+        host::send(&mut sender, &mut burst, settings.burst, settings.frame_bytes, &|_| {})?;
     }
     Ok(())
 }

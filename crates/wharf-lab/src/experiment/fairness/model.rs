@@ -185,7 +185,7 @@ fn lanes_setup(bench: &Bench<'_>, policy: OwnerPolicy, cpus: u32) -> Result<whar
     let get = |key: &str| bench.parameters.get(key);
     let frame_bytes = get("frame_bytes")? as u32;
     let schedule = Schedule::new(Arrivals::Saturate, 1, bench.seed, 0);
-    let sender = SenderSetup { burst: 1, frame_bytes, schedule };
+    let sender = SenderSetup { burst: 1, frame_bytes, band: None, schedule };
     Ok(wharf_path::Setup {
         cpus: cpus as usize,
         senders: vec![sender; cpus as usize],

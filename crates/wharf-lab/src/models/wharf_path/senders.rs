@@ -31,6 +31,17 @@ pub(super) struct Senders {
     until_ns: u64,
 }
 
+impl One {
+    /// Fills its burst. Returns the number of packets: none if there is no frame.
+    pub(super) fn fill(&mut self) -> usize {
+        let filled = self.sender.fill(&mut self.burst, self.setup.burst, self.setup.frame_bytes).unwrap_or(0);
+        if let Some(band) = self.setup.band {
+            self.burst.frames_mut().iter_mut().for_each(|frame| frame.set_band(band + 1));
+        }
+        filled
+    }
+}
+
 impl Senders {
     /// Creates the senders of processor `cpu`: at least one.
     pub(super) fn new(queue: &TxQueue, setup: &Setup, cpu: usize) -> Result<Self, RunError> {

@@ -44,6 +44,8 @@ pub struct SenderSetup {
     pub burst: usize,
     /// Their length, without checksum.
     pub frame_bytes: u32,
+    /// Their band; `None` for the discipline's choice.
+    pub band: Option<u8>,
     /// The times at which it has packets.
     pub schedule: Schedule,
 }
@@ -101,8 +103,8 @@ pub struct Outcome {
     pub longest_run: u64,
     /// Packets that left within the measured time, and their bytes on a wire, by sender.
     pub by_sender: Vec<(u64, u64)>,
-    /// Times from a packet's making until it left, within the measured time, in nanoseconds.
-    pub delays: Histogram,
+    /// Times from a packet's making until it left, within the measured time, in nanoseconds, by sender.
+    pub delays: Vec<Histogram>,
 }
 
 impl Outcome {

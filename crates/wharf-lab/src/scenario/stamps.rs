@@ -1,0 +1,60 @@
+//! Delays of packets on this machine: a sender writes the time into each packet, and the far end reads it there.
+
+use super::{Scenario, Sender};
+use crate::comparators::histogram::Histogram;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use wharf_core::host::Clock;
+use wharf_core::pool::{Burst, PagePool};
+use wharf_devices::host::ExactClock;
+use wharf_mem::Batch;
+
+/// Bytes of the time, and behind them those of the group.
+const TIME_BYTES: usize = 8;
+const STAMP_BYTES: usize = TIME_BYTES + 2;
+
+/// Delays within the measured time, by group of senders.
+#[derive(Debug)]
+pub(super) struct Stamps {
+    pub(super) measuring: AtomicBool,
+    pub(super) delays: Vec<Histogram>,
+}
+
+impl Stamps {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let delays = scenario.senders.iter().map(|_| Histogram::default()).collect();
+        Self { measuring: AtomicBool::new(false), delays }
+    }
+
+    /// Counts the delays of packets that have arrived.
+    pub(super) fn see(&self, pool: &PagePool, frames: &Batch) {
+        if !self.measuring.load(Relaxed) {
+            return;
+        }
+        let now_ns = ExactClock.now_ns();
+        for frame in frames.frames() {
+            let stamp = pool.region().bytes(frame).ok().and_then(|bytes| bytes.first_chunk::<STAMP_BYTES>());
+            let Some(&[t0, t1, t2, t3, t4, t5, t6, t7, low, high]) = stamp else { continue };
+            let made_ns = u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7]);
+            if let Some(delays) = self.delays.get(usize::from(u16::from_le_bytes([low, high]))) {
+                delays.record(now_ns.saturating_sub(made_ns));
+            }
+        }
+    }
+}
+
+/// Writes the time, and the number of the senders' group, into each packet.
+pub(super) fn stamp(burst: &mut Burst, group: u16) {
+    let (now, group) = (ExactClock.now_ns().to_le_bytes(), group.to_le_bytes());
+    for bytes in burst.iter_mut() {
+        if let Some(stamp) = bytes.first_chunk_mut::<STAMP_BYTES>() {
+            stamp[..TIME_BYTES].copy_from_slice(&now);
+            stamp[TIME_BYTES..].copy_from_slice(&group);
+        }
+    }
+}
+
+/// Returns each sender's group with its number, in the order of the file.
+pub(super) fn numbered(scenario: &Scenario) -> impl Iterator<Item = (u16, &Sender)> {
+    let groups = scenario.senders.iter().enumerate();
+    groups.flat_map(|(number, group)| std::iter::repeat_n((number as u16, group), group.count))
+}
