@@ -380,7 +380,7 @@ fn an_experiment_runs_with_the_numbers_of_a_file() {
         (&["lab", "run", pages, "--world", "host"], "the numbers of world model: leave --world out"),
         (&["lab", "compare", name], "names an experiment: compare takes scenarios with senders"),
         (&["lab", "run", name, "--set", "cpus=0"], "cpus of \"0\" cannot be"),
-        (&["lab", "list", "--scenario"], "--scenario"),
+        (&["lab", "list", "--scenario"], "arguments were not provided: <NAME>"),
     ] {
         let refused = wharf(args);
         assert!(refused.code == Some(2) && refused.stdout.is_empty(), "{refused:?}");
