@@ -25,6 +25,7 @@ pub use wharf_sim::flows::arrivals::Arrivals;
 use crate::comparators::histogram::Histogram;
 use crate::experiment::row::jain_ppm;
 use crate::experiment::{Row, RowKind};
+use wharf_core::bql::Bounds;
 
 /// The figures of a run.
 #[derive(Debug, Default)]
@@ -38,6 +39,8 @@ pub(crate) struct Figures {
     /// Doorbells, or calls of the device that moved frames, and the packets given to it.
     doorbells: u64,
     packets_given: u64,
+    /// The byte limit at the end of the measured time.
+    limit_bytes: u64,
     /// Times from a packet's making until it left, by group of senders; none if they were not measured.
     delays: Vec<Histogram>,
 }
@@ -46,11 +49,12 @@ const MPPS: (&str, &str) = ("mpps", "Mpps");
 const JAIN: (&str, &str) = ("jain_senders", "Jain's index");
 const WIRE: (&str, &str) = ("wire_used", "percent");
 const PER_DOORBELL: (&str, &str) = ("packets_per_doorbell", "packets");
+const LIMIT: (&str, &str) = ("byte_limit", "bytes");
 const DELAYS: [(&str, &str); 3] = [("delay_p50", "us"), ("delay_p99", "us"), ("delay_most", "us")];
 
 /// Returns the names of the figures of all senders together.
 fn figure_names() -> Vec<&'static str> {
-    [MPPS, JAIN, WIRE, PER_DOORBELL].into_iter().chain(DELAYS).map(|what| what.0).collect()
+    [MPPS, JAIN, WIRE, PER_DOORBELL, LIMIT].into_iter().chain(DELAYS).map(|what| what.0).collect()
 }
 
 impl Figures {
@@ -74,6 +78,9 @@ impl Figures {
         }
         if self.doorbells > 0 {
             rows.push(row("all", PER_DOORBELL, ratio(self.packets_given, 1_000_000, self.doorbells)));
+        }
+        if scenario.link.is_some() && scenario.byte_limits != Bounds::OFF {
+            rows.push(row("all", LIMIT, self.limit_bytes * 1_000_000));
         }
         let delays = |label: &str, of: &Histogram| {
             let ns = [of.at_permille(500), of.at_permille(990), of.max()];

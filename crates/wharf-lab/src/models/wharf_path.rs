@@ -236,7 +236,7 @@ impl<'q> Path<'q> {
             return self.stand_by(at, now_ns, agenda);
         }
         if action == Action::Reap {
-            self.nic.write_back(0, now_ns);
+            self.nic.write_back(0, now_ns - now_ns % self.setup.completion_gap_ns.max(1));
         }
         let counters = self.queue.counters();
         let count = || [counters.packets.get(), counters.sent.get(), counters.doorbells.get()];
@@ -341,6 +341,7 @@ impl<'q> Path<'q> {
             by_cpu,
             longest_run,
             by_sender,
+            limit_bytes: counters.bql_limit_bytes.get(),
             delays,
         };
         harness::check_ledger(pool)?;

@@ -43,6 +43,14 @@ const ALONE_BURSTS: Point = Point { burst: BURST, ..ALONE };
 const TWO: Point = Point { senders: 2, ..ALONE };
 const TWO_BURSTS: Point = Point { senders: 2, ..ALONE_BURSTS };
 const WIRE: Point = Point { wire: true, ..ALONE_BURSTS };
+const TWO_WIRE: Point = Point { wire: true, ..TWO_BURSTS };
+/// A wire so slow that senders wait for it, and its poller alone looks at completions.
+const SLOW: &str =
+    "settle = \"100ms\"\nmeasure = \"300ms\"\n[link]\nrate = \"100mbit\"\n[[sender]]\nbytes = 1514\n";
+const SLOW_ROUND: Duration = Duration::from_secs(1);
+/// The longest lateness, and the halvings that find it.
+const LATE_NS_MAX: u64 = 50_000_000;
+const HALVINGS: u32 = 16;
 
 impl Point {
     fn scenario(self, machine: Machine) -> Result<Scenario, LabError> {
@@ -90,7 +98,12 @@ pub fn calibrate(wire: bool, goes_on: &mut dyn FnMut() -> bool) -> Result<Calibr
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let points: &[Point] =
         if cpus > 1 { &[ALONE, ALONE_BURSTS, TWO, TWO_BURSTS] } else { &[ALONE, ALONE_BURSTS] };
-    let points: Vec<Point> = points.iter().copied().chain(wire.then_some(WIRE)).collect();
+    let wires: &[Point] = match (wire, cpus) {
+        (false, _) => &[],
+        (true, 1) => &[WIRE],
+        (true, _) => &[WIRE, TWO_WIRE],
+    };
+    let points: Vec<Point> = points.iter().copied().chain(wires.iter().copied()).collect();
     let mut rates = Vec::new();
     for point in &points {
         rates.push((*point, point.measure(goes_on)?));
@@ -108,8 +121,13 @@ pub fn calibrate(wire: bool, goes_on: &mut dyn FnMut() -> bool) -> Result<Calibr
             machine = search(machine, TWO, ps, |machine| &mut machine.transfer_ns, goes_on)?;
         }
     }
+    if let Some(ps) = of(TWO_WIRE).or(of(WIRE)) {
+        let point = if cpus > 1 { TWO_WIRE } else { WIRE };
+        machine = search(machine, point, ps, |machine| &mut machine.wire_driver_ns, goes_on)?;
+    }
     if let Some(ps) = of(WIRE) {
-        machine = search(machine, WIRE, ps, |machine| &mut machine.wire_driver_ns, goes_on)?;
+        machine = search(machine, WIRE, ps, |machine| &mut machine.wire_alone_ns, goes_on)?;
+        machine = as_late_as_measured(machine, goes_on)?;
     }
     let mut shown = Vec::new();
     for (point, rate) in rates {
@@ -142,6 +160,24 @@ fn one_sender(
         machine = search(machine, ALONE, alone_ps, |machine| &mut machine.call_ns, goes_on)?;
     }
     Ok(machine)
+}
+
+/// Returns the machine with the lateness for which the model learns the byte limit of a slow wire that is measured here.
+fn as_late_as_measured(machine: Machine, goes_on: &mut dyn FnMut() -> bool) -> Result<Machine, LabError> {
+    let scenario = Scenario::parse("calibration", SLOW, &Folder("".into()))?;
+    let mut limits = Vec::new();
+    for round in 0..ROUNDS {
+        limits.push(host::figures(&scenario, round as u64, SLOW_ROUND, goes_on)?.limit_bytes);
+    }
+    limits.sort_unstable();
+    let (mut least_ns, mut most_ns) = (0, LATE_NS_MAX);
+    for _ in 0..HALVINGS {
+        let late_ns = (least_ns + most_ns) / 2;
+        let tried = Scenario { machine: Machine { late_ns, ..machine }, ..scenario.clone() };
+        let is_less = model::figures(&tried, SEED, goes_on)?.limit_bytes < limits[ROUNDS / 2];
+        (least_ns, most_ns) = if is_less { (late_ns, most_ns) } else { (least_ns, late_ns) };
+    }
+    Ok(Machine { late_ns: most_ns, ..machine })
 }
 
 /// Returns the machine with the cost for which the model comes nearest to `wanted_ps` for a packet at `point`. The time

@@ -173,6 +173,7 @@ impl Run<'_> {
             measured_ns: ns,
             doorbells: calls_after.0 - calls_before.0,
             packets_given: calls_after.1 - calls_before.1,
+            limit_bytes: counters.bql_limit_bytes.get(),
             delays: Vec::new(),
         })
     }

@@ -26,6 +26,9 @@ pub struct Machine {
     pub driver_ns: u64,
     /// The same of a wire.
     pub wire_driver_ns: u64,
+    /// The same of a wire, more, if there is one sender: it waits for its packets' completions. A file without it has 0.
+    #[serde(default)]
+    pub wire_alone_ns: u64,
     /// A call of the device, or a doorbell.
     pub call_ns: u64,
     /// A completed packet, until its frame is with its sender again.
@@ -34,6 +37,9 @@ pub struct Machine {
     pub hit_ns: u64,
     /// The word's transfer from another processor.
     pub transfer_ns: u64,
+    /// The longest time in a second until the poller sees a wire's completion. A file without it has 0.
+    #[serde(default)]
+    pub late_ns: u64,
     /// The time until a sender that could not go on looks again.
     pub again_ns: u64,
     /// A look of an owner that waits.
@@ -83,7 +89,7 @@ impl Machine {
     }
 
     /// Returns all times, by name.
-    fn costs(&self) -> [(&'static str, u64); 16] {
+    fn costs(&self) -> [(&'static str, u64); 18] {
         [
             ("make_ns", self.make_ns),
             ("stage_ns", self.stage_ns),
@@ -91,10 +97,12 @@ impl Machine {
             ("remote_ns", self.remote_ns),
             ("driver_ns", self.driver_ns),
             ("wire_driver_ns", self.wire_driver_ns),
+            ("wire_alone_ns", self.wire_alone_ns),
             ("call_ns", self.call_ns),
             ("reclaim_ns", self.reclaim_ns),
             ("hit_ns", self.hit_ns),
             ("transfer_ns", self.transfer_ns),
+            ("late_ns", self.late_ns),
             ("again_ns", self.again_ns),
             ("look_ns", self.look_ns),
             ("slice_ns", self.slice_ns),

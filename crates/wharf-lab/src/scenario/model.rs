@@ -1,6 +1,6 @@
 //! A scenario in virtual time, over the modelled path.
 
-use super::{Figures, Owner, Scenario};
+use super::{Figures, Link, Owner, Scenario};
 use crate::experiment::{LabError, Row, RowKind};
 use crate::models::wharf_path::{self, Costs, SenderSetup, Setup};
 use wharf_core::engine::Batching;
@@ -45,6 +45,7 @@ pub(super) fn figures(
         measured_ns: outcome.measured_ns,
         doorbells: outcome.doorbells,
         packets_given: outcome.packets_in_all,
+        limit_bytes: outcome.limit_bytes,
         delays: scenario.by_group(&outcome.delays),
     })
 }
@@ -76,6 +77,7 @@ fn setup(scenario: &Scenario, seed: u64) -> Setup {
         byte_limits: scenario.byte_limits,
         small_queues: scenario.small_queues,
         ring_frames: scenario.link.map_or(NULL_RING_FRAMES, |link| link.ring_frames) as usize,
+        completion_gap_ns: completion_gap_ns(scenario),
         pool_frames: pool_frames(scenario),
         smt: Smt::default(),
         costs: costs(scenario, cpus > 1 || dedicated),
@@ -90,14 +92,28 @@ fn setup(scenario: &Scenario, seed: u64) -> Setup {
     }
 }
 
+/// Returns the time between two looks of the poller at a wire's completions: the machine's lateness, as far as a
+/// sixteenth of the ring lasts so long: on a faster wire the senders look as they send.
+fn completion_gap_ns(scenario: &Scenario) -> u64 {
+    let Some(link) = scenario.link.filter(|_| scenario.owner == Owner::Senders) else { return 1 };
+    let frame_bytes = scenario.senders.iter().map(|group| group.bytes).max().unwrap_or(0);
+    let frame_ps = Link::wire_bytes(frame_bytes) * link.ps_per_byte();
+    scenario.machine.late_ns.min(u64::from(link.ring_frames) * frame_ps / 16_000)
+}
+
 fn costs(scenario: &Scenario, shared: bool) -> Costs {
     let machine = &scenario.machine;
+    let driver_ns = match (scenario.link, scenario.sender_count()) {
+        (None, _) => machine.driver_ns,
+        (Some(_), 1) => machine.wire_driver_ns + machine.wire_alone_ns,
+        (Some(_), _) => machine.wire_driver_ns,
+    };
     Costs {
         make_ns: machine.make_ns,
         stage_ns: machine.stage_ns,
         word: LineCosts { hit_ns: machine.hit_ns, transfer_ns: machine.transfer_ns },
         pull_ns: machine.pull_ns + if shared { machine.remote_ns } else { 0 },
-        driver_ns: if scenario.link.is_some() { machine.wire_driver_ns } else { machine.driver_ns },
+        driver_ns,
         doorbell_drain_ns: machine.call_ns,
         reclaim_ns: machine.reclaim_ns,
         again_ns: machine.again_ns,

@@ -101,6 +101,7 @@ fn wrong_file_is_an_error_of_one_line() {
         ("[[sender]]\ncount = 300\n", "1 to 256 in all"),
         ("[[sender]]\nburst = 0\n", "sender.burst: 0 cannot be: 1 to 256"),
         ("[[sender]]\nbytes = 59\n", "sender.bytes: 59 cannot be"),
+        ("[[sender]]\nband = 7\n", "sender.band: 7 cannot be: 0 to 6"),
         ("[[sender]]\narrivals = \"x\"\n", "\"x\" cannot be: want saturate"),
         ("[[sender]]\narrivals = \"pcap:x\"\n", "sender.arrivals: "),
         (
@@ -124,6 +125,47 @@ fn wrong_file_is_an_error_of_one_line() {
             "{told}: {error}"
         );
     }
+}
+
+const BANDS: &str = r#"
+settle = "50ms"
+measure = "200ms"
+[queue]
+qdisc = "prio"
+small_queues = "off"
+[link]
+rate = "100mbit"
+[[sender]]
+bytes = 1514
+[[sender]]
+band = 0
+burst = 1
+arrivals = "poisson:rate=1kpps"
+"#;
+
+#[track_caller]
+fn of_kind(rows: &[Row], kind: usize, metric: &str) -> f64 {
+    let label = format!("sender {kind}: ");
+    rows.iter().find(|row| row.label.starts_with(&label) && row.metric == metric).unwrap().value
+}
+
+/// The first band waits for what the byte limit lets into the device, the other one for the discipline; the limit grows
+/// with the time until completions are seen. Both hold on this machine, too, where nothing says by how much.
+#[test]
+fn a_band_goes_first_and_each_kind_of_sender_has_its_delays() {
+    let scenario = scenario(BANDS);
+    let late = |late_ns| {
+        let machine = Machine { late_ns, ..scenario.machine };
+        predict(&Scenario { machine, ..scenario.clone() }, 1, &mut || true).unwrap()
+    };
+    let (soon, late) = (late(0), late(1_000_000));
+    let here = measure(&scenario, 1, Duration::from_millis(400), &mut || true).unwrap();
+    for rows in [&soon, &late, &here] {
+        assert!(of_kind(rows, 2, "delay_p50") < of_kind(rows, 1, "delay_p50") / 4.0, "{rows:?}");
+        assert!(of_kind(rows, 2, "delay_p50") > 0.0, "{rows:?}");
+    }
+    assert!(all(&late, "byte_limit") > 2.0 * all(&soon, "byte_limit"), "{soon:?} {late:?}");
+    assert!(of_kind(&late, 2, "delay_p50") > 2.0 * of_kind(&soon, 2, "delay_p50"), "{soon:?} {late:?}");
 }
 
 /// The same file over `null` and over a wire: frames in are frames out, and each sender sends.

@@ -41,6 +41,7 @@ fn setup() -> Setup {
         byte_limits: Bounds::LEARN,
         small_queues: None,
         ring_frames: 512,
+        completion_gap_ns: 1,
         pool_frames: 8192,
         smt: Smt::default(),
         costs,

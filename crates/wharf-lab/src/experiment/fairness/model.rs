@@ -198,6 +198,7 @@ fn lanes_setup(bench: &Bench<'_>, policy: OwnerPolicy, cpus: u32) -> Result<whar
         byte_limits: Bounds::LEARN,
         small_queues: None,
         ring_frames: get("ring_frames")? as usize,
+        completion_gap_ns: 1,
         pool_frames: get("pool_frames")? as u32,
         smt: bench.parameters.read_into()?,
         costs: lane_costs(bench.parameters, cpus)?,
