@@ -158,9 +158,6 @@ fn world_of(experiment: &Experiment, request: &Request) -> Result<World, LabErro
     if is_host && world == World::Model {
         return Err(LabError::NotHost);
     }
-    if !request.threads.is_empty() && !experiment.has_threads {
-        return Err(LabError::Threads(experiment.name));
-    }
     if request.device.is_some() && !experiment.has_device {
         return Err(LabError::Device(experiment.name));
     }

@@ -85,9 +85,6 @@ fn requests(args: &LabRunArgs, own: Option<OwnNumbers>) -> anyhow::Result<Vec<Re
     let there = experiment::all().iter().filter(|experiment| experiment.worlds().contains(&world));
     let one = |experiment: &experiment::Experiment| {
         let mut request = request(args, experiment.name, Some(world));
-        if !experiment.has_threads {
-            request.threads.clear();
-        }
         if !experiment.has_device {
             request.device = None;
         }

@@ -48,7 +48,6 @@ use super::{Experiment, World};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "batching",
     what: "several packets in one call of the driver, 1 to 64 processes: bandwidth, processor time per byte (2007)",
-    has_threads: true,
     has_device: true,
     worlds: &[
         (World::Model, &[include_str!("../../scenarios/batching.toml")], rows::run),

@@ -35,8 +35,6 @@ pub struct Experiment {
     pub name: &'static str,
     /// Its one-line description.
     pub what: &'static str,
-    /// True if the number of threads in world host can be chosen.
-    pub has_threads: bool,
     /// True if the device in world host can be chosen.
     pub has_device: bool,
     /// The worlds in which it can run, the default first, each with its files of parameters and its run. The first file

@@ -14,7 +14,6 @@ const POINTS_MAX: usize = 400;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bql",
     what: "the byte limit on a wire that changes its speed: limit over time, delay in the NIC with and without",
-    has_threads: true,
     has_device: false,
     worlds: &[(World::Model, &[include_str!("../../scenarios/bql.toml"), super::E5_2695V2], run)],
 };

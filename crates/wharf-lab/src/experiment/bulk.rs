@@ -17,7 +17,6 @@ const LOCK_SHARE: (&str, &str) = ("spinlock_share", "percent of busy time");
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk",
     what: "bulk dequeue on 10 Gbit/s in 2014: doorbells, spin locks, processor time, without and with",
-    has_threads: true,
     has_device: false,
     worlds: &[(World::Model, &[include_str!("../../scenarios/bulk.toml"), super::E5_2695V2], run)],
 };

@@ -21,7 +21,6 @@ use run::{Measurement, Rig};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "drops",
     what: "a full queue: drops at the tail, or senders that wait in turn; throughput, waits, order of service (2011)",
-    has_threads: true,
     has_device: false,
     worlds: &[(World::Host, &[include_str!("../../scenarios/drops.toml")], run)],
 };

@@ -33,9 +33,6 @@ pub enum LabError {
     /// A file has the numbers of another world.
     #[error("the file has the numbers of world {0}: leave --world out")]
     OwnWorld(World),
-    /// Threads were given to an experiment with threads of its own.
-    #[error("{0} has its own threads, whatever it runs: leave --threads out")]
-    Threads(&'static str),
     /// A device was given to an experiment with a device of its own.
     #[error("{0} has its own devices: leave --to out")]
     Device(&'static str),
@@ -120,7 +117,6 @@ impl LabError {
                 | LabError::World { .. }
                 | LabError::NotHost
                 | LabError::OwnWorld(_)
-                | LabError::Threads(_)
                 | LabError::Device(_)
                 | LabError::Assignment(_)
                 | LabError::Twice(_)

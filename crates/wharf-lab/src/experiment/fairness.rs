@@ -20,7 +20,6 @@ use super::{Experiment, World};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fairness",
     what: "many senders, one queue: enqueue disciplines and owner policies, who sends and who drains (2011)",
-    has_threads: true,
     has_device: false,
     worlds: &[
         (World::Model, &[include_str!("../../scenarios/fairness.toml")], model::run),

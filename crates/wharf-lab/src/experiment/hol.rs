@@ -50,7 +50,6 @@ const PER_BULK: (&str, &str) = ("super_packets_per_bulk", "super-packets");
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hol",
     what: "a priority packet behind super-packets in bulks: its delay on 10 Gbit/s and 100 Mbit/s, requeues (2014)",
-    has_threads: true,
     has_device: false,
     worlds: &[(World::Model, &[include_str!("../../scenarios/hol.toml"), super::E5_2695V2], run)],
 };

@@ -28,7 +28,6 @@ fn ratio(a: u64, b: u64) -> i64 {
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pages",
     what: "pages taken on one processor and freed on another: pool policies, spinning, packets per second",
-    has_threads: true,
     has_device: false,
     worlds: &[
         (World::Model, &[include_str!("../../scenarios/pages.toml")], model::run),

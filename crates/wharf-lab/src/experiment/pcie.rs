@@ -28,7 +28,6 @@ const BUSIER: (&str, &str) = ("busier_way", "percent of the bus");
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pcie",
     what: "small packets on PCI Express, ConnectX-5: compressed completions, multi-packet entries, inlining",
-    has_threads: true,
     has_device: false,
     worlds: &[(World::Model, &[include_str!("../../scenarios/pcie.toml")], run)],
 };

@@ -12,7 +12,6 @@ use super::{Experiment, World};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tx-napi",
     what: "a virtual machine's transmit completions: freed at the next transmit, by a timer, or by NAPI (2017)",
-    has_threads: false,
     has_device: false,
     worlds: &[(World::Model, &[include_str!("../../scenarios/tx-napi.toml")], model::run)],
 };
