@@ -60,7 +60,10 @@ pub fn all() -> &'static [Experiment] {
 /// # Errors
 /// [`LabError::Experiment`]: there is none.
 pub fn named(name: &str) -> Result<&'static Experiment, LabError> {
-    let there = || all().iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ");
+    let there = || {
+        let names = all().iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ");
+        if name.contains('.') { names + "; a file is for wharf lab run" } else { names }
+    };
     let found = all().iter().find(|experiment| experiment.name == name);
     found.ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })
 }

@@ -71,7 +71,18 @@ pub fn settle_measure_drain<M: World, T>(
     };
     let before = advance(model, 0, from_ns)?;
     let after = advance(model, from_ns, to_ns)?;
-    events += engine::run(model, agenda, clock, to_ns + DRAIN_NS);
+    let (mut at_ns, mut step_ns, end_ns) = (to_ns, 100 * SLICE_NS, to_ns + DRAIN_NS);
+    while at_ns < end_ns {
+        at_ns = end_ns.min(at_ns + step_ns);
+        match engine::run(model, agenda, clock, at_ns) {
+            // Little is left, or nothing.
+            0 => step_ns *= 2,
+            done => events += done,
+        }
+        if !goes_on() {
+            return Err(RunError::Interrupted);
+        }
+    }
     Ok(Course { before, after, events })
 }
 

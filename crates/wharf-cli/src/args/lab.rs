@@ -35,7 +35,7 @@ pub(crate) struct LabListArgs {
     /// An experiment, to list its parameters: defaults, allowed values and meanings
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Print its file, with all numbers and what was published: to be changed, and run by `wharf lab run FILE`
+    /// Print its file, with its numbers and what was published: to be changed, and run by `wharf lab run FILE`
     #[arg(long, requires = "name", conflicts_with = "json")]
     pub(crate) scenario: bool,
     /// One JSON object instead of a table

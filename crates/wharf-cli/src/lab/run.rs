@@ -98,8 +98,10 @@ fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Sect
     let point = |(number, request): (usize, &Request)| sweep::Point { number, request: request.clone() };
     let seeds: Vec<Request> = requests.iter().flat_map(Request::each_seed).collect();
     let points: Vec<sweep::Point> = seeds.iter().enumerate().map(point).collect();
-    let is_host =
-        requests.iter().any(|request| request.world == Some(World::Host) || !request.threads.is_empty());
+    let is_host = requests.iter().any(|request| {
+        let world = request.world.or_else(|| Some(request.experiment().ok()?.worlds()[0]));
+        world == Some(World::Host) || !request.threads.is_empty()
+    });
     let jobs = if is_host { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     let progress = Mutex::new(Progress::new());
     let mut results: Vec<Option<Result<Report, LabError>>> = points.iter().map(|_| None).collect();

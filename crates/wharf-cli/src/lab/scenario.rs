@@ -59,7 +59,8 @@ fn run(args: &LabRunArgs, contents: &str) -> anyhow::Result<()> {
         !args.set.is_empty() || !args.threads.is_empty() || args.report.is_some() || args.effects;
     if is_of_experiments || args.seeds > 1 {
         return Err(usage(
-            "--set, --threads, --seeds, --report and --effects are of experiments: a scenario has its numbers in its file",
+            "--set, --threads, --seeds, --report and --effects are of experiments: a scenario has its numbers in its file, and that of an experiment begins with \
+             experiment = \"NAME\"",
         ));
     }
     let world = args.world.unwrap_or(World::Model);
@@ -159,6 +160,12 @@ pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     let point =
         |(name, measured, modelled): &(String, f64, f64)| format!("  {name}: {measured:.2}, {modelled:.2}");
     head.extend(calibration.points.iter().map(point));
+    head.push(match calibration.limit_bytes {
+        Some([measured, modelled]) => {
+            format!("  byte limit of a wire of 100 Mbit/s, in bytes: {measured}, {modelled}")
+        }
+        None => "What is of a wire (wire_driver_ns, wire_alone_ns, late_ns) is assumed.".into(),
+    });
     let file = calibration.machine.to_toml(&head.join("\n"));
     let Some(out) = &args.out else { return print(file.trim_end()) };
     files::write_page(out, file.as_bytes()).with_context(|| format!("cannot write {}", out.display()))?;

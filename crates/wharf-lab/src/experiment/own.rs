@@ -39,7 +39,7 @@ impl OwnNumbers {
         for (key, entry) in table {
             match key.as_str() {
                 "experiment" => {}
-                "published" => published.replace(entry).map_err(fault)?,
+                "published" => published.replace(file, entry).map_err(fault)?,
                 "machine" => check_machine(&entry, &built_in).map_err(fault)?,
                 _ => {
                     let (value, source) = number(file, &key, entry, &built_in).map_err(fault)?;

@@ -75,14 +75,32 @@ impl Published {
         number(value).ok_or_else(|| fault(self.experiment, format!("{path} is no number")))
     }
 
-    /// Replaces what `sections` has: of the same names, and in the same structure.
+    /// Replaces what `sections` has, of the same names and in the same structure. The file is the source of figures that
+    /// come without one.
     ///
     /// # Errors
     /// Says what is otherwise.
-    pub(super) fn replace(&mut self, sections: Value) -> Result<(), String> {
+    pub(super) fn replace(&mut self, file: &str, sections: Value) -> Result<(), String> {
+        let before = self.sections.clone();
+        let has_source =
+            |name: &str| sections.get(name).is_some_and(|section| section.get("source").is_some());
+        let with_source: Vec<String> =
+            names_of(&sections).filter(|&name| has_source(name)).map(str::to_string).collect();
         self.are_others |= replace("published", &mut self.sections, sections)?;
+        // The source of other figures says nothing of these.
+        for (name, section) in self.sections.as_table_mut().into_iter().flatten() {
+            let differs = before.get(name).is_some_and(|old| old != section);
+            if let Some(table) = section.as_table_mut().filter(|_| differs && !with_source.contains(name)) {
+                table.insert("source".into(), file.into());
+                table.remove("url");
+            }
+        }
         Ok(())
     }
+}
+
+fn names_of(sections: &Value) -> impl Iterator<Item = &str> {
+    sections.as_table().into_iter().flat_map(Table::keys).map(String::as_str)
 }
 
 /// Puts what `new` has into `old`. True if a number has changed.
@@ -155,9 +173,9 @@ mod tests {
         let of = |label| &Source::of(&pcie, label).unwrap().name;
         assert!(of("xdp_tx/before").starts_with("Toukan") && of("socket-1/off").starts_with("Mikityanskiy"));
         assert_eq!(published("bql").sources(), []);
-        for name in all().iter().map(|experiment| experiment.name).filter(|&name| name != "bql") {
+        for name in all().iter().map(|experiment| experiment.name) {
             let all = published(name).sources();
-            assert!(all.iter().any(|source| source.labels.is_empty()), "{name}");
+            assert!(all.is_empty() || all.iter().any(|source| source.labels.is_empty()), "{name}");
             assert!(all.iter().all(|source| !source.name.is_empty()), "{name}");
         }
     }
@@ -185,7 +203,7 @@ mod tests {
     fn equal_figures_are_no_others() {
         let mut bulk = published("bulk");
         let mut replace = |text: &str| {
-            bulk.replace(Value::Table(text.parse().unwrap())).unwrap();
+            bulk.replace("mine.toml", Value::Table(text.parse().unwrap())).unwrap();
             bulk.are_others
         };
         assert!(!replace("[bulk_dequeue]\ntrafgen_12cpu_bulk_mpps = 14.80\nsource = \"another\""));

@@ -81,7 +81,13 @@ impl Request {
 
     /// Returns the command line of the same request.
     pub fn command(&self) -> String {
-        let mut words = format!("wharf lab run {}", self.name);
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+        let name = if self.name.chars().all(is_plain) {
+            self.name.clone()
+        } else {
+            format!("'{}'", self.name.replace('\'', "'\\''"))
+        };
+        let mut words = format!("wharf lab run {name}");
         let mut add = |word: String| {
             words.push(' ');
             words.push_str(&word);

@@ -9,6 +9,7 @@
 mod senders;
 mod setup;
 
+pub(crate) use senders::set_up;
 pub use setup::{Costs, Outcome, SenderSetup, Setup};
 
 use super::linux_qdisc::shared::Counts;
@@ -106,8 +107,9 @@ pub fn run(setup: Setup, nic: simple::Costs, goes_on: &mut dyn FnMut() -> bool) 
     let mut agenda = Agenda::new(slots);
     (0..slots).for_each(|cpu| agenda.set(cpu, path.random.below(2000)));
     let window = path.setup.time.window();
-    harness::settle_measure_drain(&mut path, &mut agenda, &clock, window, |_, _| (), goes_on)?;
-    path.finish(&pool)
+    let limit_bytes = |path: &Path<'_>, _| path.queue.counters().bql_limit_bytes.get();
+    let course = harness::settle_measure_drain(&mut path, &mut agenda, &clock, window, limit_bytes, goes_on)?;
+    Ok(Outcome { limit_bytes: course.after, ..path.finish(&pool)? })
 }
 
 impl<'q> Path<'q> {
@@ -156,7 +158,7 @@ impl<'q> Path<'q> {
                 return self.stage(at, now_ns, agenda);
             }
             // The first processor stays until all has left.
-            if self.queue.counters().sent.get() < self.entered {
+            if self.queue.counters().gone() < self.entered {
                 self.work(at, now_ns, self.setup.costs.again_ns, Step::Again, agenda);
             }
             return;
@@ -175,7 +177,7 @@ impl<'q> Path<'q> {
     /// Lets a processor idle until a sender has packets. While packets are inside it looks whether they can go on.
     fn pause(&mut self, at: usize, now_ns: u64, until_ns: u64, agenda: &mut Agenda) {
         let look_ns = now_ns + self.setup.costs.again_ns;
-        let looks = self.queue.counters().sent.get() < self.entered && look_ns < until_ns;
+        let looks = self.queue.counters().gone() < self.entered && look_ns < until_ns;
         self.processors[at].step = if looks { Step::Again } else { Step::Due };
         agenda.set(at, if looks { look_ns } else { until_ns }.max(now_ns + 1));
     }
@@ -283,7 +285,7 @@ impl<'q> Path<'q> {
         let costs = &self.setup.costs;
         let packet_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
         let work_ns = packet_ns + rung * costs.doorbell_drain_ns;
-        if self.setup.time.is_over(now_ns) && self.queue.counters().sent.get() == self.entered {
+        if self.setup.time.is_over(now_ns) && self.queue.counters().gone() == self.entered {
             self.server = None;
             return;
         }
@@ -327,11 +329,12 @@ impl<'q> Path<'q> {
         let by_cpu = processors.iter().map(|one| Counts { offered: offered(one), ..one.done }).collect();
         drop(processors);
         let counters = queue.counters();
-        let (accepted, left) = (counters.accepted.get(), counters.sent.get());
+        // A discipline may drop packets.
+        let (accepted, left) = (counters.accepted.get(), counters.gone());
         if accepted != left || accepted != witness.packets() {
             return Err(RunError::Conservation { queue: 0, accepted, left });
         }
-        witness.check(0)?;
+        witness.check(left - counters.sent.get())?;
         let doorbells = counters.doorbells.get();
         let outcome = Outcome {
             packets: witness.measured().0,
@@ -341,7 +344,7 @@ impl<'q> Path<'q> {
             by_cpu,
             longest_run,
             by_sender,
-            limit_bytes: counters.bql_limit_bytes.get(),
+            limit_bytes: 0,
             delays,
         };
         harness::check_ledger(pool)?;

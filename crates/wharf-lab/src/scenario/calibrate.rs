@@ -28,6 +28,8 @@ pub struct Calibration {
     pub machine: Machine,
     /// Each setting with its measured and its modelled rate, in Mpps.
     pub points: Vec<(String, f64, f64)>,
+    /// The byte limit of a slow wire, measured and modelled; `None` without a wire: its costs are then assumed.
+    pub limit_bytes: Option<[u64; 2]>,
 }
 
 /// A setting: senders, packets of a burst, and true over a wire.
@@ -49,7 +51,7 @@ const SLOW: &str =
     "settle = \"100ms\"\nmeasure = \"300ms\"\n[link]\nrate = \"100mbit\"\n[[sender]]\nbytes = 1514\n";
 const SLOW_ROUND: Duration = Duration::from_secs(1);
 /// The longest lateness, and the halvings that find it.
-const LATE_NS_MAX: u64 = 50_000_000;
+const LATE_NS_MAX: u64 = 8_000_000;
 const HALVINGS: u32 = 16;
 
 impl Point {
@@ -109,6 +111,7 @@ pub fn calibrate(wire: bool, goes_on: &mut dyn FnMut() -> bool) -> Result<Calibr
         rates.push((*point, point.measure(goes_on)?));
     }
     let of = |point: Point| rates.iter().find(|rate| rate.0 == point).map(|rate| PS / rate.1);
+    let mut limit_bytes = None;
     let mut machine = Machine { cpus, ..Machine::assumed()? };
     if let Some((alone, bursts)) = of(ALONE).zip(of(ALONE_BURSTS)) {
         machine = one_sender(machine, alone, bursts, goes_on)?;
@@ -127,14 +130,15 @@ pub fn calibrate(wire: bool, goes_on: &mut dyn FnMut() -> bool) -> Result<Calibr
     }
     if let Some(ps) = of(WIRE) {
         machine = search(machine, WIRE, ps, |machine| &mut machine.wire_alone_ns, goes_on)?;
-        machine = as_late_as_measured(machine, goes_on)?;
+        let (late, limits) = as_late_as_measured(machine, goes_on)?;
+        (machine, limit_bytes) = (late, Some(limits));
     }
     let mut shown = Vec::new();
     for (point, rate) in rates {
         let modelled = PS / point.modelled_ps(machine, goes_on)?.max(1);
         shown.push((point.name(), rate as f64 / 1e6, modelled as f64 / 1e6));
     }
-    Ok(Calibration { machine, points: shown })
+    Ok(Calibration { machine, points: shown, limit_bytes })
 }
 
 /// Returns the machine with the costs of a packet and of a call, by the times of a packet alone and in a burst.
@@ -163,21 +167,28 @@ fn one_sender(
 }
 
 /// Returns the machine with the lateness for which the model learns the byte limit of a slow wire that is measured here.
-fn as_late_as_measured(machine: Machine, goes_on: &mut dyn FnMut() -> bool) -> Result<Machine, LabError> {
+fn as_late_as_measured(
+    machine: Machine, goes_on: &mut dyn FnMut() -> bool,
+) -> Result<(Machine, [u64; 2]), LabError> {
     let scenario = Scenario::parse("calibration", SLOW, &Folder("".into()))?;
     let mut limits = Vec::new();
     for round in 0..ROUNDS {
         limits.push(host::figures(&scenario, round as u64, SLOW_ROUND, goes_on)?.limit_bytes);
     }
     limits.sort_unstable();
+    let wanted = limits[ROUNDS / 2];
+    let mut limit_of = |late_ns| {
+        let tried = Scenario { machine: Machine { late_ns, ..machine }, ..scenario.clone() };
+        Ok::<u64, LabError>(model::figures(&tried, SEED, goes_on)?.limit_bytes)
+    };
     let (mut least_ns, mut most_ns) = (0, LATE_NS_MAX);
     for _ in 0..HALVINGS {
         let late_ns = (least_ns + most_ns) / 2;
-        let tried = Scenario { machine: Machine { late_ns, ..machine }, ..scenario.clone() };
-        let is_less = model::figures(&tried, SEED, goes_on)?.limit_bytes < limits[ROUNDS / 2];
+        let is_less = limit_of(late_ns)? < wanted;
         (least_ns, most_ns) = if is_less { (late_ns, most_ns) } else { (least_ns, late_ns) };
     }
-    Ok(Machine { late_ns: most_ns, ..machine })
+    let modelled = limit_of(most_ns)?;
+    Ok((Machine { late_ns: most_ns, ..machine }, [wanted, modelled]))
 }
 
 /// Returns the machine with the cost for which the model comes nearest to `wanted_ps` for a packet at `point`. The time

@@ -5,6 +5,7 @@ use super::stamps::{Stamps, numbered, stamp};
 use super::{Figures, Link, Owner, Scenario, Sender as Group};
 use crate::experiment::host::{self, DRAIN_NS, Failed, FarEnd, StopGuard, fault};
 use crate::experiment::{LabError, Row, RowKind};
+use crate::models::wharf_path::set_up;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -89,7 +90,7 @@ impl Run<'_> {
         let figures = self.senders(&queue)?;
         let audit = queue.shutdown_until(HostClock.now_ns() + DRAIN_NS);
         let entered: u64 = queue.senders().iter().map(|sender| sender.packets.get()).sum();
-        let left = queue.counters().sent.get();
+        let left = queue.counters().gone();
         if entered != left || audit.out() != 0 {
             return Err(fault(file, &format_args!("{entered} frames went in and {left} left; {audit}")));
         }
@@ -124,9 +125,7 @@ impl Run<'_> {
             {
                 let schedule = Schedule::new(group.arrivals.clone(), group.burst, self.seed, number);
                 let prepare = move |burst: &mut Burst| {
-                    if let Some(band) = group.band {
-                        burst.frames_mut().iter_mut().for_each(|frame| frame.set_band(band + 1));
-                    }
+                    set_up(burst, number, group.band);
                     if has_stamps {
                         stamp(burst, group_number);
                     }

@@ -37,7 +37,8 @@ pub struct Machine {
     pub hit_ns: u64,
     /// The word's transfer from another processor.
     pub transfer_ns: u64,
-    /// The longest time in a second until the poller sees a wire's completion. A file without it has 0.
+    /// The time between two looks of the poller at a wire's completions, at most a sixteenth of the time that the ring
+    /// lasts. A file without it has 0.
     #[serde(default)]
     pub late_ns: u64,
     /// The time until a sender that could not go on looks again.

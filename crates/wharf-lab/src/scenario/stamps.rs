@@ -8,9 +8,10 @@ use wharf_core::pool::{Burst, PagePool};
 use wharf_devices::host::ExactClock;
 use wharf_mem::Batch;
 
-/// Bytes of the time, and behind them those of the group.
+/// The stamp lies behind the Ethernet header, which makes a packet's flow: the time, and the number of the senders' group.
+const STAMP: std::ops::Range<usize> = ETHERNET_BYTES..ETHERNET_BYTES + TIME_BYTES + 2;
+const ETHERNET_BYTES: usize = 14;
 const TIME_BYTES: usize = 8;
-const STAMP_BYTES: usize = TIME_BYTES + 2;
 
 /// Delays within the measured time, by group of senders.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl Stamps {
         }
         let now_ns = ExactClock.now_ns();
         for frame in frames.frames() {
-            let stamp = pool.region().bytes(frame).ok().and_then(|bytes| bytes.first_chunk::<STAMP_BYTES>());
+            let stamp = pool.region().bytes(frame).ok().and_then(|bytes| bytes.get(STAMP));
             let Some(&[t0, t1, t2, t3, t4, t5, t6, t7, low, high]) = stamp else { continue };
             let made_ns = u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7]);
             if let Some(delays) = self.delays.get(usize::from(u16::from_le_bytes([low, high]))) {
@@ -46,7 +47,7 @@ impl Stamps {
 pub(super) fn stamp(burst: &mut Burst, group: u16) {
     let (now, group) = (ExactClock.now_ns().to_le_bytes(), group.to_le_bytes());
     for bytes in burst.iter_mut() {
-        if let Some(stamp) = bytes.first_chunk_mut::<STAMP_BYTES>() {
+        if let Some(stamp) = bytes.get_mut(STAMP) {
             stamp[..TIME_BYTES].copy_from_slice(&now);
             stamp[TIME_BYTES..].copy_from_slice(&group);
         }

@@ -13,7 +13,7 @@ struct Fit {
 
 const ONE_PROCESS: &str = "ipoib/tcp+tcp-nodelay/processes=1";
 
-const FITS: [Fit; 10] = [
+const FITS: [Fit; 11] = [
     fit("batching", "ipoib_serve_ps", 50_000, ONE_PROCESS, "bandwidth_by_batching_most"),
     fit("bulk", "doorbell_ps", 1000, "trafgen-12/bulk=off", "mpps"),
     fit("bulk", "tcp_copy_ns", 20, "tcp-24/bulk=off", "sys"),
@@ -24,6 +24,7 @@ const FITS: [Fit; 10] = [
     fit("pcie", "posted_packets", 4, "xdp_tx/rx_cqe_compress=on,xdp_tx_mpwqe=off", "mpps"),
     fit("pcie", "session_ns", 150, "xdp_drop/rx_cqe_compress=on", "mpps"),
     fit("pcie", "socket_clock_khz", 50_000, "socket-1/skb_tx_mpwqe=off", "mpps"),
+    fit("pcie", "sockets_tags", 1, "sockets/gen3/rate=full/skb_tx_mpwqe=off", "mpps"),
 ];
 
 const fn fit(

@@ -168,6 +168,19 @@ fn a_band_goes_first_and_each_kind_of_sender_has_its_delays() {
     assert!(of_kind(&late, 2, "delay_p50") > 2.0 * of_kind(&soon, 2, "delay_p50"), "{soon:?} {late:?}");
 }
 
+/// CoDel drops packets of the sender that fills its flow; the other one's leave sooner, in virtual time and here.
+#[test]
+fn a_discipline_that_drops_ends_as_others_do() {
+    let fair = BANDS.replace("\"prio\"", "\"fq_codel\"").replace("settle = \"50ms\"", "settle = \"400ms\"");
+    let scenario = scenario(&fair.replace("band = 0\n", ""));
+    let predicted = predict(&scenario, 1, &mut || true).unwrap();
+    let here = measure(&scenario, 1, Duration::from_millis(400), &mut || true).unwrap();
+    for rows in [&predicted, &here] {
+        assert!(of_kind(rows, 2, "mpps") > 0.0 && all(rows, "wire_used") > 50.0, "{rows:?}");
+        assert!(of_kind(rows, 2, "delay_p50") < of_kind(rows, 1, "delay_p50"), "{rows:?}");
+    }
+}
+
 /// The same file over `null` and over a wire: frames in are frames out, and each sender sends.
 #[test]
 fn the_same_file_runs_on_this_machine() {

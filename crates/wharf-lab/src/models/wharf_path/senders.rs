@@ -35,10 +35,20 @@ impl One {
     /// Fills its burst. Returns the number of packets: none if there is no frame.
     pub(super) fn fill(&mut self) -> usize {
         let filled = self.sender.fill(&mut self.burst, self.setup.burst, self.setup.frame_bytes).unwrap_or(0);
-        if let Some(band) = self.setup.band {
-            self.burst.frames_mut().iter_mut().for_each(|frame| frame.set_band(band + 1));
-        }
+        set_up(&mut self.burst, self.number, self.setup.band);
         filled
+    }
+}
+
+/// Makes the packets of a burst those of sender `number`: a flow of their own, and their band.
+pub(crate) fn set_up(burst: &mut Burst, number: usize, band: Option<u8>) {
+    for bytes in burst.iter_mut() {
+        if let Some(address) = bytes.first_chunk_mut::<2>() {
+            *address = (number as u16).to_be_bytes();
+        }
+    }
+    if let Some(band) = band {
+        burst.frames_mut().iter_mut().for_each(|frame| frame.set_band(band + 1));
     }
 }
 

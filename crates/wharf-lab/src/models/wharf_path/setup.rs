@@ -76,7 +76,7 @@ pub struct Setup {
     pub small_queues: Option<Option<u32>>,
     /// Descriptors in the ring.
     pub ring_frames: usize,
-    /// Time between two looks at completions: those in between are seen at the second; at least 1.
+    /// Time between two looks at completions: those in between are seen at the second; 0 as 1.
     pub completion_gap_ns: u64,
     /// Frames of the pool.
     pub pool_frames: u32,
@@ -105,7 +105,7 @@ pub struct Outcome {
     pub longest_run: u64,
     /// Packets that left within the measured time, and their bytes on a wire, by sender.
     pub by_sender: Vec<(u64, u64)>,
-    /// The byte limit at the end.
+    /// The byte limit at the end of the measured time.
     pub limit_bytes: u64,
     /// Times from a packet's making until it left, within the measured time, in nanoseconds, by sender.
     pub delays: Vec<Histogram>,
