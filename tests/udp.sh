@@ -174,7 +174,8 @@ set -u
 wharf=$1 out=$2
 ip link add near type veth peer name far && ip link set near up && ip link set far up && ip address add 10.5.0.1/24 dev near || exit 3
 ip link set lo up
-"$wharf" send --to udp:10.5.0.2:7000 --size 60 --seconds 1 --json >"$out/unreached.json" 2>"$out/unreached.err"
+# The kernel gives a neighbour up after three seconds, and reports from then on.
+"$wharf" send --to udp:10.5.0.2:7000 --size 60 --seconds 4 --json >"$out/unreached.json" 2>"$out/unreached.err"
 [ $? -eq 1 ] || exit 1
 # Without loopback, the kernel reports nothing.
 ip link set lo down
