@@ -84,8 +84,8 @@ impl Figures {
         }
         let delays = |label: &str, of: &Histogram| {
             let ns = [of.at_permille(500), of.at_permille(990), of.max()];
-            let rows = DELAYS.into_iter().zip(ns).map(|(what, ns)| row(label, what, ns * 1000));
-            rows.take(if of.count() > 0 { DELAYS.len() } else { 0 }).collect::<Vec<_>>()
+            let measured = DELAYS.into_iter().zip(ns).filter(|_| of.count() > 0);
+            measured.map(|(what, ns)| row(label, what, ns * 1000)).collect::<Vec<_>>()
         };
         let of_all = Histogram::default();
         self.delays.iter().for_each(|group| of_all.add(group));

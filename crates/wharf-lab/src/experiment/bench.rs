@@ -38,7 +38,7 @@ pub struct Experiment {
     /// True if the device in world host can be chosen.
     pub has_device: bool,
     /// The worlds in which it can run, the default first, each with its files of parameters and its run. The first file
-    /// of the first world is its scenario. The machine's file, if several experiments share it, is behind the experiment's own.
+    /// of the first world is its scenario. A machine's file that several experiments share comes after the experiment's own.
     pub worlds: &'static [(World, &'static [&'static str], Run)],
 }
 

@@ -1,12 +1,12 @@
-//! A file with somebody's numbers for an experiment, in the format of `scenarios/NAME.toml`: any of the experiment's
-//! parameters, and of the figures that were published.
+//! A user's file for an experiment, in the format of `scenarios/NAME.toml`. It has some of the experiment's parameters, and
+//! some of its published figures.
 
 use super::parameters::described;
 use super::published::Published;
 use super::{Experiment, LabError, Parameters, named, parameters_of};
 use toml::{Table, Value};
 
-/// What may be said of a number.
+/// The keys of a number.
 const SAID: [&str; 5] = ["value", "kind", "allowed", "source", "bound_by"];
 
 /// Numbers in place of an experiment's own.
@@ -57,7 +57,7 @@ impl OwnNumbers {
     }
 }
 
-/// Checks the list of those numbers that the experiment shares with others; their values are built in.
+/// Checks the list of parameters that the experiment shares with others. Their values are built in.
 fn check_machine(list: &Value, built_in: &Parameters) -> Result<(), String> {
     let list = list.as_array().ok_or("machine: want a list of parameters")?;
     for key in list {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     proptest! {
-        /// A file that was cut off, or in which something else stands, is read or told in one line.
+        /// The parser reads a file that is cut off or has other text in it, or says in one line what is wrong.
         #[test]
         fn any_file_is_read_or_told_in_a_line(at in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>(),
             what in "(\\PC{0,9}|[0-9]{1,20}|nan|\\[\\]|\"\"|true|\n\\[a\\]\n)", which in any::<prop::sample::Index>()) {

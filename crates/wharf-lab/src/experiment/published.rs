@@ -81,26 +81,19 @@ impl Published {
     /// # Errors
     /// Says what is otherwise.
     pub(super) fn replace(&mut self, file: &str, sections: Value) -> Result<(), String> {
-        let before = self.sections.clone();
-        let has_source =
-            |name: &str| sections.get(name).is_some_and(|section| section.get("source").is_some());
-        let with_source: Vec<String> =
-            names_of(&sections).filter(|&name| has_source(name)).map(str::to_string).collect();
+        let (before, given) = (self.sections.clone(), sections.clone());
         self.are_others |= replace("published", &mut self.sections, sections)?;
         // The source of other figures says nothing of these.
         for (name, section) in self.sections.as_table_mut().into_iter().flatten() {
-            let differs = before.get(name).is_some_and(|old| old != section);
-            if let Some(table) = section.as_table_mut().filter(|_| differs && !with_source.contains(name)) {
+            let has_source = given.get(name).is_some_and(|section| section.get("source").is_some());
+            let differs = before.get(name) != Some(&*section);
+            if let Some(table) = section.as_table_mut().filter(|_| differs && !has_source) {
                 table.insert("source".into(), file.into());
                 table.remove("url");
             }
         }
         Ok(())
     }
-}
-
-fn names_of(sections: &Value) -> impl Iterator<Item = &str> {
-    sections.as_table().into_iter().flat_map(Table::keys).map(String::as_str)
 }
 
 /// Puts what `new` has into `old`. True if a number has changed.
@@ -208,6 +201,12 @@ mod tests {
         };
         assert!(!replace("[bulk_dequeue]\ntrafgen_12cpu_bulk_mpps = 14.80\nsource = \"another\""));
         assert!(replace("[bulk_dequeue]\ntcp24_bulk = { soft_percent = 8 }"));
+        let source = &bulk.sources()[0];
+        assert_eq!(
+            (source.name.as_str(), source.url.as_deref()),
+            ("mine.toml", None),
+            "the file's own figures"
+        );
         assert_eq!(bulk.figure("bulk_dequeue.tcp24_bulk.soft_percent").unwrap(), 8.0);
         assert_eq!(bulk.figure("bulk_dequeue.tcp24_bulk.idle_percent").unwrap(), 89.79);
     }

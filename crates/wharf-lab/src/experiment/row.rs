@@ -129,7 +129,7 @@ impl Row {
     /// note says if a prediction lies among the readings, or its residual.
     #[must_use]
     pub fn read_as(mut self, published: f64, least: f64, most: f64) -> Self {
-        // Somebody's own figures may leave nothing between the two.
+        // A user's figures may put the least above the most, where `clamp` panics.
         let nearest = self.value.max(least).min(most);
         let place = if nearest == self.value {
             format!("within what can be read, {least} to {most}")

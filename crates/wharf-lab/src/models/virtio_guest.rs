@@ -13,6 +13,11 @@
 //! - vhost serves a ring until it is empty or half a megabyte has passed (`VHOST_NET_WEIGHT`), then the other
 //!   one;
 //! - the host polls for an idle virtual processor for a while (`halt_poll_ns`), which costs as much as work;
+//! - the programs are one thread on either side, with `epoll` (neper's `rr.c` and `stream.c`): a round of `epoll_wait`
+//!   reports all sockets that are ready, and each gets one call. A socket that was read is written in the next round. A
+//!   round trip lasts from asking until the answer is read;
+//! - a UDP packet's completion wakes its program, at the cost of a round (`sock_wfree`). With `upstream` that happens in
+//!   the call that sends;
 //! - the peer acknowledges the data that its program has read. It acknowledges a message longer than a packet
 //!   at once, by itself (`__tcp_ack_snd_check`), a shorter one with the answer.
 //!

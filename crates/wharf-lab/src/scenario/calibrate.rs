@@ -46,11 +46,11 @@ const TWO: Point = Point { senders: 2, ..ALONE };
 const TWO_BURSTS: Point = Point { senders: 2, ..ALONE_BURSTS };
 const WIRE: Point = Point { wire: true, ..ALONE_BURSTS };
 const TWO_WIRE: Point = Point { wire: true, ..TWO_BURSTS };
-/// A wire so slow that senders wait for it, and its poller alone looks at completions.
+/// A wire so slow that its senders wait, and only its poller looks at completions.
 const SLOW: &str =
     "settle = \"100ms\"\nmeasure = \"300ms\"\n[link]\nrate = \"100mbit\"\n[[sender]]\nbytes = 1514\n";
 const SLOW_ROUND: Duration = Duration::from_secs(1);
-/// The longest lateness, and the halvings that find it.
+/// The longest time between two looks, and the halvings that find it.
 const LATE_NS_MAX: u64 = 8_000_000;
 const HALVINGS: u32 = 16;
 
@@ -166,7 +166,8 @@ fn one_sender(
     Ok(machine)
 }
 
-/// Returns the machine with the lateness for which the model learns the byte limit of a slow wire that is measured here.
+/// Returns the machine with the time between two looks with which the model learns the byte limit that this machine learns
+/// on a slow wire, and both limits: measured, modelled.
 fn as_late_as_measured(
     machine: Machine, goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Machine, [u64; 2]), LabError> {

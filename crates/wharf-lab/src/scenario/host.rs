@@ -1,7 +1,7 @@
 //! A scenario on this machine: a thread for each sender, over `null`, or over a wire whose far end receives.
 
 use super::model::pool_frames;
-use super::stamps::{Stamps, numbered, stamp};
+use super::stamps::{Stamps, stamp};
 use super::{Figures, Link, Owner, Scenario, Sender as Group};
 use crate::experiment::host::{self, DRAIN_NS, Failed, FarEnd, StopGuard, fault};
 use crate::experiment::{LabError, Row, RowKind};
@@ -121,7 +121,7 @@ impl Run<'_> {
             let mut threads = Vec::new();
             let has_stamps = self.stamps.is_some();
             for (number, (sender, (group_number, group))) in
-                senders.into_iter().zip(numbered(self.scenario)).enumerate()
+                senders.into_iter().zip(self.scenario.each_numbered()).enumerate()
             {
                 let schedule = Schedule::new(group.arrivals.clone(), group.burst, self.seed, number);
                 let prepare = move |burst: &mut Burst| {

@@ -26,7 +26,7 @@ pub struct Machine {
     pub driver_ns: u64,
     /// The same of a wire.
     pub wire_driver_ns: u64,
-    /// The same of a wire, more, if there is one sender: it waits for its packets' completions. A file without it has 0.
+    /// The device's driver, more per packet of a wire with one sender, which waits for completions. A file without it has 0.
     #[serde(default)]
     pub wire_alone_ns: u64,
     /// A call of the device, or a doorbell.

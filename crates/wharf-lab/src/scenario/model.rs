@@ -92,8 +92,8 @@ fn setup(scenario: &Scenario, seed: u64) -> Setup {
     }
 }
 
-/// Returns the time between two looks of the poller at a wire's completions: the machine's lateness, as far as a
-/// sixteenth of the ring lasts so long: on a faster wire the senders look as they send.
+/// Returns the time between two looks of the poller at a wire's completions: the machine's, or a sixteenth of the time that
+/// the ring lasts if that is less. On a fast wire the senders look as they send.
 fn completion_gap_ns(scenario: &Scenario) -> u64 {
     let Some(link) = scenario.link.filter(|_| scenario.owner == Owner::Senders) else { return 1 };
     let frame_bytes = scenario.senders.iter().map(|group| group.bytes).max().unwrap_or(0);

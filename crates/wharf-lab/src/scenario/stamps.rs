@@ -1,6 +1,6 @@
 //! Delays of packets on this machine: a sender writes the time into each packet, and the far end reads it there.
 
-use super::{Scenario, Sender};
+use super::Scenario;
 use crate::comparators::histogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wharf_core::host::Clock;
@@ -44,18 +44,12 @@ impl Stamps {
 }
 
 /// Writes the time, and the number of the senders' group, into each packet.
-pub(super) fn stamp(burst: &mut Burst, group: u16) {
-    let (now, group) = (ExactClock.now_ns().to_le_bytes(), group.to_le_bytes());
+pub(super) fn stamp(burst: &mut Burst, group: usize) {
+    let (now, group) = (ExactClock.now_ns().to_le_bytes(), (group as u16).to_le_bytes());
     for bytes in burst.iter_mut() {
         if let Some(stamp) = bytes.get_mut(STAMP) {
             stamp[..TIME_BYTES].copy_from_slice(&now);
             stamp[TIME_BYTES..].copy_from_slice(&group);
         }
     }
-}
-
-/// Returns each sender's group with its number, in the order of the file.
-pub(super) fn numbered(scenario: &Scenario) -> impl Iterator<Item = (u16, &Sender)> {
-    let groups = scenario.senders.iter().enumerate();
-    groups.flat_map(|(number, group)| std::iter::repeat_n((number as u16, group), group.count))
 }

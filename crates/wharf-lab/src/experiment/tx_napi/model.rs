@@ -1,8 +1,8 @@
 //! World model: guest, vhost and peer of [`virtio_guest`](crate::models::virtio_guest), the whole published
 //! table.
 //!
-//! Parameters marked fitted were chosen by the figures of `upstream`, all of them together; `napi` is predicted by the
-//! same numbers. The table's head has the skill of its effects against "nothing changes". Figures are medians of runs
+//! The parameters marked fitted were chosen together, by the figures of `upstream` and by usual costs; the same numbers
+//! predict `napi`. The table's head has the skill of its effects against "nothing changes". Figures are medians of runs
 //! that differ in their seed, as published. `peer_window_bytes`, `cache_flows` and `halt_poll_ns` were chosen with
 //! `napi` in view: the file says so of each.
 
