@@ -265,12 +265,7 @@ impl Scenario {
 
     /// Returns each sender's group, in the order of the file.
     pub fn each_sender(&self) -> impl Iterator<Item = &Sender> {
-        self.each_numbered().map(|(_, group)| group)
-    }
-
-    /// Returns each sender's group with the group's number, in the order of the file.
-    pub(super) fn each_numbered(&self) -> impl Iterator<Item = (usize, &Sender)> {
-        self.senders.iter().enumerate().flat_map(|group| std::iter::repeat_n(group, group.1.count))
+        self.senders.iter().flat_map(|group| std::iter::repeat_n(group, group.count))
     }
 
     /// Returns one histogram for each group, from those of its senders.

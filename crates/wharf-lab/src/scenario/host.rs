@@ -3,6 +3,7 @@
 use super::model::pool_frames;
 use super::stamps::{Stamps, stamp};
 use super::{Figures, Link, Owner, Scenario, Sender as Group};
+use crate::comparators::histogram::Histogram;
 use crate::experiment::host::{self, DRAIN_NS, Failed, FarEnd, StopGuard, fault};
 use crate::experiment::{LabError, Row, RowKind};
 use crate::models::wharf_path::set_up;
@@ -56,7 +57,8 @@ pub(super) fn figures(
         }
         _ => run.over(Box::new(Null::default())),
     };
-    Ok(Figures { delays: stamps.map(|stamps| stamps.delays).unwrap_or_default(), ..figures? })
+    let delays = stamps.map_or(Vec::new(), |stamps| scenario.by_group(&stamps.delays));
+    Ok(Figures { delays, ..figures? })
 }
 
 /// A run.
@@ -65,7 +67,7 @@ struct Run<'a> {
     pool: PagePool,
     seed: u64,
     time: Duration,
-    /// Counts delays, if there is a far end.
+    /// Counts packets and their delays, if there is a far end.
     stamps: Option<&'a Stamps>,
     goes_on: &'a mut dyn FnMut() -> bool,
 }
@@ -120,14 +122,13 @@ impl Run<'_> {
             }
             let mut threads = Vec::new();
             let has_stamps = self.stamps.is_some();
-            for (number, (sender, (group_number, group))) in
-                senders.into_iter().zip(self.scenario.each_numbered()).enumerate()
+            for (number, (sender, group)) in senders.into_iter().zip(self.scenario.each_sender()).enumerate()
             {
                 let schedule = Schedule::new(group.arrivals.clone(), group.burst, self.seed, number);
                 let prepare = move |burst: &mut Burst| {
                     set_up(burst, number, group.band);
                     if has_stamps {
-                        stamp(burst, group_number);
+                        stamp(burst, number);
                     }
                 };
                 let failed = &failed;
@@ -164,7 +165,11 @@ impl Run<'_> {
         host::wait(self.time, stop, self.goes_on)?;
         measures(false);
         let (ns, after, calls_after) = (began.elapsed().as_nanos() as u64, counts(), calls());
-        let by_sender: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+        // Without a far end, packets leave as they enter.
+        let by_sender: Vec<u64> = match self.stamps {
+            Some(stamps) => stamps.delays.iter().map(Histogram::count).collect(),
+            None => before.iter().zip(&after).map(|(before, after)| after - before).collect(),
+        };
         let bytes = self.scenario.each_sender().map(|group| Link::wire_bytes(group.bytes));
         Ok(Figures {
             wire_bytes: by_sender.iter().zip(bytes).map(|(packets, bytes)| packets * bytes).sum(),

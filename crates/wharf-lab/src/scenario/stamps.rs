@@ -1,4 +1,5 @@
-//! Delays of packets on this machine: a sender writes the time into each packet, and the far end reads it there.
+//! Packets on this machine that arrive at the far end of a wire, and their delays: a sender writes the time into each, and the
+//! far end reads it there.
 
 use super::Scenario;
 use crate::comparators::histogram::Histogram;
@@ -8,12 +9,12 @@ use wharf_core::pool::{Burst, PagePool};
 use wharf_devices::host::ExactClock;
 use wharf_mem::Batch;
 
-/// The stamp lies behind the Ethernet header, which makes a packet's flow: the time, and the number of the senders' group.
+/// The stamp lies behind the Ethernet header, which makes a packet's flow: the time, and the sender's number.
 const STAMP: std::ops::Range<usize> = ETHERNET_BYTES..ETHERNET_BYTES + TIME_BYTES + 2;
 const ETHERNET_BYTES: usize = 14;
 const TIME_BYTES: usize = 8;
 
-/// Delays within the measured time, by group of senders.
+/// Delays of packets that arrived within the measured time, by sender.
 #[derive(Debug)]
 pub(super) struct Stamps {
     pub(super) measuring: AtomicBool,
@@ -22,7 +23,7 @@ pub(super) struct Stamps {
 
 impl Stamps {
     pub(super) fn new(scenario: &Scenario) -> Self {
-        let delays = scenario.senders.iter().map(|_| Histogram::default()).collect();
+        let delays = (0..scenario.sender_count()).map(|_| Histogram::default()).collect();
         Self { measuring: AtomicBool::new(false), delays }
     }
 
@@ -43,13 +44,13 @@ impl Stamps {
     }
 }
 
-/// Writes the time, and the number of the senders' group, into each packet.
-pub(super) fn stamp(burst: &mut Burst, group: usize) {
-    let (now, group) = (ExactClock.now_ns().to_le_bytes(), (group as u16).to_le_bytes());
+/// Writes the time, and the sender's number, into each packet.
+pub(super) fn stamp(burst: &mut Burst, number: usize) {
+    let (now, number) = (ExactClock.now_ns().to_le_bytes(), (number as u16).to_le_bytes());
     for bytes in burst.iter_mut() {
         if let Some(stamp) = bytes.get_mut(STAMP) {
             stamp[..TIME_BYTES].copy_from_slice(&now);
-            stamp[TIME_BYTES..].copy_from_slice(&group);
+            stamp[TIME_BYTES..].copy_from_slice(&number);
         }
     }
 }
