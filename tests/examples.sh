@@ -3,15 +3,10 @@
 # tcpdump: what they send, keep and count is checked. Needs root. Leaves nothing behind; every command has a time limit.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
-# The examples as the suite `soak` builds its own; the command line with a device and a discipline of its own as a first run.
-profile=${PROFILE:-quick} profile=${profile/#release/tested} beside=""
-[ "$profile" != tested ] || beside=${OPTIMISED:-}
-# shellcheck disable=SC2086
-cargo build --quiet --profile "$profile" $beside -p wharf --example retransmit --example echo --example balance --example capture || exit 1
-cargo build --quiet --profile quick -p wharf-cli -p own-device || exit 1
-target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-built=$target/$profile
-WHARF=$target/quick/own-device
+export PROFILE=${PROFILE:-quick}
+built=$(tests/build.sh --example retransmit --example echo --example balance --example capture) || exit 1
+# The command line with a device and a discipline of its own.
+WHARF=$built/own-device
 . tests/rig.sh
 to=packet:va
 peer=(python3 tests/examples_peer.py)

@@ -40,35 +40,6 @@ done
 wait $pid
 echo "peak resident: $peak KiB"
 [ "$peak" -gt 0 ] && [ "$peak" -le $((24 * 1024)) ]
-# Each command and listing of README.md and the guide; and a page with five faults, each of which must be told.
-tests/guide.py "$wharf"
-cat >"$out/faults.md" <<'M'
-```sh
-wharf send --size 60 --count 3 --to null | grep -c packets
-```
-
-```text
-77 packets
-```
-
-```sh
-wharf send --to nowhere
-```
-
-```sh,no-run
-wharf demo
-```
-
-```rust
-fn main() {}
-```
-
-```toml
-a = = 1
-```
-M
-tests/guide.py "$wharf" "$out/faults.md" >"$out/faults" && { echo "no fault was found"; exit 1; }
-[ "$(grep -c "^[^ ]*faults.md:" "$out/faults")" = 5 ] || { cat "$out/faults"; exit 1; }
 # The guide's pictures are those that the lab draws. WHARF_BLESS=1 replaces them.
 "$wharf" lab run bql --report "$out/lab" >/dev/null
 for pair in 1:delay 2:limit; do
@@ -76,11 +47,3 @@ for pair in 1:delay 2:limit; do
   [ "${WHARF_BLESS:-}" = 1 ] && cp "$drawn" "$kept"
   cmp "$drawn" "$kept" || { echo "the lab draws $kept otherwise: WHARF_BLESS=1 tests/first-run.sh"; exit 1; }
 done
-# The links, in the book too if mdbook is here (cargo install mdbook --no-default-features --locked).
-if command -v mdbook >/dev/null; then
-  mdbook build docs
-  tests/links.py docs/book
-else
-  tests/links.py
-  echo "skipped: the book (not here: mdbook)"
-fi

@@ -2,9 +2,7 @@
 # A capture through the path and into a file again, as tcpdump and tshark (independent programs) read it.
 set -eu
 cd "$(dirname "$0")/.."
-profile=${PROFILE:-release}
-cargo build --quiet --profile "$profile" -p wharf-cli
-wharf=${CARGO_TARGET_DIR:-target}/$profile/wharf
+wharf=$(tests/build.sh)/wharf
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 for mode in on off bytes=4000; do

@@ -3,8 +3,8 @@
 # shellcheck shell=bash
 # WHARF names a binary to test in place of this tree's, PROFILE another profile than `release`.
 profile=${PROFILE:-release}
-[ -n "${WHARF:-}" ] || cargo build --quiet --profile "$profile" -p wharf-cli || exit 1
-wharf=${WHARF:-$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/$profile/wharf}
+[ -n "${WHARF:-}" ] || built=$(tests/build.sh) || exit 1
+wharf=${WHARF:-$built/wharf}
 sample=data/sample.pcap
 out=$(mktemp -d) || exit 1
 # Names of this run's own: namespaces are the whole machine's.

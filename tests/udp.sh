@@ -15,7 +15,7 @@ peer_listens() {
   local there=()
   start "$1" ready "${peer[@]}" "${@:2}"
 }
-cargo build --quiet --profile "$profile" -p wharf --example dns || exit 1
+built=$(tests/build.sh --example dns) || exit 1
 
 # port HOST: puts a free port into $port.
 port() {

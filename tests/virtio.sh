@@ -7,11 +7,8 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 frames=${VIRTIO_FRAMES:-200000} numbered=${NUMBERED:-2m}
 
-# shellcheck disable=SC2086
-cargo build --quiet --profile tested ${OPTIMISED:--p wharf-devices} --example virtio_loop || exit 1
-target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-[ -n "${WHARF:-}" ] || cargo build --quiet --profile "${PROFILE:-release}" -p wharf-cli || exit 1
-wharf=${WHARF:-$target/${PROFILE:-release}/wharf} loop=$target/tested/examples/virtio_loop
+built=$(tests/build.sh --example virtio_loop) || exit 1
+wharf=${WHARF:-$built/wharf} loop=$built/examples/virtio_loop
 out=$(mktemp -d) || exit 1
 backend="" ours=""
 

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds what the suites and benchmarks in shell run, and prints the folder that holds it. PROFILE names the profile, `release`
+# without: the command as it ships, and no example. Every suite makes the same choice of packages and targets: another may change
+# a feature of a dependency, and Cargo would compile that again.
+# Usage: tests/build.sh [--example NAME]..., which `release` alone needs
+set -eu
+cd "$(dirname "$0")/.."
+profile=${PROFILE:-release}
+what=(-p wharf-cli --bin wharf)
+[ "$profile" = release ] && [ $# -gt 0 ] && what+=(-p wharf -p wharf-devices -p own-device --bin own-device "$@")
+if [ "$profile" != release ]; then
+  what+=(-p wharf -p wharf-devices -p own-device --bin own-device --example virtio_loop)
+  for example in retransmit echo balance capture dns soak; do what+=(--example $example); done
+fi
+cargo build --quiet --profile "$profile" "${what[@]}" >&2
+echo "$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/$profile"
