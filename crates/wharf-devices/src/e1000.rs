@@ -10,7 +10,7 @@ mod setup;
 
 use crate::intel::bus::Bus;
 use crate::intel::family::{Arrival, Context, Family, Part, RingRegisters};
-use crate::intel::port::PortOptions;
+use crate::intel::options::PortOptions;
 use crate::intel::spec;
 use crate::spec::Kind;
 

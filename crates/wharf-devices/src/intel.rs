@@ -15,6 +15,7 @@
 //! `wharf_mem::Region`.
 
 mod adapter;
+mod address;
 mod addresses;
 #[doc(hidden)]
 pub mod bus;
@@ -24,6 +25,7 @@ pub mod family;
 mod faults;
 mod link;
 mod offload;
+pub(crate) mod options;
 pub(crate) mod phy;
 #[doc(hidden)]
 pub mod port;
@@ -33,5 +35,7 @@ mod rx;
 pub(crate) mod spec;
 mod throttle;
 mod tx;
+mod vfio_bus;
 
-pub use port::{Port, PortOptions};
+pub use options::PortOptions;
+pub use port::Port;

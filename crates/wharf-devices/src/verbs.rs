@@ -11,6 +11,7 @@ mod address;
 mod doctor;
 mod encapsulation;
 mod neighbours;
+mod options;
 mod peers;
 mod port;
 mod receiving;

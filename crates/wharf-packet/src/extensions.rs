@@ -1,6 +1,6 @@
 //! The way from an IP header to the transport: IPv4 options, IPv6 extension headers, the authentication header.
 
-use crate::headers::{Fragment, HeaderError, IPV4_BYTES, IPV6_BYTES};
+use crate::ip::{Fragment, HeaderError, IPV4_BYTES, IPV6_BYTES};
 use crate::{IpPacket, word};
 
 /// IPv6 extension headers that are walked before a packet is refused.

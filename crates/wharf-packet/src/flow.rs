@@ -2,7 +2,7 @@
 
 use crate::ether::by_ethertype;
 use crate::extensions::{self, FRAGMENT};
-use crate::headers::{IPV4_BYTES, IPV6_BYTES};
+use crate::ip::{IPV4_BYTES, IPV6_BYTES};
 use crate::{ETHERNET_BYTES, Headers, IpPacket, SCTP, TCP, UDP, ip_packet};
 
 /// Hashes the flow of an Ethernet frame: IP addresses, protocol, and the ports of TCP, UDP and SCTP.

@@ -2,8 +2,8 @@
 
 use crate::checksum::sum;
 use crate::extensions::{self, Upper};
+use crate::ip::{Fragment, HeaderError, IPV4_BYTES, IPV6_BYTES};
 use crate::{IpPacket, ip_packet, word};
-use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Protocol number of TCP (RFC 9293).
@@ -12,10 +12,6 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 /// Protocol number of SCTP (RFC 9260).
 pub const SCTP: u8 = 132;
-/// Bytes of an IPv4 header without options.
-pub const IPV4_BYTES: usize = 20;
-/// Bytes of an IPv6 header without extension headers.
-pub const IPV6_BYTES: usize = 40;
 /// Bytes of a UDP header.
 pub const UDP_BYTES: usize = 8;
 /// Bytes of a TCP header without options.
@@ -26,51 +22,6 @@ pub const SCTP_BYTES: usize = 12;
 pub const TCP_LENGTH_AT: usize = 12;
 /// Offset of the lower eight flags in a TCP header: CWR, ECE, URG, ACK, PSH, RST, SYN, FIN.
 pub const TCP_FLAGS_AT: usize = 13;
-
-/// The reason why the headers of a packet cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HeaderError {
-    /// The frame carries no IP behind up to two VLAN tags, or another version than its EtherType says.
-    NotIp,
-    /// The bytes end within a header.
-    Truncated,
-    /// An IPv4 header claims fewer than 20 bytes, or an authentication header fewer than 12.
-    Length,
-    /// More than [`EXTENSIONS_MAX`](crate::EXTENSIONS_MAX) extension headers.
-    TooManyExtensions,
-}
-
-impl HeaderError {
-    /// The error as one phrase.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HeaderError::NotIp => "another version of IP, or none",
-            HeaderError::Truncated => "a header cut short",
-            HeaderError::Length => "a header of a wrong length",
-            HeaderError::TooManyExtensions => "too many IPv6 extension headers",
-        }
-    }
-}
-
-impl fmt::Display for HeaderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl core::error::Error for HeaderError {}
-
-/// The part of a packet that an IP packet carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fragment {
-    /// The whole packet, an atomic fragment (RFC 6946) included.
-    Whole,
-    /// The first fragment of several: it begins with the next header, but ends early.
-    First,
-    /// A later fragment: it has no transport header.
-    Later,
-}
 
 /// Offsets of the headers of one packet, bytes from the start of the slice that was parsed.
 ///

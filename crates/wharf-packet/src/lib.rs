@@ -22,6 +22,7 @@ mod extensions;
 mod flow;
 pub mod gso;
 mod headers;
+mod ip;
 pub mod tunnel;
 mod udp_headers;
 
@@ -33,10 +34,8 @@ pub use ether::{
 };
 pub use extensions::EXTENSIONS_MAX;
 pub use flow::{QueueMap, flow_hash, flow_hash_seeded};
-pub use headers::{
-    Fragment, HeaderError, Headers, IPV4_BYTES, IPV6_BYTES, SCTP, SCTP_BYTES, TCP, TCP_BYTES, TCP_FLAGS_AT,
-    TCP_LENGTH_AT, UDP, UDP_BYTES,
-};
+pub use headers::{Headers, SCTP, SCTP_BYTES, TCP, TCP_BYTES, TCP_FLAGS_AT, TCP_LENGTH_AT, UDP, UDP_BYTES};
+pub use ip::{Fragment, HeaderError, IPV4_BYTES, IPV6_BYTES};
 pub use udp_headers::UdpHeaders;
 
 /// Reads the big-endian 16-bit number at `at`; `None` where `bytes` ends before it.

@@ -5,6 +5,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
+/// Bytes of an ordinary page, on every architecture that Wharf is built for.
+pub const PAGE_BYTES: usize = 4096;
+
 /// Turns the return of a libc call into a result: -1 becomes the error in `errno`.
 #[inline]
 pub(crate) fn check(returned: impl TryInto<usize>) -> io::Result<usize> {
@@ -87,7 +90,7 @@ impl Pages {
     pub(crate) fn map_with_tail(
         fd: BorrowedFd<'_>, file_bytes: usize, page_bytes: usize, tail_bytes: usize,
     ) -> io::Result<Self> {
-        let page = crate::mapping::PAGE_BYTES;
+        let page = PAGE_BYTES;
         let lengths = tail_bytes
             .checked_next_multiple_of(page)
             .and_then(|tail| Some((tail, file_bytes.checked_add(tail)?.checked_add(page_bytes)?)));

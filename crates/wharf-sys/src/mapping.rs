@@ -1,5 +1,6 @@
 //! `Mapping`: a shared, sealed memory mapping, which holds a pool's region.
 
+pub use crate::call::PAGE_BYTES;
 use crate::call::{Pages, check, descriptor};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -7,8 +8,6 @@ use std::ptr::NonNull;
 
 /// Bytes of a huge page (`MFD_HUGE_2MB`).
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// Bytes of an ordinary page, on every architecture that Wharf is built for.
-pub const PAGE_BYTES: usize = 4096;
 /// NUMA nodes of a machine, at most (`MAX_NUMNODES`).
 const NODES_MAX: u32 = 1024;
 

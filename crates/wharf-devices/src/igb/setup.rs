@@ -2,8 +2,8 @@
 
 use crate::intel::bus::Bus;
 use crate::intel::family::RingRegisters;
+use crate::intel::options::PortOptions;
 use crate::intel::phy;
-use crate::intel::port::PortOptions;
 use crate::intel::registers::*;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Findings about an adapter, for a diagnosis.
 
+use super::address::{address, check_model};
 use super::family::Family;
-use super::spec::{address, check_model};
 use crate::doctor::finding::Finding;
 use crate::doctor::{Doctor, Effect, host};
 use crate::pci::{PciFunction, VFIO_PCI};

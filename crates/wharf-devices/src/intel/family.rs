@@ -1,7 +1,7 @@
 //! `Family`: what differs between families of adapters.
 
 use super::bus::Bus;
-use super::port::PortOptions;
+use super::options::PortOptions;
 use std::fmt::Debug;
 
 /// Bits of the second word of a transmit descriptor that both families have in the same places. End of packet:

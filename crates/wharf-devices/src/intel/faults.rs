@@ -1,7 +1,7 @@
 //! Refusals: of a frame, by reason, and of an adapter.
 
 use super::family::Family;
-use super::port::PortOptions;
+use super::options::PortOptions;
 use super::tx::{SEGMENTS_MAX, Tx};
 use crate::iface::io_fault;
 use crate::link::{ENODEV, ETHERNET_BYTES, VLAN_BYTES, is_tagged};

@@ -6,12 +6,13 @@ use super::family::Family;
 use super::faults::{attach_fault, fault_of};
 use super::link::AdapterLink;
 use super::offload;
+use super::options::PortOptions;
 use super::registers::{CRCERRS, MPC, ROC, RXERRC};
 use super::rx::{self, Rx};
 use super::throttle::Throttle;
 use super::tx::{SEGMENTS_MAX, SHORTEST_BYTES, Tx, pad};
 use crate::iface::{Drops, TxBook, io_fault, pool_fault};
-use crate::link::{ETHERNET_BYTES, State};
+use crate::link::State;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use wharf_core::device::{
@@ -23,42 +24,12 @@ use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::clock::monotonic_ns;
 use wharf_sys::vfio::Bar;
 
-/// The MTU up to which no frame is longer than that.
-const USUAL_MTU_BYTES: u32 = 1500;
 /// Quarters of the pool that are posted for arrivals, at most: by a device that only receives, and by one that sends as
 /// well.
 const ALONE_QUARTERS: u32 = 3;
 const BOTH_QUARTERS: u32 = 1;
 /// Time within which a receiver that sleeps looks at the adapter: its removal notifies by another descriptor.
 const LOOK_NS: u64 = 100_000_000;
-
-/// Settings of the queues of an adapter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortOptions {
-    /// True to send.
-    pub sends: bool,
-    /// True to receive.
-    pub receives: bool,
-    /// Descriptors of each ring, a power of two.
-    pub ring_entries: u32,
-    /// Length of the longest payload of a frame, bytes.
-    pub mtu_bytes: u32,
-    /// True to receive frames for other addresses, too.
-    pub promiscuous: bool,
-    /// Number of queues, and of devices that share the pool.
-    pub queues: u32,
-}
-
-impl PortOptions {
-    /// True if frames may be longer than the adapter takes by itself.
-    pub fn has_long_frames(&self) -> bool {
-        self.mtu_bytes > USUAL_MTU_BYTES
-    }
-
-    pub(super) fn longest_bytes(&self) -> u32 {
-        self.mtu_bytes + ETHERNET_BYTES
-    }
-}
 
 /// A queue of an adapter. It sends and receives, or one of both.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use super::family::{Arrival, Family, RingRegisters};
-use super::port::PortOptions;
+use super::options::PortOptions;
 use super::ring::Ring;
 use crate::iface::Drops;
 use std::io;

@@ -1,20 +1,20 @@
 //! `KIND:PCI-ADDRESS[,ring=N,mtu=N,promisc=on|off]`: what the kinds of both families have in common.
 
-use super::bus::VfioBus;
+use super::address::{address, check_model};
 use super::doctor;
 use super::family::Family;
 use super::faults::missing;
-use super::port::{Port, PortOptions};
+use super::options::PortOptions;
+use super::port::Port;
+use super::vfio_bus::VfioBus;
 use crate::iface::io_fault;
 use crate::link::ETHERNET_BYTES;
-use crate::pci::{PciAddress, PciFunction};
+use crate::pci::PciFunction;
 use crate::requirements::Requirement;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
 use wharf_core::device::DeviceError;
 use wharf_core::options::Key;
 
-/// Number of the vendor on the bus.
-pub(super) const INTEL: u16 = 0x8086;
 /// Descriptors of a ring, by default.
 const RING_ENTRIES: u32 = 512;
 
@@ -56,25 +56,6 @@ pub(crate) const fn kind<F: Family>(usage: &'static str, summary: &'static str) 
         doctor: doctor::of::<F>(),
         ..Kind::new(F::NAME, usage, summary, open::<F>)
     }
-}
-
-/// Returns the address that a specification names.
-pub(super) fn address(spec: &DeviceSpec) -> Result<PciAddress, DeviceError> {
-    let place = spec.place();
-    let wrong =
-        || spec.fault("no address of an adapter: it is written like 0000:00:03.0 (`lspci -D` lists them)");
-    PciAddress::parse(place).ok_or_else(wrong)
-}
-
-/// Checks that an adapter is one of the family's.
-pub(super) fn check_model<F: Family>(function: &PciFunction) -> Result<&'static str, String> {
-    let (vendor, model) = function.id;
-    let known = F::MODELS.iter().find(|(id, _)| vendor == INTEL && *id == model);
-    known.map(|(_, name)| *name).ok_or_else(|| {
-        let models: Vec<String> =
-            F::MODELS.iter().map(|(id, name)| format!("{name} ({INTEL:04x}:{id:04x})")).collect();
-        format!("it is {vendor:04x}:{model:04x}, not {}", models.join(" or "))
-    })
 }
 
 /// Opens the adapter: a device for each queue.

@@ -1,8 +1,8 @@
 //! Findings about `verbs:`, for a diagnosis.
 
 use super::address::text_of;
+use super::options::options;
 use super::port::usable_gids;
-use super::spec::options;
 use crate::doctor::finding::Finding;
 use crate::doctor::{Doctor, Effect, host};
 use crate::spec::{DeviceSpec, Direction};

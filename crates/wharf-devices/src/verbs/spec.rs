@@ -1,6 +1,7 @@
 //! `verbs:DEVICE[,port=1,gid=auto,ring=1024]` to receive, with `[,peer=GID,batch=on|off]` to send.
 
-use super::{PeerAddress, Verbs, VerbsOptions};
+use super::options::options;
+use super::{Verbs, VerbsOptions};
 use crate::requirements::Requirement;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
 use wharf_core::device::DeviceError;
@@ -47,27 +48,4 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         Direction::Receive => Opened::rx(device),
         Direction::Both => Opened::duplex(device),
     }])
-}
-
-/// Reads the options, for either direction.
-pub(super) fn options(spec: &DeviceSpec) -> Result<VerbsOptions, DeviceError> {
-    let default = VerbsOptions::default();
-    let gid_index = match spec.options().text("gid") {
-        None | Some("auto") => None,
-        Some(text) => {
-            let index = text.parse().map_err(|_| {
-                spec.fault(format!("gid: \"{}\" cannot be: auto, or 0 to 255", text.escape_debug()))
-            })?;
-            Some(index)
-        }
-    };
-    let peer = spec.options().text("peer").map(PeerAddress::parse).transpose();
-    Ok(VerbsOptions {
-        port: spec.number("port").unwrap_or(default.port),
-        gid_index,
-        peer: peer.map_err(|what| spec.fault(format!("peer: {what}")))?,
-        batches: spec.options().is_on("batch"),
-        ring_frames: spec.number("ring").unwrap_or(default.ring_frames),
-        ..default
-    })
 }

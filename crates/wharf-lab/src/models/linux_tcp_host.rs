@@ -12,7 +12,6 @@
 
 mod host;
 mod nic;
-mod poll;
 mod setup;
 mod xmit;
 

@@ -27,10 +27,8 @@
 
 mod driver;
 mod machine;
-mod peer;
 mod ring;
 mod setup;
-mod vhost;
 
 pub use setup::{Costs, Outcome, Release, Setup, Traffic};
 

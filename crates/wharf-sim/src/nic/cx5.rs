@@ -14,6 +14,7 @@ pub mod formats;
 pub mod half;
 pub mod parse;
 pub mod segment;
+pub mod send_half;
 pub mod setup;
 pub mod slim;
 pub mod striding;

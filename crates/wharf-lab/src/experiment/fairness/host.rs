@@ -6,8 +6,8 @@
 //! their shares.
 
 use super::super::host::{self, DRAIN_NS, Failed, FarEnd, StopGuard, fault};
-use super::measured::{Measurement, Runs, counts};
-use super::metrics::{Dedicated, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
+use super::measured::{Measurement, Point, Runs, counts};
+use super::metrics::{Dedicated, POLICIES, QuotaAndTime, SWEEP};
 use super::paths::{FastSender, Seen, Shared};
 use super::processor::Task;
 use super::rounds::Rounds;
@@ -52,20 +52,6 @@ struct Settings {
     only_default: bool,
     rotate_ms: u64,
     settle_ms: u64,
-}
-
-/// One run.
-pub(super) struct Point {
-    discipline: &'static str,
-    pub(super) policy: OwnerPolicy,
-    threads: u32,
-    on_wire: bool,
-}
-
-impl Point {
-    pub(super) fn label(&self) -> String {
-        format!("{}/{}/threads={}", self.discipline, self.policy.name(), self.threads)
-    }
 }
 
 const LANES: &str = "lanes";

@@ -1,9 +1,8 @@
 //! The result of a run on the host, and its rows.
 
-use super::host::Point;
 use super::metrics::{
     DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, LONGEST_RUN, MPPS,
-    percent_ppm,
+    OwnerPolicy, percent_ppm,
 };
 use super::paths::Seen;
 use super::processor::Task;
@@ -11,6 +10,20 @@ use crate::comparators::histogram::Histogram;
 use crate::comparators::run_log::{RunLog, RunLogs};
 use crate::experiment::row::{jain_ppm, scaled};
 use crate::experiment::{Row, RowKind};
+
+/// One run.
+pub(super) struct Point {
+    pub(super) discipline: &'static str,
+    pub(super) policy: OwnerPolicy,
+    pub(super) threads: u32,
+    pub(super) on_wire: bool,
+}
+
+impl Point {
+    pub(super) fn label(&self) -> String {
+        format!("{}/{}/threads={}", self.discipline, self.policy.name(), self.threads)
+    }
+}
 
 /// The counts of one thread.
 #[derive(Debug, Default, Clone, Copy)]

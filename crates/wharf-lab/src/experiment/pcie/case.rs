@@ -5,7 +5,7 @@ use crate::experiment::{Bench, LabError, Parameters};
 use wharf_plan::pcie::{BusSpec, Link, LinkError};
 use wharf_sim::engine::Random;
 use wharf_sim::nic::cx5::compress::Compress;
-use wharf_sim::nic::cx5::driver::Spec;
+use wharf_sim::nic::cx5::send_half::Spec;
 use wharf_sim::nic::cx5::setup::{Setup, build, build_slim, build_striding};
 use wharf_sim::nic::cx5::{half, striding};
 use wharf_sim::nic::machine::{CoreCosts, Job};

@@ -2,10 +2,12 @@
 //!
 //! `poll.rs` chooses the processor's next work; `xmit.rs` runs the qdisc.
 
+mod poll;
+
 use super::Setup;
 use super::nic::{FarHost, Nic};
-use super::poll::{Kind, Tasks};
 use super::setup::{Outcome, Probe, Totals};
+use poll::{Kind, Tasks};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,11 +1,14 @@
 //! Guest, vhost and peer, and the queues between them.
 
-use super::peer::Peer;
+mod peer;
+mod vhost;
+
 use super::ring::{Content, Packet, Ring};
 use super::setup::{Outcome, Totals};
-use super::vhost::Vhost;
 use super::{Setup, Traffic};
+use peer::Peer;
 use std::collections::VecDeque;
+use vhost::Vhost;
 use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, World};
 use wharf_sim::flows::tcp::{Ack, Receiver, Source};

@@ -6,9 +6,10 @@ use super::compress::CompletionRing;
 use super::expand::CompletionReader;
 use super::half::{self, ReceiveError, ReceiveHalf, ReceiveQueues, Surroundings};
 use super::segment::{Ethernet, Pointer};
-use super::write::{EntryWriter, NotOutstanding, Outgoing, WriteError};
+use super::send_half::{KEY, Outgoing, SendHalf, Spec, WriteError};
+use super::write::EntryWriter;
 use crate::nic::buffers::{Buffers, number_of};
-use crate::nic::host_memory::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
+use crate::nic::host_memory::{Doorbell, MemoryFault, SharedMemory, open};
 use crate::nic::ring::Ring;
 use crate::nic::{NicDriver, fill};
 use std::collections::VecDeque;
@@ -21,24 +22,6 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// A doorbell: the control segment's first eight bytes (`mlx5_write64`).
 const DOORBELL_BYTES: u64 = 8;
-/// The key of all memory.
-pub(super) const KEY: u32 = 0x1000;
-
-/// The settings of a queue pair. The switches have the names of `ethtool --show-priv-flags`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spec {
-    /// Logarithm of the number of send blocks, 5 to 15.
-    pub log_send_blocks: u32,
-    /// Logarithm of the number of receive buffers, 6 to 15.
-    pub log_receive: u32,
-    /// Several packets per entry; for sockets the switch is called `skb_tx_mpwqe`.
-    pub xdp_tx_mpwqe: bool,
-    /// Outstanding packets from which on packets travel inside entries; `None` for never.
-    pub inline_from: Option<usize>,
-    /// True if every entry asks for a completion, not only the last before a doorbell.
-    pub completion_each: bool,
-}
-
 /// The locations of the queues, which the hardware is told at set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queues {
@@ -48,36 +31,6 @@ pub struct Queues {
     pub sent: CompletionRing,
     /// Receive queue.
     pub receive: ReceiveQueues,
-}
-
-/// A sending half: the writer of a send queue.
-pub trait SendHalf: Send + std::fmt::Debug + Sized {
-    /// The device's name.
-    const NAME: &'static str;
-
-    /// Creates queue `number` in `memory`. Returns its location, too.
-    fn new(number: u32, spec: &Spec, memory: &mut HostMemory) -> (Self, Ring);
-
-    /// True if a packet in one piece fits.
-    fn has_room(&self) -> bool;
-
-    /// Writes one packet. The NIC sees it only after [`SendHalf::ring`].
-    ///
-    /// # Errors
-    /// [`WriteError`]; the packet is not written.
-    fn push(&mut self, packet: &Outgoing<'_>, memory: &mut HostMemory) -> Result<(), WriteError>;
-
-    /// Asks for a completion. Returns the doorbell's value, or `None` if there is nothing new.
-    ///
-    /// # Errors
-    /// The ring is not in memory.
-    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<u32>, MemoryFault>;
-
-    /// Notes that all entries up to `index` were sent. Returns the number of their packets.
-    ///
-    /// # Errors
-    /// [`NotOutstanding`]; nothing is taken as sent.
-    fn completed(&mut self, index: u16) -> Result<usize, NotOutstanding>;
 }
 
 /// The driver of one queue pair.

@@ -2,9 +2,9 @@
 
 use super::completion::{Completion, Opcode, Selected};
 use super::compress::CompletionRing;
-use super::driver::KEY;
 use super::expand::CompletionReader;
 use super::segment::{Pointer, SEGMENT_BYTES};
+use super::send_half::KEY;
 use crate::nic::buffers::{Buffers, put_number};
 use crate::nic::host_memory::{HostMemory, MemoryFault};
 use crate::nic::ring::Ring;

@@ -1,9 +1,10 @@
 //! A machine with a `cx5`.
 
 use super::compress::{CompletionWriter, Compress};
-use super::driver::{Driver, SendHalf, Spec};
+use super::driver::Driver;
 use super::formats::{Descriptors, Entries};
 use super::half::{ReceiveHalf, Single};
+use super::send_half::{SendHalf, Spec};
 use super::slim::{Slim, SlimEntries};
 use super::striding::{STRIDE_BYTES, Strides, Striding};
 use crate::RunError;

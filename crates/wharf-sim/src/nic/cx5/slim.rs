@@ -7,9 +7,8 @@
 
 use super::completion::{Completion, Opcode};
 use super::compress::CompletionWriter;
-use super::driver::{KEY, SendHalf, Spec};
 use super::segment::{Pointer, SEGMENT_BYTES};
-use super::write::{NotOutstanding, Outgoing, WriteError};
+use super::send_half::{KEY, NotOutstanding, Outgoing, SendHalf, Spec, WriteError};
 use crate::nic::host_memory::{HostMemory, MemoryFault, Post};
 use crate::nic::ring::Ring;
 use crate::nic::send::{Parsed, Piece, Place, SendFormat};

@@ -9,10 +9,10 @@
 
 use super::completion::{Completion, Opcode, Selected};
 use super::compress::CompletionWriter;
-use super::driver::KEY;
 use super::expand::CompletionReader;
 use super::half::{ReceiveError, ReceiveHalf, ReceiveQueues, Surroundings, finish, give_back};
 use super::segment::{Pointer, SEGMENT_BYTES};
+use super::send_half::KEY;
 use crate::nic::host_memory::{HostMemory, MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
 use std::collections::VecDeque;

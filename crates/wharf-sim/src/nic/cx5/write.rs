@@ -6,11 +6,11 @@
 //! (Linux `mlx5/core/en/xdp.c`, `en_tx.c`. One difference: there a session of packets inside the entry counts
 //! as full once the longest would not fit; here, once the next does not.)
 
-use super::driver::{SendHalf, Spec};
 use super::segment::{
     BLOCK_BYTES, BLOCK_SEGMENTS, BLOCKS_MAX, Control, Ethernet, HEAD_SEGMENTS, INLINE_BYTES_MAX, Kind,
-    Pointer, SEGMENT_BYTES, SEGMENTS_MAX, inline_header, inline_segments,
+    SEGMENT_BYTES, SEGMENTS_MAX, inline_header, inline_segments,
 };
+use super::send_half::{NotOutstanding, Outgoing, SendHalf, Spec, WriteError};
 use crate::nic::host_memory::{HostMemory, MemoryFault};
 use crate::nic::ring::Ring;
 use std::collections::VecDeque;
@@ -29,50 +29,6 @@ pub struct Mode {
     pub inline_from: Option<usize>,
     /// True if every entry asks for a completion, not only the last before a doorbell.
     pub completion_each: bool,
-}
-
-/// A packet to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outgoing<'a> {
-    /// Its offloads.
-    pub ethernet: Ethernet,
-    /// Its location; several pieces if it is not linear.
-    pub pieces: &'a [Pointer],
-    /// Its bytes, if the driver may copy them.
-    pub bytes: Option<&'a [u8]>,
-}
-
-/// The reason for which a packet was not written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// The ring is full.
-    #[error("the ring of {blocks} blocks is full")]
-    Full {
-        /// Blocks of the ring.
-        blocks: u32,
-    },
-    /// A packet in too many pieces.
-    #[error("a packet in {pieces} pieces: 1 to {most} can be")]
-    Pieces {
-        /// Its pieces.
-        pieces: usize,
-        /// Most pieces.
-        most: u32,
-    },
-    /// The ring is not in memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryFault),
-}
-
-/// A completion of an entry that is not outstanding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("completion of entry {index}, which is not outstanding ({outstanding} are)")]
-pub struct NotOutstanding {
-    /// The block in the completion.
-    pub index: u16,
-    /// Entries outstanding.
-    pub outstanding: usize,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,9 @@ use wharf_sim::nic::NicDriver;
 use wharf_sim::nic::buffers::Buffers;
 use wharf_sim::nic::cx5::completion::{Completion, Opcode};
 use wharf_sim::nic::cx5::compress::CompletionWriter;
-use wharf_sim::nic::cx5::driver::{Driver, Spec};
+use wharf_sim::nic::cx5::driver::Driver;
 use wharf_sim::nic::cx5::half::{ReceiveHalf, Single};
+use wharf_sim::nic::cx5::send_half::Spec;
 use wharf_sim::nic::cx5::striding::{STRIDE_BYTES, Striding};
 use wharf_sim::nic::host_memory::{HostMemory, SharedMemory, open};
 

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
-use wharf_sim::nic::cx5::driver::SendHalf;
 use wharf_sim::nic::cx5::parse::{Content, Entry, EntryError};
 use wharf_sim::nic::cx5::segment::{BLOCK_BYTES, BLOCKS_MAX, Ethernet, Kind, POINTERS_MAX, Pointer};
-use wharf_sim::nic::cx5::write::{EntryWriter, Mode, Outgoing, WriteError};
+use wharf_sim::nic::cx5::send_half::{Outgoing, SendHalf, WriteError};
+use wharf_sim::nic::cx5::write::{EntryWriter, Mode};
 use wharf_sim::nic::host_memory::HostMemory;
 use wharf_sim::nic::ring::Ring;
 

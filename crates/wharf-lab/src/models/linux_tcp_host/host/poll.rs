@@ -6,20 +6,20 @@
 //! completions alone is run after the poll (`NET_TX_SOFTIRQ`). Streams that small queues held back send after
 //! that (a tasklet).
 
-use super::Setup;
-use super::host::{Answer, HIGH, Host, NORMAL, PROBES};
-use super::setup::Probe;
+use super::{Answer, HIGH, Host, NORMAL, PROBES};
+use crate::models::linux_tcp_host::Setup;
+use crate::models::linux_tcp_host::setup::Probe;
 use std::time::Duration;
 use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, take_due};
 
 /// The pending work, in this order; incoming packets come after `polls`, while the interrupt is masked.
 #[derive(Debug, Default)]
-pub(super) struct Tasks {
+pub(in crate::models::linux_tcp_host) struct Tasks {
     /// A packet was enqueued: run the qdisc.
-    pub(super) runs: bool,
+    pub(in crate::models::linux_tcp_host) runs: bool,
     /// An interrupt has come.
-    pub(super) polls: bool,
+    pub(in crate::models::linux_tcp_host) polls: bool,
     /// Completions have opened the queue.
     scheduled: bool,
     /// Streams that small queues released.
@@ -28,7 +28,9 @@ pub(super) struct Tasks {
 
 impl Host {
     /// Does the next step. Returns its time, or `None` if there is nothing to do.
-    pub(super) fn next_step(&mut self, now_ns: u64, agenda: &mut Agenda) -> Option<u64> {
+    pub(in crate::models::linux_tcp_host) fn next_step(
+        &mut self, now_ns: u64, agenda: &mut Agenda,
+    ) -> Option<u64> {
         loop {
             if self.tasks.runs {
                 if let Some(work_ns) = self.transmit() {
@@ -117,7 +119,7 @@ impl Host {
 /// answered, and two echo requests at intervals. The measured delay is that of UDP_RR. The others matter, too:
 /// a few bytes more or less decide whether a bulk of super-packets ends where the driver stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::models::linux_tcp_host) enum Kind {
     Udp,
     Tcp,
     /// Echo requests of high priority and of none.
@@ -126,19 +128,20 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 4] = [Kind::Udp, Kind::Tcp, Kind::Ping, Kind::PlainPing];
+    pub(in crate::models::linux_tcp_host) const ALL: [Kind; 4] =
+        [Kind::Udp, Kind::Tcp, Kind::Ping, Kind::PlainPing];
 
     /// True if it asks again as soon as it is answered; the others go by the clock.
-    pub(super) fn follows(self) -> bool {
+    pub(in crate::models::linux_tcp_host) fn follows(self) -> bool {
         matches!(self, Kind::Udp | Kind::Tcp)
     }
 
-    pub(super) fn band(self) -> u8 {
+    pub(in crate::models::linux_tcp_host) fn band(self) -> u8 {
         if self == Kind::PlainPing { NORMAL } else { HIGH }
     }
 
     /// Returns its bytes as the driver counts them.
-    pub(super) fn bytes(self, setup: &Setup) -> u32 {
+    pub(in crate::models::linux_tcp_host) fn bytes(self, setup: &Setup) -> u32 {
         match self {
             Kind::Udp => setup.udp_probe_bytes,
             Kind::Tcp => setup.tcp_probe_bytes,

@@ -1,8 +1,8 @@
 //! vhost: carries packets out of the guest and into it, one ring at a time.
 
-use super::Traffic;
-use super::machine::{GUEST, Inbound, Machine, PEER, VHOST, carried_bytes};
-use super::ring::{Content, Packet};
+use super::{GUEST, Inbound, Machine, PEER, VHOST, carried_bytes};
+use crate::models::virtio_guest::Traffic;
+use crate::models::virtio_guest::ring::{Content, Packet};
 use std::collections::VecDeque;
 use wharf_sim::engine::Agenda;
 
@@ -18,9 +18,9 @@ enum Carried {
 
 /// The thread.
 #[derive(Debug)]
-pub(super) struct Vhost {
+pub(in crate::models::virtio_guest) struct Vhost {
     /// Packets for the guest, with their lengths.
-    pub(super) inbound: VecDeque<(Inbound, u32)>,
+    pub(in crate::models::virtio_guest) inbound: VecDeque<(Inbound, u32)>,
     carrying: Option<Carried>,
     /// Bytes carried of the same ring in a row.
     carried_bytes: u32,
@@ -46,7 +46,7 @@ impl Default for Vhost {
 
 impl Machine {
     /// Delivers the packet that vhost has carried.
-    pub(super) fn vhost_carried(&mut self, now_ns: u64, agenda: &mut Agenda) {
+    pub(in crate::models::virtio_guest) fn vhost_carried(&mut self, now_ns: u64, agenda: &mut Agenda) {
         match self.vhost.carrying.take() {
             None => {}
             Some(Carried::Out(packet)) => {
@@ -110,19 +110,19 @@ impl Machine {
     }
 
     /// True if a message is acknowledged before it is answered.
-    pub(super) fn answers_at_once(&self, bytes: u32) -> bool {
+    pub(in crate::models::virtio_guest) fn answers_at_once(&self, bytes: u32) -> bool {
         matches!(self.setup.traffic, Traffic::Requests { tcp: true, .. })
             && bytes > self.setup.rules.mss_bytes
     }
 
     /// Queues a packet for the guest with vhost.
-    pub(super) fn enters_guest(&mut self, inbound: Inbound, bytes: u32) {
+    pub(in crate::models::virtio_guest) fn enters_guest(&mut self, inbound: Inbound, bytes: u32) {
         self.entered += 1;
         self.vhost.inbound.push_back((inbound, bytes));
     }
 
     /// Begins the next packet, or sleeps.
-    pub(super) fn vhost_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
+    pub(in crate::models::virtio_guest) fn vhost_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let costs = self.setup.costs;
         if self.vhost.carried_bytes >= WEIGHT_BYTES {
             (self.vhost.outward, self.vhost.carried_bytes) = (!self.vhost.outward, 0);

@@ -1,8 +1,8 @@
 //! The peer: a program on the host that reads, and answers.
 
-use super::Traffic;
-use super::machine::{Inbound, Machine, PEER, VHOST};
-use super::ring::{Content, Packet};
+use super::{Inbound, Machine, PEER, VHOST};
+use crate::models::virtio_guest::Traffic;
+use crate::models::virtio_guest::ring::{Content, Packet};
 use std::collections::VecDeque;
 use wharf_sim::engine::Agenda;
 
@@ -16,9 +16,9 @@ enum Call {
 
 /// The program, and its sockets' buffers.
 #[derive(Debug, Default)]
-pub(super) struct Peer {
-    pub(super) unread: VecDeque<Packet>,
-    pub(super) unread_bytes: u64,
+pub(in crate::models::virtio_guest) struct Peer {
+    pub(in crate::models::virtio_guest) unread: VecDeque<Packet>,
+    pub(in crate::models::virtio_guest) unread_bytes: u64,
     /// Questions that were read, whose sockets the next `epoll_wait` will report writable.
     unanswered: VecDeque<Packet>,
     /// Calls for the sockets that the last one has reported.
@@ -28,14 +28,14 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Returns the messages that it has not read, or not answered.
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::models::virtio_guest) fn waiting(&self) -> usize {
         self.unread.len() + self.unanswered.len() + self.round.len()
     }
 }
 
 impl Machine {
     /// Ends the peer's call.
-    pub(super) fn peer_called(&mut self, now_ns: u64, agenda: &mut Agenda) {
+    pub(in crate::models::virtio_guest) fn peer_called(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let packet = match self.peer.under_way.take() {
             None => return,
             Some(Call::Answer(packet)) => {
@@ -72,7 +72,7 @@ impl Machine {
     }
 
     /// Begins the next call, or sleeps.
-    pub(super) fn peer_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
+    pub(in crate::models::virtio_guest) fn peer_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let costs = self.setup.costs;
         let peer = &mut self.peer;
         let Some(call) = peer.round.pop_front() else {
