@@ -122,7 +122,7 @@ impl Recovery {
     pub(crate) fn fault(&self) -> Option<String> {
         let away = self.away()?;
         let is_reset = self.news.lock().unwrap_or_else(PoisonError::into_inner).is_reset;
-        // A reset at the last moment finds nothing left to be opened for.
+        // A reset just before the end is no fault: the run no longer needs the device.
         if is_reset && away < RESET_WITHIN {
             return None;
         }

@@ -99,9 +99,9 @@ impl Drops {
 /// The queueing discipline.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct QdiscReport {
-    /// That which was asked for.
+    /// The discipline asked for.
     pub(crate) name: &'static str,
-    /// That at the root of the queue, if it stands before the other: `tbf` where a rate was asked for.
+    /// The root discipline, if it wraps the one asked for: `tbf` with `--rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) root: Option<&'static str>,
     /// Its statistics, of all queues together.

@@ -35,7 +35,7 @@ pub const MAX_OBJECT_BYTES: u32 = u32::MAX / 16;
 /// [`MAX_OBJECT_BYTES`] on top, bytes in flight still compare as signed 32-bit numbers.
 pub const MAX_LIMIT_BYTES: u32 = u32::MAX / 2 - MAX_OBJECT_BYTES;
 
-/// Between which the limit is learnt: the kernel's `limit_min` and `limit_max`
+/// The bounds of the learnt limit: the kernel's `limit_min` and `limit_max`
 /// (`/sys/class/net/IF/queues/tx-0/byte_queue_limits`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -46,7 +46,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// No bounds: what a device needs is learnt.
+    /// No bounds: the limit is the one that the device needs.
     pub const LEARN: Self = Self { min_bytes: 0, max_bytes: MAX_LIMIT_BYTES };
     /// A limit that never binds: off, as `echo max >limit_min` turns it off in the kernel.
     pub const OFF: Self = Self { min_bytes: MAX_LIMIT_BYTES, max_bytes: MAX_LIMIT_BYTES };

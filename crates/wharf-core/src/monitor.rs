@@ -109,7 +109,7 @@ impl TxQueue {
 }
 
 impl Watched for TxQueue {
-    /// An error of a line that is up again is the last error no more, nor that of a device that has gone since, which has no line.
+    /// Clears a link error once the link is up again, or once the device is gone and reports no link.
     fn link(&self) -> Link {
         let link = self.shared.inspect(1, |state| state.engine.device_mut().link())?;
         if link.as_ref().is_none_or(Result::is_ok) {

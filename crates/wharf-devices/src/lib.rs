@@ -2,7 +2,7 @@
 //!
 //! [`open`](open::open) makes a device from a specification, `KIND:PLACE[,key=value]...`. The
 //! [`Registry`](registry::Registry) lists the kinds, and takes others. `packet`, `xdp` and `tap` need a
-//! privilege, the others none. `docs/device-howto.md` says how to write another.
+//! privilege, `e1000` and `igb` root, the others none. `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 // A build without some kinds leaves parts unused that the kinds share.
 #![cfg_attr(

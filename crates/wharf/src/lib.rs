@@ -83,8 +83,8 @@
 //!
 //! # Features
 //!
-//! One for each kind of device: `packet`, `pcap`, `tap`, `udp` and `xdp` are on by default, `vhost` (vhost-user and virtio-user) is
-//! not, since it brings twelve crates. `null` and `wire` are always there. With `default-features = false` and `xdp`, `packet` and
+//! One for each kind of device: `packet`, `pcap`, `tap`, `udp`, `verbs` and `xdp` are on by default; `vhost` (vhost-user and virtio-user) is
+//! not, since it brings twelve crates, nor `vfio` (`e1000` and `igb`). `null` and `wire` are always there. With `default-features = false` and `xdp`, `packet` and
 //! `udp`, a first build compiles 20 crates, `wharf` included.
 //!
 //! The items on this page are the public interface. The hidden modules hold the parts that the workspace's other crates use; they

@@ -171,9 +171,9 @@ impl Path {
         self.inner.monitor.state(at.or(receiver.as_ref().map(|queue| queue as &dyn Watched)))
     }
 
-    /// Tells what happens to the path from now on: its line goes down, comes up, is gone; its device stalls, that is, holds
-    /// frames and completes none for longer than it ever takes (see [`PathBuilder::stall_after`]), and resumes; a handler
-    /// panics. Each value has all events. While there is one, the poller looks at an idle line twice a second.
+    /// Returns the path's events from now on: link down, up, device gone; stalled (no completion for longer than usual, see
+    /// [`PathBuilder::stall_after`]), resumed; a handler panicked. Each value has all events. While there is one, the poller
+    /// checks an idle link twice a second.
     ///
     /// ```
     /// use std::time::Duration;

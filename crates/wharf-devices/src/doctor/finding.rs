@@ -20,7 +20,7 @@ pub struct Finding {
 /// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// It is as it is.
+    /// Informational: nothing to change.
     Fact,
     /// The device works, and would work better otherwise.
     Hint,

@@ -27,7 +27,7 @@ use wharf_sys::stream;
 /// Time for all answers of a conversation (to agree on features, to start, to stop); a back end that takes
 /// longer is gone.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// The same to stop, for a back end that has copies of frames alone: none of our memory waits for it.
+/// Time to stop a back end that only holds copies: none of our memory depends on its answer.
 const STOPS_WITHIN: Duration = Duration::from_millis(100);
 /// Time until a back end listens, or, with `server=on`, connects.
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);

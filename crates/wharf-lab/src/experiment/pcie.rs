@@ -7,8 +7,8 @@
 //! All others follow from the bytes that driver and NIC exchange.
 //!
 //! Packets sent back or redirected are received with compressed completions, before and after, as in the
-//! published runs. Redirected packets leave at the other port of the same NIC. Of 100 and 116 Mpps, which can
-//! both be read, the latter goes with packets inside the entries. Under `auto` the driver begins with that at
+//! published runs. Redirected packets leave at the other port of the same NIC. The published chart can be read as
+//! 100 or 116 Mpps; 116 fits inlined packets. Under `auto` the driver begins with that at
 //! 128 outstanding packets. Read requests wait behind the writes of packets received, since a read does not pass a
 //! posted write; so packets outstanding reach that number.
 

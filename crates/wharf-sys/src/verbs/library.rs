@@ -127,7 +127,7 @@ fn loader_error() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, text.to_string_lossy().into_owned())
 }
 
-/// The devices of one look.
+/// The list that one `ibv_get_device_list` call returned.
 pub(super) struct DeviceList {
     library: Library,
     list: NonNull<*mut IbvDevice>,

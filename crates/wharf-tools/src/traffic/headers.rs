@@ -117,7 +117,7 @@ impl Template {
     }
 }
 
-/// Adds both halves of a number: once folded, the same as its four words.
+/// Adds the upper and lower 32 bits; after folding, the sum equals that of the four 16-bit words.
 #[inline]
 fn halves(number: u64) -> u64 {
     (number >> 32) + (number & 0xffff_ffff)

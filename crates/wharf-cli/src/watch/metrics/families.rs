@@ -133,7 +133,7 @@ impl Collector for Families {
                 let mut metric = family.encode_family(labels)?;
                 match kind {
                     MetricKind::Counter => metric.encode_counter::<NoLabelSet, _, u64>(value, None)?,
-                    // A gauge of this format is signed: a higher value than it has room for is none that a run comes to.
+                    // A gauge of this format is signed. No run reaches a value above `i64::MAX`.
                     MetricKind::Gauge => metric.encode_gauge(&i64::try_from(*value).unwrap_or(i64::MAX))?,
                 }
             }

@@ -215,7 +215,7 @@ impl QueueRings {
         Ok(Some(frame))
     }
 
-    /// A buffer of a packet that has several, or is to be dropped; the packet, if it is whole now.
+    /// Handles one buffer of a multi-buffer or rejected packet. Returns the packet once its last buffer is there.
     #[cold]
     fn arrive_in_part(
         &mut self, memory: &mut Memory, frame: Frame, is_last: bool, is_placed: bool,

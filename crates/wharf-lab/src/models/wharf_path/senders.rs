@@ -103,7 +103,7 @@ impl Senders {
         let mut earliest_ns = u64::MAX;
         for _ in 0..self.all.len() {
             let one = &mut self.all[self.at];
-            // A burst that could not go on goes first.
+            // Sends the burst left over from the previous step first.
             if !one.burst.is_empty() {
                 return (Next::Burst(0), u64::from(self.at != before));
             }
