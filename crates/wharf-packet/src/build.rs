@@ -46,7 +46,8 @@ impl EthernetHeader {
     }
 }
 
-/// An IPv4 header without options or an IPv6 header without extension headers, by the version of its addresses.
+/// An IPv4 header without options or an IPv6 header without extension headers, by the version of its
+/// addresses.
 ///
 /// ```
 /// use wharf_packet::{Headers, IpHeader, UDP};
@@ -93,10 +94,11 @@ impl IpHeader {
         if self.source.is_ipv4() { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 }
     }
 
-    /// Writes the header of a packet with `payload_bytes` to the start of `to`, IPv4's checksum included, and returns its
-    /// length in bytes.
+    /// Writes the header of a packet with `payload_bytes` to the start of `to`, IPv4's checksum included, and
+    /// returns its length in bytes.
     ///
-    /// `None` if `to` is too short, the versions of the addresses differ, or the length does not fit its 16-bit field.
+    /// `None` if `to` is too short, the versions of the addresses differ, or the length does not fit its
+    /// 16-bit field.
     pub fn write(&self, to: &mut [u8], payload_bytes: usize) -> Option<usize> {
         let to = to.get_mut(..self.len_bytes())?;
         match (self.source, self.destination) {
@@ -145,7 +147,8 @@ pub struct UdpHeader {
 }
 
 impl UdpHeader {
-    /// Writes the header of a datagram with `payload_bytes` to the start of `to`, with checksum 0, and returns its length, 8.
+    /// Writes the header of a datagram with `payload_bytes` to the start of `to`, with checksum 0, and
+    /// returns its length, 8.
     ///
     /// `None` if `to` is too short or the length does not fit its 16-bit field.
     pub fn write(&self, to: &mut [u8], payload_bytes: usize) -> Option<usize> {

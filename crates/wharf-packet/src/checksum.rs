@@ -1,8 +1,9 @@
-//! The Internet checksum (RFC 1071) and the CRC-32C of SCTP (RFC 9260): sums, incremental updates, completion.
+//! The Internet checksum (RFC 1071) and the CRC-32C of SCTP (RFC 9260): sums, incremental updates,
+//! completion.
 //!
-//! [`sum`] adds up parts, [`fold`] folds them to 16 bits, [`from_sum`] makes the checksum to write. [`fold`] does not take
-//! the complement, unlike the kernel's `csum_fold`. [`complete`] finishes what a sender has left to a device
-//! (`CHECKSUM_PARTIAL`, `skb_checksum_help`).
+//! [`sum`] adds up parts, [`fold`] folds them to 16 bits, [`from_sum`] makes the checksum to write. [`fold`]
+//! does not take the complement, unlike the kernel's `csum_fold`. [`complete`] finishes what a sender has
+//! left to a device (`CHECKSUM_PARTIAL`, `skb_checksum_help`).
 
 use crate::{Headers, SCTP};
 
@@ -18,9 +19,9 @@ pub const SCTP_OFFSET: usize = 8;
 /// Sums of parts add up where every part but the last has an even length: see [`ChunkSum`] for others.
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
-    // The sum does not depend on byte order and word size (RFC 1071, section 2 B): it is made of 32-bit words in the
-    // machine's order, two in one load. `all` overflows; less the upper halves in their place it is the exact sum of
-    // the lower halves, which saves one step per load.
+    // The sum does not depend on byte order and word size (RFC 1071, section 2 B): it is made of 32-bit words
+    // in the machine's order, two in one load. `all` overflows; less the upper halves in their place it is
+    // the exact sum of the lower halves, which saves one step per load.
     let mut words = bytes.chunks_exact(8);
     let (mut all, mut upper) = (0u64, 0u64);
     for word in &mut words {
@@ -57,8 +58,9 @@ pub fn from_sum(sum: u64, offset: usize) -> u16 {
     }
 }
 
-/// Updates a checksum for one 16-bit word of what it covers that changes from `old` to `new` (RFC 1624, equation 3; the
-/// kernel's `csum_replace2`). A wrong checksum stays wrong. In UDP the result 0 is to be written as 0xffff.
+/// Updates a checksum for one 16-bit word of what it covers that changes from `old` to `new` (RFC 1624,
+/// equation 3; the kernel's `csum_replace2`). A wrong checksum stays wrong. In UDP the result 0 is to be
+/// written as 0xffff.
 #[inline]
 pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(u64::from(!checksum) + u64::from(!old) + u64::from(new))
@@ -97,8 +99,8 @@ impl ChunkSum {
     }
 }
 
-/// Completes an Internet checksum: sums up `packet` from byte `start` on and writes the checksum `offset` bytes behind
-/// `start`, where the sum of the pseudo header stood.
+/// Completes an Internet checksum: sums up `packet` from byte `start` on and writes the checksum `offset`
+/// bytes behind `start`, where the sum of the pseudo header stood.
 ///
 /// Returns false, and changes nothing, if the place lies outside `packet`.
 pub fn complete(packet: &mut [u8], start: usize, offset: usize) -> bool {
@@ -109,7 +111,8 @@ pub fn complete(packet: &mut [u8], start: usize, offset: usize) -> bool {
     true
 }
 
-/// Completes the checksum of an Ethernet frame by its transport: [`complete_sctp`] for SCTP, else [`complete`].
+/// Completes the checksum of an Ethernet frame by its transport: [`complete_sctp`] for SCTP, else
+/// [`complete`].
 ///
 /// Returns false, and changes nothing, if the place lies outside `frame`.
 pub fn complete_transport(frame: &mut [u8], start: usize, offset: usize) -> bool {
@@ -123,8 +126,8 @@ pub fn is_sctp(frame: &[u8]) -> bool {
     Headers::parse(frame).is_ok_and(|headers| headers.protocol == SCTP)
 }
 
-/// Completes the CRC-32C of an SCTP packet, which begins at byte `start` of `packet` and has it `offset` bytes behind: the
-/// field counts as 0 and is written least significant byte first (RFC 9260, appendix A).
+/// Completes the CRC-32C of an SCTP packet, which begins at byte `start` of `packet` and has it `offset`
+/// bytes behind: the field counts as 0 and is written least significant byte first (RFC 9260, appendix A).
 ///
 /// Returns false, and changes nothing, if the place lies outside `packet`.
 pub fn complete_sctp(packet: &mut [u8], start: usize, offset: usize) -> bool {

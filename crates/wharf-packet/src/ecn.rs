@@ -1,4 +1,5 @@
-//! The TOS byte of IPv4 and the traffic class of IPv6: DSCP (RFC 2474) in the upper six bits, ECN (RFC 3168) in the lower two.
+//! The TOS byte of IPv4 and the traffic class of IPv6: DSCP (RFC 2474) in the upper six bits, ECN (RFC 3168)
+//! in the lower two.
 
 use crate::checksum;
 use crate::ether::by_ethertype;
@@ -57,11 +58,12 @@ pub fn ecn(frame: &[u8]) -> Option<Ecn> {
 
 /// Marks an ECN-capable IP packet as Congestion Experienced, as the kernel's `INET_ECN_set_ce` does.
 ///
-/// Works on an Ethernet frame behind up to two VLAN tags. The checksum of an IPv4 header is updated incrementally
-/// (RFC 1624), so that a wrong one stays wrong. Only the outermost IP header is marked (RFC 6040, section 4.1).
+/// Works on an Ethernet frame behind up to two VLAN tags. The checksum of an IPv4 header is updated
+/// incrementally (RFC 1624), so that a wrong one stays wrong. Only the outermost IP header is marked (RFC
+/// 6040, section 4.1).
 ///
-/// Returns true if the packet now has the mark, also where it had it before. Returns false, and changes nothing, if the
-/// packet is not ECN-capable, is not IP, or has no whole IP header.
+/// Returns true if the packet now has the mark, also where it had it before. Returns false, and changes
+/// nothing, if the packet is not ECN-capable, is not IP, or has no whole IP header.
 ///
 /// ```
 /// use wharf_packet::{Ecn, ecn, mark_ce};

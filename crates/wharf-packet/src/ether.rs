@@ -38,8 +38,8 @@ impl<'a> IpPacket<'a> {
 
 /// Finds the IP packet behind up to [`VLAN_TAGS_MAX`] VLAN tags.
 ///
-/// Returns `None` for another EtherType, and where the version in the first byte contradicts the EtherType. The packet
-/// may be cut short anywhere behind that byte.
+/// Returns `None` for another EtherType, and where the version in the first byte contradicts the EtherType.
+/// The packet may be cut short anywhere behind that byte.
 #[inline(always)]
 pub fn ip_packet(frame: &[u8]) -> Option<IpPacket<'_>> {
     by_ethertype(frame).filter(|packet| match packet {

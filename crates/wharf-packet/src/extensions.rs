@@ -1,4 +1,5 @@
-//! The way from an IP header to the transport: IPv4 options, IPv6 extension headers, the authentication header.
+//! The way from an IP header to the transport: IPv4 options, IPv6 extension headers, the authentication
+//! header.
 
 use crate::ip::{Fragment, HeaderError, IPV4_BYTES, IPV6_BYTES};
 use crate::{IpPacket, word};
@@ -15,7 +16,8 @@ const DESTINATION_OPTIONS: u8 = 60;
 const IPV4_DESTINATION_AT: usize = 16;
 const IPV6_DESTINATION_AT: usize = 24;
 
-/// Routing types: source route (RFC 5095 deprecates it), Mobile IPv6 (RFC 6275), RPL (RFC 6554), segments (RFC 8754).
+/// Routing types: source route (RFC 5095 deprecates it), Mobile IPv6 (RFC 6275), RPL (RFC 6554), segments
+/// (RFC 8754).
 const ROUTE_SOURCE: u8 = 0;
 const ROUTE_MOBILE: u8 = 2;
 const ROUTE_RPL: u8 = 3;
@@ -36,7 +38,8 @@ pub(crate) struct Upper {
     pub(crate) is_authenticated: bool,
 }
 
-/// The IPv4 header of a packet that has no more before its transport: no options, no authentication; no fragment.
+/// The IPv4 header of a packet that has no more before its transport: no options, no authentication; no
+/// fragment.
 #[inline(always)]
 pub(crate) fn plain_ipv4(ip: &[u8]) -> Option<&[u8; IPV4_BYTES]> {
     let header: &[u8; IPV4_BYTES] = ip.first_chunk()?;
@@ -93,7 +96,8 @@ fn upper_of_ipv4(ip: &[u8]) -> Result<Upper, HeaderError> {
     Ok(upper)
 }
 
-/// Whole, first or later, by the word with offset and more-fragments flag, of which `offset_mask` is the offset.
+/// Whole, first or later, by the word with offset and more-fragments flag, of which `offset_mask` is the
+/// offset.
 #[inline]
 fn fragment_of(word: u16, offset_mask: u16) -> Fragment {
     match word {
@@ -180,7 +184,8 @@ fn extension_at(ip: &[u8], at: usize) -> Result<[u8; 2], HeaderError> {
     ip.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(HeaderError::Truncated)
 }
 
-/// An authentication header counts 32-bit words, less two, of which at least one is there (RFC 4302, section 2.2).
+/// An authentication header counts 32-bit words, less two, of which at least one is there (RFC 4302, section
+/// 2.2).
 fn authentication_end(ip: &[u8], at: usize, words: u8) -> Result<usize, HeaderError> {
     if words == 0 { Err(HeaderError::Length) } else { end_within(ip, at + 4 * (usize::from(words) + 2)) }
 }
@@ -189,8 +194,8 @@ fn end_within(ip: &[u8], end: usize) -> Result<usize, HeaderError> {
     if end <= ip.len() { Ok(end) } else { Err(HeaderError::Truncated) }
 }
 
-/// Offset of the last hop in a routing header with segments left: `None` where none are left, `Some(None)` where it cannot
-/// be told.
+/// Offset of the last hop in a routing header with segments left: `None` where none are left, `Some(None)`
+/// where it cannot be told.
 fn last_hop(routing: &[u8]) -> Option<Option<usize>> {
     let (kind, left) = (routing[2], usize::from(routing[3]));
     if left == 0 {
@@ -200,7 +205,8 @@ fn last_hop(routing: &[u8]) -> Option<Option<usize>> {
     let is_whole = hops > 0 && left <= hops && (routing.len() - 8).is_multiple_of(16);
     Some(match kind {
         ROUTE_SOURCE | ROUTE_MOBILE if is_whole => Some(routing.len() - 16),
-        // Compressed addresses lack the bytes that they share with the IP destination; padding is behind the last.
+        // Compressed addresses lack the bytes that they share with the IP destination; padding is behind the
+        // last.
         ROUTE_RPL if is_whole && routing[4] == 0 && routing[5] & 0xf0 == 0 => Some(routing.len() - 16),
         // The list is in reverse order, with TLVs behind it; a reduced one lacks the first segment.
         ROUTE_SEGMENTS if usize::from(routing[4]) < hops && left <= usize::from(routing[4]) + 1 => Some(8),

@@ -7,9 +7,9 @@ use crate::{ETHERNET_BYTES, Headers, IpPacket, SCTP, TCP, UDP, ip_packet};
 
 /// Hashes the flow of an Ethernet frame: IP addresses, protocol, and the ports of TCP, UDP and SCTP.
 ///
-/// VLAN tags are read past. All fragments of one packet have the same hash, without ports. A frame that is not IP is
-/// hashed by MAC addresses and EtherType. The hash is the same on every machine. It is not RSS: no Toeplitz hash, and
-/// not the one of any NIC.
+/// VLAN tags are read past. All fragments of one packet have the same hash, without ports. A frame that is
+/// not IP is hashed by MAC addresses and EtherType. The hash is the same on every machine. It is not RSS: no
+/// Toeplitz hash, and not the one of any NIC.
 #[inline]
 pub fn flow_hash(frame: &[u8]) -> u64 {
     flow_hash_seeded(frame, 0)
@@ -17,15 +17,15 @@ pub fn flow_hash(frame: &[u8]) -> u64 {
 
 /// Hashes the flow as [`flow_hash`] does, in a way that depends on `seed` (the kernel's `perturbation`).
 ///
-/// With another seed other flows collide. The hash is fast and not cryptographic: a sender that knows the seed can make
-/// flows that collide.
+/// With another seed other flows collide. The hash is fast and not cryptographic: a sender that knows the
+/// seed can make flows that collide.
 #[inline]
 pub fn flow_hash_seeded(frame: &[u8], seed: u64) -> u64 {
     plain_hash(frame, seed).unwrap_or_else(|| careful_hash(frame, seed))
 }
 
-/// The map from flows to the transmit queues of a device: all frames of a flow go by one queue while the number of queues
-/// stays. The two directions of a connection may go by different queues.
+/// The map from flows to the transmit queues of a device: all frames of a flow go by one queue while the
+/// number of queues stays. The two directions of a connection may go by different queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueMap {
     queues: u32,

@@ -1,12 +1,12 @@
 //! Segmentation of super-packets (GSO): the headers of each segment, and the plan that all segments share.
 //!
-//! A super-packet is one packet of up to 64 KiB and more, with one set of headers. Every segment has these headers with its
-//! own IPv4 identification (counting up), lengths, TCP sequence number, FIN and PSH (the last segment only), CWR (the first
-//! only), and both checksums in full. Sources: RFC 791, 8200, 9293, 768; the kernel's `tcp_gso_segment` and
-//! `__udp_gso_segment` for the fields that change.
+//! A super-packet is one packet of up to 64 KiB and more, with one set of headers. Every segment has these
+//! headers with its own IPv4 identification (counting up), lengths, TCP sequence number, FIN and PSH (the
+//! last segment only), CWR (the first only), and both checksums in full. Sources: RFC 791, 8200, 9293, 768;
+//! the kernel's `tcp_gso_segment` and `__udp_gso_segment` for the fields that change.
 //!
-//! [`GsoPlan::new`] reads the headers once and sums up what the segments have in common. [`GsoPlan::write`] then makes any
-//! segment, in any order. [`wire_bytes`] is the length of all segments together.
+//! [`GsoPlan::new`] reads the headers once and sums up what the segments have in common. [`GsoPlan::write`]
+//! then makes any segment, in any order. [`wire_bytes`] is the length of all segments together.
 //!
 //! ```
 //! use wharf_packet::gso::{GSO_UDP, GsoPlan};
@@ -123,8 +123,8 @@ pub struct GsoPlan {
 }
 
 impl GsoPlan {
-    /// Plans the segmentation of `packet`, an Ethernet frame behind up to two VLAN tags, into segments with `segment_bytes`
-    /// of payload, 1 to about 65,400. The checksum in the transport header does not count.
+    /// Plans the segmentation of `packet`, an Ethernet frame behind up to two VLAN tags, into segments with
+    /// `segment_bytes` of payload, 1 to about 65,400. The checksum in the transport header does not count.
     ///
     /// # Errors
     /// [`GsoError`].
@@ -132,10 +132,11 @@ impl GsoPlan {
         Self::of_start(packet, packet.len(), &GsoRequest { kind, segment_bytes, is_checksum_partial: false })
     }
 
-    /// Plans the segmentation of a packet of `len_bytes` that begins with `start`, in which all its headers are whole.
+    /// Plans the segmentation of a packet of `len_bytes` that begins with `start`, in which all its headers
+    /// are whole.
     ///
-    /// With a partial checksum the sum in the transport header is trusted. Otherwise the pseudo header is summed up with
-    /// the final destination, and a routing header whose last hop cannot be told is an error.
+    /// With a partial checksum the sum in the transport header is trusted. Otherwise the pseudo header is
+    /// summed up with the final destination, and a routing header whose last hop cannot be told is an error.
     ///
     /// # Errors
     /// [`GsoError`].
@@ -204,7 +205,8 @@ impl GsoPlan {
         full.saturating_sub(at).max(1)
     }
 
-    /// Writes segment `at` of `packet`, for which the plan was made, to `to`, which has [`GsoPlan::segment_bytes`].
+    /// Writes segment `at` of `packet`, for which the plan was made, to `to`, which has
+    /// [`GsoPlan::segment_bytes`].
     ///
     /// # Panics
     /// If one of the two is shorter than that, or there is no such segment.
@@ -215,8 +217,8 @@ impl GsoPlan {
         self.write_headers(packet, at, to);
     }
 
-    /// Writes the headers of segment `at` to `to`, in which its payload lies already, behind [`GsoPlan::header_bytes`].
-    /// `start` is the packet's start, for which the plan was made.
+    /// Writes the headers of segment `at` to `to`, in which its payload lies already, behind
+    /// [`GsoPlan::header_bytes`]. `start` is the packet's start, for which the plan was made.
     ///
     /// # Panics
     /// If `to` is shorter than [`GsoPlan::segment_bytes`], or `start` than the headers.
@@ -274,18 +276,19 @@ fn put(bytes: &mut [u8], at: usize, number: u16) {
     bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
 }
 
-/// Returns the bytes of all segments of a super-packet on a wire, each from its Ethernet header on, without preamble, gap
-/// and check sequence (the kernel's `qdisc_pkt_len_init`).
+/// Returns the bytes of all segments of a super-packet on a wire, each from its Ethernet header on, without
+/// preamble, gap and check sequence (the kernel's `qdisc_pkt_len_init`).
 ///
-/// The packet has `len_bytes` and begins with `start`. With a partial checksum, `transport_at` is where the sender says that
-/// the transport header begins (`csum_start`); otherwise the headers are walked. `None` where the headers make no sense.
+/// The packet has `len_bytes` and begins with `start`. With a partial checksum, `transport_at` is where the
+/// sender says that the transport header begins (`csum_start`); otherwise the headers are walked. `None`
+/// where the headers make no sense.
 pub fn wire_bytes(start: &[u8], len_bytes: usize, request: &GsoRequest, transport_at: usize) -> Option<u64> {
     let (segments, header_bytes) = wire_segments(start, len_bytes, request, transport_at)?;
     Some((len_bytes - header_bytes + segments * header_bytes) as u64)
 }
 
-/// Returns the number of segments of a super-packet, at least 1, and the bytes of the headers of each. For the arguments and for `None` see
-/// [`wire_bytes`].
+/// Returns the number of segments of a super-packet, at least 1, and the bytes of the headers of each. For
+/// the arguments and for `None` see [`wire_bytes`].
 pub fn wire_segments(
     start: &[u8], len_bytes: usize, request: &GsoRequest, transport_at: usize,
 ) -> Option<(usize, usize)> {

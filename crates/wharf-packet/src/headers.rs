@@ -25,12 +25,13 @@ pub const TCP_FLAGS_AT: usize = 13;
 
 /// Offsets of the headers of one packet, bytes from the start of the slice that was parsed.
 ///
-/// IPv6 extension headers are walked in any order (RFC 8200, section 4.1): hop-by-hop options, which count only directly
-/// behind the IPv6 header, destination options, routing, fragment, and the authentication header of either IP version
-/// (RFC 4302). The walk ends at a fragment header that belongs to a real fragment.
+/// IPv6 extension headers are walked in any order (RFC 8200, section 4.1): hop-by-hop options, which count
+/// only directly behind the IPv6 header, destination options, routing, fragment, and the authentication
+/// header of either IP version (RFC 4302). The walk ends at a fragment header that belongs to a real
+/// fragment.
 ///
-/// Lengths that IP and transport claim are not checked here: see [`Headers::transport_len`]. A method that takes `frame`
-/// is given the slice that was parsed, and returns `None` where another one is too short.
+/// Lengths that IP and transport claim are not checked here: see [`Headers::transport_len`]. A method that
+/// takes `frame` is given the slice that was parsed, and returns `None` where another one is too short.
 ///
 /// ```
 /// use wharf_packet::{Headers, UDP};
@@ -55,8 +56,9 @@ pub struct Headers {
     pub ip_at: usize,
     /// Offset of the transport header; in a fragment, of the first byte behind IP's headers.
     pub transport_at: usize,
-    /// Offset of the address that the packet is finally for, of 4 or 16 bytes: the IP destination, or the last hop of a
-    /// routing header with segments left. `None` for a routing type whose last hop cannot be told.
+    /// Offset of the address that the packet is finally for, of 4 or 16 bytes: the IP destination, or the
+    /// last hop of a routing header with segments left. `None` for a routing type whose last hop cannot be
+    /// told.
     pub final_destination_at: Option<usize>,
     /// True for IPv6, false for IPv4.
     pub is_ipv6: bool,
@@ -83,7 +85,8 @@ impl Headers {
         }
     }
 
-    /// Reads the headers of a bare IP packet, which begins at byte `ip_at` of `bytes`; the version is that of its first byte.
+    /// Reads the headers of a bare IP packet, which begins at byte `ip_at` of `bytes`; the version is that of
+    /// its first byte.
     ///
     /// # Errors
     /// [`HeaderError`].
@@ -119,8 +122,9 @@ impl Headers {
         self.fragment == Fragment::Whole
     }
 
-    /// Returns the offset behind the IP packet by the length in its header: padding begins there. May lie behind the
-    /// frame's end, where the frame was cut short. A jumbogram (RFC 2675) claims no length, so that its end is wrong.
+    /// Returns the offset behind the IP packet by the length in its header: padding begins there. May lie
+    /// behind the frame's end, where the frame was cut short. A jumbogram (RFC 2675) claims no length, so
+    /// that its end is wrong.
     #[inline]
     pub fn packet_end(&self, frame: &[u8]) -> Option<usize> {
         let len = if self.is_ipv6 {
@@ -131,16 +135,18 @@ impl Headers {
         Some(self.ip_at + len)
     }
 
-    /// Returns the bytes from the transport header to the end of the IP packet, by the length in its header; `None` where
-    /// that is shorter than its own headers.
+    /// Returns the bytes from the transport header to the end of the IP packet, by the length in its header;
+    /// `None` where that is shorter than its own headers.
     #[inline]
     pub fn transport_len(&self, frame: &[u8]) -> Option<usize> {
         self.packet_end(frame)?.checked_sub(self.transport_at)
     }
 
-    /// Returns the offset behind the header of TCP (options included), UDP or SCTP, up to which `frame` is whole.
+    /// Returns the offset behind the header of TCP (options included), UDP or SCTP, up to which `frame` is
+    /// whole.
     ///
-    /// `None` for other protocols, for fragments, for a TCP data offset below 5 and where `frame` ends before.
+    /// `None` for other protocols, for fragments, for a TCP data offset below 5 and where `frame` ends
+    /// before.
     #[inline]
     pub fn payload_at(&self, frame: &[u8]) -> Option<usize> {
         let transport = frame.get(self.transport_at..).filter(|_| self.is_whole())?;
@@ -189,7 +195,8 @@ impl Headers {
         })
     }
 
-    /// Returns true if a routing header or source route has hops left, so that the IP destination is one of them.
+    /// Returns true if a routing header or source route has hops left, so that the IP destination is one of
+    /// them.
     #[inline]
     pub fn is_source_routed(&self) -> bool {
         self.final_destination_at != Some(self.ip_at + if self.is_ipv6 { 24 } else { 16 })
@@ -212,8 +219,9 @@ impl Headers {
         Some(if self.is_ipv6 { first << 4 | second >> 4 } else { second })
     }
 
-    /// Sums up the pseudo header of a transport segment of `len` bytes, to be [`fold`](crate::checksum::fold)ed: source,
-    /// final destination, protocol and length (RFC 9293, section 3.1; RFC 8200, section 8.1).
+    /// Sums up the pseudo header of a transport segment of `len` bytes, to be
+    /// [`fold`](crate::checksum::fold)ed: source, final destination, protocol and length (RFC 9293, section
+    /// 3.1; RFC 8200, section 8.1).
     ///
     /// `None` where the final destination cannot be told. A home address option (RFC 6275) is not looked for.
     #[inline]

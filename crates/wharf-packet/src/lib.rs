@@ -1,14 +1,16 @@
 //! Packet headers: Ethernet with VLAN tags, IPv4, IPv6 with its extension headers, and what they carry.
 //!
-//! Everything here works on `&[u8]` or `&mut [u8]` that begins with an Ethernet header, without preamble and frame
-//! check sequence. No function allocates, panics on the bytes of a packet, or needs `std`.
+//! Everything here works on `&[u8]` or `&mut [u8]` that begins with an Ethernet header, without preamble and
+//! frame check sequence. No function allocates, panics on the bytes of a packet, or needs `std`.
 //!
 //! - [`Headers`] has the offsets of all headers: the parser;
 //! - [`ip_packet`] finds the IP packet behind up to two VLAN tags;
-//! - [`traffic_class`], [`dscp`], [`ecn`] read the TOS byte, [`mark_ce`] sets Congestion Experienced (RFC 3168);
+//! - [`traffic_class`], [`dscp`], [`ecn`] read the TOS byte, [`mark_ce`] sets Congestion Experienced (RFC
+//!   3168);
 //! - [`flow_hash`] and [`QueueMap`] spread flows over queues;
 //! - [`tunnel`] finds the packet inside VXLAN, Geneve, GRE and IP in IP;
-//! - [`EthernetHeader`], [`IpHeader`] and [`UdpHeader`] write headers, [`UdpHeaders`] those of a flow of datagrams;
+//! - [`EthernetHeader`], [`IpHeader`] and [`UdpHeader`] write headers, [`UdpHeaders`] those of a flow of
+//!   datagrams;
 //! - [`gso`] segments super-packets: the plan, and the headers of each segment;
 //! - [`checksum`] has the Internet checksum (RFC 1071), its incremental update (RFC 1624) and SCTP's CRC-32C.
 #![cfg_attr(not(test), no_std)]

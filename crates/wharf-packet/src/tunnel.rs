@@ -19,8 +19,8 @@ const GENEVE_BYTES: usize = 8;
 const ETHERTYPE_BRIDGING: u16 = 0x6558;
 /// Flags of GRE, each of which adds four bytes: checksum, key, sequence number.
 const GRE_FIELDS: [u16; 3] = [0x8000, 0x2000, 0x1000];
-/// Routing, the bits beside key and sequence number, and the version: a packet that has them is discarded (RFC 2784,
-/// section 2.3).
+/// Routing, the bits beside key and sequence number, and the version: a packet that has them is discarded
+/// (RFC 2784, section 2.3).
 const GRE_REFUSED: u16 = 0x4c07;
 
 /// The packet inside a tunnel, by its offset in the frame.
@@ -58,8 +58,8 @@ impl Inner {
 
 /// Finds the packet inside the tunnel that `outer`, the headers of `frame`, lead to.
 ///
-/// Returns `None` for a fragment, for what is no tunnel, and for a tunnel header of another version or without the flags
-/// that its RFC demands. The inner packet may lie behind the frame's end.
+/// Returns `None` for a fragment, for what is no tunnel, and for a tunnel header of another version or
+/// without the flags that its RFC demands. The inner packet may lie behind the frame's end.
 #[inline]
 pub fn inner(frame: &[u8], outer: &Headers) -> Option<Inner> {
     let at = outer.transport_at;

@@ -1,4 +1,5 @@
-//! `UdpHeaders`: the headers of one flow of UDP datagrams, from Ethernet on, made once and written in front of each payload.
+//! `UdpHeaders`: the headers of one flow of UDP datagrams, from Ethernet on, made once and written in front
+//! of each payload.
 
 use crate::checksum::{UDP_OFFSET, fold, from_sum, sum, update};
 use crate::{
@@ -16,7 +17,8 @@ const UDP_LENGTH_AT: usize = 4;
 
 /// The headers of a flow: Ethernet with or without a VLAN tag, IPv4 or IPv6, UDP.
 ///
-/// What all datagrams share is summed up once; lengths, identification and checksums are written for each (RFC 1624).
+/// What all datagrams share is summed up once; lengths, identification and checksums are written for each
+/// (RFC 1624).
 ///
 /// ```
 /// use wharf_packet::{EthernetHeader, Headers, IpHeader, UDP, UdpHeader, UdpHeaders};
@@ -66,8 +68,8 @@ impl UdpHeaders {
         Some(Self { bytes, len_bytes, is_ipv4, sum })
     }
 
-    /// Makes the headers of a flow between two sockets, for devices whose kernel writes an Ethernet header of its own
-    /// (`udp:`): that header is zeros here.
+    /// Makes the headers of a flow between two sockets, for devices whose kernel writes an Ethernet header of
+    /// its own (`udp:`): that header is zeros here.
     ///
     /// `None` if the versions of the addresses differ.
     pub fn between(source: SocketAddr, destination: SocketAddr) -> Option<Self> {
@@ -81,8 +83,8 @@ impl UdpHeaders {
         self.len_bytes
     }
 
-    /// Writes the headers to the start of `frame`, in which the payload lies already, up to its end. Returns their length.
-    /// Both checksums are complete; `identification` is IPv4's.
+    /// Writes the headers to the start of `frame`, in which the payload lies already, up to its end. Returns
+    /// their length. Both checksums are complete; `identification` is IPv4's.
     ///
     /// `None` if `frame` is shorter than the headers, or too long for IP.
     pub fn write(&self, frame: &mut [u8], identification: u16) -> Option<usize> {
@@ -94,9 +96,9 @@ impl UdpHeaders {
         Some(self.len_bytes)
     }
 
-    /// Works like [`UdpHeaders::write`], and leaves UDP's checksum to the device: the sum of the pseudo header stands in its
-    /// place (`CHECKSUM_PARTIAL`). Returns the place where the summed bytes start; the checksum lies
-    /// [`UDP_OFFSET`](crate::checksum::UDP_OFFSET) behind.
+    /// Works like [`UdpHeaders::write`], and leaves UDP's checksum to the device: the sum of the pseudo
+    /// header stands in its place (`CHECKSUM_PARTIAL`). Returns the place where the summed bytes start; the
+    /// checksum lies [`UDP_OFFSET`](crate::checksum::UDP_OFFSET) behind.
     pub fn write_partial(&self, frame: &mut [u8], identification: u16) -> Option<usize> {
         let udp_bytes = self.write_but_checksum(frame, identification)?;
         let udp_at = self.len_bytes - UDP_BYTES;

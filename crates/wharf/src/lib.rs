@@ -1,16 +1,17 @@
 //! Wharf: a packet transmit path for Linux user space.
 //!
-//! Threads hand packets to a [`TxQueue`]. The queue dequeues in bulk, within a byte limit that it learns from completions (BQL),
-//! gives each batch to the device in one call with one doorbell, and returns the memory to the sender that it came from. A sender
-//! that is too fast waits and is woken in turn. No packet is dropped unless a drop policy is asked for.
+//! Threads hand packets to a [`TxQueue`]. The queue dequeues in bulk, within a byte limit that it learns from
+//! completions (BQL), gives each batch to the device in one call with one doorbell, and returns the memory to
+//! the sender that it came from. A sender that is too fast waits and is woken in turn. No packet is dropped
+//! unless a drop policy is asked for.
 //!
 //! # Quick start
 //!
-//! A [`Path`] is a device with its pool of memory, its queue and the thread that serves it. A wire has its other end in this
-//! process; `xdp:eth0`, `packet:eth0`, `tap:NAME` or `udp:192.0.2.1:9` lead out of it.
-//! A packet is a whole Ethernet frame. `udp:` takes frames of UDP over IP ([`net`] writes the headers), and sends their payloads by a
-//! socket. A frame that a device cannot send, such as one that is too short, counts as failed in [`Metrics`], with the reason (`too-short`,
-//! `not-udp`).
+//! A [`Path`] is a device with its pool of memory, its queue and the thread that serves it. A wire has its
+//! other end in this process; `xdp:eth0`, `packet:eth0`, `tap:NAME` or `udp:192.0.2.1:9` lead out of it. A
+//! packet is a whole Ethernet frame. `udp:` takes frames of UDP over IP ([`net`] writes the headers), and
+//! sends their payloads by a socket. A frame that a device cannot send, such as one that is too short, counts
+//! as failed in [`Metrics`], with the reason (`too-short`, `not-udp`).
 //!
 //! ```
 //! use std::time::Duration;
@@ -49,8 +50,9 @@
 //!
 //! # Events
 //!
-//! A path tells what happens to its device while it lasts. `send` waits, or its packets fail and count; a program that must
-//! know reads [`Path::events`], blocking, as a task or by a descriptor for poll(2), or asks for [`Path::state`].
+//! A path tells what happens to its device while it lasts. `send` waits, or its packets fail and count; a
+//! program that must know reads [`Path::events`], blocking, as a task or by a descriptor for poll(2), or asks
+//! for [`Path::state`].
 //!
 //! | event | what it means | what ends it |
 //! |---|---|---|
@@ -79,18 +81,20 @@
 //! | what all of these count, in one walk | [`Metrics`], [`Metric`], [`MetricKind`] |
 //! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
 //!
-//! Examples that are programs, of at most 100 lines: `retransmit`, `echo` (tasks), `balance` (a load balancer), `capture` (to disk).
+//! Examples that are programs, of at most 100 lines: `retransmit`, `echo` (tasks), `balance` (a load
+//! balancer), `capture` (to disk).
 //!
 //! # Features
 //!
-//! One for each kind of device: `packet`, `pcap`, `tap`, `udp`, `verbs` and `xdp` are on by default; `vhost` (vhost-user and virtio-user) is
-//! not, since it brings twelve crates, nor `vfio` (`e1000` and `igb`). `null` and `wire` are always there. With `default-features = false` and `xdp`, `packet` and
-//! `udp`, a first build compiles 20 crates, `wharf` included.
+//! One for each kind of device: `packet`, `pcap`, `tap`, `udp`, `verbs` and `xdp` are on by default; `vhost`
+//! (vhost-user and virtio-user) is not, since it brings twelve crates, nor `vfio` (`e1000` and `igb`). `null`
+//! and `wire` are always there. With `default-features = false` and `xdp`, `packet` and `udp`, a first build
+//! compiles 20 crates, `wharf` included.
 //!
-//! The items on this page are the public interface. The hidden modules hold the parts that the workspace's other crates use; they
-//! change without notice. Generators, checking
-//! receivers, the forwarder, fault injection and traces are `wharf-tools`. The command line has the same devices and disciplines:
-//! `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
+//! The items on this page are the public interface. The hidden modules hold the parts that the workspace's
+//! other crates use; they change without notice. Generators, checking receivers, the forwarder, fault
+//! injection and traces are `wharf-tools`. The command line has the same devices and disciplines: `wharf
+//! send`, `wharf receive`, `wharf forward`, `wharf devices`.
 #![forbid(unsafe_code)]
 
 mod path;

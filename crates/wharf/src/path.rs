@@ -171,9 +171,9 @@ impl Path {
         self.inner.monitor.state(at.or(receiver.as_ref().map(|queue| queue as &dyn Watched)))
     }
 
-    /// Returns the path's events from now on: link down, up, device gone; stalled (no completion for longer than usual, see
-    /// [`PathBuilder::stall_after`]), resumed; a handler panicked. Each value has all events. While there is one, the poller
-    /// checks an idle link twice a second.
+    /// Returns the path's events from now on: link down, up, device gone; stalled (no completion for longer
+    /// than usual, see [`PathBuilder::stall_after`]), resumed; a handler panicked. Each value has all events.
+    /// While there is one, the poller checks an idle link twice a second.
     ///
     /// ```
     /// use std::time::Duration;

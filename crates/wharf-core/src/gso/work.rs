@@ -128,7 +128,8 @@ impl Work {
         for frame in batch.frames_mut().iter_mut().filter(|frame| frame.has_meta()) {
             let meta = self.region().meta(frame).unwrap_or_default();
             if meta.needs_checksum && !is_super(&meta) {
-                // If the checksum offset lies outside the frame, the request stays, and the frame fails when it is sent.
+                // If the checksum offset lies outside the frame, the request stays, and the frame fails when
+                // it is sent.
                 let _ = offload::complete_frame(self.region(), frame);
             }
         }

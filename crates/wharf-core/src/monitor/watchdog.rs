@@ -11,7 +11,8 @@ const DELAYS: u64 = 8;
 /// The least and the greatest learnt bound, ns.
 const BOUND_NS_MIN: u64 = 100_000_000;
 const BOUND_NS_MAX: u64 = 1_000_000_000;
-/// Each check that sees progress lowers the longest delay by 1/2^11, so ten seconds of traffic lower it by two thirds.
+/// Each check that sees progress lowers the longest delay by 1/2^11, so ten seconds of traffic lower it by
+/// two thirds.
 const FORGET_SHIFT: u32 = 11;
 
 /// What a look has found.

@@ -96,8 +96,8 @@ impl QdiscSpec {
         (self.kind.packets)(self)
     }
 
-    /// Sets a limit of `packets` (per band, if there are bands). Does nothing if a limit is set, or if the kind has none in
-    /// packets.
+    /// Sets a limit of `packets` (per band, if there are bands). Does nothing if a limit is set, or if the
+    /// kind has none in packets.
     #[must_use]
     pub fn or_limit(mut self, packets: usize) -> Self {
         let packets = packets.clamp(1, QUEUE_PACKETS_MAX);

@@ -55,7 +55,8 @@ pub(crate) fn files(kind: &Kind) -> Vec<Finding> {
 pub(crate) fn locked_memory() -> Option<Finding> {
     let limit = limit_bytes(&fs::read_to_string("/proc/self/limits").ok()?)?;
     let machine = Machine::look();
-    // The kernel checks the capability in the initial user namespace; one held in another namespace does not count.
+    // The kernel checks the capability in the initial user namespace; one held in another namespace does not
+    // count.
     if machine.has(&IPC_LOCK) && !machine.is_contained() {
         return Some(Finding::fact("memlock", "CAP_IPC_LOCK: no bound on locked memory"));
     }

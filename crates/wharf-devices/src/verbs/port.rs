@@ -136,8 +136,8 @@ impl Port {
         take_error(&mut self.error)
     }
 
-    /// Returns the error to be reported to a receiver, once. A port that is down is no error: it receives again
-    /// once it is up.
+    /// Returns the error to be reported to a receiver, once. A port that is down is no error: it receives
+    /// again once it is up.
     #[inline]
     pub(super) fn take_receiving_error(&mut self) -> Result<(), DeviceError> {
         if matches!(self.error, Some(DeviceError::Down { .. })) { Ok(()) } else { self.take_error() }

@@ -1,16 +1,17 @@
 //! `pcie`: the cost of small packets on the bus of a ConnectX-5, 2019: compressed completions, multi-packet
 //! entries.
 //!
-//! Two figures are fitted: the packets whose writes are posted at a time, to 70 Mpps sent back with an entry each, and the
-//! end of sessions of compressed completions, to 130 Mpps dropped. For the rows of sockets, measured on another machine, two
-//! more: its clock, to one stream's rate, and the reads that its NIC has under way, to the highest rate of 24 processors.
-//! All others follow from the bytes that driver and NIC exchange.
+//! Two figures are fitted: the packets whose writes are posted at a time, to 70 Mpps sent back with an entry
+//! each, and the end of sessions of compressed completions, to 130 Mpps dropped. For the rows of sockets,
+//! measured on another machine, two more: its clock, to one stream's rate, and the reads that its NIC has
+//! under way, to the highest rate of 24 processors. All others follow from the bytes that driver and NIC
+//! exchange.
 //!
 //! Packets sent back or redirected are received with compressed completions, before and after, as in the
-//! published runs. Redirected packets leave at the other port of the same NIC. The published chart can be read as
-//! 100 or 116 Mpps; 116 fits inlined packets. Under `auto` the driver begins with that at
-//! 128 outstanding packets. Read requests wait behind the writes of packets received, since a read does not pass a
-//! posted write; so packets outstanding reach that number.
+//! published runs. Redirected packets leave at the other port of the same NIC. The published chart can be
+//! read as 100 or 116 Mpps; 116 fits inlined packets. Under `auto` the driver begins with that at 128
+//! outstanding packets. Read requests wait behind the writes of packets received, since a read does not pass
+//! a posted write; so packets outstanding reach that number.
 
 mod case;
 mod measurement;

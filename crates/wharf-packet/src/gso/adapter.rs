@@ -21,15 +21,17 @@ pub struct AdapterHeaders {
     pub header_bytes: u8,
     /// True for IPv6.
     pub is_ipv6: bool,
-    /// Sum of the pseudo header without the length, which differs by segment. It goes in the place of TCP's checksum.
+    /// Sum of the pseudo header without the length, which differs by segment. It goes in the place of TCP's
+    /// checksum.
     pub pseudo_sum: u16,
 }
 
 impl AdapterHeaders {
-    /// Reads the headers of a packet of `len_bytes` that begins with `start`, in which they are whole. `None` for a packet
-    /// that not every adapter segments: by another kind than plain TCP, with extension headers of IPv6, without payload, longer
-    /// than a descriptor can say, with the flag CWR, which belongs to the first segment alone (RFC 3168, section 6.1.2), or without
-    /// the sum of the pseudo header in the place of the checksum.
+    /// Reads the headers of a packet of `len_bytes` that begins with `start`, in which they are whole. `None`
+    /// for a packet that not every adapter segments: by another kind than plain TCP, with extension headers
+    /// of IPv6, without payload, longer than a descriptor can say, with the flag CWR, which belongs to the
+    /// first segment alone (RFC 3168, section 6.1.2), or without the sum of the pseudo header in the place of
+    /// the checksum.
     pub fn read(start: &[u8], len_bytes: usize, request: &GsoRequest) -> Option<Self> {
         let is_plain = matches!(request.kind, GSO_TCPV4 | GSO_TCPV6);
         if !is_plain || request.segment_bytes == 0 || !request.is_checksum_partial {

@@ -43,7 +43,8 @@ impl SharedHeaders {
         Ok((Self { ip_at, transport_at, payload_at, is_ipv6, is_tcp: protocol == TCP }, headers))
     }
 
-    /// Sums up the IPv4 header without total length, identification and checksum; 0 for IPv6, which has no checksum.
+    /// Sums up the IPv4 header without total length, identification and checksum; 0 for IPv6, which has no
+    /// checksum.
     pub(super) fn ip_sum(&self, start: &[u8]) -> u64 {
         if self.is_ipv6 {
             return 0;
@@ -70,7 +71,8 @@ impl SharedHeaders {
         sum(&header)
     }
 
-    /// The sum of the pseudo header that stands in place of the checksum, less the length of the super-packet in it.
+    /// The sum of the pseudo header that stands in place of the checksum, less the length of the super-packet
+    /// in it.
     pub(super) fn partial_sum(&self, start: &[u8], len_bytes: usize) -> u64 {
         let transport = &start[self.transport_at..];
         let word = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);

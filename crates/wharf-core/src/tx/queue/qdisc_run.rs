@@ -96,8 +96,8 @@ impl<'a> QdiscRun<'a> {
         run
     }
 
-    /// Lowers the quota of a sender that has drained its share. Keeps the full quota if a poller continues the run, or if
-    /// senders sleep: they cannot take over.
+    /// Lowers the quota of a sender that has drained its share. Keeps the full quota if a poller continues
+    /// the run, or if senders sleep: they cannot take over.
     #[cold]
     fn reduce_quota(&mut self, quota_packets: u32) {
         if self.look(|state| state.poller == PollerState::None && !state.waiting) {

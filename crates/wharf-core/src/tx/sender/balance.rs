@@ -1,11 +1,11 @@
 //! `Balance`: the packets that a sender has drained as owner beyond those that it has sent.
 //!
-//! Assumption: several senders are eager, the device holds none of them back, and there is no poller. The sender with
-//! the slowest processor is then the owner most of the time: its runs last longest, because the other senders keep
-//! adding packets; it then drains a whole quota for each packet of its own. Goal: in the long run no sender drains more for others than
-//! others drain for it. A sender that is ahead by a quota drains as much as it brings and offers the rest to the next
-//! sender; if none comes, it goes on with a whole quota. The balance is clamped to two quotas, so that old runs stop
-//! counting.
+//! Assumption: several senders are eager, the device holds none of them back, and there is no poller. The
+//! sender with the slowest processor is then the owner most of the time: its runs last longest, because the
+//! other senders keep adding packets; it then drains a whole quota for each packet of its own. Goal: in the
+//! long run no sender drains more for others than others drain for it. A sender that is ahead by a quota
+//! drains as much as it brings and offers the rest to the next sender; if none comes, it goes on with a whole
+//! quota. The balance is clamped to two quotas, so that old runs stop counting.
 
 use crate::counters::SenderCounters;
 

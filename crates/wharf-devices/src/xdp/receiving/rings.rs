@@ -215,7 +215,8 @@ impl QueueRings {
         Ok(Some(frame))
     }
 
-    /// Handles one buffer of a multi-buffer or rejected packet. Returns the packet once its last buffer is there.
+    /// Handles one buffer of a multi-buffer or rejected packet. Returns the packet once its last buffer is
+    /// there.
     #[cold]
     fn arrive_in_part(
         &mut self, memory: &mut Memory, frame: Frame, is_last: bool, is_placed: bool,
