@@ -37,7 +37,7 @@ use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::Spread;
 use wharf_tools::forward::DelayMeter;
-use wharf_tools::traffic::{Drive, Echo, Schedule, Submit, Timed};
+use wharf_tools::traffic::{Drive, Echo, Schedule, Submit, Timed, Verify};
 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
@@ -59,8 +59,7 @@ pub(super) fn run(
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     board.put(vec![Running::sending(&name, &queues, has_bql, settings(plan, batching), meters.clone())]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
-    let check = plan.traffic.check(plan.args.qdisc.kind().order);
-    let echo = plan.args.echo.then(|| Echo::new(&queues[0], check)).transpose()?;
+    let echo = plan.args.echo.then(|| Echo::new(&queues[0], check(plan))).transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     board.put_pollers([poller.counters()]);
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
@@ -99,7 +98,8 @@ pub(super) fn run(
         skipped: plan.skipped(),
     };
     let mut outcome = account.close(&queues, signals.asked());
-    outcome.faults.extend(away.into_iter().chain(plan.stream_error()));
+    outcome.faults.extend(away);
+    plan.tell_snapped();
     let away_seconds = recovery.absent().as_secs_f64();
     let evidence = Evidence { sending, receiving, short_share, away_seconds, link_bps };
     outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
@@ -231,6 +231,12 @@ fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow:
 fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
     let pool = PagePool::builder().frames(frames).frame_bytes(plan.frame_bytes).clock(Arc::new(HostClock));
     Ok(pool.build()?)
+}
+
+/// Returns what checks the packets at the other end. No more are under way than the memory of both ends has frames.
+fn check(plan: &Plan) -> Box<dyn Verify> {
+    let frames_max = plan.frames().saturating_add(plan.frames_within(RECEIVER_FRAMES));
+    plan.traffic.check(plan.args.qdisc.kind().order, frames_max)
 }
 
 /// Checks that every frame fits the memory of one, and says which size would do.
