@@ -37,7 +37,7 @@ use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::Spread;
 use wharf_tools::forward::DelayMeter;
-use wharf_tools::traffic::{Drive, Echo, Schedule, Submit, Timed, Verify};
+use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Timed, Verify};
 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
@@ -76,7 +76,7 @@ pub(super) fn run(
     let echoed = echo.map(echo::finish);
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
-    let (Sent { span_ns, given_up, lost, sending, short_share }, away) = (sent?, recovery.fault());
+    let (Sent { span_ns, given_up, lost, pauses, sending, short_share }, away) = (sent?, recovery.fault());
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
     let (audit, received) = (queues[0].audit(), received?);
@@ -89,6 +89,7 @@ pub(super) fn run(
         qdisc: plan.args.qdisc.kind().name,
         span_ns,
         audit,
+        pauses: schedule.is_some().then_some(pauses),
         timing: schedule.map(|schedule| schedule.errors()),
         received,
         is_cut,
@@ -130,6 +131,17 @@ fn name_of(plan: &Plan, batching: Batching) -> String {
 fn tell_endless(plan: &Plan, name: &str) {
     if plan.is_endless {
         note(&format!("sending to {name} until a signal; --count N or --seconds S would end it"));
+    }
+}
+
+/// Says why the process sent nothing for a while. A device that took nothing, or a stream without frames, is no news.
+fn tell_pauses(pauses: &Pauses) {
+    let Pause { count, total_ns } = pauses.process;
+    if count > 0 {
+        let (times, total) = (if count == 1 { "once" } else { "several times" }, total_ns as f64 / 1e9);
+        note(&format!(
+            "this process did not run {times}, for {total:.1} s in all: what was due then is not sent as one burst, but later"
+        ));
     }
 }
 
@@ -275,6 +287,8 @@ struct Sent {
     given_up: Option<String>,
     /// Frames that the device lost before the end; `None` if it was stalled then.
     lost: Option<u64>,
+    /// Those of the sender that paused for longest.
+    pauses: Pauses,
     /// Processor time of the sending threads together.
     sending: ProcessorTime,
     /// Share of the supervisor's looks at which all memory was in use.
@@ -317,8 +331,11 @@ fn send(
     let supervisor = Supervisor::new(plan, (queues, echo, recovery), &stop, (signals, page, board));
     let driven = supervisor.wait(&ended);
     let sending = threads.into_iter().map(joined).sum::<anyhow::Result<_>>()?;
-    let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
+    let driven = driven?;
+    let first_ns = driven.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
+    let pauses = driven.iter().map(|driven| driven.pauses).max_by_key(Pauses::total_ns).unwrap_or_default();
+    tell_pauses(&pauses);
     let (end_ns, given_up, lost, short_share) = supervisor.settle();
     let span_ns = end_ns.saturating_sub(first_ns.unwrap_or(end_ns));
-    Ok(Sent { span_ns, given_up, lost, sending, short_share })
+    Ok(Sent { span_ns, given_up, lost, pauses, sending, short_share })
 }
