@@ -106,6 +106,29 @@ by_frame() { # two peers in turn, and frames that are no datagrams
   echo "dest=frame: each to where it says, in order"
 }
 
+groups() { # members of a group on this machine: a plain socket, two ends of ours, and one of another group
+  port 127.0.0.1
+  local group=udp:239.195.7.1:$port,interface=lo
+  peer_listens plain member 239.195.7.1:"$port" lo 1
+  local plain=$pid
+  receive one "$group" --count 300
+  local one=$pid
+  receive two "$group" --count 300
+  local two=$pid
+  receive other "udp:239.195.7.2:$port,interface=lo"
+  local other=$pid
+  to=$group
+  send group --size 200 --rate 5kpps --count 300
+  [ $code -eq 0 ] || die "to a group: exit code $code"
+  seen plain $plain && [ "$seen" = 300 ] || die "a plain member: $seen"
+  ended one $one && ended two $two
+  stop other $other INT
+  holds group one two other 'group["sent"] == one["packets"] == two["packets"] == 300 and other["packets"] == 0 and one["lost"] == two["lost"] == 0'
+  in_a "$wharf" forward "udp:239.195.7.1:$port" null 2>"$out/both.err"
+  [ $? -eq 2 ] && one_line both "dest=frame" || die "a group for both ways: $(cat "$out/both.err")"
+  echo "a group: 300 of 300 at a plain member and at two ends of ours, none elsewhere"
+}
+
 nobody_there() { # an absent peer is reported, and the sender goes on: a later peer gets the rest
   port 127.0.0.1
   to=udp:127.0.0.1:$port
@@ -236,6 +259,7 @@ to_python
 from_python
 own_ends
 by_frame
+groups
 nobody_there
 changed_loopback
 unreachable

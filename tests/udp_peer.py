@@ -5,6 +5,7 @@
   send HOST:PORT COUNT BYTES SEGMENTS             sends numbered datagrams, so many by one call
   check CAPTURE HOST:PORT COUNT BYTES             compares a capture of those, headers and checksums included
   count HOST:PORT SECONDS                         receives until nothing has come for so long; how many
+  member GROUP:PORT INTERFACE SECONDS             joins a group and counts, as `count` does
   refuses HOST:PORT BYTES                         whether the kernel refuses segments of that length
 Each says `ready` once it listens, and ends with a line of what it has seen; wrong bytes are an error.
 """
@@ -150,8 +151,27 @@ def check(path, at, count, length):
         sys.exit(f"{seen} of {count}")
 
 
+def member(at, interface, seconds):
+    host, port = address(at)
+    wide, index = ":" in host, socket.if_nametoindex(interface)
+    sock = socket.socket(socket.AF_INET6 if wide else socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((host, port, 0, index) if wide else (host, port))
+    group = ipaddress.ip_address(host).packed
+    if wide:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, group + struct.pack("@I", index))
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + struct.pack("=Ii", 0, index))
+    print("ready", file=sys.stderr, flush=True)
+    counted(sock, seconds)
+
+
 def count(at, seconds):
-    sock, seen = open_socket(at, True), 0
+    counted(open_socket(at, True), seconds)
+
+
+def counted(sock, seconds):
+    seen = 0
     sock.settimeout(20)
     try:
         while True:

@@ -2,7 +2,7 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use std::io;
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Bus for Fuzzed {
     fn write(&self, _at: u32, _value: u32) {}
 
     fn map(&self, mapping: &Mapping, _is_writable: bool) -> io::Result<u64> {
-        let area = Arc::new(Area::of_peer(mapping.fd().as_fd(), mapping.len_bytes() as u64)?);
+        let area = Arc::new(Area::of_peer(mapping.fd()?, mapping.len_bytes() as u64)?);
         self.0.0.lock().unwrap().extend(View::new(&area, 0, mapping.len_bytes()));
         Ok(self.0.2.fetch_add(1 << 32, Relaxed))
     }

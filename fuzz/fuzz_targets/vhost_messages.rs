@@ -28,7 +28,7 @@ impl Rig {
         let cache = pool.cache("fuzz").unwrap();
         let area = std::sync::Arc::new(Area::new(Mapping::shared_small_pages(MEMORY_BYTES).unwrap()));
         let event = EventFd::new().unwrap();
-        let fds = [area.mapping().unwrap().fd().as_raw_fd(), event.as_fd().as_raw_fd(), 0];
+        let fds = [area.mapping().unwrap().fd().unwrap().as_raw_fd(), event.as_fd().as_raw_fd(), 0];
         Self { pool, cache, memory: View::new(&area, 0, MEMORY_BYTES).unwrap(), fds, _event: event }
     }
 }

@@ -80,6 +80,9 @@ fn usage(what: impl std::fmt::Display) -> anyhow::Error {
 
 /// Runs the command line `words`, the first of which is the program's name, and returns its exit code.
 pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // Before the first write: help, too, may go into a file.
+    let _ = signals::survive();
+    output::note_file_limit();
     let words: Vec<OsString> = words.into_iter().collect();
     let args::Cli { output: level, command } = match args::parse(registries, &words, lab::help_of_experiment)
     {
@@ -88,7 +91,6 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
     };
     output::set_level(&level);
     log::start(&level);
-    let _ = signals::survive_user_signals();
     // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
     let _ = wharf::devices::vhost_user::install_sigbus_handler();
     let done = match command {

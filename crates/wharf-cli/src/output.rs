@@ -9,7 +9,9 @@ use anyhow::Context;
 use clap::ColorChoice;
 use clap::builder::StyledStr;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use rustix::process::{Resource, getrlimit};
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI8, Ordering::Relaxed};
 
 /// Between groups of three digits: NARROW NO-BREAK SPACE.
@@ -81,6 +83,26 @@ pub(crate) fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&serde_json::to_string_pretty(object)?)
 }
 
+/// The kernel's words for EFBIG, as the standard library shows them.
+const FILE_TOO_LARGE: &str = "File too large (os error 27)";
+
+/// The limit on the size of files that this process writes, bytes.
+static FILE_LIMIT_BYTES: OnceLock<Option<u64>> = OnceLock::new();
+
+/// Notes the limit on the size of files, for errors: a sandbox forbids the question later.
+pub(crate) fn note_file_limit() {
+    let _ = FILE_LIMIT_BYTES.set(getrlimit(Resource::Fsize).current);
+}
+
+/// Names the limit on the size of files behind an error of it: the kernel's words do not.
+fn with_file_limit(line: String, limit_bytes: Option<u64>) -> String {
+    let Some(limit_bytes) = limit_bytes.filter(|_| line.contains(FILE_TOO_LARGE)) else { return line };
+    let limit = format!(
+        "the limit on the size of files is {limit_bytes} bytes (`ulimit -f`, `LimitFSIZE=` of systemd)"
+    );
+    line.replacen(FILE_TOO_LARGE, &format!("{FILE_TOO_LARGE}: {limit}"), 1)
+}
+
 /// Prints an error: one line on standard error, whatever line breaks are in it.
 pub(crate) fn complain(what: &str) {
     say(Level::Error, what);
@@ -123,7 +145,7 @@ pub(crate) fn detail(what: impl FnOnce() -> String) {
 
 fn say(level: Level, what: &str) {
     let line: Vec<&str> = what.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let line = line.join(" ");
+    let line = with_file_limit(line.join(" "), FILE_LIMIT_BYTES.get().copied().flatten());
     if log::is_on() {
         return log::record(level, &line);
     }

@@ -9,7 +9,7 @@ use wharf::pool::Audit;
 use wharf::qdisc::DscpBands;
 use wharf::queue::TxQueue;
 use wharf_tools::trace::TraceCounts;
-use wharf_tools::traffic::{Latencies, Latency};
+use wharf_tools::traffic::{Latencies, Latency, Pause, Pauses};
 
 /// One direction.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -56,6 +56,8 @@ pub(crate) struct Report {
     pub(crate) latency_by_dscp: Vec<ClassReport>,
     /// Time at which frames were handed to the device minus the time at which they were due; null at top speed.
     pub(crate) timing_error_ns: Option<TimingReport>,
+    /// Pauses after which frames are due later, of the sender that paused for longest; null at top speed.
+    pub(crate) pauses: Option<Pauses>,
     pub(crate) senders: Vec<SenderReport>,
     /// By transmit queue.
     pub(crate) queues: Vec<QueueReport>,
@@ -328,6 +330,15 @@ pub(crate) fn counts_text(counts: &BTreeMap<String, u64>) -> String {
     let counts = counts.iter().filter(|count| *count.1 > 0);
     let lines: Vec<String> = counts.map(|(name, count)| format!("{name} {}", grouped(*count))).collect();
     lines.join("\n")
+}
+
+/// Returns a line for each cause of pauses that occurred, for people.
+pub(crate) fn pauses_text(pauses: &Pauses) -> String {
+    let pauses = pauses.by_cause().into_iter().filter(|(_, pause)| pause.count > 0);
+    let line = |(cause, pause): (&str, Pause)| {
+        format!("{cause} {}, {:.1} s", grouped(pause.count), pause.total_ns as f64 / 1e9)
+    };
+    pauses.map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// A capture of the frames that the device took.

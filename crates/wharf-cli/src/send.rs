@@ -36,7 +36,7 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     }
     drop(watching);
     let of_runs = outcomes.iter().flat_map(|outcome| outcome.faults.clone());
-    let faults: Vec<String> = plan.fault().into_iter().chain(of_runs).collect();
+    let faults: Vec<String> = plan.faults().into_iter().chain(of_runs).collect();
     let summary = table::summary(&plan, &outcomes);
     let done = conclude(args.json, &whole(&outcomes), || summary.clone(), &faults);
     let verdicts = outcomes.iter().filter_map(|outcome| outcome.report.verdict.as_ref()).take(1).collect();
@@ -53,7 +53,7 @@ pub(crate) fn run_once(
     let batching = plan.batchings.first().copied().unwrap_or_default();
     let outside = (signals, &Page::none(), &Board::new("send"));
     let mut outcome = run::run(&plan, batching, None, outside)?;
-    outcome.faults.extend(plan.fault());
+    outcome.faults.extend(plan.faults());
     Ok(outcome)
 }
 

@@ -5,7 +5,7 @@
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, bail};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::{flag, low_level::pipe};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -147,9 +147,10 @@ impl Signals {
     }
 }
 
-/// Keeps SIGUSR1 and SIGUSR2 from ending the process, as they do by default: a run that is watched prints its counters on SIGUSR1.
-pub(crate) fn survive_user_signals() -> anyhow::Result<()> {
-    for signal in [SIGUSR1, SIGUSR2] {
+/// Keeps signals from ending the process, as they do by default. A run that is watched prints its counters on SIGUSR1. SIGXFSZ comes with the
+/// error of a write beyond the limit on the size of files, which says it all.
+pub(crate) fn survive() -> anyhow::Result<()> {
+    for signal in [SIGUSR1, SIGUSR2, SIGXFSZ] {
         flag::register(signal, Arc::default()).context("cannot listen to signals")?;
     }
     Ok(())

@@ -105,6 +105,43 @@ fn forwarder_shows_each_direction_with_drops_by_reason() {
     assert!(path["drops"]["drop-tail"].as_u64() > Some(0), "{path}");
 }
 
+/// A capture with records that the receiving device drops: two of length 0 and one longer than any frame.
+fn odd(folder: &Folder) -> String {
+    let mut bytes = std::fs::read(SAMPLE).unwrap()[..24].to_vec();
+    for len in [60u32, 0, 262_144, 61, 0] {
+        [1, 0, len, len].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
+        bytes.resize(bytes.len() + len as usize, 7);
+    }
+    format!("pcap:{}", folder.file("odd.pcap", &bytes))
+}
+
+#[test]
+fn the_last_line_has_the_drops_and_the_returned_packets_of_the_summary() {
+    let (folder, drops) = (Folder::new(), serde_json::json!({ "empty": 2, "too-long": 1 }));
+    let from = odd(&folder);
+    let stats = ["--stats", "10", "--json"];
+    let done = wharf(&[&["receive", "--from", &from], &stats[..]].concat());
+    let (lines, report) = (objects(&done), done.json());
+    assert_eq!((&lines[0]["paths"][0]["drops"], &report["drops"]["by_reason"]), (&drops, &drops), "{done:?}");
+    assert_eq!((lines.len(), &lines[0]["paths"][0]["received_packets"]), (1, &2.into()), "{done:?}");
+    let done = wharf(&["receive", "--from", &from, "--stats", "10"]);
+    assert!(done.stderr.contains("empty 2, too-long 1"), "{done:?}");
+    let done = wharf(&[&["forward", &from, "null"], &stats[..]].concat());
+    let (lines, report) = (objects(&done), done.json());
+    let by_reason = &report["directions"][0]["drops"]["by_reason"];
+    assert_eq!((&lines[0]["paths"][0]["drops"], by_reason), (&drops, &drops), "{done:?}");
+    // What waits for room at the end comes back unsent.
+    let slow = ["--rate", "8kbit", "--when-full", "wait", "--qdisc", "fifo:20", "--seconds", "0.3"];
+    let sample = format!("pcap:{SAMPLE}");
+    let done = wharf(&[&["forward", &sample, "null"], &slow[..], &stats].concat());
+    let (lines, report) = (objects(&done), done.json());
+    let (path, direction) = (&lines[0]["paths"][0], &report["directions"][0]);
+    assert!(direction["returned"].as_u64() > Some(20), "{direction}");
+    for key in ["received_packets", "packets", "sent", "failed", "returned", "requeues"] {
+        assert_eq!(path[key], direction[key], "{key}");
+    }
+}
+
 #[test]
 fn a_reader_that_stalls_holds_up_no_run() {
     let folder = Folder::new();

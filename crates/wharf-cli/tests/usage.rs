@@ -30,6 +30,10 @@ const WRONG: &[(&str, &str)] = &[
     ("send --seconds -1", "--seconds"),
     ("send --seconds 5parsec", "300ms"),
     ("send --rate 10", "want a rate with its unit"),
+    ("send --rate 10MBps", "\"MBps\" is of bytes: write 80mbit"),
+    ("send --priority-rate 1kBps", "write 8kbit"),
+    ("send --to wire:rate=1GBps", "write 8gbit"),
+    ("forward null null --rate 1.5MB/s", "write 12mbit"),
     ("send --rate -5", "'-5' for '--rate <RATE>': want a rate with its unit"),
     (
         "send --count 9 --size 60 --to null --user no-such-user",

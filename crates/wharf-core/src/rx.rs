@@ -23,7 +23,7 @@ use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::pool::{PagePool, lock};
 use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::Callers;
-use counters::RxCounters;
+use counters::{LastCounts, RxCounters};
 use inbox::Inbox;
 use mode::DeviceMode;
 pub(crate) use pulled::PulledTarget;
@@ -137,16 +137,22 @@ impl RxQueue {
         self.shared.ended.load(Acquire)
     }
 
-    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. Shows
-    /// nothing of a closed device that belongs to no transmit queue. Waits for the end of a poll.
+    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. After
+    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.look_at_device(|device| device.drops(see));
+        match self.shared.counters.last() {
+            Some(last) => last.drops.iter().for_each(|&(reason, count)| see(reason, count)),
+            None => self.look_at_device(|device| device.drops(see)),
+        }
     }
 
-    /// Shows the packets that came by each receive queue of the interface, by the queue's number: see [`RxDevice::queue_packets`]. Shows
-    /// nothing where [`RxQueue::drops`] does not. Waits for the end of a poll.
+    /// Shows the packets that came by each receive queue of the interface, by the queue's number: see [`RxDevice::queue_packets`]. After
+    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
     pub fn queue_packets(&self, see: &mut dyn FnMut(u32, u64)) {
-        self.look_at_device(|device| device.queue_packets(see));
+        match self.shared.counters.last() {
+            Some(last) => last.queue_packets.iter().for_each(|&(queue, packets)| see(queue, packets)),
+            None => self.look_at_device(|device| device.queue_packets(see)),
+        }
     }
 
     fn look_at_device(&self, look: impl FnOnce(&mut dyn RxDevice)) {
@@ -215,6 +221,9 @@ impl RxQueue {
     pub fn close(&self) -> Result<(), DeviceError> {
         self.shared.end();
         self.resume(); // A thread that polls in its own calls may wait in one.
+        let mut last = LastCounts::default();
+        self.look_at_device(|device| last.add(device));
+        self.shared.counters.keep_last(last);
         let mut state = lock(&self.shared.state);
         state.free();
         state.wait_for_memory_in_turn(false);

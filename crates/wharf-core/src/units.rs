@@ -1,7 +1,8 @@
 //! Sizes, rates and times as people write them: `64k`, `10gbit`, `1mpps`, `20us`.
 //!
 //! A number, with a decimal point if need be, and a unit in any case, with or without a space between. Values
-//! are exact: a value that is no whole number of the smallest unit is an error, and nothing is rounded.
+//! are exact: a value that is no whole number of the smallest unit is an error, and nothing is rounded. The case counts in one place: a rate
+//! with a capital B (`10MBps`) is meant in bytes, and refused.
 
 use std::time::Duration;
 
@@ -50,6 +51,19 @@ const SIZE: Quantity = Quantity {
     ],
     examples: "64k, 1m, 4GiB, 1500",
 };
+
+/// Prefixes of units of bytes.
+const BYTES: [(&str, u64); 9] = [
+    ("", 1),
+    ("k", K),
+    ("m", M),
+    ("g", G),
+    ("t", T),
+    ("ki", 1 << 10),
+    ("mi", 1 << 20),
+    ("gi", 1 << 30),
+    ("ti", 1 << 40),
+];
 
 #[rustfmt::skip] // a unit a line, with all its names
 const BIT_RATE: Quantity = Quantity {
@@ -111,7 +125,39 @@ pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
 /// # Errors
 /// [`UnitError`].
 pub fn bits_per_second(text: &str) -> Result<u64, UnitError> {
+    no_bytes_per_second(text)?;
     BIT_RATE.read(text)
+}
+
+/// Refuses a rate whose unit is of bytes, such as `10MBps`, `10MB/s` and `5kbyte`.
+///
+/// # Errors
+/// [`UnitError`] that says how to write it in bits.
+pub fn no_bytes_per_second(text: &str) -> Result<(), UnitError> {
+    let (number, unit) = parts(text);
+    let Some(bytes) = bytes_scale(unit).filter(|_| !number.is_empty()) else { return Ok(()) };
+    let why = match BIT_RATE.scaled(number, 8 * bytes) {
+        Ok(bits) => format!("\"{unit}\" is of bytes: write {}", shortest(bits)),
+        Err(_) => format!("\"{unit}\" is of bytes: write it in bits, like {}", BIT_RATE.examples),
+    };
+    Err(BIT_RATE.fault(text, why))
+}
+
+/// Returns the bytes of a unit of bytes, or of bytes per second: `MBps`, `kB`, `MiB/s`, `gbyte/s`. A lower-case `b` alone is a bit's, and so is a
+/// `B` where all is in capitals (`MBPS`).
+fn bytes_scale(unit: &str) -> Option<u64> {
+    let unit = ["/s", "/S", "ps", "/sec"].iter().find_map(|per| unit.strip_suffix(per)).unwrap_or(unit);
+    let lower = unit.to_lowercase();
+    let prefix = ["bytes", "byte"].iter().find_map(|name| lower.strip_suffix(name));
+    let prefix = prefix.or_else(|| unit.ends_with('B').then(|| &lower[..lower.len() - 1]))?;
+    BYTES.iter().find(|(name, _)| *name == prefix).map(|&(_, bytes)| bytes)
+}
+
+/// Returns bits per second with the largest unit of which they are a whole number.
+fn shortest(bits: u64) -> String {
+    let units = [(T, "tbit"), (G, "gbit"), (M, "mbit"), (K, "kbit")].into_iter();
+    let unit = units.into_iter().find(|(scale, _)| bits > 0 && bits.is_multiple_of(*scale));
+    unit.map_or_else(|| format!("{bits}bit"), |(scale, name)| format!("{}{name}", bits / scale))
 }
 
 /// Packets per second: `1mpps`, `100kpps`, `5000pps`, `5000`. Powers of 1000.
@@ -141,15 +187,21 @@ pub fn share_millionths(text: &str) -> Result<u64, UnitError> {
     SHARE.read(text)
 }
 
+/// Splits a text into its number and its unit.
+fn parts(text: &str) -> (&str, &str) {
+    let trimmed = text.trim();
+    let start = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(start);
+    (number, unit.trim_start())
+}
+
 impl Quantity {
     fn read(&self, text: &str) -> Result<u64, UnitError> {
-        let trimmed = text.trim();
-        let start = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
-        let (number, unit) = trimmed.split_at(start);
+        let (number, unit) = parts(text);
         if number.is_empty() {
             return Err(self.no_number(text));
         }
-        let unit = unit.trim_start().to_lowercase();
+        let unit = unit.to_lowercase();
         let Some(&(_, scale)) = self.units.iter().find(|(name, _)| *name == unit) else {
             return Err(self.fault(text, format!("write it like {}", self.examples)));
         };

@@ -37,7 +37,7 @@ pub mod sending;
 mod spec;
 
 use crate::iface::{KernelDrops, io_fault};
-use crate::link::{EADDRINUSE, EINVAL, EPERM};
+use crate::link::{EADDRINUSE, EINVAL, ENOBUFS, ENODEV, EPERM};
 use addressing::{Addressing, ByFrame};
 use receiving::Receiving;
 use send_errors::{EACCES, EADDRNOTAVAIL};
@@ -66,11 +66,14 @@ pub struct UdpOptions {
     /// Bytes that may wait to be received, counted with the kernel's own overhead: 8 MiB by default, or as
     /// many as `net.core.rmem_max` allows.
     pub buffer_bytes: usize,
+    /// Number of the interface at which a multicast group is joined, and by which datagrams leave to one. 0, the default: that of
+    /// the address's zone, or as the routes say.
+    pub interface: u32,
 }
 
 impl Default for UdpOptions {
     fn default() -> Self {
-        Self { segments: true, joins_received: false, buffer_bytes: 8 << 20 }
+        Self { segments: true, joins_received: false, buffer_bytes: 8 << 20, interface: 0 }
     }
 }
 
@@ -89,12 +92,14 @@ pub struct Udp {
 const NO_SCOPE: &str = "a link-local address wants its interface: udp:[fe80::1%eth0]:53";
 
 impl Udp {
-    /// Sends to the first of `peers` that has a route, and receives from it alone. `name` is for messages.
+    /// Sends to the first of `peers` that has a route, and receives from it alone: nothing, if it is a multicast group. `name` is for
+    /// messages.
     ///
     /// # Errors
     /// [`DeviceError::Io`] if no peer has a route.
     pub fn connect(name: &str, peers: &[SocketAddr], options: &UdpOptions) -> Result<Self, DeviceError> {
-        let socket = first_of(peers, UdpSocket::connect).map_err(|source| {
+        let connect = |peer| UdpSocket::connect(peer, options.interface);
+        let socket = first_of(peers, connect).map_err(|source| {
             let what = match source.raw_os_error() {
                 Some(EACCES | EPERM) => "may not send there: a broadcast address, or a firewall",
                 Some(EINVAL) => NO_SCOPE,
@@ -107,13 +112,19 @@ impl Udp {
 
     /// Receives datagrams for the first of `locals` that it can be bound to, and sends from there to each
     /// frame's destination. For port 0 the kernel chooses a free port; if `name` ends in `:0`, that number
-    /// replaces the 0.
+    /// replaces the 0. A multicast group is joined ([`UdpSocket::join`]).
     ///
     /// # Errors
     /// [`DeviceError::Io`] if it can be bound to none of them.
     pub fn bind(name: &str, locals: &[SocketAddr], options: &UdpOptions) -> Result<Self, DeviceError> {
-        let socket = first_of(locals, UdpSocket::bind).map_err(|source| {
+        let bind = |local: SocketAddr| match local.ip().is_multicast() {
+            true => UdpSocket::join(local, options.interface),
+            false => UdpSocket::bind(local),
+        };
+        let socket = first_of(locals, bind).map_err(|source| {
             let what = match source.raw_os_error() {
+                Some(ENODEV) => "no route leads to the group: interface=IF says where to join it",
+                Some(ENOBUFS) => "no more memberships: sysctl net.ipv4.igmp_max_memberships",
                 Some(EADDRINUSE) => "the port is in use (`ss -ulpn` says by whom)",
                 Some(EADDRNOTAVAIL) => "that is no address of this machine (`ip address` lists them)",
                 Some(EINVAL) => NO_SCOPE,
@@ -123,6 +134,9 @@ impl Udp {
             io_fault(name, what)(source)
         })?;
         socket.tell_destinations().map_err(io_fault(name, "cannot set up the socket"))?;
+        if options.interface > 0 {
+            socket.send_groups_by(options.interface).map_err(io_fault(name, "cannot set up the socket"))?;
+        }
         let local = socket.local();
         let by_frame = ByFrame::new(local);
         // Peers have to be told the port that the kernel chose.

@@ -15,11 +15,15 @@ const NODES_MAX: u32 = 1024;
 /// truncation.
 ///
 /// A peer that could truncate the file would turn an access here into `SIGBUS`; the seal prevents that.
+///
+/// A limit on the size of files (`RLIMIT_FSIZE`, `ulimit -f`) holds for a memfd, too. Memory beyond it is mapped without a file: it is the same,
+/// but no other process can map it.
 #[derive(Debug)]
 pub struct Mapping {
     pages: Pages,
     page_bytes: usize,
-    fd: OwnedFd,
+    /// `None` where the limit forbids a file.
+    fd: Option<OwnedFd>,
 }
 
 impl Mapping {
@@ -50,11 +54,19 @@ impl Mapping {
             .checked_next_multiple_of(page_bytes)
             .filter(|&len| i64::try_from(len).is_ok())
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let fd = memfd(flags, len_bytes)?;
-        // Miri knows private, anonymous mappings only: under it, memory is not shared.
-        let (shared, file) = match cfg!(miri) {
-            true => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, None),
-            false => (libc::MAP_SHARED, Some(fd.as_fd())),
+        let fd = match memfd(flags, len_bytes) {
+            Err(error) if error.raw_os_error() == Some(libc::EFBIG) => None,
+            fd => Some(fd?),
+        };
+        let huge = match page_bytes {
+            HUGE_PAGE_BYTES => libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
+            _ => 0,
+        };
+        let (shared, file) = match &fd {
+            // Miri knows private, anonymous mappings only: under it, memory is not shared.
+            _ if cfg!(miri) => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, None),
+            None => (libc::MAP_SHARED | libc::MAP_ANONYMOUS | huge, None),
+            Some(fd) => (libc::MAP_SHARED, Some(fd.as_fd())),
         };
         Ok(Self { pages: Pages::map(file, 0, len_bytes, shared)?, page_bytes, fd })
     }
@@ -97,16 +109,33 @@ impl Mapping {
 
     /// Returns the memfd, for a peer to map. The caller answers for what the peer writes: see the text of the
     /// type that makes references to these bytes (`wharf_mem::Region::share_with_trusted_peer`).
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    ///
+    /// # Errors
+    /// `EFBIG` if the limit on the size of files forbids one.
+    pub fn fd(&self) -> io::Result<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd).ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))
     }
 }
 
+/// True if the limit on the size of files forbids one of `len_bytes`. To go beyond it raises SIGXFSZ, which ends a process that does not expect it.
+fn is_beyond_file_limit(len_bytes: usize) -> bool {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the kernel writes one `rlimit`, or nothing: then there is no limit that is known.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+    known && limit.rlim_cur < len_bytes as u64
+}
+
 /// Makes a file in memory that keeps its length.
+///
+/// # Errors
+/// `EFBIG` beyond the limit on the size of files; those of `memfd_create(2)`, `ftruncate(2)` and `fcntl(2)`.
 pub(crate) fn memfd(flags: libc::c_uint, len_bytes: usize) -> io::Result<OwnedFd> {
     // Miri has no memfd.
     if cfg!(miri) {
         return Ok(std::fs::File::open("/dev/null")?.into());
+    }
+    if is_beyond_file_limit(len_bytes) {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is a C string literal; the descriptor is new; the other calls take numbers.

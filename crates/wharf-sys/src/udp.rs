@@ -9,6 +9,7 @@ mod address;
 mod control;
 mod errors;
 mod incoming;
+mod multicast;
 mod outgoing;
 mod socket;
 

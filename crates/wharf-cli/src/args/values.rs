@@ -110,7 +110,7 @@ fn size(text: &str) -> Option<u32> {
 
 /// Reads the rate of a token bucket.
 pub(crate) fn bucket_rate(text: &str) -> Result<Rate, String> {
-    let rate = match read_rate(text) {
+    let rate = match read_rate(text)? {
         Some(Pace::Bits(bits @ 8000..=TBF_RATE_MAX)) => Some(Rate::new(bits)),
         Some(Pace::Packets(packets @ 1..=TBF_PACKETS_MAX)) => Some(Rate::packets(packets)),
         _ => None,
@@ -183,13 +183,13 @@ pub(super) fn speed(text: &str) -> Result<Pace, String> {
     let read = match text {
         "top" => Some(Pace::Top),
         "original" => Some(Pace::Original),
-        text => read_rate(text),
+        text => read_rate(text)?,
     };
     want(read, "a rate with its unit, such as 1mpps, 20mbit or 1g; or top, or original")
 }
 
 pub(super) fn rate(text: &str) -> Result<Pace, String> {
-    want(read_rate(text), "a rate with its unit, such as 1mpps, 20mbit or 1g")
+    want(read_rate(text)?, "a rate with its unit, such as 1mpps, 20mbit or 1g")
 }
 
 /// Makes a reader of worlds.
@@ -198,15 +198,16 @@ pub(super) fn world() -> impl TypedValueParser<Value = World> {
     PossibleValuesParser::new(["model", "host"]).map(read)
 }
 
-/// Reads packets or bits per second, distinguished by the unit: k, m and g alone are of bits.
-fn read_rate(text: &str) -> Option<Pace> {
+/// Reads packets or bits per second, distinguished by the unit: k, m and g alone are of bits. A rate in bytes is an error of its own.
+fn read_rate(text: &str) -> Result<Option<Pace>, String> {
+    units::no_bytes_per_second(text).map_err(|error| error.to_string())?;
     let lower = text.to_lowercase();
     let read = if lower.contains("pps") {
         units::packets_per_second(text).map(Pace::Packets).ok()
     } else {
         units::bits_per_second(text).map(Pace::Bits).ok()
     };
-    read.filter(|&pace| pace != Pace::Packets(0) && pace != Pace::Bits(0))
+    Ok(read.filter(|&pace| pace != Pace::Packets(0) && pace != Pace::Bits(0)))
 }
 
 /// Reads a count, in powers of 1000 if there is a unit.

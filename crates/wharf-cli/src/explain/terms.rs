@@ -183,6 +183,12 @@ pub(super) const TERMS: &[Term] = &[
         "Higher costs less per packet. Near 1 at a low rate is right: no packet waits for another.",
     ),
     term(
+        "pauses",
+        "send",
+        "Times of more than 100 ms in which packets were due and none was sent, by cause: process, device, source.",
+        "What was due then beyond 100 ms leaves later, not as a burst. process: it was stopped, or had no processor.",
+    ),
+    term(
         "queue delay",
         "forward, show",
         "Time that packets waited in the discipline; by band, where it has bands.",

@@ -91,11 +91,12 @@ pub(super) fn run(
     let mut account = Account { device, mode, mode_reason, batches, wrapped, ..Account::default() };
     account.fault(recovery.failure().or(fault).or_else(|| recovery.fault()));
     account.fault(ended.err().map(|error| with_causes(&error.into())));
+    account.fault(receiver.queue().close().err().map(|error| error.to_string()));
+    // Once it is closed: the last line of `--stats` has the same.
     account.drops = drops_at(receiver.queue());
     receiver
         .queue()
         .queue_packets(&mut |queue, packets| account.by_queue.push(RxQueueReport { queue, packets }));
-    account.fault(receiver.queue().close().err().map(|error| error.to_string()));
     let (published, unwritten) = receiver.into_check().finish();
     let arrivals = published.into_arrivals();
     arrivals.latencies().inspect(|delays| page.add_delays("from stamp to arrival", &delays.all()));

@@ -10,7 +10,7 @@ use wharf::device::{DeviceError, LOST};
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
 use wharf_tools::fault::INJECTED;
-use wharf_tools::traffic::{Findings, Latency};
+use wharf_tools::traffic::{Findings, Latency, Pauses};
 
 /// Reasons of failed frames that are no faults: they were with the device when the path was closed early, or were injected.
 const NO_FAULTS: [&str; 2] = ["closed", INJECTED];
@@ -29,6 +29,8 @@ pub(super) struct Account {
     pub(super) audit: Audit,
     /// Timing errors, at a pace.
     pub(super) timing: Option<Latency>,
+    /// Pauses, at a pace.
+    pub(super) pauses: Option<Pauses>,
     pub(super) received: Option<Reception>,
     /// True if the receiver was ended with frames still on the way.
     pub(super) is_cut: bool,
@@ -72,6 +74,7 @@ impl Account {
             latency_ns: latencies.map(|latencies| LatencyReport::of(&latencies.all())),
             latency_by_dscp: latencies.map(ClassReport::all_of).unwrap_or_default(),
             timing_error_ns: self.timing.as_mut().and_then(timing),
+            pauses: self.pauses,
             received: self.received.as_ref().map(|reception| self.received(reception, queues, lost.total)),
             drops: lost,
             qdisc: Some(QdiscReport::of(self.qdisc, queues)),

@@ -45,6 +45,8 @@ pub(super) fn judge(plan: &Plan, report: &Report, evidence: Evidence) -> Verdict
         short_share: evidence.short_share,
         drops: report.drops.by_reason.clone(),
         away_seconds: evidence.away_seconds,
+        late_ns: report.timing_error_ns.as_ref().map_or(0, |timing| timing.p99),
+        pauses: report.pauses.unwrap_or_default(),
     })
 }
 
@@ -56,9 +58,8 @@ fn asked(plan: &Plan, report: &Report) -> Asked {
         Pace::Bits(bits) if mean_bytes > 0.0 => Some(bits as f64 / 8.0 / mean_bytes),
         Pace::Top | Pace::Original | Pace::Bits(_) => None,
     };
-    let late_ns = report.timing_error_ns.as_ref().map_or(0, |timing| timing.p99);
     match plan.pace() {
-        Pace::Original if plan.args.pcap.is_some() => Asked::Original { late_ns },
+        Pace::Original if plan.args.pcap.is_some() => Asked::Original,
         pace => pps(pace).map_or(Asked::Top, |of_all| {
             let of_sparse = plan.args.priority_rate.and_then(pps).unwrap_or(0.0);
             Asked::Rate { pps: of_all + of_sparse }

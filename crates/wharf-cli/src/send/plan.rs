@@ -53,8 +53,6 @@ pub(super) struct Plan<'a> {
     pub(super) small_queue_bytes: Option<u32>,
     pub(super) burst: usize,
     pub(super) frame_bytes: u32,
-    /// Records of a capture file that are not sent; `None` for other traffic.
-    skipped: Option<Skipped>,
 }
 
 impl<'a> Plan<'a> {
@@ -67,10 +65,10 @@ impl<'a> Plan<'a> {
         let to = args.to.file().map(|path| ("--to", path));
         check_written(read, &[to, args.wrap.trace_file(), args.watch.written()])?;
         let ends = Ends::new(args)?;
-        let (what, traffic, skipped) = match &args.pcap {
+        let (what, traffic) = match &args.pcap {
             Some(path) if is_stream(path) => stream(args, path, signals)?,
             Some(path) => replay(args, path, ends.rounds)?,
-            None => generated(args).map(|(what, traffic)| (what, traffic, None))?,
+            None => generated(args)?,
         };
         Ok(Self {
             args,
@@ -81,7 +79,6 @@ impl<'a> Plan<'a> {
             small_queue_bytes: small_queue_bytes(args),
             burst: burst(args)?,
             frame_bytes: args.frame_bytes.unwrap_or_else(|| frame_bytes_for(traffic.longest_bytes())),
-            skipped,
             traffic,
         })
     }
@@ -104,7 +101,8 @@ impl<'a> Plan<'a> {
     fn all_skipped(&self) -> Option<Skipped> {
         match &self.traffic {
             Traffic::Stream(stream) => Some(stream.state.counts().skipped),
-            _ => self.skipped,
+            Traffic::Replay { split, .. } => Some(split.capture().skipped()),
+            Traffic::Generated { .. } => None,
         }
     }
 
@@ -113,25 +111,24 @@ impl<'a> Plan<'a> {
         self.all_skipped().map(|skipped| reasons(&skipped))
     }
 
-    /// Returns the error at which a stream ended, and notes the frames of it that had been cut short.
-    pub(super) fn stream_error(&self) -> Option<String> {
-        let Traffic::Stream(stream) = &self.traffic else { return None };
+    /// Notes the frames of a stream that had been cut short. Those of a file are known, and noted, before.
+    pub(super) fn tell_snapped(&self) {
+        let Traffic::Stream(stream) = &self.traffic else { return };
         let counts = stream.state.counts();
-        if counts.snapped > 0 {
-            let (snapped, all) = (counts.snapped, counts.frames);
-            note(&format!(
-                "{}: {snapped} of {all} frames were cut short when captured, and are sent as they are",
-                self.what
-            ));
-        }
-        counts.error
+        tell_snapped(&self.what, counts.snapped, counts.frames);
     }
 
-    /// Returns a fault for records that were to be sent and are longer than any frame.
-    pub(super) fn fault(&self) -> Option<String> {
-        let too_long = self.all_skipped()?.too_long;
-        (too_long > 0)
-            .then(|| format!("{too_long} records of the capture are longer than any frame: {TOO_LONG}"))
+    /// Returns the faults of the capture: the error at which it ended, and records that were to be sent and are longer than any frame.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let error = match &self.traffic {
+            Traffic::Stream(stream) => stream.state.counts().error,
+            Traffic::Replay { split, .. } => split.capture().error().map(ToString::to_string),
+            Traffic::Generated { .. } => None,
+        };
+        let too_long = self.all_skipped().map_or(0, |skipped| skipped.too_long);
+        let too_long = (too_long > 0)
+            .then(|| format!("{too_long} records of the capture are longer than any frame: {TOO_LONG}"));
+        error.into_iter().chain(too_long).collect()
     }
 
     /// Returns the number of threads that send. That of the sparse flow is the last.
@@ -239,19 +236,17 @@ fn check_stream(args: &SendArgs) -> anyhow::Result<()> {
     Err(usage(format!("--pcap {}: {why}; a file would do", path.display().to_string().escape_debug())))
 }
 
-fn stream(
-    args: &SendArgs, path: &Path, signals: &Signals,
-) -> anyhow::Result<(String, Traffic, Option<Skipped>)> {
+fn stream(args: &SendArgs, path: &Path, signals: &Signals) -> anyhow::Result<(String, Traffic)> {
     let longest_bytes = args.frame_bytes.unwrap_or(FRAME_BYTES).saturating_sub(BESIDE_BYTES);
     let file = path.display().to_string();
     let waits = Waits::new(format!("--pcap {}: waiting for the capture", file.escape_debug()));
     let opened = path.to_path_buf();
     let replay = signals.unless_asked(&waits, move || StreamReplay::open(&opened, longest_bytes))??;
     let what = format!("{} (a stream)", replay.name());
-    Ok((what, Traffic::Stream(Stream::new(replay)), None))
+    Ok((what, Traffic::Stream(Stream::new(replay))))
 }
 
-fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, Traffic, Option<Skipped>)> {
+fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, Traffic)> {
     let capture = Capture::load(path, CAPTURE_BYTES_MAX)?;
     let skipped = capture.skipped();
     if skipped.empty > 0 {
@@ -259,16 +254,18 @@ fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, 
         let all = capture.len() as u64 + skipped.total();
         note(&format!("{name}: {empty} of {all} records have length 0, and are skipped"));
     }
-    if capture.snapped() > 0 {
-        let (name, snapped, all) = (capture.name(), capture.snapped(), capture.len());
-        let cut = format!(
-            "{name}: {snapped} of {all} frames were cut short when captured, and are sent as they are"
-        );
-        note(&cut);
-    }
+    tell_snapped(capture.name(), capture.snapped(), capture.len() as u64);
     let what = format!("{} ({} frames)", capture.name(), capture.len());
     let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.kind().order);
-    Ok((what, Traffic::Replay { split, rounds }, Some(skipped)))
+    Ok((what, Traffic::Replay { split, rounds }))
+}
+
+fn tell_snapped(name: &str, snapped: u64, all: u64) {
+    if snapped > 0 {
+        note(&format!(
+            "{name}: {snapped} of {all} frames were cut short when captured, and are sent as they are"
+        ));
+    }
 }
 
 /// Returns the reasons that occurred, each with its count.

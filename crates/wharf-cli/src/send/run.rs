@@ -37,7 +37,7 @@ use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::Spread;
 use wharf_tools::forward::DelayMeter;
-use wharf_tools::traffic::{Drive, Echo, Schedule, Submit, Timed};
+use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Timed, Verify};
 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
@@ -59,8 +59,7 @@ pub(super) fn run(
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     board.put(vec![Running::sending(&name, &queues, has_bql, settings(plan, batching), meters.clone())]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
-    let check = plan.traffic.check(plan.args.qdisc.kind().order);
-    let echo = plan.args.echo.then(|| Echo::new(&queues[0], check)).transpose()?;
+    let echo = plan.args.echo.then(|| Echo::new(&queues[0], check(plan))).transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     board.put_pollers([poller.counters()]);
     recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
@@ -77,7 +76,7 @@ pub(super) fn run(
     let echoed = echo.map(echo::finish);
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
-    let (Sent { span_ns, given_up, lost, sending, short_share }, away) = (sent?, recovery.fault());
+    let (Sent { span_ns, given_up, lost, pauses, sending, short_share }, away) = (sent?, recovery.fault());
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
     let (audit, received) = (queues[0].audit(), received?);
@@ -90,6 +89,7 @@ pub(super) fn run(
         qdisc: plan.args.qdisc.kind().name,
         span_ns,
         audit,
+        pauses: schedule.is_some().then_some(pauses),
         timing: schedule.map(|schedule| schedule.errors()),
         received,
         is_cut,
@@ -99,7 +99,8 @@ pub(super) fn run(
         skipped: plan.skipped(),
     };
     let mut outcome = account.close(&queues, signals.asked());
-    outcome.faults.extend(away.into_iter().chain(plan.stream_error()));
+    outcome.faults.extend(away);
+    plan.tell_snapped();
     let away_seconds = recovery.absent().as_secs_f64();
     let evidence = Evidence { sending, receiving, short_share, away_seconds, link_bps };
     outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
@@ -130,6 +131,17 @@ fn name_of(plan: &Plan, batching: Batching) -> String {
 fn tell_endless(plan: &Plan, name: &str) {
     if plan.is_endless {
         note(&format!("sending to {name} until a signal; --count N or --seconds S would end it"));
+    }
+}
+
+/// Says why the process sent nothing for a while. A device that took nothing, or a stream without frames, is no news.
+fn tell_pauses(pauses: &Pauses) {
+    let Pause { count, total_ns } = pauses.process;
+    if count > 0 {
+        let (times, total) = (if count == 1 { "once" } else { "several times" }, total_ns as f64 / 1e9);
+        note(&format!(
+            "this process did not run {times}, for {total:.1} s in all: what was due then is not sent as one burst, but later"
+        ));
     }
 }
 
@@ -233,6 +245,12 @@ fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
     Ok(pool.build()?)
 }
 
+/// Returns what checks the packets at the other end. No more are under way than the memory of both ends has frames.
+fn check(plan: &Plan) -> Box<dyn Verify> {
+    let frames_max = plan.frames().saturating_add(plan.frames_within(RECEIVER_FRAMES));
+    plan.traffic.check(plan.args.qdisc.kind().order, frames_max)
+}
+
 /// Checks that every frame fits the memory of one, and says which size would do.
 fn check_length(plan: &Plan, pool: &PagePool) -> anyhow::Result<()> {
     let (longest, room) = (plan.traffic.longest_bytes(), pool.region().data_bytes_max());
@@ -269,6 +287,8 @@ struct Sent {
     given_up: Option<String>,
     /// Frames that the device lost before the end; `None` if it was stalled then.
     lost: Option<u64>,
+    /// Those of the sender that paused for longest.
+    pauses: Pauses,
     /// Processor time of the sending threads together.
     sending: ProcessorTime,
     /// Share of the supervisor's looks at which all memory was in use.
@@ -311,8 +331,11 @@ fn send(
     let supervisor = Supervisor::new(plan, (queues, echo, recovery), &stop, (signals, page, board));
     let driven = supervisor.wait(&ended);
     let sending = threads.into_iter().map(joined).sum::<anyhow::Result<_>>()?;
-    let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
+    let driven = driven?;
+    let first_ns = driven.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
+    let pauses = driven.iter().map(|driven| driven.pauses).max_by_key(Pauses::total_ns).unwrap_or_default();
+    tell_pauses(&pauses);
     let (end_ns, given_up, lost, short_share) = supervisor.settle();
     let span_ns = end_ns.saturating_sub(first_ns.unwrap_or(end_ns));
-    Ok(Sent { span_ns, given_up, lost, sending, short_share })
+    Ok(Sent { span_ns, given_up, lost, pauses, sending, short_share })
 }

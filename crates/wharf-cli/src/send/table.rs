@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use crate::output::{Row, bytes, columns, grouped, some, text, time};
-use crate::report::{ClassReport, FaultReport, Report, counts_text};
+use crate::report::{ClassReport, FaultReport, Report, counts_text, pauses_text};
 use crate::session::Outcome;
 use crate::verdict::Verdict;
 use wharf::engine::Batching;
@@ -69,6 +69,7 @@ const ROWS: &[Row<Report>] = &[
     ("timing error p50", |report| shown(&report.timing_error_ns, |timing| time(timing.p50))),
     ("timing error p99", |report| shown(&report.timing_error_ns, |timing| time(timing.p99))),
     ("timing error max", |report| shown(&report.timing_error_ns, |timing| time(timing.max))),
+    ("pauses", |report| shown(&report.pauses, pauses_text)),
     ("dropped", |report| grouped(report.drops.total)),
     ("by reason", |report| counts_text(&report.drops.by_reason)),
     ("records not sent", |report| shown(&report.skipped, counts_text)),

@@ -85,11 +85,11 @@ impl Traffic {
         }
     }
 
-    /// Returns what checks it at the other end of a queue that keeps `order`.
-    pub(super) fn check(&self, order: Order) -> Box<dyn Verify> {
+    /// Returns what checks it at the other end of a queue that keeps `order`. At most `frames_max` frames are under way.
+    pub(super) fn check(&self, order: Order, frames_max: u32) -> Box<dyn Verify> {
         match self {
             Traffic::Stream(stream) => match &*stream.replay() {
-                Some(replay) => Box::new(replay.check(order)),
+                Some(replay) => Box::new(replay.check(order, frames_max as usize)),
                 None => Box::new(StampCheck::keeping(Vec::new(), order)),
             },
             Traffic::Replay { split, .. } => Box::new(split.check()),

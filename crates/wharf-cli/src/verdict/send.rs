@@ -1,10 +1,11 @@
 //! The verdict on `send`.
 
 use super::{Bound, CommandLine, FRAMES_MIN, Loss, Verdict, came, link_cause, percent, processor_cause};
-use crate::output::packet_rate;
+use crate::output::{packet_rate, time};
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
 use wharf::device::LOST;
+use wharf_tools::traffic::{PAUSE_NS, Pauses};
 
 /// Share of a rate by which a run may miss it, and the time by which the last completion may come late.
 const SLACK_SHARE: f64 = 0.03;
@@ -13,6 +14,8 @@ const SLACK_SECONDS: f64 = 0.005;
 const PACED_SECONDS_MIN: f64 = 10.0 * SLACK_SECONDS;
 /// A replay whose packets were later than this did not keep the capture's times.
 const LATE_NS_MAX: u64 = 20_000_000;
+/// Packets of a rate that were later than this left in a burst.
+const HELD_UP_NS_MAX: u64 = 2 * PAUSE_NS;
 /// Shortest run at top speed that shows what bounds it.
 const SECONDS_MIN: f64 = 0.02;
 /// Share of the time from which on a sender's waits count.
@@ -32,8 +35,8 @@ const UNANSWERED: [&str; 2] = ["unreachable", "connection-refused"];
 pub(crate) enum Asked {
     /// Top speed.
     Top,
-    /// The times of a capture, with the time by which 99 % of the packets were late at most.
-    Original { late_ns: u64 },
+    /// The times of a capture.
+    Original,
     /// Packets per second.
     Rate { pps: f64 },
 }
@@ -68,6 +71,9 @@ pub(crate) struct SendFigures {
     pub(crate) drops: BTreeMap<String, u64>,
     /// Time for which the device was away.
     pub(crate) away_seconds: f64,
+    /// Time by which 99 % of the packets were late at most, and pauses after which they were due later; at a pace.
+    pub(crate) late_ns: u64,
+    pub(crate) pauses: Pauses,
 }
 
 /// Judges a run.
@@ -94,20 +100,27 @@ impl SendFigures {
     fn asked_pps(&self) -> Option<f64> {
         match self.asked {
             Asked::Rate { pps } => Some(pps),
-            Asked::Top | Asked::Original { .. } => None,
+            Asked::Top | Asked::Original => None,
         }
     }
 
     fn is_as_asked(&self) -> bool {
         match self.asked {
             Asked::Top => false,
-            Asked::Original { late_ns } => late_ns <= LATE_NS_MAX,
+            _ if self.pauses != Pauses::default() => false,
+            Asked::Original => self.late_ns <= LATE_NS_MAX,
+            Asked::Rate { .. } if self.is_held_up() => false,
             Asked::Rate { pps } => {
                 let due_seconds = self.due_seconds(pps);
                 let slack = if due_seconds >= PACED_SECONDS_MIN { SLACK_SECONDS } else { 0.0 };
                 self.seconds <= due_seconds * (1.0 + SLACK_SHARE) + slack
             }
         }
+    }
+
+    /// True if packets kept their rate, but left in a burst that had been held up.
+    fn is_held_up(&self) -> bool {
+        self.late_ns > HELD_UP_NS_MAX
     }
 
     /// Returns the time at which the last packet was due.
@@ -126,7 +139,7 @@ impl SendFigures {
 
     fn as_asked(&self) -> String {
         match self.asked {
-            Asked::Original { .. } => {
+            Asked::Original => {
                 format!("As asked: {}, at the times of the capture.", packet_rate(self.came_pps))
             }
             _ => format!("{}: as asked.", came(self.asked_pps(), self.came_pps)),
@@ -134,11 +147,11 @@ impl SendFigures {
     }
 
     fn began(&self) -> String {
+        let (late, came) = (time(self.late_ns), came(self.asked_pps(), self.came_pps));
         match self.asked {
-            Asked::Original { late_ns } => {
-                format!("Packets left up to {} after the times of the capture", crate::output::time(late_ns))
-            }
-            _ => came(self.asked_pps(), self.came_pps),
+            Asked::Original => format!("Packets left up to {late} after the times of the capture"),
+            Asked::Rate { .. } if self.is_held_up() => format!("{came}, up to {late} late"),
+            _ => came,
         }
     }
 
@@ -158,6 +171,9 @@ impl SendFigures {
         if self.away_seconds > AWAY_SHARE * self.seconds {
             let (away, all) = (self.away_seconds, self.seconds);
             return (Bound::Device, format!("the device was away for {away:.1} s of {all:.1} s"));
+        }
+        if let Some(cause) = self.paused().filter(|_| self.is_as_asked_between_pauses()) {
+            return cause;
         }
         if let Some(loss) = loss.filter(|loss| self.is_unanswered(loss)) {
             return (Bound::Receiver, format!("{} takes no packets ({})", self.to, loss.reason()));
@@ -188,7 +204,28 @@ impl SendFigures {
         if let Some(cause) = processor_cause(which, self.sending) {
             return (Bound::Processor, cause);
         }
-        self.waited().unwrap_or_else(|| (Bound::Nothing, "nothing is shown to limit it".into()))
+        let paused = || self.paused().unwrap_or((Bound::Nothing, "nothing is shown to limit it".into()));
+        self.waited().unwrap_or_else(paused)
+    }
+
+    /// True if nothing but pauses kept the run from being as asked.
+    fn is_as_asked_between_pauses(&self) -> bool {
+        let seconds = self.seconds - self.pauses.total_ns() as f64 / 1e9;
+        let late_ns = self.late_ns.saturating_sub(PAUSE_NS);
+        Self { seconds, late_ns, pauses: Pauses::default(), ..self.clone() }.is_as_asked()
+    }
+
+    /// Returns the pauses of the cause that took longest, if there were any.
+    fn paused(&self) -> Option<(Bound, String)> {
+        let (cause, pause) = self.pauses.by_cause().into_iter().max_by_key(|(_, pause)| pause.total_ns)?;
+        let times = if pause.count == 1 { "once".into() } else { format!("{} times", pause.count) };
+        let (bound, what) = match cause {
+            "process" => (Bound::Processor, format!("this process did not run {times}")),
+            "device" => (Bound::Device, format!("the device took nothing {times}")),
+            _ => (Bound::Senders, format!("the stream had no packet {times}")),
+        };
+        let (seconds, all) = (pause.total_ns as f64 / 1e9, self.seconds);
+        (pause.count > 0).then(|| (bound, format!("{what}, for {seconds:.1} s of {all:.1} s")))
     }
 
     /// Returns what the senders waited for, if they waited.

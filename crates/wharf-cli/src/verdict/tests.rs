@@ -3,6 +3,7 @@
 use super::*;
 use std::collections::BTreeMap;
 use wharf::qdisc::Rate;
+use wharf_tools::traffic::{Pause, Pauses};
 
 fn time(busy: f64, queued: f64) -> ProcessorTime {
     ProcessorTime { wall: 1.0, used: busy, kernel: busy / 2.0, queued }
@@ -38,6 +39,8 @@ fn short_of() -> SendFigures {
         short_share: 0.0,
         drops: BTreeMap::new(),
         away_seconds: 0.0,
+        late_ns: 0,
+        pauses: Pauses::default(),
     }
 }
 
@@ -75,7 +78,7 @@ fn threads_that_wait_or_spin_tell_the_bound() {
 #[test]
 fn a_rate_a_link_and_a_short_run_bound_on_their_own() {
     let base = short_of();
-    let original = |late_ns| SendFigures { asked: Asked::Original { late_ns }, waits: 9, ..short_of() };
+    let original = |late_ns| SendFigures { asked: Asked::Original, late_ns, waits: 9, ..short_of() };
     let link = SendFigures { link_bps: Some(3.4e8), waits: 9, ..short_of() };
     let brief = SendFigures { asked: Asked::Top, seconds: 0.001, ..short_of() };
     assert_sent(vec![
@@ -86,6 +89,37 @@ fn a_rate_a_link_and_a_short_run_bound_on_their_own() {
         (original(9), Bound::Rate, "at the times of the capture"),
         (original(1 << 30), Bound::Device, "up to 1073.7 ms"),
         (SendFigures { sent: 0, came_pps: 0.0, ..base }, Bound::Nothing, "nothing was sent"),
+    ]);
+}
+
+#[test]
+fn a_pause_is_not_as_asked_whatever_the_rate_came_to() {
+    let kept = SendFigures { came_pps: 1e6, sent: 1_000_000, ..short_of() };
+    let pause = |count| Pause { count, total_ns: count * 2_000_000_000 };
+    let paused = |pauses| SendFigures { pauses, waits: 9, requeues: 1, ..kept.clone() };
+    let (process, device, source) = (
+        Pauses { process: pause(1), ..Pauses::default() },
+        Pauses { device: pause(3), process: pause(1), ..Pauses::default() },
+        Pauses { source: pause(1), ..Pauses::default() },
+    );
+    let original = SendFigures { asked: Asked::Original, late_ns: 110_000_000, ..paused(process) };
+    assert_sent(vec![
+        (kept.clone(), Bound::Rate, "as asked"),
+        (paused(process), Bound::Processor, "this process did not run once, for 2.0"),
+        (paused(device), Bound::Device, "the device took nothing 3 times, for 6.0"),
+        // It would have fallen short without the pause, too.
+        (
+            SendFigures { sent: 100_000, seconds: 10.0, sending: time(0.95, 0.0), ..paused(process) },
+            Bound::Processor,
+            "the sending thread used a processor",
+        ),
+        (paused(source), Bound::Senders, "the stream had no packet once"),
+        (original, Bound::Processor, "times of the capture: this process did not run once"),
+        (
+            SendFigures { late_ns: 1 << 30, waits: 9, ..kept.clone() },
+            Bound::Device,
+            "1.00 Mpps, up to 1073.7 ms late: ",
+        ),
     ]);
 }
 

@@ -148,6 +148,14 @@ impl Running {
         }
     }
 
+    /// Returns the packets that came back unsent.
+    fn returned(&self) -> u64 {
+        match &self.direction {
+            Some(direction) => direction.returned(),
+            None => sum(&self.queues, |all| all.returned.get()),
+        }
+    }
+
     /// Returns the time that packets waited in the discipline, if that is known: a forwarder always knows it.
     pub(crate) fn delay(&self) -> QueueDelay {
         match &self.direction {
@@ -191,7 +199,7 @@ impl Running {
             sent: sum(queues, |all| all.sent.get()).saturating_sub(undelivered),
             sent_bytes: bytes.saturating_sub(failed_bytes),
             failed: sum(queues, |all| all.failed.get()) + undelivered,
-            returned: sum(queues, |all| all.returned.get()),
+            returned: self.returned(),
             batches: sum(queues, |all| all.batches.get()),
             doorbells: sum(queues, |all| all.doorbells.get()),
             requeues: sum(queues, |all| all.requeues.get()),

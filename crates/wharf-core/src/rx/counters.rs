@@ -4,8 +4,8 @@ use super::RxShared;
 use crate::device::{RxDevice, Signals};
 use crate::metrics::{Measured, Row, Walk, table};
 use crate::pool::lock;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 table! {
     /// Counters of one receive queue, written by the thread that polls it.
@@ -44,6 +44,23 @@ struct FromDevice {
     is_wanted: AtomicBool,
     drops: Mutex<Vec<(&'static str, u64)>>,
     signals: Mutex<Option<Signals>>,
+    last: OnceLock<LastCounts>,
+}
+
+/// The counts of a device as its queue was closed.
+#[derive(Debug, Default)]
+pub(super) struct LastCounts {
+    /// See [`RxDevice::drops`].
+    pub(super) drops: Vec<(&'static str, u64)>,
+    /// See [`RxDevice::queue_packets`].
+    pub(super) queue_packets: Vec<(u32, u64)>,
+}
+
+impl LastCounts {
+    pub(super) fn add(&mut self, device: &mut dyn RxDevice) {
+        device.drops(&mut |reason, count| self.drops.push((reason, count)));
+        device.queue_packets(&mut |queue, packets| self.queue_packets.push((queue, packets)));
+    }
 }
 
 impl RxCounters {
@@ -63,6 +80,16 @@ impl RxCounters {
         }
     }
 
+    /// Keeps the counts of a device that is about to be closed.
+    pub(super) fn keep_last(&self, counts: LastCounts) {
+        let _ = self.device.last.set(counts); // the first close was the last look
+    }
+
+    /// Returns the counts of the closed device; `None` before.
+    pub(super) fn last(&self) -> Option<&LastCounts> {
+        self.device.last.get()
+    }
+
     #[cold]
     fn copy_device(&self, device: &mut dyn RxDevice) {
         self.device.is_wanted.store(false, Relaxed);
@@ -76,7 +103,7 @@ impl RxCounters {
 impl Measured for RxShared {
     fn measure(&self, walk: &mut Walk<'_>) {
         let walk = &mut walk.with("queue", &self.name);
-        let FromDevice { is_wanted, drops, signals } = &self.counters.device;
+        let FromDevice { is_wanted, drops, signals, .. } = &self.counters.device;
         is_wanted.store(true, Relaxed);
         self.counters.each(walk);
         let (drops, signals) = (lock(drops).clone(), *lock(signals));

@@ -84,6 +84,44 @@ fn bit_rates() {
 }
 
 #[test]
+fn a_rate_in_bytes_is_refused_with_the_same_in_bits() {
+    let cases = [
+        ("10MBps", "80mbit"),
+        ("10 MBps", "80mbit"),
+        ("1GBps", "8gbit"),
+        ("1gBps", "8gbit"),
+        ("250kBps", "2mbit"),
+        ("250KBps", "2mbit"),
+        ("3Bps", "24bit"),
+        ("1.5MB/s", "12mbit"),
+        ("0.001MBps", "8kbit"),
+        ("1TB/s", "8tbit"),
+        ("10MB", "80mbit"),
+        ("1MiB/s", "8388608bit"),
+        ("1GiBps", "8589934592bit"),
+        ("5kbyte", "40kbit"),
+        ("5Mbyte/s", "40mbit"),
+        ("5 MBytes/s", "40mbit"),
+        ("7bytes/s", "56bit"),
+        ("0MBps", "0bit"),
+    ];
+    for (text, bits) in cases {
+        let error = bits_per_second(text).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{text:?} is no bit rate: ")), "{error}");
+        assert!(error.ends_with(&format!("is of bytes: write {bits}")), "{error}");
+        assert!(bits_per_second(bits).is_ok(), "{bits}");
+    }
+    for text in ["0.3Bps", "99999999999999999999MBps"] {
+        let error = bits_per_second(text).unwrap_err().to_string();
+        assert!(!error.contains('\n'), "{error}");
+    }
+    // Bits, as ever: no case is one of bytes but a capital B.
+    for text in ["10mbps", "10Mbps", "10MBPS", "10Mbit/s", "10MBit/s", "10m", "10M"] {
+        assert_eq!(bits_per_second(text), Ok(10_000_000), "{text}");
+    }
+}
+
+#[test]
 fn packet_rates() {
     let cases = [
         ("5000", 5000),

@@ -1,7 +1,7 @@
 //! Captures that go through a pipe: a standard stream, which is called `-`, or a fifo.
 //!
 //! A thread reads the capture as it comes, so that no other thread waits for the pipe's other end. It stops reading
-//! while [`FRAMES_MAX`] frames wait to be taken. A stream is read once.
+//! while [`FRAMES_MAX`] frames, or [`WAITING_BYTES_MAX`], wait to be taken. A stream is read once.
 
 use super::format::displayed;
 use super::format::{PcapError, PcapOptions, PcapReader, PcapWriter, Record};
@@ -18,6 +18,10 @@ use wharf_sys::file::reopen_pipe;
 
 /// Most frames that wait to be taken.
 const FRAMES_MAX: usize = 1024;
+/// Bytes of their buffers from which on none is read until some are taken.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+/// A longer buffer is not used again: in time, each would become as long as the longest frame.
+const BUFFER_BYTES_MAX: usize = 16 << 10;
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 
 /// True if `path` is `-`, which stands for standard input or output, or names a fifo.
@@ -90,6 +94,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Queue {
     frames: VecDeque<StreamFrame>,
+    /// Bytes of their buffers.
+    waiting_bytes: usize,
     spare: Vec<Vec<u8>>,
     has_ended: bool,
     error: Option<PcapError>,
@@ -142,7 +148,9 @@ impl PcapStream {
 
     /// Gives a frame's buffer back, for another frame.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
-        self.spare.push(buffer);
+        if buffer.capacity() <= BUFFER_BYTES_MAX {
+            self.spare.push(buffer);
+        }
     }
 
     /// True if all frames have been taken.
@@ -157,6 +165,7 @@ impl PcapStream {
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         std::mem::swap(&mut queue.frames, &mut self.ready);
+        queue.waiting_bytes = 0;
         queue.spare.append(&mut self.spare);
         self.has_ended = queue.has_ended && self.ready.is_empty();
         let error = if self.has_ended { queue.error.take() } else { None };
@@ -170,6 +179,12 @@ impl Drop for PcapStream {
     fn drop(&mut self) {
         self.shared.lock().is_left = true;
         self.shared.has_room.notify_one();
+    }
+}
+
+impl Queue {
+    fn is_full(&self) -> bool {
+        self.frames.len() >= FRAMES_MAX || self.waiting_bytes >= WAITING_BYTES_MAX
     }
 }
 
@@ -187,17 +202,59 @@ impl Shared {
             match read {
                 Ok(Some(record)) => {
                     let offset_bytes = reader.record_offset_bytes();
+                    queue.waiting_bytes += bytes.capacity();
                     queue.frames.push_back(StreamFrame { record, bytes, offset_bytes });
                 }
                 ended => (queue.has_ended, queue.error) = (true, ended.err()),
             }
             self.has_read.notify_one();
-            while queue.frames.len() >= FRAMES_MAX && !queue.is_left {
+            while queue.is_full() && !queue.is_left {
                 queue = self.has_room.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
             if queue.has_ended || queue.is_left {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    const FRAME_BYTES: usize = 262_000;
+
+    /// A pipe with a capture of `frames` long frames, and the thread that writes it.
+    fn stream_of(frames: usize) -> PcapStream {
+        let (from, to) = io::pipe().unwrap();
+        let write = move || {
+            let to = File::from(std::os::fd::OwnedFd::from(to));
+            let mut to = PcapWriter::new(to, "test", PcapOptions::default()).unwrap();
+            (0..frames).try_for_each(|_| to.write(0, [&[7; FRAME_BYTES][..]], FRAME_BYTES as u32)).unwrap();
+        };
+        std::thread::spawn(write);
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&from));
+        PcapStream::open(Path::new(&path)).unwrap()
+    }
+
+    #[test]
+    fn long_frames_that_wait_take_a_bounded_memory_and_their_buffers_are_not_kept() {
+        let mut stream = stream_of(100);
+        let began = Instant::now();
+        while !stream.shared.lock().is_full() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", stream.shared.lock().frames.len());
+            std::thread::yield_now();
+        }
+        let most = WAITING_BYTES_MAX.div_ceil(FRAME_BYTES);
+        assert_eq!(stream.shared.lock().frames.len(), most);
+        let mut taken = 0;
+        while !stream.has_ended() {
+            let Some(frame) = stream.take(Duration::from_millis(20)).unwrap() else { continue };
+            assert!(stream.ready.len() < most);
+            stream.recycle(frame.bytes);
+            taken += 1;
+        }
+        assert_eq!((taken, stream.spare.len()), (100, 0));
     }
 }

@@ -22,7 +22,8 @@ const STUCK_NS: u64 = 1_000_000_000;
 /// Consecutive errors before a frame fails: each but two stands for an earlier datagram.
 const IN_A_ROW_MAX: u32 = 64;
 /// Longest wait for datagrams that have not left this host as the device is closed, and time between two looks. The
-/// kernel asks for a neighbour three times, a second each (`mcast_solicit`, `retrans_time_ms`).
+/// kernel asks for a neighbour three times, a second each (`mcast_solicit`, `retrans_time_ms`). Those whose neighbour has answered wait in a
+/// queueing discipline or an adapter: no report will follow.
 const UNSENT_MAX: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(2);
 /// Wait for the answers to the last datagrams: a round trip to a host nearby, or a turn of the kernel's thread for
@@ -192,7 +193,7 @@ impl SendErrors {
                 _ => drop(self.note_reports(iter::from_fn(|| socket.next_report()))),
             }
             let is_unsent = socket.unsent_bytes().is_ok_and(|bytes| bytes > 0);
-            let time = if is_unsent { UNSENT_MAX } else { ANSWERS_MAX };
+            let time = wait_max(is_unsent, || socket.lacks_neighbour());
             if !self.has_sent || self.undelivered.total > 0 || since.elapsed() > time {
                 break;
             }
@@ -200,7 +201,7 @@ impl SendErrors {
             thread::sleep(LOOK);
         }
         // ICMP reports nothing while loopback is down.
-        if waited && self.undelivered.total == 0 && socket.lacks_neighbour() {
+        if waited && self.undelivered.total == 0 && socket.lacks_neighbour() == Some(true) {
             self.tell(EHOSTUNREACH, NO_WAY, io::Error::from_raw_os_error(EHOSTUNREACH));
         }
     }
@@ -233,6 +234,12 @@ impl SendErrors {
         self.error = self.undelivered.hand_over(&self.device).or(self.error.take());
         self.take_error()
     }
+}
+
+/// Returns how long to wait for reports at the end: of datagrams that have not left, until the kernel gives up a neighbour that has not
+/// answered; `lacks_neighbour` says whether it has not, as far as that is known.
+fn wait_max(is_unsent: bool, lacks_neighbour: impl FnOnce() -> Option<bool>) -> Duration {
+    if is_unsent && lacks_neighbour() != Some(false) { UNSENT_MAX } else { ANSWERS_MAX }
 }
 
 /// Returns the reason of a datagram that fails with `errno`, and the error's text.
@@ -272,6 +279,13 @@ mod tests {
             assert!(told.starts_with("udp:x:1: ") && !told.contains('\n'), "{told}");
             assert!(errors.take_error().is_ok());
         }
+    }
+
+    #[test]
+    fn datagrams_behind_a_slow_discipline_are_not_waited_for_as_those_of_a_silent_neighbour_are() {
+        let of = |is_unsent, lacks| wait_max(is_unsent, || lacks);
+        assert_eq!([of(true, Some(true)), of(true, None)], [UNSENT_MAX; 2]);
+        assert_eq!([of(true, Some(false)), of(false, None), of(false, Some(true))], [ANSWERS_MAX; 3]);
     }
 
     #[test]

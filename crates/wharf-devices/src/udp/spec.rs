@@ -1,11 +1,13 @@
-//! `udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m]`.
+//! `udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m,interface=IF]`.
 
 use super::{Udp, UdpOptions};
 use crate::iface::io_fault;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
 use wharf_core::device::DeviceError;
 use wharf_core::options::Key;
+use wharf_sys::interface::{Interface, InterfaceSocket};
 
 /// The kind of device.
 pub(crate) static KIND: Kind = Kind {
@@ -19,12 +21,13 @@ pub(crate) static KIND: Kind = Kind {
         Key::on_off("gso", "Send payloads of one size as one message (`UDP_SEGMENT`)").when("off, to measure one send per datagram"),
         Key::off_on("gro", "Receive payloads of one flow as one message (`UDP_GRO`)").when("on, if one flow with many datagrams arrives: it is much faster; drops then count joined datagrams as one"),
         Key::number("buffer", (4096, 1 << 30), "4k to 1g bytes", "8m", "Bytes of the socket's buffers").when("Higher, if `wharf explain socket-full` applies (`sysctl net.core.rmem_max` bounds it)"),
+        Key::forms("interface", "IF", "as the routes say", "Interface at which a multicast group is joined, and by which frames leave to one").when("Where several interfaces lead to the group, or no route does"),
     ],
     can: Can { joins_bursts: true, ..Can::BOTH },
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "udp",
-        "udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m]",
+        "udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m,interface=IF]",
         "UDP payloads through a kernel socket",
         open,
     )
@@ -45,8 +48,15 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         segments: options.is_on("gso"),
         joins_received: options.is_on("gro"),
         buffer_bytes: spec.number("buffer").unwrap_or(default.buffer_bytes),
+        interface: options.text("interface").map_or(Ok(0), |interface| index_of(spec, interface))?,
     };
     let addresses = resolve(spec)?;
+    let is_group = addresses.iter().any(|address| address.ip().is_multicast());
+    if is_group && opening.direction == Direction::Both && options.word("dest").is_none() {
+        let what =
+            "a multicast group is joined with dest=frame, and only sent to with dest=socket: say which";
+        return Err(spec.fault(what));
+    }
     if by_frame {
         return Ok(vec![Opened::duplex(Udp::bind(&name, &addresses, &wanted)?)]);
     }
@@ -54,6 +64,14 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         return Err(spec.fault("port 0 is reserved"));
     }
     Ok(vec![Opened::duplex(Udp::connect(&name, &addresses, &wanted)?)])
+}
+
+/// Returns the number of an interface.
+fn index_of(spec: &DeviceSpec, interface: &str) -> Result<u32, DeviceError> {
+    let socket = InterfaceSocket::open().map_err(io_fault(&spec.name(), "cannot open a socket"))?;
+    let found = Interface::find(socket.as_fd(), interface);
+    let found = found.map_err(io_fault(&spec.name(), &format!("interface={}", interface.escape_debug())))?;
+    Ok(found.index as u32)
 }
 
 /// Returns the addresses of `HOST:PORT`, at least one.

@@ -308,13 +308,17 @@ impl Session {
         let area = Arc::new(Area::new(mapping));
         let pool = buffers.mapping();
         let memory = [(POOL_AT, pool), (RINGS_AT, area.mapping().unwrap_or(pool))];
-        let memory = memory.map(|(address, mapping)| VhostUserMemoryRegionInfo {
-            guest_phys_addr: address,
-            memory_size: mapping.len_bytes() as u64,
-            userspace_addr: address,
-            mmap_offset: 0,
-            mmap_handle: mapping.fd().as_raw_fd(),
+        let memory = memory.map(|(address, mapping)| {
+            Ok(VhostUserMemoryRegionInfo {
+                guest_phys_addr: address,
+                memory_size: mapping.len_bytes() as u64,
+                userspace_addr: address,
+                mmap_offset: 0,
+                mmap_handle: mapping.fd()?.as_raw_fd(),
+            })
         });
+        let memory = memory.into_iter().collect::<io::Result<Vec<_>>>();
+        let memory = memory.map_err(io_fault(&self.name, "cannot share its memory".into()))?;
         let _patience = self.patience(ANSWERS_WITHIN)?;
         self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
         // A back end may count the virtqueues announced so far, and only once, when the first pair is

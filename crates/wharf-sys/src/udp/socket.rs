@@ -1,5 +1,6 @@
 //! The UDP socket and its options.
 
+use super::multicast::{send_groups_by, with_scope};
 use crate::call::check;
 use crate::netlink::Netlink;
 use crate::option::{get, set, set_buffer};
@@ -28,19 +29,26 @@ impl UdpSocket {
         Self::of(std::net::UdpSocket::bind(local)?)
     }
 
-    fn of(socket: std::net::UdpSocket) -> io::Result<Self> {
+    pub(super) fn of(socket: std::net::UdpSocket) -> io::Result<Self> {
         let local = socket.local_addr()?;
         Ok(Self { socket, local })
     }
 
-    /// Opens a socket from a port that the kernel chooses to `peer`, from which alone it receives.
+    /// Opens a socket from a port that the kernel chooses to `peer`, from which alone it receives. To a multicast group it sends by the
+    /// interface of number `interface`, or that of the address's zone; 0: as the routes say.
     ///
     /// # Errors
     /// `ENETUNREACH` without a route, `EACCES` for a broadcast address.
-    pub fn connect(peer: SocketAddr) -> io::Result<Self> {
+    pub fn connect(peer: SocketAddr, interface: u32) -> io::Result<Self> {
         let any: IpAddr =
             if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = std::net::UdpSocket::bind((any, 0))?;
+        let peer = with_scope(peer, interface);
+        let zone = if let SocketAddr::V6(peer) = peer { peer.scope_id() } else { 0 };
+        let interface = if interface == 0 { zone } else { interface };
+        if peer.ip().is_multicast() && interface > 0 {
+            send_groups_by(socket.as_fd(), peer.is_ipv6(), interface)?;
+        }
         socket.connect(peer)?;
         Self::of(socket)
     }
@@ -55,10 +63,18 @@ impl UdpSocket {
         self.local
     }
 
-    /// Returns true if the socket is connected, and no neighbour answers on the way to its peer.
-    pub fn lacks_neighbour(&self) -> bool {
-        let Ok(peer) = self.socket.peer_addr() else { return false };
-        Netlink::open().and_then(|netlink| netlink.lacks_neighbour(peer.ip())).unwrap_or(false)
+    /// Returns true if no neighbour answers on the way to the socket's peer; `None` if that is not known: it is not connected, or to an
+    /// address with a zone.
+    pub fn lacks_neighbour(&self) -> Option<bool> {
+        let peer = self.socket.peer_addr().ok()?;
+        if matches!(peer, SocketAddr::V6(peer) if peer.scope_id() > 0) {
+            return None;
+        }
+        match Netlink::open().and_then(|netlink| netlink.lacks_neighbour(peer.ip())) {
+            // What waits for a neighbour makes the kernel know it.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Some(false),
+            lacks => lacks.ok(),
+        }
     }
 
     /// Returns the error that ICMP has reported of a datagram since the last call, unless another call has

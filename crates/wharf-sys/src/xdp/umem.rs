@@ -3,7 +3,6 @@
 use crate::call::Pages;
 use crate::mapping::Mapping;
 use std::io;
-use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
 /// A second mapping of a region's file, with private pages of 4 KiB behind it. An offset into the region is the
@@ -21,7 +20,7 @@ impl Umem {
     /// Those of `mmap(2)`.
     pub fn new(region: &Mapping, spare_bytes: usize) -> io::Result<Self> {
         let (region_bytes, page_bytes) = (region.len_bytes(), region.page_bytes());
-        let pages = Pages::map_with_tail(region.fd().as_fd(), region_bytes, page_bytes, spare_bytes)?;
+        let pages = Pages::map_with_tail(region.fd()?, region_bytes, page_bytes, spare_bytes)?;
         Ok(Self { pages, region_bytes })
     }
 

@@ -145,7 +145,7 @@ fn without_the_handler_an_unsealed_file_is_refused() {
     let refused = Area::of_peer(fd.as_fd(), 1).unwrap_err();
     assert!(refused.kind() == io::ErrorKind::Unsupported && refused.to_string().contains("guard::install"));
     let sealed = Mapping::shared_small_pages(1).unwrap();
-    assert!(!Area::of_peer(sealed.fd(), 1).unwrap().is_broken());
+    assert!(!Area::of_peer(sealed.fd().unwrap(), 1).unwrap().is_broken());
     // SAFETY: as in `guard`.
     let error = unsafe { Guard::new(at.clone()) }.unwrap_err();
     assert_eq!((error.kind(), is_installed()), (io::ErrorKind::Unsupported, false));

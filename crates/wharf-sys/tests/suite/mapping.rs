@@ -16,7 +16,7 @@ fn a_new_mapping_is_of_whole_pages_and_zeroed() {
 fn a_peer_that_truncates_is_refused() {
     let mapping = Mapping::shared(1).unwrap();
     // SAFETY: a plain call on a descriptor.
-    let cut = unsafe { libc::ftruncate(mapping.fd().as_raw_fd(), 0) };
+    let cut = unsafe { libc::ftruncate(mapping.fd().unwrap().as_raw_fd(), 0) };
     assert_eq!((cut, io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EPERM)));
 }
 

@@ -69,13 +69,13 @@ fn a_word_beyond_the_end_panics() {
 #[test]
 fn a_peers_file_is_mapped_up_to_its_length() {
     let mapping = Mapping::shared_small_pages(8192).unwrap();
-    let ours = Arc::new(Area::of_peer(mapping.fd(), 5000).unwrap());
-    assert!(is_sealed(mapping.fd()) && seal(mapping.fd()));
+    let ours = Arc::new(Area::of_peer(mapping.fd().unwrap(), 5000).unwrap());
+    assert!(is_sealed(mapping.fd().unwrap()) && seal(mapping.fd().unwrap()));
     let theirs = Arc::new(Area::new(mapping));
     assert_eq!((ours.len_bytes(), ours.mapping().is_none(), ours.is_broken()), (8192, true, false));
     View::new(&theirs, 0, 8192).unwrap().store_u16(4098, 77);
     assert_eq!(View::new(&ours, 4096, 4).unwrap().load_u16(2), 77);
-    let fd = theirs.mapping().unwrap().fd();
+    let fd = theirs.mapping().unwrap().fd().unwrap();
     for len in [0, 8193, u64::MAX] {
         assert_eq!(Area::of_peer(fd, len).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{len}");
     }

@@ -104,6 +104,11 @@ impl Direction {
         all_drops(receive_drops(&self.receivers), &self.queues, &self.counts)
     }
 
+    /// Returns the packets that came back unsent so far: at the end, those that waited to be sent among them.
+    pub fn returned(&self) -> u64 {
+        returned(&self.queues, &self.counts)
+    }
+
     /// Puts what `make` makes in the place of each queue's discipline, under traffic: see [`TxQueue::set_qdisc`].
     pub fn set_qdisc(&self, make: &MakeQdisc) {
         for (queue, delays) in self.queues.iter().zip(&self.delays) {
@@ -151,9 +156,10 @@ impl Direction {
     /// Closes the receive side, once nothing polls it. The queues are still to be shut down.
     pub(super) fn close(self) -> Summary {
         let Self { from, to, queues, has_bql, receivers, activity, counts, delays, ring_delays, .. } = self;
-        let receive_drops = receive_drops(&receivers);
         let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
+        let errors = closed.flatten().collect();
+        let receive_drops = receive_drops(&receivers);
         Summary {
             from,
             to,
@@ -162,7 +168,7 @@ impl Direction {
             ring_delays_stamped: ring_delays.iter().map(|one| one.stamped()).sum(),
             queues,
             has_bql,
-            errors: closed.flatten().collect(),
+            errors,
             received: receivers.iter().map(RxQueue::received).sum(),
             cut: sum(&counts, |counts| &counts.cut),
             pieces: sum(&counts, |counts| &counts.pieces),
@@ -192,8 +198,8 @@ impl Summary {
                 self.audit.going_home += going_home;
             }
         }
-        self.returned =
-            self.total(|counters| &counters.returned) + sum(&self.counts, |counts| &counts.waiting);
+        self.counts.iter().for_each(|counts| counts.settle());
+        self.returned = returned(&self.queues, &self.counts);
         self.drops = all_drops(std::mem::take(&mut self.receive_drops), &self.queues, &self.counts);
     }
 
@@ -217,6 +223,11 @@ impl Summary {
 
 fn sum(counts: &[Arc<Counts>], count: impl Fn(&Counts) -> &AtomicU64) -> u64 {
     counts.iter().map(|counts| count(counts).load(Relaxed)).sum()
+}
+
+fn returned(queues: &[TxQueue], counts: &[Arc<Counts>]) -> u64 {
+    let of_queues: u64 = queues.iter().map(|queue| queue.counters().returned.get()).sum();
+    of_queues + sum(counts, |counts| &counts.returned)
 }
 
 fn receive_drops(receivers: &[RxQueue]) -> BTreeMap<String, u64> {

@@ -14,11 +14,20 @@ use wharf_devices::host::ExactClock;
 pub(super) struct Counts {
     /// Frames that wait to be sent.
     pub(super) waiting: AtomicU64,
+    /// Those of them that were not sent at the end.
+    pub(super) returned: AtomicU64,
     /// Frames freed because the queue is closed.
     pub(super) refused: AtomicU64,
     /// Super-packets that were segmented before the queue, and the segments that went on.
     pub(super) cut: AtomicU64,
     pub(super) pieces: AtomicU64,
+}
+
+impl Counts {
+    /// Counts the frames that wait as returned: nothing is sent any more.
+    pub(super) fn settle(&self) {
+        self.returned.store(self.waiting.load(Relaxed), Relaxed);
+    }
 }
 
 /// Times at which frames moved in a direction. All pollers of its receive sides write them, and the supervising thread.

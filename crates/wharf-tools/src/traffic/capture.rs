@@ -1,7 +1,7 @@
 //! A whole capture in memory, so that a replay does not wait for a disk.
 
 use std::path::Path;
-use wharf_devices::pcap::format::{PcapError, PcapReader};
+use wharf_devices::pcap::format::{PcapError, PcapReader, Record};
 use wharf_devices::pcap::{EMPTY, TOO_LONG, misfit};
 
 /// The longest file that the command line loads, in bytes.
@@ -55,6 +55,7 @@ pub struct Capture {
     longest_bytes: u32,
     snapped: u64,
     skipped: Skipped,
+    error: Option<PcapError>,
 }
 
 /// Records of a capture that can be no frame ([`misfit`]).
@@ -88,10 +89,11 @@ pub struct CapturedFrame<'a> {
 }
 
 impl Capture {
-    /// Reads a whole file of at most `limit_bytes`, and of at most 4 GiB.
+    /// Reads a whole file of at most `limit_bytes`, and of at most 4 GiB. A file that is damaged, or ends within a record, is read up to
+    /// there ([`Capture::error`]).
     ///
     /// # Errors
-    /// [`CaptureError`].
+    /// [`CaptureError`]; for a damaged file if there is no frame before the damage.
     pub fn load(path: &Path, limit_bytes: u64) -> Result<Self, CaptureError> {
         let limit_bytes = limit_bytes.min(u32::MAX.into());
         let mut reader = PcapReader::open(path)?;
@@ -103,7 +105,7 @@ impl Capture {
         }
         let mut capture = Self::empty(file.clone(), file_bytes as usize);
         let mut frame = Vec::new();
-        while let Some(record) = reader.next(&mut frame)? {
+        while let Some(record) = capture.keep_error(reader.next(&mut frame))? {
             // The file may have grown since its length was looked up.
             if reader.record_offset_bytes() + frame.len() as u64 > limit_bytes {
                 return Err(too_large());
@@ -121,10 +123,21 @@ impl Capture {
         }
     }
 
+    /// Ends the capture at an error, if there are frames before it.
+    fn keep_error(&mut self, read: Result<Option<Record>, PcapError>) -> Result<Option<Record>, PcapError> {
+        match read {
+            Err(error) if !self.is_empty() => {
+                self.error = Some(error);
+                Ok(None)
+            }
+            read => read,
+        }
+    }
+
     fn empty(name: String, capacity_bytes: usize) -> Self {
         let bytes = Vec::with_capacity(capacity_bytes);
-        let skipped = Skipped::default();
-        Self { name, bytes, starts: vec![0], times_ns: Vec::new(), longest_bytes: 0, snapped: 0, skipped }
+        let (starts, times_ns, skipped) = (vec![0], Vec::new(), Skipped::default());
+        Self { name, bytes, starts, times_ns, longest_bytes: 0, snapped: 0, skipped, error: None }
     }
 
     fn push(&mut self, frame: &[u8], ts_ns: u64, wire_len: u32) {
@@ -169,6 +182,11 @@ impl Capture {
     /// Returns the records that were skipped, and are none of its frames.
     pub fn skipped(&self) -> Skipped {
         self.skipped
+    }
+
+    /// Returns the error behind the last good frame, if the file does not end there.
+    pub fn error(&self) -> Option<&PcapError> {
+        self.error.as_ref()
     }
 
     /// Returns frame `at`.

@@ -1,6 +1,7 @@
 //! Sends a source's frames at a pace.
 
-use super::{Pace, Schedule, Source};
+use super::due::{Due, Wait};
+use super::{Pace, Pauses, Schedule, Source};
 use crate::fault::FailingMemory;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -56,6 +57,50 @@ pub trait Submit: Send {
     fn packets(&mut self) -> u64 {
         self.sender().counters().packets.get()
     }
+
+    /// Returns the number of times that it has waited for room or memory.
+    fn waits(&mut self) -> u64 {
+        self.sender().counters().waits.get()
+    }
+}
+
+/// The time of a sending thread.
+pub trait Time {
+    /// Returns nanoseconds of the clock in which frames are due.
+    fn now_ns(&self) -> u64;
+
+    /// Sleeps for so long.
+    fn sleep(&self, time: Duration);
+
+    /// Makes timed sleeps precise.
+    fn make_precise(&self) {}
+
+    /// Called again and again while the thread watches the clock.
+    fn spin(&self) {}
+}
+
+/// CLOCK_MONOTONIC, and sleeps of the calling thread.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostTime;
+
+impl Time for HostTime {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn make_precise(&self) {
+        precise_sleeps();
+    }
+
+    #[inline]
+    fn spin(&self) {
+        std::hint::spin_loop();
+    }
 }
 
 /// Sends each flow by its queue, and waits where that is full.
@@ -78,6 +123,10 @@ impl Submit for Spread {
 
     fn packets(&mut self) -> u64 {
         Self::packets(self)
+    }
+
+    fn waits(&mut self) -> u64 {
+        Self::waits(self)
     }
 }
 
@@ -112,7 +161,7 @@ pub struct Drive<'a> {
 }
 
 /// The result of a sending thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Driven {
     /// Frames sent.
     pub packets: u64,
@@ -120,6 +169,8 @@ pub struct Driven {
     pub first_ns: u64,
     /// Time at which the last had been handed over.
     pub last_ns: u64,
+    /// Pauses at a pace.
+    pub pauses: Pauses,
 }
 
 /// The decision to go on or to end.
@@ -136,7 +187,8 @@ impl<'a> Drive<'a> {
     }
 
     /// Sends the frames of `source` to its end, until `stop`, or until the queue is shut down. Due times count from the start, so that late
-    /// frames are caught up with. Unless the pace is top speed, the calling thread's timed sleeps become precise.
+    /// frames are caught up with; after a pause, no more than those of [`super::PAUSE_NS`]. Unless the pace is top speed, the calling
+    /// thread's timed sleeps become precise.
     ///
     /// # Errors
     /// [`QueueError`]: the device died, or the frames do not fit the pool's.
@@ -149,35 +201,49 @@ impl<'a> Drive<'a> {
     /// # Errors
     /// Those of [`Drive::run`].
     pub fn run_failing<S: Source>(
-        &self, by: &mut dyn Submit, source: &mut S, mut memory: FailingMemory,
+        &self, by: &mut dyn Submit, source: &mut S, memory: FailingMemory,
+    ) -> Result<Driven, QueueError> {
+        self.run_in(&HostTime, by, source, memory)
+    }
+
+    /// Works like [`Drive::run_failing`], in the time of `time`.
+    ///
+    /// # Errors
+    /// Those of [`Drive::run`].
+    pub fn run_in<S: Source>(
+        &self, time: &impl Time, by: &mut dyn Submit, source: &mut S, mut memory: FailingMemory,
     ) -> Result<Driven, QueueError> {
         let mut burst = by.sender().burst(self.burst_packets.max(1));
-        let mut due = Due { times_ns: Vec::with_capacity(self.burst_packets.max(1)), next_ns: 0 };
-        let mut driven = Driven { packets: 0, first_ns: monotonic_ns(), last_ns: 0 };
+        let mut due = Due::new(self.burst_packets.max(1), self.start_ns);
+        let mut driven = Driven { first_ns: time.now_ns(), ..Driven::default() };
         let mut refusals = 0;
-        let has_clock = !self.pace.is_top() || source.is_stamped();
-        if !self.pace.is_top() {
-            precise_sleeps();
+        let (is_paced, is_stamped) = (!self.pace.is_top(), source.is_stamped());
+        if is_paced {
+            time.make_precise();
         }
         while !self.stop.load(Relaxed) && source.remaining() > 0 {
             if !source.is_ready() {
+                due.wait(Wait::Source, if is_paced { time.now_ns() } else { 0 });
                 continue;
             }
-            let now_ns = if has_clock { monotonic_ns() } else { 0 };
-            let count = self.look(source, &mut due, now_ns);
+            let now_ns = if is_paced || is_stamped { time.now_ns() } else { 0 };
+            let count = self.look(by, source, &mut due, now_ns);
             if count == 0 {
-                self.await_due(due.next_ns, now_ns);
+                due.wait(Wait::Process, self.await_due(time, due.next_ns, now_ns));
                 continue;
+            }
+            if is_paced {
+                due.wait(Wait::Device { waits: by.waits() }, now_ns);
             }
             if driven.packets == 0 {
-                driven.first_ns = monotonic_ns();
+                driven.first_ns = time.now_ns();
             }
             if memory.fails() {
                 if going(by.wait_for_memory())? == Going::Ended {
                     break;
                 }
                 refusals = u32::saturating_add(refusals, 1);
-                await_end_of_refusals(refusals);
+                await_end_of_refusals(time, refusals);
                 continue;
             }
             refusals = 0;
@@ -187,40 +253,38 @@ impl<'a> Drive<'a> {
             // Frames for which the pool was empty are made in the next round, with the time of then.
             driven.packets = by.packets();
         }
-        driven.last_ns = monotonic_ns();
-        Ok(driven)
+        driven.last_ns = time.now_ns();
+        if is_paced {
+            due.resume(driven.last_ns, || by.waits());
+        }
+        Ok(Driven { pauses: due.pauses(), ..driven })
     }
 
     /// Returns the number of frames due at `now_ns`, at most a burst. At a pace, `due` has the time of each.
     #[inline]
-    fn look(&self, source: &impl Source, due: &mut Due, now_ns: u64) -> usize {
+    fn look(&self, by: &mut dyn Submit, source: &impl Source, due: &mut Due, now_ns: u64) -> usize {
         let most = source.remaining().min(self.burst_packets.max(1) as u64);
         if self.pace.is_top() {
             return most as usize;
         }
-        due.times_ns.clear();
         let start_ns = self.start_ns.max(source.began_ns());
-        for ahead in 0..most {
-            due.next_ns = start_ns.saturating_add(self.pace.due_ns(&source.position(ahead)));
-            if due.next_ns > now_ns {
-                break;
-            }
-            due.times_ns.push(due.next_ns);
-        }
+        due.fill((self.pace, start_ns), source, most, now_ns, || by.waits());
         due.times_ns.len()
     }
 
-    /// Waits until `due_ns`, or for less, so that a request to stop is seen.
-    fn await_due(&self, due_ns: u64, now_ns: u64) {
+    /// Waits until `due_ns`, or for less, so that a request to stop is seen. Returns the time at which the wait was to end.
+    fn await_due(&self, time: &impl Time, due_ns: u64, now_ns: u64) -> u64 {
         let wait_ns = due_ns.saturating_sub(now_ns);
         let watch_ns = if self.watches_clock { WATCH_NS } else { 0 };
         if wait_ns > watch_ns {
-            std::thread::sleep(Duration::from_nanos((wait_ns - watch_ns).min(NAP_NS_MAX)));
-        } else {
-            while monotonic_ns() < due_ns {
-                std::hint::spin_loop();
-            }
+            let nap_ns = (wait_ns - watch_ns).min(NAP_NS_MAX);
+            time.sleep(Duration::from_nanos(nap_ns));
+            return now_ns + nap_ns;
         }
+        while time.now_ns() < due_ns {
+            time.spin();
+        }
+        due_ns
     }
 
     #[inline]
@@ -244,21 +308,15 @@ impl<'a> Drive<'a> {
 
 /// Sleeps after `refused` injected failures in a row: there is memory.
 #[cold]
-fn await_end_of_refusals(refusals: u32) {
+fn await_end_of_refusals(time: &impl Time, refusals: u32) {
     if let Some(nap_ns) = refused_nap_ns(refusals) {
-        std::thread::sleep(Duration::from_nanos(nap_ns));
+        time.sleep(Duration::from_nanos(nap_ns));
     }
 }
 
 fn refused_nap_ns(refusals: u32) -> Option<u64> {
     let doublings = refusals.checked_sub(REFUSALS)?;
     Some(REFUSED_NAP_NS << doublings.min(REFUSED_DOUBLINGS_MAX))
-}
-
-/// Due times of the frames of a burst, and of the next frame.
-struct Due {
-    times_ns: Vec<u64>,
-    next_ns: u64,
 }
 
 /// Writes the source's next frames over those of `burst`, which have the length of its longest.

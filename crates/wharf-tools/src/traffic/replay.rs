@@ -45,6 +45,11 @@ impl Split {
         Self { capture, senders, order, lanes: lanes.into(), by_key: Arc::new(by_key) }
     }
 
+    /// Returns the capture.
+    pub fn capture(&self) -> &Capture {
+        &self.capture
+    }
+
     /// Returns the lane that a received frame must have come by, or `Err` with the sender of one that is in no lane.
     pub(super) fn lane_of(&self, frame: &[u8]) -> Result<usize, usize> {
         let key = key_of(frame, self.senders, self.order);

@@ -4,6 +4,7 @@ mod fault;
 mod forward;
 mod gso;
 mod pacing;
+mod pauses;
 mod trace;
 mod traffic;
 mod virtio_echo;

@@ -1,6 +1,6 @@
 //! The far end of a wire: a thread that receives and checks until nothing more will come, or until it is told to end.
 
-use super::{RECEIVER_FRAMES, cpu_of, pool};
+use super::{RECEIVER_FRAMES, check, cpu_of, pool};
 use crate::processor::{Meter, ProcessorTime};
 use crate::progress::Progress;
 use crate::send::plan::Plan;
@@ -50,7 +50,7 @@ impl Receiving {
             far_end,
             &pool(plan, plan.frames_within(RECEIVER_FRAMES))?,
             Mode::default(),
-            plan.traffic.check(plan.args.qdisc.kind().order),
+            check(plan),
         )?;
         let end = Arc::new(AtomicBool::new(false));
         let asked = end.clone();

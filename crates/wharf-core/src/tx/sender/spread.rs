@@ -242,6 +242,11 @@ impl Spread {
         self.senders.iter().map(|sender| sender.counters().packets.get()).sum()
     }
 
+    /// Returns the number of times that it has waited for room or memory.
+    pub fn waits(&self) -> u64 {
+        self.senders.iter().map(|sender| sender.counters().waits.get()).sum()
+    }
+
     /// Takes memory from the next queue's sender first.
     fn what(&mut self, count: usize, len_bytes: u32) -> Fill {
         self.next = (self.next + 1) % self.senders.len();

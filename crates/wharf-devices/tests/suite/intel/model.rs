@@ -2,7 +2,7 @@
 //! and no more.
 
 use std::io;
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -288,7 +288,7 @@ impl Bus for Model {
     }
 
     fn map(&self, mapping: &Mapping, is_writable: bool) -> io::Result<u64> {
-        let area = Arc::new(Area::of_peer(mapping.fd().as_fd(), mapping.len_bytes() as u64)?);
+        let area = Arc::new(Area::of_peer(mapping.fd()?, mapping.len_bytes() as u64)?);
         let view = View::new(&area, 0, mapping.len_bytes()).unwrap();
         let at = self.0.next.fetch_add((mapping.len_bytes() as u64).next_multiple_of(STEP), Relaxed);
         self.0.memory.lock().unwrap().push((at, view, is_writable));

@@ -138,7 +138,7 @@ fn memory_that_can_be_sealed_is() {
     let mut peer = Peer::connect(&rig.socket.path());
     peer.negotiate(0);
     assert!(peer.share());
-    assert!(wharf_sys::shared::is_sealed(peer.area.mapping().unwrap().fd()));
+    assert!(wharf_sys::shared::is_sealed(peer.area.mapping().unwrap().fd().unwrap()));
     rig.end();
 }
 

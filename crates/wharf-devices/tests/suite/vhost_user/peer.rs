@@ -92,7 +92,7 @@ impl Peer {
     }
 
     pub fn fd(&self) -> RawFd {
-        self.area.mapping().unwrap().fd().as_raw_fd()
+        self.area.mapping().unwrap().fd().unwrap().as_raw_fd()
     }
 
     pub fn raw(&self, bytes: &[u8], fds: &[RawFd]) {

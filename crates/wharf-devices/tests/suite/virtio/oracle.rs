@@ -5,7 +5,6 @@
 use super::pair::{BUFFER_BYTES, GUEST, area, extent};
 use proptest::prelude::*;
 use std::fs::File;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
@@ -104,7 +103,7 @@ impl Both {
         let buffers = area(BUFFER_BYTES as usize);
         let region = MemoryRegion::new(GUEST, GUEST, &buffers, 0, BUFFER_BYTES.into()).unwrap();
         let file = |area: &Area| {
-            let owned = area.mapping().unwrap().fd().as_fd().try_clone_to_owned().unwrap();
+            let owned = area.mapping().unwrap().fd().unwrap().try_clone_to_owned().unwrap();
             Some(FileOffset::new(File::from(owned), 0))
         };
         let ranges = [

@@ -53,7 +53,7 @@ impl Bench {
             wire.push(device);
         }
         let buffers = Buffers::new(&region, copies).unwrap();
-        let (file, len_bytes) = (buffers.mapping().fd(), buffers.mapping().len_bytes() as u64);
+        let (file, len_bytes) = (buffers.mapping().fd().unwrap(), buffers.mapping().len_bytes() as u64);
         let area = Arc::new(Area::of_peer(file, len_bytes).unwrap());
         let shared = MemoryRegion::new(POOL_AT, POOL_AT, &area, 0, len_bytes);
         let memory = Memory::new(shared.into_iter().collect()).unwrap();

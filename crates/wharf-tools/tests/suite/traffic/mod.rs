@@ -1,6 +1,7 @@
 //! Traffic: made, checked, timed.
 
 mod arrivals;
+mod damaged;
 mod generate;
 mod latency;
 mod replay;
