@@ -46,6 +46,8 @@ impl Drop for Lease {
 pub(super) enum Source {
     /// There is none, or a receiver has it.
     Gone(&'static str),
+    /// The path is closed.
+    Closed,
     /// The queue's device.
     OfQueue,
     /// A device of its own.
@@ -60,7 +62,7 @@ impl Path {
     /// run the queue themselves.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Pool`].
+    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Closed`], [`QueueError::Pool`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
         let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
         if matches!(self.parts().source, Source::OfQueue)
@@ -256,6 +258,7 @@ impl Path {
 impl Parts {
     /// Takes the receive side for a receiver.
     fn take_source(&mut self, path: &Path) -> Result<Source, QueueError> {
+        self.check_open()?;
         match std::mem::replace(&mut self.source, Source::Gone("its receive side is in use")) {
             Source::Gone(why) => {
                 self.source = Source::Gone(why);
@@ -263,5 +266,10 @@ impl Parts {
             }
             source => Ok(source),
         }
+    }
+
+    /// Checks that the path is not closed.
+    pub(super) fn check_open(&self) -> Result<(), QueueError> {
+        if matches!(self.source, Source::Closed) { Err(QueueError::Closed) } else { Ok(()) }
     }
 }
