@@ -76,6 +76,8 @@ struct Inner {
     settings: Settings,
     owners: Owners,
     parts: Mutex<Parts>,
+    /// Receivers get packets longer than a frame, as chains.
+    takes_chains: bool,
     measured: Measurements,
     monitor: Arc<PathMonitor>,
 }
@@ -97,8 +99,8 @@ struct Parts {
 }
 
 impl Path {
-    /// Opens `spec`, such as `xdp:eth0`, for `direction`, with defaults for all else: a pool of 4096 frames of 2 KiB, a
-    /// FIFO of 1000 packets, a byte limit, a thread that takes completions.
+    /// Opens `spec`, such as `xdp:eth0`, for `direction`, with defaults for all else: a pool of 4096 frames, each for a packet
+    /// of up to 1536 bytes, a FIFO of 1000 packets, a byte limit, a thread that takes completions.
     ///
     /// Opening for [`Direction::Both`] or [`Direction::Receive`] takes packets away from the host's network stack where
     /// the kind of device does so (`xdp`): open a path that only sends for [`Direction::Send`].
@@ -151,7 +153,8 @@ impl Path {
         self.queue()?.sender(name)
     }
 
-    /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of its own.
+    /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of its own, and takes chains
+    /// if this path does.
     ///
     /// # Errors
     /// [`QueueError::Device`] if there is none, or it was taken already; [`QueueError::Closed`].
@@ -161,7 +164,7 @@ impl Path {
         let far_end = parts.far_end.take();
         drop(parts);
         let far_end = far_end.ok_or_else(|| self.fault("its other end is not in this process"))?;
-        PathBuilder::of_far_end(&self.inner.name, far_end)
+        PathBuilder::of_far_end(&self.inner.name, far_end, self.inner.takes_chains)
     }
 
     /// Returns the state of the device, which is asked for its line, unless a thread works with it. A state that is over

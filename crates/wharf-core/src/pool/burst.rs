@@ -30,14 +30,21 @@ impl Burst {
         self.batch.is_empty()
     }
 
-    /// The bytes of each packet; of a super-packet, the first chunk.
+    /// The bytes of each packet. A path gives chains only to a program that asked for them ([`RxQueue::takes_chains`](crate::rx::RxQueue::takes_chains)),
+    /// which reads them by [`Burst::pop`] and [`Packet::chunks`], or [`Burst::packets_mut`].
+    ///
+    /// # Panics
+    /// The iterator, at a chain.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         // Each frame of a burst is its pool's.
-        self.batch.frames().iter().map(|frame| self.pool.region().bytes(frame).unwrap_or_default())
+        self.batch.frames().iter().map(|frame| self.pool.region().whole_bytes(frame).unwrap_or_default())
     }
 
-    /// The bytes of each packet, to write; of a super-packet, the first chunk.
+    /// The bytes of each packet, to write; for chains see [`Burst::packets_mut`].
+    ///
+    /// # Panics
+    /// The iterator, at a chain.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.pool.region().each_bytes_mut(&mut self.batch)
@@ -56,7 +63,7 @@ impl Burst {
         Ok(())
     }
 
-    /// The packets, to change their length, metadata or priority.
+    /// The packets, to change their bytes, chains too, their length, metadata or priority.
     #[inline]
     pub fn packets_mut(&mut self) -> impl DoubleEndedIterator<Item = PacketMut<'_>> + ExactSizeIterator {
         let region = self.pool.region();

@@ -15,10 +15,28 @@ impl<'a> PacketMut<'a> {
         Self { frame, region }
     }
 
-    /// The packet's bytes, to write; of a chain, the first chunk.
+    /// True if it is a chain: see [`Packet::is_chain`](super::Packet::is_chain).
+    pub fn is_chain(&self) -> bool {
+        self.region.is_chain(self.frame)
+    }
+
+    /// The packet's bytes, to write.
+    ///
+    /// # Panics
+    /// If it is a chain.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.region.whole_bytes_mut(self.frame).unwrap_or_default()
+    }
+
+    /// The first bytes of a packet of any length: see [`Packet::head`](super::Packet::head).
+    pub fn head_mut(&mut self) -> &mut [u8] {
         self.region.bytes_mut(self.frame).unwrap_or_default()
+    }
+
+    /// All bytes, chunk by chunk: one chunk for a packet that is no chain.
+    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        self.region.chunks(self.frame).ok().into_iter().flatten()
     }
 
     /// Sets the length, bytes.

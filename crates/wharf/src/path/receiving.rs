@@ -94,7 +94,7 @@ impl Path {
     }
 
     /// Makes `count` receivers, 1 to 256, that the path's poller thread serves: a packet goes to the one of number
-    /// `by(bytes) % count`, in order. By [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
+    /// `by(bytes) % count`, in order; of a chain, the bytes are its first chunk. By [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
     ///
     /// A receiver that is slow holds up only itself: each holds up to 256 packets, all of them together half of the pool
     /// (20 packets for each of 100 receivers of the default pool of 4096), and drops what it has no room for, also a
@@ -228,6 +228,7 @@ impl Path {
             }
             _ => Err(self.fault("it only sends")),
         }?;
+        let queue = queue.takes_chains(self.inner.takes_chains);
         self.inner.measured.add_weak(queue.measured());
         self.inner.monitor.watch_receiver(&queue, self.inner.queue.is_none());
         // The device would drop what comes before the receiver's first call, or before the poller's thread runs.

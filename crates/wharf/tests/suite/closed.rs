@@ -27,7 +27,8 @@ struct Handles {
 
 fn open(spec: &str, direction: Direction, owners: Owners, on_gone: OnGone) -> Path {
     let pool = PagePool::builder().frames(512).huge_pages(false).build().unwrap();
-    let opened = Path::builder(spec, direction).pool(&pool).owners(owners).on_gone(on_gone).build();
+    let path = Path::builder(spec, direction).pool(&pool).owners(owners).on_gone(on_gone);
+    let opened = path.takes_chains(true).build();
     opened.unwrap_or_else(|error| panic!("{spec}: {error}"))
 }
 
