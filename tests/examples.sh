@@ -58,6 +58,11 @@ echo_server() {
   asked=$(within 20 "${peer[@]}" ask "$(sed -n 's/listening on udp://p' "$out/echo6.err")" 5 100) || die "echo by IPv6"
   finish echo6 $by_loopback && [ "$(number 'datagrams received')/$(number 'sent back')" = 500/500 ] || die "echo: $said"
   finish echo $by_wire && [ "$(number 'datagrams received')/$(number 'sent back')" = 6000/6000 ] || die "echo: $said"
+  there=()
+  begin sizes echo 127.0.0.1:0 4
+  asked=$(within 60 python3 tests/udp_sizes.py check 127.0.0.1 "$(sed -n 's/listening on udp:.*://p' "$out/sizes.err")" \
+    18 60 1400-1600 3000 9000 60000) && [ "${asked%% *}" = 206 ] || die "echo of all sizes: $asked"
+  finish sizes "$pid" || die "echo of all sizes: $said"
   echo "echo: 150 flows over 100 tasks, 5 over 3 by IPv6: every answer right, in order ($said)"
 }
 

@@ -19,6 +19,7 @@ ip -n $a link add sa type veth peer name sb netns $b && ip -n $a link set sa up 
   ip -n $a addr add 10.0.0.2/24 dev sa && ip -n $b addr add 10.0.0.1/24 dev sb || die "no veth with addresses"
 for space in $a $b $c; do ip -n $space link set lo up; done
 start server ready python3 tests/tcp_echo.py serve 7
+start sizes ready python3 tests/udp_sizes.py serve 7
 
 # counted SPACE INTERFACE DIRECTION FIELD: prints a counter of the kernel's.
 counted() {
@@ -49,7 +50,7 @@ smoltcp_device() { # by AF_XDP in space a, and by a TAP beside the server
 
 # tunnel SPACE ADDRESS LOCAL PEER FILE: opens an end of the tunnel, which ends with its input: descriptor $end.
 tunnel() {
-  ip -n "$1" tuntap add v0 mode tap && ip -n "$1" link set v0 address 02:00:00:00:00:01 arp off mtu 1400 up &&
+  ip -n "$1" tuntap add v0 mode tap && ip -n "$1" link set v0 address 02:00:00:00:00:01 arp off mtu 3000 up &&
     ip -n "$1" addr add "$2/24" dev v0 || return 1
   exec {end}> >(within 60 ip netns exec "$1" "$bin/vpn" v0 "$3:5000" "$4:5000" 90 >"$out/$5" 2>&1)
   pid=$!
@@ -58,11 +59,12 @@ tunnel() {
   return 1
 }
 
-vpn() { # a transfer through the tunnel; then both ends close, with all memory at home
+vpn() { # a transfer through the tunnel, and datagrams of all sizes around an MTU and a frame's end; then both ends close, with all memory at home
   local one one_pid
   tunnel $a 10.8.0.1 10.0.0.2 10.0.0.1 vpn-a && one=$end one_pid=$pid &&
     tunnel $b 10.8.0.2 10.0.0.1 10.0.0.2 vpn-b &&
     in_a python3 tests/tcp_echo.py check 10.8.0.2 7 5000000 &&
+    in_a python3 tests/udp_sizes.py check 10.8.0.2 7 18 60 500 1000 1300 1350-1500 1519-1550 2000 2500 2972 &&
     exec {end}>&- && wait "$pid" && exec {one}>&- && wait "$one_pid"
 }
 

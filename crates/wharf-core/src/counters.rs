@@ -6,20 +6,20 @@ use crate::monitor::Monitor;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A counter that one thread at a time writes: by a plain load and store, without a locked instruction.
+/// A counter, to be read. Its part of the path writes it, one thread at a time: by a plain load and store, without a locked instruction.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds `n`; for the writer.
     #[inline(always)]
-    pub fn add(&self, n: u64) {
+    pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
     /// Sets the value; for the writer.
     #[inline(always)]
-    pub fn set(&self, n: u64) {
+    pub(crate) fn set(&self, n: u64) {
         self.0.store(n, Relaxed);
     }
 
@@ -32,6 +32,30 @@ impl Counter {
     #[inline(always)]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// A counter of a caller's own, which the caller writes.
+#[derive(Debug, Default)]
+pub struct Tally(Counter);
+
+impl Tally {
+    /// Adds `n`; for the writer.
+    #[inline(always)]
+    pub fn add(&self, n: u64) {
+        self.0.add(n);
+    }
+
+    /// Sets the value; for the writer.
+    #[inline(always)]
+    pub fn set(&self, n: u64) {
+        self.0.set(n);
+    }
+
+    /// Returns the value.
+    #[inline(always)]
+    pub fn get(&self) -> u64 {
+        self.0.get()
     }
 }
 
@@ -158,6 +182,13 @@ impl QueueCounters {
         }
         *crate::pool::lock(&self.last_error) = Some((error.to_string(), is_down));
         self.monitor.get().inspect(|monitor| monitor.error(error));
+    }
+
+    /// Counts a stall of the device that has ended after `after_ns`; for the path's poller.
+    #[doc(hidden)]
+    pub fn note_stall(&self, after_ns: u64) {
+        self.stalls.add(1);
+        self.longest_stall_ns.set(self.longest_stall_ns.get().max(after_ns));
     }
 
     /// Forgets that the line was down.

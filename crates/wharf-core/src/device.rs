@@ -365,9 +365,7 @@ pub fn close_receiver(device: &mut (impl RxDevice + ?Sized), cache: &mut Cache) 
     let closed = device.close();
     let mut posted = Batch::new(BUDGET);
     while device.reclaim(&mut posted) > 0 {
-        // Frames of another pool stay out.
-        let _ = cache.give(&mut posted);
-        posted = Batch::new(BUDGET);
+        cache.give_all(&mut posted);
     }
     closed
 }

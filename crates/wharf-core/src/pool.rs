@@ -30,6 +30,7 @@ mod ledger;
 mod lock;
 mod mailbox;
 mod packet;
+mod packet_mut;
 mod peer_queues;
 mod places;
 mod reservation;
@@ -46,6 +47,7 @@ pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
 pub(crate) use lock::lock;
 pub use packet::{NoRoom, Packet};
+pub use packet_mut::PacketMut;
 pub(crate) use peer_queues::{PeerQueue, PeerQueues};
 pub(crate) use reservation::{QuotaKind, Reservation};
 pub(crate) use returns::Returns;
@@ -130,8 +132,9 @@ impl PoolBuilder {
         self
     }
 
-    /// Sets the bytes of one frame, with headroom and 448 B of colour (from 2 KiB on): a multiple of 64, from 128 to
-    /// 262656 ([`FRAME_BYTES_MAX`](wharf_mem::FRAME_BYTES_MAX)); 2048 by default.
+    /// Sets the bytes of one frame: a multiple of 64, from 128 to 262656
+    /// ([`FRAME_BYTES_MAX`](wharf_mem::FRAME_BYTES_MAX)); 2048 by default. Headroom, and 448 B of colour from 2 KiB on, are a part of
+    /// them: [`PagePool::packet_bytes_max`] is what is left, 1536 by default.
     #[must_use]
     pub fn frame_bytes(mut self, bytes: u32) -> Self {
         self.spec.frame_bytes = bytes;
@@ -185,7 +188,7 @@ impl PoolBuilder {
 }
 
 impl PagePool {
-    /// Starts with 4096 frames of 2 KiB.
+    /// Starts with 4096 frames of 2 KiB, each for a packet of up to 1536 bytes.
     pub fn builder() -> PoolBuilder {
         let spec = RegionSpec { frames: 4096, frame_bytes: 2048, headroom_bytes: 64, huge_pages: true };
         PoolBuilder { spec, clock: Arc::new(NoClock) }
@@ -199,6 +202,12 @@ impl PagePool {
     /// Returns the number of frames.
     pub fn frames(&self) -> u32 {
         self.shared.region.spec().frames
+    }
+
+    /// Returns the length of the longest packet that fits one frame, bytes: 1536 of a default pool, with frames of 2048 bytes and a
+    /// headroom of 64. A longer one is a chain: see [`Packet::is_chain`].
+    pub fn packet_bytes_max(&self) -> u32 {
+        self.shared.region.data_bytes_max()
     }
 
     /// Makes a cache for one thread; the ledger lists it under `name`.

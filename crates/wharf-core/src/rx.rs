@@ -12,6 +12,7 @@ mod polled;
 mod pulled;
 mod receiver;
 mod state;
+mod whole;
 
 pub use receiver::Receiver;
 
@@ -33,6 +34,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use wharf_mem::word::DEDICATED;
+pub use whole::TOO_LONG;
 
 /// The receive side of a device. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]
@@ -52,6 +54,7 @@ pub(crate) struct RxShared {
     callers: Callers,
     counters: RxCounters,
     ended: AtomicBool,
+    takes_chains: AtomicBool,
     error: Mutex<Option<DeviceError>>,
     pub(crate) monitor: OnceLock<Arc<dyn Monitor>>,
     /// The inboxes that the handler fills, where that is a [`Receiver`]'s.
@@ -109,6 +112,7 @@ impl RxQueue {
             callers: Callers::default(),
             counters: RxCounters::default(),
             ended: AtomicBool::new(false),
+            takes_chains: AtomicBool::new(false),
             error: Mutex::new(None),
             monitor: OnceLock::new(),
             inboxes: OnceLock::new(),
@@ -140,10 +144,15 @@ impl RxQueue {
     /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. After
     /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        let mut all = Vec::new();
         match self.shared.counters.last() {
-            Some(last) => last.drops.iter().for_each(|&(reason, count)| see(reason, count)),
-            None => self.look_at_device(|device| device.drops(see)),
+            Some(last) => all.extend_from_slice(&last.drops),
+            None => {
+                self.look_at_device(|device| device.drops(&mut |reason, count| all.push((reason, count))))
+            }
         }
+        self.shared.counters.add_own_drops(&mut all);
+        all.into_iter().for_each(|(reason, count)| see(reason, count));
     }
 
     /// Shows the packets that came by each receive queue of the interface, by the queue's number: see [`RxDevice::queue_packets`]. After
@@ -241,7 +250,7 @@ impl RxShared {
     fn receive(
         &self, state: &mut RxState, irq: IrqChange, away: bool, quota: u32, budget: usize,
     ) -> PollOutcome {
-        let RxState { device, cache, burst, .. } = state;
+        let RxState { device, cache, burst, joiner, .. } = state;
         if burst.pool().region().number() != cache.pool().region().number() {
             burst.rebind(cache.pool());
         }
@@ -253,8 +262,10 @@ impl RxShared {
             }
             let before = burst.batch_mut().bytes();
             let result = device.receive(cache, burst.batch_mut(), budget);
+            let may_chain = burst.batch_mut().any_meta() && !self.takes_chains.load(Relaxed);
+            let dropped = if may_chain { joiner.make_whole(cache, burst.batch_mut()) } else { 0 };
             self.counters.bytes.add(burst.batch_mut().bytes() - before);
-            self.note(result, device, &mut seen);
+            self.note(result, dropped, device, &mut seen);
         };
         let mut found = match (&self.of, device) {
             (Some(queue), _) => poll_queue(&queue.shared, irq, away, quota, Some(&mut receive)),
@@ -325,12 +336,15 @@ impl RxShared {
         }
     }
 
-    fn note(&self, result: Result<usize, DeviceError>, device: &dyn RxDevice, seen: &mut PollOutcome) {
+    fn note(
+        &self, result: Result<usize, DeviceError>, dropped: u64, device: &dyn RxDevice,
+        seen: &mut PollOutcome,
+    ) {
         let received = result.unwrap_or_else(|error| {
             self.note_error(error);
             0
         });
-        self.counters.received.add(received as u64);
+        self.counters.count(received as u64, dropped);
         seen.received = received as u32;
         seen.due_ns = device.next_arrival_ns();
         if received == 0 && device.ended() {

@@ -284,6 +284,7 @@ impl Reopener {
                 }
             }
         }
+        self.ready.clear(); // descriptors of closed sides stand for it
     }
 
     /// Waits until the device is to be opened again. Returns false once all sides are closed.

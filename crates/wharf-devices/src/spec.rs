@@ -40,6 +40,8 @@ pub struct Kind {
     pub can: Can,
     /// Checks the texts among its options, without opening it.
     pub check: fn(&DeviceSpec) -> Result<(), DeviceError>,
+    /// The way to have no super-packets, if one of this specification receives them: frames that do not hold them become chains.
+    pub super_packets: fn(&DeviceSpec) -> Option<&'static str>,
     /// Opens one.
     pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
     /// The time for which opening one may last, and the reason, in words.
@@ -47,6 +49,10 @@ pub struct Kind {
     /// Its part in a diagnosis.
     pub doctor: Doctor,
 }
+
+/// Longest packet that a kernel or a virtual machine delivers, bytes: the longest IPv6 payload, its header, and an Ethernet header
+/// with two tags.
+pub const SUPER_PACKET_BYTES_MAX: u32 = 65535 + 40 + 14 + 2 * 4;
 
 impl Kind {
     /// Makes a kind that needs nothing, has no place, no keys and one queue, and only sends.
@@ -67,6 +73,7 @@ impl Kind {
             queues: QueueLayout::One,
             can: Can::SEND,
             check: |_| Ok(()),
+            super_packets: |_| None,
             open,
             waits: "for it to open",
             doctor: Doctor::NONE,

@@ -30,9 +30,8 @@ use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::tap::Offloads;
 
-/// Longest packet that the kernel delivers, bytes: the longest IPv6 payload, its header, and an Ethernet
-/// header with two tags.
-const PACKET_BYTES_MAX: usize = 65535 + 40 + 14 + 2 * 4;
+/// Longest packet that the kernel delivers, bytes.
+const PACKET_BYTES_MAX: usize = crate::spec::SUPER_PACKET_BYTES_MAX as usize;
 
 /// Settings of a [`Tap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

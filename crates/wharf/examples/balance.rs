@@ -7,7 +7,7 @@
 //! - All packets of a flow go to one back end, chosen by their flow hash. No table of flows is kept.
 //! - To a back end, the destination becomes the back end's; back, the source becomes the virtual address. Both checksums
 //!   are updated for the words that change (RFC 1624), in the memory that the packet came in.
-//! - A handler runs on the thread that received and never waits: what finds the other queue full is dropped and counted.
+//! - A handler never waits: what finds the other queue full, or is longer than 1536 bytes, is dropped and counted.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};

@@ -24,7 +24,8 @@ fn main() -> Result<(), Error> {
     let [_, address, tasks] = &arguments[..] else {
         return Err("usage: echo ADDRESS TASKS".into());
     };
-    let path = Path::open(&format!("udp:{address},dest=frame"), Direction::Both)?;
+    let spec = format!("udp:{address},dest=frame");
+    let path = Path::builder(&spec, Direction::Both).takes_chains(true).build()?; // datagrams of any length
     eprintln!("listening on {}", path.name());
     let closer = path.clone();
     let closing = thread::spawn(move || {
@@ -72,7 +73,7 @@ async fn hand_out(mut receiver: Receiver, path: &Path, to: &[mpsc::Sender<Packet
         }
         while let Some(packet) = burst.pop() {
             // A task that has ended was told that the path is closed.
-            let _ = to[map.queue_of(packet.bytes())].send(packet).await;
+            let _ = to[map.queue_of(packet.head())].send(packet).await;
         }
     }
 }
@@ -83,7 +84,7 @@ async fn echo(mut sender: Sender, mut packets: mpsc::Receiver<Packet>) -> Result
     while let Some(first) = packets.recv().await {
         let more = std::iter::from_fn(|| packets.try_recv().ok()).take(BURST - 1);
         std::iter::once(first).chain(more).for_each(|packet| drop(burst.push(packet)));
-        burst.iter_mut().for_each(turn_round);
+        burst.packets_mut().for_each(|mut packet| turn_round(packet.head_mut()));
         sender.send_async(&mut burst).await?;
     }
     Ok(())

@@ -66,7 +66,7 @@
 //! | task | items |
 //! |---|---|
 //! | all that follows, opened by one specification | [`Path`], [`PathBuilder`], [`Owners`] |
-//! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`Burst`], [`Cache`], [`Audit`] |
+//! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`PacketMut`], [`Burst`], [`Cache`], [`Audit`] |
 //! | headers: room in front of a packet, parsers, builders, checksums, segments | [`Packet::prepend`], [`Packet::segments`], [`net`] |
 //! | a transmit queue | [`TxQueue`], [`QueueBuilder`], [`Batching`], [`Bounds`], [`QueueCounters`] |
 //! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Permit`], [`Canceller`], [`Spread`] |
@@ -110,7 +110,7 @@ pub use wharf_core::sender::Canceller;
 
 // Memory.
 #[doc(inline)]
-pub use wharf_core::pool::{Audit, Burst, Cache, Packet, PagePool, PoolBuilder, PoolError};
+pub use wharf_core::pool::{Audit, Burst, Cache, Packet, PacketMut, PagePool, PoolBuilder, PoolError};
 #[doc(inline)]
 pub use wharf_mem::{Batch, Frame, Meta, Region};
 

@@ -76,6 +76,8 @@ struct Inner {
     settings: Settings,
     owners: Owners,
     parts: Mutex<Parts>,
+    /// Receivers get packets longer than a frame, as chains.
+    takes_chains: bool,
     measured: Measurements,
     monitor: Arc<PathMonitor>,
 }
@@ -97,8 +99,8 @@ struct Parts {
 }
 
 impl Path {
-    /// Opens `spec`, such as `xdp:eth0`, for `direction`, with defaults for all else: a pool of 4096 frames of 2 KiB, a
-    /// FIFO of 1000 packets, a byte limit, a thread that takes completions.
+    /// Opens `spec`, such as `xdp:eth0`, for `direction`, with defaults for all else: a pool of 4096 frames, each for a packet
+    /// of up to 1536 bytes, a FIFO of 1000 packets, a byte limit, a thread that takes completions.
     ///
     /// Opening for [`Direction::Both`] or [`Direction::Receive`] takes packets away from the host's network stack where
     /// the kind of device does so (`xdp`): open a path that only sends for [`Direction::Send`].
@@ -151,14 +153,18 @@ impl Path {
         self.queue()?.sender(name)
     }
 
-    /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of its own.
+    /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of its own, and takes chains
+    /// if this path does.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if there is none, or it was taken already.
+    /// [`QueueError::Device`] if there is none, or it was taken already; [`QueueError::Closed`].
     pub fn far_end(&self) -> Result<Self, QueueError> {
-        let far_end = self.parts().far_end.take();
+        let mut parts = self.parts();
+        parts.check_open()?;
+        let far_end = parts.far_end.take();
+        drop(parts);
         let far_end = far_end.ok_or_else(|| self.fault("its other end is not in this process"))?;
-        PathBuilder::of_far_end(&self.inner.name, far_end)
+        PathBuilder::of_far_end(&self.inner.name, far_end, self.inner.takes_chains)
     }
 
     /// Returns the state of the device, which is asked for its line, unless a thread works with it. A state that is over
@@ -209,8 +215,9 @@ impl Path {
     ///
     /// # Errors
     /// [`QueueError::Device`]: the device has no place to be opened from again (`null`, `wire`, `pcap`, a far end), or the path was
-    /// built with [`OnGone::Fail`] and without [`OnStall::Reset`].
+    /// built with [`OnGone::Fail`] and without [`OnStall::Reset`]. [`QueueError::Closed`].
     pub fn reopen(&self) -> Result<(), QueueError> {
+        self.parts().check_open()?;
         let reopener = self.inner.monitor.reopener();
         reopener.map(|reopener| reopener.reset()).ok_or_else(|| self.fault("it cannot be opened again"))
     }
@@ -224,13 +231,17 @@ impl Path {
     /// the pool; those that the device has stay with it. Returns the holders of the pool's frames. A path that is dropped
     /// without this returns what has not left at once.
     ///
+    /// The device is free to be opened again, whatever clones, senders, receivers and events of the path live: their calls
+    /// say [`QueueError::Closed`], once a receiver has taken what came before. `udp` takes up to 4 s more, to hear of a neighbour that
+    /// does not answer.
+    ///
     /// It waits for the end of a handler that runs ([`Path::on_receive`]): a handler must not call it.
     pub fn close(&self, time: Duration) -> Audit {
         if let Some(queue) = &self.inner.queue {
             queue.shutdown(time);
         }
         let mut parts = self.parts();
-        parts.source = Source::Gone("it is closed");
+        parts.source = Source::Closed;
         let (receiving, poller) = (parts.receiving.take(), parts.poller.take());
         // The packets on their way to another end that is not in use are this path's again.
         parts.far_end = None;

@@ -4,14 +4,14 @@
 //!
 //! - Each direction is a handler on the thread of the path that receives: it changes a packet in place and sends it on.
 //! - Headers go on and off at the front, in the packet's headroom: no byte of payload is moved.
-//! - Both paths share one pool, so a packet received by one is sent by the other.
-//! - What the other side has no room for is dropped, and counted, as a router does.
+//! - Both paths share one pool, so a packet received by one is sent by the other. Its frames hold 3584 bytes: any MTU up to 3500 fits.
+//! - What is longer, or finds no room on the other side, is dropped, and counted, as a router does. The end tells each by reason.
 
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf::net::UdpHeaders;
-use wharf::{Direction, HostClock, Packet, PagePool, Path, Rest};
+use wharf::{Direction, HostClock, Packet, PagePool, Path, Rest, RxQueue};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -21,21 +21,21 @@ const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1, 8, 0];
 fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, tap, local, peer, key] = &arguments[..] else {
-        return Err("usage: vpn TAP LOCAL:PORT PEER:PORT KEY".into());
+        return Err("usage: vpn TAP LOCAL:PORT PEER:PORT KEY; TAP's MTU is at most 3500".into());
     };
     let headers = UdpHeaders::between(local.parse()?, peer.parse()?).ok_or("two versions of IP")?;
     let key: u8 = key.parse()?;
-    let pool = PagePool::builder().clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().frame_bytes(4096).clock(Arc::new(HostClock)).build()?;
     let open = |spec: String| Path::builder(&spec, Direction::Both).pool(&pool).build();
     let (inside, outside) =
         (open(format!("tap:{tap},offload=off"))?, open(format!("udp:{local},dest=frame"))?);
-    relay(&inside, &outside, move |packet| {
+    let outgoing = relay(&inside, &outside, move |packet| {
         packet.trim_front(ETHERNET.len()).ok()?;
         packet.bytes_mut().iter_mut().for_each(|byte| *byte ^= key);
         packet.prepend(headers.len_bytes()).ok()?;
         headers.write(packet.bytes_mut(), 0)
     })?;
-    relay(&outside, &inside, move |packet| {
+    let incoming = relay(&outside, &inside, move |packet| {
         packet.trim_front(headers.len_bytes()).ok()?;
         packet.bytes_mut().iter_mut().for_each(|byte| *byte ^= key);
         packet.prepend(ETHERNET.len()).ok()?.copy_from_slice(&ETHERNET);
@@ -43,7 +43,11 @@ fn main() -> Result<(), Error> {
     })?;
     println!("{} <-> {}", inside.name(), outside.name());
     std::io::stdin().read_to_end(&mut Vec::new())?;
-    [inside, outside].iter().for_each(|path| _ = path.close(Duration::from_secs(1)));
+    for (path, arrivals) in [(inside, outgoing), (outside, incoming)] {
+        arrivals.drops(&mut |reason, count| println!("{count} lost on arrival: {reason}"));
+        path.close(Duration::from_secs(1));
+        println!("{}: {:?}", path.name(), path.queue()?.counters().failures());
+    }
     let audit = pool.audit();
     if audit.out() > 0 { Err(audit.to_string().into()) } else { Ok(()) }
 }
@@ -51,9 +55,9 @@ fn main() -> Result<(), Error> {
 /// Sends on what `from` receives, as `change` has made it.
 fn relay(
     from: &Path, to: &Path, mut change: impl FnMut(&mut Packet) -> Option<usize> + Send + 'static,
-) -> Result<(), Error> {
+) -> Result<RxQueue, Error> {
     let (mut sender, mut changed) = (to.sender("relay")?, to.burst(256));
-    from.on_receive(Box::new(move |arrived| {
+    Ok(from.on_receive(Box::new(move |arrived| {
         while let Some(mut packet) = arrived.pop() {
             if change(&mut packet).is_some() {
                 // There is room for all that arrive at once.
@@ -63,6 +67,5 @@ fn relay(
         // The queue counts what it drops, and fails only when it is closed.
         drop(sender.send_or_drop(&mut changed));
         Rest::Free
-    }))?;
-    Ok(())
+    }))?)
 }

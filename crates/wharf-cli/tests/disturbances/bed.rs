@@ -107,7 +107,7 @@ impl Bed {
             wait_until(LONG, || folder.path("socket").exists()).expect("the back end listens");
         }
         let owners = [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }][random.below(3) as usize];
-        let path = open(kind, Path::builder(&spec, direction).owners(owners));
+        let path = open(kind, Path::builder(&spec, direction).owners(owners).takes_chains(true));
         if is_both {
             path.on_receive(Box::new(|_| wharf::Rest::Free)).unwrap();
         }

@@ -1,6 +1,6 @@
 //! `Burst`: the user's batch of packets of one pool. A cache fills it, a sender sends it, and it is used again.
 
-use super::{Packet, PagePool, PoolError};
+use super::{Packet, PacketMut, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, MemError};
 
 /// Packets in order. Dropping it gives the packets inside back to the pool.
@@ -30,14 +30,21 @@ impl Burst {
         self.batch.is_empty()
     }
 
-    /// The bytes of each packet; of a super-packet, the first chunk.
+    /// The bytes of each packet. A path gives chains only to a program that asked for them ([`RxQueue::takes_chains`](crate::rx::RxQueue::takes_chains)),
+    /// which reads them by [`Burst::pop`] and [`Packet::chunks`], or [`Burst::packets_mut`].
+    ///
+    /// # Panics
+    /// The iterator, at a chain.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         // Each frame of a burst is its pool's.
-        self.batch.frames().iter().map(|frame| self.pool.region().bytes(frame).unwrap_or_default())
+        self.batch.frames().iter().map(|frame| self.pool.region().whole_bytes(frame).unwrap_or_default())
     }
 
-    /// The bytes of each packet, to write; of a super-packet, the first chunk.
+    /// The bytes of each packet, to write; for chains see [`Burst::packets_mut`].
+    ///
+    /// # Panics
+    /// The iterator, at a chain.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.pool.region().each_bytes_mut(&mut self.batch)
@@ -48,13 +55,19 @@ impl Burst {
     /// # Errors
     /// [`PoolError::Memory`] when it does not fit, or `at` is past the end.
     pub fn set_len(&mut self, at: usize, len_bytes: u32) -> Result<(), PoolError> {
-        let region = self.pool.region().clone();
-        match self.batch.frames_mut().get_mut(at) {
-            Some(frame) => region.set_len(frame, len_bytes)?,
+        match self.packets_mut().nth(at) {
+            Some(mut packet) => packet.set_len(len_bytes)?,
             None => return Err(MemError::TooLong { len_bytes, max_bytes: 0 }.into()),
         }
         self.batch.refresh();
         Ok(())
+    }
+
+    /// The packets, to change their bytes, chains too, their length, metadata or priority.
+    #[inline]
+    pub fn packets_mut(&mut self) -> impl DoubleEndedIterator<Item = PacketMut<'_>> + ExactSizeIterator {
+        let region = self.pool.region();
+        self.batch.frames_mut().iter_mut().map(|frame| PacketMut::new(frame, region))
     }
 
     /// Adds a packet at the back.
@@ -87,23 +100,23 @@ impl Burst {
         self.number
     }
 
-    /// The batch of frames.
+    /// The batch of frames. Not public: a frame of another pool would come in.
+    #[inline]
+    pub(crate) fn batch_mut(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    /// Takes the first frame, which the caller gives back to the pool.
     #[inline]
     #[doc(hidden)]
-    pub fn batch_mut(&mut self) -> &mut Batch {
-        &mut self.batch
+    pub fn pop_frame(&mut self) -> Option<Frame> {
+        self.batch.pop()
     }
 
     /// The frames, in order.
     #[inline]
     pub fn frames(&self) -> &[Frame] {
         self.batch.frames()
-    }
-
-    /// The frames, in order, to set their band.
-    #[inline]
-    pub fn frames_mut(&mut self) -> &mut [Frame] {
-        self.batch.frames_mut()
     }
 
     /// Empties it and makes it hold packets of `pool`.
@@ -115,9 +128,9 @@ impl Burst {
 
     /// Gives all packets inside back to the pool.
     pub fn clear(&mut self) {
-        // All frames are of this pool: only its caches fill a burst, and `push` checks.
-        if self.pool.give_back(&mut self.batch).is_err() {
-            debug_assert!(false, "a burst holds frames of its own pool only");
+        while self.pool.give_back(&mut self.batch).is_err() {
+            // `push` and caches check the pool; a faulty device does not. The ledger of the frame's own pool lists it as out.
+            let _lost = self.batch.pop();
         }
     }
 }
@@ -137,5 +150,32 @@ impl Drop for Burst {
         if !self.batch.is_empty() {
             self.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes a burst of three packets of a pool, of which the second is `other`'s: the work of a faulty device.
+    fn mixed(pool: &PagePool, other: &PagePool) -> Burst {
+        let mut burst = pool.burst(3);
+        for owner in [pool, other, pool] {
+            let frame = owner.packet(64).unwrap().into_frame();
+            burst.batch_mut().push(frame).unwrap();
+        }
+        burst
+    }
+
+    #[test]
+    fn frame_of_another_pool_leaves_the_others_of_its_burst_alone() {
+        let pools = || PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+        let (pool, other) = (pools(), pools());
+        drop(mixed(&pool, &other));
+        assert_eq!((pool.audit().out(), other.audit().out()), (0, 1), "its own pool lists it");
+        let (mut burst, mut cache) = (mixed(&pool, &other), pool.cache("test").unwrap());
+        assert_eq!(cache.give_all(burst.batch_mut()), 1);
+        drop(cache);
+        assert_eq!((pool.audit().out(), other.audit().out()), (0, 2));
     }
 }

@@ -49,18 +49,42 @@ impl Packet {
         self.len() == 0
     }
 
-    /// The packet's bytes; of a super-packet, the first chunk.
+    /// True if it is a chain: it lies in several frames of memory. A packet that [`Packet::append`] has made longer is one, and
+    /// so may be a packet that was received by a path built with `takes_chains`: a super-packet, or one longer than
+    /// [`PagePool::packet_bytes_max`].
+    pub fn is_chain(&self) -> bool {
+        self.frame.as_ref().is_some_and(|frame| self.pool.region().is_chain(frame))
+    }
+
+    /// The packet's bytes.
+    ///
+    /// # Panics
+    /// If it is a chain ([`Packet::is_chain`]): its bytes are [`Packet::chunks`], its headers [`Packet::head`].
     pub fn bytes(&self) -> &[u8] {
-        self.frame.as_ref().and_then(|frame| self.pool.region().bytes(frame).ok()).unwrap_or_default()
+        self.frame.as_ref().and_then(|frame| self.pool.region().whole_bytes(frame)).unwrap_or_default()
     }
 
     /// Returns the same bytes as [`Packet::bytes`], mutable.
+    ///
+    /// # Panics
+    /// If it is a chain.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let region = self.pool.region();
+        self.frame.as_mut().and_then(|frame| region.whole_bytes_mut(frame)).unwrap_or_default()
+    }
+
+    /// The first bytes of a packet of any length: those of its first chunk, in which a device puts all headers.
+    pub fn head(&self) -> &[u8] {
+        self.frame.as_ref().and_then(|frame| self.pool.region().bytes(frame).ok()).unwrap_or_default()
+    }
+
+    /// Returns the same bytes as [`Packet::head`], mutable.
+    pub fn head_mut(&mut self) -> &mut [u8] {
         let region = self.pool.region();
         self.frame.as_mut().and_then(|frame| region.bytes_mut(frame).ok()).unwrap_or_default()
     }
 
-    /// All bytes, chunk by chunk: one chunk for an ordinary packet.
+    /// All bytes, chunk by chunk: one chunk for a packet that is no chain.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.frame.as_ref().and_then(|frame| self.pool.region().chunks(frame).ok()).into_iter().flatten()
     }
@@ -81,7 +105,7 @@ impl Packet {
     pub fn prepend(&mut self, bytes: usize) -> Result<&mut [u8], NoRoom> {
         let (pool, frame) = self.parts();
         pool.region().prepend(frame, bytes).map_err(|error| NoRoom::of(bytes, &error))?;
-        Ok(&mut self.bytes_mut()[..bytes])
+        Ok(&mut self.head_mut()[..bytes])
     }
 
     /// Takes `bytes` off the front, which become headroom: a header that was read.
@@ -115,7 +139,7 @@ impl Packet {
         }
     }
 
-    /// Appends `piece`, which makes a super-packet: a chain of chunks.
+    /// Appends `piece`, which makes it a chain ([`Packet::is_chain`]): a super-packet, or a long packet.
     ///
     /// # Errors
     /// [`PoolError::Memory`] and the piece: it is another pool's, a chain, or empty, or the sum exceeds 262 143 B.

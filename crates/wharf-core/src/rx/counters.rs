@@ -1,6 +1,8 @@
 //! `RxCounters`: the counters of a receive queue, and those of its device, which only a poll may ask for.
 
 use super::RxShared;
+use super::whole::TOO_LONG;
+use crate::counters::Counter;
 use crate::device::{RxDevice, Signals};
 use crate::metrics::{Measured, Row, Walk, table};
 use crate::pool::lock;
@@ -25,6 +27,8 @@ table! {
     }
     beside {
         device: FromDevice,
+        /// Frames dropped since they are chains, which the handler does not take.
+        too_long: Counter,
     }
 }
 
@@ -72,6 +76,24 @@ impl RxCounters {
         self.held_polls.add(u64::from(!is_through));
     }
 
+    /// Counts frames that the device has received, `dropped` of which were too long.
+    #[inline]
+    pub(super) fn count(&self, received: u64, dropped: u64) {
+        self.received.add(received.saturating_sub(dropped));
+        if dropped > 0 {
+            self.too_long.add(dropped);
+        }
+    }
+
+    /// Adds the frames dropped here to those that a device has dropped.
+    pub(super) fn add_own_drops(&self, drops: &mut Vec<(&'static str, u64)>) {
+        match (self.too_long.get(), drops.iter_mut().find(|drop| drop.0 == TOO_LONG)) {
+            (0, _) => {}
+            (own, Some(of_device)) => of_device.1 += own,
+            (own, None) => drops.push((TOO_LONG, own)),
+        }
+    }
+
     /// Notes the device's counters if a walk has asked for them; for the thread that polls it.
     #[inline]
     pub(super) fn note_device(&self, device: &mut dyn RxDevice) {
@@ -95,6 +117,7 @@ impl RxCounters {
         self.device.is_wanted.store(false, Relaxed);
         let mut drops = Vec::new();
         device.drops(&mut |reason, count| drops.push((reason, count)));
+        self.add_own_drops(&mut drops);
         *lock(&self.device.drops) = drops;
         *lock(&self.device.signals) = device.signals();
     }

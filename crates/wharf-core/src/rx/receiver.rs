@@ -88,7 +88,7 @@ impl Receiver {
     }
 
     /// Makes `count` receivers of one queue, 1 to 256, that is to be given to a poller: a packet goes to the receiver of
-    /// number `by(bytes) % count`.
+    /// number `by(bytes) % count`; of a chain, the bytes are its first chunk.
     ///
     /// # Errors
     /// [`QueueError::Setting`], and those of `open`.

@@ -1,6 +1,7 @@
 //! `RxState`: the part of a receive queue that one poller at a time has: the device, its memory, and the frames that the
 //! handler left.
 
+use super::whole::Joiner;
 use crate::device::RxDevice;
 use crate::host::Wake;
 use crate::pool::{Burst, Cache, PagePool, WaitPlace};
@@ -29,6 +30,7 @@ pub(super) struct RxState {
     pub(super) pool_place: Option<WaitPlace>,
     pub(super) burst: Burst,
     pub(super) handler: Handler,
+    pub(super) joiner: Joiner,
 }
 
 /// A wake-up without effect: a poller that is short of memory comes back by itself.
@@ -44,7 +46,7 @@ impl RxState {
         device: Option<Box<dyn RxDevice>>, pool: &PagePool, name: &str, handler: Handler,
     ) -> Result<Self, QueueError> {
         let (cache, burst) = (pool.cache(&format!("receiver of {name}"))?, pool.burst(BATCH_FRAMES_MAX));
-        Ok(Self { device, cache, pool_place: None, burst, handler })
+        Ok(Self { device, cache, pool_place: None, burst, handler, joiner: Joiner::default() })
     }
 
     /// Shows the frames to the handler. Returns true if it is done with all of them.
@@ -62,7 +64,7 @@ impl RxState {
 
     pub(super) fn free(&mut self) {
         if !self.burst.is_empty() && self.cache.give(self.burst.batch_mut()).is_err() {
-            // The handler has bound the burst to another pool.
+            // The handler has swapped it for a burst of another pool, or the device has put such a frame into it.
             self.burst.clear();
         }
     }

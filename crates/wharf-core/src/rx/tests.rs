@@ -52,7 +52,7 @@ impl RxDevice for Long {
 fn arrivals_without_memory_are_polled_again_without_notification() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
     let device = Box::new(Long { pieces: 12, placer: SgWriter::default() });
-    let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
+    let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap().takes_chains(true);
     let (mut others, mut held) = (pool.cache("others").unwrap(), Batch::new(8));
     others.take(&mut held, 8, 64).unwrap();
     for _ in 0..3 {
@@ -71,7 +71,7 @@ fn arrivals_without_memory_are_polled_again_without_notification() {
 fn receiver_short_of_memory_joins_the_wait_list() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
     let device = Box::new(Long { pieces: 3, placer: SgWriter::default() });
-    let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
+    let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap().takes_chains(true);
     let mut late = pool.cache("late").unwrap();
     let mut held: Vec<_> = (0..16).map(|_| pool.packet(64).unwrap()).collect();
     let mut free_one = || drop(held.pop());
@@ -100,7 +100,7 @@ fn second_receives(goes: impl Fn(&RxQueue)) -> bool {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let [first, second] = [(); 2].map(|()| {
         let device = Box::new(Long { pieces: 12, placer: SgWriter::default() });
-        RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap()
+        RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap().takes_chains(true)
     });
     let (mut others, mut held, mut given) = (pool.cache("others").unwrap(), Batch::new(64), Batch::new(64));
     while others.take(&mut held, 1, 64).is_ok() {}
@@ -152,7 +152,7 @@ fn two_receivers_of_long_packets_gather_one_at_a_time() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
     let receivers = [(); 2].map(|()| {
         let device = Box::new(Long { pieces: 12, placer: SgWriter::default() });
-        RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap()
+        RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap().takes_chains(true)
     });
     let (mut others, mut held, mut given) = (pool.cache("others").unwrap(), Batch::new(16), Batch::new(16));
     while others.take(&mut held, 1, 64).is_ok() {}
@@ -166,4 +166,70 @@ fn two_receivers_of_long_packets_gather_one_at_a_time() {
         received += polls.sum::<u32>();
     }
     assert_eq!(received, 2);
+}
+
+/// A device with a packet in two buffers, as an adapter with short ones has it.
+#[derive(Default)]
+struct Split {
+    lens: Vec<(u32, u32)>,
+}
+
+impl Notify for Split {}
+
+impl Device for Split {
+    fn name(&self) -> String {
+        "split".into()
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+}
+
+impl RxDevice for Split {
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let region = cache.pool().region().clone();
+        let mut count = 0;
+        for (first, second) in self.lens.drain(..self.lens.len().min(budget)) {
+            let mut parts = Batch::new(2);
+            cache.take(&mut parts, 1, first).unwrap();
+            cache.take(&mut parts, 1, second).unwrap();
+            let (mut head, mut tail) = (parts.pop().unwrap(), parts.pop().unwrap());
+            region.bytes_mut(&mut head).unwrap().fill(1);
+            region.bytes_mut(&mut tail).unwrap().fill(2);
+            region.link(&mut head, tail).map_err(|(error, _)| error).unwrap();
+            to.push(head).unwrap();
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn ended(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn packet_in_two_buffers_that_fits_one_frame_comes_in_one() {
+    let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+    let lens = vec![(1024, 490), (1024, 512), (1024, 513), (1536, 1), (1, 1)];
+    let (seen, mine) = std::sync::mpsc::channel();
+    let handler = move |burst: &mut crate::pool::Burst| {
+        burst.iter().for_each(|bytes| seen.send(bytes.to_vec()).unwrap());
+        Rest::Free
+    };
+    let receiver = RxQueue::new(Box::new(Split { lens }), &pool, &[], Box::new(handler)).unwrap();
+    receiver.shared.poll(IrqChange::Keep, false, 64);
+    let whole = |first: usize, second: usize| [vec![1; first], vec![2; second]].concat();
+    let came: Vec<_> = mine.try_iter().collect();
+    assert_eq!(came, [whole(1024, 490), whole(1024, 512), whole(1, 1)]);
+    let mut drops = Vec::new();
+    receiver.drops(&mut |reason, count| drops.push((reason, count)));
+    assert_eq!((receiver.received(), drops), (3, vec![(TOO_LONG, 2)]));
+    assert_eq!(receiver.received_bytes(), 1514 + 1536 + 2);
+    receiver.close().unwrap();
+    drop(receiver);
+    assert_eq!(pool.audit().out(), 0);
 }

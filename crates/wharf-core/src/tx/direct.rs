@@ -76,7 +76,11 @@ impl Direct {
         }
         if let Some(bands) = &self.bands {
             let region = self.cache.pool().region().clone();
-            burst.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, &region, bands));
+            burst
+                .batch_mut()
+                .frames_mut()
+                .iter_mut()
+                .for_each(|frame| classify::classify(frame, &region, bands));
             burst.batch_mut().refresh();
         }
         let (offered, batch) = (burst.len(), burst.batch_mut());

@@ -254,8 +254,7 @@ impl TxQueue {
             self.shared.park.park(OWNED_NAP_NS);
         }
         self.shared.control(ControlMessage::Shut);
-        // Another thread may own the queue: waits until it has carried the message out.
-        self.shared.pending(&mut None);
+        self.shared.await_owner();
         self.audit()
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use wharf_core::pool::PagePool;
-use wharf_core::qdisc::{DROP_HEAD, Fifo, FifoLimit, Prio, Qdisc, WhenFull, set_priority};
+use wharf_core::qdisc::{DROP_HEAD, Fifo, FifoLimit, Prio, Qdisc, WhenFull};
 use wharf_core::queue::TxQueue;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -127,7 +127,7 @@ fn drop_head_drops_only_from_the_full_band() {
     // Priorities 6 and 0 are bands 0 and 1.
     let mut send = |n: u64, priority| {
         let mut burst = numbered(&mut sender, n, 1, 64);
-        burst.frames_mut().iter_mut().for_each(|frame| set_priority(frame, priority));
+        burst.packets_mut().for_each(|mut packet| packet.set_priority(priority));
         sender.send(&mut burst).unwrap();
     };
     send(0, 0);

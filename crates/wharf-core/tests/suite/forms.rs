@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use wharf_core::pool::{Burst, PoolError};
-use wharf_core::qdisc::{Fifo, FifoLimit, Prio, set_priority};
+use wharf_core::qdisc::{Fifo, FifoLimit, Prio};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::Sender;
 use wharf_testkit::gate::{Control, Gate};
@@ -161,8 +161,8 @@ fn only_packets_of_full_bands_are_dropped() {
     let mut sender = queue.sender("drops").unwrap();
     let mut send = |first, priorities: &[u8]| {
         let mut burst = numbered(&mut sender, first, priorities.len(), 64);
-        let frames = burst.frames_mut().iter_mut().zip(priorities);
-        frames.for_each(|(frame, &priority)| set_priority(frame, priority));
+        let packets = burst.packets_mut().zip(priorities);
+        packets.for_each(|(mut packet, &priority)| packet.set_priority(priority));
         sender.send_or_drop(&mut burst).unwrap()
     };
     // Priorities 6 and 0 are bands 0 and 1.

@@ -57,7 +57,8 @@ impl SendNow for Taker {
         for frame in burst.frames().iter().take(room) {
             self.seen.push(region.chunks(frame).unwrap().flatten().copied().collect());
         }
-        self.inside.append(burst.batch_mut(), room);
+        let taken = std::iter::from_fn(|| burst.pop_frame()).take(room);
+        taken.for_each(|frame| self.inside.push(frame).unwrap());
         Ok(())
     }
 }
@@ -161,7 +162,7 @@ fn no_memory_then_a_packet_goes_whole_and_a_begun_one_waits() {
 }
 
 fn put_back(cache: &mut Cache, burst: &mut Burst) {
-    cache.give(burst.batch_mut()).unwrap();
+    std::iter::from_fn(|| burst.pop_frame()).for_each(|frame| cache.give_one(frame).unwrap());
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn super_packet_then_its_segments_are_packets() {
         packet.prepend(moved).unwrap();
         let mut whole = bytes(&packet);
         headers().write(&mut whole, 5).unwrap();
-        packet.bytes_mut()[..42].copy_from_slice(&whole[..42]);
+        packet.head_mut()[..42].copy_from_slice(&whole[..42]);
         packet.set_meta(&Meta { gso_bytes, gso_kind: GSO_UDP, ..Meta::default() });
         let plan = GsoPlan::new(&whole, GSO_UDP, gso_bytes).unwrap();
         let want = (0..plan.segments()).map(|at| {

@@ -67,7 +67,7 @@ fn numbers(burst: &Burst) -> Vec<u64> {
 fn receivers(pool: &PagePool, device: impl RxDevice + 'static, count: usize) -> Vec<Receiver> {
     let by = |bytes: &[u8]| number(bytes) >> 32;
     Receiver::several_behind_poller(pool, Arc::new(NoClock), Arc::new(TestPark), count, by, |handler| {
-        RxQueue::new(Box::new(device), pool, &[], handler)
+        Ok(RxQueue::new(Box::new(device), pool, &[], handler)?.takes_chains(true))
     })
     .unwrap()
 }

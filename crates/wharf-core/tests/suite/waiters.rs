@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use wharf_core::engine::Batching;
-use wharf_core::qdisc::{Fifo, FifoLimit, Prio, Qdisc, set_priority};
+use wharf_core::qdisc::{Fifo, FifoLimit, Prio, Qdisc};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::{Sender, Watch};
 use wharf_testkit::gate::{Control, Gate};
@@ -179,7 +179,7 @@ fn discipline_without_bands_has_one_list() {
     let mut late = rig.queue.sender("late").unwrap();
     for priority in [0, 6, 2] {
         let mut burst = numbered(&mut late, 0, 1, 64);
-        burst.frames_mut().iter_mut().for_each(|frame| set_priority(frame, priority));
+        burst.packets_mut().for_each(|mut packet| packet.set_priority(priority));
         assert_eq!(late.try_send(&mut burst).unwrap(), 0, "priority {priority}");
     }
     drop(late);
@@ -194,7 +194,7 @@ fn each_band_has_its_own_list() {
     for (priority, count) in [(0, 17), (2, 16)] {
         for n in 0..count {
             let mut burst = numbered(&mut sender, 1_000_000 + n, 1, 64);
-            burst.frames_mut().iter_mut().for_each(|frame| set_priority(frame, priority));
+            burst.packets_mut().for_each(|mut packet| packet.set_priority(priority));
             sender.send(&mut burst).unwrap();
         }
     }

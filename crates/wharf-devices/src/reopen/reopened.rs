@@ -261,6 +261,8 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
             self.reopener.closed(self.at);
         }
         self.next = None;
+        // The descriptor that pollers keep would keep the device's file open.
+        self.point_to_reopener();
         self.inner.as_mut().map_or(Ok(()), |inner| inner.close())
     }
 }

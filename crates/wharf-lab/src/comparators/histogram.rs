@@ -1,7 +1,7 @@
 //! `Histogram`: counts of values, exact to one part in sixteen. One thread writes; any thread reads at any
 //! time.
 
-use wharf_core::counters::Counter;
+use wharf_core::counters::Tally;
 
 /// Values below this are counted exactly; above, each doubling has sixteen buckets.
 const EXACT: u64 = 16;
@@ -11,16 +11,16 @@ const BUCKETS: usize = (64 - STEPS_LOG2 as usize + 1) << STEPS_LOG2;
 /// A histogram of whole numbers of any size; 8 KiB.
 #[derive(Debug)]
 pub struct Histogram {
-    buckets: Box<[Counter]>,
-    count: Counter,
-    sum: Counter,
-    max: Counter,
+    buckets: Box<[Tally]>,
+    count: Tally,
+    sum: Tally,
+    max: Tally,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        let buckets = (0..BUCKETS).map(|_| Counter::default()).collect();
-        Self { buckets, count: Counter::default(), sum: Counter::default(), max: Counter::default() }
+        let buckets = (0..BUCKETS).map(|_| Tally::default()).collect();
+        Self { buckets, count: Tally::default(), sum: Tally::default(), max: Tally::default() }
     }
 }
 

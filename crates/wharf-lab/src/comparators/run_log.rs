@@ -2,22 +2,22 @@
 
 use super::histogram::Histogram;
 use std::sync::Arc;
-use wharf_core::counters::Counter;
+use wharf_core::counters::Tally;
 use wharf_core::host::Clock;
 use wharf_core::run_observer::{ObservedRun, RunObserver};
 
 /// The runs of one sender. Its thread writes; any thread reads.
 #[derive(Debug, Default)]
 pub struct RunLog {
-    began_ns: Counter,
+    began_ns: Tally,
     /// Runs: each from the claim of the queue to its release, or to the offer to others.
-    pub runs: Counter,
+    pub runs: Tally,
     /// Frames that the device took in them, from all senders.
-    pub packets: Counter,
+    pub packets: Tally,
     /// Frames taken over from other senders.
-    pub for_others: Counter,
+    pub for_others: Tally,
     /// Frames of the longest run.
-    pub longest_packets: Counter,
+    pub longest_packets: Tally,
     /// Durations, in nanoseconds.
     pub time_ns: Histogram,
 }

@@ -105,6 +105,30 @@ impl Region {
         Ok(unsafe { slice::from_raw_parts_mut(start, len) })
     }
 
+    /// Returns the bytes of a frame in one buffer; `None` for another pool's frame.
+    ///
+    /// # Panics
+    /// If the frame is a chain.
+    #[inline]
+    pub fn whole_bytes<'a>(&'a self, frame: &'a Frame) -> Option<&'a [u8]> {
+        if !frame.is_plain_of(self.layout.number) {
+            self.refuse_chain(frame);
+        }
+        self.bytes(frame).ok()
+    }
+
+    /// Works like [`Region::whole_bytes`], to write.
+    ///
+    /// # Panics
+    /// If the frame is a chain.
+    #[inline]
+    pub fn whole_bytes_mut<'a>(&'a self, frame: &'a mut Frame) -> Option<&'a mut [u8]> {
+        if !frame.is_plain_of(self.layout.number) {
+            self.refuse_chain(frame);
+        }
+        self.bytes_mut(frame).ok()
+    }
+
     /// Returns the bytes of a frame with the `before` bytes in front of them, to write: headroom, for a header.
     ///
     /// # Errors
@@ -143,13 +167,16 @@ impl Region {
     }
 
     /// Returns the bytes of each frame of `batch` in turn, to write. Frames of another pool are skipped.
+    ///
+    /// # Panics
+    /// The iterator, at a chain.
     #[inline]
     pub fn each_bytes_mut<'a>(&'a self, batch: &'a mut Batch) -> impl Iterator<Item = &'a mut [u8]> {
         let layout = self.layout;
         let all_plain = batch.is_plain_of(layout.number);
         batch.frames_to_write().iter_mut().filter_map(move |frame| {
             if !all_plain && !frame.is_plain_of(layout.number) {
-                return self.bytes_mut(frame).ok();
+                return self.whole_bytes_mut(frame);
             }
             // SAFETY: (S), and the slice borrows the frame mutably.
             Some(unsafe {

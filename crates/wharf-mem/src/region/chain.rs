@@ -6,6 +6,18 @@ use crate::frame::{Frame, LENGTH_BYTES_MAX};
 use crate::spec::MemError;
 
 impl Region {
+    /// True if a frame is a chain: its packet lies in several buffers.
+    #[inline]
+    pub fn is_chain(&self, frame: &Frame) -> bool {
+        frame.has_meta() && self.check(frame).is_ok() && self.row(frame).next().is_some()
+    }
+
+    /// Panics if the frame is a chain.
+    #[cold]
+    pub(super) fn refuse_chain(&self, frame: &Frame) {
+        assert!(!self.is_chain(frame), "a chain has no bytes in one piece: see `is_chain()` and `chunks()`");
+    }
+
     /// Links `piece` behind the last buffer of `head`, which becomes a super-packet. Walks the chain to find its end.
     ///
     /// # Errors

@@ -131,7 +131,7 @@ impl ForwardSettings {
                     return Err(ForwardError::Nothing { a: name.clone(), b: name });
                 }
             };
-            direction.receivers.push(receiver);
+            direction.receivers.push(receiver.takes_chains(true));
             direction.counts.push(counts);
         }
         Ok(())

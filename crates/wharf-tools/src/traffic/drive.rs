@@ -9,7 +9,6 @@ use std::time::Duration;
 use wharf_core::pool::{Burst, PoolError};
 use wharf_core::queue::QueueError;
 use wharf_core::sender::{Sender, Spread};
-use wharf_mem::Region;
 use wharf_sys::clock::monotonic_ns;
 use wharf_sys::timer::precise_sleeps;
 
@@ -300,8 +299,7 @@ impl<'a> Drive<'a> {
         if let Some(schedule) = self.schedule {
             burst.frames().iter().zip(&due.times_ns).for_each(|(frame, &due_ns)| schedule.set(frame, due_ns));
         }
-        let region = burst.pool().region().clone();
-        write(&region, burst, source, now_ns)?;
+        write(burst, source, now_ns)?;
         going(by.submit(burst))
     }
 }
@@ -321,19 +319,17 @@ fn refused_nap_ns(refusals: u32) -> Option<u64> {
 
 /// Writes the source's next frames over those of `burst`, which have the length of its longest.
 #[inline]
-fn write(
-    region: &Region, burst: &mut Burst, source: &mut impl Source, now_ns: u64,
-) -> Result<(), QueueError> {
+fn write(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> Result<(), QueueError> {
     let requests = source.requests();
     let written = if requests.is_none() { write_as_long(burst, source, now_ns) } else { 0 };
     if written == burst.len() {
         return Ok(());
     }
-    for frame in &mut burst.frames_mut()[written..] {
-        region.set_len(frame, source.len_bytes()).map_err(PoolError::from)?;
-        source.write(region.bytes_mut(frame).map_err(PoolError::from)?, now_ns);
+    for mut packet in burst.packets_mut().skip(written) {
+        packet.set_len(source.len_bytes())?;
+        source.write(packet.bytes_mut(), now_ns);
         if let Some(requests) = &requests {
-            region.set_meta(frame, requests).map_err(PoolError::from)?;
+            packet.set_meta(requests);
         }
     }
     Ok(())

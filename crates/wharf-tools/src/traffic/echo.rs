@@ -47,7 +47,7 @@ impl Echo {
             }
             Rest::Free
         };
-        let receiver = RxQueue::of(queue, Box::new(handler))?;
+        let receiver = RxQueue::of(queue, Box::new(handler))?.takes_chains(true);
         Ok(Self { receiver, check: Check(check) })
     }
 

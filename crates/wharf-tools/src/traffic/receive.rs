@@ -81,7 +81,7 @@ impl<C: Check> Receiver<C> {
         })?;
         let settings = Settings { mode, budget_packets: BUDGET as u32, ..Settings::default() };
         let inner = rx::Receiver::on_caller(pool, Box::new(wait), settings, |handler| {
-            RxQueue::new(device, pool, &[], handler)
+            Ok(RxQueue::new(device, pool, &[], handler)?.takes_chains(true))
         })?;
         Ok(Self {
             inner,

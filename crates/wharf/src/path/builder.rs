@@ -15,7 +15,7 @@ use wharf_core::queue::{QueueError, TxQueue};
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::registry::Registry;
 use wharf_devices::reopen::Reopener;
-use wharf_devices::spec::{Direction, Opened, QueueLayout, Queues};
+use wharf_devices::spec::{DeviceSpec, Direction, Opened, QueueLayout, Queues, SUPER_PACKET_BYTES_MAX};
 
 /// Frames of a pool, for each queue.
 const POOL_FRAMES: u32 = 4096;
@@ -35,6 +35,7 @@ pub struct PathBuilder {
     stall_after: Option<Duration>,
     on_stall: OnStall,
     on_gone: OnGone,
+    takes_chains: bool,
 }
 
 impl std::fmt::Debug for PathBuilder {
@@ -59,6 +60,7 @@ impl PathBuilder {
             stall_after: None,
             on_stall: OnStall::default(),
             on_gone: OnGone::default(),
+            takes_chains: false,
         }
     }
 
@@ -69,7 +71,7 @@ impl PathBuilder {
         self
     }
 
-    /// Sets the pool, which several paths may share; by default 4096 frames of 2 KiB of its own.
+    /// Sets the pool, which several paths may share; by default one of its own, of 4096 frames for packets of up to 1536 bytes.
     #[must_use]
     pub fn pool(mut self, pool: &PagePool) -> Self {
         self.pool = Some(pool.clone());
@@ -140,6 +142,15 @@ impl PathBuilder {
         self
     }
 
+    /// Has receivers and handlers get packets longer than a frame ([`PagePool::packet_bytes_max`]) as chains, if `takes` is true: see
+    /// [`Packet::is_chain`](crate::Packet::is_chain). By default such packets are dropped, and counted as `too-long`; a device whose
+    /// keys make super-packets is not opened to receive, unless frames hold them.
+    #[must_use]
+    pub fn takes_chains(mut self, takes: bool) -> Self {
+        self.takes_chains = takes;
+        self
+    }
+
     /// Opens the path.
     ///
     /// # Errors
@@ -206,6 +217,7 @@ impl PathBuilder {
         if self.direction == Direction::Both && !spec.kind().can.both {
             return Err(fault(&self.spec, "it cannot send and receive at once"));
         }
+        self.check_chains(&spec)?;
         if count == 0 || count > 1 && spec.kind().queues == QueueLayout::One {
             return Err(fault(&self.spec, format!("it cannot have {count} queues")));
         }
@@ -219,16 +231,39 @@ impl PathBuilder {
         Ok((opened, reopener.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?))
     }
 
+    /// Refuses a device whose super-packets would all be dropped.
+    fn check_chains(&self, spec: &DeviceSpec) -> Result<(), QueueError> {
+        let frame_bytes = self.pool.as_ref().map_or(0, PagePool::packet_bytes_max);
+        let holds_all = self.direction == Direction::Send || frame_bytes >= SUPER_PACKET_BYTES_MAX;
+        match (spec.kind().super_packets)(spec) {
+            Some(remedy) if !self.takes_chains && !holds_all => Err(fault(
+                &self.spec,
+                format!(
+                    "it receives super-packets, as chains: call PathBuilder::takes_chains(true), or {remedy}"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens a path over the other end of the device of the path called `name`.
-    pub(super) fn of_far_end(name: &str, far_end: Box<dyn Duplex>) -> Result<Path, QueueError> {
+    pub(super) fn of_far_end(
+        name: &str, far_end: Box<dyn Duplex>, takes_chains: bool,
+    ) -> Result<Path, QueueError> {
         let name = format!("far end of {name}");
-        Self::new(&name, Direction::Both).build_over(name, Opened::new(AnyDevice::Duplex(far_end)), None)
+        Self::new(&name, Direction::Both).takes_chains(takes_chains).build_over(
+            name,
+            Opened::new(AnyDevice::Duplex(far_end)),
+            None,
+        )
     }
 
     fn build_over(
         self, name: String, opened: Opened, reopener: Option<Arc<Reopener>>,
     ) -> Result<Path, QueueError> {
-        let Self { direction, owners, poller: settings, stall_after, on_stall, on_gone, .. } = self;
+        let Self {
+            direction, owners, poller: settings, stall_after, on_stall, on_gone, takes_chains, ..
+        } = self;
         if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(fault(&name, format!("no processor {cpu} for this process")));
         }
@@ -250,7 +285,7 @@ impl PathBuilder {
         let settings = owners.settings(settings);
         let parts = Parts { source, far_end, receiving: None, poller: None };
         let (parts, measured) = (Mutex::new(parts), Measurements::default());
-        let inner = Inner { name, pool, queue, settings, owners, parts, measured, monitor };
+        let inner = Inner { name, pool, queue, settings, owners, parts, takes_chains, measured, monitor };
         let path = Path { inner: Arc::new(inner) };
         path.restart_poller(&mut path.parts())?;
         Ok(path)

@@ -46,6 +46,8 @@ impl Drop for Lease {
 pub(super) enum Source {
     /// There is none, or a receiver has it.
     Gone(&'static str),
+    /// The path is closed.
+    Closed,
     /// The queue's device.
     OfQueue,
     /// A device of its own.
@@ -60,7 +62,7 @@ impl Path {
     /// run the queue themselves.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Pool`].
+    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Closed`], [`QueueError::Pool`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
         let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
         if matches!(self.parts().source, Source::OfQueue)
@@ -92,7 +94,7 @@ impl Path {
     }
 
     /// Makes `count` receivers, 1 to 256, that the path's poller thread serves: a packet goes to the one of number
-    /// `by(bytes) % count`, in order. By [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
+    /// `by(bytes) % count`, in order; of a chain, the bytes are its first chunk. By [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
     ///
     /// A receiver that is slow holds up only itself: each holds up to 256 packets, all of them together half of the pool
     /// (20 packets for each of 100 receivers of the default pool of 4096), and drops what it has no room for, also a
@@ -226,6 +228,7 @@ impl Path {
             }
             _ => Err(self.fault("it only sends")),
         }?;
+        let queue = queue.takes_chains(self.inner.takes_chains);
         self.inner.measured.add_weak(queue.measured());
         self.inner.monitor.watch_receiver(&queue, self.inner.queue.is_none());
         // The device would drop what comes before the receiver's first call, or before the poller's thread runs.
@@ -256,6 +259,7 @@ impl Path {
 impl Parts {
     /// Takes the receive side for a receiver.
     fn take_source(&mut self, path: &Path) -> Result<Source, QueueError> {
+        self.check_open()?;
         match std::mem::replace(&mut self.source, Source::Gone("its receive side is in use")) {
             Source::Gone(why) => {
                 self.source = Source::Gone(why);
@@ -263,5 +267,10 @@ impl Parts {
             }
             source => Ok(source),
         }
+    }
+
+    /// Checks that the path is not closed.
+    pub(super) fn check_open(&self) -> Result<(), QueueError> {
+        if matches!(self.source, Source::Closed) { Err(QueueError::Closed) } else { Ok(()) }
     }
 }

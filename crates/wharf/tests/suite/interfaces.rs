@@ -16,7 +16,7 @@ fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-fn enter_with_pair() {
+pub(crate) fn enter_with_pair() {
     wharf_sys::namespace::enter_new_network().expect("wants root");
     let queues = format!("numrxqueues {QUEUES} numtxqueues {QUEUES}");
     for name in ["all", "default"] {

@@ -1,5 +1,7 @@
 //! Tests of the public interface: paths, receivers, owners, metrics.
 
+mod chains;
+mod closed;
 mod events;
 mod interfaces;
 mod metrics;

@@ -107,6 +107,12 @@ pub(super) const ROWS: &[Reason] = &[
     ),
     row(
         "too-long",
+        &["receiver"],
+        "The packet is longer than a frame of the pool (1,536 bytes by default), and the program takes no chains.",
+        "Ask for chains (`PathBuilder::takes_chains`), or give the pool longer frames (`PoolBuilder::frame_bytes`).",
+    ),
+    row(
+        "too-long",
         &["udp"],
         "The datagram is longer than 65,507 bytes, or than the path to the destination takes; or, receiving, longer than a frame.",
         "Send shorter datagrams; to receive, use `--frame-bytes`.",

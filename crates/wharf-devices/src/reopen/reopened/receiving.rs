@@ -64,8 +64,7 @@ impl<D: ?Sized + Side + RxDevice> Reopened<D> {
             let count = self.posted.len().min(wharf_mem::batch::BATCH_FRAMES_MAX);
             let mut batch = Batch::new(count);
             self.posted.drain(..count).for_each(|frame| drop(batch.push(frame)));
-            // Frames of another pool stay out.
-            let _ = cache.give(&mut batch);
+            cache.give_all(&mut batch);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use wharf_core::device::RxDevice;
 use wharf_core::engine::Batching;
 use wharf_core::pool::{Cache, PagePool, PoolError};
-use wharf_core::qdisc::{Prio, set_priority};
+use wharf_core::qdisc::Prio;
 use wharf_core::queue::{QueueBuilder, TxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
@@ -234,7 +234,7 @@ fn a_priority_packet_leaves_within_one_bulk_after_a_thousand_bulk_ones() {
         let mut burst = sender.burst(1);
         sender.fill(&mut burst, 1, len_of(number) as u32).unwrap();
         write(burst.iter_mut().next().unwrap(), who, number);
-        burst.frames_mut().iter_mut().for_each(|frame| set_priority(frame, priority));
+        burst.packets_mut().for_each(|mut packet| packet.set_priority(priority));
         assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
     };
     (0..1000).for_each(|number| put(0, number, 2));

@@ -54,12 +54,12 @@ impl<D: Discipline> LockedSender<D> {
     /// # Errors
     /// [`QueueError::ForeignPool`]: the burst is unchanged.
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        let (ours, batch) = (self.shared.pool.region().number(), burst.batch_mut());
-        if let Some(foreign) = batch.frames().iter().find(|frame| frame.pool() != ours) {
+        let ours = self.shared.pool.region().number();
+        if let Some(foreign) = burst.frames().iter().find(|frame| frame.pool() != ours) {
             return Err(QueueError::ForeignPool { ours, theirs: foreign.pool() });
         }
-        self.counters.offered.add(batch.len() as u64);
-        while let Some(mut frame) = batch.pop() {
+        self.counters.offered.add(burst.len() as u64);
+        while let Some(mut frame) = burst.pop_frame() {
             frame.set_sender(self.place);
             let shared = &*self.shared;
             match shared.discipline.enter(shared, frame) {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use wharf_core::counters::{Counter, QueueCounters};
+use wharf_core::counters::{QueueCounters, Tally};
 use wharf_core::engine::{Sink, TxEngine};
 use wharf_core::host::{Clock, Park};
 use wharf_core::owner::Policy;
@@ -17,13 +17,13 @@ use wharf_mem::{Batch, Frame};
 #[derive(Debug, Default)]
 pub struct LockedCounters {
     /// Frames offered.
-    pub offered: Counter,
+    pub offered: Tally,
     /// Offered frames that the qdisc dropped.
-    pub drops: Counter,
+    pub drops: Tally,
     /// Offered frames refused before they came to the qdisc.
-    pub refused: Counter,
+    pub refused: Tally,
     /// Frames that it handed to the device as runner, from all senders.
-    pub drained_packets: Counter,
+    pub drained_packets: Tally,
 }
 
 impl LockedCounters {

@@ -48,7 +48,7 @@ pub(crate) fn set_up(burst: &mut Burst, number: usize, band: Option<u8>) {
         }
     }
     if let Some(band) = band {
-        burst.frames_mut().iter_mut().for_each(|frame| frame.set_band(band + 1));
+        burst.packets_mut().for_each(|mut packet| packet.set_band(band + 1));
     }
 }
 

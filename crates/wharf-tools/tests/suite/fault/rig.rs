@@ -8,7 +8,7 @@ use std::time::Duration;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::{RxDevice, TxDevice};
 use wharf_core::pool::{PagePool, PoolError};
-use wharf_core::qdisc::{Prio, set_priority};
+use wharf_core::qdisc::Prio;
 use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
@@ -145,8 +145,8 @@ impl Case {
             bytes[..8].copy_from_slice(&(u64::from(who) << 32 | u64::from(number + at as u32)).to_be_bytes());
         }
         if self.bands {
-            for (at, frame) in burst.frames_mut().iter_mut().enumerate() {
-                set_priority(frame, if (number + at as u32) & 1 == 1 { 6 } else { 0 });
+            for (at, mut packet) in burst.packets_mut().enumerate() {
+                packet.set_priority(if (number + at as u32) & 1 == 1 { 6 } else { 0 });
             }
         }
         number + burst.len() as u32

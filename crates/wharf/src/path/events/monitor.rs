@@ -12,7 +12,6 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wharf_core::counters::QueueCounters;
 use wharf_core::device::DeviceError;
 use wharf_core::host::Wake;
 use wharf_core::monitor::{Link, Monitor, Sign, Watchdog, Watched};
@@ -234,9 +233,7 @@ impl PathMonitor {
         let mut kept = self.try_settled()?;
         let sign = kept.watchdog.look(now_ns, frames())?;
         if let Sign::Resumed { after_ns } = sign {
-            let QueueCounters { stalls, longest_stall_ns, .. } = queue.counters();
-            stalls.add(1);
-            longest_stall_ns.set(longest_stall_ns.get().max(after_ns));
+            queue.counters().note_stall(after_ns);
             return Some(kept.sees(sign, 0, now_ns));
         }
         drop(kept);

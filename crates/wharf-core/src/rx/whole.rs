@@ -1,0 +1,72 @@
+//! `Joiner`: packets in one piece, for a handler that takes no chains.
+
+use super::RxQueue;
+use crate::pool::Cache;
+use std::sync::atomic::Ordering::Relaxed;
+use wharf_mem::{Batch, Frame, Meta, Region};
+
+/// Reason of arrivals that are longer than a frame, and dropped.
+pub const TOO_LONG: &str = "too-long";
+
+impl RxQueue {
+    /// Has the handler get packets longer than a frame, as chains ([`Packet::is_chain`](crate::pool::Packet::is_chain)), if
+    /// `takes` is true. By default they are dropped, and counted as [`TOO_LONG`]: see [`RxQueue::drops`].
+    #[must_use]
+    pub fn takes_chains(self, takes: bool) -> Self {
+        self.shared.takes_chains.store(takes, Relaxed);
+        self
+    }
+}
+
+/// Memory to join chains in.
+#[derive(Debug)]
+pub(super) struct Joiner {
+    bytes: Vec<u8>,
+    fresh: Batch,
+}
+
+impl Default for Joiner {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), fresh: Batch::new(1) }
+    }
+}
+
+impl Joiner {
+    /// Puts each chain of `batch` into one frame of `cache`. Those that fit none are freed: returns their number.
+    #[cold]
+    pub(super) fn make_whole(&mut self, cache: &mut Cache, batch: &mut Batch) -> u64 {
+        let region = cache.pool().region().clone();
+        if !batch.frames().iter().any(|frame| region.is_chain(frame)) {
+            return 0;
+        }
+        let count = batch.len();
+        for _ in 0..count {
+            let Some(frame) = batch.pop() else { break };
+            let whole = if region.is_chain(&frame) { self.join(cache, &region, frame) } else { Some(frame) };
+            let pushed = whole.map_or(Ok(()), |frame| batch.push(frame));
+            debug_assert!(pushed.is_ok(), "one was popped");
+        }
+        (count - batch.len()) as u64
+    }
+
+    /// Copies a chain into one frame, if it fits one.
+    fn join(&mut self, cache: &mut Cache, region: &Region, chain: Frame) -> Option<Frame> {
+        let (len_bytes, meta) = (chain.len_bytes(), region.meta(&chain).unwrap_or_default());
+        self.bytes.clear();
+        if len_bytes <= region.data_bytes_max() {
+            self.bytes.extend(region.chunks(&chain).into_iter().flatten().flatten());
+        }
+        // Its memory goes back before one frame is taken: there is one.
+        let given = cache.give_one(chain);
+        debug_assert!(given.is_ok(), "it is of this pool");
+        if self.bytes.is_empty() || cache.take(&mut self.fresh, 1, len_bytes).is_err() {
+            return None;
+        }
+        let mut frame = self.fresh.pop()?;
+        region.bytes_mut(&mut frame).ok()?.copy_from_slice(&self.bytes);
+        if meta != Meta::default() {
+            region.set_meta(&mut frame, &meta).ok()?;
+        }
+        Some(frame)
+    }
+}
