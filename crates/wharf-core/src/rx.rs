@@ -359,7 +359,10 @@ impl RxShared {
             state.wait_for_memory_in_turn(starved);
         }
         self.counters.count_poll(found.more, is_through, starved);
-        found.waiting |= !is_through || starved;
+        if !is_through || starved {
+            // Nothing notifies of memory, nor of a handler that takes packets again.
+            (found.waiting, found.due_ns) = (true, found.due_ns.filter(|&due_ns| due_ns != u64::MAX));
+        }
         if found.over {
             // The queue is dead.
             self.ended.store(true, Release);

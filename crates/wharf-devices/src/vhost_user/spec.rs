@@ -40,6 +40,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
+    may_pause: true,
     waits: "up to 60 s for its other side",
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
