@@ -17,7 +17,7 @@ sock = os.path.join(out.name, "sock")
 
 
 def testpmd(name, cpu, vdev, mode, *eal):
-    command = ["stdbuf", "-oL", "dpdk-testpmd", "-l", f"0,{cpu}", "--no-pci", f"--file-prefix=wharf{os.getpid()}{name}", "--no-telemetry", "-m", "192",
+    command = ["stdbuf", "-oL", "dpdk-testpmd", "--lcores", f"0@0,1@{cpu}", "--no-pci", f"--file-prefix=wharf{os.getpid()}{name}", "--no-telemetry", "-m", "192",
                *eal, "--vdev", vdev, "--", f"--forward-mode={mode}", "--auto-start", "--stats-period", "1",
                "--total-num-mbufs=16384"]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

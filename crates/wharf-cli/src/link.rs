@@ -17,8 +17,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Time for which a line that was not up yet may be down at the end of a run: a driver sets its adapter up anew for an XDP program, and a
 /// run may be shorter than that.
 const SETTLES: Duration = Duration::from_secs(1);
-/// The reason of packets that were to leave meanwhile.
-const LINK_DOWN: &str = "link-down";
+/// Reasons of packets that were to leave meanwhile.
+const LINK_DOWN: [&str; 2] = ["link-down", "not-enabled"];
 
 /// See the module.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl LinkWatch {
 
 /// Returns the packets of a queue that were dropped because its line was down.
 pub(crate) fn dropped(counters: &QueueCounters) -> u64 {
-    counters.failures().iter().filter(|(reason, _)| *reason == LINK_DOWN).map(|(_, count)| count).sum()
+    counters.failures().iter().filter(|(reason, _)| LINK_DOWN.contains(reason)).map(|(_, count)| count).sum()
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
 
     fn watch(on_gone: OnGone, is_peer: bool, give_up_ms: u64) -> LinkWatch {
         let give_up = Some(Duration::from_millis(give_up_ms));
-        let args = RecoveryArgs { on_gone, on_stall: OnStall::Report, give_up };
+        let args = RecoveryArgs { on_gone, on_stall: Some(OnStall::Report), give_up };
         LinkWatch { is_peer, ..LinkWatch::new("packet:b0".into(), args, &Recovery::default()) }
     }
 

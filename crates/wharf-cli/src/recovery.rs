@@ -24,6 +24,8 @@ pub(crate) struct Recovery {
     name: String,
     /// The other side is a program that connects.
     is_of_peer: bool,
+    /// What is done about a stall, if the device is one of a specification.
+    on_stall: Option<OnStall>,
     news: Arc<Mutex<News>>,
 }
 
@@ -49,8 +51,9 @@ impl Recovery {
         opened: &mut Vec<Opened>,
     ) -> std::io::Result<Self> {
         let is_of_peer = matches!(spec.kind().place, Place::Socket(_));
-        if args.on_gone == OnGone::Fail && args.on_stall != OnStall::Reset {
-            return Ok(Self { is_of_peer, ..Self::default() });
+        let on_stall = Some(args.on_stall(spec.kind()));
+        if args.on_gone == OnGone::Fail && on_stall != Some(OnStall::Reset) {
+            return Ok(Self { is_of_peer, on_stall, ..Self::default() });
         }
         let name = opened.first().map_or_else(|| spec.name(), |opened| opened.device.name());
         let on_gone = match args.on_gone {
@@ -60,7 +63,7 @@ impl Recovery {
         let reopener = Reopener::around(spec, direction, queues, on_gone, opened)?;
         let news = News { receives: direction == Direction::Receive, ..News::default() };
         let news = Arc::new(Mutex::new(news));
-        let recovery = Self { reopener, name: name.clone(), is_of_peer, news };
+        let recovery = Self { reopener, name: name.clone(), is_of_peer, on_stall, news };
         let (news, fails) = (recovery.news.clone(), args.on_gone == OnGone::Fail);
         if let Some(reopener) = &recovery.reopener {
             reopener.observe(move |change| say(&name, change, fails, &news));
@@ -82,6 +85,11 @@ impl Recovery {
     /// True if the device's other side is a program that connects.
     pub(crate) fn is_of_peer(&self) -> bool {
         self.is_of_peer
+    }
+
+    /// Returns what is done about a stall.
+    pub(crate) fn on_stall(&self) -> OnStall {
+        self.on_stall.unwrap_or(OnStall::Report)
     }
 
     /// True if it is the way to open the device called `name`.

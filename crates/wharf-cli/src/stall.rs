@@ -39,7 +39,7 @@ impl Stall {
     pub(crate) fn new(args: RecoveryArgs, recovery: Recovery) -> Self {
         let [teller, watchdog] = [TOLD_AFTER, PATIENCE].map(|bound| Watchdog::new(Some(bound)));
         let give_up = args.give_up.map(|time| (time, Watchdog::new(Some(time))));
-        let on_stall = args.on_stall;
+        let on_stall = recovery.on_stall();
         Self {
             teller,
             watchdog,

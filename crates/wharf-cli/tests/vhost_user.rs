@@ -2,75 +2,18 @@
 
 mod common;
 
+use common::driver::{FEATURES, Peer, REPLY_ACK, USER, state, words};
 use common::{Folder, command, finish, signal, text};
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::EventFd;
-use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-/// Address of the shared memory for the driver.
-const USER: u64 = 0x7000_0000;
 /// More than machines have; none of it is ever stored.
 const MEMORY_BYTES: u64 = 1 << 40;
-/// VIRTIO_F_VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES.
-const FEATURES: u64 = 1 << 32 | 1 << 30;
-/// VHOST_USER_PROTOCOL_F_REPLY_ACK.
-const REPLY_ACK: u64 = 1 << 3;
-
-fn words(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-}
-
-fn state(index: u32, number: u32) -> Vec<u8> {
-    [index.to_ne_bytes(), number.to_ne_bytes()].concat()
-}
-
-/// A driver's side of the messages.
-struct Peer(UnixStream);
-
-impl Peer {
-    fn connect(path: &Path) -> Self {
-        let began = Instant::now();
-        loop {
-            match UnixStream::connect(path) {
-                Ok(stream) => {
-                    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-                    return Self(stream);
-                }
-                Err(error) => assert!(began.elapsed() < Duration::from_secs(60), "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn send(&self, request: u32, flags: u32, body: &[u8], fds: &[RawFd]) {
-        let header = [request, 1 | flags, body.len() as u32].map(u32::to_ne_bytes).concat();
-        self.0.send_with_fds(&[&[&header, body].concat()[..]], fds).unwrap();
-    }
-
-    fn reply(&mut self) -> Vec<u8> {
-        let mut header = [0; 12];
-        self.0.read_exact(&mut header).unwrap();
-        let mut body = vec![0; u32::from_ne_bytes(header[8..].try_into().unwrap()) as usize];
-        self.0.read_exact(&mut body).unwrap();
-        body
-    }
-
-    fn ask(&mut self, request: u32) {
-        self.send(request, 0, &[], &[]);
-        self.reply();
-    }
-
-    /// Sends it, and waits until it was understood.
-    fn tell(&mut self, request: u32, body: &[u8], fds: &[RawFd]) {
-        self.send(request, 8, body, fds);
-        assert_eq!(self.reply(), words(&[0]), "message {request}");
-    }
-}
 
 #[test]
 fn memory_that_shrinks_ends_its_connection_and_not_the_command() {
@@ -276,7 +219,8 @@ fn a_driver_that_breaks_the_rules_does_not_end_a_receiver() {
     let child = command(&["receive", "--from", &from, "--json"]).spawn().unwrap();
     for _ in 0..2 {
         let peer = Peer::connect(&socket);
-        peer.send(99, 0, &[0; 8], &[]);
+        // Flagged as an answer, to nothing.
+        peer.send(99, 4, &[0; 8], &[]);
         assert!(matches!((&peer.0).read(&mut [0]), Ok(0) | Err(_)), "the connection ends");
     }
     let mut peer = Peer::connect(&socket);

@@ -103,7 +103,8 @@ impl TxQueue {
         self.shared.inspect(1, |state| {
             state.engine.force_completion();
             state.reap();
-            state.engine.in_device() == 0 || state.engine.device_mut().next_completion_ns().is_some()
+            let due_ns = state.engine.device_mut().next_completion_ns();
+            state.engine.in_device() == 0 || due_ns.is_some_and(|due_ns| due_ns != u64::MAX)
         })
     }
 }

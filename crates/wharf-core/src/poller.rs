@@ -220,10 +220,8 @@ impl ActivePoller {
             }
             Action::Sleep { for_ns } => {
                 self.counters.sleeps.add(u64::from(for_ns > 0));
-                if self.is_stale
-                    && for_ns > LOOK_NS
-                    && self.monitored().any(|(monitor, _)| monitor.wants_look())
-                {
+                let wants_look = || self.monitored().any(|(monitor, _)| monitor.wants_look());
+                if now_ns >= self.wakes_ns || self.is_stale && for_ns > LOOK_NS && wants_look() {
                     self.watch(now_ns);
                 }
                 let watch_ns = self.wakes_ns.saturating_sub(now_ns);

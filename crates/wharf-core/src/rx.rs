@@ -141,29 +141,6 @@ impl RxQueue {
         self.shared.ended.load(Acquire)
     }
 
-    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. After
-    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
-    pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        let mut all = Vec::new();
-        match self.shared.counters.last() {
-            Some(last) => all.extend_from_slice(&last.drops),
-            None => {
-                self.look_at_device(|device| device.drops(&mut |reason, count| all.push((reason, count))))
-            }
-        }
-        self.shared.counters.add_own_drops(&mut all);
-        all.into_iter().for_each(|(reason, count)| see(reason, count));
-    }
-
-    /// Shows the packets that came by each receive queue of the interface, by the queue's number: see [`RxDevice::queue_packets`]. After
-    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
-    pub fn queue_packets(&self, see: &mut dyn FnMut(u32, u64)) {
-        match self.shared.counters.last() {
-            Some(last) => last.queue_packets.iter().for_each(|&(queue, packets)| see(queue, packets)),
-            None => self.look_at_device(|device| device.queue_packets(see)),
-        }
-    }
-
     fn look_at_device(&self, look: impl FnOnce(&mut dyn RxDevice)) {
         if let Some(queue) = &self.shared.of {
             return queue.shared.look_at_device(|device| {
@@ -382,7 +359,10 @@ impl RxShared {
             state.wait_for_memory_in_turn(starved);
         }
         self.counters.count_poll(found.more, is_through, starved);
-        found.waiting |= !is_through || starved;
+        if !is_through || starved {
+            // Nothing notifies of memory, nor of a handler that takes packets again.
+            (found.waiting, found.due_ns) = (true, found.due_ns.filter(|&due_ns| due_ns != u64::MAX));
+        }
         if found.over {
             // The queue is dead.
             self.ended.store(true, Release);

@@ -44,6 +44,8 @@ pub struct Kind {
     pub super_packets: fn(&DeviceSpec) -> Option<&'static str>,
     /// Opens one.
     pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
+    /// True if its other side may take nothing for as long as it likes, and is not at fault: a virtual machine that boots, or is paused.
+    pub may_pause: bool,
     /// The time for which opening one may last, and the reason, in words.
     pub waits: &'static str,
     /// Its part in a diagnosis.
@@ -75,6 +77,7 @@ impl Kind {
             check: |_| Ok(()),
             super_packets: |_| None,
             open,
+            may_pause: false,
             waits: "for it to open",
             doctor: Doctor::NONE,
         }

@@ -22,6 +22,7 @@ mod receiving;
 mod sending;
 mod session;
 mod spec;
+mod unserved;
 mod vring;
 
 pub use link::PAIRS_MAX;
@@ -33,10 +34,12 @@ use link::{Link, lock};
 use receiving::Receiving;
 use sending::Sending;
 pub(crate) use spec::KIND;
+use std::io::{Error, ErrorKind};
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
@@ -45,6 +48,11 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// Time between two attempts to reconnect.
 const RETRY_NS: u64 = 200_000_000;
+
+/// Reason of frames to a driver that has enabled no virtqueue for them, and of frames from one that it has switched off.
+const NOT_ENABLED: &str = "not-enabled";
+/// Reason of frames that waited too long for the driver's buffers.
+const RING_FULL: &str = "ring-full";
 
 /// Settings of a [`VhostUser`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +78,8 @@ impl Default for VhostUserOptions {
 /// The device side of virtio-net, with all of its queue pairs.
 ///
 /// Up to 256 frames for the driver wait while it has no buffers or there is no driver. Then the queue stops,
-/// and nothing is lost. A driver that takes super-packets and unfinished checksums gets them; for another
+/// and nothing is lost: unless the queue may drop ([`TxDevice::set_patience`]). Then frames fail once no virtqueue has been enabled for
+/// them for that time (`not-enabled`), and those that waited for buffers for longer as soon as there are some (`ring-full`). A driver that takes super-packets and unfinished checksums gets them; for another
 /// they are segmented and filled in here. A frame is complete when it has been copied.
 pub struct VhostUser {
     link: Arc<Link>,
@@ -163,9 +172,14 @@ impl Device for VhostUser {
     }
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
-        let source = std::io::Error::from(std::io::ErrorKind::NotConnected);
-        let down = || DeviceError::Down { device: self.name(), what: "no driver is here".into(), source };
-        Some(if self.link.has_driver() { Ok(()) } else { Err(down()) })
+        let (what, source) = match (self.link.has_driver(), self.link.is_ready()) {
+            (true, true) => return Some(Ok(())),
+            (true, false) => {
+                ("no virtqueue of its driver is enabled", Error::other("its machine boots, or is paused"))
+            }
+            (false, _) => ("no driver is here", ErrorKind::NotConnected.into()),
+        };
+        Some(Err(DeviceError::Down { device: self.name(), what: what.into(), source }))
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
@@ -214,6 +228,15 @@ impl TxDevice for VhostUser {
 
     fn outstanding(&self) -> usize {
         self.sending.held()
+    }
+
+    /// A kick tells of buffers, and the message thread of each change of a virtqueue.
+    fn next_completion_ns(&self) -> Option<u64> {
+        self.sending.next_completion_ns(&self.link)
+    }
+
+    fn set_patience(&mut self, patience: Option<Duration>) {
+        self.sending.set_patience(patience);
     }
 }
 

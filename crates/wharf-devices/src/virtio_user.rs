@@ -358,8 +358,12 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
     }
 
     fn next_completion_ns(&self) -> Option<u64> {
-        let holds = self.pairs.as_ref().is_some_and(|pairs| pairs.sending() > 0);
-        if holds { self.cleaning.next_ns() } else { None }
+        match &self.pairs {
+            Some(pairs) if pairs.sending() > 0 => self.cleaning.next_ns(),
+            Some(_) => None,
+            // The thread that waits for a back end notifies.
+            None => (self.reconnector.is_some() && self.detached.only_waits()).then_some(u64::MAX),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ mod table;
 
 pub use table::{Pair, Record, Short, Table, Words};
 
-use crate::cache_line::prefetch;
+use crate::cache_line::{prefetch, prefetch_to_write};
 use crate::call::{Pages, check};
 use crate::guard::{self, Guard};
 use crate::mapping::Mapping;
@@ -294,6 +294,14 @@ impl View {
     pub fn prefetch(&self, at: usize) {
         if at < self.len_bytes {
             prefetch(self.start.as_ptr().wrapping_add(at));
+        }
+    }
+
+    /// Prefetches the cache line of byte `at`, if it is inside, for writing.
+    #[inline(always)]
+    pub fn prefetch_to_write(&self, at: usize) {
+        if at < self.len_bytes {
+            prefetch_to_write(self.start.as_ptr().wrapping_add(at));
         }
     }
 

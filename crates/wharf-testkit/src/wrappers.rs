@@ -23,7 +23,7 @@ impl<D: TxDevice> Device for Watched<D> {
 }
 
 impl<D: TxDevice> TxDevice for Watched<D> {
-    delegate!(inner: info, flush, reap, outstanding, next_completion_ns);
+    delegate!(inner: info, flush, reap, outstanding, next_completion_ns, set_patience);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let offered = batch.len();
@@ -67,7 +67,7 @@ impl Device for Recorder {
 }
 
 impl TxDevice for Recorder {
-    delegate!(inner: info, flush, reap, outstanding, next_completion_ns);
+    delegate!(inner: info, flush, reap, outstanding, next_completion_ns, set_patience);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let region = self.region.as_ref().unwrap();
@@ -99,7 +99,7 @@ impl<D: TxDevice> Device for Interrupted<D> {
 }
 
 impl<D: TxDevice> TxDevice for Interrupted<D> {
-    delegate!(inner: info, transmit, flush, outstanding);
+    delegate!(inner: info, transmit, flush, outstanding, set_patience);
 
     fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         if let Some(call) = self.in_reap.lock().unwrap().take() {
@@ -122,7 +122,7 @@ impl<D: TxDevice> Device for Helpless<D> {
 }
 
 impl<D: TxDevice> TxDevice for Helpless<D> {
-    delegate!(inner: transmit, flush, reap, outstanding);
+    delegate!(inner: transmit, flush, reap, outstanding, set_patience);
 
     fn info(&self) -> TxInfo {
         TxInfo {

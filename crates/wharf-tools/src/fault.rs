@@ -338,6 +338,8 @@ impl<D: TxDevice> TxDevice for Fault<D> {
             (inner_ns, ours_ns) => inner_ns.or(ours_ns),
         }
     }
+
+    delegate!(inner: set_patience);
 }
 
 #[deny(clippy::missing_trait_methods)]

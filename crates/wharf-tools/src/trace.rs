@@ -155,7 +155,7 @@ impl<D: Device> Device for Trace<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> TxDevice for Trace<D> {
-    delegate!(inner: info, flush, outstanding, next_completion_ns);
+    delegate!(inner: info, flush, outstanding, next_completion_ns, set_patience);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let offered = batch.len();

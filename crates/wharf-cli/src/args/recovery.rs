@@ -3,6 +3,7 @@
 use super::values;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
+use wharf::devices::spec::Kind;
 
 /// Treatment of devices that fail a run.
 #[derive(Debug, Clone, Copy, Args)]
@@ -11,13 +12,21 @@ pub(crate) struct RecoveryArgs {
     /// Treatment of an interface or a peer that has gone
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,
-    /// Treatment of a stalled device, one that has packets and completes none for 10 s, though its line is up
-    #[arg(long, value_name = "WAY", value_enum, default_value_t = OnStall::Reset)]
-    pub(crate) on_stall: OnStall,
+    /// Treatment of a stalled device, one that has packets and completes none for 10 s, though its line is up [default: reset; report for
+    /// vhost-user, whose machine may be paused]
+    #[arg(long, value_name = "WAY", value_enum)]
+    pub(crate) on_stall: Option<OnStall>,
     /// End with an error if a device completes no packet for this time, though it has some, or its line is down and drops them, or it is
     /// away for as long. At least 100ms, and longer than the device takes for one packet, such as 30s
     #[arg(long, value_name = "TIME", value_parser = values::give_up)]
     pub(crate) give_up: Option<Duration>,
+}
+
+impl RecoveryArgs {
+    /// Returns the treatment of a stalled device of this kind: that is a fault, unless its other side may pause.
+    pub(crate) fn on_stall(&self, kind: &Kind) -> OnStall {
+        self.on_stall.unwrap_or(if kind.may_pause { OnStall::Report } else { OnStall::Reset })
+    }
 }
 
 /// Ways to treat a device that has gone.

@@ -155,7 +155,7 @@ impl Device for Timed {
 }
 
 impl TxDevice for Timed {
-    delegate!(device: info, flush, outstanding);
+    delegate!(device: info, flush, outstanding, set_patience);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         if self.watch.stage.load(Relaxed) == Stage::Complete as usize {

@@ -56,7 +56,7 @@ pub(super) fn run(
     // An error about a capture is no wrong use.
     let is_usage = args.from.file().is_none();
     let recovery_args =
-        RecoveryArgs { on_gone: args.on_gone, on_stall: OnStall::Report, give_up: args.give_up };
+        RecoveryArgs { on_gone: args.on_gone, on_stall: Some(OnStall::Report), give_up: args.give_up };
     let (direction, queues) = (Direction::Receive, Queues::default());
     let mut opened = open(("--from", is_usage), &args.from, (direction, queues), (signals, args.give_up))?;
     let recovery = Recovery::around(recovery_args, &args.from, (direction, queues), &mut opened)?;

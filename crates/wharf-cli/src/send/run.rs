@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 use supervise::Supervisor;
-use wharf::device::{AnyDevice, Duplex, TxSide};
+use wharf::device::{AnyDevice, Duplex, PATIENCE, TxSide};
 use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, processors};
 use wharf::devices::spec::{Direction, Queues};
 use wharf::engine::Batching;
@@ -275,7 +275,10 @@ fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dy
         return Ok(Box::new(Spread::new(queues.iter().map(sender).collect::<Result<_, _>>()?)?));
     };
     let mut sender = sender(queue)?;
-    sender.set_drop_tail(plan.args.when_full == WhenFull::DropTail);
+    if plan.args.when_full == WhenFull::DropTail {
+        sender.set_drop_tail(true);
+        queue.set_patience(Some(PATIENCE));
+    }
     Ok(Box::new(sender))
 }
 

@@ -9,6 +9,7 @@ use crate::forward::policy::{own_when_full, short_packets};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use wharf::bql::Bounds;
+use wharf::device::PATIENCE;
 use wharf::engine::Batching;
 use wharf::pool::PagePool;
 use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, Tbf};
@@ -229,7 +230,10 @@ impl Settings {
             path.queues.iter().for_each(|queue| queue.set_small_queues(self.small_queues.0));
         }
         if is_any(|change| matches!(change, Change::WhenFull(_) | Change::Qdisc(_))) {
-            path.queues.iter().for_each(|queue| queue.set_drop_tail(self.when_full == WhenFull::DropTail));
+            path.queues.iter().for_each(|queue| {
+                queue.set_drop_tail(self.when_full == WhenFull::DropTail);
+                queue.set_patience((self.when_full != WhenFull::Wait).then_some(PATIENCE));
+            });
         }
         let has_rate = is_any(|change| matches!(change, Change::Rate(_) | Change::Burst(_)));
         let before = path.settings();

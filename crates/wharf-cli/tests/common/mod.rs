@@ -1,6 +1,7 @@
 //! Running the built binary, each time with a bound.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod driver;
 pub mod scrape;
 
 use serde_json::Value;

@@ -113,6 +113,11 @@ macro_rules! delegate {
             $crate::device::parts::TxDevice::next_completion_ns(&$to)
         }
     };
+    (@ ($self:ident, $to:expr) set_patience) => {
+        fn set_patience(&mut $self, patience: Option<std::time::Duration>) {
+            $crate::device::parts::TxDevice::set_patience(&mut $to, patience)
+        }
+    };
     (@ ($self:ident, $to:expr) receive) => {
         #[inline]
         fn receive(&mut $self, cache: &mut $crate::device::parts::Cache, to: &mut $crate::device::parts::Batch, budget: usize) -> Result<usize, $crate::device::parts::DeviceError> {
@@ -158,7 +163,7 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice + ?Sized> TxDevice for Box<D> {
-    delegate!(*self: info, transmit, flush, reap, outstanding, next_completion_ns);
+    delegate!(*self: info, transmit, flush, reap, outstanding, next_completion_ns, set_patience);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -173,6 +173,8 @@ impl<D: TxDevice> TxDevice for Segmenter<D> {
     fn next_completion_ns(&self) -> Option<u64> {
         if self.has_failed() { Some(0) } else { self.device.next_completion_ns() }
     }
+
+    delegate!(device: set_patience);
 }
 
 #[deny(clippy::missing_trait_methods)]

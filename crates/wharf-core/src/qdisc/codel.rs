@@ -52,6 +52,8 @@ pub(super) struct CoDelCall<'a, 'c> {
     pub(super) counts: &'a mut CoDelCounts,
     pub(super) slab: &'a mut Slab,
     pub(super) list: &'a mut FrameList,
+    /// Packets that came before this time are dropped.
+    pub(super) fresh_ns: u64,
 }
 
 impl CoDel {
@@ -88,7 +90,11 @@ impl CoDel {
 
     /// `dodequeue`: the first packet, and true if it may be dropped.
     fn do_dequeue(&mut self, call: &mut CoDelCall<'_, '_>, now_ns: u64) -> (Option<Timed>, bool) {
-        let packet = call.slab.pop(call.list);
+        let mut packet = call.slab.pop(call.list);
+        while packet.as_ref().is_some_and(|packet| packet.enqueued_ns < call.fresh_ns) {
+            call.drop(&mut packet);
+            packet = call.slab.pop(call.list);
+        }
         let CoDelOptions { target_ns, interval_ns, .. } = call.options;
         let is_above = packet.as_ref().is_some_and(|packet| {
             now_ns.saturating_sub(packet.enqueued_ns) >= target_ns && call.slab.bytes() > MAX_PACKET_BYTES
@@ -125,10 +131,14 @@ impl CoDelCall<'_, '_> {
             self.counts.marked += 1;
             return true;
         }
+        self.drop(packet);
+        false
+    }
+
+    fn drop(&mut self, packet: &mut Option<Timed>) {
         if let Some(packet) = packet.take() {
             self.counts.drops += 1;
             self.cx.drop(packet.frame, CODEL);
         }
-        false
     }
 }

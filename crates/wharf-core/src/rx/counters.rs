@@ -1,7 +1,7 @@
 //! `RxCounters`: the counters of a receive queue, and those of its device, which only a poll may ask for.
 
-use super::RxShared;
 use super::whole::TOO_LONG;
+use super::{RxQueue, RxShared};
 use crate::counters::Counter;
 use crate::device::{RxDevice, Signals};
 use crate::metrics::{Measured, Row, Walk, table};
@@ -120,6 +120,31 @@ impl RxCounters {
         self.add_own_drops(&mut drops);
         *lock(&self.device.drops) = drops;
         *lock(&self.device.signals) = device.signals();
+    }
+}
+
+impl RxQueue {
+    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. After
+    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
+    pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        let mut all = Vec::new();
+        match self.shared.counters.last() {
+            Some(last) => all.extend_from_slice(&last.drops),
+            None => {
+                self.look_at_device(|device| device.drops(&mut |reason, count| all.push((reason, count))))
+            }
+        }
+        self.shared.counters.add_own_drops(&mut all);
+        all.into_iter().for_each(|(reason, count)| see(reason, count));
+    }
+
+    /// Shows the packets that came by each receive queue of the interface, by the queue's number: see [`RxDevice::queue_packets`]. After
+    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
+    pub fn queue_packets(&self, see: &mut dyn FnMut(u32, u64)) {
+        match self.shared.counters.last() {
+            Some(last) => last.queue_packets.iter().for_each(|&(queue, packets)| see(queue, packets)),
+            None => self.look_at_device(|device| device.queue_packets(see)),
+        }
     }
 }
 

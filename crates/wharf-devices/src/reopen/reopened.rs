@@ -8,6 +8,7 @@ use super::{OnGone, Reopener};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_core::device::{
     Completions, Device, DeviceError, LOST, ModeReason, Notify, Signals, Transmitted, TxDevice, TxInfo,
 };
@@ -39,6 +40,7 @@ pub struct Reopened<D: ?Sized + Side> {
     /// A new device that `wait_fd` does not stand for yet, with the value of `seen` that it brings.
     next: Option<(u64, Box<D>)>,
     is_armed: bool,
+    patience: Option<Duration>,
     /// Frames to be reaped: sent, or failed for a reason.
     done: VecDeque<(Frame, Option<&'static str>)>,
     /// Memory that was posted for arrivals.
@@ -64,6 +66,7 @@ impl<D: ?Sized + Side> Reopened<D> {
             is_pointed: true,
             next: None,
             is_armed: false,
+            patience: None,
             done: VecDeque::new(),
             posted: VecDeque::new(),
             before: Counts::default(),
@@ -167,6 +170,7 @@ impl<D: ?Sized + Side> Reopened<D> {
             // The poll in which this happens finds what came before.
             let _ = device.arm();
         }
+        device.be_patient(self.patience);
         (self.seen, self.inner) = (newer_than, Some(device));
     }
 
@@ -308,8 +312,16 @@ impl<D: ?Sized + Side + TxDevice> TxDevice for Reopened<D> {
             Some(inner) => inner.next_completion_ns(),
             // Frames that are back are taken at once.
             None if !self.done.is_empty() => Some(0),
-            None => Some(LOOK_NS).filter(|_| !self.is_ended),
+            None if self.is_ended => None,
+            // The reopener calls the poller when the new device is there.
+            None if self.is_pointed && self.closed.is_empty() && self.next.is_none() => Some(u64::MAX),
+            None => Some(LOOK_NS),
         }
+    }
+
+    fn set_patience(&mut self, patience: Option<Duration>) {
+        self.patience = patience;
+        self.device().into_iter().for_each(|device| device.set_patience(patience));
     }
 }
 

@@ -1,5 +1,6 @@
 //! `Side`: a device of one kind of sides, as a box that [`Reopened`](super::Reopened) stands for.
 
+use std::time::Duration;
 use wharf_core::device::{AnyDevice, Completions, Device, Duplex, RxDevice, TxDevice, TxInfo};
 use wharf_mem::Batch;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
@@ -34,6 +35,9 @@ pub trait Side: Device {
     /// Returns what its transmit side can do, if it has one.
     fn tx_info(&self) -> Option<TxInfo>;
 
+    /// Tells its transmit side how long frames may wait, if it has one.
+    fn be_patient(&mut self, _patience: Option<Duration>) {}
+
     /// Shows what its receive side has dropped, if it has one.
     fn count_drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
 }
@@ -58,6 +62,10 @@ impl Side for dyn TxDevice {
 
     fn tx_info(&self) -> Option<TxInfo> {
         Some(self.info())
+    }
+
+    fn be_patient(&mut self, patience: Option<Duration>) {
+        self.set_patience(patience);
     }
 }
 
@@ -100,6 +108,11 @@ impl Side for dyn Duplex {
     fn tx_info(&self) -> Option<TxInfo> {
         Some(self.info())
     }
+
+    fn be_patient(&mut self, patience: Option<Duration>) {
+        self.set_patience(patience);
+    }
+
     fn count_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.drops(see);
     }

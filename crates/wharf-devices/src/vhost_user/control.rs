@@ -2,16 +2,17 @@
 
 use super::link::Link;
 use super::session::Session;
+use super::unserved::{Unserved, word};
 use super::{RETRY_NS, VhostUserOptions, lock};
 use crate::unix_socket;
 use std::fmt::Display;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut};
+use vhost::vhost_user::{BackendReqHandler, Error};
 use wharf_sys::epoll::Epoll;
 use wharf_sys::stream::{has_ended, peek, unread_bytes};
 
@@ -22,9 +23,9 @@ const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
 /// Time between two looks for it.
 const LOOK_AFTER: Duration = Duration::from_millis(1);
 /// Bytes of a message's header: request, flags, and the number of bytes that follow.
-const HEADER_BYTES: usize = 12;
+pub(super) const HEADER_BYTES: usize = 12;
 /// Longest message that the `vhost` crate reads.
-const BODY_BYTES_MAX: usize = 4096;
+pub(super) const BODY_BYTES_MAX: usize = 4096;
 
 /// Number of a request.
 const SET_VRING_ENABLE: u32 = 18;
@@ -183,10 +184,14 @@ pub(super) fn serve(
                 continue;
             }
         };
-        let handled = if request == SET_VRING_ENABLE && lock(&session).enables_early() {
-            enable_early(stream, &session)
-        } else {
-            handler.handle_request()
+        let (is_early, is_served) = {
+            let session = lock(&session);
+            (request == SET_VRING_ENABLE && session.enables_early(), session.serves(request))
+        };
+        let handled = match (is_early, is_served) {
+            (true, _) => Unserved::read(stream).and_then(|message| message.enable_early(stream, &session)),
+            (false, true) => handler.handle_request(),
+            (false, false) => Unserved::read(stream).and_then(|message| message.decline(stream, &session)),
         };
         match handled {
             Ok(()) if !has_spoken => {
@@ -218,31 +223,6 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// Answers SET_VRING_ENABLE before SET_FEATURES: QEMU's network devices send it first, and DPDK's driver
-/// sends it before all else to a device that has come back. The `vhost` crate wants features first.
-fn enable_early(stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Error> {
-    const NEED_REPLY: u32 = 8;
-    let mut message = [0; HEADER_BYTES + 2 * size_of::<u32>()];
-    let mut stream = stream;
-    // Reads the bytes that there are: a shorter message is not waited for.
-    if stream.read(&mut message).map_err(Error::SocketBroken)? < message.len() {
-        return Err(Error::InvalidMessage);
-    }
-    let ([request, flags, bytes, index, number], _) =
-        message.as_chunks().0.split_first_chunk().ok_or(Error::PartialMessage)?;
-    let [flags, bytes, index, number] = [flags, bytes, index, number].map(|word| u32::from_ne_bytes(*word));
-    if bytes != 8 || flags & !NEED_REPLY != 1 || number > 1 {
-        return Err(Error::InvalidMessage);
-    }
-    let enabled = lock(session).set_vring_enable(index, number == 1);
-    if flags & NEED_REPLY != 0 && lock(session).acknowledges() {
-        let failed = u64::from(enabled.is_err());
-        let reply = [&request[..], &5u32.to_ne_bytes(), &8u32.to_ne_bytes(), &failed.to_ne_bytes()].concat();
-        stream.write_all(&reply).map_err(Error::SocketBroken)?;
-    }
-    enabled
-}
-
 /// Outcome of a look for a message.
 enum Message {
     /// A request of this number.
@@ -266,9 +246,7 @@ fn await_message(link: &Link, stream: &UnixStream) -> Result<Message, String> {
             Err(error) if is_gone(&error) => return Ok(Message::Ended),
             Err(error) => return Err(closed(error)),
         };
-        let word =
-            |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let (request, body_bytes) = (word(0), word(8) as usize);
+        let (request, body_bytes) = (word(&header, 0), word(&header, 8) as usize);
         let unread = unread_bytes(stream.as_fd()).map_err(closed)?;
         // The reader rejects a message that is too long, by its header.
         if came == HEADER_BYTES && (body_bytes > BODY_BYTES_MAX || unread >= HEADER_BYTES + body_bytes) {

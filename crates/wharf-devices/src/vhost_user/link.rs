@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 use wharf_sys::epoll::Epoll;
 use wharf_sys::event::EventFd;
@@ -29,6 +30,10 @@ pub(super) struct Link {
     is_armed: AtomicBool,
     /// Bit n: frames may go to the driver by pair n.
     open_pairs: AtomicU32,
+    /// A virtqueue of either direction runs and is enabled.
+    is_ready: AtomicBool,
+    /// Since when there has been no open pair; `None` while there is one.
+    shut_since: Mutex<Option<Instant>>,
     /// The poller's wait set: kicks, and changes.
     poll: Epoll,
     change: EventFd,
@@ -58,6 +63,8 @@ impl Link {
             vrings: (0..2 * pairs).map(|_| Mutex::default()).collect(),
             is_armed: AtomicBool::new(false),
             open_pairs: AtomicU32::new(0),
+            is_ready: AtomicBool::new(false),
+            shut_since: Mutex::new(Some(Instant::now())),
             poll,
             change,
             faults: Mutex::default(),
@@ -91,6 +98,13 @@ impl Link {
         }
     }
 
+    /// Works like [`Link::each_running`], for rings whose frames do not wait until they are enabled.
+    pub(super) fn each_serving(&self, first: usize, mut each: impl FnMut(&mut Ring)) {
+        for mut vring in self.vrings.iter().skip(first).step_by(2).map(lock) {
+            vring.serving().into_iter().for_each(|running| each(&mut running.ring));
+        }
+    }
+
     pub(super) fn vrings(&self) -> impl Iterator<Item = MutexGuard<'_, Vring>> {
         self.vrings.iter().map(lock)
     }
@@ -115,6 +129,22 @@ impl Link {
     pub(super) fn may_go_by(&self, pair: usize) -> bool {
         let open = self.open_pairs.load(Ordering::Relaxed);
         open == 0 || open >> pair & 1 != 0
+    }
+
+    /// Returns true if no frame may go to the driver: there is none, or it has no virtqueue for them that is enabled.
+    #[inline]
+    pub(super) fn is_shut(&self) -> bool {
+        self.open_pairs.load(Ordering::Relaxed) == 0
+    }
+
+    /// Returns true if the driver has a virtqueue of either direction that is enabled.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
+    }
+
+    /// Returns the time for which no frame could go to the driver; `None` if frames can.
+    pub(super) fn shut_for(&self) -> Option<Duration> {
+        lock(&self.shut_since).map(|since| since.elapsed())
     }
 
     /// Sets the event that notifies of buffers in virtqueue `index`.
@@ -163,7 +193,12 @@ impl Link {
     pub(super) fn changed(&self) {
         let open = self.vrings().step_by(2).enumerate().filter(|(_, vring)| vring.is_open());
         let mask = open.fold(0, |mask, (pair, _)| mask | 1u32 << pair);
+        let is_ready = self.vrings().any(|mut vring| vring.is_enabled && vring.running().is_some());
+        self.is_ready.store(is_ready, Ordering::Relaxed);
+        let mut shut_since = lock(&self.shut_since);
+        *shut_since = if mask == 0 { shut_since.or_else(|| Some(Instant::now())) } else { None };
         self.open_pairs.store(mask, Ordering::Relaxed);
+        drop(shut_since);
         self.change.signal();
     }
 

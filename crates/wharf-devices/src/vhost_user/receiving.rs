@@ -2,6 +2,7 @@
 
 mod reader;
 
+use super::NOT_ENABLED;
 use super::link::Link;
 use super::vring::{Agreed, DESCRIPTORS_AT_A_TIME, Running, with_ring};
 use crate::virtio::{Chain, DeviceRing, Memory, RingError};
@@ -9,12 +10,14 @@ use reader::Reader;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::Batch;
 
-/// Buffers of a disabled virtqueue that are used at a time: the protocol wants its frames discarded.
+/// Buffers of a virtqueue that was switched off that are used at a time: the protocol wants its frames discarded.
 const DISCARDED_AT_A_TIME: usize = 256;
 
 #[derive(Default)]
 pub(super) struct Receiving {
     reader: Reader,
+    /// Frames that were discarded.
+    discarded: u64,
     /// The pair that is served first.
     first: usize,
 }
@@ -46,7 +49,7 @@ impl Receiving {
         let index = 2 * pair + 1;
         let Some(mut vring) = link.vring(index) else { return Ok(true) };
         let is_on = vring.is_enabled;
-        let Some(Running { ring, memory, agreed, chains }) = vring.running() else { return Ok(true) };
+        let Some(Running { ring, memory, agreed, chains }) = vring.serving() else { return Ok(true) };
         let agreed = is_on.then_some(*agreed);
         let (has_memory, broken) =
             with_ring!(ring, ring => self.walk(ring, memory, agreed, chains, cache, to, budget));
@@ -87,7 +90,10 @@ impl Receiving {
             left -= count;
             let (read, result) = match agreed {
                 Some(agreed) => self.reader.read_all(memory, agreed, &chains[..count], cache, to),
-                None => (count, Ok(())),
+                None => {
+                    self.discarded += count as u64;
+                    (count, Ok(()))
+                }
             };
             ring.put_all_used(&chains[..read]);
             if read < count {
@@ -100,12 +106,15 @@ impl Receiving {
 
     pub(super) fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
         self.reader.drops(see);
+        if self.discarded > 0 {
+            see(NOT_ENABLED, self.discarded);
+        }
     }
 
     /// Asks for notifications of frames. Returns false if there are some already.
     pub(super) fn arm(&self, link: &Link) -> bool {
         let mut nothing_came = true;
-        link.each_running(1, |ring| nothing_came &= with_ring!(ring, ring => ring.enable_notification()));
+        link.each_serving(1, |ring| nothing_came &= with_ring!(ring, ring => ring.enable_notification()));
         nothing_came
     }
 

@@ -1,14 +1,17 @@
 //! `Sending`: frames on their way into the driver's receive buffers.
 
 mod deliver;
+mod patience;
 mod turn;
 
 use super::link::Link;
 use super::vring::with_ring;
 use crate::virtio::DeviceRing;
 use deliver::Writer;
+use patience::Patience;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use turn::{InLine, LaneState, Standing, tell, turn};
 use wharf_core::device::{Completions, Transmitted};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
@@ -32,6 +35,7 @@ pub(super) struct Sending {
     done: Batch,
     failed: Vec<(Frame, &'static str)>,
     writer: Writer,
+    patience: Patience,
 }
 
 impl Sending {
@@ -44,11 +48,17 @@ impl Sending {
             done: Batch::new(RING_FRAMES),
             failed: Vec::with_capacity(RING_FRAMES),
             writer: Writer::default(),
+            patience: Patience::default(),
         }
     }
 
     pub(super) fn attach(&mut self, region: Arc<Region>) {
         self.region = Some(region);
+    }
+
+    /// Sets how long frames may wait for a driver that is not there, or takes nothing.
+    pub(super) fn set_patience(&mut self, limit: Option<Duration>) {
+        self.patience.set(limit);
     }
 
     pub(super) fn held(&self) -> usize {
@@ -102,7 +112,10 @@ impl Sending {
 
     /// Delivers waiting frames as far as possible. Returns true if a driver was notified.
     fn push(&mut self, link: &Link, more: bool) -> bool {
-        let mut rang = false;
+        let (mut rang, waited) = (false, self.waiting);
+        if self.patience.stands() {
+            self.forget_stale(link);
+        }
         for pair in 0..self.lanes.len() {
             if self.lanes[pair].waiting.is_empty() {
                 continue;
@@ -118,6 +131,12 @@ impl Sending {
             let before = frames.len();
             rang |= turn(link, pair, &mut InLine { frames, done, failed }, state, writer, region, more);
             *waiting -= before - frames.len();
+        }
+        if self.waiting < waited {
+            self.patience.note_progress();
+        }
+        if self.waiting > 0 && link.is_shut() {
+            self.give_up(link);
         }
         rang
     }
@@ -155,7 +174,10 @@ impl Sending {
     }
 
     /// Asks for notifications of buffers, if frames wait for some. Returns false if there are some already.
-    pub(super) fn arm(&self, link: &Link) -> bool {
+    pub(super) fn arm(&mut self, link: &Link) -> bool {
+        if self.waiting > 0 && !link.is_shut() {
+            self.patience.note_rest();
+        }
         let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.waiting.is_empty());
         let mut nothing_came = true;
         for (pair, _) in waiting {
@@ -173,9 +195,6 @@ impl Sending {
 
     /// Fails the frames that wait.
     pub(super) fn close(&mut self) {
-        for lane in &mut self.lanes {
-            self.failed.extend(lane.waiting.drain(..).map(|frame| (frame, "closed")));
-        }
-        self.waiting = 0;
+        (0..self.lanes.len()).for_each(|pair| self.fail(pair, "closed"));
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Session {
     memory: Arc<Memory>,
     /// The error of the last message, in words.
     fault: Option<String>,
+    /// Bit n: request n was declined; the last bit stands for all beyond.
+    declined: u64,
 }
 
 impl Session {
@@ -49,7 +51,8 @@ impl Session {
         let several = if link.pairs() > 1 { feature::MQ } else { 0 };
         let offered = (FEATURES | several) & !withheld;
         let (agreed, memory) = (Agreed(0), Arc::default());
-        Self { link, offered, agreed, protocol: VhostUserProtocolFeatures::empty(), memory, fault: None }
+        let protocol = VhostUserProtocolFeatures::empty();
+        Self { link, offered, agreed, protocol, memory, fault: None, declined: 0 }
     }
 
     /// Returns the error in words, if it is known.
@@ -60,6 +63,34 @@ impl Session {
     /// Returns true if virtqueues may be enabled although the feature for it was not agreed upon yet.
     pub(super) fn enables_early(&self) -> bool {
         !self.agreed.has(feature::VHOST_PROTOCOL)
+    }
+
+    /// Returns true if `request` is one that is served, after what was agreed upon. Both requests of a device's state have an answer
+    /// of their own, which declines.
+    pub(super) fn serves(&self, request: u32) -> bool {
+        use FrontendReq::*;
+        match FrontendReq::try_from(request) {
+            Ok(GET_FEATURES | SET_FEATURES | SET_OWNER | RESET_OWNER | SET_MEM_TABLE) => true,
+            Ok(SET_VRING_NUM | SET_VRING_ADDR | SET_VRING_BASE | GET_VRING_BASE | SET_VRING_ENABLE) => true,
+            Ok(SET_VRING_KICK | SET_VRING_CALL | SET_VRING_ERR) => true,
+            Ok(GET_PROTOCOL_FEATURES | SET_PROTOCOL_FEATURES) => true,
+            Ok(SET_DEVICE_STATE_FD | CHECK_DEVICE_STATE) => true,
+            Ok(GET_QUEUE_NUM) => self.protocol.contains(VhostUserProtocolFeatures::MQ),
+            Ok(_) | Err(_) => false,
+        }
+    }
+
+    /// Reports a request that is declined, once for each number.
+    pub(super) fn note_declined(&mut self, request: u32) {
+        let bit = 1 << request.min(u64::BITS - 1);
+        if self.declined & bit == 0 {
+            self.declined |= bit;
+            let what = match FrontendReq::try_from(request) {
+                Ok(known) => format!("{known:?}, which was not agreed upon"),
+                Err(_) => "which is unknown here".into(),
+            };
+            self.link.fault(format!("request {request} of the driver, {what}, is declined"));
+        }
     }
 
     /// Returns true if messages that ask for it are acknowledged.
@@ -169,8 +200,10 @@ impl VhostUserBackendReqHandlerMut for Session {
             // Without protocol features there is no message to enable a virtqueue.
             let is_on = !agreed.has(feature::VHOST_PROTOCOL);
             self.change(index, |vring| {
-                vring.is_enabled |= is_on;
-                vring.is_answer_enabled |= is_on;
+                if is_on {
+                    vring.enable(true);
+                    vring.is_answer_enabled = true;
+                }
             })?;
         }
         Ok(())
@@ -228,6 +261,8 @@ impl VhostUserBackendReqHandlerMut for Session {
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
         let base = vring.stop();
+        // A machine that was stopped goes on with what was in the virtqueue, once that is enabled again.
+        vring.was_enabled = vring.is_enabled;
         self.link.unset_kick(&mut vring);
         vring.call = None;
         drop(vring);
@@ -287,7 +322,7 @@ impl VhostUserBackendReqHandlerMut for Session {
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
         let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
-        vring.is_enabled = enable;
+        vring.enable(enable);
         drop(vring);
         if !index.is_multiple_of(2)
             && let Some(mut other) = self.link.vring(index as usize - 1)

@@ -40,6 +40,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
+    may_pause: true,
     waits: "up to 60 s for its other side",
     super_packets: |_| Some("have a driver without segmentation (QEMU: host_tso4=off,host_tso6=off)"),
     doctor: super::doctor::DOCTOR,

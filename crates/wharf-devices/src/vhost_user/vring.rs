@@ -97,6 +97,8 @@ pub(super) struct Vring {
     pub(super) error: Option<EventFd>,
     /// SET_VRING_ENABLE.
     pub(super) is_enabled: bool,
+    /// It was enabled since the connection was made, or since it was last set up. Until then what its driver has in it waits.
+    pub(super) was_enabled: bool,
     /// SET_VRING_ENABLE of the virtqueue for frames from the driver, if this is the other one of its pair.
     /// Until then frames that arrive are discarded, also an answer to one that this virtqueue sent.
     pub(super) is_answer_enabled: bool,
@@ -124,6 +126,12 @@ impl Vring {
             return Ok(None);
         };
         Place::find(agreed.layout(), self.size, memory, descriptors, driver, device).map(Some)
+    }
+
+    /// Enables or disables it.
+    pub(super) fn enable(&mut self, is_enabled: bool) {
+        self.is_enabled = is_enabled;
+        self.was_enabled |= is_enabled;
     }
 
     /// Starts it, if all is known that it needs. Returns true if it runs now. A new ring notifies of all
@@ -186,6 +194,12 @@ impl Vring {
     #[inline]
     pub(super) fn running(&mut self) -> Option<&mut Running> {
         self.running.as_mut()
+    }
+
+    /// Returns the running ring, unless its frames wait until it is enabled.
+    #[inline]
+    pub(super) fn serving(&mut self) -> Option<&mut Running> {
+        self.running.as_mut().filter(|_| self.was_enabled)
     }
 
     /// Returns the running ring, if frames may go to the driver.

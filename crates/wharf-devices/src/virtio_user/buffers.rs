@@ -12,6 +12,7 @@ use super::HEADER_BYTES;
 use std::io;
 use std::sync::Arc;
 use wharf_mem::{Frame, MemError, Region};
+use wharf_sys::cache_line::prefetch_to_write;
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::{Area, View};
 
@@ -88,6 +89,19 @@ impl Buffers {
     pub fn put(&self, at: usize, bytes: &[u8]) {
         if let Some(mirror) = &self.mirror {
             mirror.copy_in(at, bytes);
+        }
+    }
+
+    /// Prefetches for writing the first line of a frame that the back end has read: its processor has the line, and the frame's next user
+    /// or the next copy writes it. With a mirror that is the mirror's line; the pool's has never left this processor.
+    #[inline(always)]
+    pub fn prefetch_sent(&self, frame: &Frame) {
+        match (&self.mirror, self.region.bytes(frame)) {
+            (Some(mirror), _) => {
+                _ = self.region.offset_bytes(frame).map(|at| mirror.prefetch_to_write(at));
+            }
+            (None, Ok(bytes)) => prefetch_to_write(bytes.as_ptr()),
+            (None, Err(_)) => {}
         }
     }
 

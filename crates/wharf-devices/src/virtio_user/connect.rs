@@ -3,41 +3,48 @@
 use crate::unix_socket;
 pub(super) use crate::unix_socket::has_no_listener;
 use std::io;
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
+use wharf_sys::epoll::Epoll;
 
-/// Time between two attempts.
+/// Time between two attempts to connect.
 const NAP: Duration = Duration::from_millis(10);
+/// Time between two checks whether a back end is still to be waited for, ns; its connection is noticed at once.
+const CHECK_NS: u64 = 100_000_000;
 
 /// Connects; tries again while the other end does not listen and `may_wait` is true.
 pub(super) fn connect(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
-    patiently(|| unix_socket::connect(path), |error| has_no_listener(error) && may_wait())
+    loop {
+        match unix_socket::connect(path) {
+            Err(error) if has_no_listener(&error) && may_wait() => std::thread::sleep(NAP),
+            result => return result,
+        }
+    }
 }
 
 /// Listens until a back end connects, while `may_wait` is true. The socket's file exists for that time.
 pub(super) fn accept(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
     let listener = unix_socket::listen(path)?;
-    listener.set_nonblocking(true)?;
-    let is_early = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
-    let accepted = patiently(|| listener.accept(), |error| is_early(error) && may_wait());
+    let accepted = accept_from(&listener, may_wait);
     let _ = std::fs::remove_file(path);
-    let (socket, _) = accepted.map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no back end connected in time"),
-        _ => error,
-    })?;
-    socket.set_nonblocking(false)?;
-    Ok(socket)
+    accepted
 }
 
-/// Tries again after a nap, while `may_wait` is true.
-fn patiently<T>(
-    attempt: impl Fn() -> io::Result<T>, may_try_again: impl Fn(&io::Error) -> bool,
-) -> io::Result<T> {
+fn accept_from(listener: &UnixListener, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
+    listener.set_nonblocking(true)?;
+    let set = Epoll::new()?;
+    set.add(listener.as_raw_fd(), 0, true)?;
     loop {
-        match attempt() {
-            Err(error) if may_try_again(&error) => std::thread::sleep(NAP),
-            result => return result,
+        match listener.accept() {
+            Ok((socket, _)) => return socket.set_nonblocking(false).map(|()| socket),
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            Err(_) if may_wait() => {
+                set.wait(CHECK_NS);
+                set.take_events(|_| {});
+            }
+            Err(_) => return Err(io::Error::new(io::ErrorKind::TimedOut, "no back end connected in time")),
         }
     }
 }

@@ -10,7 +10,6 @@ use wharf_core::device::{Completions, Transmitted};
 use wharf_mem::{Batch, Frame, Meta, Region};
 use wharf_packet::checksum;
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
-use wharf_sys::cache_line::prefetch_to_write;
 
 /// Most buffers of one frame: a super-packet of 64 KiB in frames of 2 KiB takes 44.
 pub(super) const SEGMENTS_MAX: usize = 64;
@@ -202,10 +201,7 @@ impl<R: DriverRing> Sending<R> {
             let Some(used) = self.queue.ring.next_used()? else { break };
             let fault = RingError::NotHeld { id: used.id.into(), size: self.queue.ring.size() };
             let frame = self.table.get_mut(usize::from(used.id)).and_then(Option::take).ok_or(fault)?;
-            // The back end has read the line, so its processor has it, too; the next user writes it soon.
-            if let Ok(bytes) = self.buffers.region.bytes(&frame) {
-                prefetch_to_write(bytes.as_ptr());
-            }
+            self.buffers.prefetch_sent(&frame);
             if let Err(frame) = into.sent.push(frame) {
                 unreachable!("there was room for {frame:?}");
             }

@@ -95,7 +95,7 @@ impl Device for XdpBoth {
 /// Memory posted for packets is not outstanding.
 #[deny(clippy::missing_trait_methods)]
 impl TxDevice for XdpBoth {
-    delegate!(sender: info, transmit, flush, reap, outstanding, next_completion_ns);
+    delegate!(sender: info, transmit, flush, reap, outstanding, next_completion_ns, set_patience);
 }
 
 #[deny(clippy::missing_trait_methods)]

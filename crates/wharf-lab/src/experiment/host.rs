@@ -104,7 +104,7 @@ impl<D: TxDevice, F: Send> Device for Via<D, F> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice, F: FnMut(&mut D, &mut Batch, bool) -> Transmitted + Send> TxDevice for Via<D, F> {
-    delegate!(inner: info, flush, reap, outstanding, next_completion_ns);
+    delegate!(inner: info, flush, reap, outstanding, next_completion_ns, set_patience);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         (self.transmit)(&mut self.inner, batch, more)

@@ -10,7 +10,7 @@ use super::{
     SUPER_FRAMES, SUPER_POOL_BYTES,
 };
 use std::sync::Arc;
-use wharf_core::device::AnyDevice;
+use wharf_core::device::{AnyDevice, PATIENCE};
 use wharf_core::gso::GsoLimiter;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
@@ -112,7 +112,11 @@ impl ForwardSettings {
             .map_err(wharf_core::queue::QueueError::from)?;
         let qdisc = Delayed::new((self.qdisc)(pool), pool.frames(), delays.clone());
         let builder = builder.qdisc(Box::new(qdisc)).byte_limits(self.byte_limits);
-        Ok(builder.small_queues(self.small_queues).build()?)
+        let queue = builder.small_queues(self.small_queues).build()?;
+        if self.drop_tail {
+            queue.set_patience(Some(PATIENCE));
+        }
+        Ok(queue)
     }
 
     /// Hands arrivals of each side to the queues `leaving`.

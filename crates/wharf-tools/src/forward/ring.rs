@@ -154,7 +154,7 @@ impl<D: Device> Device for Timed<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> TxDevice for Timed<D> {
-    delegate!(inner: info, flush, outstanding, next_completion_ns);
+    delegate!(inner: info, flush, outstanding, next_completion_ns, set_patience);
 
     #[inline]
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {

@@ -106,7 +106,7 @@ impl<D: TxDevice> Device for Timed<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> TxDevice for Timed<D> {
-    delegate!(device: info, flush, reap, outstanding, next_completion_ns);
+    delegate!(device: info, flush, reap, outstanding, next_completion_ns, set_patience);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         self.due_ns.clear();

@@ -76,7 +76,7 @@ impl Device for Watcher {
 }
 
 impl TxDevice for Watcher {
-    delegate!(inner: info, flush, outstanding, next_completion_ns);
+    delegate!(inner: info, flush, outstanding, next_completion_ns, set_patience);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         self.explode_if_told();

@@ -45,7 +45,7 @@ impl Device for Lined {
 
 #[deny(clippy::missing_trait_methods)]
 impl TxDevice for Lined {
-    delegate!(gate: info, transmit, flush, reap, outstanding, next_completion_ns);
+    delegate!(gate: info, transmit, flush, reap, outstanding, next_completion_ns, set_patience);
 }
 
 /// The controls of the device opened last, under a lock so that tests of one process take turns to open.

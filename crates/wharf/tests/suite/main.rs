@@ -7,6 +7,7 @@ mod interfaces;
 mod metrics;
 mod path;
 mod posted;
+mod quiet;
 mod receivers;
 mod reopened;
 mod stopped;

@@ -22,7 +22,7 @@ impl Device for Posted {
 }
 
 impl TxDevice for Posted {
-    delegate!(null: info, transmit, reap, outstanding);
+    delegate!(null: info, transmit, reap, outstanding, set_patience);
 }
 
 impl RxDevice for Posted {

@@ -63,7 +63,7 @@ impl Device for Placed {
 
 #[deny(clippy::missing_trait_methods)]
 impl TxDevice for Placed {
-    delegate!(gate: info, transmit, flush, outstanding, next_completion_ns);
+    delegate!(gate: info, transmit, flush, outstanding, next_completion_ns, set_patience);
 
     fn reap(
         &mut self, budget: usize, urgent: bool, into: &mut wharf::Completions,

@@ -163,6 +163,7 @@ impl Slot {
 /// Returns the longest rest of a device that notifies, ns.
 fn rest_ns(found: &PollOutcome) -> u64 {
     let longest_ns = match found {
+        PollOutcome { due_ns: Some(u64::MAX), .. } => u64::MAX,
         PollOutcome { waiting: true, .. } => NAP_NS_MAX,
         PollOutcome { in_device: 0, .. } => u64::MAX,
         _ => REST_NS_MAX,

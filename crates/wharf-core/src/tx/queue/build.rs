@@ -7,7 +7,7 @@ use super::shared::Wakers;
 use super::{LOOKS_MAX, PollerState, QueueError, QueueState, Shared, TxQueue};
 use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
-use crate::device::{AnyDevice, DeviceError, ModeReason, TxDevice, TxSide};
+use crate::device::{AnyDevice, DeviceError, ModeReason, PATIENCE, TxDevice, TxSide};
 use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
 use crate::pool::PagePool;
@@ -190,6 +190,7 @@ impl QueueBuilder {
         parts.small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&*qdisc));
         let (pool, clock, start) = (&parts.pool, parts.clock.clone(), parts.index_start);
         device.attach(pool.region().clone())?;
+        device.set_patience((qdisc.when_full() != WhenFull::Wait).then_some(PATIENCE));
         (parts.mode, parts.mode_reason) = (device.mode(), device.mode_reason());
         let device = gso::completed(device, pool);
         let counters = Arc::new(QueueCounters::default());

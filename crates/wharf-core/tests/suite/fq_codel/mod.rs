@@ -2,6 +2,7 @@
 
 mod allocations;
 mod rfc8289;
+mod stood;
 
 use allocations::counted;
 use proptest::prelude::*;

@@ -202,6 +202,12 @@ pub(super) const ROWS: &[Reason] = &[
         "Call `attach` first, or open the device by `Path`.",
     ),
     row(
+        "not-enabled",
+        &["vhost-user"],
+        "The driver had enabled no virtqueue for the frame: its machine was booting, paused, or off. Or it sent the frame by a virtqueue that it had switched off.",
+        "Nothing, if that was meant. `--when-full wait` has frames wait for it, however long that takes.",
+    ),
+    row(
         "not-permitted",
         &["udp"],
         "A firewall, here or on the way, forbids the datagram; or the process lacks the right to send there.",

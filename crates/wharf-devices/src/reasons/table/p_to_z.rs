@@ -65,6 +65,12 @@ pub(super) const ROWS: &[Reason] = &[
     ),
     row(
         "ring-full",
+        &["vhost-user"],
+        "The driver took nothing for 2 s or more, and the frame was too old when it went on: its interface was down, or its machine stood still.",
+        "Nothing, if that was meant. `--when-full wait` has frames wait for it, however long that takes.",
+    ),
+    row(
+        "ring-full",
         &["xdp"],
         "The receive ring had no room for an arriving frame: the receiver was too slow.",
         "Give the receiver a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",

@@ -70,8 +70,8 @@ fn connection_without_descriptor_is_reported_and_taken_later() {
     end_by_request(&waiting);
 }
 
-/// Sends a request that vhost-user does not have, and waits until the device has closed the connection.
+/// Sends a request flagged as an answer, and waits until the device has closed the connection.
 fn end_by_request(mut stream: &UnixStream) {
-    stream.write_all(&[u32::MAX, 1, 0].map(u32::to_ne_bytes).concat()).unwrap();
+    stream.write_all(&[u32::MAX, 5, 0].map(u32::to_ne_bytes).concat()).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
 }

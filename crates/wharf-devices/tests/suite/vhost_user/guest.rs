@@ -37,11 +37,18 @@ fn driver(peer: &Peer, place: &Place) -> Box<dyn DriverRing> {
 impl Pair {
     /// Pair `number`, of rings of `size` with receive buffers of `buffer_bytes`.
     pub fn new(peer: &mut Peer, number: u32, size: u32, buffer_bytes: usize) -> Self {
+        let pair = Self::unannounced(peer, number, size, buffer_bytes);
+        assert!(pair.set_up(peer, number, if peer.layout() == Layout::Packed { 0x8000 } else { 0 }));
+        pair
+    }
+
+    /// Makes one that the device has not heard of.
+    pub fn unannounced(peer: &Peer, number: u32, size: u32, buffer_bytes: usize) -> Self {
         let at = number as usize * PAIR_BYTES;
         let places = [at, at + (64 << 10)];
         let [receive_queue, send_queue] = places.map(|at| peer.queue(at, size));
         let (receive, send) = (driver(peer, &receive_queue.place), driver(peer, &send_queue.place));
-        let pair = Self {
+        Self {
             at,
             buffer_bytes,
             receive,
@@ -51,9 +58,7 @@ impl Pair {
             buffers: HashMap::new(),
             free: (0..size as usize).rev().collect(),
             sent: 0,
-        };
-        assert!(pair.set_up(peer, number, if peer.layout() == Layout::Packed { 0x8000 } else { 0 }));
-        pair
+        }
     }
 
     /// Tells of both virtqueues.

@@ -157,16 +157,35 @@ impl Peer {
 
     /// Tells all about virtqueue `index`, and enables it; whether all was understood.
     pub fn set_up(&mut self, index: u32, at: usize, queue: &Queue, base: u32) -> bool {
+        self.announce(index, at, queue, base) && self.tell(SET_VRING_ENABLE, &state(index, 1), &[])
+    }
+
+    /// Tells all about virtqueue `index`, which is started and not enabled.
+    pub fn announce(&mut self, index: u32, at: usize, queue: &Queue, base: u32) -> bool {
+        let told = self.messages_of(index, at, queue, base);
+        told.into_iter().all(|(request, body, fds)| self.tell(request, &body, &fds))
+    }
+
+    /// Works like [`Peer::announce`] for a device that acknowledges nothing.
+    pub fn announce_mute(&self, index: u32, at: usize, queue: &Queue) {
+        let told = self.messages_of(index, at, queue, 0);
+        told.into_iter().for_each(|(request, body, fds)| self.send(request, &body, &fds));
+    }
+
+    fn messages_of(
+        &self, index: u32, at: usize, queue: &Queue, base: u32,
+    ) -> [(u32, Vec<u8>, Vec<RawFd>); 5] {
         let size = queue.place.size();
         let [descriptors, driver, device] =
             Place::offsets(self.layout(), size, at).map(|offset| USER + offset as u64);
         let of = |event: &EventFd| event.as_fd().as_raw_fd();
-        self.tell(SET_VRING_NUM, &state(index, size.into()), &[])
-            && self.tell(SET_VRING_BASE, &state(index, base), &[])
-            && self.tell(SET_VRING_ADDR, &addresses(index, descriptors, device, driver), &[])
-            && self.tell(SET_VRING_CALL, &words(&[index.into()]), &[of(&queue.call)])
-            && self.tell(SET_VRING_KICK, &words(&[index.into()]), &[of(&queue.kick)])
-            && self.tell(SET_VRING_ENABLE, &state(index, 1), &[])
+        [
+            (SET_VRING_NUM, state(index, size.into()), vec![]),
+            (SET_VRING_BASE, state(index, base), vec![]),
+            (SET_VRING_ADDR, addresses(index, descriptors, device, driver), vec![]),
+            (SET_VRING_CALL, words(&[index.into()]), vec![of(&queue.call)]),
+            (SET_VRING_KICK, words(&[index.into()]), vec![of(&queue.kick)]),
+        ]
     }
 
     /// Bytes of the shared memory.

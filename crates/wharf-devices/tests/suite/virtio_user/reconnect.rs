@@ -1,7 +1,9 @@
 //! A back end that goes, and comes back.
 
 use super::pair::{Far, Socket, queue, send};
+use crate::polling::sleeps;
 use std::time::Duration;
+use wharf_core::monitor::Watched;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
@@ -187,4 +189,48 @@ fn listener_listens_again_and_close_meanwhile_does_not_wait() {
         assert_conserved(&queue);
         assert!(!socket.path().exists(), "the socket is gone");
     });
+}
+
+#[test]
+fn a_poller_sleeps_while_frames_wait_for_a_back_end() {
+    for way in ["client", "server"] {
+        within_a_minute(move || {
+            let socket = Socket::new();
+            let open_far = || match way {
+                "client" => Far::new(&socket, 1),
+                _ => {
+                    let options = VhostUserOptions { client: true, ..VhostUserOptions::default() };
+                    Far::of(VhostUser::open(&socket.path(), options).unwrap())
+                }
+            };
+            let (queue, far) = match way {
+                "client" => {
+                    let far = open_far();
+                    (queue(&socket.driver(",reconnect=on"), 1024), far)
+                }
+                _ => {
+                    let spec = socket.driver(",reconnect=on,server=on");
+                    let opening = std::thread::spawn(move || queue(&spec, 1024));
+                    while !socket.path().exists() {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    let far = open_far();
+                    (opening.join().unwrap(), far)
+                }
+            };
+            let receiver = RxQueue::of(&queue, Box::new(|_: &mut Burst| Rest::Free)).unwrap();
+            let poller = PollerThread::builder().receiver(&receiver).start().unwrap();
+            let mut sender = queue.sender("sender").unwrap();
+            far.end();
+            until(&queue, "its end is noticed", |queue| queue.link().is_some_and(|link| link.is_err()));
+            assert_eq!(send(&mut sender, 64, 60), 64);
+            sleeps(&poller, way);
+            while way == "server" && !socket.path().exists() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            take_out(&queue, &mut open_far(), 64);
+            drop((poller, receiver, sender));
+            assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
+        });
+    }
 }

@@ -289,11 +289,14 @@ impl Monitor for PathMonitor {
         if kept.watchdog.is_waiting() || matches!(kept.line, State::Down { .. }) {
             self.wants_look.store(true, SeqCst);
         }
+        // Nothing else wakes the poller while its device completes nothing.
+        let is_waiting = kept.watchdog.is_waiting();
+        let stall_ns = if is_waiting { now_ns.saturating_add(kept.watchdog.bound_ns()) } else { u64::MAX };
         if matches!(kept.line, State::Gone { .. }) || is_up && self.listeners.load().is_empty() {
-            return u64::MAX;
+            return stall_ns;
         }
         if now_ns < kept.looks_ns {
-            return kept.looks_ns;
+            return kept.looks_ns.min(stall_ns);
         }
         let due_ns = later_ns(if is_up { IDLE_LOOK } else { DOWN_LOOK });
         kept.looks_ns = due_ns;
