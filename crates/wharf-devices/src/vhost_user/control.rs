@@ -2,7 +2,7 @@
 
 use super::link::Link;
 use super::session::Session;
-use super::unserved::{Unserved, word};
+use super::unserved::{BODY_BYTES_MAX, HEADER_BYTES, Unserved, word};
 use super::{RETRY_NS, VhostUserOptions, lock};
 use crate::unix_socket;
 use std::fmt::Display;
@@ -22,10 +22,6 @@ const FIRST_WITHIN: Duration = Duration::from_secs(2);
 const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
 /// Time between two looks for it.
 const LOOK_AFTER: Duration = Duration::from_millis(1);
-/// Bytes of a message's header: request, flags, and the number of bytes that follow.
-pub(super) const HEADER_BYTES: usize = 12;
-/// Longest message that the `vhost` crate reads.
-pub(super) const BODY_BYTES_MAX: usize = 4096;
 
 /// Number of a request.
 const SET_VRING_ENABLE: u32 = 18;

@@ -1,6 +1,5 @@
 //! `Unserved`: a message that the `vhost` crate would end the connection for, although the driver may go on.
 
-use super::control::{BODY_BYTES_MAX, HEADER_BYTES};
 use super::lock;
 use super::session::Session;
 use std::io::{Read, Write};
@@ -8,6 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use vhost::vhost_user::{Error, VhostUserBackendReqHandlerMut};
 
+/// Bytes of a message's header: request, flags, and the number of bytes that follow.
+pub(super) const HEADER_BYTES: usize = 12;
+/// Longest message that the `vhost` crate reads.
+pub(super) const BODY_BYTES_MAX: usize = 4096;
 /// The version of messages, in their flags.
 const VERSION: u32 = 1;
 const REPLY: u32 = 4;
