@@ -1,22 +1,10 @@
 //! `Joiner`: packets in one piece, for a handler that takes no chains.
 
-use super::RxQueue;
 use crate::pool::Cache;
-use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::{Batch, Frame, Meta, Region};
 
 /// Reason of arrivals that are longer than a frame, and dropped.
 pub const TOO_LONG: &str = "too-long";
-
-impl RxQueue {
-    /// Has the handler get packets longer than a frame, as chains ([`Packet::is_chain`](crate::pool::Packet::is_chain)), if
-    /// `takes` is true. By default they are dropped, and counted as [`TOO_LONG`]: see [`RxQueue::drops`].
-    #[must_use]
-    pub fn takes_chains(self, takes: bool) -> Self {
-        self.shared.takes_chains.store(takes, Relaxed);
-        self
-    }
-}
 
 /// Memory to join chains in.
 #[derive(Debug)]
