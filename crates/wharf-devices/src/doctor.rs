@@ -54,7 +54,8 @@ pub struct Exam {
 }
 
 impl Exam {
-    /// Makes one that opens a device of `spec` in each direction that its kind has, on a pool of 4096 frames of 2 KiB: packets of up to 1536 bytes.
+    /// Makes one that opens a device of `spec` in each direction that its kind has, on a pool of 4096 frames of 2 KiB:
+    /// packets of up to 1536 bytes.
     pub fn of(spec: &DeviceSpec) -> Self {
         let can = spec.kind().can;
         let all = [(can.send, Direction::Send), (can.receive, Direction::Receive)];

@@ -30,8 +30,8 @@ impl Burst {
         self.batch.is_empty()
     }
 
-    /// The bytes of each packet. A path gives chains only to a program that asked for them ([`RxQueue::takes_chains`](crate::rx::RxQueue::takes_chains)),
-    /// which reads them by [`Burst::pop`] and [`Packet::chunks`], or [`Burst::packets_mut`].
+    /// The bytes of each packet. A path gives chains only to a program that asked for them
+    /// ([`RxQueue::takes_chains`](crate::rx::RxQueue::takes_chains)), which reads them by [`Burst::pop`] and [`Packet::chunks`], or [`Burst::packets_mut`].
     ///
     /// # Panics
     /// The iterator, at a chain.

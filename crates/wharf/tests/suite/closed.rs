@@ -38,7 +38,7 @@ fn handles(spec: &str, direction: Direction, round: usize) -> Handles {
     let on_gone = if round % 4 == 3 { OnGone::Fail } else { OnGone::Reopen };
     let path = open(spec, direction, owners, on_gone);
     let has = |side| direction == side || direction == Direction::Both;
-    let served = round % 2 == 0 || matches!(owners, Owners::Poller { .. });
+    let served = round.is_multiple_of(2) || matches!(owners, Owners::Poller { .. });
     let receive = || if served { path.served_receiver() } else { path.receiver() };
     let receiver = has(Direction::Receive).then(|| receive().unwrap());
     let mut sender = has(Direction::Send).then(|| path.sender("test").unwrap());
