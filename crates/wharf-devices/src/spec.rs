@@ -40,8 +40,8 @@ pub struct Kind {
     pub can: Can,
     /// Checks the texts among its options, without opening it.
     pub check: fn(&DeviceSpec) -> Result<(), DeviceError>,
-    /// The way to have no super-packets, if one of this specification receives them: frames that do not hold them become chains.
-    pub super_packets: fn(&DeviceSpec) -> Option<&'static str>,
+    /// The key, and its value, with which one receives no super-packets. Without it they may come, as chains of frames.
+    pub whole_by: Option<(&'static str, &'static str)>,
     /// Opens one.
     pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
     /// True if its other side may take nothing for as long as it likes, and is not at fault: a virtual machine that boots, or is paused.
@@ -75,7 +75,7 @@ impl Kind {
             queues: QueueLayout::One,
             can: Can::SEND,
             check: |_| Ok(()),
-            super_packets: |_| None,
+            whole_by: None,
             open,
             may_pause: false,
             waits: "for it to open",

@@ -63,6 +63,8 @@ pub struct VhostUserOptions {
     pub pairs: u16,
     /// True to offer the packed layout, the default: the driver chooses.
     pub packed: bool,
+    /// True to offer offloads, the default: unfinished checksums and super-packets, both ways.
+    pub offload: bool,
     /// Permissions of the socket that it listens at; by default what the umask leaves.
     pub mode: Option<u32>,
     /// Group of that socket, by number.
@@ -71,7 +73,7 @@ pub struct VhostUserOptions {
 
 impl Default for VhostUserOptions {
     fn default() -> Self {
-        Self { client: false, pairs: 1, packed: true, mode: None, group: None }
+        Self { client: false, pairs: 1, packed: true, offload: true, mode: None, group: None }
     }
 }
 
@@ -121,7 +123,8 @@ impl VhostUser {
         };
         let link = Arc::new(Link::new(name.clone(), options.pairs).map_err(fault("descriptors"))?);
         let set = source.set(&link).map_err(fault("descriptors"))?;
-        let withheld = if options.packed { 0 } else { feature::PACKED };
+        let layout = if options.packed { 0 } else { feature::PACKED };
+        let withheld = layout | if options.offload { 0 } else { feature::OFFLOADS };
         let theirs = link.clone();
         let thread = std::thread::Builder::new().name("vhost-user".into());
         let thread =

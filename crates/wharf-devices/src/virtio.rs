@@ -68,6 +68,8 @@ pub mod feature {
     pub const IN_ORDER: u64 = 1 << 35;
     /// The device takes UDP super-packets.
     pub const HOST_USO: u64 = 1 << 56;
+    /// Unfinished checksums and super-packets, both ways.
+    pub const OFFLOADS: u64 = CSUM | GUEST_CSUM | GUEST_TSO4 | GUEST_TSO6 | HOST_TSO4 | HOST_TSO6 | HOST_USO;
 }
 
 /// Most descriptors of a ring (virtio 1.2, section 2.6).

@@ -28,7 +28,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     queues: QueueLayout::Devices,
     can: Can::BOTH,
-    super_packets: |spec| (spec.options().word("gso") == Some("keep")).then_some("give the key gso=cut"),
+    whole_by: Some(("gso", "cut")),
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "packet",

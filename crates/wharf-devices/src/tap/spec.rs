@@ -39,7 +39,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     queues: QueueLayout::Devices,
     can: Can::ECHO,
-    super_packets: |spec| spec.options().is_on("offload").then_some("give the key offload=off"),
+    whole_by: Some(("offload", "off")),
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "tap",

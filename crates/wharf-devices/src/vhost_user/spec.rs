@@ -1,4 +1,4 @@
-//! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,mode=OCTAL,group=NAME]`.
+//! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,offload=on|off,mode=OCTAL,group=NAME]`.
 
 use super::{PAIRS_MAX, VhostUser, VhostUserOptions};
 use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout};
@@ -23,6 +23,8 @@ pub(crate) static KIND: Kind = Kind {
         .when("As many as the virtual machine has (QEMU: `queues=`)"),
         Key::on_off("packed", "Offer packed rings (`VIRTIO_F_RING_PACKED`)")
             .when("off, if the driver's packed rings are faulty"),
+        Key::on_off("offload", "Offer checksum and segmentation offloads")
+            .when("off, if what stands behind takes finished frames only"),
         Key {
             name: "mode",
             values: Values::Text,
@@ -42,11 +44,11 @@ pub(crate) static KIND: Kind = Kind {
     can: Can::ECHO,
     may_pause: true,
     waits: "up to 60 s for its other side",
-    super_packets: |_| Some("have a driver without segmentation (QEMU: host_tso4=off,host_tso6=off)"),
+    whole_by: Some(("offload", "off")),
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "vhost-user",
-        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,mode=OCTAL,group=NAME], both ways",
+        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,offload=on|off,mode=OCTAL,group=NAME], both ways",
         "a virtio-net device, for a virtual machine or another driver",
         open,
     )
@@ -63,6 +65,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         client,
         pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
         packed: given.is_on("packed"),
+        offload: given.is_on("offload"),
         mode: mode(spec)?.or(group.map(|_| 0o660)),
         group,
     };

@@ -59,7 +59,7 @@ pub(crate) static KIND: Kind = Kind {
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
     waits: "up to 60 s for its other side",
-    super_packets: |spec| spec.options().is_on("offload").then_some("give the key offload=off"),
+    whole_by: Some(("offload", "off")),
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "virtio-user",

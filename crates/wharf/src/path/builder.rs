@@ -143,8 +143,9 @@ impl PathBuilder {
     }
 
     /// Has receivers and handlers get packets longer than a frame ([`PagePool::packet_bytes_max`]) as chains, if `takes` is true: see
-    /// [`Packet::is_chain`](crate::Packet::is_chain). By default such packets are dropped, and counted as `too-long`; a device whose
-    /// keys make super-packets is not opened to receive, unless frames hold them.
+    /// [`Packet::is_chain`](crate::Packet::is_chain). By default such packets are dropped, and counted as `too-long`; `tap`,
+    /// `virtio-user` and `vhost-user` are opened with `offload=off` then. A key that asks for super-packets is refused, unless
+    /// frames hold them.
     #[must_use]
     pub fn takes_chains(mut self, takes: bool) -> Self {
         self.takes_chains = takes;
@@ -213,11 +214,10 @@ impl PathBuilder {
 
     /// Opens the device's queues, and returns their way to be opened again.
     fn open(&self, count: u32) -> Result<(Vec<Opened>, Option<Arc<Reopener>>), QueueError> {
-        let spec = self.registry.parse_for(&self.spec, self.direction).map_err(DeviceError::from)?;
+        let spec = self.parse()?;
         if self.direction == Direction::Both && !spec.kind().can.both {
             return Err(fault(&self.spec, "it cannot send and receive at once"));
         }
-        self.check_chains(&spec)?;
         if count == 0 || count > 1 && spec.kind().queues == QueueLayout::One {
             return Err(fault(&self.spec, format!("it cannot have {count} queues")));
         }
@@ -231,18 +231,27 @@ impl PathBuilder {
         Ok((opened, reopener.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?))
     }
 
-    /// Refuses a device whose super-packets would all be dropped.
-    fn check_chains(&self, spec: &DeviceSpec) -> Result<(), QueueError> {
+    /// Reads the specification. A device that makes super-packets by default makes none for a program that takes no chains.
+    fn parse(&self) -> Result<DeviceSpec, QueueError> {
+        let parse = |text: &str| self.registry.parse_for(text, self.direction).map_err(DeviceError::from);
+        let spec = parse(&self.spec)?;
         let frame_bytes = self.pool.as_ref().map_or(0, PagePool::packet_bytes_max);
-        let holds_all = self.direction == Direction::Send || frame_bytes >= SUPER_PACKET_BYTES_MAX;
-        match (spec.kind().super_packets)(spec) {
-            Some(remedy) if !self.takes_chains && !holds_all => Err(fault(
-                &self.spec,
-                format!(
-                    "it receives super-packets, as chains: call PathBuilder::takes_chains(true), or {remedy}"
-                ),
-            )),
-            _ => Ok(()),
+        let takes_all = self.takes_chains || frame_bytes >= SUPER_PACKET_BYTES_MAX;
+        match spec.kind().whole_by {
+            Some((key, value)) if self.direction != Direction::Send && !takes_all => {
+                match spec.options().text(key) {
+                    None => Ok(parse(&format!("{},{key}={value}", self.spec))?),
+                    Some(given) if given == value => Ok(spec),
+                    Some(given) => Err(fault(
+                        &self.spec,
+                        format!(
+                            "{key}={given} brings super-packets, as chains: call \
+                             PathBuilder::takes_chains(true), or give the key {key}={value}"
+                        ),
+                    )),
+                }
+            }
+            _ => Ok(spec),
         }
     }
 

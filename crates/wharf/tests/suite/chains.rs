@@ -145,10 +145,11 @@ fn bytes_of_a_chain_are_no_part_of_it() {
 }
 
 #[test]
-fn device_that_makes_super_packets_is_refused_with_the_call_that_takes_them() {
-    let specs = ["tap:wharf-none", "tap:wharf-none,offload=on", "packet:lo,gso=keep"];
+fn key_that_asks_for_super_packets_is_refused_with_the_call_that_takes_them() {
+    let specs = ["tap:wharf-none,offload=on", "packet:lo,gso=keep"];
     #[cfg(feature = "vhost")]
-    let specs = [&specs[..], &["vhost-user:/nowhere/s", "virtio-user:/nowhere/s"]].concat();
+    let specs =
+        [&specs[..], &["vhost-user:/nowhere/s,offload=on", "virtio-user:/nowhere/s,offload=on"]].concat();
     for spec in specs {
         for direction in [Direction::Both, Direction::Receive] {
             let said = Path::open(spec, direction).unwrap_err().to_string();
@@ -159,6 +160,8 @@ fn device_that_makes_super_packets_is_refused_with_the_call_that_takes_them() {
     let large = PagePool::builder().frames(16).frame_bytes(66_176).huge_pages(false).build().unwrap();
     for path in [
         Path::builder("tap:wharf-no/name", Direction::Both).takes_chains(true),
+        Path::builder("tap:wharf-no/name", Direction::Both),
+        Path::builder("packet:wharf-no-name", Direction::Both),
         Path::builder("tap:wharf-no/name", Direction::Send),
         Path::builder("tap:wharf-no/name,offload=off", Direction::Both),
         Path::builder("tap:wharf-no/name", Direction::Both).pool(&large),
