@@ -137,8 +137,8 @@ impl RxQueue {
         self.shared.ended.load(Acquire)
     }
 
-    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. After
-    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
+    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`].
+    /// After [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
         match self.shared.counters.last() {
             Some(last) => last.drops.iter().for_each(|&(reason, count)| see(reason, count)),
@@ -146,8 +146,9 @@ impl RxQueue {
         }
     }
 
-    /// Shows the packets that came by each receive queue of the interface, by the queue's number: see [`RxDevice::queue_packets`]. After
-    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
+    /// Shows the packets that came by each receive queue of the interface, by the queue's number: see
+    /// [`RxDevice::queue_packets`]. After [`RxQueue::close`] it shows the numbers of then. Waits for the end
+    /// of a poll.
     pub fn queue_packets(&self, see: &mut dyn FnMut(u32, u64)) {
         match self.shared.counters.last() {
             Some(last) => last.queue_packets.iter().for_each(|&(queue, packets)| see(queue, packets)),
