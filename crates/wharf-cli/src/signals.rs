@@ -147,8 +147,8 @@ impl Signals {
     }
 }
 
-/// Keeps signals from ending the process, as they do by default. A run that is watched prints its counters on SIGUSR1. SIGXFSZ comes with the
-/// error of a write beyond the limit on the size of files, which says it all.
+/// Keeps signals from ending the process, as they do by default. A run that is watched prints its counters on
+/// SIGUSR1. SIGXFSZ comes with the error of a write beyond the limit on the size of files, which says it all.
 pub(crate) fn survive() -> anyhow::Result<()> {
     for signal in [SIGUSR1, SIGUSR2, SIGXFSZ] {
         flag::register(signal, Arc::default()).context("cannot listen to signals")?;

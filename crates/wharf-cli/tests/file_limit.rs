@@ -1,5 +1,5 @@
-//! Runs under a limit on the size of files (`ulimit -f`): the pool's memory needs no file, and a file that comes to the limit is an
-//! error of one line, not the end of the process.
+//! Runs under a limit on the size of files (`ulimit -f`): the pool's memory needs no file, and a file that
+//! comes to the limit is an error of one line, not the end of the process.
 
 mod common;
 

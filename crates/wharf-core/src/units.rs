@@ -1,8 +1,8 @@
 //! Sizes, rates and times as people write them: `64k`, `10gbit`, `1mpps`, `20us`.
 //!
 //! A number, with a decimal point if need be, and a unit in any case, with or without a space between. Values
-//! are exact: a value that is no whole number of the smallest unit is an error, and nothing is rounded. The case counts in one place: a rate
-//! with a capital B (`10MBps`) is meant in bytes, and refused.
+//! are exact: a value that is no whole number of the smallest unit is an error, and nothing is rounded. The
+//! case counts in one place: a rate with a capital B (`10MBps`) is meant in bytes, and refused.
 
 use std::time::Duration;
 
@@ -143,8 +143,8 @@ pub fn no_bytes_per_second(text: &str) -> Result<(), UnitError> {
     Err(BIT_RATE.fault(text, why))
 }
 
-/// Returns the bytes of a unit of bytes, or of bytes per second: `MBps`, `kB`, `MiB/s`, `gbyte/s`. A lower-case `b` alone is a bit's, and so is a
-/// `B` where all is in capitals (`MBPS`).
+/// Returns the bytes of a unit of bytes, or of bytes per second: `MBps`, `kB`, `MiB/s`, `gbyte/s`. A
+/// lower-case `b` alone is a bit's, and so is a `B` where all is in capitals (`MBPS`).
 fn bytes_scale(unit: &str) -> Option<u64> {
     let unit = ["/s", "/S", "ps", "/sec"].iter().find_map(|per| unit.strip_suffix(per)).unwrap_or(unit);
     let lower = unit.to_lowercase();

@@ -66,8 +66,8 @@ pub struct UdpOptions {
     /// Bytes that may wait to be received, counted with the kernel's own overhead: 8 MiB by default, or as
     /// many as `net.core.rmem_max` allows.
     pub buffer_bytes: usize,
-    /// Number of the interface at which a multicast group is joined, and by which datagrams leave to one. 0, the default: that of
-    /// the address's zone, or as the routes say.
+    /// Number of the interface at which a multicast group is joined, and by which datagrams leave to one. 0,
+    /// the default: that of the address's zone, or as the routes say.
     pub interface: u32,
 }
 
@@ -92,8 +92,8 @@ pub struct Udp {
 const NO_SCOPE: &str = "a link-local address wants its interface: udp:[fe80::1%eth0]:53";
 
 impl Udp {
-    /// Sends to the first of `peers` that has a route, and receives from it alone: nothing, if it is a multicast group. `name` is for
-    /// messages.
+    /// Sends to the first of `peers` that has a route, and receives from it alone: nothing, if it is a
+    /// multicast group. `name` is for messages.
     ///
     /// # Errors
     /// [`DeviceError::Io`] if no peer has a route.

@@ -16,8 +16,8 @@ const NODES_MAX: u32 = 1024;
 ///
 /// A peer that could truncate the file would turn an access here into `SIGBUS`; the seal prevents that.
 ///
-/// A limit on the size of files (`RLIMIT_FSIZE`, `ulimit -f`) holds for a memfd, too. Memory beyond it is mapped without a file: it is the same,
-/// but no other process can map it.
+/// A limit on the size of files (`RLIMIT_FSIZE`, `ulimit -f`) holds for a memfd, too. Memory beyond it is
+/// mapped without a file: it is the same, but no other process can map it.
 #[derive(Debug)]
 pub struct Mapping {
     pages: Pages,
@@ -117,7 +117,8 @@ impl Mapping {
     }
 }
 
-/// True if the limit on the size of files forbids one of `len_bytes`. To go beyond it raises SIGXFSZ, which ends a process that does not expect it.
+/// True if the limit on the size of files forbids one of `len_bytes`. To go beyond it raises SIGXFSZ, which
+/// ends a process that does not expect it.
 fn is_beyond_file_limit(len_bytes: usize) -> bool {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the kernel writes one `rlimit`, or nothing: then there is no limit that is known.

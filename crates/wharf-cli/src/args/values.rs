@@ -198,7 +198,8 @@ pub(super) fn world() -> impl TypedValueParser<Value = World> {
     PossibleValuesParser::new(["model", "host"]).map(read)
 }
 
-/// Reads packets or bits per second, distinguished by the unit: k, m and g alone are of bits. A rate in bytes is an error of its own.
+/// Reads packets or bits per second, distinguished by the unit: k, m and g alone are of bits. A rate in bytes
+/// is an error of its own.
 fn read_rate(text: &str) -> Result<Option<Pace>, String> {
     units::no_bytes_per_second(text).map_err(|error| error.to_string())?;
     let lower = text.to_lowercase();

@@ -118,7 +118,8 @@ impl<'a> Plan<'a> {
         tell_snapped(&self.what, counts.snapped, counts.frames);
     }
 
-    /// Returns the faults of the capture: the error at which it ended, and records that were to be sent and are longer than any frame.
+    /// Returns the faults of the capture: the error at which it ended, and records that were to be sent and
+    /// are longer than any frame.
     pub(super) fn faults(&self) -> Vec<String> {
         let error = match &self.traffic {
             Traffic::Stream(stream) => stream.state.counts().error,

@@ -134,7 +134,8 @@ fn tell_endless(plan: &Plan, name: &str) {
     }
 }
 
-/// Says why the process sent nothing for a while. A device that took nothing, or a stream without frames, is no news.
+/// Says why the process sent nothing for a while. A device that took nothing, or a stream without frames, is
+/// no news.
 fn tell_pauses(pauses: &Pauses) {
     let Pause { count, total_ns } = pauses.process;
     if count > 0 {
@@ -245,7 +246,8 @@ fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
     Ok(pool.build()?)
 }
 
-/// Returns what checks the packets at the other end. No more are under way than the memory of both ends has frames.
+/// Returns what checks the packets at the other end. No more are under way than the memory of both ends has
+/// frames.
 fn check(plan: &Plan) -> Box<dyn Verify> {
     let frames_max = plan.frames().saturating_add(plan.frames_within(RECEIVER_FRAMES));
     plan.traffic.check(plan.args.qdisc.kind().order, frames_max)

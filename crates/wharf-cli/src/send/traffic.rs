@@ -85,7 +85,8 @@ impl Traffic {
         }
     }
 
-    /// Returns what checks it at the other end of a queue that keeps `order`. At most `frames_max` frames are under way.
+    /// Returns what checks it at the other end of a queue that keeps `order`. At most `frames_max` frames are
+    /// under way.
     pub(super) fn check(&self, order: Order, frames_max: u32) -> Box<dyn Verify> {
         match self {
             Traffic::Stream(stream) => match &*stream.replay() {

@@ -71,7 +71,8 @@ pub(crate) struct SendFigures {
     pub(crate) drops: BTreeMap<String, u64>,
     /// Time for which the device was away.
     pub(crate) away_seconds: f64,
-    /// Time by which 99 % of the packets were late at most, and pauses after which they were due later; at a pace.
+    /// Time by which 99 % of the packets were late at most, and pauses after which they were due later; at a
+    /// pace.
     pub(crate) late_ns: u64,
     pub(crate) pauses: Pauses,
 }

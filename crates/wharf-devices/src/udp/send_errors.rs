@@ -22,8 +22,8 @@ const STUCK_NS: u64 = 1_000_000_000;
 /// Consecutive errors before a frame fails: each but two stands for an earlier datagram.
 const IN_A_ROW_MAX: u32 = 64;
 /// Longest wait for datagrams that have not left this host as the device is closed, and time between two looks. The
-/// kernel asks for a neighbour three times, a second each (`mcast_solicit`, `retrans_time_ms`). Those whose neighbour has answered wait in a
-/// queueing discipline or an adapter: no report will follow.
+/// kernel asks for a neighbour three times, a second each (`mcast_solicit`, `retrans_time_ms`). Those whose
+/// neighbour has answered wait in a queueing discipline or an adapter: no report will follow.
 const UNSENT_MAX: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(2);
 /// Wait for the answers to the last datagrams: a round trip to a host nearby, or a turn of the kernel's thread for
@@ -236,8 +236,8 @@ impl SendErrors {
     }
 }
 
-/// Returns how long to wait for reports at the end: of datagrams that have not left, until the kernel gives up a neighbour that has not
-/// answered; `lacks_neighbour` says whether it has not, as far as that is known.
+/// Returns how long to wait for reports at the end: of datagrams that have not left, until the kernel gives
+/// up a neighbour that has not answered; `lacks_neighbour` says whether it has not, as far as that is known.
 fn wait_max(is_unsent: bool, lacks_neighbour: impl FnOnce() -> Option<bool>) -> Duration {
     if is_unsent && lacks_neighbour() != Some(false) { UNSENT_MAX } else { ANSWERS_MAX }
 }

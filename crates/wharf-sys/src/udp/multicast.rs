@@ -12,13 +12,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 const IPV6_MULTICAST_ALL: libc::c_int = 29;
 
 impl UdpSocket {
-    /// Opens a socket that receives what is sent to the multicast group and port `group`, of which it becomes a member at the interface
-    /// of number `interface`. 0 is the interface of the address's zone, or else the one that the route to the group leads to. Other sockets of
-    /// this machine may do the same: each has all datagrams.
+    /// Opens a socket that receives what is sent to the multicast group and port `group`, of which it becomes
+    /// a member at the interface of number `interface`. 0 is the interface of the address's zone, or else the
+    /// one that the route to the group leads to. Other sockets of this machine may do the same: each has all
+    /// datagrams.
     ///
     /// # Errors
-    /// `EADDRINUSE` if another socket has the port and does not share it, `ENODEV` without such an interface or route, `ENOBUFS` beyond
-    /// the kernel's number of memberships, `EINVAL` for a link-local group without an interface.
+    /// `EADDRINUSE` if another socket has the port and does not share it, `ENODEV` without such an interface
+    /// or route, `ENOBUFS` beyond the kernel's number of memberships, `EINVAL` for a link-local group without
+    /// an interface.
     pub fn join(group: SocketAddr, interface: u32) -> io::Result<Self> {
         let group = with_scope(group, interface);
         let family = if group.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
@@ -33,7 +35,8 @@ impl UdpSocket {
         Ok(joined)
     }
 
-    /// Has datagrams to multicast groups leave by the interface of number `interface`, whatever the routes say.
+    /// Has datagrams to multicast groups leave by the interface of number `interface`, whatever the routes
+    /// say.
     ///
     /// # Errors
     /// Those of `setsockopt(2)`.
@@ -42,7 +45,8 @@ impl UdpSocket {
     }
 }
 
-/// Makes the socket `fd` a member of `group`, and has it receive nothing that only other sockets are members of.
+/// Makes the socket `fd` a member of `group`, and has it receive nothing that only other sockets are members
+/// of.
 fn join(fd: BorrowedFd<'_>, group: SocketAddr, interface: u32) -> io::Result<()> {
     match group {
         SocketAddr::V4(group) => {
@@ -81,7 +85,8 @@ fn in_group(group: Ipv4Addr, interface: u32) -> libc::ip_mreqn {
     }
 }
 
-/// Returns `address` with the interface as its zone, if it is link-local and one is given: the kernel binds and connects to no other.
+/// Returns `address` with the interface as its zone, if it is link-local and one is given: the kernel binds
+/// and connects to no other.
 pub(super) fn with_scope(address: SocketAddr, interface: u32) -> SocketAddr {
     match address {
         SocketAddr::V6(mut v6) if interface > 0 && is_link_local(*v6.ip()) => {

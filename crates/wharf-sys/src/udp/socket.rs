@@ -34,8 +34,9 @@ impl UdpSocket {
         Ok(Self { socket, local })
     }
 
-    /// Opens a socket from a port that the kernel chooses to `peer`, from which alone it receives. To a multicast group it sends by the
-    /// interface of number `interface`, or that of the address's zone; 0: as the routes say.
+    /// Opens a socket from a port that the kernel chooses to `peer`, from which alone it receives. To a
+    /// multicast group it sends by the interface of number `interface`, or that of the address's zone; 0: as
+    /// the routes say.
     ///
     /// # Errors
     /// `ENETUNREACH` without a route, `EACCES` for a broadcast address.
@@ -63,8 +64,8 @@ impl UdpSocket {
         self.local
     }
 
-    /// Returns true if no neighbour answers on the way to the socket's peer; `None` if that is not known: it is not connected, or to an
-    /// address with a zone.
+    /// Returns true if no neighbour answers on the way to the socket's peer; `None` if that is not known: it
+    /// is not connected, or to an address with a zone.
     pub fn lacks_neighbour(&self) -> Option<bool> {
         let peer = self.socket.peer_addr().ok()?;
         if matches!(peer, SocketAddr::V6(peer) if peer.scope_id() > 0) {

@@ -89,8 +89,8 @@ pub struct CapturedFrame<'a> {
 }
 
 impl Capture {
-    /// Reads a whole file of at most `limit_bytes`, and of at most 4 GiB. A file that is damaged, or ends within a record, is read up to
-    /// there ([`Capture::error`]).
+    /// Reads a whole file of at most `limit_bytes`, and of at most 4 GiB. A file that is damaged, or ends
+    /// within a record, is read up to there ([`Capture::error`]).
     ///
     /// # Errors
     /// [`CaptureError`]; for a damaged file if there is no frame before the damage.

@@ -186,8 +186,8 @@ impl<'a> Drive<'a> {
     }
 
     /// Sends the frames of `source` to its end, until `stop`, or until the queue is shut down. Due times count from the start, so that late
-    /// frames are caught up with; after a pause, no more than those of [`super::PAUSE_NS`]. Unless the pace is top speed, the calling
-    /// thread's timed sleeps become precise.
+    /// frames are caught up with; after a pause, no more than those of [`super::PAUSE_NS`]. Unless the pace
+    /// is top speed, the calling thread's timed sleeps become precise.
     ///
     /// # Errors
     /// [`QueueError`]: the device died, or the frames do not fit the pool's.
@@ -216,24 +216,12 @@ impl<'a> Drive<'a> {
         let mut due = Due::new(self.burst_packets.max(1), self.start_ns);
         let mut driven = Driven { first_ns: time.now_ns(), ..Driven::default() };
         let mut refusals = 0;
-        let (is_paced, is_stamped) = (!self.pace.is_top(), source.is_stamped());
+        let is_paced = !self.pace.is_top();
         if is_paced {
             time.make_precise();
         }
         while !self.stop.load(Relaxed) && source.remaining() > 0 {
-            if !source.is_ready() {
-                due.wait(Wait::Source, if is_paced { time.now_ns() } else { 0 });
-                continue;
-            }
-            let now_ns = if is_paced || is_stamped { time.now_ns() } else { 0 };
-            let count = self.look(by, source, &mut due, now_ns);
-            if count == 0 {
-                due.wait(Wait::Process, self.await_due(time, due.next_ns, now_ns));
-                continue;
-            }
-            if is_paced {
-                due.wait(Wait::Device { waits: by.waits() }, now_ns);
-            }
+            let Some((count, now_ns)) = self.next(time, by, source, &mut due) else { continue };
             if driven.packets == 0 {
                 driven.first_ns = time.now_ns();
             }
@@ -259,6 +247,29 @@ impl<'a> Drive<'a> {
         Ok(Driven { pauses: due.pauses(), ..driven })
     }
 
+    /// Waits for the next frame to be there, and to be due. Returns the number of frames that are due, and the time;
+    /// `None` after a part of the wait.
+    #[inline]
+    fn next(
+        &self, time: &impl Time, by: &mut dyn Submit, source: &mut impl Source, due: &mut Due,
+    ) -> Option<(usize, u64)> {
+        let is_paced = !self.pace.is_top();
+        if !source.is_ready() {
+            due.wait(Wait::Source, if is_paced { time.now_ns() } else { 0 });
+            return None;
+        }
+        let now_ns = if is_paced || source.is_stamped() { time.now_ns() } else { 0 };
+        let count = self.look(by, source, due, now_ns);
+        if count == 0 {
+            due.wait(Wait::Process, self.await_due(time, due.next_ns, now_ns));
+            return None;
+        }
+        if is_paced {
+            due.wait(Wait::Device { waits: by.waits() }, now_ns);
+        }
+        Some((count, now_ns))
+    }
+
     /// Returns the number of frames due at `now_ns`, at most a burst. At a pace, `due` has the time of each.
     #[inline]
     fn look(&self, by: &mut dyn Submit, source: &impl Source, due: &mut Due, now_ns: u64) -> usize {
@@ -271,7 +282,8 @@ impl<'a> Drive<'a> {
         due.times_ns.len()
     }
 
-    /// Waits until `due_ns`, or for less, so that a request to stop is seen. Returns the time at which the wait was to end.
+    /// Waits until `due_ns`, or for less, so that a request to stop is seen. Returns the time at which the
+    /// wait was to end.
     fn await_due(&self, time: &impl Time, due_ns: u64, now_ns: u64) -> u64 {
         let wait_ns = due_ns.saturating_sub(now_ns);
         let watch_ns = if self.watches_clock { WATCH_NS } else { 0 };

@@ -1,8 +1,9 @@
 //! The due times of one sender's frames, and the pauses after which they move on.
 //!
-//! Due times count from the start, so that one late frame delays no other, and a sender that is behind catches up. But what a pause has
-//! left is not sent as one burst: a sender that could send nothing for more than [`PAUSE_NS`] makes up for as much, and its further frames
-//! are due later by the rest. A device or processor that is too slow for the rate moves nothing: it takes a frame now and then.
+//! Due times count from the start, so that one late frame delays no other, and a sender that is behind
+//! catches up. But what a pause has left is not sent as one burst: a sender that could send nothing for more
+//! than [`PAUSE_NS`] makes up for as much, and its further frames are due later by the rest. A device or
+//! processor that is too slow for the rate moves nothing: it takes a frame now and then.
 
 use super::{Pace, Source};
 use serde::Serialize;
@@ -10,7 +11,8 @@ use serde::Serialize;
 /// Longest time without a frame sent that a sender makes up for, and the shortest that counts as a pause.
 pub const PAUSE_NS: u64 = 100_000_000;
 
-/// The pauses of a sender: times longer than [`PAUSE_NS`] in which frames came to be due and none was sent, by cause.
+/// The pauses of a sender: times longer than [`PAUSE_NS`] in which frames came to be due and none was sent,
+/// by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Pauses {
     /// The thread did not run: the process was stopped, or other work had its processor.
@@ -81,8 +83,8 @@ impl Due {
         }
     }
 
-    /// Notes the due times of the frames due at `now_ns`, at most `most`; `start_ns` is that of a frame at the start of all.
-    /// `waits` is the number of times that the sender has waited for the path.
+    /// Notes the due times of the frames due at `now_ns`, at most `most`; `start_ns` is that of a frame at
+    /// the start of all. `waits` is the number of times that the sender has waited for the path.
     #[inline]
     pub(super) fn fill(
         &mut self, (pace, start_ns): (Pace, u64), source: &impl Source, most: u64, now_ns: u64,
@@ -119,7 +121,8 @@ impl Due {
             Wait::Source => &mut self.pauses.source,
         };
         (pause.count, pause.total_ns) = (pause.count + 1, pause.total_ns + gap_ns);
-        // A frame may be later than the pause was long: of a capture whose time steps back, or at a rate that is too high.
+        // A frame may be later than the pause was long: of a capture whose time steps back, or at a rate that
+        // is too high.
         let moved_ns = (late_ns - PAUSE_NS).min(gap_ns);
         (self.moved_ns, self.next_ns) = (self.moved_ns + moved_ns, self.next_ns + moved_ns);
     }

@@ -90,8 +90,9 @@ impl StreamReplay {
         self.state.clone()
     }
 
-    /// Returns the check of its frames at the other end of a queue that keeps `order`. Until it is dropped, each frame is kept until it
-    /// arrives, or until `frames_max` later ones have been sent: it then counts as lost.
+    /// Returns the check of its frames at the other end of a queue that keeps `order`. Until it is dropped,
+    /// each frame is kept until it arrives, or until `frames_max` later ones have been sent: it then counts
+    /// as lost.
     pub fn check(&self, order: Order, frames_max: usize) -> StreamCheck {
         self.in_flight.keep(order, frames_max)
     }

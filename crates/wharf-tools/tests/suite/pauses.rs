@@ -1,4 +1,5 @@
-//! Pauses of a paced sender, in virtual time: what was due meanwhile does not leave as one burst, and the pause is counted.
+//! Pauses of a paced sender, in virtual time: what was due meanwhile does not leave as one burst, and the
+//! pause is counted.
 
 use proptest::prelude::*;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,8 @@ const FRAME_BYTES: u32 = 100;
 /// 1 kpps, in each way in which it can be asked for.
 const PACES: [Pace; 3] = [Pace::Packets(1000), Pace::Bits(8 * FRAME_BYTES as u64 * 1000), Pace::Original];
 
-/// A clock that only the sender moves, and the time and length of stops, the first one last: the process does not run then.
+/// A clock that only the sender moves, and the time and length of stops, the first one last: the process does
+/// not run then.
 #[derive(Debug)]
 struct Virtual(Mutex<(u64, Vec<(u64, u64)>)>);
 
@@ -178,7 +180,8 @@ fn most_in_10_ms(left_ns: &[u64]) -> usize {
 /// 100 ms worth of frames, those of 10 ms, and the two at the ends.
 const BURST_MAX: usize = (PAUSE_NS / GAP_NS) as usize + 12;
 
-/// True if `total_ns` is that of so many pauses of `length_ns`, each as long as a nap before and a call after it longer.
+/// True if `total_ns` is that of so many pauses of `length_ns`, each as long as a nap before and a call after
+/// it longer.
 fn are(pause: Pause, count: u64, length_ns: u64) -> bool {
     pause.count == count
         && (0..=count * 25 * MS).contains(&(pause.total_ns + 20 * MS * count - count * length_ns))

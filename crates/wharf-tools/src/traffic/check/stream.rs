@@ -102,8 +102,8 @@ impl Kept {
     }
 }
 
-/// Knows the frames that a stream has sent, and expects each of them, in order. A frame counts as lost once a later one of its order
-/// has arrived, or as many have been sent after it as are kept.
+/// Knows the frames that a stream has sent, and expects each of them, in order. A frame counts as lost once a
+/// later one of its order has arrived, or as many have been sent after it as are kept.
 #[derive(Debug)]
 pub struct StreamCheck {
     sent: InFlight,

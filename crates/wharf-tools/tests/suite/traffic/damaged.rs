@@ -1,4 +1,5 @@
-//! Captures that end within a record, or are damaged there: what comes before is replayed, from a file and from a pipe alike.
+//! Captures that end within a record, or are damaged there: what comes before is replayed, from a file and
+//! from a pipe alike.
 
 use proptest::prelude::*;
 use std::io::Write;
@@ -100,7 +101,8 @@ fn place(error: Option<String>) -> Option<String> {
     error.map(|error| error[error.find("byte ").unwrap()..].to_string())
 }
 
-/// Checks that the whole frames before record `at` of `file` are sent from a file and a pipe, and the error names the record.
+/// Checks that the whole frames before record `at` of `file` are sent from a file and a pipe, and the error
+/// names the record.
 #[track_caller]
 fn check_sent_before(lens: &[u8], bytes: &[u8], at: usize, file: &File) {
     let scratch = Scratch::new("damaged");
