@@ -147,7 +147,7 @@ fn a_reader_that_stalls_holds_up_no_run() {
     let folder = Folder::new();
     let fifo = text(&folder.path("fifo"));
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let often = ["1.5", "--stats", "0.01"];
+    let often = ["4", "--stats", "0.01"];
     // No process opens the fifo: its pipe is full after some lines.
     let done = wharf(&[&SEND[..], &often, &["--stats-file", &fifo]].concat());
     assert!(done.code == Some(0) && done.line().contains("lines of counters left out"), "{done:?}");

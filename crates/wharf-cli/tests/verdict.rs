@@ -2,8 +2,10 @@
 
 mod common;
 
-use common::{Folder, SAMPLE, text, wharf};
+use common::{Folder, SAMPLE, command, finish, signal, text, wharf};
 use serde_json::Value;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Runs `wharf ... --json`, and returns its verdict, which the table has, too.
 fn verdict(args: &str) -> Value {
@@ -28,6 +30,46 @@ fn all_as_asked() {
     );
     assert_eq!(run["asked_pps"], 2_000.0);
     assert!(says(&run, "Asked 2.00 kpps, came to") && says(&run, ": as asked."), "{run}");
+}
+
+/// Times of a capture's packets, nanoseconds.
+fn stamps(path: &str) -> Vec<u64> {
+    let file = std::fs::read(path).unwrap();
+    let number = |at: usize| u64::from(u32::from_le_bytes(file[at..at + 4].try_into().unwrap()));
+    let (mut at, mut stamps) = (24, Vec::new());
+    while at < file.len() {
+        stamps.push(number(at) * 1_000_000_000 + number(at + 4));
+        at += 16 + number(at + 8) as usize;
+    }
+    stamps
+}
+
+#[test]
+fn a_process_that_was_stopped_sends_no_burst_and_is_not_as_asked() {
+    let folder = Folder::new();
+    let out = text(&folder.path("out.pcap"));
+    let to = format!("pcap:{out}");
+    let args = ["send", "--size", "1000", "--rate", "1kpps", "--seconds", "5", "--to", &to, "--json"];
+    let (child, began) = (command(&args).spawn().unwrap(), Instant::now());
+    while std::fs::metadata(&out).map_or(0, |file| file.len()) <= 24 {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        sleep(Duration::from_millis(10));
+    }
+    signal(&child, "STOP");
+    sleep(Duration::from_secs(2));
+    signal(&child, "CONT");
+    let done = finish(child);
+    let (report, stamps) = (done.json(), stamps(&out));
+    let process = &report["pauses"]["process"];
+    assert!(process["count"].as_u64() >= Some(1), "{report}");
+    assert!(process["total_ns"].as_u64() >= Some(1_500_000_000), "{report}");
+    assert!(says(&report["verdict"], "this process did not run"), "{report}");
+    assert_eq!(report["verdict"]["bounded_by"], "processor", "{report}");
+    assert!(done.stderr.contains("this process did not run"), "{done:?}");
+    // 100 ms worth of packets, and those of a machine that is busy for a moment.
+    let within = |at: usize| stamps[at..].iter().take_while(|&&ns| ns < stamps[at] + 10_000_000).count();
+    let most = (0..stamps.len()).map(within).max().unwrap();
+    assert!(most < 500, "{most} packets in 10 ms");
 }
 
 #[test]

@@ -42,6 +42,9 @@ use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Timed, 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
 
+/// A pause of the process that is worth a note: a busy machine makes shorter ones.
+const TOLD_PAUSE_NS: u64 = 1_000_000_000;
+
 /// Time from now to the first frame that is due, for the threads to start.
 const LEAD_NS: u64 = 2_000_000;
 
@@ -134,11 +137,11 @@ fn tell_endless(plan: &Plan, name: &str) {
     }
 }
 
-/// Says why the process sent nothing for a while. A device that took nothing, or a stream without frames, is
-/// no news.
+/// Says that the process did not run for a while. A device that took nothing, or a stream without frames, is no news; the
+/// summary has them.
 fn tell_pauses(pauses: &Pauses) {
-    let Pause { count, total_ns } = pauses.process;
-    if count > 0 {
+    let Pause { count, total_ns, max_ns } = pauses.process;
+    if max_ns >= TOLD_PAUSE_NS {
         let (times, total) = (if count == 1 { "once" } else { "several times" }, total_ns as f64 / 1e9);
         note(&format!(
             "this process did not run {times}, for {total:.1} s in all: what was due then is not sent as one burst, but later"

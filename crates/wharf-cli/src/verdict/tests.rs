@@ -95,7 +95,7 @@ fn a_rate_a_link_and_a_short_run_bound_on_their_own() {
 #[test]
 fn a_pause_is_not_as_asked_whatever_the_rate_came_to() {
     let kept = SendFigures { came_pps: 1e6, sent: 1_000_000, ..short_of() };
-    let pause = |count| Pause { count, total_ns: count * 2_000_000_000 };
+    let pause = |count| Pause { count, total_ns: count * 2_000_000_000, max_ns: 2_000_000_000 };
     let paused = |pauses| SendFigures { pauses, waits: 9, requeues: 1, ..kept.clone() };
     let (process, device, source) = (
         Pauses { process: pause(1), ..Pauses::default() },

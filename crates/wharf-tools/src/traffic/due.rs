@@ -30,6 +30,8 @@ pub struct Pause {
     pub count: u64,
     /// Their length in all.
     pub total_ns: u64,
+    /// That of the longest.
+    pub max_ns: u64,
 }
 
 impl Pauses {
@@ -120,7 +122,8 @@ impl Due {
             Wait::Process | Wait::Device { .. } => &mut self.pauses.process,
             Wait::Source => &mut self.pauses.source,
         };
-        (pause.count, pause.total_ns) = (pause.count + 1, pause.total_ns + gap_ns);
+        let Pause { count, total_ns, max_ns } = *pause;
+        *pause = Pause { count: count + 1, total_ns: total_ns + gap_ns, max_ns: max_ns.max(gap_ns) };
         // A frame may be later than the pause was long: of a capture whose time steps back, or at a rate that
         // is too high.
         let moved_ns = (late_ns - PAUSE_NS).min(gap_ns);
