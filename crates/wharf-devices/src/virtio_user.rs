@@ -357,12 +357,11 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
     }
 
     fn next_completion_ns(&self) -> Option<u64> {
-        match &self.pairs {
-            Some(pairs) if pairs.sending() > 0 => self.cleaning.next_ns(),
-            Some(_) => None,
+        let Some(pairs) = &self.pairs else {
             // The thread that waits for a back end notifies.
-            None => (self.reconnector.is_some() && self.detached.only_waits()).then_some(u64::MAX),
-        }
+            return (self.reconnector.is_some() && self.detached.only_waits()).then_some(u64::MAX);
+        };
+        if pairs.sending() > 0 { self.cleaning.next_ns() } else { None }
     }
 }
 

@@ -5,8 +5,9 @@
 //! number, in `f64`, whose root and quotient are exactly rounded on every machine. With ECN it marks in place
 //! of dropping, and a mark ends the call as in the kernel.
 
-use super::QdiscContext;
 use super::slab::{FrameList, Slab, Timed};
+use super::{QdiscContext, WhenFull};
+use std::time::Duration;
 
 /// The reason of frames that `CoDel` drops.
 pub const CODEL: &str = "codel";
@@ -15,6 +16,8 @@ pub const CODEL: &str = "codel";
 /// (`maxpacket_`). The packets of all queues count, as in the kernel's `fq_codel`: one packet in each of many queues
 /// can be more than a slow link sends within the target.
 const MAX_PACKET_BYTES: u64 = 1514;
+/// Intervals after which a device that takes nothing stands: its other side is stopped.
+const STOOD_INTERVALS: u64 = 10;
 /// The drop rate of a last time counts for so many intervals.
 const MEMORY_INTERVALS: u64 = 16;
 
@@ -43,6 +46,38 @@ pub(super) struct CoDel {
     pub(super) count: u32,
     last_count: u32,
     is_dropping: bool,
+}
+
+/// Times at which a device took nothing for long. What came before is too old when it goes on, and `CoDel` would let most of that
+/// pass: it drops no faster than flows can react.
+#[derive(Debug)]
+pub(super) struct Standstill {
+    /// The time after which a device stands; for ever if senders wait for room, and lose nothing by this.
+    stood_ns: u64,
+    /// When packets were last asked for.
+    asked_ns: u64,
+    /// Packets that came before are dropped as their turn comes.
+    pub(super) fresh_ns: u64,
+}
+
+impl Standstill {
+    pub(super) fn new(interval: Duration, when_full: WhenFull) -> Self {
+        let stood_ns = match when_full {
+            WhenFull::Wait => u64::MAX,
+            // Bounded by seconds.
+            WhenFull::DropHead => STOOD_INTERVALS * interval.as_nanos() as u64,
+        };
+        Self { stood_ns, asked_ns: 0, fresh_ns: 0 }
+    }
+
+    /// Notes that packets are asked for, of which there are some.
+    #[inline]
+    pub(super) fn note(&mut self, now_ns: u64) {
+        let before_ns = std::mem::replace(&mut self.asked_ns, now_ns);
+        if now_ns.saturating_sub(before_ns) >= self.stood_ns {
+            self.fresh_ns = now_ns.saturating_sub(self.stood_ns);
+        }
+    }
 }
 
 /// One queue and the call that it is in.

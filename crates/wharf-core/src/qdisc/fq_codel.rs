@@ -9,7 +9,7 @@
 //! a quantum each; a queue that was empty goes before those that were not, for one quantum. A super-packet
 //! counts the bytes of all its segments, as `qdisc_pkt_len` does.
 
-use super::codel::{CoDel, CoDelCall, CoDelCounts, CoDelOptions};
+use super::codel::{CoDel, CoDelCall, CoDelCounts, CoDelOptions, Standstill};
 use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
 use super::slab::{FrameList, NONE, Slab, Timed};
 use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
@@ -21,9 +21,6 @@ use wharf_mem::{Batch, Frame};
 pub const OVERLIMIT: &str = "overlimit";
 /// Most packets dropped from the flow with the most bytes at a time (`drop_batch_size`).
 const DROP_BATCH: u64 = 64;
-/// Intervals for which a device took nothing, if it stood: its other side was stopped. What came before so many is too old to be sent.
-/// `CoDel` would let most of that pass, since it drops no faster than flows can react.
-const STOOD_INTERVALS: u64 = 10;
 /// The least quantum, as in the kernel: with less, a flow in debt for a super-packet is passed thousands of times.
 const QUANTUM_BYTES_MIN: u32 = 256;
 const TARGET_MAX: Duration = Duration::from_secs(1);
@@ -185,10 +182,7 @@ pub struct FqCodel {
     slab: Slab,
     counts: CoDelCounts,
     overlimit_drops: u64,
-    /// When a packet was last taken, or could have been.
-    dequeued_ns: u64,
-    /// Packets that came before are too old.
-    fresh_ns: u64,
+    standstill: Standstill,
     /// Times that a queue which was on no list got a packet.
     new_flows: u64,
 }
@@ -212,8 +206,7 @@ impl FqCodel {
             slab: Slab::with_capacity(options.limit_packets),
             counts: CoDelCounts::default(),
             overlimit_drops: 0,
-            dequeued_ns: 0,
-            fresh_ns: 0,
+            standstill: Standstill::new(options.interval, options.when_full),
             new_flows: 0,
         }
     }
@@ -248,7 +241,7 @@ impl FqCodel {
             }
             let options = CoDelOptions { target_ns, interval_ns, ecn };
             let (counts, slab, list) = (&mut self.counts, &mut self.slab, &mut flow.packets);
-            let fresh_ns = self.fresh_ns;
+            let fresh_ns = self.standstill.fresh_ns;
             let mut call = CoDelCall { cx, options, counts, slab, list, fresh_ns };
             if let Some(timed) = flow.codel.dequeue(&mut call) {
                 flow.deficit -= timed.wire_bytes as i64;
@@ -271,16 +264,6 @@ impl FqCodel {
         if let Some(at) = list.pop(&self.flows) {
             self.old.push(&mut self.flows, at);
             self.flows[at as usize].on = On::Old;
-        }
-    }
-
-    /// Notes that packets are asked for. If the device stood, those that came before are dropped as their turn comes.
-    fn note_dequeue(&mut self, now_ns: u64) {
-        let stood_ns = now_ns - std::mem::replace(&mut self.dequeued_ns, now_ns).min(now_ns);
-        // Bounded by seconds.
-        let stale_ns = STOOD_INTERVALS * self.options.interval.as_nanos() as u64;
-        if stood_ns >= stale_ns && self.options.when_full != WhenFull::Wait {
-            self.fresh_ns = now_ns.saturating_sub(stale_ns);
         }
     }
 
@@ -313,7 +296,7 @@ impl Qdisc for FqCodel {
         if self.slab.len() == 0 {
             return;
         }
-        self.note_dequeue(cx.now_ns());
+        self.standstill.note(cx.now_ns());
         let (mut moved, mut moved_bytes) = (0, 0);
         while moved < limit.packets && (moved == 0 || moved_bytes < limit.bytes) && to.room() > 0 {
             let Some(frame) = self.next(cx) else { return };
