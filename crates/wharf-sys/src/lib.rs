@@ -26,7 +26,7 @@ pub mod namespace;
 pub mod netlink;
 mod option;
 pub mod packet;
-pub mod seqpacket;
+
 pub mod shared;
 pub mod slice;
 pub mod stable_fd;
@@ -34,6 +34,7 @@ pub mod stream;
 pub mod tap;
 pub mod timer;
 pub mod udp;
+pub mod unix_socket;
 pub mod usage;
 #[cfg(feature = "verbs")]
 pub mod verbs;

@@ -61,7 +61,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         client,
         pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
         packed: given.is_on("packed"),
-        mode: mode(spec)?.or(group.map(|_| 0o660)),
+        mode: mode(spec)?,
         group,
     };
     Ok(vec![Opened::duplex(VhostUser::open(Path::new(spec.place()), options)?)])

@@ -1,11 +1,12 @@
 //! The two ways to reach a back end: connecting to it, or accepting its connection.
 
-use crate::unix_socket;
 pub(super) use crate::unix_socket::has_no_listener;
+use crate::unix_socket::{self, Listening};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+use wharf_sys::unix_socket::Kind;
 
 /// Time between two attempts.
 const NAP: Duration = Duration::from_millis(10);
@@ -17,11 +18,12 @@ pub(super) fn connect(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<Un
 
 /// Listens until a back end connects, while `may_wait` is true. The socket's file exists for that time.
 pub(super) fn accept(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
-    let listener = unix_socket::listen(path)?;
+    let listening = Listening::at(path, Kind::Stream, None, None)?;
+    let listener = &listening.listener;
     listener.set_nonblocking(true)?;
     let is_early = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
     let accepted = patiently(|| listener.accept(), |error| is_early(error) && may_wait());
-    let _ = std::fs::remove_file(path);
+    drop(listening);
     let (socket, _) = accepted.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no back end connected in time"),
         _ => error,
