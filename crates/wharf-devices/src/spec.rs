@@ -8,6 +8,7 @@ mod opened;
 pub use opened::{Opened, Opening};
 
 use crate::doctor::Doctor;
+use crate::interfaces::HostLoss;
 use crate::requirements::{Capability, Requirement};
 use std::path::Path;
 use wharf_core::device::DeviceError;
@@ -44,6 +45,8 @@ pub struct Kind {
     pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
     /// The time for which opening one may last, and the reason, in words.
     pub waits: &'static str,
+    /// Returns the arrivals that this host loses to the device while it is open in a direction, if it does.
+    pub host_loss: fn(&DeviceSpec, Direction) -> Option<HostLoss>,
     /// Its part in a diagnosis.
     pub doctor: Doctor,
 }
@@ -69,6 +72,7 @@ impl Kind {
             check: |_| Ok(()),
             open,
             waits: "for it to open",
+            host_loss: |_, _| None,
             doctor: Doctor::NONE,
         }
     }

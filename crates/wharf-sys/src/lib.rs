@@ -7,6 +7,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Wharf runs on Linux only");
 
+pub mod addresses;
 pub mod affinity;
 pub mod cache_line;
 mod call;
