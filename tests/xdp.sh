@@ -136,6 +136,66 @@ what_cannot_be() {
   echo "what cannot be: one line, exit code 1; CAP_NET_RAW alone is enough to send"
 }
 
+attached() { ip -n $b link show vb | grep -q xdp; }
+
+# cut_off NAME FROM...: is refused by one line, and nothing is attached.
+cut_off() {
+  local name=$1
+  shift
+  within 20 "${there[@]}" "$@" >"$out/$name.out" 2>"$out/$name.err"
+  code=$?
+  [ $code -eq 2 ] || die "$*: exit code $code"
+  one_line $name "this host receives nothing by vb .* the default route.*--take-host"
+  attached && die "$*: a program is attached"
+  return 0
+}
+
+the_hosts_interface() { # one that the host depends on is taken when that was asked for, and then said
+  ip -n $b addr add 10.9.0.2/24 dev vb
+  receive address xdp:vb --seconds 0.2
+  ended address "$pid"
+  [ $code -eq 0 ] && grep -q "this host receives nothing by vb while it is open: vb has 10.9.0.2" "$out/address.err" ||
+    die "an address: exit code $code"
+  ip -n $b route add default via 10.9.0.1 dev vb || die "no default route"
+  cut_off route "$wharf" receive --from xdp:vb --seconds 5
+  cut_off route "$wharf" receive --from "xdp:vb,helper=$out/none.sock" --seconds 5
+  cut_off route "$wharf" forward null xdp:vb --seconds 5
+  cut_off route "$wharf" bench device --from xdp:vb
+  cut_off route "$wharf" send --to xdp:vb --echo --size 60 --count 9
+  printf 'a = "xdp:vb"\nb = "null"\n' >"$out/host.toml"
+  cut_off route "$wharf" forward --config "$out/host.toml" --seconds 5
+  printf 'take-host = true\n' >>"$out/host.toml"
+  for taken in "receive --from xdp:vb --take-host" "receive --from xdp:vb,steer=udp:53" "forward --config $out/host.toml"; do
+    # shellcheck disable=SC2086
+    start taken "listening on\|forwarding" "$wharf" $taken
+    attached || die "$taken: no program is attached"
+    stop taken "$pid" INT
+    [ $code -eq 0 ] || die "$taken: exit code $code"
+    [ "$(grep -c "this host receives nothing" "$out/taken.err")" = "$(grep -c -v steer <<<"$taken")" ] || die "$taken: what is said"
+  done
+  start sends "" "$wharf" send --to xdp:vb --size 60 --count 9 --json
+  ended sends "$pid"
+  [ $code -eq 0 ] && ! grep -q "this host" "$out/sends.err" || die "sending: exit code $code"
+  "${there[@]}" "$wharf" doctor xdp:vb --for receive --json >"$out/doctor.json" 2>"$out/doctor.err" || die "doctor: exit code $?"
+  holds doctor 'doctor["devices"][0]["directions"][0]["verdict"] == "untried" and "--take-host" in doctor["devices"][0]["directions"][0]["why"]'
+  "${there[@]}" "$wharf" doctor xdp:vb --for receive --take-host --json >"$out/doctor.json" 2>"$out/doctor.err" || die "doctor: exit code $?"
+  holds doctor 'doctor["devices"][0]["directions"][0]["verdict"] == "works"'
+  ip -n $b route del default
+  # A login by SSH, that of a shell above included; one of another host's, or of another namespace, is none by this interface.
+  local login="10.9.0.9 50000 10.9.0.2 22"
+  SSH_CONNECTION=$login within 20 "${there[@]}" sh -c "env -u SSH_CONNECTION '$wharf' receive --from xdp:vb --seconds 5; exit \$?" 2>"$out/login.err"
+  code=$?
+  [ $code -eq 2 ] && one_line login "this login (SSH from 10.9.0.9)" || die "a login: exit code $code"
+  SSH_CONNECTION=$login receive login xdp:vb,steer=tcp:22 --seconds 0.2
+  ended login "$pid"
+  [ $code -eq 0 ] && grep -q "steer takes from this host, while it is open, this login" "$out/login.err" || die "steer=tcp:22: exit code $code"
+  SSH_CONNECTION="10.9.0.9 50000 10.8.0.2 22" receive login xdp:vb --seconds 0.2
+  ended login "$pid"
+  [ $code -eq 0 ] || die "a login elsewhere: exit code $code"
+  ip -n $b addr flush dev vb
+  echo "the host's interface: refused with the default route or the login, and taken with --take-host or steer="
+}
+
 in_a_user_namespace() { # root of a network of its own, and of nothing else
   within 40 unshare -Urn sh -c "ip link add va type veth peer name vb && ip link set va up && ip link set vb up &&
     '$wharf' send --size 60 --frames 1024 --count 1000 --to xdp:va --json" >"$out/user.json" 2>"$out/user.err"
@@ -292,4 +352,5 @@ late_completions
 killed
 several_queues
 steered
+the_hosts_interface
 under_traffic

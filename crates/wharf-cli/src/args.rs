@@ -6,6 +6,7 @@ mod doctor;
 mod examples;
 mod forward;
 mod helper;
+mod host;
 mod lab;
 mod memory;
 mod output;
@@ -27,6 +28,7 @@ pub(crate) use bind::BindArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use forward::ForwardArgs;
 pub(crate) use helper::HelperArgs;
+pub(crate) use host::HostArgs;
 pub(crate) use lab::{
     LabArgs, LabCalibrateArgs, LabCommand, LabCompareArgs, LabListArgs, LabRunArgs, LabSweepArgs,
 };

@@ -8,14 +8,17 @@ mod file;
 
 use crate::Registries;
 use crate::args::{self, Cli, Command, ForwardArgs};
+use crate::signals::{Signals, Waits};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 use file::{ConfigFile, Setting};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The command line of a run, from which its options can be read again.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +27,8 @@ pub(crate) struct Origin<'a> {
     pub(crate) words: &'a [OsString],
 }
 
+/// Time in which a running forwarder's configuration is to be read.
+const READ_WITHIN: Duration = Duration::from_secs(2);
 /// Longest configuration.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -43,19 +48,34 @@ pub(crate) fn file_of(matches: &ArgMatches) -> Option<&PathBuf> {
 }
 
 /// Reads the text of a file that is no longer than a configuration may be.
-fn read(path: &Path) -> io::Result<String> {
+fn read(file: File) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    file.take(BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > BYTES_MAX {
         return Err(io::Error::other("it is longer than 1 MiB: it is no configuration"));
     }
     Ok(text)
 }
 
+/// Works like [`read`], for a run that goes on meanwhile: what a program writes, such as a fifo, is read at the start only.
+fn read_again(path: &Path) -> io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file: it cannot be read again"));
+    }
+    read(file)
+}
+
 /// Reads the file at `path`, and `typed`, the command line that names it. The errors are one line each.
 pub(crate) fn load(origin: Origin<'_>, typed: &ArgMatches, path: &Path) -> Result<Cli, Vec<String>> {
+    merge(origin, typed, path, File::open(path).and_then(read).map_err(Into::into))
+}
+
+fn merge(
+    origin: Origin<'_>, typed: &ArgMatches, path: &Path, text: anyhow::Result<String>,
+) -> Result<Cli, Vec<String>> {
     let shown = path.display().to_string().escape_debug().to_string();
-    let text = read(path).map_err(|error| vec![format!("--config {shown}: {error}")])?;
+    let text = text.map_err(|error| vec![format!("--config {shown}: {error}")])?;
     let mut command = args::command(origin.registries);
     // Arguments that all commands share are in each only once it is built.
     command.build();
@@ -161,12 +181,15 @@ impl Source {
 }
 
 impl Origin<'_> {
-    /// Reads the options again, with the file as it is now.
-    pub(crate) fn reload(self) -> Result<Box<ForwardArgs>, Vec<String>> {
+    /// Reads the options again, with the file as it is now. A file system that does not answer is given up, and at once after a signal.
+    pub(crate) fn reload(self, signals: &Signals) -> Result<Box<ForwardArgs>, Vec<String>> {
         let read = args::command(self.registries).try_get_matches_from(self.words);
         let typed = read.map_err(|error| vec![args::essence(&error.render().to_string())])?;
         let path = file_of(&typed).ok_or_else(|| vec!["there is no --config to read again".to_string()])?;
-        match load(self, &typed, path)?.command {
+        let (waits, read) =
+            (Waits::new("waiting for its file system").at_most(Some(READ_WITHIN)), path.clone());
+        let text = signals.unless_asked(&waits, move || read_again(&read));
+        match merge(self, &typed, path, text.and_then(|text| text.map_err(Into::into)))?.command {
             Command::Forward(args) => Ok(args),
             _ => Err(vec!["there is no --config to read again".into()]),
         }

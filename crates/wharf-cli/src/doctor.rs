@@ -64,6 +64,7 @@ fn exam(args: &DoctorArgs, spec: &DeviceSpec) -> Exam {
         exam.directions = vec![purpose.into()];
     }
     exam.opens = !args.no_probe;
+    exam.takes_host = args.take_host;
     exam.pool = args.memory.pool();
     exam
 }
@@ -74,9 +75,10 @@ fn announce(spec: &DeviceSpec, exam: &Exam) {
         Effect::Short(what) => Some(what),
         Effect::None | Effect::Lasting(_) => None,
     };
-    let mut effects: Vec<String> = exam.directions.iter().filter_map(effect).collect();
+    let tried = exam.directions.iter().filter(|direction| exam.untried(spec, **direction).is_none());
+    let mut effects: Vec<String> = tried.filter_map(effect).collect();
     effects.dedup();
-    for what in effects.iter().filter(|_| exam.opens) {
+    for what in &effects {
         note(&format!("{}: {what} (--no-probe leaves that out)", spec.name()));
     }
 }

@@ -12,6 +12,7 @@ mod tell;
 
 use crate::args::ForwardArgs;
 use crate::config::Origin;
+use crate::host;
 use crate::output::{note, with_causes};
 use crate::page::{Page, Words};
 use crate::sandbox::Sandbox;
@@ -19,6 +20,7 @@ use crate::session::conclude;
 use crate::signals::Signals;
 use crate::usage;
 use crate::watch::Watching;
+use wharf_tools::forward::Place;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<()> {
@@ -26,6 +28,10 @@ pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<
     if let (true, Some(source)) = (args.check, &args.source) {
         note(&format!("{}: no mistake in it", source.path()));
         return Ok(());
+    }
+    for (end, place) in [(&args.a, Place::First), (&args.b, Place::Second)] {
+        let spared = host::spare(args.host, end, place.direction(end.kind()));
+        spared.map_err(|error| placed(args, error))?;
     }
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = if args.config.is_some() { Signals::listen_with_reload() } else { Signals::listen() }?;

@@ -19,6 +19,7 @@ mod files;
 mod fold;
 mod forward;
 mod helper;
+mod host;
 mod lab;
 mod link;
 mod live;

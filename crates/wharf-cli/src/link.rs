@@ -78,10 +78,12 @@ impl LinkWatch {
         Self { ends_when_down: self.ends_when_down && self.is_peer, ..self }
     }
 
-    /// Looks at the line of the device that `queues` belong to, which has reported so many `errors`. Returns the error that ends the run.
+    /// Looks at the line of the device that `queues` belong to, which has reported so many `errors`, and at `lines`. Returns the error that
+    /// ends the run.
     pub(crate) fn look<Q: Watched>(
         &mut self, queues: &[Q], errors: u64, packets: impl Fn() -> Packets, lines: &mut Lines,
     ) -> Option<String> {
+        lines.look();
         let now = Instant::now();
         let has_error = std::mem::replace(&mut self.errors, errors) != errors;
         let is_due = self.looked.is_none_or(|looked| now.duration_since(looked) >= EVERY);

@@ -6,15 +6,18 @@ mod run;
 mod table;
 
 use crate::args::ReceiveArgs;
+use crate::host;
 use crate::page::{Page, Words};
 use crate::sandbox::Sandbox;
 use crate::session::conclude;
 use crate::signals::Signals;
 use crate::watch::Watching;
+use wharf::devices::spec::Direction;
 
 /// Receives, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn receive(args: &ReceiveArgs) -> anyhow::Result<()> {
     run::check(args)?;
+    host::spare(args.host, &args.from, Direction::Receive)?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = Signals::listen()?;
     let page = Page::open(args.report.as_deref())?;

@@ -1,7 +1,7 @@
 //! Devices of a run that are opened anew: what is said about it on standard error.
 
 use crate::args::{OnGone, OnStall, RecoveryArgs};
-use crate::output;
+use crate::repeats::Lines;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,8 +30,9 @@ pub(crate) struct Recovery {
 }
 
 /// What was said about a device.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct News {
+    lines: Lines,
     /// It only receives.
     receives: bool,
     /// Time for which it was away before it was opened again.
@@ -42,6 +43,19 @@ struct News {
     is_told: bool,
     /// Why it cannot be opened any more.
     failure: Option<String>,
+}
+
+impl Default for News {
+    fn default() -> Self {
+        Self {
+            lines: Lines::of_news(),
+            receives: false,
+            absent: Duration::ZERO,
+            is_reset: false,
+            is_told: false,
+            failure: None,
+        }
+    }
 }
 
 impl Recovery {
@@ -119,17 +133,26 @@ impl Recovery {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).failure.clone()
     }
 
+    /// Prints how often lines came that were counted, once that is due.
+    pub(crate) fn tell_counts(&self) {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).lines.look();
+    }
+
     /// Has a queue that is idle close its device, if that is away: nothing else asks for it.
     pub(crate) fn look(&self, queue: &TxQueue) {
+        self.tell_counts();
         if self.away().is_some() {
             _ = queue.link();
         }
     }
 
-    /// Returns the fault of a run that ends while the device is away.
+    /// Prints the counts of lines, since the run ends. Returns the fault if the device is away then.
     pub(crate) fn fault(&self) -> Option<String> {
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        news.lines.end();
+        let is_reset = news.is_reset;
+        drop(news);
         let away = self.away()?;
-        let is_reset = self.news.lock().unwrap_or_else(PoisonError::into_inner).is_reset;
         // A reset just before the end is no fault: the run no longer needs the device.
         if is_reset && away < RESET_WITHIN {
             return None;
@@ -165,18 +188,18 @@ fn say(name: &str, change: &Change<'_>, fails: bool, news: &Mutex<News>) {
         Change::Gone(error) => {
             news.is_reset = false;
             let waits = if news.receives { "nothing arrives" } else { "packets wait" };
-            output::warn(&format!("{error}; {waits} until it is back (--on-gone fail ends instead)"));
+            news.lines.tell(&format!("{error}; {waits} until it is back (--on-gone fail ends instead)"));
         }
         Change::Reset => news.is_reset = true,
         Change::NotYet(_) if news.is_told => {}
         Change::NotYet(error) if reopen::is_missing(error) => {}
         Change::NotYet(error) => {
-            output::warn(&format!("{error}; it is tried again until it opens"));
+            news.lines.tell(&format!("{error}; it is tried again until it opens"));
             news.is_told = true;
         }
         Change::Reopened { after } => {
             news.absent += *after;
-            output::warn(&format!("{name}: open again after {:.1} s", after.as_secs_f64()));
+            news.lines.tell(&format!("{name}: open again after {:.1} s", after.as_secs_f64()));
             news.is_told = false;
         }
     }

@@ -8,6 +8,7 @@ mod table;
 mod traffic;
 
 use crate::args::SendArgs;
+use crate::host;
 use crate::page::{Page, Words};
 use crate::report::Report;
 use crate::sandbox::Sandbox;
@@ -22,6 +23,7 @@ use wharf::devices::registry::Registry;
 pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let signals = Signals::listen()?;
     let plan = Plan::new(args, registry, &signals)?;
+    host::spare(args.host, &args.to, plan.direction())?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let page = Page::open(args.report.as_deref())?;
     let watching = Watching::start(&args.watch, "send", (args.json, plan.is_endless))?;

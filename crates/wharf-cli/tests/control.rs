@@ -8,6 +8,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, socket};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -386,4 +387,44 @@ fn a_socket_that_is_not_listened_at_yet_stays() {
     let is_there = path.exists();
     let _ = std::fs::remove_file(&path);
     assert!(is_there, "removed");
+}
+
+/// Runs `body` beside a server at a socket that answers by `answer`, as long as the client reads.
+fn beside_server(answer: impl Fn(&mut UnixStream) -> std::io::Result<()> + Send, body: impl FnOnce(&str)) {
+    let folder = Folder::new();
+    let path = folder.path("server");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // The client has gone.
+            while answer(&mut stream).is_ok() {}
+        });
+        body(&text(&path));
+    });
+}
+
+#[test]
+fn an_answer_without_end_is_one_line() {
+    for words in [&["show"][..], &["set", "rate=1mbit"]] {
+        beside_server(
+            |stream| stream.write_all(&[b'x'; 1 << 16]),
+            |socket| {
+                let done = wharf(&[&words[..1], &[socket], &words[1..]].concat());
+                assert!(done.code == Some(1) && done.line().contains("longer than 16 MiB"), "{done:?}");
+            },
+        );
+    }
+}
+
+#[test]
+fn an_answer_that_comes_byte_by_byte_is_given_up() {
+    let drip = |stream: &mut UnixStream| {
+        sleep(Duration::from_millis(50));
+        stream.write_all(b"x")
+    };
+    beside_server(drip, |socket| {
+        let done = wharf(&["show", socket]);
+        assert!(done.code == Some(1) && done.line().contains("does not answer"), "{done:?}");
+    });
 }

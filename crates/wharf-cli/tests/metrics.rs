@@ -6,11 +6,13 @@ mod common;
 use common::scrape::{Scrape, ask, connected};
 use common::{Folder, SAMPLE, command, finish, signal, text, wharf};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -265,6 +267,52 @@ fn a_place_that_cannot_be_had_is_one_line() {
     let done = wharf(&["forward", &read, "null", "--metrics", &text(&live), "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(!live.exists());
+}
+
+#[test]
+fn a_client_that_ends_its_side_behind_the_request_has_the_whole_answer() {
+    let folder = Folder::new();
+    let socket = folder.path("metrics");
+    let from = format!("udp:127.0.0.1:{}", 20_000 + std::process::id() % 10_000);
+    // The counters of a device that receives are waited for.
+    let child = command(&["receive", "--from", &from, "--metrics", &text(&socket)]).spawn().unwrap();
+    let began = Instant::now();
+    while Scrape::of(&socket).sum("wharf_pool_size_frames") == 0 {
+        assert!(began.elapsed() < Duration::from_secs(20), "it does not begin");
+    }
+    let mut stream = connected(&socket);
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("# EOF\n"), "{answer}");
+    signal(&child, "TERM");
+    finish(child);
+}
+
+/// A client whose answer is made while others connect all the time.
+#[test]
+fn clients_that_only_connect_keep_no_scrape_out() {
+    let folder = Folder::new();
+    let socket = folder.path("metrics");
+    let child = forwarding(&folder, &[]);
+    Scrape::of(&socket);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut kept = VecDeque::new();
+            while !is_over.load(Relaxed) {
+                // The server may let one go before it is there.
+                kept.extend(UnixStream::connect(&socket));
+                kept.drain(..kept.len().saturating_sub(200));
+            }
+        });
+        let scrapes = std::panic::catch_unwind(|| (0..20).for_each(|_| drop(Scrape::of(&socket))));
+        is_over.store(true, Relaxed);
+        scrapes.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    signal(&child, "TERM");
+    finish(child);
 }
 
 /// The names of metrics in the board's expressions.

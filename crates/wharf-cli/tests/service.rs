@@ -4,10 +4,12 @@
 mod common;
 
 use common::{Done, Folder, command, finish, signal, text, wharf};
+use rustix::fs::{CWD, FileType};
 use serde_json::Value;
 use std::io::ErrorKind;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Child, ChildStderr};
 use std::time::{Duration, Instant};
 
@@ -86,6 +88,36 @@ fn write(folder: &Folder, settings: &str) {
         text(&folder.path("control"))
     );
     folder.file("f.toml", format!("{ends}{settings}").as_bytes());
+}
+
+/// Another program may be the source at the start. A run that goes on waits for none.
+#[test]
+fn a_file_that_is_none_any_more_is_a_line_and_the_run_goes_on() {
+    let mut rig = Rig::new("rate = \"20mbit\"\n", &[]);
+    let path = rig.folder.path("f.toml");
+    let make: [fn(&Path) -> std::io::Result<()>; 2] = [
+        |path| rustix::fs::mknodat(CWD, path, FileType::Fifo, 0o600.into(), 0).map_err(Into::into),
+        |path| std::fs::create_dir(path),
+    ];
+    for make in make {
+        std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path)).unwrap();
+        make(&path).unwrap();
+        signal(&rig.forward, "HUP");
+        let said = rig.says();
+        assert!(said.contains("it is no regular file") && said.ends_with("no setting changes"), "{said}");
+    }
+    std::fs::remove_dir(&path).unwrap();
+    assert!(rig.reload("rate = \"10mbit\"\n").contains("read again"));
+    assert_eq!(rig.end().code, Some(0));
+}
+
+#[test]
+fn a_configuration_of_another_program_is_read_at_the_start() {
+    let mut child = command(&["forward", "--config", "/dev/stdin", "--check"]);
+    let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"a = \"null\"\nb = \"wire\"\n").unwrap();
+    let done = finish(child);
+    assert!(done.code == Some(0) && done.stderr.contains("no mistake in it"), "{done:?}");
 }
 
 /// Checks a file with these contents.

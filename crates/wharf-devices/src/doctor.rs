@@ -49,6 +49,9 @@ pub struct Exam {
     pub directions: Vec<Direction>,
     /// True to open the device; otherwise the findings are all there is.
     pub opens: bool,
+    /// True to open it, too, if that disturbs an interface that this host depends on: see
+    /// [`HostLoss::is_vital`](crate::interfaces::HostLoss::is_vital).
+    pub takes_host: bool,
     /// The pool that the device is attached to: locked memory, page size and frame size count.
     pub pool: PoolBuilder,
 }
@@ -65,7 +68,23 @@ impl Exam {
         let fitting: Vec<Direction> =
             all.iter().copied().filter(|&direction| spec.check(direction).is_ok()).collect();
         let directions = if fitting.is_empty() { all } else { fitting };
-        Self { directions, opens: true, pool: PagePool::builder() }
+        Self { directions, opens: true, takes_host: false, pool: PagePool::builder() }
+    }
+
+    /// Returns the reason for which the device is not opened in `direction`, if there is one.
+    pub fn untried(&self, spec: &DeviceSpec, direction: Direction) -> Option<String> {
+        if !self.opens {
+            return Some("opening was not asked for".into());
+        }
+        // Whatever the direction: a program that is attached may reset the adapter.
+        let loss = || (spec.kind().host_loss)(spec, Direction::Receive).filter(|loss| loss.is_vital);
+        match (spec.kind().doctor.effect)(spec, direction) {
+            Effect::Lasting(why) => Some(why),
+            Effect::Short(_) if !self.takes_host => {
+                loss().map(|loss| format!("{}; --take-host opens it all the same", loss.what))
+            }
+            Effect::None | Effect::Short(_) => None,
+        }
     }
 }
 

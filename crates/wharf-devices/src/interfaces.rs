@@ -1,5 +1,15 @@
 //! The network interfaces of this machine, and the kinds of devices that can use each.
 
+#[cfg(any(feature = "vfio", feature = "xdp"))]
+#[cfg_attr(not(feature = "xdp"), allow(dead_code, reason = "`xdp` tells more of it"))]
+mod login;
+#[cfg(any(feature = "vfio", feature = "xdp"))]
+#[cfg_attr(not(feature = "xdp"), allow(dead_code, reason = "`xdp` tells more of it"))]
+mod uses;
+
+#[cfg(any(feature = "vfio", feature = "xdp"))]
+pub(crate) use uses::Uses;
+
 use crate::requirements::TUN;
 use crate::spec::{Kind, Place};
 use std::fs;
@@ -66,6 +76,17 @@ impl HostInterface {
             && self.is_ethernet
             && (is_tap || !kind.requirements.contains(&TUN))
     }
+}
+
+/// Arrivals that this host gets no more while a device is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostLoss {
+    /// The loss, in words.
+    pub what: String,
+    /// True if the host is cut off: the interface has the default route, or this login.
+    pub is_vital: bool,
+    /// What leaves the host its arrivals, in words, if anything does.
+    pub remedy: Option<&'static str>,
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //!
 //! Reading order: this file (what the sides share, and the thread), `reopened.rs` (the wrapper), `side.rs`, `counts.rs`.
 
+mod backoff;
 mod counts;
 mod reopened;
 mod side;
@@ -15,6 +16,7 @@ mod side;
 pub use reopened::Reopened;
 
 use crate::spec::{DeviceSpec, Direction, Opened, Place, Queues};
+use backoff::{Backoff, PAUSE};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +29,6 @@ use wharf_sys::event::EventFd;
 
 /// Name of the threads that open interfaces again.
 pub const INTERFACE_THREAD: &str = "wharf-reopen";
-/// Time between two attempts to open the device, and from the last opening to the first attempt.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Time in which all sides are to have closed their device. A side that nothing polls may be late: the attempts begin without it.
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
@@ -37,7 +37,7 @@ const CLOSING_MAX: Duration = Duration::from_secs(1);
 pub enum OnGone {
     /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Path::reopen`).
     Wait,
-    /// Works like [`OnGone::Wait`], and ten times a second it is tried to open it again, on the same memory.
+    /// Works like [`OnGone::Wait`], and it is tried ten times a second to open it again, less often if it goes at once each time.
     #[default]
     Reopen,
     /// A path's queue ends: senders get [`QueueError::Failed`](wharf_core::queue::QueueError::Failed).
@@ -84,8 +84,7 @@ struct State {
     slots: Vec<Slot>,
     /// Since when the device is closed, or to be closed.
     since: Option<Instant>,
-    /// When it was last opened.
-    opened: Option<Instant>,
+    backoff: Backoff,
     /// A reset was asked for since.
     is_reset: bool,
     is_closed: bool,
@@ -187,7 +186,7 @@ impl Reopener {
         lock(&self.observers).push(Arc::new(observer));
     }
 
-    /// Adds a wake-up of a poller that serves a side: it is called when the side has something to do.
+    /// Adds a wake-up of a poller that serves a side: called when the side has something to do.
     pub fn add_poller(&self, poller: Arc<dyn Wake>) {
         lock(&self.pollers).push(poller);
     }
@@ -296,15 +295,17 @@ impl Reopener {
         !state.is_closed
     }
 
-    /// Waits until the next attempt is due: at once after a single loss, else after [`PAUSE`], and not before the sides have closed
-    /// their device. Returns the memory of each side; `None` if all are closed.
+    /// Waits until the next attempt is due, as [`Backoff`] says or a reset asks, and not before the sides have closed their device.
+    /// Returns the memory of each side; `None` if all are closed.
     fn wait_for_turn(&self, is_first: bool) -> Option<Vec<Option<Arc<Region>>>> {
         let mut state = self.lock();
-        let closing_max = state.since.map_or_else(Instant::now, |since| since + CLOSING_MAX);
-        let was_opened_lately = state.opened.is_some_and(|opened| opened.elapsed() < PAUSE * 10);
-        let earliest = Instant::now() + if is_first && !was_opened_lately { Duration::ZERO } else { PAUSE };
+        let began = state.since.filter(|_| is_first).unwrap_or_else(Instant::now);
+        let closing_max = state.since.map_or(began, |since| since + CLOSING_MAX);
+        let is_asked = state.is_reset;
+        let pause = if is_first { state.backoff.lost(began, is_asked) } else { PAUSE };
         while !state.is_closed {
             let now = Instant::now();
+            let earliest = began + if state.is_reset { pause.min(PAUSE) } else { pause };
             let until = if state.is_retired() { earliest } else { closing_max.max(earliest) };
             if now >= until {
                 // A reset from here on concerns the device that is opened now.
@@ -355,7 +356,8 @@ impl Reopener {
                 (slot.next, slot.is_retired) = (Some((generation, device)), false);
             }
         }
-        (state.since, state.opened) = (None, Some(Instant::now()));
+        state.since = None;
+        state.backoff.opened(Instant::now());
         // A reset that came with the news is one of the new device.
         let untaken = if std::mem::take(&mut state.is_reset) { state.ask(&self.asked) } else { Vec::new() };
         state.is_reset = !untaken.is_empty();

@@ -8,6 +8,7 @@ mod opened;
 pub use opened::{Opened, Opening};
 
 use crate::doctor::Doctor;
+use crate::interfaces::HostLoss;
 use crate::requirements::{Capability, Requirement};
 use std::path::Path;
 use wharf_core::device::DeviceError;
@@ -48,6 +49,8 @@ pub struct Kind {
     pub may_pause: bool,
     /// The time for which opening one may last, and the reason, in words.
     pub waits: &'static str,
+    /// Returns the arrivals that this host loses to the device while it is open in a direction, if it does.
+    pub host_loss: fn(&DeviceSpec, Direction) -> Option<HostLoss>,
     /// Its part in a diagnosis.
     pub doctor: Doctor,
 }
@@ -79,6 +82,7 @@ impl Kind {
             open,
             may_pause: false,
             waits: "for it to open",
+            host_loss: |_, _| None,
             doctor: Doctor::NONE,
         }
     }

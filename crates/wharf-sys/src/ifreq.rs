@@ -14,7 +14,6 @@ impl Operation {
     pub(crate) const GET_NAME: Self = Self(libc::SIOCGIFNAME as _);
     pub(crate) const GET_INDEX: Self = Self(libc::SIOCGIFINDEX as _);
     pub(crate) const GET_HARDWARE_ADDRESS: Self = Self(libc::SIOCGIFHWADDR as _);
-    pub(crate) const GET_ADDRESS: Self = Self(libc::SIOCGIFADDR as _);
     pub(crate) const GET_MTU: Self = Self(libc::SIOCGIFMTU as _);
     pub(crate) const SET_MTU: Self = Self(libc::SIOCSIFMTU as _);
     pub(crate) const GET_FLAGS: Self = Self(libc::SIOCGIFFLAGS as _);

@@ -95,20 +95,6 @@ impl Interface {
         Ok(InterfaceState { mtu_bytes, is_up, is_running: is_up && is_running })
     }
 
-    /// True if the interface has an IPv4 address, in this thread's network namespace.
-    ///
-    /// # Errors
-    /// Those of `socket(2)`; `ENODEV` if it is gone.
-    pub fn has_ipv4_address(&self) -> io::Result<bool> {
-        // Such questions are answered by the protocol's own sockets.
-        let socket = call::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-        let mut request = Request::of_index(socket.as_fd(), self.index)?;
-        match request.ask(socket.as_fd(), Operation::GET_ADDRESS) {
-            Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => Ok(false),
-            answer => answer.map(|()| true),
-        }
-    }
-
     /// Switches the interface on.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Wharf runs on Linux only");
 
+pub mod addresses;
 pub mod affinity;
 pub mod cache_line;
 mod call;
@@ -26,7 +27,7 @@ pub mod namespace;
 pub mod netlink;
 mod option;
 pub mod packet;
-pub mod seqpacket;
+
 pub mod shared;
 pub mod slice;
 pub mod stable_fd;
@@ -34,6 +35,7 @@ pub mod stream;
 pub mod tap;
 pub mod timer;
 pub mod udp;
+pub mod unix_socket;
 pub mod usage;
 #[cfg(feature = "verbs")]
 pub mod verbs;

@@ -103,7 +103,8 @@ impl Path {
     /// of up to 1536 bytes, a FIFO of 1000 packets, a byte limit, a thread that takes completions.
     ///
     /// Opening for [`Direction::Both`] or [`Direction::Receive`] takes packets away from the host's network stack where
-    /// the kind of device does so (`xdp`): open a path that only sends for [`Direction::Send`].
+    /// the kind of device does so (`xdp`): open a path that only sends for [`Direction::Send`]. Nothing is refused, even if the host
+    /// depends on the interface, as the command does: ask [`Kind::host_loss`](wharf_devices::spec::Kind::host_loss) before.
     ///
     /// # Errors
     /// [`QueueError::Device`] with the reason, also for a specification that cannot be; [`QueueError::Pool`].

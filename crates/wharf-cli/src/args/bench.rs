@@ -1,6 +1,6 @@
 //! `wharf bench`.
 
-use super::values;
+use super::{HostArgs, values};
 use clap::{Args, Subcommand, ValueEnum};
 use std::time::Duration;
 use wharf::devices::spec::DeviceSpec;
@@ -99,6 +99,8 @@ pub(crate) struct DeviceArgs {
     /// Time to measure, from 0.2 s behind the first packet, which has 30 s to come
     #[arg(long, value_name = "S", default_value = "1", value_parser = values::seconds)]
     pub(crate) seconds: Duration,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
     /// One JSON object instead of a line
     #[arg(long)]
     pub(crate) json: bool,

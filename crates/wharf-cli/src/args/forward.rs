@@ -1,5 +1,6 @@
 //! `wharf forward`.
 
+use super::HostArgs;
 use super::RecoveryArgs;
 use super::WatchArgs;
 use super::sandbox::SandboxArgs;
@@ -128,6 +129,8 @@ pub(crate) struct ForwardArgs {
     /// by band and drops over time, a sample every 100 ms, and the summary
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) recovery: RecoveryArgs,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `wharf receive`.
 
 use super::{
-    OnGone, SandboxArgs, WatchArgs, WrapArgs,
+    HostArgs, OnGone, SandboxArgs, WatchArgs, WrapArgs,
     memory::MemoryArgs,
     values::{self, Poll},
 };
@@ -55,6 +55,8 @@ pub(crate) struct ReceiveArgs {
     /// Processor to pin the receiving thread to
     #[arg(long, value_name = "N", value_parser = values::cpu)]
     pub(crate) cpu: Option<usize>,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
     /// Memory to receive into.
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,

@@ -1,5 +1,6 @@
 //! `wharf send`.
 
+use super::HostArgs;
 use super::RecoveryArgs;
 use super::WatchArgs;
 use super::sandbox::SandboxArgs;
@@ -155,6 +156,8 @@ pub(crate) struct SendArgs {
     /// delay and drops over time, a sample every 100 ms, the delays of all packets, and the summary
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) recovery: RecoveryArgs,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use super::path::{BURSTS, PACKET_BYTES, all_home, on_a_thread, write};
 use crate::args::DeviceArgs;
+use crate::host;
 use crate::session::open;
 use crate::signals::Signals;
 use crate::usage;
@@ -53,6 +54,9 @@ pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
     let cpu = args.cpu.or(there.first().copied()).context("this process may use no processor")?;
     if !there.contains(&cpu) {
         return Err(usage(format!("--cpu {cpu}: this process may not use it")));
+    }
+    if let Some(from) = &args.from {
+        host::spare(args.host, from, Direction::Receive)?;
     }
     let signals = Signals::listen()?;
     on_a_thread(cpu, || match (&args.to, &args.from) {

@@ -30,7 +30,7 @@ impl<'a> Manager<'a> {
     pub(super) fn look(&mut self, forward: &Forward) {
         if self.signals.takes_reload() {
             self.service.reloading();
-            self.reload.reload(self.board);
+            self.reload.reload(self.signals, self.board);
             self.service.ready();
         }
         let (status, now) = (&self.status, self.began.elapsed().as_secs_f64());

@@ -8,6 +8,7 @@ use super::run::{check, in_force};
 use crate::args::ForwardArgs;
 use crate::config::{Origin, Source};
 use crate::output::{complain, note, warn, with_causes};
+use crate::signals::Signals;
 use crate::watch::Board;
 use wharf_tools::trace::TraceFile;
 
@@ -30,10 +31,10 @@ impl<'a> Reload<'a> {
     }
 
     /// Reads the file again, and says what became of it.
-    pub(super) fn reload(&self, board: &Board) {
+    pub(super) fn reload(&self, signals: &Signals, board: &Board) {
         let Some(source) = &self.started.source else { return };
         self.reopen_mirror();
-        match self.read(source, board) {
+        match self.read(source, signals, board) {
             Ok(lines) => {
                 let what = if lines.is_empty() { "no setting changes".into() } else { lines.join("; ") };
                 note(&format!("{}: read again: {what}", source.path()));
@@ -45,8 +46,8 @@ impl<'a> Reload<'a> {
     }
 
     /// Returns a line for each direction whose settings have changed.
-    fn read(&self, started: &Source, board: &Board) -> Result<Vec<String>, Vec<String>> {
-        let mut args = self.origin.reload()?;
+    fn read(&self, started: &Source, signals: &Signals, board: &Board) -> Result<Vec<String>, Vec<String>> {
+        let mut args = self.origin.reload(signals)?;
         let Some(source) = args.source.take() else { return Ok(Vec::new()) };
         let placed = |error: &str| vec![source.placed(error)];
         check(&args).map_err(|error| placed(&with_causes(&error)))?;

@@ -20,10 +20,8 @@ use crate::usage;
 use crate::watch::{Board, Running};
 use crate::wrap::wrap;
 use anyhow::Context;
-use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::host::HostClock;
@@ -89,7 +87,8 @@ pub(super) fn run(
         receive(args, receiver, (live, link), (&recovery, signals, page, board))?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, mode_reason, batches, wrapped, ..Account::default() };
-    account.fault(recovery.failure().or(fault).or_else(|| recovery.fault()));
+    let away = recovery.fault();
+    account.fault(recovery.failure().or(fault).or(away));
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
     // Once it is closed: the last line of `--stats` has the same.
@@ -125,11 +124,10 @@ fn receive(
     let run = move || {
         // Dropped at the end, whatever that is.
         let (_ending, meter) = (ending, Meter::of_thread());
-        let Shared { stop, end, received, errors } = &*seen;
-        let lines = RefCell::new(Lines::default());
+        let Shared { stop, end, received, errors, .. } = &*seen;
         let survives = |error: &DeviceError| {
             errors.fetch_add(1, Ordering::AcqRel);
-            survives(error, outlives_line, &mut lines.borrow_mut())
+            survives(error, outlives_line, &mut seen.lines())
         };
         let result = receiver.run_until(&Until { stop, end, count, received, survives: &survives });
         let time = meter.elapsed().if_loaded(receiver.load());
@@ -137,12 +135,13 @@ fn receive(
     };
     page.begin(Some("received"));
     let (thread, watch) = (start("wharf-receiver", args.cpu, run)?, Watch::new(signals, args.seconds));
-    let (mut told, mut given_up) = (Lines::default(), None);
+    let mut given_up = None;
     loop {
         let next = watch.look(GRACE, GRACE_OF_TIME);
         shared.stop.store(watch.is_ending(), Ordering::Release);
         let errors = shared.errors.load(Ordering::Acquire);
-        let lost = link.look(std::slice::from_ref(&queue), errors, || Packets::Arriving, &mut told);
+        recovery.tell_counts();
+        let lost = link.look(std::slice::from_ref(&queue), errors, || Packets::Arriving, &mut shared.lines());
         given_up = given_up.or(lost).or_else(|| given_up_by(args, recovery));
         let ends = watch.is_overdue() || recovery.failure().is_some() || given_up.is_some();
         shared.end.store(ends, Ordering::Release);
@@ -183,6 +182,13 @@ struct Shared {
     received: AtomicU64,
     /// Errors that the device survives.
     errors: AtomicU64,
+    lines: Mutex<Lines>,
+}
+
+impl Shared {
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The end of receiving.

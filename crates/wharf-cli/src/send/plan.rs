@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wharf::devices::pcap::{TOO_LONG, is_stream};
 use wharf::devices::registry::Registry;
-use wharf::devices::spec::{Kind, QueueLayout};
+use wharf::devices::spec::{Direction, Kind, QueueLayout};
 use wharf::engine::Batching;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
 use wharf_tools::traffic::{
@@ -56,6 +56,11 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
+    /// Returns the direction that the device is opened in.
+    pub(super) fn direction(&self) -> Direction {
+        if self.args.echo { Direction::Both } else { Direction::Send }
+    }
+
     pub(super) fn new(args: &'a SendArgs, registry: &Registry, signals: &Signals) -> anyhow::Result<Self> {
         check_cpus(&args.cpu)?;
         check_queues(args, registry)?;

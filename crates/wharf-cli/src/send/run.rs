@@ -29,7 +29,7 @@ use std::time::Duration;
 use supervise::Supervisor;
 use wharf::device::{AnyDevice, Duplex, PATIENCE, TxSide};
 use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, processors};
-use wharf::devices::spec::{Direction, Queues};
+use wharf::devices::spec::Queues;
 use wharf::engine::Batching;
 use wharf::host::Clock;
 use wharf::poller;
@@ -192,7 +192,7 @@ fn sending(
     plan: &Plan, pool: &PagePool, batching: Batching, schedule: Option<&Arc<Schedule>>, signals: &Signals,
 ) -> anyhow::Result<Sending> {
     let mut all: Option<Sending> = None;
-    let direction = if plan.args.echo { Direction::Both } else { Direction::Send };
+    let direction = plan.direction();
     let queues = Queues { count: plan.args.queues, ..Queues::default() };
     let mut opened =
         open(("--to", true), &plan.args.to, (direction, queues), (signals, plan.args.recovery.give_up))?;

@@ -13,12 +13,16 @@ use std::fmt::{Display, Formatter};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time for an answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
 /// Time for the answer to a change.
 const ANSWER_TO_CHANGE: Duration = Duration::from_secs(5);
+/// An answer that comes in pieces has so many times the time of its first.
+const PIECES: u32 = 5;
+/// Longest answer, with its line end: that of 5000 paths has less than half of it.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Time that rates are over.
 const SAMPLE: Duration = Duration::from_millis(300);
 
@@ -27,6 +31,8 @@ const SAMPLE: Duration = Duration::from_millis(300);
 pub(super) struct Client {
     path: PathBuf,
     stream: BufReader<UnixStream>,
+    /// Time for the next piece of an answer.
+    patience: Duration,
     /// The part of an answer that has come.
     came: Vec<u8>,
 }
@@ -54,7 +60,7 @@ impl Client {
         };
         let stream: std::io::Result<UnixStream> = connect();
         let stream = stream.with_context(|| format!("{}: no process answers there", path.display()))?;
-        Ok(Self { path: path.into(), stream: BufReader::new(stream), came: Vec::new() })
+        Ok(Self { path: path.into(), stream: BufReader::new(stream), patience, came: Vec::new() })
     }
 
     /// Sends a request, and returns the counters of the answer.
@@ -71,15 +77,41 @@ impl Client {
 
     /// Returns the counters of an answer. After [`Silent`], it may be called again.
     pub(super) fn answer(&mut self) -> anyhow::Result<Snapshot> {
-        let what = || format!("{}: no answer", self.path.display());
-        let read = self.stream.read_until(b'\n', &mut self.came);
-        if read.map_err(|error| self.failed(error))? == 0 {
+        let came = self.read_line();
+        if came.map_err(|error| self.failed(error))? == 0 {
             bail!("{}: the process has ended", self.path.display());
         }
-        let answer: Answer = serde_json::from_slice(&std::mem::take(&mut self.came)).with_context(what)?;
+        let line = std::mem::take(&mut self.came);
+        let what = || format!("{}: no answer", self.path.display());
+        let answer: Answer = serde_json::from_slice(&line).with_context(what)?;
         match answer {
             Answer { error: Some(error), .. } => Err(anyhow!(error)),
             Answer { snapshot, .. } => snapshot.with_context(what),
+        }
+    }
+
+    /// Reads the rest of a line. Returns its bytes; 0 at the stream's end.
+    fn read_line(&mut self) -> std::io::Result<usize> {
+        let until = Instant::now() + self.patience * PIECES;
+        loop {
+            let piece = match self.stream.fill_buf() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                piece => piece?,
+            };
+            let end = piece.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+            let taken = end.unwrap_or(piece.len());
+            self.came.extend_from_slice(&piece[..taken]);
+            self.stream.consume(taken);
+            if end.is_some() || taken == 0 {
+                return Ok(if end.is_some() { self.came.len() } else { 0 });
+            }
+            if self.came.len() > ANSWER_BYTES_MAX {
+                let what = format!("it is longer than {} MiB: no wharf answers so", ANSWER_BYTES_MAX >> 20);
+                return Err(std::io::Error::new(ErrorKind::InvalidData, what));
+            }
+            if Instant::now() >= until {
+                return Err(ErrorKind::TimedOut.into());
+            }
         }
     }
 

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::Duration;
+use wharf_sys::unix_socket::SocketFile;
 
 /// Most clients at a time.
 const CLIENTS_MAX: usize = 16;
@@ -51,7 +52,7 @@ pub(super) struct Answer {
 /// The thread that listens. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Control {
-    path: PathBuf,
+    file: SocketFile,
     listener: Arc<UnixListener>,
     thread: Option<JoinHandle<()>>,
 }
@@ -59,13 +60,14 @@ pub(super) struct Control {
 impl Control {
     /// Listens at `path`.
     pub(super) fn start(path: &Path, board: Board) -> anyhow::Result<Self> {
-        let listener = socket::bind_private(path).with_context(|| format!("--control {}", path.display()))?;
+        let bound = socket::bind_private(path);
+        let (listener, file) = bound.with_context(|| format!("--control {}", path.display()))?;
         let listener = Arc::new(listener);
         let accepting = listener.clone();
         let run = move || accept(&accepting, &board);
         let thread =
             Builder::new().name("wharf-control".into()).spawn(run).context("cannot start a thread")?;
-        Ok(Self { path: path.into(), listener, thread: Some(thread) })
+        Ok(Self { file, listener, thread: Some(thread) })
     }
 }
 
@@ -75,7 +77,7 @@ impl Drop for Control {
         let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
         self.thread.take().map(JoinHandle::join);
         // The user that the run has become may not be allowed to: the next start does it.
-        let _ = std::fs::remove_file(&self.path);
+        self.file.remove();
     }
 }
 

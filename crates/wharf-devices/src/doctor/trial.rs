@@ -1,6 +1,6 @@
 //! `Trial`: a device opened, attached to a pool and closed again, as a path does it.
 
-use super::{Effect, Exam};
+use super::Exam;
 use crate::iface::pool_fault;
 use crate::spec::{DeviceSpec, Direction, Opened, Queues};
 use wharf_core::device::{AnyDevice, DeviceError, ModeReason, close_receiver};
@@ -34,17 +34,11 @@ pub enum Trial {
 
 /// Opens the device in `direction`, unless that would do more than disturb others for a moment.
 pub(super) fn run(spec: &DeviceSpec, direction: Direction, exam: &Exam) -> Trial {
-    if !exam.opens {
-        return Trial::Untried { why: "opening was not asked for".into() };
-    }
-    if let Err(error) = spec.check(direction) {
-        return Trial::Refused { why: error.to_string() };
-    }
-    match (spec.kind().doctor.effect)(spec, direction) {
-        Effect::Lasting(why) => Trial::Untried { why },
-        Effect::None | Effect::Short(_) => {
-            open(spec, direction, exam).unwrap_or_else(|error| Trial::Refused { why: error.to_string() })
-        }
+    let untried = exam.untried(spec, direction).map(|why| Trial::Untried { why });
+    let refused = |error: DeviceError| Trial::Refused { why: error.to_string() };
+    match spec.check(direction) {
+        Err(error) if exam.opens => refused(error),
+        _ => untried.unwrap_or_else(|| open(spec, direction, exam).unwrap_or_else(refused)),
     }
 }
 

@@ -4,7 +4,7 @@ use super::link::Link;
 use super::session::Session;
 use super::unserved::{BODY_BYTES_MAX, HEADER_BYTES, Unserved, word};
 use super::{RETRY_NS, VhostUserOptions, lock};
-use crate::unix_socket;
+use crate::unix_socket::{self, Listening};
 use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use vhost::vhost_user::{BackendReqHandler, Error};
 use wharf_sys::epoll::Epoll;
 use wharf_sys::stream::{has_ended, peek, unread_bytes};
+use wharf_sys::unix_socket::Kind;
 
 /// Time that a program that has connected may take to send its first message: others wait for the socket meanwhile.
 const FIRST_WITHIN: Duration = Duration::from_secs(2);
@@ -33,8 +34,7 @@ const SOCKET: u64 = 1;
 /// Source of connections.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// Removes the socket's file with it.
-    Listener(UnixListener, PathBuf),
+    Listener(Listening),
     /// A path to connect to, and the first connection.
     Peer(PathBuf, Option<UnixStream>),
 }
@@ -42,9 +42,9 @@ pub(super) enum Source {
 impl Source {
     /// Listens at `path`, with the mode and group of `options`; a socket without a listener is replaced.
     pub(super) fn listen(path: &Path, options: &VhostUserOptions) -> io::Result<Self> {
-        let listener = unix_socket::listen_as(path, options.mode, options.group)?;
-        listener.set_nonblocking(true)?;
-        Ok(Self::Listener(listener, path.to_path_buf()))
+        let listening = Listening::at(path, Kind::Stream, options.mode, options.group)?;
+        listening.listener.set_nonblocking(true)?;
+        Ok(Self::Listener(listening))
     }
 
     /// Connects to the listener at `path`.
@@ -67,7 +67,7 @@ impl Source {
         let mut is_told = false;
         while !link.closes() {
             let connected = match self {
-                Self::Listener(listener, _) => {
+                Self::Listener(Listening { listener, .. }) => {
                     listener.accept().and_then(|(stream, _)| stream.set_nonblocking(false).map(|()| stream))
                 }
                 Self::Peer(path, first) => first.take().map_or_else(|| UnixStream::connect(path), Ok),
@@ -90,17 +90,8 @@ impl Source {
 
     fn listener(&self) -> Option<&UnixListener> {
         match self {
-            Self::Listener(listener, _) => Some(listener),
+            Self::Listener(listening) => Some(&listening.listener),
             Self::Peer(..) => None,
-        }
-    }
-}
-
-impl Drop for Source {
-    fn drop(&mut self) {
-        if let Self::Listener(_, path) = self {
-            // The file may have been removed.
-            let _ = std::fs::remove_file(path);
         }
     }
 }

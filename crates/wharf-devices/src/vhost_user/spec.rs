@@ -66,7 +66,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
         packed: given.is_on("packed"),
         offload: given.is_on("offload"),
-        mode: mode(spec)?.or(group.map(|_| 0o660)),
+        mode: mode(spec)?,
         group,
     };
     Ok(vec![Opened::duplex(VhostUser::open(Path::new(spec.place()), options)?)])

@@ -1,13 +1,14 @@
 //! The two ways to reach a back end: connecting to it, or accepting its connection.
 
-use crate::unix_socket;
 pub(super) use crate::unix_socket::has_no_listener;
+use crate::unix_socket::{self, Listening};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 use wharf_sys::epoll::Epoll;
+use wharf_sys::unix_socket::Kind;
 
 /// Time between two attempts to connect.
 const NAP: Duration = Duration::from_millis(10);
@@ -26,10 +27,8 @@ pub(super) fn connect(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<Un
 
 /// Listens until a back end connects, while `may_wait` is true. The socket's file exists for that time.
 pub(super) fn accept(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
-    let listener = unix_socket::listen(path)?;
-    let accepted = accept_from(&listener, may_wait);
-    let _ = std::fs::remove_file(path);
-    accepted
+    let listening = Listening::at(path, Kind::Stream, None, None)?;
+    accept_from(&listening.listener, may_wait)
 }
 
 fn accept_from(listener: &UnixListener, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {

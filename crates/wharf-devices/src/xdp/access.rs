@@ -10,7 +10,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wharf_core::device::DeviceError;
-use wharf_sys::seqpacket::inherited;
+use wharf_sys::unix_socket::inherited;
 use wharf_sys::xdp::{self, SocketMap, XdpSocket};
 
 /// The sources of sockets and of the program. By default this process opens and loads them.

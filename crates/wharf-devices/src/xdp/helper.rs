@@ -27,8 +27,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
-use wharf_sys::seqpacket;
 use wharf_sys::stream::has_ended;
+use wharf_sys::unix_socket::{self, Kind};
 use wharf_sys::xdp::{SocketMap, XdpSocket};
 
 /// Longest message: a request with the longest name of a host.
@@ -110,7 +110,7 @@ fn ask(path: &Path, what: &str, interface: &str) -> io::Result<(OwnedFd, UnixStr
 }
 
 fn ask_once(path: &Path, what: &str, interface: &str) -> io::Result<(OwnedFd, UnixStream)> {
-    let stream = seqpacket::connect(path).map_err(|error| match error.kind() {
+    let stream = unix_socket::connect(path, Kind::Seqpacket).map_err(|error| match error.kind() {
         kind @ (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => io::Error::new(
             kind,
             format!("nothing listens there: `sudo wharf helper {interface} --socket ...` does"),

@@ -1,9 +1,10 @@
 //! `xdp:INTERFACE[,queue=auto,mode=auto|copy|zerocopy,ring=N,csum=fill|offload,timestamps=on|off]` to send, with `[,csum=fill|off,steer=all|FLOWS,promisc=on|off]` to receive.
 
 use super::{
-    Access, BpfObject, Mode, QueueChoice, ReceiveOptions, Steering, XdpBoth, XdpOptions, XdpReceiver,
+    Access, BpfObject, Flow, Mode, QueueChoice, ReceiveOptions, Steering, XdpBoth, XdpOptions, XdpReceiver,
     XdpSender,
 };
+use crate::interfaces::{HostLoss, Uses};
 use crate::requirements::{BPF, NET_ADMIN, NET_RAW, Requirement};
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
 use std::path::PathBuf;
@@ -68,6 +69,7 @@ pub(crate) static KIND: Kind = Kind {
     queues: QueueLayout::Devices,
     can: Can::ECHO,
     waits: "up to 3 s for the XDP program or the socket of another process, should that be leaving",
+    host_loss,
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
@@ -169,4 +171,39 @@ fn busy_poll(spec: &DeviceSpec) -> Option<BusyPoll> {
 fn steering(spec: &DeviceSpec) -> Result<Steering, DeviceError> {
     let text = spec.options().text("steer");
     text.map_or(Ok(Steering::All), Steering::parse).map_err(|what| spec.fault(what))
+}
+
+/// Returns the arrivals that this host loses. A program of the user's own (`map`) takes what its author has chosen.
+fn host_loss(spec: &DeviceSpec, direction: Direction) -> Option<HostLoss> {
+    if direction == Direction::Send || spec.options().text("map").is_some() {
+        return None;
+    }
+    let (name, interface, uses) = (spec.name(), spec.place().escape_debug(), Uses::of(spec.place()));
+    match steering(spec).ok()? {
+        Steering::All => {
+            let below = match &uses.above[..] {
+                [] => String::new(),
+                above => format!(", below {},", above.join(", ").escape_debug()),
+            };
+            let has = uses.words()?;
+            let what = format!(
+                "{name}: this host receives nothing by {interface} while it is open: {interface}{below} has {has}"
+            );
+            let can_steer = spec.options().text("helper").is_none();
+            let remedy = can_steer.then_some("steer=udp:PORT leaves it the rest");
+            Some(HostLoss { what, is_vital: uses.is_vital(), remedy })
+        }
+        Steering::Flows(flows) => {
+            let takes_all = flows.iter().any(|flow| matches!(flow, Flow::Address(_, 0)));
+            let login =
+                uses.login.filter(|login| flows.iter().any(|flow| flow.takes_tcp(login.server, login.port)));
+            let lost = match (login, takes_all) {
+                (Some(login), _) => format!("this login (SSH from {})", login.client),
+                (None, true) => format!("all that {interface} has: {}", uses.words()?),
+                (None, false) => return None,
+            };
+            let what = format!("{name}: steer takes from this host, while it is open, {lost}");
+            Some(HostLoss { what, is_vital: false, remedy: None })
+        }
+    }
 }

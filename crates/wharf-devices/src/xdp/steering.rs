@@ -60,6 +60,22 @@ impl Flow {
     }
 }
 
+impl Flow {
+    /// True for frames of TCP to this address, if it is known, and port.
+    pub(super) fn takes_tcp(&self, to: Option<IpAddr>, port: u16) -> bool {
+        match (self, to) {
+            (Self::Port(protocol, ports), _) => *protocol == TCP && ports.contains(&port),
+            (Self::Address(IpAddr::V4(net), bits), Some(IpAddr::V4(to))) => {
+                (net.to_bits() ^ to.to_bits()).leading_zeros() >= u32::from(*bits)
+            }
+            (Self::Address(IpAddr::V6(net), bits), Some(IpAddr::V6(to))) => {
+                (net.to_bits() ^ to.to_bits()).leading_zeros() >= u32::from(*bits)
+            }
+            (Self::Address(..), _) => false,
+        }
+    }
+}
+
 fn ports(text: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let ports = first.parse().ok()?..=last.parse().ok()?;
@@ -90,6 +106,23 @@ mod tests {
         ];
         assert_eq!(read, Steering::Flows(flows.into()));
         assert_eq!(Steering::parse("all").unwrap(), Steering::All);
+    }
+
+    #[test]
+    fn a_flow_takes_a_connection_to_its_port_or_address() {
+        let takes = |flow: &str, to: Option<&str>| {
+            let to = to.map(|to| to.parse().unwrap());
+            Flow::parse(flow).unwrap().takes_tcp(to, 22)
+        };
+        for flow in ["tcp:22", "tcp:1-22", "ip:10.1.2.3", "ip:10.0.0.0/8", "ip:0.0.0.0/0"] {
+            assert!(takes(flow, Some("10.1.2.3")), "{flow}");
+        }
+        for flow in ["udp:22", "tcp:23-90", "ip:10.1.2.2", "ip:11.0.0.0/8", "ip:::/0"] {
+            assert!(!takes(flow, Some("10.1.2.3")), "{flow}");
+        }
+        assert!(
+            takes("ip:fd00::/16", Some("fd00::9")) && takes("tcp:22", None) && !takes("ip:10.0.0.0/8", None)
+        );
     }
 
     #[test]

@@ -21,9 +21,7 @@ impl Netlink {
     /// `ENETUNREACH` without a route; `ENOENT` if the kernel knows no such neighbour.
     pub fn lacks_neighbour(&self, to: IpAddr) -> io::Result<bool> {
         let (family, destination) = bytes_of(to);
-        let mut body = [0; BODY_BYTES];
-        (body[0], body[1]) = (family, (destination.len() * 8) as u8);
-        let route = self.get(libc::RTM_GETROUTE, &body, (libc::RTA_DST, &destination))?;
+        let route = self.route(family, &destination)?;
         let gateway = attribute(&route, libc::RTA_GATEWAY).map_or(destination, <[u8]>::to_vec);
         let interface = attribute(&route, libc::RTA_OIF).ok_or_else(strange)?;
         let mut body = [0; BODY_BYTES];
@@ -34,6 +32,24 @@ impl Netlink {
         let state =
             neighbour.get(NEIGHBOUR_STATE_AT..).and_then(|rest| rest.first_chunk()).ok_or_else(strange)?;
         Ok(u16::from_ne_bytes(*state) & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0)
+    }
+
+    /// Returns the index of the interface by which the kernel sends to `to`.
+    ///
+    /// # Errors
+    /// `ENETUNREACH` without a route.
+    pub fn interface_to(&self, to: IpAddr) -> io::Result<i32> {
+        let (family, destination) = bytes_of(to);
+        let route = self.route(family, &destination)?;
+        let index = attribute(&route, libc::RTA_OIF).and_then(|index| index.first_chunk());
+        index.map(|index| i32::from_ne_bytes(*index)).ok_or_else(strange)
+    }
+
+    /// Asks for the route to an address.
+    fn route(&self, family: u8, destination: &[u8]) -> io::Result<Vec<u8>> {
+        let mut body = [0; BODY_BYTES];
+        (body[0], body[1]) = (family, (destination.len() * 8) as u8);
+        self.get(libc::RTM_GETROUTE, &body, (libc::RTA_DST, destination))
     }
 
     /// Asks for one object by a message of `kind` with one attribute.
@@ -118,6 +134,8 @@ mod tests {
     #[test]
     fn loopback_lacks_no_neighbour() {
         let netlink = Netlink::open().unwrap();
+        // Loopback is the first interface of each namespace.
+        assert!(netlink.interface_to("127.0.0.1".parse().unwrap()).is_ok_and(|index| index == 1));
         for address in ["127.0.0.1", "::ffff:127.0.0.1"] {
             // Loopback may be down, or have no entry.
             assert!(!netlink.lacks_neighbour(address.parse().unwrap()).unwrap_or(false), "{address}");

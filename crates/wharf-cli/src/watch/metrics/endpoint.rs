@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use wharf_sys::unix_socket::SocketFile;
 
 /// The place to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) enum Endpoint {
 #[derive(Debug)]
 pub(super) enum Bound {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix(UnixListener, SocketFile),
 }
 
 impl Endpoint {
@@ -32,14 +33,6 @@ impl Endpoint {
         address.map_err(|_| {
             "want ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100, or the path of a socket, such as /run/x.sock".into()
         })
-    }
-
-    /// Removes the socket's file.
-    pub(super) fn remove(&self) {
-        if let Self::Socket(path) = self {
-            // The user that the run has become may not be allowed to: the next start does it.
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 
@@ -67,9 +60,9 @@ pub(super) fn bind(endpoint: &Endpoint) -> anyhow::Result<Bound> {
             Ok(Bound::Tcp(listener))
         }
         Endpoint::Socket(path) => {
-            let listener = bind_private(path)?;
+            let (listener, file) = bind_private(path)?;
             listener.set_nonblocking(true)?;
-            Ok(Bound::Unix(listener))
+            Ok(Bound::Unix(listener, file))
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The HTTP server of `--metrics`: one thread, started when it is asked for.
 //!
 //! A client cannot hold up the run, which has no part in it, nor another client: a request has to come within [`REQUEST`], an answer
-//! to be taken within [`ANSWER`], and when there are [`CLIENTS_MAX`] the one that came first has to go.
+//! to be taken within [`ANSWER`]. When there are [`CLIENTS_MAX`] clients one has to go: the first that has sent no request, else the first
+//! that has not taken its answer. While an answer is made for each of them, the next client waits.
 
 use super::endpoint::{self, Endpoint};
 use super::families::Families;
@@ -16,26 +17,31 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{sleep, timeout};
+use wharf_sys::unix_socket::SocketFile;
 
 /// Time for a request to come.
 const REQUEST: Duration = Duration::from_secs(3);
 /// Time for an answer to be taken, with the request.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Most clients at a time.
-const CLIENTS_MAX: usize = 16;
+/// Most clients at a time: enough that one that sends its request late is not the first yet when another one connects all the time.
+const CLIENTS_MAX: usize = 64;
 /// Most bytes of a request: the least that hyper has.
 const REQUEST_BYTES_MAX: usize = 8192;
 /// Time for a poller to note its device's counters, once it is asked for them.
 const NOTED: Duration = Duration::from_millis(30);
 /// Time before the next attempt to accept, when descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Time between two looks for a client that has its answer.
+const NAP: Duration = Duration::from_millis(2);
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The thread of the server. It ends when this is dropped.
@@ -43,7 +49,7 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 pub(in crate::watch) struct MetricsServer {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    endpoint: Endpoint,
+    file: Option<SocketFile>,
 }
 
 enum Listener {
@@ -58,14 +64,14 @@ impl MetricsServer {
         let bound = endpoint::bind(endpoint).with_context(what)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.with_context(what)?;
-        let listener = {
+        let (listener, file) = {
             let _entered = runtime.enter();
             match bound {
                 endpoint::Bound::Tcp(listener) => {
-                    Listener::Tcp(TcpListener::from_std(listener).with_context(what)?)
+                    (Listener::Tcp(TcpListener::from_std(listener).with_context(what)?), None)
                 }
-                endpoint::Bound::Unix(listener) => {
-                    Listener::Unix(UnixListener::from_std(listener).with_context(what)?)
+                endpoint::Bound::Unix(listener, file) => {
+                    (Listener::Unix(UnixListener::from_std(listener).with_context(what)?), Some(file))
                 }
             }
         };
@@ -80,7 +86,7 @@ impl MetricsServer {
         };
         let thread =
             Builder::new().name("wharf-metrics".into()).spawn(run).context("cannot start a thread")?;
-        Ok(Self { stop: Some(stop), thread: Some(thread), endpoint: endpoint.clone() })
+        Ok(Self { stop: Some(stop), thread: Some(thread), file })
     }
 }
 
@@ -89,43 +95,77 @@ impl Drop for MetricsServer {
         // The thread is gone only if it panicked.
         let _ = self.stop.take().map(|stop| stop.send(()));
         self.thread.take().map(JoinHandle::join);
-        self.endpoint.remove();
+        self.file.iter().for_each(SocketFile::remove);
     }
 }
 
 async fn serve(listener: Listener, board: Board) {
     let mut clients = VecDeque::new();
     loop {
+        make_room(&mut clients).await;
         let accepted = match &listener {
             Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| start(stream, &board)),
             Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| start(stream, &board)),
         };
         match accepted {
-            Ok(client) => admit(&mut clients, client),
+            Ok(client) => clients.push_back(client),
             Err(_) => sleep(PAUSE).await,
+        }
+        // A request that is there already is read before the next client comes.
+        yield_now().await;
+    }
+}
+
+/// A client, and what it has come to.
+struct Client {
+    task: AbortHandle,
+    stage: Arc<AtomicU8>,
+}
+
+/// Stages of a client.
+const SILENT: u8 = 0;
+const ASKED: u8 = 1;
+const ANSWERED: u8 = 2;
+
+/// Lets a client go if there are too many, or waits for the answer to one.
+async fn make_room(clients: &mut VecDeque<Client>) {
+    loop {
+        clients.retain(|client| !client.task.is_finished());
+        if clients.len() < CLIENTS_MAX {
+            return;
+        }
+        match first_to_go(clients.iter().map(|client| client.stage.load(Relaxed))) {
+            Some(at) => clients.remove(at).into_iter().for_each(|client| client.task.abort()),
+            None => sleep(NAP).await,
         }
     }
 }
 
-/// Adds a client, in place of the first one if there are too many.
-fn admit(clients: &mut VecDeque<AbortHandle>, client: AbortHandle) {
-    clients.retain(|client| !client.is_finished());
-    if clients.len() >= CLIENTS_MAX {
-        clients.pop_front().inspect(AbortHandle::abort);
-    }
-    clients.push_back(client);
+/// Returns the position of the client that goes first: none has to go while its answer is made.
+fn first_to_go(stages: impl Iterator<Item = u8> + Clone) -> Option<usize> {
+    let first = |wanted| stages.clone().position(|stage| stage == wanted);
+    first(SILENT).or_else(|| first(ANSWERED))
 }
 
-/// Serves one client.
-fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, board: &Board) -> AbortHandle {
-    let board = board.clone();
-    let service = service_fn(move |request| answer(request, board.clone()));
+/// Serves one client. One that has ended its side behind its request still has its answer.
+fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, board: &Board) -> Client {
+    let (board, stage) = (board.clone(), Arc::new(AtomicU8::new(SILENT)));
+    let staged = stage.clone();
+    let service = service_fn(move |request| {
+        let (board, stage) = (board.clone(), staged.clone());
+        async move {
+            stage.store(ASKED, Relaxed);
+            let response = answer(request, board).await;
+            stage.store(ANSWERED, Relaxed);
+            response
+        }
+    });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(REQUEST).keep_alive(false);
+    server.timer(TokioTimer::new()).header_read_timeout(REQUEST).keep_alive(false).half_close(true);
     let serving = server.max_buf_size(REQUEST_BYTES_MAX).serve_connection(TokioIo::new(stream), service);
     // A client that breaks off, or is too slow, has no answer.
     let serving = async { drop(timeout(ANSWER, serving).await) };
-    tokio::spawn(serving).abort_handle()
+    Client { task: tokio::spawn(serving).abort_handle(), stage }
 }
 
 async fn answer(request: Request<Incoming>, board: Board) -> Result<Response<String>, Infallible> {
@@ -157,4 +197,21 @@ async fn metrics(board: &Board) -> String {
         sleep(NOTED).await;
     }
     Families::of(board).text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_without_a_request_goes_first_and_none_whose_answer_is_made() {
+        for (stages, first) in [
+            (&[ASKED, ANSWERED, SILENT, SILENT][..], Some(2)),
+            (&[ANSWERED, ASKED, ANSWERED], Some(0)),
+            (&[ASKED, ASKED], None),
+            (&[], None),
+        ] {
+            assert_eq!(first_to_go(stages.iter().copied()), first, "{stages:?}");
+        }
+    }
 }

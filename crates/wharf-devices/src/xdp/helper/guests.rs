@@ -6,8 +6,8 @@
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wharf_sys::seqpacket::peer_unread_bytes;
 use wharf_sys::stream::has_ended;
+use wharf_sys::unix_socket::peer_unread_bytes;
 
 /// Most connections of a user whose descriptors it has not read: further ones are let go at once.
 const UNREAD_MAX: usize = 4;

@@ -6,7 +6,7 @@ use super::{
     VERSION_IS, request, send,
 };
 use crate::link::{EBUSY, EEXIST, EOPNOTSUPP, EPERM, Link};
-use crate::unix_socket;
+use crate::unix_socket::Listening;
 use crate::xdp::program::{Program, Source};
 use crate::xdp::steering::Steering;
 use crate::xdp::{Access, Refusal, find};
@@ -14,8 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle, sleep};
@@ -23,8 +22,8 @@ use std::time::{Duration, Instant};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use wharf_core::device::DeviceError;
 use wharf_sys::packet::PacketSocket;
-use wharf_sys::seqpacket::{peer_uid, peer_unread_bytes};
 use wharf_sys::stream::has_ended;
+use wharf_sys::unix_socket::{Kind, peer_uid, peer_unread_bytes};
 use wharf_sys::xdp::{Hook, SocketMap, XdpSocket};
 
 /// Queues for which a map has room.
@@ -43,7 +42,8 @@ const SEND_BUFFER_BYTES: usize = 65_536 * 4096;
 /// Settings of a [`Helper`].
 #[derive(Debug, Clone)]
 pub struct HelperOptions {
-    /// Permissions of the socket: a user that may write to it may connect. `None` leaves those of the process's umask.
+    /// Permissions of the socket: a user that may write to it may connect. `None` leaves those of the process's umask, or stands for 660
+    /// with a group. With either, a folder is refused in which another user may put another file in the socket's place.
     pub mode: Option<u32>,
     /// Group of the socket.
     pub group: Option<u32>,
@@ -62,9 +62,7 @@ impl Default for HelperOptions {
 /// A helper that listens. Programs are attached while it lives.
 #[derive(Debug)]
 pub struct Helper {
-    listener: UnixListener,
-    path: PathBuf,
-    inode: Option<u64>,
+    listening: Listening,
     interfaces: Arc<Vec<Served>>,
     guests: Arc<Guests>,
 }
@@ -138,13 +136,13 @@ impl Helper {
         };
         let interfaces = Arc::new(interfaces.iter().map(served).collect::<Result<Vec<_>, _>>()?);
         let device = || format!("helper {}", path.display().to_string().escape_debug());
-        let listener = unix_socket::listen_seqpacket(path, options.mode, options.group);
-        let listener = listener.map_err(|source| DeviceError::Io {
+        let listening = Listening::at(path, Kind::Seqpacket, options.mode, options.group);
+        let listening = listening.map_err(|source| DeviceError::Io {
             device: device(),
             what: "cannot listen".into(),
             source,
         })?;
-        Ok(Self { listener, path: path.into(), inode: inode(path), interfaces, guests: Arc::default() })
+        Ok(Self { listening, interfaces, guests: Arc::default() })
     }
 
     /// Returns the interfaces, and where the program of each runs: `native` or `generic`.
@@ -164,7 +162,7 @@ impl Helper {
     /// # Errors
     /// `EMFILE`.
     pub fn stopper(&self) -> io::Result<impl FnOnce() + Send + use<>> {
-        let listener = UnixStream::from(OwnedFd::from(self.listener.try_clone()?));
+        let listener = UnixStream::from(OwnedFd::from(self.listening.listener.try_clone()?));
         // A listening socket that is shut down accepts no more, and says so to the thread that waits.
         Ok(move || _ = listener.shutdown(Shutdown::Both))
     }
@@ -174,7 +172,7 @@ impl Helper {
     pub fn run(&self) {
         let mut users: VecDeque<User> = VecDeque::new();
         loop {
-            let stream = match self.listener.accept() {
+            let stream = match self.listening.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => break,
                 Err(_) => {
@@ -214,11 +212,6 @@ impl Helper {
     }
 }
 
-/// Returns the number of the file at `path`, if there is one.
-fn inode(path: &Path) -> Option<u64> {
-    std::fs::symlink_metadata(path).ok().map(|found| found.ino())
-}
-
 /// Returns the position of the first connection of the user that has most of them.
 fn first_of_the_busiest(users: &VecDeque<User>) -> usize {
     let uids: Vec<u32> = users.iter().map(|user| user.uid).collect();
@@ -231,15 +224,6 @@ fn first_of_the_busiest(users: &VecDeque<User>) -> usize {
 fn end(user: User) {
     let _ = user.stream.shutdown(Shutdown::Both);
     let _ = user.thread.join();
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        // Another helper may listen there by now.
-        if inode(&self.path) == self.inode {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
 }
 
 impl Served {

@@ -1,5 +1,6 @@
 //! Paths of sockets: what is replaced there, and what an error says.
 
+use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -91,4 +92,24 @@ fn socket_has_the_mode_and_group_that_were_asked_for() {
         let said = access(options).unwrap_err();
         assert!(said.contains(says), "{options}: {said}");
     }
+}
+
+#[test]
+fn folder_where_any_user_may_replace_the_socket_is_refused_for_a_mode_or_a_group() {
+    let scratch = Scratch::new("open-folder");
+    std::fs::create_dir(scratch.path()).unwrap();
+    let set = |mode| std::fs::set_permissions(scratch.path(), Permissions::from_mode(mode)).unwrap();
+    let path = scratch.path().join("socket");
+    let opened = |options: &str| {
+        let spec = format!("vhost-user:{}{options}", path.display());
+        open(&spec, Direction::Both).map(drop).map_err(|error| error.to_string())
+    };
+    set(0o777);
+    for options in [",mode=666", ",mode=600", ",group=0"] {
+        let said = opened(options).unwrap_err();
+        assert!(said.contains("any user may put another file in its place") && !path.exists(), "{said}");
+    }
+    assert_eq!(opened(""), Ok(()));
+    set(0o1777);
+    assert_eq!((opened(",mode=666"), path.exists()), (Ok(()), false));
 }

@@ -1,0 +1,20 @@
+//! What this host loses to a device that receives.
+
+use crate::args::HostArgs;
+use crate::output::warn;
+use crate::usage;
+use wharf::devices::interfaces::HostLoss;
+use wharf::devices::spec::{DeviceSpec, Direction};
+
+/// Says what this host loses to the device, before it is opened. Refuses to cut the host off unless that was asked for.
+pub(crate) fn spare(args: HostArgs, spec: &DeviceSpec, direction: Direction) -> anyhow::Result<()> {
+    let Some(HostLoss { what, is_vital, remedy }) = (spec.kind().host_loss)(spec, direction) else {
+        return Ok(());
+    };
+    let remedy = remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
+    if is_vital && !args.take_host {
+        return Err(usage(format!("{what}: --take-host does it all the same{remedy}")));
+    }
+    warn(&format!("{what}{remedy}"));
+    Ok(())
+}

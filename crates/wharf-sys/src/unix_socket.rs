@@ -1,0 +1,175 @@
+//! Unix sockets in the file system (unix(7)): a listener whose file is given a mode and a group, and removed, without a step that another
+//! user could turn to another file; and sockets of kind `SOCK_SEQPACKET`, whose connections keep the bounds of messages.
+
+mod file;
+
+pub use file::SocketFile;
+
+use crate::call::{self, check};
+use crate::option;
+use file::Folder;
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// Kind of socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes (`SOCK_STREAM`).
+    Stream,
+    /// Messages whose bounds are kept (`SOCK_SEQPACKET`).
+    Seqpacket,
+}
+
+impl Kind {
+    fn type_number(self) -> libc::c_int {
+        match self {
+            Self::Stream => libc::SOCK_STREAM,
+            Self::Seqpacket => libc::SOCK_SEQPACKET,
+        }
+    }
+
+    /// Returns the most connections that wait to be accepted: as many as the system permits for streams, as the standard library has it.
+    fn backlog(self) -> libc::c_int {
+        match self {
+            Self::Stream => -1,
+            Self::Seqpacket => 64,
+        }
+    }
+}
+
+/// Users that may connect to a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Those that the process's umask leaves.
+    Umask,
+    /// The user of this process alone.
+    Private,
+    /// Those that may write to a file of this mode, and of this group if there is one.
+    Mode(u32, Option<u32>),
+}
+
+/// Connects to the listener at `path`.
+///
+/// # Errors
+/// `ENOENT`, `ECONNREFUSED` without a listener, `EPROTOTYPE` if it is of another kind; `InvalidInput` for a path that is too long.
+pub fn connect(path: &Path, kind: Kind) -> io::Result<UnixStream> {
+    let (socket, address) = (open(kind)?, address(path)?);
+    let (fd, len) = (socket.as_raw_fd(), size_of_val(&address) as libc::socklen_t);
+    // SAFETY: an address of that length, which lives as long as the call.
+    check(unsafe { libc::connect(fd, (&raw const address).cast(), len) })?;
+    Ok(socket.into())
+}
+
+/// True if no process listens at the socket `path` any more. Connecting to another kind of file fails with the same error.
+pub fn is_left_over(path: &Path, kind: Kind) -> bool {
+    connect(path, kind).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Listens at `path`, for the users of `access`. A socket without a listener is replaced, and no other file. Returns the file, too.
+///
+/// With [`Access::Mode`] the folder has to be one in which no other user may put another file in the socket's place.
+///
+/// # Errors
+/// `EADDRINUSE` if there is a file or another listener; `EACCES`; `InvalidInput` for a path that is too long; `PermissionDenied`, with the
+/// reason, for a folder that is refused. No socket is left then.
+pub fn listen(path: &Path, kind: Kind, access: Access) -> io::Result<(UnixListener, SocketFile)> {
+    let (address, (folder, name)) = (address(path)?, Folder::of(path)?);
+    let bound_mode = match access {
+        Access::Umask => None,
+        Access::Private => Some(0o600),
+        Access::Mode(..) => Some(file::UNGIVEN),
+    };
+    if let Access::Mode(..) = access {
+        folder.check()?;
+    }
+    let is_left_over = || folder.has_socket(&name) && is_left_over(path, kind);
+    let socket = match bind(&address, kind, bound_mode) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_over() => {
+            folder.remove(&name)?;
+            bind(&address, kind, bound_mode)
+        }
+        bound => bound,
+    }?;
+    let file = SocketFile::new(folder, name);
+    // Before any user may connect: a second process would take it for one that is left over.
+    // SAFETY: plain numbers.
+    check(unsafe { libc::listen(socket.as_raw_fd(), kind.backlog()) }).inspect_err(|_| file.remove())?;
+    if let Access::Mode(mode, group) = access {
+        file.give(mode, group)?;
+    }
+    Ok((socket.into(), file))
+}
+
+/// Binds a new socket to `address`. Its file has `mode` less the umask from the first moment on: that of the socket before (`unix_bind`).
+fn bind(address: &libc::sockaddr_un, kind: Kind, mode: Option<u32>) -> io::Result<OwnedFd> {
+    let socket = open(kind)?;
+    if let Some(mode) = mode {
+        // SAFETY: plain numbers.
+        check(unsafe { libc::fchmod(socket.as_raw_fd(), mode) })?;
+    }
+    call::bind(socket.as_fd(), address)?;
+    Ok(socket)
+}
+
+/// Returns the number of the user at the other end, as it connected (`SO_PEERCRED`).
+///
+/// # Errors
+/// Those of `getsockopt(2)`.
+pub fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
+    // Process, user and group: `struct ucred`.
+    let mut credentials = [0u32; 3];
+    option::get(stream.as_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, &mut credentials)?;
+    Ok(credentials[1])
+}
+
+/// Returns the bytes of messages, with the kernel's overhead, that were sent by `stream` and that the other end has not read
+/// (`SIOCOUTQ`). Descriptors on their way are among them.
+///
+/// # Errors
+/// Those of `ioctl(2)`.
+pub fn peer_unread_bytes(stream: &UnixStream) -> io::Result<usize> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: the call writes an int, and nothing else.
+    check(unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) })?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Returns a duplicate of descriptor `number`, which this process has inherited.
+///
+/// # Errors
+/// `EBADF` if there is none.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: plain numbers; the duplicate is new, and the kernel checks that there is a descriptor of that number.
+    unsafe { call::descriptor(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0)) }
+}
+
+fn open(kind: Kind) -> io::Result<OwnedFd> {
+    call::socket(libc::AF_UNIX, kind.type_number(), 0)
+}
+
+fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
+    // SAFETY: plain numbers, for which zero is valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let bytes = path.as_os_str().as_bytes();
+    // A zero byte ends the path.
+    let longest = size_of_val(&address) - offset_of!(libc::sockaddr_un, sun_path) - 1;
+    if bytes.len() > longest {
+        let what = format!("its path has {} bytes: a socket's has {longest} at most", bytes.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    if bytes.contains(&0) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    for (to, &from) in address.sun_path.iter_mut().zip(bytes) {
+        *to = from as libc::c_char;
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests;
