@@ -32,7 +32,7 @@ pub(crate) use host::HostArgs;
 pub(crate) use lab::{
     LabArgs, LabCalibrateArgs, LabCommand, LabCompareArgs, LabListArgs, LabRunArgs, LabSweepArgs,
 };
-pub(crate) use output::{LogFormat, OutputArgs};
+pub(crate) use output::OutputArgs;
 pub(crate) use pages::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;

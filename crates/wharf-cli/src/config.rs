@@ -57,7 +57,8 @@ fn read(file: File) -> io::Result<String> {
     Ok(text)
 }
 
-/// Works like [`read`], for a run that goes on meanwhile: what a program writes, such as a fifo, is read at the start only.
+/// Works like [`read`], for a run that goes on meanwhile: what a program writes, such as a fifo, is read at
+/// the start only.
 fn read_again(path: &Path) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
@@ -181,7 +182,8 @@ impl Source {
 }
 
 impl Origin<'_> {
-    /// Reads the options again, with the file as it is now. A file system that does not answer is given up, and at once after a signal.
+    /// Reads the options again, with the file as it is now. A file system that does not answer is given up,
+    /// and at once after a signal.
     pub(crate) fn reload(self, signals: &Signals) -> Result<Box<ForwardArgs>, Vec<String>> {
         let read = args::command(self.registries).try_get_matches_from(self.words);
         let typed = read.map_err(|error| vec![args::essence(&error.render().to_string())])?;

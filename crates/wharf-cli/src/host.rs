@@ -3,10 +3,11 @@
 use crate::args::HostArgs;
 use crate::output::warn;
 use crate::usage;
-use wharf::devices::interfaces::HostLoss;
+use wharf::devices::host_loss::HostLoss;
 use wharf::devices::spec::{DeviceSpec, Direction};
 
-/// Says what this host loses to the device, before it is opened. Refuses to cut the host off unless that was asked for.
+/// Says what this host loses to the device, before it is opened. Refuses to cut the host off unless that was
+/// asked for.
 pub(crate) fn spare(args: HostArgs, spec: &DeviceSpec, direction: Direction) -> anyhow::Result<()> {
     let Some(HostLoss { what, is_vital, remedy }) = (spec.kind().host_loss)(spec, direction) else {
         return Ok(());

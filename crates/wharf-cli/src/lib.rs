@@ -43,6 +43,7 @@ mod service;
 mod session;
 mod signals;
 mod stall;
+mod verbosity;
 mod verdict;
 mod watch;
 mod wrap;
@@ -90,8 +91,10 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    output::set_level(&level);
-    log::start(&level);
+    verbosity::set(level.quiet, level.verbose);
+    if let Some(format) = level.log {
+        log::start(format, level.quiet, level.verbose);
+    }
     // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
     let _ = wharf::devices::vhost_user::install_sigbus_handler();
     let done = match command {

@@ -78,8 +78,8 @@ impl LinkWatch {
         Self { ends_when_down: self.ends_when_down && self.is_peer, ..self }
     }
 
-    /// Looks at the line of the device that `queues` belong to, which has reported so many `errors`, and at `lines`. Returns the error that
-    /// ends the run.
+    /// Looks at the line of the device that `queues` belong to, which has reported so many `errors`, and at
+    /// `lines`. Returns the error that ends the run.
     pub(crate) fn look<Q: Watched>(
         &mut self, queues: &[Q], errors: u64, packets: impl Fn() -> Packets, lines: &mut Lines,
     ) -> Option<String> {

@@ -1,13 +1,20 @@
 //! Records of a log on standard error, with `--log`: each has time, level, message and device.
 
-use crate::args::{LogFormat, OutputArgs};
 use crate::progress;
+use clap::ValueEnum;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use tracing::level_filters::LevelFilter;
 use tracing::{debug, error, info, warn};
 use tracing_subscriber::fmt;
+
+/// Formats of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
 
 /// Severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +34,9 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Relaxed)
 }
 
-/// Starts the log, if one is asked for. `--quiet` and `--verbose` say from which level on.
-pub(crate) fn start(args: &OutputArgs) {
-    let Some(format) = args.log else { return };
-    let level = match (args.quiet, args.verbose) {
+/// Starts the log. `--quiet` and `--verbose` say from which level on.
+pub(crate) fn start(format: LogFormat, quiet: bool, verbose: u8) {
+    let level = match (quiet, verbose) {
         (true, _) => LevelFilter::ERROR,
         (false, 0) => LevelFilter::INFO,
         (false, _) => LevelFilter::DEBUG,

@@ -1,9 +1,9 @@
 //! Printing: a reader that has gone away is no failure, and never a panic.
 
-use crate::args::OutputArgs;
 use crate::fold::width;
 use crate::log::{self, Level};
 use crate::progress;
+use crate::verbosity::{is_quiet, is_verbose};
 use anstream::AutoStream;
 use anyhow::Context;
 use clap::ColorChoice;
@@ -12,29 +12,10 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rustix::process::{Resource, getrlimit};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Between groups of three digits: NARROW NO-BREAK SPACE.
 const THIN_SPACE: &str = "\u{202f}";
-
-/// The amount of output on standard error: -1 with `--quiet`, else the number of `--verbose`.
-static LEVEL: AtomicI8 = AtomicI8::new(0);
-
-/// Sets the amount of output on standard error.
-pub(crate) fn set_level(args: &OutputArgs) {
-    let level = i8::try_from(args.verbose).unwrap_or(i8::MAX);
-    LEVEL.store(if args.quiet { -1 } else { level }, Relaxed);
-}
-
-/// True with `--quiet`.
-pub(crate) fn is_quiet() -> bool {
-    LEVEL.load(Relaxed) < 0
-}
-
-/// True with `--verbose`, given `times` times.
-pub(crate) fn is_verbose(times: i8) -> bool {
-    LEVEL.load(Relaxed) >= times
-}
 
 /// Sets the choice of colours for the whole program.
 pub(crate) fn set_color(choice: ColorChoice) {

@@ -1,6 +1,6 @@
 //! Progress on standard error, if that is a terminal.
 
-use crate::output;
+use crate::verbosity::is_quiet;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +24,7 @@ pub(crate) fn above<R>(write: impl FnOnce() -> R) -> R {
 
 /// Returns standard error, which shows nothing where it is no terminal, or nothing with `--quiet`.
 fn target() -> ProgressDrawTarget {
-    if output::is_quiet() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
+    if is_quiet() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
 }
 
 /// One line of progress, cut to the width of the terminal.

@@ -1,7 +1,9 @@
-//! `Lines`: lines on standard error that do not flood it. A line that comes again and again, but for its numbers, is printed three times,
-//! then counted: the count is printed once the line comes no more, each hour, and at the end of the run.
+//! `Lines`: lines on standard error that do not flood it. A line that comes again and again, but for its
+//! numbers, is printed three times, then counted: the count is printed once the line comes no more, each
+//! hour, and at the end of the run.
 
 use crate::output::{self, grouped_on_stderr};
+use crate::verbosity;
 use std::time::{Duration, Instant};
 
 /// Time before the same line is printed again: both sides of a device, or every frame, may meet the same.
@@ -48,7 +50,7 @@ impl Lines {
 
     /// Prints a line on standard error, unless it was printed a moment ago, or several times.
     pub(crate) fn tell(&mut self, line: &str) {
-        if output::is_verbose(2) {
+        if verbosity::is_verbose(2) {
             return output::warn(line);
         }
         let now = Instant::now();

@@ -6,8 +6,8 @@ use crate::monitor::Monitor;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A counter, to be read. Its part of the path writes it, one thread at a time: by a plain load and store, without a
-/// locked instruction.
+/// A counter, to be read. Its part of the path writes it, one thread at a time: by a plain load and store,
+/// without a locked instruction.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 

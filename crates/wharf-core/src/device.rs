@@ -22,7 +22,8 @@ use wharf_mem::{Batch, Frame, MemError, Region};
 pub const LOST: &str = "lost";
 /// Reasons of frames that fail because their device is no more. The byte limit begins anew behind them.
 pub(crate) const REASONS_OF_LOSS: [&str; 3] = [LOST, "gone", "peer-gone"];
-/// Patience of a queue that may drop packets: what an ordinary program still waits for, and longer than a peer takes to connect again.
+/// Patience of a queue that may drop packets: what an ordinary program still waits for, and longer than a
+/// peer takes to connect again.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Moment at which a transmit side gives frames back.
@@ -312,14 +313,15 @@ pub trait TxDevice: Device {
     /// Returns the number of frames that it holds.
     fn outstanding(&self) -> usize;
 
-    /// Returns in how many nanoseconds the next completion is due, when the device knows: `u64::MAX` for none before a
-    /// notification, for which alone the poller then waits.
+    /// Returns in how many nanoseconds the next completion is due, when the device knows: `u64::MAX` for none
+    /// before a notification, for which alone the poller then waits.
     fn next_completion_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Sets how long frames may wait for another side that is not there, or has stood still, before they fail; `None` for as long as it
-    /// takes, until it is called. A queue that may drop calls it: see [`PATIENCE`]. By default frames wait or fail by the device's own rule.
+    /// Sets how long frames may wait for another side that is not there, or has stood still, before they
+    /// fail; `None` for as long as it takes, until it is called. A queue that may drop calls it: see
+    /// [`PATIENCE`]. By default frames wait or fail by the device's own rule.
     fn set_patience(&mut self, _patience: Option<Duration>) {}
 }
 

@@ -133,8 +133,8 @@ impl PoolBuilder {
     }
 
     /// Sets the bytes of one frame: a multiple of 64, from 128 to 262656
-    /// ([`FRAME_BYTES_MAX`](wharf_mem::FRAME_BYTES_MAX)); 2048 by default. Headroom, and 448 B of colour from 2 KiB on, are a part of
-    /// them: [`PagePool::packet_bytes_max`] is what is left, 1536 by default.
+    /// ([`FRAME_BYTES_MAX`](wharf_mem::FRAME_BYTES_MAX)); 2048 by default. Headroom, and 448 B of colour from
+    /// 2 KiB on, are a part of them: [`PagePool::packet_bytes_max`] is what is left, 1536 by default.
     #[must_use]
     pub fn frame_bytes(mut self, bytes: u32) -> Self {
         self.spec.frame_bytes = bytes;
@@ -204,8 +204,8 @@ impl PagePool {
         self.shared.region.spec().frames
     }
 
-    /// Returns the length of the longest packet that fits one frame, bytes: 1536 of a default pool, with frames of 2048 bytes and a
-    /// headroom of 64. A longer one is a chain: see [`Packet::is_chain`].
+    /// Returns the length of the longest packet that fits one frame, bytes: 1536 of a default pool, with
+    /// frames of 2048 bytes and a headroom of 64. A longer one is a chain: see [`Packet::is_chain`].
     pub fn packet_bytes_max(&self) -> u32 {
         self.shared.region.data_bytes_max()
     }

@@ -141,8 +141,9 @@ impl RxQueue {
         self.shared.ended.load(Acquire)
     }
 
-    /// Has the handler get packets longer than a frame, as chains ([`Packet::is_chain`](crate::pool::Packet::is_chain)), if
-    /// `takes` is true. By default they are dropped, and counted as [`TOO_LONG`]: see [`RxQueue::drops`].
+    /// Has the handler get packets longer than a frame, as chains
+    /// ([`Packet::is_chain`](crate::pool::Packet::is_chain)), if `takes` is true. By default they are
+    /// dropped, and counted as [`TOO_LONG`]: see [`RxQueue::drops`].
     #[must_use]
     pub fn takes_chains(self, takes: bool) -> Self {
         self.shared.takes_chains.store(takes, Relaxed);

@@ -50,15 +50,15 @@ pub struct Exam {
     /// True to open the device; otherwise the findings are all there is.
     pub opens: bool,
     /// True to open it, too, if that disturbs an interface that this host depends on: see
-    /// [`HostLoss::is_vital`](crate::interfaces::HostLoss::is_vital).
+    /// [`HostLoss::is_vital`](crate::host_loss::HostLoss::is_vital).
     pub takes_host: bool,
     /// The pool that the device is attached to: locked memory, page size and frame size count.
     pub pool: PoolBuilder,
 }
 
 impl Exam {
-    /// Makes one that opens a device of `spec` in each direction that its kind has, on a pool of 4096 frames of 2 KiB:
-    /// packets of up to 1536 bytes.
+    /// Makes one that opens a device of `spec` in each direction that its kind has, on a pool of 4096 frames
+    /// of 2 KiB: packets of up to 1536 bytes.
     pub fn of(spec: &DeviceSpec) -> Self {
         let can = spec.kind().can;
         let all = [(can.send, Direction::Send), (can.receive, Direction::Receive)];

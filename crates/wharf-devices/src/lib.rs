@@ -24,6 +24,7 @@ pub mod doctor;
 pub mod e1000;
 #[doc(hidden)]
 pub mod host;
+pub mod host_loss;
 #[doc(hidden)]
 pub mod iface;
 #[cfg(feature = "vfio")]
@@ -34,6 +35,7 @@ pub mod intel;
 pub mod interfaces;
 #[doc(hidden)]
 pub mod link;
+mod lock;
 pub mod null;
 /// Opens devices by specification.
 pub mod open {

@@ -15,14 +15,14 @@ mod side;
 
 pub use reopened::Reopened;
 
+use crate::lock::lock;
 use crate::spec::{DeviceSpec, Direction, Opened, Place, Queues};
 use backoff::{Backoff, PAUSE};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wharf_core::device::{AnyDevice, DeviceError};
-use wharf_core::host::Wake;
-use wharf_core::host::outlive;
+use wharf_core::host::{Wake, outlive};
 use wharf_core::wrap_device;
 use wharf_mem::Region;
 use wharf_sys::event::EventFd;
@@ -37,7 +37,8 @@ const CLOSING_MAX: Duration = Duration::from_secs(1);
 pub enum OnGone {
     /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Path::reopen`).
     Wait,
-    /// Works like [`OnGone::Wait`], and it is tried ten times a second to open it again, less often if it goes at once each time.
+    /// Works like [`OnGone::Wait`], and it is tried ten times a second to open it again, less often if it
+    /// goes at once each time.
     #[default]
     Reopen,
     /// A path's queue ends: senders get [`QueueError::Failed`](wharf_core::queue::QueueError::Failed).
@@ -295,8 +296,8 @@ impl Reopener {
         !state.is_closed
     }
 
-    /// Waits until the next attempt is due, as [`Backoff`] says or a reset asks, and not before the sides have closed their device.
-    /// Returns the memory of each side; `None` if all are closed.
+    /// Waits until the next attempt is due, as [`Backoff`] says or a reset asks, and not before the sides
+    /// have closed their device. Returns the memory of each side; `None` if all are closed.
     fn wait_for_turn(&self, is_first: bool) -> Option<Vec<Option<Arc<Region>>>> {
         let mut state = self.lock();
         let began = state.since.filter(|_| is_first).unwrap_or_else(Instant::now);
@@ -394,8 +395,4 @@ pub fn is_missing(error: &DeviceError) -> bool {
         }
         _ => false,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,7 @@ mod opened;
 pub use opened::{Opened, Opening};
 
 use crate::doctor::Doctor;
-use crate::interfaces::HostLoss;
+use crate::host_loss::HostLoss;
 use crate::requirements::{Capability, Requirement};
 use std::path::Path;
 use wharf_core::device::DeviceError;
@@ -41,11 +41,13 @@ pub struct Kind {
     pub can: Can,
     /// Checks the texts among its options, without opening it.
     pub check: fn(&DeviceSpec) -> Result<(), DeviceError>,
-    /// The key, and its value, with which one receives no super-packets. Without it they may come, as chains of frames.
+    /// The key, and its value, with which one receives no super-packets. Without it they may come, as chains
+    /// of frames.
     pub whole_by: Option<(&'static str, &'static str)>,
     /// Opens one.
     pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
-    /// True if its other side may take nothing for as long as it likes, and is not at fault: a virtual machine that boots, or is paused.
+    /// True if its other side may take nothing for as long as it likes, and is not at fault: a virtual
+    /// machine that boots, or is paused.
     pub may_pause: bool,
     /// The time for which opening one may last, and the reason, in words.
     pub waits: &'static str,
@@ -55,8 +57,8 @@ pub struct Kind {
     pub doctor: Doctor,
 }
 
-/// Longest packet that a kernel or a virtual machine delivers, bytes: the longest IPv6 payload, its header, and an Ethernet header
-/// with two tags.
+/// Longest packet that a kernel or a virtual machine delivers, bytes: the longest IPv6 payload, its header,
+/// and an Ethernet header with two tags.
 pub const SUPER_PACKET_BYTES_MAX: u32 = 65535 + 40 + 14 + 2 * 4;
 
 impl Kind {

@@ -16,11 +16,12 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens at `path`. A socket without a listener is replaced, and no other file. The socket has this mode and group: without either
-    /// those that it comes with, with a group alone mode 660.
+    /// Listens at `path`. A socket without a listener is replaced, and no other file. The socket has this
+    /// mode and group: without either those that it comes with, with a group alone mode 660.
     ///
     /// # Errors
-    /// Those of bind(2), with advice if there is any, after which no socket is left; with a mode or a group the folder may be refused.
+    /// Those of bind(2), with advice if there is any, after which no socket is left; with a mode or a group
+    /// the folder may be refused.
     pub(crate) fn at(path: &Path, kind: Kind, mode: Option<u32>, group: Option<u32>) -> io::Result<Self> {
         let mode = mode.or(group.map(|_| 0o660));
         let access = mode.map_or(Access::Umask, |mode| Access::Mode(mode, group));

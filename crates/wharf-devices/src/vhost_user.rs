@@ -30,7 +30,7 @@ pub use wharf_sys::guard::install as install_sigbus_handler;
 
 use crate::virtio::feature;
 use control::Source;
-use link::{Link, lock};
+use link::Link;
 use receiving::Receiving;
 use sending::Sending;
 pub(crate) use spec::KIND;
@@ -49,7 +49,8 @@ use wharf_mem::{Batch, Frame, Region};
 /// Time between two attempts to reconnect.
 const RETRY_NS: u64 = 200_000_000;
 
-/// Reason of frames to a driver that has enabled no virtqueue for them, and of frames from one that it has switched off.
+/// Reason of frames to a driver that has enabled no virtqueue for them, and of frames from one that it has
+/// switched off.
 const NOT_ENABLED: &str = "not-enabled";
 /// Reason of frames that waited too long for the driver's buffers.
 const RING_FULL: &str = "ring-full";
@@ -80,9 +81,10 @@ impl Default for VhostUserOptions {
 /// The device side of virtio-net, with all of its queue pairs.
 ///
 /// Up to 256 frames for the driver wait while it has no buffers or there is no driver. Then the queue stops,
-/// and nothing is lost: unless the queue may drop ([`TxDevice::set_patience`]). Then frames fail once no virtqueue has been enabled for
-/// them for that time (`not-enabled`), and those that waited for buffers for longer as soon as there are some (`ring-full`). A driver that takes super-packets and unfinished checksums gets them; for another
-/// they are segmented and filled in here. A frame is complete when it has been copied.
+/// and nothing is lost: unless the queue may drop ([`TxDevice::set_patience`]). Then frames fail once no
+/// virtqueue has been enabled for them for that time (`not-enabled`), and those that waited for buffers for
+/// longer as soon as there are some (`ring-full`). A driver that takes super-packets and unfinished checksums
+/// gets them; for another they are segmented and filled in here. A frame is complete when it has been copied.
 pub struct VhostUser {
     link: Arc<Link>,
     sending: Sending,

@@ -4,8 +4,8 @@
 //! The back end is not trusted. The device copies frames into and out of memory of its own, which it shares
 //! with the back end. Buffers that the back end names are checked ([`crate::virtio`]).
 //!
-//! With `copy=off` the back end is trusted, as a guest trusts its network card. It shares the pool itself, and
-//! writes to buffers posted for frames alone: see [`VirtioUserOptions::copy`] and [`wharf_mem::region`].
+//! With `copy=off` the back end is trusted, as a guest trusts its network card. It shares the pool itself,
+//! and writes to buffers posted for frames alone: see [`VirtioUserOptions::copy`] and [`wharf_mem::region`].
 //!
 //! One object sends and receives. A sent frame comes back when the back end has used its buffer: real
 //! completions, so there is a byte queue limit. With `napi=off` they are looked for late: see [`Napi`]. Only

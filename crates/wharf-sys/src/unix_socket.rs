@@ -1,5 +1,6 @@
-//! Unix sockets in the file system (unix(7)): a listener whose file is given a mode and a group, and removed, without a step that another
-//! user could turn to another file; and sockets of kind `SOCK_SEQPACKET`, whose connections keep the bounds of messages.
+//! Unix sockets in the file system (unix(7)): a listener whose file is given a mode and a group, and removed,
+//! without a step that another user could turn to another file; and sockets of kind `SOCK_SEQPACKET`, whose
+//! connections keep the bounds of messages.
 
 mod file;
 
@@ -32,7 +33,8 @@ impl Kind {
         }
     }
 
-    /// Returns the most connections that wait to be accepted: as many as the system permits for streams, as the standard library has it.
+    /// Returns the most connections that wait to be accepted: as many as the system permits for streams, as
+    /// the standard library has it.
     fn backlog(self) -> libc::c_int {
         match self {
             Self::Stream => -1,
@@ -55,7 +57,8 @@ pub enum Access {
 /// Connects to the listener at `path`.
 ///
 /// # Errors
-/// `ENOENT`, `ECONNREFUSED` without a listener, `EPROTOTYPE` if it is of another kind; `InvalidInput` for a path that is too long.
+/// `ENOENT`, `ECONNREFUSED` without a listener, `EPROTOTYPE` if it is of another kind; `InvalidInput` for a
+/// path that is too long.
 pub fn connect(path: &Path, kind: Kind) -> io::Result<UnixStream> {
     let (socket, address) = (open(kind)?, address(path)?);
     let (fd, len) = (socket.as_raw_fd(), size_of_val(&address) as libc::socklen_t);
@@ -64,18 +67,21 @@ pub fn connect(path: &Path, kind: Kind) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-/// True if no process listens at the socket `path` any more. Connecting to another kind of file fails with the same error.
+/// True if no process listens at the socket `path` any more. Connecting to another kind of file fails with
+/// the same error.
 pub fn is_left_over(path: &Path, kind: Kind) -> bool {
     connect(path, kind).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Listens at `path`, for the users of `access`. A socket without a listener is replaced, and no other file. Returns the file, too.
+/// Listens at `path`, for the users of `access`. A socket without a listener is replaced, and no other file.
+/// Returns the file, too.
 ///
-/// With [`Access::Mode`] the folder has to be one in which no other user may put another file in the socket's place.
+/// With [`Access::Mode`] the folder has to be one in which no other user may put another file in the socket's
+/// place.
 ///
 /// # Errors
-/// `EADDRINUSE` if there is a file or another listener; `EACCES`; `InvalidInput` for a path that is too long; `PermissionDenied`, with the
-/// reason, for a folder that is refused. No socket is left then.
+/// `EADDRINUSE` if there is a file or another listener; `EACCES`; `InvalidInput` for a path that is too long;
+/// `PermissionDenied`, with the reason, for a folder that is refused. No socket is left then.
 pub fn listen(path: &Path, kind: Kind, access: Access) -> io::Result<(UnixListener, SocketFile)> {
     let (address, (folder, name)) = (address(path)?, Folder::of(path)?);
     let bound_mode = match access {
@@ -104,7 +110,8 @@ pub fn listen(path: &Path, kind: Kind, access: Access) -> io::Result<(UnixListen
     Ok((socket.into(), file))
 }
 
-/// Binds a new socket to `address`. Its file has `mode` less the umask from the first moment on: that of the socket before (`unix_bind`).
+/// Binds a new socket to `address`. Its file has `mode` less the umask from the first moment on: that of the
+/// socket before (`unix_bind`).
 fn bind(address: &libc::sockaddr_un, kind: Kind, mode: Option<u32>) -> io::Result<OwnedFd> {
     let socket = open(kind)?;
     if let Some(mode) = mode {
@@ -126,8 +133,8 @@ pub fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
     Ok(credentials[1])
 }
 
-/// Returns the bytes of messages, with the kernel's overhead, that were sent by `stream` and that the other end has not read
-/// (`SIOCOUTQ`). Descriptors on their way are among them.
+/// Returns the bytes of messages, with the kernel's overhead, that were sent by `stream` and that the other
+/// end has not read (`SIOCOUTQ`). Descriptors on their way are among them.
 ///
 /// # Errors
 /// Those of `ioctl(2)`.
@@ -143,7 +150,8 @@ pub fn peer_unread_bytes(stream: &UnixStream) -> io::Result<usize> {
 /// # Errors
 /// `EBADF` if there is none.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: plain numbers; the duplicate is new, and the kernel checks that there is a descriptor of that number.
+    // SAFETY: plain numbers; the duplicate is new, and the kernel checks that there is a descriptor of that
+    // number.
     unsafe { call::descriptor(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0)) }
 }
 

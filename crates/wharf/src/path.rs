@@ -99,12 +99,14 @@ struct Parts {
 }
 
 impl Path {
-    /// Opens `spec`, such as `xdp:eth0`, for `direction`, with defaults for all else: a pool of 4096 frames, each for a packet
-    /// of up to 1536 bytes, a FIFO of 1000 packets, a byte limit, a thread that takes completions.
+    /// Opens `spec`, such as `xdp:eth0`, for `direction`, with defaults for all else: a pool of 4096 frames,
+    /// each for a packet of up to 1536 bytes, a FIFO of 1000 packets, a byte limit, a thread that takes
+    /// completions.
     ///
-    /// Opening for [`Direction::Both`] or [`Direction::Receive`] takes packets away from the host's network stack where
-    /// the kind of device does so (`xdp`): open a path that only sends for [`Direction::Send`]. Nothing is refused, even if the host
-    /// depends on the interface, as the command does: ask [`Kind::host_loss`](wharf_devices::spec::Kind::host_loss) before.
+    /// Opening for [`Direction::Both`] or [`Direction::Receive`] takes packets away from the host's network
+    /// stack where the kind of device does so (`xdp`): open a path that only sends for [`Direction::Send`].
+    /// Nothing is refused, even if the host depends on the interface, as the command does: ask
+    /// [`Kind::host_loss`](wharf_devices::spec::Kind::host_loss) before.
     ///
     /// # Errors
     /// [`QueueError::Device`] with the reason, also for a specification that cannot be; [`QueueError::Pool`].
@@ -154,8 +156,8 @@ impl Path {
         self.queue()?.sender(name)
     }
 
-    /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of its own, and takes chains
-    /// if this path does.
+    /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of
+    /// its own, and takes chains if this path does.
     ///
     /// # Errors
     /// [`QueueError::Device`] if there is none, or it was taken already; [`QueueError::Closed`].
@@ -228,13 +230,13 @@ impl Path {
         self.inner.queue.as_ref().is_none_or(|queue| queue.drain(time))
     }
 
-    /// Closes the path: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the others return to
-    /// the pool; those that the device has stay with it. Returns the holders of the pool's frames. A path that is dropped
-    /// without this returns what has not left at once.
+    /// Closes the path: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the
+    /// others return to the pool; those that the device has stay with it. Returns the holders of the pool's
+    /// frames. A path that is dropped without this returns what has not left at once.
     ///
-    /// The device is free to be opened again, whatever clones, senders, receivers and events of the path live: their calls
-    /// say [`QueueError::Closed`], once a receiver has taken what came before. `udp` takes up to 4 s more, to hear of a neighbour that
-    /// does not answer.
+    /// The device is free to be opened again, whatever clones, senders, receivers and events of the path
+    /// live: their calls say [`QueueError::Closed`], once a receiver has taken what came before. `udp` takes
+    /// up to 4 s more, to hear of a neighbour that does not answer.
     ///
     /// It waits for the end of a handler that runs ([`Path::on_receive`]): a handler must not call it.
     pub fn close(&self, time: Duration) -> Audit {

@@ -113,8 +113,9 @@ pub(crate) struct ForwardArgs {
     /// 4096 between TAPs, and two for each packet beyond 1000 that the discipline holds]
     #[arg(long, value_name = "N", value_parser = values::number(values::FORWARD_FRAMES_MIN..=values::FRAMES_MAX))]
     pub(crate) frames: Option<u32>,
-    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement. Longer packets take several frames
-    /// [default: 2048, of which 1536 are a packet's, or 65536 for the super-packets of TAPs unless --frames is given]
+    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement. Longer packets
+    /// take several frames [default: 2048, of which 1536 are a packet's, or 65536 for the super-packets of
+    /// TAPs unless --frames is given]
     #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: Option<u32>,
     /// Write a capture of the frames that a device reports as sent, in either direction. Dropped frames are not in it

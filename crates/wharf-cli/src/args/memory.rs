@@ -10,7 +10,8 @@ pub(crate) struct MemoryArgs {
     /// Frames of memory
     #[arg(long, value_name = "N", default_value = "4096", value_parser = values::number(1..=values::FRAMES_MAX))]
     pub(crate) frames: u32,
-    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement: 1536 are left for a packet
+    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement: 1536 are left for
+    /// a packet
     #[arg(long, value_name = "N", default_value = "2048", value_parser = values::memory_bytes)]
     frame_bytes: u32,
 }

@@ -1,6 +1,7 @@
 //! Options of every command: the amount of output on standard error, and colours.
 
-use clap::{ArgAction, Args, ColorChoice, ValueEnum};
+use crate::log::LogFormat;
+use clap::{ArgAction, Args, ColorChoice};
 use std::ffi::OsString;
 
 /// The amount of output on standard error, and colours.
@@ -19,13 +20,6 @@ pub(crate) struct OutputArgs {
     /// Colours in help and errors: auto takes a terminal without NO_COLOR in its environment for one that has them
     #[arg(long, value_name = "WHEN", global = true, value_enum, default_value_t = ColorChoice::Auto)]
     pub(crate) color: ColorChoice,
-}
-
-/// Formats of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    Text,
-    Json,
 }
 
 /// Returns the choice of colours among `words`, which need not be a valid command line.

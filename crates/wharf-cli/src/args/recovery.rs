@@ -12,8 +12,8 @@ pub(crate) struct RecoveryArgs {
     /// Treatment of an interface or a peer that has gone
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,
-    /// Treatment of a stalled device, one that has packets and completes none for 10 s, though its line is up [default: reset; report for
-    /// vhost-user, whose machine may be paused]
+    /// Treatment of a stalled device, one that has packets and completes none for 10 s, though its line is up
+    /// [default: reset; report for vhost-user, whose machine may be paused]
     #[arg(long, value_name = "WAY", value_enum)]
     pub(crate) on_stall: Option<OnStall>,
     /// End with an error if a device completes no packet for this time, though it has some, or its line is down and drops them, or it is
@@ -23,7 +23,8 @@ pub(crate) struct RecoveryArgs {
 }
 
 impl RecoveryArgs {
-    /// Returns the treatment of a stalled device of this kind: that is a fault, unless its other side may pause.
+    /// Returns the treatment of a stalled device of this kind: that is a fault, unless its other side may
+    /// pause.
     pub(crate) fn on_stall(&self, kind: &Kind) -> OnStall {
         self.on_stall.unwrap_or(if kind.may_pause { OnStall::Report } else { OnStall::Reset })
     }

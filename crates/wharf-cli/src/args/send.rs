@@ -144,8 +144,8 @@ pub(crate) struct SendArgs {
     /// Frames of memory [default: 4096, or fewer beyond 256 MiB in all]
     #[arg(long, value_name = "N", value_parser = values::number(1..=values::FRAMES_MAX))]
     pub(crate) frames: Option<u32>,
-    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement [default: 2048, of which
-    /// 1536 are a packet's, or what the longest frame or super-packet needs]
+    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement [default: 2048, of
+    /// which 1536 are a packet's, or what the longest frame or super-packet needs]
     #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: Option<u32>,
     /// One JSON object instead of a table. `packets` and `bytes` are those that devices took, `sent` those that left, `failed` those that

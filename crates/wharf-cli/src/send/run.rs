@@ -137,8 +137,8 @@ fn tell_endless(plan: &Plan, name: &str) {
     }
 }
 
-/// Says that the process did not run for a while. A device that took nothing, or a stream without frames, is no news; the
-/// summary has them.
+/// Says that the process did not run for a while. A device that took nothing, or a stream without frames, is
+/// no news; the summary has them.
 fn tell_pauses(pauses: &Pauses) {
     let Pause { count, total_ns, max_ns } = pauses.process;
     if max_ns >= TOLD_PAUSE_NS {

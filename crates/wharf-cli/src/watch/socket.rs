@@ -7,7 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use wharf_sys::unix_socket::{self, Access, Kind, SocketFile};
 
-/// Listens at the socket `path`, with mode 0600. A socket that a killed process has left is replaced. Returns the file, too.
+/// Listens at the socket `path`, with mode 0600. A socket that a killed process has left is replaced. Returns
+/// the file, too.
 pub(super) fn bind_private(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
     unix_socket::listen(path, Kind::Stream, Access::Private).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse if is_socket(path) => anyhow!("another process listens there: name another"),

@@ -98,7 +98,8 @@ pub struct PollOutcome {
     pub busy: bool,
     /// The device did not unmask: an event was pending.
     pub unarmed: bool,
-    /// Time until the next frame is due, ns, if the device knows it; `u64::MAX` if none is before a notification.
+    /// Time until the next frame is due, ns, if the device knows it; `u64::MAX` if none is before a
+    /// notification.
     pub due_ns: Option<u64>,
     /// Frames may arrive.
     pub receives: bool,

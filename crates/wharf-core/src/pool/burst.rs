@@ -31,7 +31,8 @@ impl Burst {
     }
 
     /// The bytes of each packet. A path gives chains only to a program that asked for them
-    /// ([`RxQueue::takes_chains`](crate::rx::RxQueue::takes_chains)), which reads them by [`Burst::pop`] and [`Packet::chunks`], or [`Burst::packets_mut`].
+    /// ([`RxQueue::takes_chains`](crate::rx::RxQueue::takes_chains)), which reads them by [`Burst::pop`] and
+    /// [`Packet::chunks`], or [`Burst::packets_mut`].
     ///
     /// # Panics
     /// The iterator, at a chain.
@@ -129,7 +130,8 @@ impl Burst {
     /// Gives all packets inside back to the pool.
     pub fn clear(&mut self) {
         while self.pool.give_back(&mut self.batch).is_err() {
-            // `push` and caches check the pool; a faulty device does not. The ledger of the frame's own pool lists it as out.
+            // `push` and caches check the pool; a faulty device does not. The ledger of the frame's own pool
+            // lists it as out.
             let _lost = self.batch.pop();
         }
     }
@@ -157,7 +159,8 @@ impl Drop for Burst {
 mod tests {
     use super::*;
 
-    /// Makes a burst of three packets of a pool, of which the second is `other`'s: the work of a faulty device.
+    /// Makes a burst of three packets of a pool, of which the second is `other`'s: the work of a faulty
+    /// device.
     fn mixed(pool: &PagePool, other: &PagePool) -> Burst {
         let mut burst = pool.burst(3);
         for owner in [pool, other, pool] {

@@ -248,8 +248,8 @@ impl Cache {
         self.give_first(from, from.len())
     }
 
-    /// Works like [`Cache::give`], but for frames of other pools, which it lets go: their ledgers list them as out. Returns the
-    /// number of these.
+    /// Works like [`Cache::give`], but for frames of other pools, which it lets go: their ledgers list them
+    /// as out. Returns the number of these.
     pub fn give_all(&mut self, from: &mut Batch) -> usize {
         let mut foreign = 0;
         while self.give(from).is_err() {

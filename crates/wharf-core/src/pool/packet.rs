@@ -49,9 +49,9 @@ impl Packet {
         self.len() == 0
     }
 
-    /// True if it is a chain: it lies in several frames of memory. A packet that [`Packet::append`] has made longer is one, and
-    /// so may be a packet that was received by a path built with `takes_chains`: a super-packet, or one longer than
-    /// [`PagePool::packet_bytes_max`].
+    /// True if it is a chain: it lies in several frames of memory. A packet that [`Packet::append`] has made
+    /// longer is one, and so may be a packet that was received by a path built with `takes_chains`: a
+    /// super-packet, or one longer than [`PagePool::packet_bytes_max`].
     pub fn is_chain(&self) -> bool {
         self.frame.as_ref().is_some_and(|frame| self.pool.region().is_chain(frame))
     }
@@ -59,7 +59,8 @@ impl Packet {
     /// The packet's bytes.
     ///
     /// # Panics
-    /// If it is a chain ([`Packet::is_chain`]): its bytes are [`Packet::chunks`], its headers [`Packet::head`].
+    /// If it is a chain ([`Packet::is_chain`]): its bytes are [`Packet::chunks`], its headers
+    /// [`Packet::head`].
     pub fn bytes(&self) -> &[u8] {
         self.frame.as_ref().and_then(|frame| self.pool.region().whole_bytes(frame)).unwrap_or_default()
     }
@@ -73,7 +74,8 @@ impl Packet {
         self.frame.as_mut().and_then(|frame| region.whole_bytes_mut(frame)).unwrap_or_default()
     }
 
-    /// The first bytes of a packet of any length: those of its first chunk, in which a device puts all headers.
+    /// The first bytes of a packet of any length: those of its first chunk, in which a device puts all
+    /// headers.
     pub fn head(&self) -> &[u8] {
         self.frame.as_ref().and_then(|frame| self.pool.region().bytes(frame).ok()).unwrap_or_default()
     }

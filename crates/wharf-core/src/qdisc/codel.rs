@@ -48,8 +48,8 @@ pub(super) struct CoDel {
     is_dropping: bool,
 }
 
-/// Times at which a device took nothing for long. What came before is too old when it goes on, and `CoDel` would let most of that
-/// pass: it drops no faster than flows can react.
+/// Times at which a device took nothing for long. What came before is too old when it goes on, and `CoDel`
+/// would let most of that pass: it drops no faster than flows can react.
 #[derive(Debug)]
 pub(super) struct Standstill {
     /// The time after which a device stands; for ever if senders wait for room, and lose nothing by this.

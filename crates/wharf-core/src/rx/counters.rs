@@ -124,8 +124,8 @@ impl RxCounters {
 }
 
 impl RxQueue {
-    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. After
-    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
+    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`].
+    /// After [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
         let mut all = Vec::new();
         match self.shared.counters.last() {
@@ -138,8 +138,9 @@ impl RxQueue {
         all.into_iter().for_each(|(reason, count)| see(reason, count));
     }
 
-    /// Shows the packets that came by each receive queue of the interface, by the queue's number: see [`RxDevice::queue_packets`]. After
-    /// [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
+    /// Shows the packets that came by each receive queue of the interface, by the queue's number: see
+    /// [`RxDevice::queue_packets`]. After [`RxQueue::close`] it shows the numbers of then. Waits for the end
+    /// of a poll.
     pub fn queue_packets(&self, see: &mut dyn FnMut(u32, u64)) {
         match self.shared.counters.last() {
             Some(last) => last.queue_packets.iter().for_each(|&(queue, packets)| see(queue, packets)),

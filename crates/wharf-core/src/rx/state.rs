@@ -64,7 +64,8 @@ impl RxState {
 
     pub(super) fn free(&mut self) {
         if !self.burst.is_empty() && self.cache.give(self.burst.batch_mut()).is_err() {
-            // The handler has swapped it for a burst of another pool, or the device has put such a frame into it.
+            // The handler has swapped it for a burst of another pool, or the device has put such a frame into
+            // it.
             self.burst.clear();
         }
     }

@@ -20,7 +20,8 @@ impl Default for Joiner {
 }
 
 impl Joiner {
-    /// Puts each chain of `batch` into one frame of `cache`. Those that fit none are freed: returns their number.
+    /// Puts each chain of `batch` into one frame of `cache`. Those that fit none are freed: returns their
+    /// number.
     #[cold]
     pub(super) fn make_whole(&mut self, cache: &mut Cache, batch: &mut Batch) -> u64 {
         let region = cache.pool().region().clone();

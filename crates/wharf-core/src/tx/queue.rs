@@ -133,8 +133,9 @@ impl TxQueue {
         self.shared.sender_settings.set_drop_tail(is_drop_tail);
     }
 
-    /// Sets how long packets may wait in the device for another side that is not there, also under traffic; `None` for as long as it takes.
-    /// By default that is so unless the discipline drops: see [`TxDevice::set_patience`](crate::device::TxDevice::set_patience).
+    /// Sets how long packets may wait in the device for another side that is not there, also under traffic;
+    /// `None` for as long as it takes. By default that is so unless the discipline drops: see
+    /// [`TxDevice::set_patience`](crate::device::TxDevice::set_patience).
     pub fn set_patience(&self, patience: Option<Duration>) {
         self.apply(move |engine| engine.device_mut().set_patience(patience));
     }

@@ -23,8 +23,8 @@ pub struct VfioBus {
     /// True once the kernel has asked for the adapter. Each queue is told.
     is_requested: AtomicBool,
     addresses: Mutex<Addresses>,
-    // Dropped in this order: the kernel ends the adapter's DMA with the one, and takes the memory away from it with the
-    // other.
+    // Dropped in this order: the kernel ends the adapter's DMA with the one, and takes the memory away from
+    // it with the other.
     device: Device,
     container: Container,
 }

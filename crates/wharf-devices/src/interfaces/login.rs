@@ -45,7 +45,8 @@ impl Login {
         Self::parse(&var("SSH_CONNECTION").unwrap_or_default(), var("SSH_CLIENT").as_deref())
     }
 
-    /// Reads `SSH_CONNECTION` (client, its port, server, its port), or `SSH_CLIENT` (client, its port, the server's).
+    /// Reads `SSH_CONNECTION` (client, its port, server, its port), or `SSH_CLIENT` (client, its port, the
+    /// server's).
     pub(super) fn parse(connection: &str, client: Option<&str>) -> Option<Self> {
         // A link-local address has the interface behind it.
         let address =

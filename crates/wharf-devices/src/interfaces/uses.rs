@@ -14,10 +14,12 @@ const INTERFACES: &str = "/sys/class/net";
 /// Routes of this thread's network namespace: proc_pid_net(5).
 const ROUTES: &str = "/proc/thread-self/net/route";
 const ROUTES_IPV6: &str = "/proc/thread-self/net/ipv6_route";
-/// Flags of a route: it is usable, it refuses packets. Loopback has one of the latter where there is no other.
+/// Flags of a route: it is usable, it refuses packets. Loopback has one of the latter where there is no
+/// other.
 const RTF_UP: u32 = 1;
 const RTF_REJECT: u32 = 0x200;
-/// Addresses of the world outside (RFC 5737, RFC 3849): the kernel's way to them is the default one, by whatever table or half of one.
+/// Addresses of the world outside (RFC 5737, RFC 3849): the kernel's way to them is the default one, by
+/// whatever table or half of one.
 const OUTSIDE: [&str; 2] = ["198.51.100.1", "2001:db8::1"];
 /// Interfaces above one another, at most.
 const ABOVE_MAX: usize = 64;

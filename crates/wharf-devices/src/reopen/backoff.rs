@@ -24,8 +24,9 @@ impl Backoff {
         self.opened = Some(now);
     }
 
-    /// Notes that the device has gone. Returns the pause before the first attempt to open it: none if it has held, else twice the one
-    /// before. A reset that was asked for is no failure of the device's: its pause is the shortest.
+    /// Notes that the device has gone. Returns the pause before the first attempt to open it: none if it has
+    /// held, else twice the one before. A reset that was asked for is no failure of the device's: its pause
+    /// is the shortest.
     pub(super) fn lost(&mut self, now: Instant, is_asked: bool) -> Duration {
         let has_held = self.opened.is_none_or(|opened| now.saturating_duration_since(opened) >= HOLDS);
         self.pause = match (has_held, is_asked) {

@@ -3,7 +3,8 @@
 use super::link::Link;
 use super::session::Session;
 use super::unserved::{BODY_BYTES_MAX, HEADER_BYTES, Unserved, word};
-use super::{RETRY_NS, VhostUserOptions, lock};
+use super::{RETRY_NS, VhostUserOptions};
+use crate::lock::lock;
 use crate::unix_socket::{self, Listening};
 use std::fmt::Display;
 use std::io;

@@ -4,11 +4,12 @@
 //! thread for a change. So a ring that was stopped is not in use, whenever its frames were moved last.
 
 use super::vring::{Agreed, NoStart, Ring, Vring};
+use crate::lock::lock;
 use crate::virtio::{Memory, Place, RingError};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 use wharf_sys::epoll::Epoll;
@@ -48,10 +49,6 @@ pub(super) struct Link {
     stream: Mutex<Option<UnixStream>>,
     /// It has sent a message.
     has_driver: AtomicBool,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Link {
@@ -131,7 +128,8 @@ impl Link {
         open == 0 || open >> pair & 1 != 0
     }
 
-    /// Returns true if no frame may go to the driver: there is none, or it has no virtqueue for them that is enabled.
+    /// Returns true if no frame may go to the driver: there is none, or it has no virtqueue for them that is
+    /// enabled.
     #[inline]
     pub(super) fn is_shut(&self) -> bool {
         self.open_pairs.load(Ordering::Relaxed) == 0

@@ -10,7 +10,8 @@ use reader::Reader;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::Batch;
 
-/// Buffers of a virtqueue that was switched off that are used at a time: the protocol wants its frames discarded.
+/// Buffers of a virtqueue that was switched off that are used at a time: the protocol wants its frames
+/// discarded.
 const DISCARDED_AT_A_TIME: usize = 256;
 
 #[derive(Default)]

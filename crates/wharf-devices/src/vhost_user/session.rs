@@ -65,8 +65,8 @@ impl Session {
         !self.agreed.has(feature::VHOST_PROTOCOL)
     }
 
-    /// Returns true if `request` is one that is served, after what was agreed upon. Both requests of a device's state have an answer
-    /// of their own, which declines.
+    /// Returns true if `request` is one that is served, after what was agreed upon. Both requests of a
+    /// device's state have an answer of their own, which declines.
     pub(super) fn serves(&self, request: u32) -> bool {
         use FrontendReq::*;
         match FrontendReq::try_from(request) {

@@ -1,7 +1,7 @@
 //! `Unserved`: a message that the `vhost` crate would end the connection for, although the driver may go on.
 
-use super::lock;
 use super::session::Session;
+use crate::lock::lock;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
@@ -37,8 +37,9 @@ impl Unserved {
         Ok(Self { request, flags, body })
     }
 
-    /// Carries out SET_VRING_ENABLE before SET_FEATURES: QEMU's network devices send it first, and DPDK's driver
-    /// sends it before all else to a device that has come back. The `vhost` crate wants features first.
+    /// Carries out SET_VRING_ENABLE before SET_FEATURES: QEMU's network devices send it first, and DPDK's
+    /// driver sends it before all else to a device that has come back. The `vhost` crate wants features
+    /// first.
     pub(super) fn enable_early(&self, stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Error> {
         let (index, number) = match self.body.len() {
             8 => (word(&self.body, 0), word(&self.body, 4)),

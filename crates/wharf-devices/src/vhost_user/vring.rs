@@ -97,7 +97,8 @@ pub(super) struct Vring {
     pub(super) error: Option<EventFd>,
     /// SET_VRING_ENABLE.
     pub(super) is_enabled: bool,
-    /// It was enabled since the connection was made, or since it was last set up. Until then what its driver has in it waits.
+    /// It was enabled since the connection was made, or since it was last set up. Until then what its driver
+    /// has in it waits.
     pub(super) was_enabled: bool,
     /// SET_VRING_ENABLE of the virtqueue for frames from the driver, if this is the other one of its pair.
     /// Until then frames that arrive are discarded, also an answer to one that this virtqueue sent.

@@ -92,8 +92,9 @@ impl Buffers {
         }
     }
 
-    /// Prefetches for writing the first line of a frame that the back end has read: its processor has the line, and the frame's next user
-    /// or the next copy writes it. With a mirror that is the mirror's line; the pool's has never left this processor.
+    /// Prefetches for writing the first line of a frame that the back end has read: its processor has the
+    /// line, and the frame's next user or the next copy writes it. With a mirror that is the mirror's line;
+    /// the pool's has never left this processor.
     #[inline(always)]
     pub fn prefetch_sent(&self, frame: &Frame) {
         match (&self.mirror, self.region.bytes(frame)) {

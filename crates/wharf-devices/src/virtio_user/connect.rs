@@ -12,7 +12,8 @@ use wharf_sys::unix_socket::Kind;
 
 /// Time between two attempts to connect.
 const NAP: Duration = Duration::from_millis(10);
-/// Time between two checks whether a back end is still to be waited for, ns; its connection is noticed at once.
+/// Time between two checks whether a back end is still to be waited for, ns; its connection is noticed at
+/// once.
 const CHECK_NS: u64 = 100_000_000;
 
 /// Connects; tries again while the other end does not listen and `may_wait` is true.

@@ -13,8 +13,9 @@ use super::steering::Steering;
 use super::steering::program::program;
 use super::{FREE_WITHIN, Refusal, Step, patiently_for};
 use crate::link::{EBUSY, EEXIST, EPERM};
+use crate::lock::lock;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use wharf_mem::Region;
 use wharf_sys::netlink::{AttachMode, Netlink};
@@ -155,11 +156,6 @@ fn share(own: &xdp::Program, index: i32) -> io::Result<(Option<SocketMap>, Attac
         _ => return Err(io::Error::from_raw_os_error(EEXIST)),
     };
     own.share(index, id).map(|(sockets, attached)| (Some(sockets), attached, hook))
-}
-
-/// Locks a mutex, which is never poisoned.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Programs {

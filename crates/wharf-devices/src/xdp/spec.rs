@@ -4,7 +4,8 @@ use super::{
     Access, BpfObject, Flow, Mode, QueueChoice, ReceiveOptions, Steering, XdpBoth, XdpOptions, XdpReceiver,
     XdpSender,
 };
-use crate::interfaces::{HostLoss, Uses};
+use crate::host_loss::HostLoss;
+use crate::interfaces::Uses;
 use crate::requirements::{BPF, NET_ADMIN, NET_RAW, Requirement};
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
 use std::path::PathBuf;
@@ -173,7 +174,8 @@ fn steering(spec: &DeviceSpec) -> Result<Steering, DeviceError> {
     text.map_or(Ok(Steering::All), Steering::parse).map_err(|what| spec.fault(what))
 }
 
-/// Returns the arrivals that this host loses. A program of the user's own (`map`) takes what its author has chosen.
+/// Returns the arrivals that this host loses. A program of the user's own (`map`) takes what its author has
+/// chosen.
 fn host_loss(spec: &DeviceSpec, direction: Direction) -> Option<HostLoss> {
     if direction == Direction::Send || spec.options().text("map").is_some() {
         return None;

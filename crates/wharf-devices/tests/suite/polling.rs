@@ -1,4 +1,5 @@
-//! A poller in a thread of its own, which says at the end how much processor time it took; and one that is to sleep.
+//! A poller in a thread of its own, which says at the end how much processor time it took; and one that is to
+//! sleep.
 
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -37,7 +38,8 @@ impl Polling {
     }
 }
 
-/// Waits for half a second in which the poller polls next to nothing: a nap lasts for a millisecond, and a rest for ten.
+/// Waits for half a second in which the poller polls next to nothing: a nap lasts for a millisecond, and a
+/// rest for ten.
 pub fn sleeps(poller: &PollerThread, what: &str) {
     let polls = || poller.counters().polls.get();
     let is_asleep = || {

@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Mode with which a socket is bound that is given another one: no user may connect to it, and no other socket has it. So it also shows
-/// which file is the one that was bound.
+/// Mode with which a socket is bound that is given another one: no user may connect to it, and no other
+/// socket has it. So it also shows which file is the one that was bound.
 pub(super) const UNGIVEN: u32 = 0;
 /// Number of `fchmodat2` (Linux 6.6), the same on all processors.
 const FCHMODAT2: libc::c_long = 452;
@@ -29,8 +29,8 @@ impl Folder {
         Ok((Self(folder), CString::new(name.as_bytes())?))
     }
 
-    /// Checks that no user but root and this process's may put another file in the place of one in it. Whether its group may is checked
-    /// once the socket has a group.
+    /// Checks that no user but root and this process's may put another file in the place of one in it.
+    /// Whether its group may is checked once the socket has a group.
     pub(super) fn check(&self) -> io::Result<()> {
         let folder = self.0.metadata()?;
         if ![0, own_uid()].contains(&folder.uid()) {
@@ -110,7 +110,8 @@ impl SocketFile {
         }
     }
 
-    /// Gives the socket, which was bound with the mode [`UNGIVEN`], this mode and group. Removes it if that fails.
+    /// Gives the socket, which was bound with the mode [`UNGIVEN`], this mode and group. Removes it if that
+    /// fails.
     pub(super) fn give(&self, mode: u32, group: Option<u32>) -> io::Result<()> {
         let file = self.bound()?;
         // In this order the mode is never that of another group.
@@ -119,7 +120,8 @@ impl SocketFile {
         given.and_then(|()| set_mode(&file, mode)).inspect_err(|_| self.remove())
     }
 
-    /// Opens the socket that was bound with the mode [`UNGIVEN`]: another user may have put another file in its place.
+    /// Opens the socket that was bound with the mode [`UNGIVEN`]: another user may have put another file in
+    /// its place.
     fn bound(&self) -> io::Result<File> {
         let file = self.folder.find(&self.name)?;
         let found = file.metadata()?;

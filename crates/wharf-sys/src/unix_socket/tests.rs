@@ -92,7 +92,8 @@ fn a_socket_has_its_mode_whatever_the_umask_leaves_and_nobody_connects_before() 
     assert_eq!(mode(&early), 0);
 }
 
-/// Binds a socket in `folder`, has `swap` change what is there, and gives the socket mode 666. Returns the error.
+/// Binds a socket in `folder`, has `swap` change what is there, and gives the socket mode 666. Returns the
+/// error.
 fn given_after(folder: &Path, swap: impl FnOnce(&Path)) -> io::Error {
     let path = folder.join("s");
     let (opened, name) = Folder::of(&path).unwrap();

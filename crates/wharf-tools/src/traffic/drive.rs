@@ -247,8 +247,8 @@ impl<'a> Drive<'a> {
         Ok(Driven { pauses: due.pauses(), ..driven })
     }
 
-    /// Waits for the next frame to be there, and to be due. Returns the number of frames that are due, and the time;
-    /// `None` after a part of the wait.
+    /// Waits for the next frame to be there, and to be due. Returns the number of frames that are due, and
+    /// the time; `None` after a part of the wait.
     #[inline]
     fn next(
         &self, time: &impl Time, by: &mut dyn Submit, source: &mut impl Source, due: &mut Due,

@@ -71,7 +71,8 @@ impl PathBuilder {
         self
     }
 
-    /// Sets the pool, which several paths may share; by default one of its own, of 4096 frames for packets of up to 1536 bytes.
+    /// Sets the pool, which several paths may share; by default one of its own, of 4096 frames for packets of
+    /// up to 1536 bytes.
     #[must_use]
     pub fn pool(mut self, pool: &PagePool) -> Self {
         self.pool = Some(pool.clone());
@@ -142,10 +143,10 @@ impl PathBuilder {
         self
     }
 
-    /// Has receivers and handlers get packets longer than a frame ([`PagePool::packet_bytes_max`]) as chains, if `takes` is true: see
-    /// [`Packet::is_chain`](crate::Packet::is_chain). By default such packets are dropped, and counted as `too-long`; `tap`,
-    /// `virtio-user` and `vhost-user` are opened with `offload=off` then. A key that asks for super-packets is refused, unless
-    /// frames hold them.
+    /// Has receivers and handlers get packets longer than a frame ([`PagePool::packet_bytes_max`]) as chains,
+    /// if `takes` is true: see [`Packet::is_chain`](crate::Packet::is_chain). By default such packets are
+    /// dropped, and counted as `too-long`; `tap`, `virtio-user` and `vhost-user` are opened with
+    /// `offload=off` then. A key that asks for super-packets is refused, unless frames hold them.
     #[must_use]
     pub fn takes_chains(mut self, takes: bool) -> Self {
         self.takes_chains = takes;
@@ -231,7 +232,8 @@ impl PathBuilder {
         Ok((opened, reopener.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?))
     }
 
-    /// Reads the specification. A device that makes super-packets by default makes none for a program that takes no chains.
+    /// Reads the specification. A device that makes super-packets by default makes none for a program that
+    /// takes no chains.
     fn parse(&self) -> Result<DeviceSpec, QueueError> {
         let parse = |text: &str| self.registry.parse_for(text, self.direction).map_err(DeviceError::from);
         let spec = parse(&self.spec)?;

@@ -55,14 +55,16 @@ pub(super) enum Source {
 }
 
 impl Path {
-    /// Makes the receiver that polls on its caller's thread, only in its own calls. When it is dropped, another one may take its
-    /// place, where one device sends and receives; a path that only receives ends with its receiver.
+    /// Makes the receiver that polls on its caller's thread, only in its own calls. When it is dropped,
+    /// another one may take its place, where one device sends and receives; a path that only receives ends
+    /// with its receiver.
     ///
-    /// Where one device sends and receives, the path has no other poller until the receiver is dropped: senders that wait
-    /// run the queue themselves.
+    /// Where one device sends and receives, the path has no other poller until the receiver is dropped:
+    /// senders that wait run the queue themselves.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Closed`], [`QueueError::Pool`].
+    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Closed`],
+    /// [`QueueError::Pool`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
         let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
         if matches!(self.parts().source, Source::OfQueue)
@@ -93,14 +95,15 @@ impl Path {
         })
     }
 
-    /// Makes `count` receivers, 1 to 256, that the path's poller thread serves: a packet goes to the one of number
-    /// `by(bytes) % count`, in order; of a chain, the bytes are its first chunk. By [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
+    /// Makes `count` receivers, 1 to 256, that the path's poller thread serves: a packet goes to the one of
+    /// number `by(bytes) % count`, in order; of a chain, the bytes are its first chunk. By
+    /// [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
     ///
-    /// A receiver that is slow holds up only itself: each holds up to 256 packets, all of them together half of the pool
-    /// (20 packets for each of 100 receivers of the default pool of 4096), and drops what it has no room for, also a
-    /// super-packet longer than its share. Metrics count the drops by receiver
-    /// and reason, `inbox-full` or `receiver-gone`. An error of the device, or a panic of `by`, is told to one of the
-    /// receivers; the end, to all.
+    /// A receiver that is slow holds up only itself: each holds up to 256 packets, all of them together half
+    /// of the pool (20 packets for each of 100 receivers of the default pool of 4096), and drops what it has
+    /// no room for, also a super-packet longer than its share. Metrics count the drops by receiver and
+    /// reason, `inbox-full` or `receiver-gone`. An error of the device, or a panic of `by`, is told to one of
+    /// the receivers; the end, to all.
     ///
     /// ```
     /// use std::time::Duration;

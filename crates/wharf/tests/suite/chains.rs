@@ -1,4 +1,5 @@
-//! Packets longer than a frame: as chains where a program asked for them, else dropped and counted, never delivered in part.
+//! Packets longer than a frame: as chains where a program asked for them, else dropped and counted, never
+//! delivered in part.
 
 use std::net::UdpSocket;
 use std::panic::{AssertUnwindSafe, catch_unwind};

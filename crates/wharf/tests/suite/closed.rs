@@ -1,4 +1,5 @@
-//! A closed path lets go of its device, whatever handles of it live: the same specification is opened again, fifty times in a row.
+//! A closed path lets go of its device, whatever handles of it live: the same specification is opened again,
+//! fifty times in a row.
 
 use std::collections::VecDeque;
 use std::net::UdpSocket;

@@ -1,4 +1,5 @@
-//! A device that notifies, and says that nothing is due before it does: its poller sleeps, and its stalls are seen all the same.
+//! A device that notifies, and says that nothing is due before it does: its poller sleeps, and its stalls are
+//! seen all the same.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;

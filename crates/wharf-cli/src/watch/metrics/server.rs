@@ -1,8 +1,9 @@
 //! The HTTP server of `--metrics`: one thread, started when it is asked for.
 //!
-//! A client cannot hold up the run, which has no part in it, nor another client: a request has to come within [`REQUEST`], an answer
-//! to be taken within [`ANSWER`]. When there are [`CLIENTS_MAX`] clients one has to go: the first that has sent no request, else the first
-//! that has not taken its answer. While an answer is made for each of them, the next client waits.
+//! A client cannot hold up the run, which has no part in it, nor another client: a request has to come within
+//! [`REQUEST`], an answer to be taken within [`ANSWER`]. When there are [`CLIENTS_MAX`] clients one has to
+//! go: the first that has sent no request, else the first that has not taken its answer. While an answer is
+//! made for each of them, the next client waits.
 
 use super::endpoint::{self, Endpoint};
 use super::families::Families;
@@ -32,7 +33,8 @@ use wharf_sys::unix_socket::SocketFile;
 const REQUEST: Duration = Duration::from_secs(3);
 /// Time for an answer to be taken, with the request.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Most clients at a time: enough that one that sends its request late is not the first yet when another one connects all the time.
+/// Most clients at a time: enough that one that sends its request late is not the first yet when another one
+/// connects all the time.
 const CLIENTS_MAX: usize = 64;
 /// Most bytes of a request: the least that hyper has.
 const REQUEST_BYTES_MAX: usize = 8192;

@@ -31,7 +31,8 @@ use wharf_mem::{OwnerCell, Published};
 pub(super) const OWNED_NAP_NS: u64 = 20_000;
 /// Naps to wait for an owner's answer, between two looks at a deadline.
 const PENDING_TRIES: u32 = 50;
-/// Waits for an owner's answer that a closing thread takes, each of [`PENDING_TRIES`] naps: a second at least.
+/// Waits for an owner's answer that a closing thread takes, each of [`PENDING_TRIES`] naps: a second at
+/// least.
 const OWNER_TRIES: u32 = 1000;
 /// Naps to wait for an owner to leave, for an audit.
 pub(super) const AUDIT_TRIES: u32 = 2000;
@@ -242,8 +243,8 @@ impl Shared {
         self.cell.word() & DEAD == 0
     }
 
-    /// Waits until the owner, which another thread may be, has carried out all messages so far: not if it died, or for longer
-    /// than a preempted thread stays away.
+    /// Waits until the owner, which another thread may be, has carried out all messages so far: not if it
+    /// died, or for longer than a preempted thread stays away.
     pub(super) fn await_owner(&self) {
         let mut asked = None;
         for _ in 0..OWNER_TRIES {

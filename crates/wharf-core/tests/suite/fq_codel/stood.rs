@@ -5,8 +5,8 @@ use wharf_core::qdisc::{CODEL, FqCodelOptions, WhenFull};
 
 const MS: u64 = 1_000_000;
 
-/// Packets in before and during a stop of `stop_ms`, of 7 flows. Returns the numbers of those that leave behind it, and the
-/// number dropped.
+/// Packets in before and during a stop of `stop_ms`, of 7 flows. Returns the numbers of those that leave
+/// behind it, and the number dropped.
 fn stop(when_full: WhenFull, stop_ms: u64) -> (Vec<u64>, u64) {
     let mut ours =
         Ours::new(FqCodelOptions { when_full, ..FqCodelOptions::default() }, |number| (number % 7) as u16);

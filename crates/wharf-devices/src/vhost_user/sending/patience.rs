@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Patience {
     /// The time for which frames may wait; `None` for as long as it takes.
     limit: Option<Duration>,
-    /// Since when frames have waited for buffers of a driver that is there, at a moment with nothing else to do.
+    /// Since when frames have waited for buffers of a driver that is there, at a moment with nothing else to
+    /// do.
     stood_since: Option<Instant>,
 }
 
@@ -40,7 +41,8 @@ impl Patience {
 }
 
 impl Sending {
-    /// Fails the frames that wait if no virtqueue has been open for them for too long: the machine boots, or has gone.
+    /// Fails the frames that wait if no virtqueue has been open for them for too long: the machine boots, or
+    /// has gone.
     #[cold]
     pub(super) fn give_up(&mut self, link: &Link) {
         let is_over = |limit| link.shut_for().is_some_and(|shut| shut >= limit);
@@ -49,8 +51,8 @@ impl Sending {
         }
     }
 
-    /// Fails the frames of each pair whose driver took nothing for too long and has buffers again: the machine was paused. Their
-    /// receivers have given them up.
+    /// Fails the frames of each pair whose driver took nothing for too long and has buffers again: the
+    /// machine was paused. Their receivers have given them up.
     #[cold]
     pub(super) fn forget_stale(&mut self, link: &Link) {
         let stood = self.patience.stood_since.map(|since| since.elapsed());

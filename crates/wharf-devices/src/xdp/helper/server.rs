@@ -42,8 +42,9 @@ const SEND_BUFFER_BYTES: usize = 65_536 * 4096;
 /// Settings of a [`Helper`].
 #[derive(Debug, Clone)]
 pub struct HelperOptions {
-    /// Permissions of the socket: a user that may write to it may connect. `None` leaves those of the process's umask, or stands for 660
-    /// with a group. With either, a folder is refused in which another user may put another file in the socket's place.
+    /// Permissions of the socket: a user that may write to it may connect. `None` leaves those of the
+    /// process's umask, or stands for 660 with a group. With either, a folder is refused in which another
+    /// user may put another file in the socket's place.
     pub mode: Option<u32>,
     /// Group of the socket.
     pub group: Option<u32>,

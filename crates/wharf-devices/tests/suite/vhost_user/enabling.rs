@@ -1,4 +1,5 @@
-//! Virtqueues that are not enabled: what is in them waits, or is counted. And frames for a driver that takes none.
+//! Virtqueues that are not enabled: what is in them waits, or is counted. And frames for a driver that takes
+//! none.
 
 use super::guest::{HEADER_BYTES, Pair};
 use super::peer::*;

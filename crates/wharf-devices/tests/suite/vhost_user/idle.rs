@@ -1,4 +1,5 @@
-//! A poller with nothing to do sleeps, also while frames wait: for a driver that has not come, has no virtqueue enabled, or takes nothing.
+//! A poller with nothing to do sleeps, also while frames wait: for a driver that has not come, has no
+//! virtqueue enabled, or takes nothing.
 
 use super::guest::Pair;
 use super::peer::{Peer, SET_VRING_ENABLE, state};

@@ -116,8 +116,8 @@ impl Host {
 
 /// The kind of a probe: a small packet whose answer its program waits for. All are sent at once, as
 /// netperf-wrapper's `qdisc_prio_hol` of 2014 does: UDP_RR and TCP_RR of high priority, which ask again when
-/// answered, and two echo requests at intervals. The measured delay is that of UDP_RR. The others matter, too:
-/// a few bytes more or less decide whether a bulk of super-packets ends where the driver stops.
+/// answered, and two echo requests at intervals. The measured delay is that of UDP_RR. The others matter,
+/// too: a few bytes more or less decide whether a bulk of super-packets ends where the driver stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::models::linux_tcp_host) enum Kind {
     Udp,

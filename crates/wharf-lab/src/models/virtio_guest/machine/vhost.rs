@@ -71,7 +71,8 @@ impl Machine {
     fn interrupts(&mut self, ring: usize, now_ns: u64, agenda: &mut Agenda) {
         self.vhost.owed_ns += self.setup.costs.signal_ns;
         let costs = self.setup.costs;
-        // A posted interrupt reaches a processor that runs without an exit; one that idles is left by an exit.
+        // A posted interrupt reaches a processor that runs without an exit; one that idles is left by an
+        // exit.
         let runs = self.threads[GUEST].busy;
         self.interrupted[ring] = Some(if runs { costs.interrupt_running_ns } else { costs.interrupt_ns });
         self.wakes(GUEST, now_ns, agenda);
