@@ -153,6 +153,6 @@ mod tests {
         for word in ["packets_per_doorbell", "Senders' waits", "frames out", "timing-error"] {
             assert_eq!(TERMS.iter().filter(|term| is_same(term.word, word)).count(), 1, "{word}");
         }
-        assert_eq!(named("ring_full").len(), 4, "of packet, tap, xdp and the adapters");
+        assert_eq!(named("ring_full").len(), 5, "of packet, tap, xdp, vhost-user and the adapters");
     }
 }
