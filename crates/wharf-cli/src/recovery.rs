@@ -66,10 +66,11 @@ impl Recovery {
     ) -> std::io::Result<Self> {
         let is_of_peer = matches!(spec.kind().place, Place::Socket(_));
         let on_stall = Some(args.on_stall(spec.kind()));
-        if args.on_gone == OnGone::Fail && on_stall != Some(OnStall::Reset) {
-            return Ok(Self { is_of_peer, on_stall, ..Self::default() });
-        }
         let name = opened.first().map_or_else(|| spec.name(), |opened| opened.device.name());
+        // Without the option a device ends the run by its peer's end, whatever its kind does about a stall.
+        if args.on_gone == OnGone::Fail && args.on_stall == Some(OnStall::Report) {
+            return Ok(Self { name, is_of_peer, on_stall, ..Self::default() });
+        }
         let on_gone = match args.on_gone {
             OnGone::Reopen => reopen::OnGone::Reopen,
             OnGone::Fail => reopen::OnGone::Fail,

@@ -51,6 +51,20 @@ fn a_machine_that_takes_nothing_is_hung_up_on_if_that_is_asked_for() {
 }
 
 #[test]
+fn a_machine_that_goes_ends_a_run_that_is_to_fail_by_it() {
+    let folder = Folder::new();
+    let child = sender(&folder, &["--rate", "200pps", "--on-gone", "fail"]);
+    let mut guest = Guest::boot(&folder.path("vm.sock"));
+    guest.enable();
+    guest.post();
+    guest.await_used(16);
+    drop(guest);
+    let done = finish(child);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(done.json()["pool"]["out"], 0);
+}
+
+#[test]
 fn packets_that_may_be_dropped_do_not_wait_for_a_machine_that_boots() {
     for policy in [
         &["--qdisc", "fifo", "--when-full", "drop-tail"][..],

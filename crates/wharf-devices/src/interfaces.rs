@@ -7,6 +7,8 @@ mod login;
 #[cfg_attr(not(feature = "xdp"), allow(dead_code, reason = "`xdp` tells more of it"))]
 mod uses;
 
+#[cfg(feature = "xdp")]
+pub(crate) use login::Login;
 #[cfg(any(feature = "vfio", feature = "xdp"))]
 pub(crate) use uses::Uses;
 

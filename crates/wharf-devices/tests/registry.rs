@@ -57,7 +57,10 @@ const WRONG_OF_INTERFACES: &[(&str, &str)] = &[
     ("udp:::1:53", "udp:::1:53: an IPv6 address stands in brackets: udp:[::1]:53"),
     ("udp:[::1]:53,dest=x", r#"udp:[::1]:53: dest: "x" is none of socket, frame"#),
     ("udp:[::1]:53,buffer=2g", "udp:[::1]:53: buffer: 2147483648 cannot be: 4k to 1g bytes"),
-    ("udp:[::1]:53,ring=2", r#"udp:[::1]:53: unknown key "ring"; its keys are dest, gso, gro, buffer, interface"#),
+    (
+        "udp:[::1]:53,ring=2",
+        r#"udp:[::1]:53: unknown key "ring"; its keys are dest, gso, gro, buffer, interface"#,
+    ),
     ("virtio-user", "virtio-user: which socket? virtio-user:SOCKET"),
     (
         "virtio-user:x,size=3",

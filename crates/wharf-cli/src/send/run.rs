@@ -41,6 +41,8 @@ use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Timed, 
 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
+/// Times that memory whose frames may be on their way back by a network (`--echo`) before one counts as lost.
+const ECHO_MEMORIES: u32 = 64;
 
 /// A pause of the process that is worth a note: a busy machine makes shorter ones.
 const TOLD_PAUSE_NS: u64 = 1_000_000_000;
@@ -252,7 +254,9 @@ fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
 /// Returns what checks the packets at the other end. No more are under way than the memory of both ends has
 /// frames.
 fn check(plan: &Plan) -> Box<dyn Verify> {
-    let frames_max = plan.frames().saturating_add(plan.frames_within(RECEIVER_FRAMES));
+    let memory = plan.frames().saturating_add(plan.frames_within(RECEIVER_FRAMES));
+    // What is on its way back by a network is in no memory of this process.
+    let frames_max = if plan.args.echo { memory.saturating_mul(ECHO_MEMORIES) } else { memory };
     plan.traffic.check(plan.args.qdisc.kind().order, frames_max)
 }
 

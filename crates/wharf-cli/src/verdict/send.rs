@@ -110,13 +110,15 @@ impl SendFigures {
             Asked::Top => false,
             _ if self.pauses != Pauses::default() => false,
             Asked::Original => self.late_ns <= LATE_NS_MAX,
-            Asked::Rate { .. } if self.is_held_up() => false,
-            Asked::Rate { pps } => {
-                let due_seconds = self.due_seconds(pps);
-                let slack = if due_seconds >= PACED_SECONDS_MIN { SLACK_SECONDS } else { 0.0 };
-                self.seconds <= due_seconds * (1.0 + SLACK_SHARE) + slack
-            }
+            Asked::Rate { pps } => !self.is_held_up() && self.keeps_rate(pps),
         }
+    }
+
+    /// True if the last packet left about when it was due.
+    fn keeps_rate(&self, pps: f64) -> bool {
+        let due_seconds = self.due_seconds(pps);
+        let slack = if due_seconds >= PACED_SECONDS_MIN { SLACK_SECONDS } else { 0.0 };
+        self.seconds <= due_seconds * (1.0 + SLACK_SHARE) + slack
     }
 
     /// True if packets kept their rate, but left in a burst that had been held up.
@@ -151,7 +153,9 @@ impl SendFigures {
         let (late, came) = (time(self.late_ns), came(self.asked_pps(), self.came_pps));
         match self.asked {
             Asked::Original => format!("Packets left up to {late} after the times of the capture"),
-            Asked::Rate { .. } if self.is_held_up() => format!("{came}, up to {late} late"),
+            Asked::Rate { pps } if self.is_held_up() && self.keeps_rate(pps) => {
+                format!("{came}, up to {late} late")
+            }
             _ => came,
         }
     }

@@ -23,6 +23,8 @@ const ANSWER_TO_CHANGE: Duration = Duration::from_secs(5);
 const PIECES: u32 = 5;
 /// Longest answer, with its line end: that of 5000 paths has less than half of it.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Longest text of an error that is shown.
+const TEXT_MAX: usize = 400;
 /// Time that rates are over.
 const SAMPLE: Duration = Duration::from_millis(300);
 
@@ -83,9 +85,11 @@ impl Client {
         }
         let line = std::mem::take(&mut self.came);
         let what = || format!("{}: no answer", self.path.display());
-        let answer: Answer = serde_json::from_slice(&line).with_context(what)?;
+        let answer: Result<Answer, _> = serde_json::from_slice(&line);
+        // The error of the parser may quote all of the answer.
+        let answer = answer.map_err(|_| anyhow!("{}: what came is no answer of wharf", what()))?;
         match answer {
-            Answer { error: Some(error), .. } => Err(anyhow!(error)),
+            Answer { error: Some(error), .. } => Err(anyhow!(printable(&error))),
             Answer { snapshot, .. } => snapshot.with_context(what),
         }
     }
@@ -121,6 +125,11 @@ impl Client {
             _ => anyhow::Error::new(error).context(format!("{}: no answer", self.path.display())),
         }
     }
+}
+
+/// Returns the beginning of a text from outside, without what a terminal obeys.
+fn printable(text: &str) -> String {
+    text.chars().take(TEXT_MAX).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 /// Shows the counters of a process, or lists those that run.

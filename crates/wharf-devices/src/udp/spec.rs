@@ -57,6 +57,9 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
             "a multicast group is joined with dest=frame, and only sent to with dest=socket: say which";
         return Err(spec.fault(what));
     }
+    if !is_group && wanted.interface > 0 && (!by_frame || opening.direction == Direction::Receive) {
+        return Err(spec.fault("interface: it is for multicast groups, and this is no group's address"));
+    }
     if by_frame {
         return Ok(vec![Opened::duplex(Udp::bind(&name, &addresses, &wanted)?)]);
     }

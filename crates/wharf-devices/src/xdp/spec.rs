@@ -5,9 +5,10 @@ use super::{
     XdpSender,
 };
 use crate::host_loss::HostLoss;
-use crate::interfaces::Uses;
+use crate::interfaces::{Login, Uses};
 use crate::requirements::{BPF, NET_ADMIN, NET_RAW, Requirement};
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use wharf_core::device::DeviceError;
 use wharf_core::options::{Key, Values};
@@ -174,6 +175,20 @@ fn steering(spec: &DeviceSpec) -> Result<Steering, DeviceError> {
     text.map_or(Ok(Steering::All), Steering::parse).map_err(|what| spec.fault(what))
 }
 
+/// Returns what flows take from the host, and whether that cuts it off.
+fn steered_from(uses: &Uses, flows: &[Flow]) -> Option<(String, bool)> {
+    let taken = |login: &&Login| flows.iter().any(|flow| flow.takes_tcp(login.server, login.port));
+    if let Some(login) = uses.login.as_ref().filter(taken) {
+        return Some((format!("this login (SSH from {})", login.client), true));
+    }
+    let own = |address: &&IpAddr| flows.iter().any(|flow| flow.takes_address(**address));
+    if let Some(address) = uses.addresses.iter().find(own) {
+        return Some((format!("all that comes to {address}"), uses.is_vital()));
+    }
+    let has_answers = flows.iter().any(Flow::takes_answers);
+    (has_answers && uses.has_default_route).then(|| ("the answers to its own connections".into(), true))
+}
+
 /// Returns the arrivals that this host loses. A program of the user's own (`map`) takes what its author has
 /// chosen.
 fn host_loss(spec: &DeviceSpec, direction: Direction) -> Option<HostLoss> {
@@ -196,16 +211,9 @@ fn host_loss(spec: &DeviceSpec, direction: Direction) -> Option<HostLoss> {
             Some(HostLoss { what, is_vital: uses.is_vital(), remedy })
         }
         Steering::Flows(flows) => {
-            let takes_all = flows.iter().any(|flow| matches!(flow, Flow::Address(_, 0)));
-            let login =
-                uses.login.filter(|login| flows.iter().any(|flow| flow.takes_tcp(login.server, login.port)));
-            let lost = match (login, takes_all) {
-                (Some(login), _) => format!("this login (SSH from {})", login.client),
-                (None, true) => format!("all that {interface} has: {}", uses.words()?),
-                (None, false) => return None,
-            };
+            let (lost, is_vital) = steered_from(&uses, &flows)?;
             let what = format!("{name}: steer takes from this host, while it is open, {lost}");
-            Some(HostLoss { what, is_vital: false, remedy: None })
+            Some(HostLoss { what, is_vital, remedy: None })
         }
     }
 }

@@ -60,18 +60,36 @@ impl Flow {
     }
 }
 
+/// Ports that the kernel gives to connections of its host's own, by default (`ip_local_port_range`).
+const LOCAL_PORTS: RangeInclusive<u16> = 32768..=60999;
+
 impl Flow {
     /// True for frames of TCP to this address, if it is known, and port.
     pub(super) fn takes_tcp(&self, to: Option<IpAddr>, port: u16) -> bool {
+        match self {
+            Self::Port(protocol, ports) => *protocol == TCP && ports.contains(&port),
+            Self::Address(..) => to.is_some_and(|to| self.takes_address(to)),
+        }
+    }
+
+    /// True if all frames to this address are of the flow.
+    pub(super) fn takes_address(&self, to: IpAddr) -> bool {
         match (self, to) {
-            (Self::Port(protocol, ports), _) => *protocol == TCP && ports.contains(&port),
-            (Self::Address(IpAddr::V4(net), bits), Some(IpAddr::V4(to))) => {
+            (Self::Address(IpAddr::V4(net), bits), IpAddr::V4(to)) => {
                 (net.to_bits() ^ to.to_bits()).leading_zeros() >= u32::from(*bits)
             }
-            (Self::Address(IpAddr::V6(net), bits), Some(IpAddr::V6(to))) => {
+            (Self::Address(IpAddr::V6(net), bits), IpAddr::V6(to)) => {
                 (net.to_bits() ^ to.to_bits()).leading_zeros() >= u32::from(*bits)
             }
-            (Self::Address(..), _) => false,
+            _ => false,
+        }
+    }
+
+    /// True if the answers to connections of the host's own, or all frames of an IP version, are of the flow.
+    pub(super) fn takes_answers(&self) -> bool {
+        match self {
+            Self::Port(_, ports) => ports.start() <= LOCAL_PORTS.start() && LOCAL_PORTS.end() <= ports.end(),
+            Self::Address(_, bits) => *bits == 0,
         }
     }
 }
@@ -123,6 +141,17 @@ mod tests {
         assert!(
             takes("ip:fd00::/16", Some("fd00::9")) && takes("tcp:22", None) && !takes("ip:10.0.0.0/8", None)
         );
+    }
+
+    #[test]
+    fn a_flow_of_all_ports_or_addresses_takes_the_answers_to_the_host() {
+        let takes = |flow: &str| Flow::parse(flow).unwrap().takes_answers();
+        for flow in ["tcp:1-65535", "udp:1024-61000", "ip:0.0.0.0/0", "ip:::/0"] {
+            assert!(takes(flow), "{flow}");
+        }
+        for flow in ["tcp:22", "tcp:1-32768", "udp:40000-50000", "ip:10.0.0.0/8"] {
+            assert!(!takes(flow), "{flow}");
+        }
     }
 
     #[test]

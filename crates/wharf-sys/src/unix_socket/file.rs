@@ -29,17 +29,10 @@ impl Folder {
         Ok((Self(folder), CString::new(name.as_bytes())?))
     }
 
-    /// Checks that no user but root and this process's may put another file in the place of one in it.
+    /// Checks that no user but root and the folder's own may put another file in the place of one in it.
     /// Whether its group may is checked once the socket has a group.
     pub(super) fn check(&self) -> io::Result<()> {
         let folder = self.0.metadata()?;
-        if ![0, own_uid()].contains(&folder.uid()) {
-            let what = format!(
-                "its folder belongs to user {}, who may put another file in its place: choose one of root's or of this user's",
-                folder.uid()
-            );
-            return Err(io::Error::new(ErrorKind::PermissionDenied, what));
-        }
         if may_replace(&folder, libc::S_IWOTH) {
             let what = "any user may put another file in its place: take that right from its folder (chmod o-w, or chmod +t), or \
                         choose another";
