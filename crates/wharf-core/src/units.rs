@@ -144,9 +144,9 @@ pub fn no_bytes_per_second(text: &str) -> Result<(), UnitError> {
 }
 
 /// Returns the bytes of a unit of bytes, or of bytes per second: `MBps`, `kB`, `MiB/s`, `gbyte/s`. A
-/// lower-case `b` alone is a bit's. A `B` in a word that is all in capitals (`MBPS`) may be either's, and counts as a byte's.
+/// lower-case `b` alone is a bit's, and so is a `B` where all is in capitals (`MBPS`).
 fn bytes_scale(unit: &str) -> Option<u64> {
-    let unit = ["/s", "/S", "ps", "PS", "/sec"].iter().find_map(|per| unit.strip_suffix(per)).unwrap_or(unit);
+    let unit = ["/s", "/S", "ps", "/sec"].iter().find_map(|per| unit.strip_suffix(per)).unwrap_or(unit);
     let lower = unit.to_lowercase();
     let prefix = ["bytes", "byte"].iter().find_map(|name| lower.strip_suffix(name));
     let prefix = prefix.or_else(|| unit.ends_with('B').then(|| &lower[..lower.len() - 1]))?;
