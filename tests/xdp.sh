@@ -186,7 +186,13 @@ the_hosts_interface() { # one that the host depends on is taken when that was as
   SSH_CONNECTION=$login within 20 "${there[@]}" sh -c "env -u SSH_CONNECTION '$wharf' receive --from xdp:vb --seconds 5; exit \$?" 2>"$out/login.err"
   code=$?
   [ $code -eq 2 ] && one_line login "this login (SSH from 10.9.0.9)" || die "a login: exit code $code"
-  SSH_CONNECTION=$login receive login xdp:vb,steer=tcp:22 --seconds 0.2
+  # So is a choice of flows that takes the login, or the host's address.
+  for flows in tcp:22 ip:10.9.0.2 ip:0.0.0.0/1+ip:128.0.0.0/1; do
+    SSH_CONNECTION=$login within 20 "${there[@]}" "$wharf" receive --from "xdp:vb,steer=$flows" --seconds 5 2>"$out/login.err"
+    code=$?
+    [ $code -eq 2 ] && one_line login "steer takes from this host, while it is open, this login" || die "steer=$flows: exit code $code"
+  done
+  SSH_CONNECTION=$login receive login xdp:vb,steer=tcp:22 --take-host --seconds 0.2
   ended login "$pid"
   [ $code -eq 0 ] && grep -q "steer takes from this host, while it is open, this login" "$out/login.err" || die "steer=tcp:22: exit code $code"
   SSH_CONNECTION="10.9.0.9 50000 10.8.0.2 22" receive login xdp:vb --seconds 0.2
@@ -279,7 +285,9 @@ several_queues() { # 1000 flows over four queues each way, to one receiver and t
   # 2 MiB of memory, which four devices share, may be locked once.
   start locked "forwarding" setpriv --bounding-set=-ipc_lock sh -c \
     "ulimit -l 3500 && exec '$wharf' forward xdp:vd pcap:$out/locked.pcap --queues 4 --frames 256 --json"
-  send few --flows 100 --queues 4 --size 60 --count 1000 --rate 10kpps
+  # So little memory holds a quarter of a second at this rate: the forwarder may wait for a processor.
+  send few --flows 100 --queues 4 --size 60 --count 1000 --rate 1kpps
+  sleep 0.5
   stop locked "$pid" INT
   holds locked 'locked["directions"][0]["received_packets"] == 1000'
   in_a setpriv --bounding-set=-all,+net_raw sh -c "ulimit -l 3500 && exec '$wharf' send --to xdp:vc --queues 4 --flows 100 --frames 1024 \
