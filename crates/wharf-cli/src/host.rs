@@ -1,4 +1,4 @@
-//! What this host loses to a device that receives.
+//! Warns of, or refuses, a device that takes arrivals from this host.
 
 use crate::args::HostArgs;
 use crate::output::warn;
@@ -6,8 +6,8 @@ use crate::usage;
 use wharf::devices::host_loss::HostLoss;
 use wharf::devices::spec::{DeviceSpec, Direction};
 
-/// Says what this host loses to the device, before it is opened. Refuses to cut the host off unless that was
-/// asked for.
+/// Reports what this host loses to the device, before it is opened. Refuses to cut the host off without
+/// `--take-host`.
 pub(crate) fn spare(args: HostArgs, spec: &DeviceSpec, direction: Direction) -> anyhow::Result<()> {
     let Some(HostLoss { what, is_vital, remedy }) = (spec.kind().host_loss)(spec, direction) else {
         return Ok(());

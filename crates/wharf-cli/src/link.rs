@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Time for which a line that was not up yet may be down at the end of a run: a driver sets its adapter up anew for an XDP program, and a
 /// run may be shorter than that.
 const SETTLES: Duration = Duration::from_secs(1);
-/// Reasons of packets that were to leave meanwhile.
+/// Reasons of packets dropped because the line was down.
 const LINK_DOWN: [&str; 2] = ["link-down", "not-enabled"];
 
 /// See the module.
@@ -78,8 +78,8 @@ impl LinkWatch {
         Self { ends_when_down: self.ends_when_down && self.is_peer, ..self }
     }
 
-    /// Looks at the line of the device that `queues` belong to, which has reported so many `errors`, and at
-    /// `lines`. Returns the error that ends the run.
+    /// Checks the line of the device that `queues` belong to, which has reported so many `errors`, and prints
+    /// news to `lines`. Returns the error that ends the run.
     pub(crate) fn look<Q: Watched>(
         &mut self, queues: &[Q], errors: u64, packets: impl Fn() -> Packets, lines: &mut Lines,
     ) -> Option<String> {

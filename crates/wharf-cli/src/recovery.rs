@@ -24,7 +24,7 @@ pub(crate) struct Recovery {
     name: String,
     /// The other side is a program that connects.
     is_of_peer: bool,
-    /// What is done about a stall, if the device is one of a specification.
+    /// The treatment of a stall; `None` if the device comes from no specification.
     on_stall: Option<OnStall>,
     news: Arc<Mutex<News>>,
 }
@@ -67,7 +67,7 @@ impl Recovery {
         let is_of_peer = matches!(spec.kind().place, Place::Socket(_));
         let on_stall = Some(args.on_stall(spec.kind()));
         let name = opened.first().map_or_else(|| spec.name(), |opened| opened.device.name());
-        // Without the option a device ends the run by its peer's end, whatever its kind does about a stall.
+        // The kind's own default for stalls changes nothing about `--on-gone fail`: a peer that goes ends the run.
         if args.on_gone == OnGone::Fail && args.on_stall == Some(OnStall::Report) {
             return Ok(Self { name, is_of_peer, on_stall, ..Self::default() });
         }
@@ -102,7 +102,7 @@ impl Recovery {
         self.is_of_peer
     }
 
-    /// Returns what is done about a stall.
+    /// Returns the treatment of a stall.
     pub(crate) fn on_stall(&self) -> OnStall {
         self.on_stall.unwrap_or(OnStall::Report)
     }
@@ -134,7 +134,7 @@ impl Recovery {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).failure.clone()
     }
 
-    /// Prints how often lines came that were counted, once that is due.
+    /// Prints the counts of repeated lines that are due.
     pub(crate) fn tell_counts(&self) {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).lines.look();
     }
@@ -147,7 +147,7 @@ impl Recovery {
         }
     }
 
-    /// Prints the counts of lines, since the run ends. Returns the fault if the device is away then.
+    /// Prints the counts of repeated lines at the end of the run. Returns the fault if the device is away.
     pub(crate) fn fault(&self) -> Option<String> {
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         news.lines.end();

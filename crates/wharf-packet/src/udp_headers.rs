@@ -68,8 +68,8 @@ impl UdpHeaders {
         Some(Self { bytes, len_bytes, is_ipv4, sum })
     }
 
-    /// Makes the headers of a flow between two sockets, for devices whose kernel writes an Ethernet header of
-    /// its own (`udp:`): that header is zeros here.
+    /// Makes the headers of a flow between two sockets, for devices whose kernel writes the Ethernet header
+    /// itself (`udp:`): that header is zeros here.
     ///
     /// `None` if the versions of the addresses differ.
     pub fn between(source: SocketAddr, destination: SocketAddr) -> Option<Self> {
@@ -97,7 +97,7 @@ impl UdpHeaders {
     }
 
     /// Works like [`UdpHeaders::write`], and leaves UDP's checksum to the device: the sum of the pseudo
-    /// header stands in its place (`CHECKSUM_PARTIAL`). Returns the place where the summed bytes start; the
+    /// header stands in the field (`CHECKSUM_PARTIAL`). Returns the offset where the summed bytes start; the
     /// checksum lies [`UDP_OFFSET`](crate::checksum::UDP_OFFSET) behind.
     pub fn write_partial(&self, frame: &mut [u8], identification: u16) -> Option<usize> {
         let udp_bytes = self.write_but_checksum(frame, identification)?;

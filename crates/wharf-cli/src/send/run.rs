@@ -41,10 +41,10 @@ use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Timed, 
 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
-/// Times that memory whose frames may be on their way back by a network (`--echo`) before one counts as lost.
+/// With `--echo`, a frame counts as lost once this many times the memory of both ends was sent after it.
 const ECHO_MEMORIES: u32 = 64;
 
-/// A pause of the process that is worth a note: a busy machine makes shorter ones.
+/// Shortest pause of the process that gets a note: a busy machine makes shorter ones.
 const TOLD_PAUSE_NS: u64 = 1_000_000_000;
 
 /// Time from now to the first frame that is due, for the threads to start.
@@ -139,8 +139,7 @@ fn tell_endless(plan: &Plan, name: &str) {
     }
 }
 
-/// Says that the process did not run for a while. A device that took nothing, or a stream without frames, is
-/// no news; the summary has them.
+/// Prints a note if the process did not run for a while. The summary has the other pauses.
 fn tell_pauses(pauses: &Pauses) {
     let Pause { count, total_ns, max_ns } = pauses.process;
     if max_ns >= TOLD_PAUSE_NS {
@@ -255,7 +254,7 @@ fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
 /// frames.
 fn check(plan: &Plan) -> Box<dyn Verify> {
     let memory = plan.frames().saturating_add(plan.frames_within(RECEIVER_FRAMES));
-    // What is on its way back by a network is in no memory of this process.
+    // Frames inside a network are in no memory of this process.
     let frames_max = if plan.args.echo { memory.saturating_mul(ECHO_MEMORIES) } else { memory };
     plan.traffic.check(plan.args.qdisc.kind().order, frames_max)
 }
@@ -299,7 +298,7 @@ struct Sent {
     given_up: Option<String>,
     /// Frames that the device lost before the end; `None` if it was stalled then.
     lost: Option<u64>,
-    /// Those of the sender that paused for longest.
+    /// Pauses of the sender that paused for longest.
     pauses: Pauses,
     /// Processor time of the sending threads together.
     sending: ProcessorTime,

@@ -213,7 +213,7 @@ impl<'a> Drive<'a> {
         &self, time: &impl Time, by: &mut dyn Submit, source: &mut S, mut memory: FailingMemory,
     ) -> Result<Driven, QueueError> {
         let mut burst = by.sender().burst(self.burst_packets.max(1));
-        let mut due = Due::new(self.burst_packets.max(1), self.start_ns);
+        let mut due = Due::new(self.pace, self.burst_packets.max(1), self.start_ns);
         let mut driven = Driven { first_ns: time.now_ns(), ..Driven::default() };
         let mut refusals = 0;
         let is_paced = !self.pace.is_top();
@@ -277,8 +277,7 @@ impl<'a> Drive<'a> {
         if self.pace.is_top() {
             return most as usize;
         }
-        let start_ns = self.start_ns.max(source.began_ns());
-        due.fill((self.pace, start_ns), source, most, now_ns, || by.waits());
+        due.fill(source, most, now_ns, || by.waits());
         due.times_ns.len()
     }
 

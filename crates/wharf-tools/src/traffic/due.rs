@@ -60,6 +60,9 @@ pub(super) enum Wait {
 /// Due times of the frames of a burst, and of the next frame.
 #[derive(Debug)]
 pub(super) struct Due {
+    pace: Pace,
+    /// Time at which a frame at the start of all is due, unless the source begins later.
+    start_ns: u64,
     pub(super) times_ns: Vec<u64>,
     pub(super) next_ns: u64,
     /// Time by which the schedule has moved.
@@ -70,10 +73,10 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Makes that of bursts of `burst_packets`, of which the first frame is due at `start_ns`.
-    pub(super) fn new(burst_packets: usize, start_ns: u64) -> Self {
+    /// Makes that of bursts of `burst_packets` at `pace`, of which the first frame is due at `start_ns`.
+    pub(super) fn new(pace: Pace, burst_packets: usize, start_ns: u64) -> Self {
         let (times_ns, wait) = (Vec::with_capacity(burst_packets), (Wait::Process, start_ns));
-        Self { times_ns, next_ns: start_ns, moved_ns: 0, wait, pauses: Pauses::default() }
+        Self { pace, start_ns, times_ns, next_ns: start_ns, moved_ns: 0, wait, pauses: Pauses::default() }
     }
 
     /// Begins a wait, which the sender means to end at `until_ns`.
@@ -85,14 +88,12 @@ impl Due {
         }
     }
 
-    /// Notes the due times of the frames due at `now_ns`, at most `most`; `start_ns` is that of a frame at
-    /// the start of all. `waits` is the number of times that the sender has waited for the path.
+    /// Notes the due times of the frames due at `now_ns`, at most `most`. `waits` is the number of times that
+    /// the sender has waited for the path.
     #[inline]
-    pub(super) fn fill(
-        &mut self, (pace, start_ns): (Pace, u64), source: &impl Source, most: u64, now_ns: u64,
-        waits: impl FnOnce() -> u64,
-    ) {
+    pub(super) fn fill(&mut self, source: &impl Source, most: u64, now_ns: u64, waits: impl FnOnce() -> u64) {
         self.times_ns.clear();
+        let (pace, start_ns) = (self.pace, self.start_ns.max(source.began_ns()));
         let due_ns = |ahead| start_ns.saturating_add(pace.due_ns(&source.position(ahead)));
         self.next_ns = due_ns(0).saturating_add(self.moved_ns);
         self.resume(now_ns, waits);

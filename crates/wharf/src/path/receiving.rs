@@ -56,7 +56,7 @@ pub(super) enum Source {
 
 impl Path {
     /// Makes the receiver that polls on its caller's thread, only in its own calls. When it is dropped,
-    /// another one may take its place, where one device sends and receives; a path that only receives ends
+    /// the path gives another one, where one device sends and receives; a path that only receives ends
     /// with its receiver.
     ///
     /// Where one device sends and receives, the path has no other poller until the receiver is dropped:
@@ -102,8 +102,8 @@ impl Path {
     /// A receiver that is slow holds up only itself: each holds up to 256 packets, all of them together half
     /// of the pool (20 packets for each of 100 receivers of the default pool of 4096), and drops what it has
     /// no room for, also a super-packet longer than its share. Metrics count the drops by receiver and
-    /// reason, `inbox-full` or `receiver-gone`. An error of the device, or a panic of `by`, is told to one of
-    /// the receivers; the end, to all.
+    /// reason, `inbox-full` or `receiver-gone`. An error of the device, or a panic of `by`, is reported to
+    /// one of the receivers; the end, to all.
     ///
     /// ```
     /// use std::time::Duration;

@@ -10,11 +10,11 @@ use wharf::{Direction, Events, OnGone, Owners, PagePool, Path, QueueError, Recei
 use wharf_testkit::threads::within_a_minute;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Time for packets inside to leave: those of a wire that nobody reads never do.
+/// Time for packets inside to leave: those of a wire whose far end does not receive never do.
 const MOMENT: Duration = Duration::from_millis(10);
 const LONG: Duration = Duration::from_secs(20);
 const TIMES: usize = 50;
-/// Closed paths whose handles are kept. Each has a pool of its own.
+/// Closed paths whose handles are kept. Each has its own pool.
 const KEPT: usize = 6;
 const PACKETS: usize = 16;
 
@@ -110,7 +110,7 @@ fn opens_again(spec: &str, direction: Direction) {
     }
 }
 
-/// Closes `spec` while a handler runs, which holds a handle of its own path, and opens it again.
+/// Closes `spec` while a handler runs, which holds a handle of the path, and opens it again.
 fn closes_beside_a_handler(spec: &str, mut arrive: impl FnMut()) {
     let mut kept = Vec::new();
     for _ in 0..3 {
