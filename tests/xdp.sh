@@ -181,6 +181,10 @@ the_hosts_interface() { # one that the host depends on is taken when that was as
   "${there[@]}" "$wharf" doctor xdp:vb --for receive --take-host --json >"$out/doctor.json" 2>"$out/doctor.err" || die "doctor: exit code $?"
   holds doctor 'doctor["devices"][0]["directions"][0]["verdict"] == "works"'
   ip -n $b route del default
+  # One that marked packets alone take is a default route.
+  ip -n $b route add default via 10.9.0.1 dev vb table 77 && ip -n $b rule add fwmark 5 table 77 || die "no rule"
+  cut_off route "$wharf" receive --from xdp:vb --seconds 5
+  ip -n $b rule del fwmark 5 && ip -n $b route flush table 77
   # A login by SSH, that of a shell above included; one of another host's, or of another namespace, is none by this interface.
   local login="10.9.0.9 50000 10.9.0.2 22"
   SSH_CONNECTION=$login within 20 "${there[@]}" sh -c "env -u SSH_CONNECTION '$wharf' receive --from xdp:vb --seconds 5; exit \$?" 2>"$out/login.err"

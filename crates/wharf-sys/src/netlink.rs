@@ -1,9 +1,10 @@
 //! Questions to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit, its kind, relations and XDP program,
-//! and whether the neighbour on the way to an address answers.
+//! whether the neighbour on the way to an address answers, and the default routes.
 
 mod link;
 mod neighbour;
 mod netdev;
+mod routes;
 
 pub use link::{AttachMode, AttachedProgram, LinkInfo};
 pub use netdev::{XdpFeatures, xdp_features};

@@ -72,7 +72,7 @@ impl<'a> Plan<'a> {
         let ends = Ends::new(args)?;
         let (what, traffic) = match &args.pcap {
             Some(path) if is_stream(path) => stream(args, path, signals)?,
-            Some(path) => replay(args, path, ends.rounds)?,
+            Some(path) => replay(args, path, &ends)?,
             None => generated(args)?,
         };
         Ok(Self {
@@ -252,7 +252,7 @@ fn stream(args: &SendArgs, path: &Path, signals: &Signals) -> anyhow::Result<(St
     Ok((what, Traffic::Stream(Stream::new(replay))))
 }
 
-fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, Traffic)> {
+fn replay(args: &SendArgs, path: &Path, ends: &Ends) -> anyhow::Result<(String, Traffic)> {
     let capture = Capture::load(path, CAPTURE_BYTES_MAX)?;
     let skipped = capture.skipped();
     if skipped.empty > 0 {
@@ -261,9 +261,13 @@ fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, 
         note(&format!("{name}: {empty} of {all} records have length 0, and are skipped"));
     }
     tell_snapped(capture.name(), capture.snapped(), capture.len() as u64);
+    // A run that has an end reports the error there.
+    if let Some(error) = capture.error().filter(|_| ends.is_endless) {
+        note(&format!("{error}; the {} frames before are sent", capture.len()));
+    }
     let what = format!("{} ({} frames)", capture.name(), capture.len());
     let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.kind().order);
-    Ok((what, Traffic::Replay { split, rounds }))
+    Ok((what, Traffic::Replay { split, rounds: ends.rounds }))
 }
 
 fn tell_snapped(name: &str, snapped: u64, all: u64) {

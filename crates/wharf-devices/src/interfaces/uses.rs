@@ -11,13 +11,6 @@ use wharf_sys::netlink::Netlink;
 
 /// Interfaces of the network namespace that sysfs was mounted in.
 const INTERFACES: &str = "/sys/class/net";
-/// Routes of this thread's network namespace: proc_pid_net(5).
-const ROUTES: &str = "/proc/thread-self/net/route";
-const ROUTES_IPV6: &str = "/proc/thread-self/net/ipv6_route";
-/// Flags of a route: it is usable, it refuses packets. Loopback has one of the latter where there is no
-/// other.
-const RTF_UP: u32 = 1;
-const RTF_REJECT: u32 = 0x200;
 /// Addresses of the world outside (RFC 5737, RFC 3849): the kernel's way to them is the default one, by
 /// whatever table or half of one.
 const OUTSIDE: [&str; 2] = ["198.51.100.1", "2001:db8::1"];
@@ -62,7 +55,7 @@ impl Uses {
         });
         Self {
             addresses: of_host.map(|(_, address)| *address).collect(),
-            has_default_route: names.iter().any(|name| routes.has_default(name))
+            has_default_route: routes.defaults.iter().any(|name| is_one(name))
                 || outside.into_iter().any(|name| is_one(&name)),
             login,
             above: names.split_off(1),
@@ -100,18 +93,17 @@ fn above(folder: &Path) -> Vec<String> {
 
 /// The routes of this network namespace.
 struct Routes {
-    lists: [String; 2],
     sockets: Option<(Netlink, InterfaceSocket)>,
+    /// Interfaces of default routes, of any table: rules by mark, source or process choose among them.
+    defaults: Vec<String>,
 }
 
 impl Routes {
     fn read() -> Self {
-        let lists = [ROUTES, ROUTES_IPV6].map(|path| fs::read_to_string(path).unwrap_or_default());
-        Self { lists, sockets: Netlink::open().ok().zip(InterfaceSocket::open().ok()) }
-    }
-
-    fn has_default(&self, name: &str) -> bool {
-        has_default_route(&self.lists[0], &self.lists[1], name)
+        let sockets = Netlink::open().ok().zip(InterfaceSocket::open().ok());
+        let indices = Netlink::open().and_then(|netlink| netlink.default_routes()).unwrap_or_default();
+        let name = |index| Interface::name_of(sockets.as_ref()?.1.as_fd(), index).ok();
+        Self { defaults: indices.into_iter().filter_map(name).collect(), sockets }
     }
 
     /// Returns the interface by which the kernel sends to `address`, if there is one.
@@ -121,39 +113,9 @@ impl Routes {
     }
 }
 
-/// True if the text of `route`, or that of `ipv6_route`, has a default route over the interface.
-fn has_default_route(routes: &str, routes_ipv6: &str, name: &str) -> bool {
-    let of_ipv4 = routes.lines().any(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        words.first() == Some(&name) && words.get(1) == Some(&"00000000") && words.get(7) == Some(&"00000000")
-    });
-    let of_ipv6 = routes_ipv6.lines().any(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_default = words.first().is_some_and(|to| to.bytes().all(|digit| digit == b'0'))
-            && words.get(1) == Some(&"00");
-        let flags = words.get(8).and_then(|flags| u32::from_str_radix(flags, 16).ok()).unwrap_or(0);
-        words.last() == Some(&name) && is_default && flags & (RTF_UP | RTF_REJECT) == RTF_UP
-    });
-    of_ipv4 || of_ipv6
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn default_routes_are_found_in_the_kernels_lists() {
-        let routes = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
-            eth0\t00000000\t0102A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
-            eth1\t0002A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
-        let zero = "0".repeat(32);
-        let ipv6 = format!(
-            "{zero} 00 {zero} 00 fe80000000000000 00000400 00000001 00000000 00000003 eth2\n\
-             {zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200 lo\n"
-        );
-        let found = |name| has_default_route(routes, &ipv6, name);
-        assert_eq!(["eth0", "eth1", "eth2", "eth", "lo"].map(found), [true, false, true, false, false]);
-    }
 
     #[test]
     fn an_interface_above_is_found_by_its_link_in_sysfs() {

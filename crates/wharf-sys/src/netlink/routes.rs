@@ -1,0 +1,171 @@
+//! The default routes of a network namespace, in all tables: `ip route show table all default`.
+
+use super::{HEADER_BYTES, Netlink, half, nested, strange, word};
+use crate::call::check;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Bytes of `struct rtmsg` (linux/rtnetlink.h), and offsets in it.
+const ROUTE_BYTES: usize = 12;
+const QUESTION_BYTES: usize = HEADER_BYTES + ROUTE_BYTES;
+const DESTINATION_BITS_AT: usize = 1;
+const TYPE_AT: usize = 7;
+/// Bytes of `struct rtnexthop`, and the offset of the interface's index in it.
+const NEXT_HOP_BYTES: usize = 8;
+const NEXT_HOP_INTERFACE_AT: usize = 4;
+/// More than the kernel sends at once of a dump.
+const DUMP_BYTES: usize = 65536;
+
+impl Netlink {
+    /// Returns the indices of the interfaces that a default route of any table leads to. After an error the socket
+    /// is of no use: the rest of the dump comes as the answer to the next question.
+    ///
+    /// # Errors
+    /// Those of `recv(2)`; one in the kernel's answer.
+    pub fn default_routes(&self) -> io::Result<Vec<i32>> {
+        let mut interfaces = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let mut question = [0; QUESTION_BYTES];
+            question[..4].copy_from_slice(&(QUESTION_BYTES as u32).to_ne_bytes());
+            question[4..6].copy_from_slice(&libc::RTM_GETROUTE.to_ne_bytes());
+            let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+            question[6..8].copy_from_slice(&flags.to_ne_bytes());
+            question[HEADER_BYTES] = family as u8;
+            self.dump(&question, |message| interfaces.extend(default_of(message)))?;
+        }
+        interfaces.sort_unstable();
+        interfaces.dedup();
+        Ok(interfaces)
+    }
+
+    /// Asks for a dump, and shows each of its routes.
+    fn dump(&self, question: &[u8], mut see: impl FnMut(&[u8])) -> io::Result<()> {
+        let fd = self.0.as_raw_fd();
+        // SAFETY: that many bytes, which the kernel reads.
+        check(unsafe { libc::send(fd, question.as_ptr().cast(), question.len(), 0) })?;
+        let mut part = vec![0; DUMP_BYTES];
+        loop {
+            // SAFETY: room for that many bytes. The kernel has the next part of a dump ready.
+            let count =
+                check(unsafe { libc::recv(fd, part.as_mut_ptr().cast(), part.len(), libc::MSG_DONTWAIT) })?;
+            if read_part(&part[..count], &mut see)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Shows the routes in one part of a dump. Returns true at its end, which may lie behind routes.
+fn read_part(mut part: &[u8], see: &mut impl FnMut(&[u8])) -> io::Result<bool> {
+    while !part.is_empty() {
+        let bytes = u32::from_ne_bytes(word(part, 0).ok_or_else(strange)?) as usize;
+        let message = part.get(..bytes.max(HEADER_BYTES)).ok_or_else(strange)?;
+        match i32::from(half(message, 4).ok_or_else(strange)?) {
+            libc::NLMSG_DONE => return Ok(true),
+            libc::NLMSG_ERROR => {
+                let errno = i32::from_ne_bytes(word(message, HEADER_BYTES).ok_or_else(strange)?);
+                return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
+            }
+            _ => see(message),
+        }
+        part = part.get(message.len().next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// Returns the interfaces of a route, if it is a default route that packets can take.
+fn default_of(message: &[u8]) -> Vec<i32> {
+    let route = message.get(HEADER_BYTES..HEADER_BYTES + ROUTE_BYTES).unwrap_or(&[u8::MAX; ROUTE_BYTES]);
+    if half(message, 4) != Some(libc::RTM_NEWROUTE)
+        || route[DESTINATION_BITS_AT] != 0
+        || route[TYPE_AT] != libc::RTN_UNICAST
+    {
+        return Vec::new();
+    }
+    let attributes = nested(message.get(HEADER_BYTES + ROUTE_BYTES..).unwrap_or_default());
+    attributes
+        .flat_map(|(attribute, value)| match attribute {
+            libc::RTA_OIF => word(value, 0).map(i32::from_ne_bytes).into_iter().collect(),
+            libc::RTA_MULTIPATH => next_hops(value),
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+/// Returns the interfaces of a multipath route's next hops.
+fn next_hops(mut hops: &[u8]) -> Vec<i32> {
+    let mut interfaces = Vec::new();
+    while let (Some(bytes), Some(interface)) = (half(hops, 0), word(hops, NEXT_HOP_INTERFACE_AT)) {
+        interfaces.push(i32::from_ne_bytes(interface));
+        let bytes = usize::from(bytes).max(NEXT_HOP_BYTES).next_multiple_of(4);
+        hops = hops.get(bytes..).unwrap_or_default();
+    }
+    interfaces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of a dump: a route to a network of `bits`, with attributes.
+    fn route(kind: u16, bits: u8, attributes: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut message = vec![0; HEADER_BYTES + ROUTE_BYTES];
+        message[4..6].copy_from_slice(&kind.to_ne_bytes());
+        message[HEADER_BYTES + DESTINATION_BITS_AT] = bits;
+        message[HEADER_BYTES + TYPE_AT] = libc::RTN_UNICAST;
+        for (attribute, value) in attributes {
+            message.extend((4 + value.len() as u16).to_ne_bytes());
+            message.extend(attribute.to_ne_bytes());
+            message.extend(*value);
+        }
+        let bytes = (message.len() as u32).to_ne_bytes();
+        message[..4].copy_from_slice(&bytes);
+        message
+    }
+
+    #[test]
+    fn default_routes_of_a_dump_are_found_and_lies_end_it() {
+        let hop = |index: u8| [8, 0, 0, 0, index, 0, 0, 0].map(|byte: u8| byte);
+        let hops = [hop(5), hop(6)].concat();
+        let parts = [
+            route(libc::RTM_NEWROUTE, 24, &[(libc::RTA_OIF, &[2, 0, 0, 0])]),
+            route(
+                libc::RTM_NEWROUTE,
+                0,
+                &[(libc::RTA_TABLE, &[77, 0, 0, 0]), (libc::RTA_OIF, &[3, 0, 0, 0])],
+            ),
+            route(libc::RTM_NEWROUTE, 0, &[(libc::RTA_MULTIPATH, &hops)]),
+            // Since Linux 6.9 the end of a dump may come with its last routes.
+            route(libc::NLMSG_DONE as u16, 0, &[]),
+        ];
+        let dump = parts.concat();
+        let read = |bytes: &[u8]| {
+            let mut found = Vec::new();
+            let ended = read_part(bytes, &mut |message| found.extend(default_of(message)));
+            ended.map(|ended| (ended, found))
+        };
+        if cfg!(target_endian = "little") {
+            assert_eq!(read(&dump).unwrap(), (true, vec![3, 5, 6]));
+            let all_but_the_end: usize = parts[..3].iter().map(Vec::len).sum();
+            assert_eq!(read(&dump[..all_but_the_end]).unwrap(), (false, vec![3, 5, 6]));
+        }
+        for len in 0..dump.len() {
+            _ = read(&dump[..len]);
+        }
+        for at in 0..dump.len() {
+            for lie in [0, 1, u8::MAX] {
+                let mut dump = dump.clone();
+                dump[at] = lie;
+                _ = read(&dump);
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernels_dump_is_read_to_its_end() {
+        let netlink = Netlink::open().unwrap();
+        assert_eq!(netlink.default_routes().unwrap(), netlink.default_routes().unwrap());
+        // Nothing of the dump is left over for the next question.
+        assert!(netlink.interface_to("127.0.0.1".parse().unwrap()).is_ok_and(|index| index == 1));
+    }
+}
