@@ -3,13 +3,11 @@
 //! packet:eth1 10.0.0.2=02:00:00:00:00:02 10.0.0.3=02:00:00:00:00:03`
 //!
 //! - FRONT leads to the clients by one router, which sends the virtual address here; BACK to the back ends,
-//!   whose way to the clients is here. No interface has the virtual address, so the kernel leaves these
-//!   packets alone.
+//!   whose way to the clients is here. No interface has the address: the kernel leaves these packets alone.
 //! - All packets of a flow go to one back end, chosen by their flow hash. No table of flows is kept.
 //! - To a back end, the destination becomes the back end's; back, the source becomes the virtual address.
 //!   Both checksums are updated for the words that change (RFC 1624), in the memory that the packet came in.
-//! - A handler never waits: what finds the other queue full, or is longer than 1536 bytes, is dropped and
-//!   counted.
+//! - A handler never waits: what finds the other queue full, or is beyond 1536 bytes, is dropped and counted.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
