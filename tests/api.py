@@ -14,7 +14,7 @@ ITEM = re.compile(r'href="((?:[a-z_]+/)*)(struct|enum|trait|fn|type|constant|mac
 MEMBER = re.compile(r'id="(method|tymethod|variant|structfield|associatedconstant|associatedtype)\.(\w+)"')
 PROGRAMS = [TOP / "crates/wharf/examples" / name for name in ("retransmit/main.rs", "echo.rs", "balance.rs", "capture.rs")]
 PROGRAMS += sorted((TOP / "examples/own-device/src").glob("*.rs"))
-GUIDES = [TOP / name for name in ("README.md", "docs/adding-a-device.md", "docs/adding-a-qdisc.md", "docs/device-howto.md")]
+GUIDES = [TOP / name for name in ("README.md", "docs/adding-a-device.md", "docs/adding-a-qdisc.md")]
 # Methods of traits that every type has are no promise of ours.
 FOREIGN = re.compile(r'<h2 id="(?:trait-implementations|synthetic-implementations|blanket-implementations|implementors|foreign-impls)"')
 KINDS = {"constant": "const", "method": "fn", "tymethod": "fn", "structfield": "field", "associatedconstant": "const", "associatedtype": "type"}

@@ -1,4 +1,5 @@
-//! Printing: a reader that has gone away is no failure, and never a panic.
+//! Printing of tables, lines and reports as JSON (`print_json`). A reader that has gone away is no failure,
+//! and never a panic.
 
 use crate::fold::width;
 use crate::log::{self, Level};

@@ -1,4 +1,5 @@
-//! The report of `send`, `receive` and `forward` on one direction. Its keys are a promise: they are added to, never renamed.
+//! The report of `send`, `receive` and `forward` on one direction, as printed in JSON. `account.rs` of each
+//! command fills it in. Its keys are a promise: they are added to, never renamed.
 
 use crate::output::{bit_rate, bytes, grouped, packet_rate, time};
 use crate::verdict::Verdict;

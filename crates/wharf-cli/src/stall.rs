@@ -1,4 +1,5 @@
-//! Stalls: a device whose peer takes nothing rightly holds up everything behind it. A line says so, once, and what is done about it.
+//! Stalls: a device whose peer takes nothing holds up everything behind it. A line reports that, once, after
+//! `TOLD_AFTER`, and what is done about it after `PATIENCE`.
 
 use crate::args::{OnStall, RecoveryArgs};
 use crate::link::LinkWatch;

@@ -1,4 +1,4 @@
-//! The driver author's contract. `docs/device-howto.md` walks through an implementation.
+//! The driver author's contract: [`TxDevice`] has it in six points, with a whole device.
 //!
 //! A device is a transmit side ([`TxDevice`]), a receive side ([`RxDevice`]) or one object that is both
 //! ([`Duplex`]). [`Device`] is common to all: name, memory, end. [`Notify`] is the interrupt line; a device
@@ -283,10 +283,7 @@ pub trait Device: Notify + Send {
     }
 }
 
-/// The transmit side of a device: one transmit queue.
-///
-/// The device owns the frames it has taken until it gives them back by [`TxDevice::reap`]: it keeps each
-/// `Frame` in a table, and a number read from a ring becomes a frame only by taking it out of that table.
+#[doc = include_str!("device/tx_device.md")]
 pub trait TxDevice: Device {
     /// Returns what the device can do.
     fn info(&self) -> TxInfo;

@@ -1,8 +1,10 @@
 //! Devices, one file or folder each, and the host's clock and threads.
 //!
 //! [`open`](open::open) makes a device from a specification, `KIND:PLACE[,key=value]...`. The
-//! [`Registry`](registry::Registry) lists the kinds, and takes others. `packet`, `xdp` and `tap` need a
-//! privilege, `e1000` and `igb` root, the others none. `docs/device-howto.md` says how to write another.
+//! [`Registry`](registry::Registry) lists the kinds, and takes others. `Kind::needs` names what opening
+//! takes: `packet` and `xdp` need a capability, and so does `tap` unless the interface is the user's. `null`,
+//! `wire`, `pcap`, `udp`, `vhost-user` and `virtio-user` need none; `e1000` and `igb` need root, or a VFIO
+//! group of the user's. `docs/adding-a-device.md` says how to write another.
 #![forbid(unsafe_code)]
 // A build without some kinds leaves parts unused that the kinds share.
 #![cfg_attr(

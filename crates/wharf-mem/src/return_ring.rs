@@ -1,5 +1,6 @@
-//! The return ring: free buffers on their way from the owner of a queue back to the sender that they came from (recycling, as
-//! in the kernel's `page_pool`).
+//! The return ring: free buffers on their way from the owner of a queue back to the cache of the sender that
+//! they came from (recycling, as in the kernel's `page_pool`). `tx/queue/lanes/return_ring.rs` of
+//! `wharf-core` is the owner's part.
 #![forbid(unsafe_code)]
 
 use crate::batch::Batch;

@@ -91,6 +91,8 @@
 //! and `wire` are always there. With `default-features = false` and `xdp`, `packet` and `udp`, a first build
 //! compiles 20 crates, `wharf` included.
 //!
+//! `unswitched-off` is for a measurement alone: the path without the switch for batching.
+//!
 //! The items on this page are the public interface. The hidden modules hold the parts that the workspace's
 //! other crates use; they change without notice. Generators, checking receivers, the forwarder, fault
 //! injection and traces are `wharf-tools`. The command line has the same devices and disciplines: `wharf

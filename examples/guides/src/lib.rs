@@ -8,8 +8,6 @@ mod guides {
     mod adding_a_device {}
     #[doc = include_str!("../../../docs/adding-a-qdisc.md")]
     mod adding_a_qdisc {}
-    #[doc = include_str!("../../../docs/device-howto.md")]
-    mod device_howto {}
     #[doc = include_str!("../../../README.md")]
     mod readme {}
 }

@@ -1,4 +1,4 @@
-//! A device of one's own: `hex:FILE` writes each frame as a line of hexadecimal digits.
+//! An example for docs/adding-a-device.md: `hex:FILE` writes each frame as a line of hexadecimal digits.
 //! `own-device send --pcap data/sample.pcap --to hex:out.txt`, or forward to it from any device.
 //!
 //! - [`KIND`] is all that a registry wants to know. Parsing, errors, help and `own-device devices` come from it.

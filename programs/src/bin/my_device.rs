@@ -1,4 +1,4 @@
-//! A device of one's own: a network adapter inside the process, opened by its specification, `channel`.
+//! An example for docs/adding-a-device.md: a network adapter inside the process, opened as `channel`.
 //! `my_device PACKETS`: they go there, come back, and every byte is compared.
 //!
 //! - A `Kind` makes it known: name, abilities and the function that opens it. `Registry::with` adds it to the others.

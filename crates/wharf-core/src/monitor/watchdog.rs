@@ -1,8 +1,9 @@
-//! `Watchdog`: is the device overdue (the kernel's `dev_watchdog`, `ndo_tx_timeout`)? Tells while a stall lasts.
+//! `Watchdog`: reports a stall of a device while it lasts (the kernel's `dev_watchdog`, `ndo_tx_timeout`).
 //!
-//! It compares two counters, the frames that the device holds and those that it has completed, at looks some
-//! milliseconds apart. The time between two completions with frames in hand is a delay. The bound follows the longest
-//! recent delay, so that a slow device is not overdue when it is merely slow.
+//! It compares two counters, the frames that the device holds and those that it has completed, at checks
+//! some milliseconds apart. The time between two completions with frames in hand is a delay. The bound of a
+//! stall is eight times the longest recent delay, between 100 ms and 1 s: a device that is merely slow is not
+//! overdue.
 
 use std::time::Duration;
 
