@@ -207,7 +207,7 @@ impl Model {
 /// Runs the model. Returns true if in some interleaving the sender sleeps for good.
 fn sleeps_for_good(steps: Steps) -> bool {
     // As many as take seconds here; three take a minute.
-    may(OF_THREE_THREADS - 1, move |asleep| {
+    may(OF_THREE_THREADS, move |asleep| {
         let model = Arc::new(Model::new(steps));
         let theirs = model.clone();
         let resetting = thread::spawn(move || theirs.reset());
