@@ -1,64 +1,12 @@
 //! Counters of queues and senders. Each has one writer; any thread may read it at any time.
 
-use crate::device::DeviceError;
+pub(crate) mod counter;
+
+pub use counter::{Counter, Tally};
+
+use crate::device::{DeviceError, DeviceListener};
 use crate::metrics::{Row, Walk, table};
-use crate::monitor::Monitor;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
-
-/// A counter, to be read. Its part of the path writes it, one thread at a time: by a plain load and store,
-/// without a locked instruction.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `n`; for the writer.
-    #[inline(always)]
-    pub(crate) fn add(&self, n: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
-    }
-
-    /// Sets the value; for the writer.
-    #[inline(always)]
-    pub(crate) fn set(&self, n: u64) {
-        self.0.store(n, Relaxed);
-    }
-
-    /// Adds `n`; for counters that several threads write.
-    pub(crate) fn add_shared(&self, n: u64) {
-        self.0.fetch_add(n, Relaxed);
-    }
-
-    /// Returns the value.
-    #[inline(always)]
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-/// A counter of a caller's own, which the caller writes.
-#[derive(Debug, Default)]
-pub struct Tally(Counter);
-
-impl Tally {
-    /// Adds `n`; for the writer.
-    #[inline(always)]
-    pub fn add(&self, n: u64) {
-        self.0.add(n);
-    }
-
-    /// Sets the value; for the writer.
-    #[inline(always)]
-    pub fn set(&self, n: u64) {
-        self.0.set(n);
-    }
-
-    /// Returns the value.
-    #[inline(always)]
-    pub fn get(&self) -> u64 {
-        self.0.get()
-    }
-}
 
 table! {
     /// Counters of one transmit queue, written by its owner.
@@ -117,7 +65,7 @@ table! {
         /// The error with which the device has gone.
         gone_error: OnceLock<String>,
         /// Hears of the device's errors.
-        pub(crate) monitor: OnceLock<Arc<dyn Monitor>>,
+        pub(crate) listener: OnceLock<Arc<dyn DeviceListener>>,
     }
 }
 
@@ -182,7 +130,7 @@ impl QueueCounters {
             _ = self.gone_error.set(error.to_string());
         }
         *crate::pool::lock(&self.last_error) = Some((error.to_string(), is_down));
-        self.monitor.get().inspect(|monitor| monitor.error(error));
+        self.listener.get().inspect(|listener| listener.error(error));
     }
 
     /// Counts a stall of the device that has ended after `after_ns`; for the path's poller.

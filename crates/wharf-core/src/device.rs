@@ -6,10 +6,12 @@
 
 mod any;
 mod delegate;
+mod listener;
 
 pub use any::{AnyDevice, TxSide};
 #[doc(hidden)]
 pub use delegate::parts;
+pub use listener::DeviceListener;
 
 use crate::options::OptionError;
 use crate::pool::Cache;

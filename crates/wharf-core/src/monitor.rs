@@ -1,4 +1,4 @@
-//! `Monitor`: the place that hears what happens to a queue: a device's errors, panics, and stalls by its [`Watchdog`].
+//! `Monitor`: hears what happens to a queue: a device's errors, panics, and stalls by its [`Watchdog`].
 //!
 //! Owners tell errors and panics where they find them, which is off the hot path. A poller calls [`Monitor::look`] while
 //! it polls, every [`LOOK_NS`], and before it sleeps if something is the matter: packets cost nothing.
@@ -7,24 +7,17 @@ mod watchdog;
 
 pub use watchdog::{Sign, Watchdog};
 
-use crate::device::DeviceError;
+use crate::device::{DeviceError, DeviceListener};
 use crate::host::Wake;
 use crate::rx::{RxQueue, RxShared};
 use crate::tx::queue::{Shared, TxQueue};
-use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 
 /// Time between two looks of a poller that polls on, ns.
 pub const LOOK_NS: u64 = 5_000_000;
 
-/// Hears what happens to queues. Owners call it, also senders: [`Monitor::error`] and [`Monitor::panicked`] take no lock.
-pub trait Monitor: Send + Sync + Debug {
-    /// The device has reported `error`.
-    fn error(&self, error: &DeviceError);
-
-    /// A handler, a discipline or a device has panicked: `what` has ended.
-    fn panicked(&self, what: &'static str, is_dead: bool);
-
+/// Hears what happens to queues, and checks by the pollers' threads whether they are well.
+pub trait Monitor: DeviceListener {
     /// True if a poller that is about to sleep should look first. Called at each sleep: cheap.
     fn wants_look(&self) -> bool;
 
@@ -87,7 +80,8 @@ impl TxQueue {
     /// Has `monitor` hear of the queue. The first one stays.
     #[doc(hidden)]
     pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
-        _ = self.shared.counters.monitor.set(monitor);
+        _ = self.shared.counters.listener.set(monitor.clone());
+        _ = self.shared.monitor.set(monitor);
     }
 
     /// Returns a wake-up of the queue's poller.

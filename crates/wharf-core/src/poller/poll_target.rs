@@ -41,7 +41,7 @@ impl PollTarget for TxTarget {
     }
 
     fn monitored(&self) -> Option<(&dyn Monitor, &dyn Watched)> {
-        Some((&**self.0.shared.counters.monitor.get()?, &self.0))
+        Some((&**self.0.shared.monitor.get()?, &self.0))
     }
 
     fn wait_fd(&self) -> Option<RawFd> {

@@ -232,6 +232,7 @@ impl QueueBuilder {
             clock: rest.clock,
             park: rest.park,
             counters,
+            monitor: OnceLock::new(),
             run_observer: rest.run_observer,
             full_bands: AtomicU32::new(0),
             waiters,

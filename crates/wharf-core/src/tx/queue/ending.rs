@@ -17,8 +17,8 @@ impl Shared {
         self.close();
         self.waiters.wake_all();
         self.pool.wake_served();
-        let monitor = self.counters.monitor.get();
-        monitor.inspect(|monitor| monitor.panicked("its device or discipline panicked", true));
+        let listener = self.counters.listener.get();
+        listener.inspect(|listener| listener.panicked("its device or discipline panicked", true));
     }
 
     /// Returns the error of a closed queue: its death, or the end of its device.

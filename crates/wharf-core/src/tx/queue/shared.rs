@@ -9,6 +9,7 @@ use crate::counters::{Inside, QueueCounters};
 use crate::device::{ModeReason, TxSide};
 use crate::host::{Clock, Park, Wake};
 use crate::metrics::{Measured, Walk};
+use crate::monitor::Monitor;
 use crate::pool::{PagePool, PeerQueue, lock};
 use crate::qdisc::DscpBands;
 use crate::tx::engine::TxEngine;
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) park: Arc<dyn Park>,
     pub(crate) counters: Arc<QueueCounters>,
+    /// Checks whether the queue is well.
+    pub(crate) monitor: OnceLock<Arc<dyn Monitor>>,
     /// An observer of the senders' runs.
     pub(crate) run_observer: Option<Arc<dyn RunObserver>>,
     /// Bit n: band n is full or waited for; and [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED).

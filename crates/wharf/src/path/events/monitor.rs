@@ -12,7 +12,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wharf_core::device::DeviceError;
+use wharf_core::device::{DeviceError, DeviceListener};
 use wharf_core::host::Wake;
 use wharf_core::monitor::{Link, Monitor, Sign, Watchdog, Watched};
 use wharf_core::queue::TxQueue;
@@ -250,7 +250,7 @@ impl PathMonitor {
     }
 }
 
-impl Monitor for PathMonitor {
+impl DeviceListener for PathMonitor {
     fn error(&self, error: &DeviceError) {
         let to = line_of(error);
         if self.line.fetch_max(to, SeqCst) < to {
@@ -265,7 +265,9 @@ impl Monitor for PathMonitor {
             self.tell(Event::Gone { since: Instant::now(), why });
         }
     }
+}
 
+impl Monitor for PathMonitor {
     fn wants_look(&self) -> bool {
         self.wants_look.load(SeqCst)
     }
