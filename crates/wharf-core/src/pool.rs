@@ -48,7 +48,7 @@ pub use lock::LockCounts;
 pub(crate) use lock::lock;
 pub use packet::{NoRoom, Packet};
 pub use packet_mut::PacketMut;
-pub(crate) use peer_queues::{PeerQueue, PeerQueues};
+pub(crate) use peer_queues::{Inside, PeerQueue, PeerQueues};
 pub(crate) use reservation::{QuotaKind, Reservation};
 pub(crate) use returns::Returns;
 pub use segments::Segments;
