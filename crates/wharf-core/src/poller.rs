@@ -6,11 +6,10 @@
 //! decides; this file is the thread that carries the decisions out.
 
 mod dedicated;
-mod poll_target;
+pub(crate) mod poll_target;
 pub mod schedule;
 
 pub use dedicated::Dedicated;
-pub(crate) use poll_target::{PollTarget, poll_queue};
 pub use schedule::{Mode, Settings};
 
 use crate::host::{ParkWait, Wait, Wake};
@@ -20,7 +19,7 @@ use crate::pool::lock;
 use crate::rx::{PulledTarget, RxQueue};
 use crate::tx::queue::TxQueue;
 use crate::wakeup::{Bell, Call};
-use poll_target::TxTarget;
+use poll_target::{PollTarget, TxTarget};
 use schedule::{Action, Event, IrqChange, PollOutcome, Schedule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;

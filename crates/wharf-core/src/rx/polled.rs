@@ -1,13 +1,15 @@
 //! A receive queue as pollers and monitors see it.
 
-use super::{EndOnPanic, RxShared};
+use super::{EndOnPanic, RxQueue, RxShared};
+use crate::counters::QueueCounters;
+use crate::host::Wake;
 use crate::monitor::{Link, Monitor, Watched};
-use crate::poller::PollTarget;
+use crate::poller::poll_target::PollTarget;
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::tx::queue::TxQueue;
 use crate::wakeup::Call;
 use std::os::fd::RawFd;
-use std::sync::{Arc, TryLockError};
+use std::sync::{Arc, TryLockError, Weak};
 
 impl Watched for RxShared {
     fn link(&self) -> Link {
@@ -17,8 +19,46 @@ impl Watched for RxShared {
         }
     }
 
-    fn queue(&self) -> Option<&TxQueue> {
-        self.of.as_ref()
+    fn counters(&self) -> Option<&QueueCounters> {
+        self.of.as_ref().map(TxQueue::counters)
+    }
+
+    fn has_completions_due(&self) -> Option<bool> {
+        self.of.as_ref()?.has_completions_due()
+    }
+
+    fn fail(&self, why: &str) {
+        self.of.iter().for_each(|queue| queue.fail(why));
+    }
+}
+
+impl Watched for RxQueue {
+    fn link(&self) -> Link {
+        self.shared.link()
+    }
+}
+
+/// A wake-up of a queue's poller.
+#[derive(Debug)]
+struct CallPoller(Weak<RxShared>);
+
+impl Wake for CallPoller {
+    fn wake(&self) {
+        self.0.upgrade().iter().for_each(|queue| queue.resume());
+    }
+}
+
+impl RxQueue {
+    /// Has `monitor` hear of the queue. The first one stays.
+    #[doc(hidden)]
+    pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
+        _ = self.shared.monitor.set(monitor);
+    }
+
+    /// Returns a wake-up of the queue's poller, for threads that have work for it.
+    #[doc(hidden)]
+    pub fn call_poller(&self) -> Arc<dyn Wake> {
+        Arc::new(CallPoller(Arc::downgrade(&self.shared)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::RxShared;
 use crate::monitor::{Monitor, Watched};
-use crate::poller::PollTarget;
+use crate::poller::poll_target::PollTarget;
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::tx::queue::TxQueue;
 use crate::wakeup::Call;

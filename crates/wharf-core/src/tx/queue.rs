@@ -23,7 +23,7 @@ pub(crate) mod waiters;
 pub use build::QueueBuilder;
 pub use error::QueueError;
 pub use qdisc_run::QdiscRun;
-pub(crate) use qdisc_run::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending};
+pub(crate) use qdisc_run::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending, poll_queue};
 pub use shared::Claimants;
 pub(crate) use shared::{ControlMessage, Shared};
 pub(crate) use state::{PassOutcome, PollerState, QueueState};
@@ -31,7 +31,9 @@ pub(crate) use state::{PassOutcome, PollerState, QueueState};
 use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::{ModeReason, Signals};
+use crate::host::Wake;
 use crate::metrics::Measured;
+use crate::monitor::{Link, Monitor, Watched};
 use crate::pool::{Audit, Holder, PagePool, lock};
 use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
@@ -39,8 +41,8 @@ use crate::tx::sender::Sender;
 use crate::tx::small_queue::SMALL_QUEUE_BOUNDS;
 use changes::Changes;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use wharf_mem::Published;
 use wharf_mem::frame::SENDERS_MAX;
@@ -178,6 +180,19 @@ impl TxQueue {
         lock(&self.shared.senders).totals()
     }
 
+    /// Has `monitor` hear of the queue. The first one stays.
+    #[doc(hidden)]
+    pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
+        _ = self.shared.counters.listener.set(monitor.clone());
+        _ = self.shared.monitor.set(monitor);
+    }
+
+    /// Returns a wake-up of the queue's poller, for threads that have work for it.
+    #[doc(hidden)]
+    pub fn call_poller(&self) -> Arc<dyn Wake> {
+        Arc::new(CallPoller(Arc::downgrade(&self.shared)))
+    }
+
     /// Returns the metrics of the queue and its senders.
     #[doc(hidden)]
     pub fn measured(&self) -> &dyn Measured {
@@ -306,5 +321,43 @@ impl TxQueue {
             self.shared.park.park(OWNED_NAP_NS);
         }
         true
+    }
+}
+
+impl Watched for TxQueue {
+    /// Clears a link error once the link is up again, or once the device is gone and reports no link.
+    fn link(&self) -> Link {
+        let link = self.shared.inspect(1, |state| state.engine.device_mut().link())?;
+        if link.as_ref().is_none_or(Result::is_ok) {
+            self.shared.counters.came_back();
+        }
+        link
+    }
+
+    fn counters(&self) -> Option<&QueueCounters> {
+        Some(&self.shared.counters)
+    }
+
+    fn has_completions_due(&self) -> Option<bool> {
+        self.shared.inspect(1, |state| {
+            state.engine.force_completion();
+            state.reap();
+            let due_ns = state.engine.device_mut().next_completion_ns();
+            state.engine.in_device() == 0 || due_ns.is_some_and(|due_ns| due_ns != u64::MAX)
+        })
+    }
+
+    fn fail(&self, why: &str) {
+        TxQueue::fail(self, why);
+    }
+}
+
+/// A wake-up of a queue's poller.
+#[derive(Debug)]
+struct CallPoller(Weak<Shared>);
+
+impl Wake for CallPoller {
+    fn wake(&self) {
+        self.0.upgrade().iter().for_each(|queue| queue.wake_poller());
     }
 }

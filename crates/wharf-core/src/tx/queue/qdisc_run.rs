@@ -10,6 +10,9 @@
 //! A sender on an idle queue sends its own burst in the first step ([`QdiscRun::transmit_first`]).
 
 mod hand_over;
+mod poll;
+
+pub(crate) use poll::poll_queue;
 
 use super::observed::Observed;
 use super::{PollerState, QueueState, Shared};

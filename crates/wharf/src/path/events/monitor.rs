@@ -222,22 +222,23 @@ impl PathMonitor {
     fn apply(&self, remedy: Remedy, at: &dyn Watched) {
         match remedy {
             Remedy::Reset => _ = self.reopener().inspect(|reopener| reopener.reset()),
-            Remedy::Fail(why) => _ = at.queue().inspect(|queue| queue.fail(&why)),
+            Remedy::Fail(why) => at.fail(&why),
         }
     }
 
     /// Compares the device's counters with those of the last look. Makes sure that completions are overdue: some may be
     /// there to be taken, or due by the device's clock, or frames wait for a peer. Returns true if there is news.
-    fn look_at_completions(&self, at: &dyn Watched, queue: &TxQueue, now_ns: u64) -> Option<bool> {
-        let frames = || queue.counters().device_frames();
+    fn look_at_completions(&self, at: &dyn Watched, now_ns: u64) -> Option<bool> {
+        let counters = at.counters()?;
+        let frames = || counters.device_frames();
         let mut kept = self.try_settled()?;
         let sign = kept.watchdog.look(now_ns, frames())?;
         if let Sign::Resumed { after_ns } = sign {
-            queue.counters().note_stall(after_ns);
+            counters.note_stall(after_ns);
             return Some(kept.sees(sign, 0, now_ns));
         }
         drop(kept);
-        let has_due = queue.has_completions_due()?;
+        let has_due = at.has_completions_due()?;
         let link = self.ask(at, false);
         let mut kept = self.try_settled()?;
         let has_news = kept.line_is(link);
@@ -274,7 +275,7 @@ impl Monitor for PathMonitor {
 
     fn look(&self, now_ns: u64, at: &dyn Watched) -> u64 {
         self.wants_look.store(false, SeqCst);
-        let news = at.queue().and_then(|queue| self.look_at_completions(at, queue, now_ns));
+        let news = self.look_at_completions(at, now_ns);
         self.ring_if(news == Some(true));
         let later_ns = |time: Duration| now_ns.saturating_add(time.as_nanos() as u64);
         let Some(mut kept) = self.try_settled() else {
