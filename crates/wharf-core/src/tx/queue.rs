@@ -25,7 +25,7 @@ pub use error::QueueError;
 pub use qdisc_run::QdiscRun;
 pub(crate) use qdisc_run::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending, poll_queue};
 pub use shared::Claimants;
-pub(crate) use shared::{ControlMessage, Shared};
+pub(crate) use shared::{AUDIT_TRIES, ControlMessage, OWNED_NAP_NS, Shared};
 pub(crate) use state::{PassOutcome, PollerState, QueueState};
 
 use crate::bql::Bounds;
@@ -37,16 +37,11 @@ use crate::monitor::{Link, Monitor, Watched};
 use crate::pool::{Audit, Holder, PagePool, lock};
 use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
-use crate::tx::sender::Sender;
 use crate::tx::small_queue::SMALL_QUEUE_BOUNDS;
 use changes::Changes;
-use shared::{AUDIT_TRIES, OWNED_NAP_NS};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use wharf_mem::Published;
-use wharf_mem::frame::SENDERS_MAX;
-use wharf_mem::word::READY_BITS;
 
 /// A transmit queue. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]
@@ -55,43 +50,6 @@ pub struct TxQueue {
 }
 
 impl TxQueue {
-    /// Makes a sender of this queue; the ledger lists its memory under `name`.
-    ///
-    /// # Errors
-    /// [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`], [`QueueError::Dead`].
-    pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
-        if self.shared.closed.load(Ordering::Acquire) {
-            return Err(self.shared.closed_error());
-        }
-        let at = self.take_place()?;
-        let counters = Arc::new(SenderCounters::named(name));
-        lock(&self.shared.senders).keep(&counters);
-        let made = Sender::new(&self.shared, at, name, counters);
-        let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).give_back(at))?;
-        self.shared.control(ControlMessage::Add(at, lane));
-        self.shared.count_sender(1);
-        Ok(sender)
-    }
-
-    /// Takes a place for a new sender. The owner gives back those of senders that are gone: it may be late.
-    fn take_place(&self) -> Result<usize, QueueError> {
-        let mut taken = lock(&self.shared.senders).take();
-        for _ in 0..AUDIT_TRIES {
-            if taken.is_ok() || self.shared.living.load(Ordering::Relaxed) >= usize::from(SENDERS_MAX) {
-                break;
-            }
-            // A message makes the owner look.
-            self.apply(|_| ());
-            self.shared.park.park(OWNED_NAP_NS);
-            taken = lock(&self.shared.senders).take();
-        }
-        taken.inspect(|&at| {
-            if at >= READY_BITS as usize {
-                self.shared.cell.share_bits();
-            }
-        })
-    }
-
     /// Sets the threads that may own the queue while it has pollers, also under traffic.
     pub fn set_claimants(&self, claimants: Claimants) {
         self.shared.set_claimants(claimants);
@@ -129,7 +87,7 @@ impl TxQueue {
         self.shared.sender_settings.set_small_queue_bytes(max_bytes);
     }
 
-    /// Sets the policy of all senders, now and later, also under traffic: see [`Sender::set_drop_tail`]. In force for each sender from
+    /// Sets the policy of all senders, now and later, also under traffic: see [`Sender::set_drop_tail`](crate::sender::Sender::set_drop_tail). In force for each sender from
     /// its next call but one.
     pub fn set_drop_tail(&self, is_drop_tail: bool) {
         self.shared.sender_settings.set_drop_tail(is_drop_tail);

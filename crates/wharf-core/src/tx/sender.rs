@@ -9,6 +9,7 @@ mod balance;
 mod biased_owner;
 mod cancel;
 mod drops;
+mod new;
 mod permit;
 mod spread;
 mod transmit;
@@ -26,11 +27,10 @@ pub use watch::Watch;
 use self::balance::Balance;
 use self::wait::{Deadline, Fill, TaskWait};
 use crate::counters::SenderCounters;
-use crate::pool::{Burst, Cache, Packet, PagePool, PoolError, RETURN_RING_FRAMES};
+use crate::pool::{Burst, Cache, Packet, PagePool, PoolError};
 use crate::qdisc::classify;
 use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
-use crate::tx::queue::lanes::{Lane, LaneReturnRing};
 use crate::tx::queue::waiters::Need;
 use crate::tx::queue::{ControlMessage, QueueError, Shared};
 use crate::tx::sender::biased_owner::BiasedOwner;
@@ -39,9 +39,7 @@ use std::slice::from_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use wharf_mem::lane::{LaneProducer, lane};
-use wharf_mem::return_ring::return_ring;
-use wharf_mem::word::ready_bit;
+use wharf_mem::lane::LaneProducer;
 use wharf_mem::{Batch, Frame};
 
 /// The longest burst that skips the lane of an idle queue: a whole burst moves into the owner's batch by a swap,
@@ -82,43 +80,6 @@ impl std::fmt::Debug for Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(
-        shared: &Arc<Shared>, at: usize, name: &str, counters: Arc<SenderCounters>,
-    ) -> Result<(Self, Lane), QueueError> {
-        let (lane_in, lane_out) = lane(shared.lane_frames, shared.index_start);
-        let (ring_in, ring_out) = return_ring(RETURN_RING_FRAMES, shared.index_start);
-        let place = at as u16;
-        let mut cache = shared.pool.cache(name)?;
-        cache.set_return_ring(ring_out, place);
-        let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &shared.pool)) };
-        let settings = &shared.sender_settings;
-        let settings_version = settings.version();
-        let is_drop_tail = settings.is_drop_tail().unwrap_or(false);
-        let credit = Credit::new(settings.small_queue_bytes(), shared.index_start, shared.clock.now_ns());
-        let biased = if shared.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
-        let (shared, bit) = (shared.clone(), ready_bit(at));
-        let (balance, looks_max, turn_end) = (Balance::default(), waiting::LOOKS_MAX, 0);
-        let sender = Self {
-            shared,
-            lane: lane_in,
-            cache,
-            place,
-            bit,
-            biased,
-            credit,
-            balance,
-            looks_max,
-            is_queue_fast: false,
-            cancel: None,
-            turn_end,
-            ready_wait: None,
-            is_drop_tail,
-            settings_version,
-            counters,
-        };
-        Ok((sender, theirs))
-    }
-
     /// Makes an empty burst of the queue's pool, for up to `capacity` packets.
     pub fn burst(&self, capacity: usize) -> Burst {
         self.shared.pool.burst(capacity)

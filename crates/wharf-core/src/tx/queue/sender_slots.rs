@@ -13,7 +13,7 @@ const KEPT: usize = 1024;
 const PAST: &str = "(past senders)";
 
 #[derive(Debug)]
-pub(super) struct SenderSlots {
+pub(crate) struct SenderSlots {
     free: Vec<usize>,
     used: usize,
     /// In order of creation.
@@ -31,7 +31,7 @@ impl Default for SenderSlots {
 
 impl SenderSlots {
     /// Takes a place for a new sender.
-    pub(super) fn take(&mut self) -> Result<usize, QueueError> {
+    pub(crate) fn take(&mut self) -> Result<usize, QueueError> {
         match self.free.pop() {
             Some(at) => Ok(at),
             None if self.used == usize::from(SENDERS_MAX) => Err(QueueError::Senders),
@@ -43,14 +43,14 @@ impl SenderSlots {
     }
 
     /// Keeps the counters of a new sender.
-    pub(super) fn keep(&mut self, counters: &Arc<SenderCounters>) {
+    pub(crate) fn keep(&mut self, counters: &Arc<SenderCounters>) {
         if self.counters.len() >= self.most {
             self.add_up();
         }
         self.counters.push(counters.clone());
     }
 
-    pub(super) fn give_back(&mut self, at: usize) {
+    pub(crate) fn give_back(&mut self, at: usize) {
         self.free.push(at);
     }
 

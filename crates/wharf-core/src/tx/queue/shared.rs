@@ -29,14 +29,14 @@ use wharf_mem::word::{CONTROL, DEAD, RESERVED, WAIT};
 use wharf_mem::{OwnerCell, Published};
 
 /// Nap between two looks at a queue that another thread owns.
-pub(super) const OWNED_NAP_NS: u64 = 20_000;
+pub(crate) const OWNED_NAP_NS: u64 = 20_000;
 /// Naps to wait for an owner's answer, between two looks at a deadline.
 const PENDING_TRIES: u32 = 50;
 /// Waits for an owner's answer that a closing thread takes, each of [`PENDING_TRIES`] naps: a second at
 /// least.
 const OWNER_TRIES: u32 = 1000;
 /// Naps to wait for an owner to leave, for an audit.
-pub(super) const AUDIT_TRIES: u32 = 2000;
+pub(crate) const AUDIT_TRIES: u32 = 2000;
 
 pub(crate) struct Shared {
     pub(crate) cell: OwnerCell<QueueState>,
@@ -72,9 +72,9 @@ pub(crate) struct Shared {
     pub(super) failure: OnceLock<String>,
     pub(super) control: Inbox<ControlMessage>,
     pub(super) changes: PendingChanges,
-    pub(super) senders: Mutex<SenderSlots>,
+    pub(crate) senders: Mutex<SenderSlots>,
     /// Senders that live.
-    pub(super) living: AtomicUsize,
+    pub(crate) living: AtomicUsize,
 }
 
 impl std::fmt::Debug for Shared {
