@@ -10,6 +10,7 @@
 pub mod bql;
 pub mod counters;
 pub mod device;
+mod dscp;
 pub mod gso;
 pub mod host;
 pub mod metrics;

@@ -2,7 +2,7 @@
 //!
 //! One table of [`Key`]s drives parsing, error messages and help. [`Options`] holds values that have been checked against it.
 
-use crate::qdisc::DscpBands;
+use crate::dscp::DscpBands;
 use crate::units::{self, UnitError};
 use std::time::Duration;
 

@@ -18,12 +18,10 @@
 //! `contract::check` tries these on any discipline.
 
 mod backpressure;
-pub(crate) mod classify;
 mod codel;
 mod context;
 #[doc(hidden)]
 pub mod contract;
-mod dscp;
 mod fifo;
 mod fq_codel;
 mod prio;
@@ -33,9 +31,9 @@ mod slab;
 mod store;
 mod tbf;
 
+pub use crate::dscp::{DscpBands, band_of_bytes, band_of_priority, priority_of_tos, set_priority};
 pub use crate::offload::{wire_bytes, wire_packets};
 pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
-pub use classify::{DscpBands, band_of_bytes, band_of_priority, priority_of_tos, set_priority};
 pub use codel::CODEL;
 pub use context::{Dropped, QdiscContext};
 pub use fifo::{Fifo, FifoLimit};

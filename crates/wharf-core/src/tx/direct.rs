@@ -1,9 +1,9 @@
 //! `Direct`: a queue with one sender that owns its `TxEngine` alone: no lane, no owner word, no other thread.
 
 use crate::counters::QueueCounters;
+use crate::dscp::{self, DscpBands};
 use crate::host::Park;
 use crate::pool::{Audit, Burst, Cache, PoolError};
-use crate::qdisc::{DscpBands, classify};
 use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Pause, Sink, TxEngine};
 use crate::tx::queue::{QueueBuilder, QueueError};
 use crate::tx::sender;
@@ -76,11 +76,7 @@ impl Direct {
         }
         if let Some(bands) = &self.bands {
             let region = self.cache.pool().region().clone();
-            burst
-                .batch_mut()
-                .frames_mut()
-                .iter_mut()
-                .for_each(|frame| classify::classify(frame, &region, bands));
+            burst.batch_mut().frames_mut().iter_mut().for_each(|frame| dscp::classify(frame, &region, bands));
             burst.batch_mut().refresh();
         }
         let (offered, batch) = (burst.len(), burst.batch_mut());

@@ -27,8 +27,8 @@ pub use watch::Watch;
 use self::balance::Balance;
 use self::wait::{Deadline, Fill, TaskWait};
 use crate::counters::SenderCounters;
+use crate::dscp;
 use crate::pool::{Burst, Cache, Packet, PagePool, PoolError};
-use crate::qdisc::classify;
 use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
 use crate::tx::queue::waiters::Need;
@@ -267,7 +267,7 @@ impl Sender {
     #[inline(never)]
     fn classify(&self, batch: &mut Batch) {
         let (region, bands) = (self.shared.pool.region(), &**self.shared.dscp_bands.load());
-        batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region, bands));
+        batch.frames_mut().iter_mut().for_each(|frame| dscp::classify(frame, region, bands));
         batch.refresh();
     }
 }

@@ -7,7 +7,7 @@
 use super::wait::{self, Deadline, Fill};
 use super::{Burst, PoolError, QueueError, Sender};
 use crate::counters::{Counter, SenderCounters};
-use crate::qdisc::classify;
+use crate::dscp;
 use std::slice::from_mut;
 use std::time::Duration;
 use wharf_mem::Batch;
@@ -119,5 +119,5 @@ impl Sender {
 
 /// Returns the number of frames before the first one of a band that is not full.
 fn front_of(batch: &Batch, full: u32) -> usize {
-    batch.frames().iter().take_while(|frame| full & 1 << classify::band_of(frame) != 0).count()
+    batch.frames().iter().take_while(|frame| full & 1 << dscp::band_of(frame) != 0).count()
 }

@@ -6,7 +6,7 @@
 //! 3. *by the lane*: another thread owns the queue and pulls the published frames.
 
 use super::{BYPASS_FRAMES, Sender};
-use crate::qdisc::classify;
+use crate::dscp;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
 use crate::tx::queue::{PassOutcome, QdiscRun, QueueError, Shared};
@@ -225,5 +225,5 @@ impl Drop for DieOnPanic<'_> {
 
 /// Returns the number of frames before the first one of a full band.
 fn before_full(batch: &Batch, full: u32) -> usize {
-    batch.frames().iter().take_while(|frame| full & 1 << classify::band_of(frame) == 0).count()
+    batch.frames().iter().take_while(|frame| full & 1 << dscp::band_of(frame) == 0).count()
 }

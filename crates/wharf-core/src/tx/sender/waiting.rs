@@ -7,8 +7,8 @@
 use super::cancel::Canceller;
 use super::wait::{self, Deadline};
 use super::{Sender, Watch};
+use crate::dscp;
 use crate::host::Wake;
-use crate::qdisc::classify;
 use crate::tx::queue::waiters::{Need, has_reached};
 use crate::tx::queue::{QdiscRun, QueueError};
 use crate::tx::small_queue::{Credit, QueueProgress};
@@ -225,7 +225,7 @@ impl Sender {
 
     /// Returns the need of the frames of `batch`; `None` if it is empty.
     pub(super) fn need(&mut self, batch: &Batch) -> Option<Need> {
-        let band = classify::band_of(batch.frames().first()?);
+        let band = dscp::band_of(batch.frames().first()?);
         let space = Need::Space { band, frames: batch.len().max(self.lane.capacity()) };
         if self.within_credit(batch) > 0 { Some(space) } else { Some(self.credit_need()) }
     }
@@ -256,7 +256,7 @@ impl Sender {
             return batch.len();
         }
         let has_bands = self.shared.uses_bands;
-        self.renewed_credit().admitted(batch, |frame| has_bands && classify::band_of(frame) == 0)
+        self.renewed_credit().admitted(batch, |frame| has_bands && dscp::band_of(frame) == 0)
     }
 
     /// Renews the credit from the queue's counters.
