@@ -1,7 +1,7 @@
 use super::state::ComesBack;
 use super::*;
 use crate::device::{Device, Notify};
-use crate::poller::PollTarget;
+use crate::poller::poll_target::PollTarget;
 use crate::pool::Cache;
 use crate::sg_writer::SgWriter;
 use std::sync::Arc;
