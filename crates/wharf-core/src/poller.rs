@@ -96,7 +96,8 @@ impl PollerStop {
 impl TxQueue {
     /// Makes a poller for this queue alone, which waits as its senders do, and the handle that stops it.
     pub fn poller(&self) -> (Poller, PollerStop) {
-        let wait = ParkWait { park: self.shared.park.clone(), clock: self.shared.clock.clone() };
+        let wait =
+            ParkWait { park: self.shared.setup().park.clone(), clock: self.shared.setup().clock.clone() };
         let mut poller = Poller::new(Box::new(wait), Settings::default());
         poller.add(self);
         let stop = poller.stopper();

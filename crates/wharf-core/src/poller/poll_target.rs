@@ -37,11 +37,11 @@ impl PollTarget for TxTarget {
     }
 
     fn monitored(&self) -> Option<(&dyn Monitor, &dyn Watched)> {
-        Some((&**self.0.shared.monitor.get()?, &self.0))
+        Some((&**self.0.shared.monitor()?, &self.0))
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        self.0.shared.wait_fd
+        self.0.shared.setup().device.wait_fd
     }
 
     fn enroll(&self, call: &Arc<Call>) {

@@ -28,7 +28,7 @@ impl PollTarget for PulledTarget {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        self.0.wait_fd
+        self.0.device.wait_fd
     }
 
     fn enroll(&self, call: &Arc<Call>) {

@@ -38,13 +38,13 @@ impl QueueBuilder {
     /// # Errors
     /// The errors of [`QueueBuilder::build`].
     pub fn build_direct(self) -> Result<Direct, QueueError> {
-        let (mut engine, counters, parts) = self.into_engine()?;
+        let (mut engine, counters, setup) = self.into_engine()?;
         engine.reserve(BULK_PACKETS_MAX);
-        let mut cache = parts.pool.cache("direct")?;
+        let mut cache = setup.pool.cache("direct")?;
         cache.serve_a_sender();
-        let bands = engine.qdisc().uses_bands().then(|| engine.qdisc().dscp_bands());
-        let quota = parts.policy.quota_packets;
-        Ok(Direct { engine, cache, counters, park: parts.park, quota, bands, closed: false })
+        let bands = setup.uses_bands.then(|| engine.qdisc().dscp_bands());
+        let quota = setup.policy.quota_packets;
+        Ok(Direct { engine, cache, counters, park: setup.park, quota, bands, closed: false })
     }
 }
 

@@ -37,7 +37,6 @@ use crate::tx::sender::biased_owner::BiasedOwner;
 use crate::tx::small_queue::Credit;
 use std::slice::from_mut;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wharf_mem::lane::LaneProducer;
 use wharf_mem::{Batch, Frame};
@@ -75,14 +74,14 @@ pub struct Sender {
 
 impl std::fmt::Debug for Sender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Sender({} of {})", self.place, self.shared.name)
+        write!(f, "Sender({} of {})", self.place, self.shared.setup().device.name)
     }
 }
 
 impl Sender {
     /// Makes an empty burst of the queue's pool, for up to `capacity` packets.
     pub fn burst(&self, capacity: usize) -> Burst {
-        self.shared.pool.burst(capacity)
+        self.shared.setup().pool.burst(capacity)
     }
 
     /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number: fewer if the pool runs empty, 0 if the
@@ -203,7 +202,7 @@ impl Sender {
     /// The errors of [`Sender::send`].
     pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
         self.admit(burst)?;
-        self.biased.release(&self.shared.cell);
+        self.biased.release(self.shared.cell());
         self.push_admitted(burst.batch_mut());
         Ok(self.bit)
     }
@@ -225,13 +224,13 @@ impl Sender {
     /// band if the discipline has bands.
     #[inline]
     fn admit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        if !self.shared.sender_settings.is_at(self.settings_version) {
+        if !self.shared.sender_settings().is_at(self.settings_version) {
             self.renew_settings()?;
         }
         if !burst.batch_mut().is_of(self.cache.charge()) {
             self.charge(burst)?;
         }
-        if self.shared.uses_bands {
+        if self.shared.setup().uses_bands {
             self.classify(burst.batch_mut());
         }
         Ok(())
@@ -240,9 +239,9 @@ impl Sender {
     /// Puts changed settings into force, unless the queue has ended.
     #[cold]
     fn renew_settings(&mut self) -> Result<(), QueueError> {
-        let settings = &self.shared.sender_settings;
+        let settings = self.shared.sender_settings();
         let version = settings.version();
-        if self.shared.closed.load(Ordering::Acquire) {
+        if self.shared.is_closed() {
             return Err(self.shared.closed_error());
         }
         self.credit.set_max_bytes(settings.small_queue_bytes());
@@ -266,7 +265,7 @@ impl Sender {
 
     #[inline(never)]
     fn classify(&self, batch: &mut Batch) {
-        let (region, bands) = (self.shared.pool.region(), &**self.shared.dscp_bands.load());
+        let (region, bands) = (self.shared.setup().pool.region(), &**self.shared.dscp_bands());
         batch.frames_mut().iter_mut().for_each(|frame| dscp::classify(frame, region, bands));
         batch.refresh();
     }
@@ -317,7 +316,7 @@ pub(crate) fn foreign_pool(ours: u8, theirs: u8, batch: &Batch) -> QueueError {
 impl Drop for Sender {
     fn drop(&mut self) {
         self.ready_wait = None;
-        self.biased.retire(&self.shared.cell);
+        self.biased.retire(self.shared.cell());
         self.lane.abandon();
         self.shared.count_sender(-1);
         if let Some(ring) = self.cache.take_return_ring() {

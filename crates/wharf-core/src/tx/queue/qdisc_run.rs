@@ -18,7 +18,6 @@ use super::observed::Observed;
 use super::{PollerState, QueueState, Shared};
 use crate::tx::engine::Pause;
 use crate::tx::owner::{Action, Event, Owner, Policy};
-use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::Ownership;
 use wharf_mem::word::{CONTROL, OFFERED, READY, WAIT, WORK};
 
@@ -69,7 +68,7 @@ impl<'a> QdiscRun<'a> {
     /// Starts the run of a queue claimed for `bits`.
     #[inline(always)]
     pub(crate) fn new(shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64) -> Self {
-        let mut run = Self::owned(shared, owned, shared.policy, OwnerKind::Sender);
+        let mut run = Self::owned(shared, owned, shared.setup().policy, OwnerKind::Sender);
         run.handle_pending(bits);
         run
     }
@@ -90,10 +89,10 @@ impl<'a> QdiscRun<'a> {
         shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64, quota_packets: u32, place: u16,
     ) -> Self {
         let mut run = Self::new(shared, owned, bits);
-        if quota_packets < shared.policy.quota_packets {
+        if quota_packets < shared.setup().policy.quota_packets {
             run.reduce_quota(quota_packets);
         }
-        if shared.run_observer.is_some() {
+        if shared.setup().run_observer.is_some() {
             run.observe(place);
         }
         run
@@ -113,8 +112,8 @@ impl<'a> QdiscRun<'a> {
     pub(crate) fn for_poller(
         shared: &'a Shared, owned: Ownership<'a, QueueState>, quota_packets: u32, away: bool,
     ) -> Self {
-        let quota_packets = quota_packets.min(shared.policy.quota_packets);
-        let policy = Policy { quota_packets, ..shared.policy };
+        let quota_packets = quota_packets.min(shared.setup().policy.quota_packets);
+        let policy = Policy { quota_packets, ..shared.setup().policy };
         let mut run = Self::owned(shared, owned, policy, OwnerKind::Poller { away });
         run.handle_pending(0);
         run
@@ -198,7 +197,7 @@ impl<'a> QdiscRun<'a> {
     /// Steps to the end. Returns the number of frames sent.
     #[inline(always)]
     pub fn finish(&mut self) -> u64 {
-        let clock = &*self.shared.clock;
+        let clock = &*self.shared.setup().clock;
         while self.step_by(|| clock.now_ns()) {}
         self.owner.packets()
     }
@@ -285,7 +284,7 @@ impl<'a> QdiscRun<'a> {
 impl QdiscRun<'_> {
     #[cold]
     fn observe(&mut self, place: u16) {
-        if let (Some(observer), Some(owned)) = (&self.shared.run_observer, &mut self.owned) {
+        if let (Some(observer), Some(owned)) = (&self.shared.setup().run_observer, &mut self.owned) {
             let (shared, owner) = (self.shared, &self.owner);
             self.observed =
                 Some(owned.with(|state| Observed::begin(&**observer, place, shared, owner, state)));
@@ -359,15 +358,13 @@ pub(crate) fn before_release(
     let mut wakes = false;
     if state.waiting {
         if serve {
-            let served = shared.waiters.serve(state.engine.space(), &mut state.lanes, &shared.pool);
+            let served = shared.waiters().serve(state.engine.space(), &mut state.lanes, &shared.setup().pool);
             (state.waiting, wakes) = (served.waiting, served.wakes);
             state.waited_bands = served.full;
         }
         full |= state.waited_bands;
     }
-    if shared.full_bands.load(Relaxed) != full {
-        shared.full_bands.store(full, Relaxed);
-    }
+    shared.set_full_bands(full);
     let pending = state.is_pending() || state.waiting;
     let poller = match (state.poller, kind) {
         (PollerState::None, _) => false,

@@ -4,16 +4,14 @@ use super::balance::Balance;
 use super::biased_owner::BiasedOwner;
 use super::{Sender, waiting};
 use crate::counters::SenderCounters;
-use crate::pool::{RETURN_RING_FRAMES, lock};
+use crate::pool::RETURN_RING_FRAMES;
 use crate::tx::queue::lanes::{Lane, LaneReturnRing};
-use crate::tx::queue::{AUDIT_TRIES, ControlMessage, OWNED_NAP_NS, QueueError, Shared, TxQueue};
+use crate::tx::queue::{ControlMessage, QueueError, Shared, TxQueue};
 use crate::tx::small_queue::Credit;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use wharf_mem::frame::SENDERS_MAX;
 use wharf_mem::lane::lane;
 use wharf_mem::return_ring::return_ring;
-use wharf_mem::word::{READY_BITS, ready_bit};
+use wharf_mem::word::ready_bit;
 
 impl TxQueue {
     /// Makes a sender of this queue; the ledger lists its memory under `name`.
@@ -21,36 +19,17 @@ impl TxQueue {
     /// # Errors
     /// [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`], [`QueueError::Dead`].
     pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
-        if self.shared.closed.load(Ordering::Acquire) {
+        if self.shared.is_closed() {
             return Err(self.shared.closed_error());
         }
-        let at = self.take_place()?;
+        let at = self.shared.take_slot()?;
         let counters = Arc::new(SenderCounters::named(name));
-        lock(&self.shared.senders).keep(&counters);
+        self.shared.senders().keep(&counters);
         let made = Sender::new(&self.shared, at, name, counters);
-        let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).give_back(at))?;
+        let (sender, lane) = made.inspect_err(|_| self.shared.senders().give_back(at))?;
         self.shared.control(ControlMessage::Add(at, lane));
         self.shared.count_sender(1);
         Ok(sender)
-    }
-
-    /// Takes a place for a new sender. The owner gives back those of senders that are gone: it may be late.
-    fn take_place(&self) -> Result<usize, QueueError> {
-        let mut taken = lock(&self.shared.senders).take();
-        for _ in 0..AUDIT_TRIES {
-            if taken.is_ok() || self.shared.living.load(Ordering::Relaxed) >= usize::from(SENDERS_MAX) {
-                break;
-            }
-            // A message makes the owner look.
-            self.apply(|_| ());
-            self.shared.park.park(OWNED_NAP_NS);
-            taken = lock(&self.shared.senders).take();
-        }
-        taken.inspect(|&at| {
-            if at >= READY_BITS as usize {
-                self.shared.cell.share_bits();
-            }
-        })
     }
 }
 
@@ -58,17 +37,18 @@ impl Sender {
     fn new(
         shared: &Arc<Shared>, at: usize, name: &str, counters: Arc<SenderCounters>,
     ) -> Result<(Self, Lane), QueueError> {
-        let (lane_in, lane_out) = lane(shared.lane_frames, shared.index_start);
-        let (ring_in, ring_out) = return_ring(RETURN_RING_FRAMES, shared.index_start);
+        let setup = shared.setup();
+        let (lane_in, lane_out) = lane(setup.lane_frames, setup.index_start);
+        let (ring_in, ring_out) = return_ring(RETURN_RING_FRAMES, setup.index_start);
         let place = at as u16;
-        let mut cache = shared.pool.cache(name)?;
+        let mut cache = setup.pool.cache(name)?;
         cache.set_return_ring(ring_out, place);
-        let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &shared.pool)) };
-        let settings = &shared.sender_settings;
+        let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &setup.pool)) };
+        let settings = shared.sender_settings();
         let settings_version = settings.version();
         let is_drop_tail = settings.is_drop_tail().unwrap_or(false);
-        let credit = Credit::new(settings.small_queue_bytes(), shared.index_start, shared.clock.now_ns());
-        let biased = if shared.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
+        let credit = Credit::new(settings.small_queue_bytes(), setup.index_start, setup.clock.now_ns());
+        let biased = if setup.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
         let (balance, looks_max, turn_end) = (Balance::default(), waiting::LOOKS_MAX, 0);
         let sender = Self {

@@ -15,11 +15,11 @@ pub(crate) type Receive<'a> = &'a mut dyn FnMut(&mut dyn RxDevice);
 pub(crate) fn poll_queue(
     queue: &Shared, irq: IrqChange, away: bool, quota_packets: u32, receive: Option<Receive<'_>>,
 ) -> PollOutcome {
-    if queue.cell.word() & DEDICATED != 0 {
+    if queue.cell().word() & DEDICATED != 0 {
         // A dedicated owner calls the pollers when it leaves.
         return PollOutcome::default();
     }
-    let owned = match queue.cell.claim(0) {
+    let owned = match queue.cell().claim(0) {
         Published::Owner(owned) => owned,
         Published::Dead => return PollOutcome { over: true, ..PollOutcome::default() },
         Published::Seen | Published::WakeOwner => {
