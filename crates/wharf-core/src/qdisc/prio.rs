@@ -22,7 +22,7 @@ pub(super) const KIND: QdiscKind = QdiscKind {
     keys: &[
         Key::number(
             "limit",
-            (1, QUEUE_PACKETS_MAX as u64),
+            1..=QUEUE_PACKETS_MAX as u64,
             "1 to 1048576 packets",
             "1000",
             "packets in each band",

@@ -53,9 +53,7 @@ impl Netlink {
     }
 
     /// Asks for one object by a message of `kind` with one attribute.
-    fn get(
-        &self, kind: u16, body: &[u8; BODY_BYTES], attribute: u16, value: &[u8],
-    ) -> io::Result<Vec<u8>> {
+    fn get(&self, kind: u16, body: &[u8; BODY_BYTES], attribute: u16, value: &[u8]) -> io::Result<Vec<u8>> {
         let len = ATTRIBUTES_AT + 4 + value.len();
         let mut question = Vec::with_capacity(len);
         question.extend((len as u32).to_ne_bytes());

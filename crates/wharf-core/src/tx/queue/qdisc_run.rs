@@ -358,7 +358,9 @@ pub(crate) fn before_release(
     let mut wakes = false;
     if state.waiting {
         if serve {
-            let served = shared.waiters().serve(state.engine.space(), &mut state.lanes, &shared.setup().pool);
+            let (space, is_empty) = (state.engine.backpressure(), !state.engine.has_queued());
+            let pool = &shared.setup().pool;
+            let served = shared.waiters().serve(space, is_empty, &mut state.lanes, pool);
             (state.waiting, wakes) = (served.waiting, served.wakes);
             state.waited_bands = served.full;
         }

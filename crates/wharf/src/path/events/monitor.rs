@@ -230,9 +230,9 @@ impl PathMonitor {
     /// there to be taken, or due by the device's clock, or frames wait for a peer. Returns true if there is news.
     fn look_at_completions(&self, at: &dyn Watched, now_ns: u64) -> Option<bool> {
         let counters = at.counters()?;
-        let frames = || counters.device_frames();
+        let (held, completed) = counters.device_frames();
         let mut kept = self.try_settled()?;
-        let sign = kept.watchdog.look(now_ns, frames())?;
+        let sign = kept.watchdog.look(now_ns, held, completed)?;
         if let Sign::Resumed { after_ns } = sign {
             counters.note_stall(after_ns);
             return Some(kept.sees(sign, 0, now_ns));
@@ -246,8 +246,9 @@ impl PathMonitor {
             kept.watchdog.excuse(now_ns);
             return Some(has_news);
         }
-        let sign = kept.watchdog.look(now_ns, frames());
-        Some(sign.is_some_and(|sign| kept.sees(sign, frames().0, now_ns)) || has_news)
+        let (held, completed) = counters.device_frames();
+        let sign = kept.watchdog.look(now_ns, held, completed);
+        Some(sign.is_some_and(|sign| kept.sees(sign, held, now_ns)) || has_news)
     }
 }
 
