@@ -14,6 +14,8 @@ mod dscp;
 pub mod gso;
 pub mod host;
 pub mod metrics;
+#[cfg(feature = "model")]
+pub mod model;
 pub mod monitor;
 pub mod offload;
 pub mod options;
@@ -26,4 +28,4 @@ mod tx;
 pub mod units;
 mod wakeup;
 
-pub use tx::{direct, engine, owner, queue, run_observer, sender, small_queue};
+pub use tx::{direct, engine, owner, queue, sender, small_queue};

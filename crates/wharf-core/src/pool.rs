@@ -25,7 +25,6 @@ mod burst;
 mod cache;
 mod counters;
 mod depot;
-mod external_allocator;
 mod ledger;
 mod lock;
 mod mailbox;
@@ -38,6 +37,10 @@ mod returns;
 mod segments;
 mod waiting;
 mod waitlist;
+
+#[cfg(feature = "model")]
+#[path = "model/allocator.rs"]
+mod allocator;
 
 pub use burst::Burst;
 pub use cache::Cache;

@@ -12,7 +12,7 @@ mod changes;
 mod error;
 pub(crate) mod lanes;
 mod observed;
-mod qdisc_run;
+pub(crate) mod qdisc_run;
 mod sender_settings;
 mod shared;
 mod state;
@@ -20,8 +20,9 @@ pub(crate) mod waiters;
 
 pub use build::QueueBuilder;
 pub use error::QueueError;
-pub use qdisc_run::QdiscRun;
-pub(crate) use qdisc_run::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending, poll_queue};
+pub(crate) use qdisc_run::{
+    LOOKS_MAX, OwnerKind, QdiscRun, Wakeups, before_release, handle_pending, poll_queue,
+};
 pub use shared::Claimants;
 pub(crate) use shared::{ControlMessage, Setup, Shared};
 pub(crate) use state::{PassOutcome, PollerState, QueueState};
@@ -85,8 +86,9 @@ impl TxQueue {
         self.shared.sender_settings().set_small_queue_bytes(max_bytes);
     }
 
-    /// Sets the policy of all senders, now and later, also under traffic: see [`Sender::set_drop_tail`](crate::sender::Sender::set_drop_tail). In force for each sender from
-    /// its next call but one.
+    /// Sets the policy of all senders, now and later, also under traffic: see
+    /// [`Sender::set_drop_tail`](crate::sender::Sender::set_drop_tail). In force for each sender from its next call
+    /// but one.
     pub fn set_drop_tail(&self, is_drop_tail: bool) {
         self.shared.sender_settings().set_drop_tail(is_drop_tail);
     }
@@ -182,15 +184,6 @@ impl TxQueue {
             let mut run = QdiscRun::new(&self.shared, owned, 0);
             run.look(|state| state.engine.force_completion());
             run.finish();
-        }
-    }
-
-    /// Claims the queue for `bits` of the owner word; the caller steps the run, as modelled processors do. Returns
-    /// `None` if another thread owns the queue.
-    pub fn claim(&self, bits: u64) -> Option<QdiscRun<'_>> {
-        match self.shared.cell().claim(bits) {
-            Published::Owner(owned) => Some(QdiscRun::new(&self.shared, owned, bits).held_by_caller()),
-            _ => None,
         }
     }
 

@@ -18,6 +18,10 @@ mod wait;
 mod waiting;
 mod watch;
 
+#[cfg(feature = "model")]
+#[path = "../model/sender.rs"]
+mod model;
+
 pub use cancel::Canceller;
 pub use drops::DROP_TAIL;
 pub use permit::Permit;
@@ -193,18 +197,6 @@ impl Sender {
             0 if !batch.is_empty() => self.transmit_driven(batch),
             sent => Ok(sent),
         }
-    }
-
-    /// Puts the packets that fit into the lane without publishing it. Returns the bit of the owner word that would publish it:
-    /// for models of processors, one of which then [claims](crate::tx::queue::TxQueue::claim) the queue.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send`].
-    pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
-        self.admit(burst)?;
-        self.biased.release(self.shared.cell());
-        self.push_admitted(burst.batch_mut());
-        Ok(self.bit)
     }
 
     /// Sends one packet; waits for space if there is none. `&mut Burst::from(packet)` sends it by any other call.

@@ -1,5 +1,9 @@
 //! `QueueBuilder`: builds a `TxQueue`.
 
+#[cfg(feature = "model")]
+#[path = "../../model/builder.rs"]
+mod model;
+
 use super::{QueueError, Setup, Shared, TxQueue};
 use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
@@ -10,7 +14,6 @@ use crate::pool::PagePool;
 use crate::qdisc::{Fifo, FifoLimit, Qdisc, WhenFull};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
-use crate::tx::run_observer::RunObserver;
 use crate::tx::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,14 +136,6 @@ impl QueueBuilder {
         self
     }
 
-    /// Reports the senders' runs to `observer`. A sender that is alone then claims the queue for each burst. Without
-    /// an observer, the default, this costs nothing.
-    #[must_use]
-    pub fn observe_runs(mut self, observer: Arc<dyn RunObserver>) -> Self {
-        self.setup.run_observer = Some(observer);
-        self
-    }
-
     /// Sets the most bytes that one sender may have inside before it waits (TCP small queues, for any sender), from
     /// 4096 to 2^30; `None` for no limit. Below it, the limit follows the sender's rate: about one millisecond. The
     /// default is 1 MiB, but no limit with a discipline that drops the oldest packets: a sender would wait for
@@ -148,13 +143,6 @@ impl QueueBuilder {
     #[must_use]
     pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
         self.small_queue_bytes = Some(max_bytes);
-        self
-    }
-
-    /// Sets the first value of ring indices and byte counters: tests start near 2^32 to see them wrap.
-    #[must_use]
-    pub fn index_start(mut self, start: u32) -> Self {
-        self.setup.index_start = start;
         self
     }
 

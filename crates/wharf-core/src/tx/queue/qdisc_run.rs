@@ -12,6 +12,10 @@
 mod hand_over;
 mod poll;
 
+#[cfg(feature = "model")]
+#[path = "../../model/run.rs"]
+mod model;
+
 pub(crate) use poll::poll_queue;
 
 use super::observed::Observed;
@@ -119,12 +123,6 @@ impl<'a> QdiscRun<'a> {
         run
     }
 
-    /// Marks the run as stepped by a user's code, whose panic between two steps must do no harm.
-    pub(crate) fn held_by_caller(mut self) -> Self {
-        self.is_between = true;
-        self
-    }
-
     /// Lets `transmit` do the first transmit: a sender with an empty lane passes its burst by the lane.
     #[inline(always)]
     pub(crate) fn transmit_first(&mut self, transmit: impl FnOnce(&mut QueueState, u32) -> (u32, Pause)) {
@@ -171,21 +169,6 @@ impl<'a> QdiscRun<'a> {
             Action::StandBy => return self.stand_by(),
         };
         self.next = self.owner.step_by(now_ns, event);
-        true
-    }
-
-    /// Works like [`QdiscRun::step`], with at most one call to the device: for modelled processors, which let time pass and
-    /// other processors act between two calls.
-    pub fn step_bulk(&mut self, now_ns: u64) -> bool {
-        let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };
-        let quota = self.owner.quota_left();
-        self.is_between = false;
-        let (packets, pause) = owned.with(|state| state.engine.transmit_bulk(&mut state.lanes, quota));
-        self.is_between = true;
-        match pause {
-            Some(pause) => self.next = self.owner.step(now_ns, Event::Transmitted { packets, pause }),
-            None => self.owner.sent_some(packets),
-        }
         true
     }
 

@@ -184,8 +184,8 @@ impl Waiters {
         }
     }
 
-    /// Serves senders for which there is room, first come first, and those whose own frames were completed. `space` says how full the
-    /// discipline is, `is_empty` that it has no frame.
+    /// Serves senders for which there is room, first come first, and those whose own frames were completed.
+    /// `space` says how full the discipline is, `is_empty` that it has no frame.
     /// [`Waiters::wake_served`] then wakes them.
     pub(crate) fn serve(
         &self, space: Backpressure, is_empty: bool, returned_to: &mut impl SenderReturns, pool: &PagePool,

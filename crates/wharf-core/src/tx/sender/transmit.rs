@@ -72,6 +72,7 @@ impl Sender {
     }
 
     /// Puts the frames that full bands and the small queue admit into the lane, to be published later.
+    #[cfg(feature = "model")]
     pub(super) fn push_admitted(&mut self, batch: &mut Batch) {
         let full = self.full_bands();
         let count = if full == 0 { usize::MAX } else { before_full(batch, full) };
