@@ -24,9 +24,7 @@ table! {
         doorbells: Counter "doorbells",
         /// Frames that the device left in a batch, to go first next time.
         requeues: Counter "packets",
-        /// Frames completed as sent.
-        sent: Counter "packets",
-        /// Frames that were lost behind the device, as it has learnt since: a part of `sent`.
+        /// Frames completed as sent that were lost behind the device, as it has learnt since.
         undelivered: Counter "packets",
         /// Frames completed, sent or not, in a poll that receives.
         cleaned_from_receive: Counter "packets",
@@ -54,6 +52,9 @@ table! {
         panics: Counter "panics",
     }
     beside {
+        /// Frames completed as sent, also those that were lost behind the device: see
+        /// [`QueueCounters::sent_packets`].
+        pub sent: Counter,
         /// Bytes of frames completed, sent or failed, at the last reap after which the device still held frames.
         pub(crate) completed_bytes: Counter,
         /// Reasons of frames that the device failed.
@@ -70,6 +71,11 @@ table! {
     }
 }
 
+const SENT: Row = Row::counter(
+    "wharf_queue_sent",
+    "packets",
+    "Frames sent: completed as such, less those that were lost behind the device.",
+);
 const BACKLOG: Row = Row::gauge(
     "wharf_queue_backlog_packets",
     "packets",
@@ -152,12 +158,29 @@ impl QueueCounters {
     /// Shows all counters, and the gauges that follow from them.
     pub(crate) fn measure(&self, inside: Inside, walk: &mut Walk<'_>) {
         self.each(walk);
+        walk.show(SENT, self.sent_packets());
         walk.show(BACKLOG, inside.backlog);
         walk.show(IN_DEVICE, inside.device);
         walk.show(IN_DEVICE_BYTES, inside.device_bytes);
         walk.by_reason(FAILURES, &self.device_failures());
         walk.by_reason(UNDELIVERED, &self.undelivered_by_reason());
         walk.by_reason(DROPS, &lock(&self.qdisc_reasons).clone());
+    }
+
+    /// Returns the frames sent, as far as is known: those completed as sent, less those that were lost behind the
+    /// device. Every report and metric calls these `sent`.
+    pub fn sent_packets(&self) -> u64 {
+        self.sent.get().saturating_sub(self.undelivered.get())
+    }
+
+    /// Returns the frames lost so far in the discipline, in the device and behind it.
+    pub fn lost_packets(&self) -> u64 {
+        self.failed.get() + self.undelivered.get()
+    }
+
+    /// Returns the frames in the discipline, and those that the device left for later.
+    pub fn backlog_packets(&self) -> u64 {
+        self.inside(|| 0).backlog
     }
 
     /// Returns the number of accepted frames that are no longer inside: sent, failed or returned.
@@ -223,6 +246,9 @@ fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) 
     }
 }
 
+/// The reason of packets that a sender dropped. They never enter the queue: only [`SenderCounters`] counts them.
+pub const DROP_TAIL: &str = "drop-tail";
+
 table! {
     /// Counters of one sender, written by its thread.
     pub struct SenderCounters, "wharf_sender_" {
@@ -264,6 +290,23 @@ impl SenderCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Metric;
+
+    #[test]
+    fn frames_lost_behind_the_device_are_not_among_those_sent() {
+        let counters = QueueCounters::default();
+        counters.sent.add(10);
+        counters.fail("too-long");
+        let (device, what, counts) = ("udp".into(), "lost".into(), vec![("unreachable", 4)]);
+        let source = std::io::ErrorKind::HostUnreachable.into();
+        counters.error(&DeviceError::Undelivered { device, what, counts, source });
+        let mut shown = Vec::new();
+        let mut see = |metric: &Metric<'_>| shown.push((metric.name, metric.value));
+        counters.measure(Inside::default(), &mut Walk::new(&mut see));
+        shown.retain(|(name, _)| *name == "wharf_queue_sent");
+        assert_eq!(shown, [("wharf_queue_sent", 6)]);
+        assert_eq!((counters.sent_packets(), counters.lost_packets(), counters.gone()), (6, 5, 11));
+    }
 
     #[test]
     fn undelivered_frames_count_by_reason_beside_those_that_failed() {

@@ -28,7 +28,7 @@ pub(crate) use shared::{ControlMessage, Setup, Shared};
 pub(crate) use state::{PassOutcome, PollerState, QueueState};
 
 use crate::bql::Bounds;
-use crate::counters::{QueueCounters, SenderCounters};
+use crate::counters::{DROP_TAIL, QueueCounters, SenderCounters};
 use crate::device::{ModeReason, Signals};
 use crate::host::Wake;
 use crate::metrics::Measured;
@@ -123,6 +123,16 @@ impl TxQueue {
     /// The counters of all living senders and of the last thousand that are gone, in order of creation.
     pub fn senders(&self) -> Vec<Arc<SenderCounters>> {
         self.shared.senders().counters().to_vec()
+    }
+
+    /// Shows the packets lost, by reason: those that senders dropped, and those lost in the discipline, in the device and
+    /// behind it. A reason may come more than once.
+    pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        let (counters, at_senders) = (self.counters(), self.sender_totals().drops.get());
+        let at_senders = (at_senders > 0).then_some((DROP_TAIL, at_senders));
+        let behind = counters.undelivered_by_reason();
+        let all = counters.failures().into_iter().chain(behind).chain(at_senders);
+        all.for_each(|(reason, count)| see(reason, count));
     }
 
     /// Returns the summed counters of all senders that there are and were.

@@ -22,8 +22,8 @@ mod watch;
 #[path = "../model/sender.rs"]
 mod model;
 
+pub use crate::counters::DROP_TAIL;
 pub use cancel::Canceller;
-pub use drops::DROP_TAIL;
 pub use permit::Permit;
 pub use spread::Spread;
 pub use watch::Watch;

@@ -12,9 +12,6 @@ use std::slice::from_mut;
 use std::time::Duration;
 use wharf_mem::Batch;
 
-/// The reason of packets that a sender dropped. They never enter the queue: only [`SenderCounters`] counts them.
-pub const DROP_TAIL: &str = "drop-tail";
-
 impl Sender {
     /// Works like [`Sender::fill`], and counts packets for which there is no memory as `memory_drops`, in place of the error.
     /// Returns the number of packets added.
