@@ -22,6 +22,8 @@ pub mod options;
 pub mod poller;
 pub mod pool;
 pub mod qdisc;
+#[doc(hidden)]
+pub mod random;
 pub mod rx;
 pub mod sg_writer;
 mod tx;
