@@ -25,7 +25,7 @@
 //! they receive, and what they receive may be what senders wait for.
 //!
 //! (A) pairs with (B): a waiter counts itself and then looks into mailboxes; a thread that fills a mailbox notes that
-//! and then looks for waiters. One of the two sees the other (loom: `line.rs`).
+//! and then looks for waiters. One of the two sees the other (loom: `waitlist.rs`).
 
 use super::depot::Depot;
 use super::mailbox::Mailbox;
