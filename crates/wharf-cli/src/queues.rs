@@ -1,21 +1,18 @@
 //! Reports of transmit queues.
 
 use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderReport};
-use std::collections::BTreeMap;
 use wharf::counters::QueueCounters;
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
-use wharf::rx::RxQueue;
 use wharf::sender::DROP_TAIL;
+use wharf_tools::drops::by_reason;
 
 /// Makes a report of the counters of one device's queues, and leaves the rest of it empty. `span_ns` is from the first packet to the last.
 pub(crate) fn of_queues(
     device: &str, queues: &[TxQueue], has_bql: bool, span_ns: u64, audit: &Audit,
 ) -> Report {
     let (packets, bytes) = (sum(queues, |all| all.packets.get()), sum(queues, |all| all.bytes.get()));
-    let undelivered = sum(queues, |all| all.undelivered.get());
-    let taken = sum(queues, |all| all.sent.get());
-    let sent = taken.saturating_sub(undelivered);
+    let (taken, sent) = (sum(queues, |all| all.sent.get()), sum(queues, QueueCounters::sent_packets));
     let taken_bytes = sum(queues, |all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
     // The kernel does not tell the bytes of a datagram that did not arrive: they count with the mean length.
     let sent_bytes = taken_bytes as f64 * sent as f64 / taken.max(1) as f64;
@@ -31,7 +28,7 @@ pub(crate) fn of_queues(
         packets,
         bytes,
         sent,
-        failed: sum(queues, |all| all.failed.get()) + undelivered,
+        failed: sum(queues, QueueCounters::lost_packets),
         mpps: per_second(sent as f64 / 1e6),
         gbps: per_second(sent_bytes * 8.0 / 1e9),
         batches: sum(queues, |all| all.batches.get()),
@@ -54,27 +51,9 @@ pub(crate) fn sum(queues: &[TxQueue], count: impl Fn(&QueueCounters) -> u64) -> 
 
 /// Returns the drops in the queues and devices, and those of senders before the queues.
 pub(crate) fn drops(queues: &[TxQueue]) -> Drops {
-    let mut by_reason = BTreeMap::new();
-    let mut add = |reason: &str, count| *by_reason.entry(reason.to_string()).or_default() += count;
-    for queue in queues {
-        let counters = queue.counters();
-        let failures = counters.failures().into_iter().chain(counters.undelivered_by_reason());
-        failures.for_each(|(reason, count)| add(reason, count));
-        match queue.sender_totals().drops.get() {
-            0 => {}
-            at_senders => add(DROP_TAIL, at_senders),
-        }
-    }
+    let by_reason = by_reason(queues, &[]);
     let at_senders = by_reason.get(DROP_TAIL).copied().unwrap_or_default();
-    let failed = sum(queues, |all| all.failed.get() + all.undelivered.get());
-    Drops { total: failed + at_senders, by_reason }
-}
-
-/// Returns the drops at a receiver so far, by reason. It asks the device.
-pub(crate) fn drops_at(queue: &RxQueue) -> BTreeMap<String, u64> {
-    let mut drops = BTreeMap::new();
-    queue.drops(&mut |reason, count| *drops.entry(reason.to_string()).or_default() += count);
-    drops
+    Drops { total: sum(queues, QueueCounters::lost_packets) + at_senders, by_reason }
 }
 
 fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {
@@ -82,8 +61,8 @@ fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {
     QueueReport {
         packets: counters.packets.get(),
         bytes: counters.bytes.get(),
-        sent: counters.sent.get().saturating_sub(counters.undelivered.get()),
-        failed: counters.failed.get() + counters.undelivered.get(),
+        sent: counters.sent_packets(),
+        failed: counters.lost_packets(),
         batches: counters.batches.get(),
         doorbells: counters.doorbells.get(),
         requeues: counters.requeues.get(),

@@ -68,7 +68,7 @@ impl Stall {
         let (frames, completed) = queue.counters().device_frames();
         let now_ns = self.began.elapsed().as_nanos() as u64;
         self.tell(&device, queue, link, now_ns);
-        if let Some(Sign::Overdue { .. }) = self.watchdog.look(now_ns, (frames, completed)) {
+        if let Some(Sign::Overdue { .. }) = self.watchdog.look(now_ns, frames, completed) {
             self.watchdog.stall();
             let what = self.none_of(&device, frames, PATIENCE);
             match self.on_stall {
@@ -89,7 +89,7 @@ impl Stall {
         if let Some(away) = self.recovery.away().filter(|away| away >= time) {
             return Some(format!("{device}: given up: away for {:.1} s", away.as_secs_f64()));
         }
-        watchdog.look(now_ns, (frames, completed))?;
+        watchdog.look(now_ns, frames, completed)?;
         let why = queue.link().and_then(Result::err).map_or(String::new(), |error| format!(" ({error})"));
         Some(format!("{device}: given up: no completion for {time:?}, frames in the device: {frames}{why}"))
     }
@@ -102,7 +102,7 @@ impl Stall {
 
     fn tell(&mut self, device: &impl Display, queue: &TxQueue, link: &LinkWatch, now_ns: u64) {
         let (frames, completed) = queue.counters().device_frames();
-        match self.teller.look(now_ns, (frames, completed)) {
+        match self.teller.look(now_ns, frames, completed) {
             // The device knows when the next one is due: a wire with a delay.
             Some(Sign::Overdue { .. }) => {
                 match queue.has_completions_due() {

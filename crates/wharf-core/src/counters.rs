@@ -1,64 +1,13 @@
 //! Counters of queues and senders. Each has one writer; any thread may read it at any time.
 
-use crate::device::DeviceError;
+pub(crate) mod counter;
+
+pub use counter::{Counter, Tally};
+
+use crate::device::{DeviceError, DeviceListener};
 use crate::metrics::{Row, Walk, table};
-use crate::monitor::Monitor;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::pool::{Inside, lock};
 use std::sync::{Arc, Mutex, OnceLock};
-
-/// A counter, to be read. Its part of the path writes it, one thread at a time: by a plain load and store,
-/// without a locked instruction.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `n`; for the writer.
-    #[inline(always)]
-    pub(crate) fn add(&self, n: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
-    }
-
-    /// Sets the value; for the writer.
-    #[inline(always)]
-    pub(crate) fn set(&self, n: u64) {
-        self.0.store(n, Relaxed);
-    }
-
-    /// Adds `n`; for counters that several threads write.
-    pub(crate) fn add_shared(&self, n: u64) {
-        self.0.fetch_add(n, Relaxed);
-    }
-
-    /// Returns the value.
-    #[inline(always)]
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-/// A counter of a caller's own, which the caller writes.
-#[derive(Debug, Default)]
-pub struct Tally(Counter);
-
-impl Tally {
-    /// Adds `n`; for the writer.
-    #[inline(always)]
-    pub fn add(&self, n: u64) {
-        self.0.add(n);
-    }
-
-    /// Sets the value; for the writer.
-    #[inline(always)]
-    pub fn set(&self, n: u64) {
-        self.0.set(n);
-    }
-
-    /// Returns the value.
-    #[inline(always)]
-    pub fn get(&self) -> u64 {
-        self.0.get()
-    }
-}
 
 table! {
     /// Counters of one transmit queue, written by its owner.
@@ -75,9 +24,7 @@ table! {
         doorbells: Counter "doorbells",
         /// Frames that the device left in a batch, to go first next time.
         requeues: Counter "packets",
-        /// Frames completed as sent.
-        sent: Counter "packets",
-        /// Frames that were lost behind the device, as it has learnt since: a part of `sent`.
+        /// Frames completed as sent that were lost behind the device, as it has learnt since.
         undelivered: Counter "packets",
         /// Frames completed, sent or not, in a poll that receives.
         cleaned_from_receive: Counter "packets",
@@ -105,6 +52,9 @@ table! {
         panics: Counter "panics",
     }
     beside {
+        /// Frames completed as sent, also those that were lost behind the device: see
+        /// [`QueueCounters::sent_packets`].
+        pub sent: Counter,
         /// Bytes of frames completed, sent or failed, at the last reap after which the device still held frames.
         pub(crate) completed_bytes: Counter,
         /// Reasons of frames that the device failed.
@@ -117,10 +67,15 @@ table! {
         /// The error with which the device has gone.
         gone_error: OnceLock<String>,
         /// Hears of the device's errors.
-        pub(crate) monitor: OnceLock<Arc<dyn Monitor>>,
+        pub(crate) listener: OnceLock<Arc<dyn DeviceListener>>,
     }
 }
 
+const SENT: Row = Row::counter(
+    "wharf_queue_sent",
+    "packets",
+    "Frames sent: completed as such, less those that were lost behind the device.",
+);
 const BACKLOG: Row = Row::gauge(
     "wharf_queue_backlog_packets",
     "packets",
@@ -139,37 +94,24 @@ const UNDELIVERED: Row = Row::counter(
 const DROPS: Row =
     Row::counter("wharf_queue_drops", "packets", "Frames that the discipline dropped, by reason.");
 
-/// The frames of a queue by place, as its counters tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Inside {
-    /// Frames published by senders, and not taken by the owner.
-    pub(crate) lanes: u64,
-    /// Frames in the discipline and the requeue slot.
-    pub(crate) backlog: u64,
-    /// Frames in the device.
-    pub(crate) device: u64,
-    /// Bytes of frames in the device.
-    pub(crate) device_bytes: u64,
-}
-
 impl QueueCounters {
     /// Counts a frame that the device failed.
     pub(crate) fn fail(&self, reason: &'static str) {
         self.failed.add(1);
-        add(&mut crate::pool::lock(&self.reasons), reason, 1);
+        add(&mut lock(&self.reasons), reason, 1);
     }
 
     /// Counts frames that the discipline dropped.
     pub(crate) fn qdisc_dropped(&self, reason: &'static str, count: u64) {
         self.failed.add(count);
         self.qdisc_drops.add(count);
-        add(&mut crate::pool::lock(&self.qdisc_reasons), reason, count);
+        add(&mut lock(&self.qdisc_reasons), reason, count);
     }
 
     pub(crate) fn error(&self, error: &DeviceError) {
         self.device_errors.add(1);
         if let DeviceError::Undelivered { counts, .. } = error {
-            let mut reasons = crate::pool::lock(&self.undelivered_reasons);
+            let mut reasons = lock(&self.undelivered_reasons);
             for &(reason, count) in counts {
                 self.undelivered.add(count);
                 add(&mut reasons, reason, count);
@@ -181,8 +123,8 @@ impl QueueCounters {
         if is_gone {
             _ = self.gone_error.set(error.to_string());
         }
-        *crate::pool::lock(&self.last_error) = Some((error.to_string(), is_down));
-        self.monitor.get().inspect(|monitor| monitor.error(error));
+        *lock(&self.last_error) = Some((error.to_string(), is_down));
+        self.listener.get().inspect(|listener| listener.error(error));
     }
 
     /// Counts a stall of the device that has ended after `after_ns`; for the path's poller.
@@ -194,7 +136,7 @@ impl QueueCounters {
 
     /// Forgets that the line was down.
     pub(crate) fn came_back(&self) {
-        crate::pool::lock(&self.last_error).take_if(|(_, is_down)| *is_down);
+        lock(&self.last_error).take_if(|(_, is_down)| *is_down);
     }
 
     /// Returns the frames inside, when senders have sent `published` in all. Counters of later stages are read first, so
@@ -216,12 +158,29 @@ impl QueueCounters {
     /// Shows all counters, and the gauges that follow from them.
     pub(crate) fn measure(&self, inside: Inside, walk: &mut Walk<'_>) {
         self.each(walk);
+        walk.show(SENT, self.sent_packets());
         walk.show(BACKLOG, inside.backlog);
         walk.show(IN_DEVICE, inside.device);
         walk.show(IN_DEVICE_BYTES, inside.device_bytes);
         walk.by_reason(FAILURES, &self.device_failures());
         walk.by_reason(UNDELIVERED, &self.undelivered_by_reason());
-        walk.by_reason(DROPS, &crate::pool::lock(&self.qdisc_reasons).clone());
+        walk.by_reason(DROPS, &lock(&self.qdisc_reasons).clone());
+    }
+
+    /// Returns the frames sent, as far as is known: those completed as sent, less those that were lost behind the
+    /// device. Every report and metric calls these `sent`.
+    pub fn sent_packets(&self) -> u64 {
+        self.sent.get().saturating_sub(self.undelivered.get())
+    }
+
+    /// Returns the frames lost so far in the discipline, in the device and behind it.
+    pub fn lost_packets(&self) -> u64 {
+        self.failed.get() + self.undelivered.get()
+    }
+
+    /// Returns the frames in the discipline, and those that the device left for later.
+    pub fn backlog_packets(&self) -> u64 {
+        self.inside(|| 0).backlog
     }
 
     /// Returns the number of accepted frames that are no longer inside: sent, failed or returned.
@@ -232,33 +191,29 @@ impl QueueCounters {
     /// Returns the number of failed frames by reason, of the device and of the discipline.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.device_failures();
-        crate::pool::lock(&self.qdisc_reasons)
-            .iter()
-            .for_each(|&(reason, count)| add(&mut all, reason, count));
+        lock(&self.qdisc_reasons).iter().for_each(|&(reason, count)| add(&mut all, reason, count));
         all
     }
 
     /// Returns the number of frames that the device failed, by reason.
     pub fn device_failures(&self) -> Vec<(&'static str, u64)> {
-        crate::pool::lock(&self.reasons).clone()
+        lock(&self.reasons).clone()
     }
 
     /// Returns the number of frames that were completed as sent and lost behind the device, by reason.
     pub fn undelivered_by_reason(&self) -> Vec<(&'static str, u64)> {
-        crate::pool::lock(&self.undelivered_reasons).clone()
+        lock(&self.undelivered_reasons).clone()
     }
 
     /// Returns the last error of the device; not that its line was down, once a path has seen it up again.
     pub fn last_error(&self) -> Option<String> {
-        crate::pool::lock(&self.last_error).as_ref().map(|(error, _)| error.clone())
+        lock(&self.last_error).as_ref().map(|(error, _)| error.clone())
     }
 
     /// Returns the last error, unless it says that the line is down.
     #[doc(hidden)]
     pub fn last_error_beside_line(&self) -> Option<String> {
-        crate::pool::lock(&self.last_error)
-            .as_ref()
-            .and_then(|(error, is_down)| (!is_down).then(|| error.clone()))
+        lock(&self.last_error).as_ref().and_then(|(error, is_down)| (!is_down).then(|| error.clone()))
     }
 
     /// Returns the error with which the device has gone for good.
@@ -290,6 +245,9 @@ fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) 
         None => counts.push((reason, count)),
     }
 }
+
+/// The reason of packets that a sender dropped. They never enter the queue: only [`SenderCounters`] counts them.
+pub const DROP_TAIL: &str = "drop-tail";
 
 table! {
     /// Counters of one sender, written by its thread.
@@ -332,6 +290,23 @@ impl SenderCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Metric;
+
+    #[test]
+    fn frames_lost_behind_the_device_are_not_among_those_sent() {
+        let counters = QueueCounters::default();
+        counters.sent.add(10);
+        counters.fail("too-long");
+        let (device, what, counts) = ("udp".into(), "lost".into(), vec![("unreachable", 4)]);
+        let source = std::io::ErrorKind::HostUnreachable.into();
+        counters.error(&DeviceError::Undelivered { device, what, counts, source });
+        let mut shown = Vec::new();
+        let mut see = |metric: &Metric<'_>| shown.push((metric.name, metric.value));
+        counters.measure(Inside::default(), &mut Walk::new(&mut see));
+        shown.retain(|(name, _)| *name == "wharf_queue_sent");
+        assert_eq!(shown, [("wharf_queue_sent", 6)]);
+        assert_eq!((counters.sent_packets(), counters.lost_packets(), counters.gone()), (6, 5, 11));
+    }
 
     #[test]
     fn undelivered_frames_count_by_reason_beside_those_that_failed() {

@@ -6,10 +6,14 @@
 
 mod any;
 mod delegate;
+mod description;
+mod listener;
 
 pub use any::{AnyDevice, TxSide};
 #[doc(hidden)]
 pub use delegate::parts;
+pub(crate) use description::Description;
+pub use listener::DeviceListener;
 
 use crate::options::OptionError;
 use crate::pool::Cache;

@@ -10,19 +10,24 @@
 pub mod bql;
 pub mod counters;
 pub mod device;
+mod dscp;
 pub mod gso;
 pub mod host;
 pub mod metrics;
+#[cfg(feature = "model")]
+pub mod model;
 pub mod monitor;
 pub mod offload;
 pub mod options;
 pub mod poller;
 pub mod pool;
 pub mod qdisc;
+#[doc(hidden)]
+pub mod random;
 pub mod rx;
 pub mod sg_writer;
 mod tx;
 pub mod units;
 mod wakeup;
 
-pub use tx::{direct, engine, owner, queue, run_observer, sender, small_queue};
+pub use tx::{direct, engine, owner, queue, sender, small_queue};

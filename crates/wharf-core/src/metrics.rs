@@ -109,7 +109,7 @@ macro_rules! table {
         $(#[$about])*
         #[derive(Debug, Default)]
         pub struct $Name {
-            $($(#[doc = $help])+ pub $field: $crate::counters::Counter,)+
+            $($(#[doc = $help])+ pub $field: $crate::counters::counter::Counter,)+
             $($($(#[$beside_about])* $beside_vis $beside: $Beside,)+)?
         }
 

@@ -1,4 +1,4 @@
-//! `Monitor`: the place that hears what happens to a queue: a device's errors, panics, and stalls by its [`Watchdog`].
+//! `Monitor`: hears what happens to a queue: a device's errors, panics, and stalls by its [`Watchdog`].
 //!
 //! Owners tell errors and panics where they find them, which is off the hot path. A poller calls [`Monitor::look`] while
 //! it polls, every [`LOOK_NS`], and before it sleeps if something is the matter: packets cost nothing.
@@ -7,24 +7,14 @@ mod watchdog;
 
 pub use watchdog::{Sign, Watchdog};
 
-use crate::device::DeviceError;
-use crate::host::Wake;
-use crate::rx::{RxQueue, RxShared};
-use crate::tx::queue::{Shared, TxQueue};
-use std::fmt::Debug;
-use std::sync::{Arc, Weak};
+use crate::counters::QueueCounters;
+use crate::device::{DeviceError, DeviceListener};
 
 /// Time between two looks of a poller that polls on, ns.
 pub const LOOK_NS: u64 = 5_000_000;
 
-/// Hears what happens to queues. Owners call it, also senders: [`Monitor::error`] and [`Monitor::panicked`] take no lock.
-pub trait Monitor: Send + Sync + Debug {
-    /// The device has reported `error`.
-    fn error(&self, error: &DeviceError);
-
-    /// A handler, a discipline or a device has panicked: `what` has ended.
-    fn panicked(&self, what: &'static str, is_dead: bool);
-
+/// Hears what happens to queues, and checks by the pollers' threads whether they are well.
+pub trait Monitor: DeviceListener {
     /// True if a poller that is about to sleep should look first. Called at each sleep: cheap.
     fn wants_look(&self) -> bool;
 
@@ -41,85 +31,17 @@ pub trait Watched {
     /// Returns what the device says of its line, unless another thread has the device.
     fn link(&self) -> Link;
 
-    /// Returns the transmit queue that it is.
-    fn queue(&self) -> Option<&TxQueue> {
+    /// Returns the counters of its transmit side, if it has one.
+    fn counters(&self) -> Option<&QueueCounters> {
         None
-    }
-}
-
-/// A wake-up of a queue's poller, for threads that have work for it.
-#[derive(Debug)]
-enum CallPoller {
-    Tx(Weak<Shared>),
-    Rx(Weak<RxShared>),
-}
-
-impl Wake for CallPoller {
-    fn wake(&self) {
-        match self {
-            Self::Tx(queue) => queue.upgrade().iter().for_each(|queue| queue.wake_poller()),
-            Self::Rx(queue) => queue.upgrade().iter().for_each(|queue| queue.resume()),
-        }
-    }
-}
-
-impl RxQueue {
-    /// Has `monitor` hear of the queue. The first one stays.
-    #[doc(hidden)]
-    pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
-        _ = self.shared.monitor.set(monitor);
-    }
-
-    /// Returns a wake-up of the queue's poller.
-    #[doc(hidden)]
-    pub fn call_poller(&self) -> Arc<dyn Wake> {
-        Arc::new(CallPoller::Rx(Arc::downgrade(&self.shared)))
-    }
-}
-
-impl Watched for RxQueue {
-    fn link(&self) -> Link {
-        self.shared.link()
-    }
-}
-
-impl TxQueue {
-    /// Has `monitor` hear of the queue. The first one stays.
-    #[doc(hidden)]
-    pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
-        _ = self.shared.counters.monitor.set(monitor);
-    }
-
-    /// Returns a wake-up of the queue's poller.
-    #[doc(hidden)]
-    pub fn call_poller(&self) -> Arc<dyn Wake> {
-        Arc::new(CallPoller::Tx(Arc::downgrade(&self.shared)))
     }
 
     /// Takes completions at once. Returns true if the device has some to come, in its own time; `None` if another
     /// thread owns the queue.
-    #[doc(hidden)]
-    pub fn has_completions_due(&self) -> Option<bool> {
-        self.shared.inspect(1, |state| {
-            state.engine.force_completion();
-            state.reap();
-            let due_ns = state.engine.device_mut().next_completion_ns();
-            state.engine.in_device() == 0 || due_ns.is_some_and(|due_ns| due_ns != u64::MAX)
-        })
-    }
-}
-
-impl Watched for TxQueue {
-    /// Clears a link error once the link is up again, or once the device is gone and reports no link.
-    fn link(&self) -> Link {
-        let link = self.shared.inspect(1, |state| state.engine.device_mut().link())?;
-        if link.as_ref().is_none_or(Result::is_ok) {
-            self.shared.counters.came_back();
-        }
-        link
+    fn has_completions_due(&self) -> Option<bool> {
+        None
     }
 
-    fn queue(&self) -> Option<&TxQueue> {
-        Some(self)
-    }
+    /// Ends the transmit side for its senders, whose calls return `why` from now on.
+    fn fail(&self, _why: &str) {}
 }

@@ -2,8 +2,9 @@
 //!
 //! One table of [`Key`]s drives parsing, error messages and help. [`Options`] holds values that have been checked against it.
 
-use crate::qdisc::DscpBands;
+use crate::dscp::DscpBands;
 use crate::units::{self, UnitError};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// One option: a row of the table that a device or a discipline has.
@@ -68,10 +69,11 @@ impl Key {
 
     /// Makes a key that takes a number within `bounds`, which messages call `range`.
     pub const fn number(
-        name: &'static str, (least, most): (u64, u64), range: &'static str, default: &'static str,
+        name: &'static str, bounds: RangeInclusive<u64>, range: &'static str, default: &'static str,
         meaning: &'static str,
     ) -> Self {
-        Self { name, values: Values::Number { least, most, range }, default, meaning, when: "" }
+        let values = Values::Number { least: *bounds.start(), most: *bounds.end(), range };
+        Self { name, values, default, meaning, when: "" }
     }
 
     /// Makes a key that takes a time up to `most`.

@@ -6,11 +6,10 @@
 //! decides; this file is the thread that carries the decisions out.
 
 mod dedicated;
-mod poll_target;
+pub(crate) mod poll_target;
 pub mod schedule;
 
 pub use dedicated::Dedicated;
-pub(crate) use poll_target::{PollTarget, poll_queue};
 pub use schedule::{Mode, Settings};
 
 use crate::host::{ParkWait, Wait, Wake};
@@ -20,7 +19,7 @@ use crate::pool::lock;
 use crate::rx::{PulledTarget, RxQueue};
 use crate::tx::queue::TxQueue;
 use crate::wakeup::{Bell, Call};
-use poll_target::TxTarget;
+use poll_target::{PollTarget, TxTarget};
 use schedule::{Action, Event, IrqChange, PollOutcome, Schedule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
@@ -97,7 +96,8 @@ impl PollerStop {
 impl TxQueue {
     /// Makes a poller for this queue alone, which waits as its senders do, and the handle that stops it.
     pub fn poller(&self) -> (Poller, PollerStop) {
-        let wait = ParkWait { park: self.shared.park.clone(), clock: self.shared.clock.clone() };
+        let wait =
+            ParkWait { park: self.shared.setup().park.clone(), clock: self.shared.setup().clock.clone() };
         let mut poller = Poller::new(Box::new(wait), Settings::default());
         poller.add(self);
         let stop = poller.stopper();

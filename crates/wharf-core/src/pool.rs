@@ -25,7 +25,6 @@ mod burst;
 mod cache;
 mod counters;
 mod depot;
-mod external_allocator;
 mod ledger;
 mod lock;
 mod mailbox;
@@ -39,6 +38,10 @@ mod segments;
 mod waiting;
 mod waitlist;
 
+#[cfg(feature = "model")]
+#[path = "model/allocator.rs"]
+mod allocator;
+
 pub use burst::Burst;
 pub use cache::Cache;
 pub(crate) use cache::RETURN_RING_FRAMES;
@@ -48,7 +51,7 @@ pub use lock::LockCounts;
 pub(crate) use lock::lock;
 pub use packet::{NoRoom, Packet};
 pub use packet_mut::PacketMut;
-pub(crate) use peer_queues::{PeerQueue, PeerQueues};
+pub(crate) use peer_queues::{Inside, PeerQueue, PeerQueues};
 pub(crate) use reservation::{QuotaKind, Reservation};
 pub(crate) use returns::Returns;
 pub use segments::Segments;

@@ -18,12 +18,12 @@
 //! `contract::check` tries these on any discipline.
 
 mod backpressure;
-pub(crate) mod classify;
+mod built_in;
 mod codel;
 mod context;
 #[doc(hidden)]
 pub mod contract;
-mod dscp;
+mod discipline;
 mod fifo;
 mod fq_codel;
 mod prio;
@@ -33,11 +33,12 @@ mod slab;
 mod store;
 mod tbf;
 
+pub use crate::dscp::{DscpBands, band_of_bytes, band_of_priority, priority_of_tos, set_priority};
 pub use crate::offload::{wire_bytes, wire_packets};
 pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
-pub use classify::{DscpBands, band_of_bytes, band_of_priority, priority_of_tos, set_priority};
 pub use codel::CODEL;
 pub use context::{Dropped, QdiscContext};
+pub use discipline::{Limit, Qdisc};
 pub use fifo::{Fifo, FifoLimit};
 pub use fq_codel::{FLOWS_MAX, FqCodel, FqCodelOptions, OVERLIMIT};
 pub use prio::Prio;
@@ -46,180 +47,3 @@ pub use registry::{
 };
 pub use root::{QDISC_CHANGED, RootQdisc};
 pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_PACKETS_MAX, TBF_RATE_MAX, Tbf};
-
-use wharf_mem::{Batch, Frame};
-
-/// The kinds of this crate, in the order in which they are listed.
-static BUILT_IN: &[&QdiscKind] = &[&fifo::KIND, &prio::KIND, &fq_codel::KIND];
-
-/// The bounds of one [`Qdisc::dequeue`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
-    /// Most frames.
-    pub packets: usize,
-    /// No further frame leaves once this many bytes have, at least 1. So one frame leaves in any case, and
-    /// the bound is overshot by one frame at most.
-    pub bytes: u64,
-}
-
-impl Limit {
-    /// No bound but the batch's room.
-    pub const NONE: Self = Self { packets: usize::MAX, bytes: u64::MAX };
-
-    /// At most `packets` frames of any length.
-    pub const fn packets(packets: usize) -> Self {
-        Self { packets, bytes: u64::MAX }
-    }
-}
-
-/// The contract of a queueing discipline. See the module for its invariants.
-pub trait Qdisc: Send {
-    /// Returns its name, as the command line knows it.
-    fn name(&self) -> &'static str;
-
-    /// Adds storage for `frames` further frames, beyond its limit: a sender's lane is emptied into it. May
-    /// allocate.
-    fn reserve(&mut self, frames: usize);
-
-    /// Returns the number of frames that [`Qdisc::enqueue`] takes now, of any band.
-    fn storage(&self) -> usize;
-
-    /// Takes frames from the front of `from` while there is storage for them. May drop any frame that it has.
-    fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch);
-
-    /// Moves frames to the back of `to` within `limit`, in the order in which they shall leave. May drop any
-    /// frame that it has.
-    fn dequeue(&mut self, cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit);
-
-    /// Returns the number of frames inside.
-    fn len(&self) -> usize;
-
-    /// True if no frame is inside.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns how full each band is.
-    fn backpressure(&self) -> Backpressure;
-
-    /// Returns the effect of its limit when it is reached.
-    fn when_full(&self) -> WhenFull {
-        WhenFull::Wait
-    }
-
-    /// Drops frames beyond a limit that drops. Called before the owner leaves, if [`Qdisc::backpressure`]
-    /// reports a full band.
-    fn trim(&mut self, _cx: &mut QdiscContext<'_>) {}
-
-    /// Moves frames to the back of `to` while it has room, even those held back: the queue is being
-    /// closed (`qdisc_reset`).
-    fn purge(&mut self, to: &mut Batch);
-
-    /// True if frames may bypass it while it is empty (`TCQ_F_CAN_BYPASS`).
-    fn can_bypass(&self) -> bool {
-        false
-    }
-
-    /// True if it looks at bands: senders then classify their frames.
-    fn uses_bands(&self) -> bool {
-        false
-    }
-
-    /// Returns the band of each DSCP, by which senders classify frames without a priority if it looks at bands.
-    fn dscp_bands(&self) -> DscpBands {
-        DscpBands::default()
-    }
-
-    /// Returns the time, by [`QdiscContext::now_ns`], at which a frame that it holds back now may leave. Such
-    /// a queue needs a poller, or a sender that waits.
-    fn next_event_ns(&self) -> Option<u64> {
-        None
-    }
-
-    /// Shows each frame inside to `see`, for audits.
-    fn visit(&self, see: &mut dyn FnMut(&Frame));
-
-    /// Sets the rate of the token bucket in it, from now on. Returns false if it has none.
-    fn set_rate(&mut self, _rate: Rate) -> bool {
-        false
-    }
-
-    /// Shows its statistics to `see`, by name. Names are words of the JSON output, and so a promise.
-    fn stats(&self, _see: &mut dyn FnMut(&'static str, u64)) {}
-}
-
-// A method left out here would get the default's answer in place of the inner discipline's.
-#[deny(clippy::missing_trait_methods)]
-impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
-    fn name(&self) -> &'static str {
-        (**self).name()
-    }
-
-    fn reserve(&mut self, frames: usize) {
-        (**self).reserve(frames);
-    }
-
-    fn storage(&self) -> usize {
-        (**self).storage()
-    }
-
-    fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch) {
-        (**self).enqueue(cx, from);
-    }
-
-    fn dequeue(&mut self, cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit) {
-        (**self).dequeue(cx, to, limit);
-    }
-
-    fn len(&self) -> usize {
-        (**self).len()
-    }
-
-    fn is_empty(&self) -> bool {
-        (**self).is_empty()
-    }
-
-    fn backpressure(&self) -> Backpressure {
-        (**self).backpressure()
-    }
-
-    fn when_full(&self) -> WhenFull {
-        (**self).when_full()
-    }
-
-    fn trim(&mut self, cx: &mut QdiscContext<'_>) {
-        (**self).trim(cx);
-    }
-
-    fn purge(&mut self, to: &mut Batch) {
-        (**self).purge(to);
-    }
-
-    fn can_bypass(&self) -> bool {
-        (**self).can_bypass()
-    }
-
-    fn uses_bands(&self) -> bool {
-        (**self).uses_bands()
-    }
-
-    fn dscp_bands(&self) -> DscpBands {
-        (**self).dscp_bands()
-    }
-
-    fn next_event_ns(&self) -> Option<u64> {
-        (**self).next_event_ns()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        (**self).visit(see);
-    }
-
-    fn set_rate(&mut self, rate: Rate) -> bool {
-        (**self).set_rate(rate)
-    }
-
-    fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        (**self).stats(see);
-    }
-}

@@ -7,7 +7,6 @@
 
 mod counters;
 mod inbox;
-mod mode;
 mod polled;
 mod pulled;
 mod receiver;
@@ -16,21 +15,18 @@ mod whole;
 
 pub use receiver::Receiver;
 
-use crate::device::{DeviceError, RxDevice, close_receiver};
+use crate::device::{Description, DeviceError, ModeReason, RxDevice, close_receiver};
+use crate::host::Wake;
 use crate::metrics::Measured;
-use crate::monitor::Monitor;
-use crate::poller::poll_queue;
-use crate::poller::schedule::{IrqChange, PollOutcome};
+use crate::monitor::{Link, Monitor, Watched};
 use crate::pool::{PagePool, lock};
 use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::Callers;
 use counters::{LastCounts, RxCounters};
 use inbox::Inbox;
-use mode::DeviceMode;
 pub(crate) use pulled::PulledTarget;
 use state::RxState;
 pub use state::{Handler, Rest};
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use wharf_mem::word::DEDICATED;
@@ -43,9 +39,7 @@ pub struct RxQueue {
 }
 
 pub(crate) struct RxShared {
-    name: String,
-    mode: DeviceMode,
-    wait_fd: Option<RawFd>,
+    device: Description,
     /// The transmit queue that the device belongs to, if any.
     of: Option<TxQueue>,
     /// Queues whose completions are taken at each poll.
@@ -63,7 +57,7 @@ pub(crate) struct RxShared {
 
 impl std::fmt::Debug for RxShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RxQueue({}, {} received)", self.name, self.counters.received.get())
+        write!(f, "RxQueue({}, {} received)", self.device.name, self.counters.received.get())
     }
 }
 
@@ -77,9 +71,9 @@ impl RxQueue {
         mut device: Box<dyn RxDevice>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
     ) -> Result<Self, QueueError> {
         device.attach(pool.region().clone())?;
-        let parts = (device.name(), (device.mode(), device.mode_reason()), device.wait_fd());
-        let state = RxState::new(Some(device), pool, &parts.0, handler)?;
-        Ok(Self::of_parts(parts, None, completions, state))
+        let description = Description::of(&*device);
+        let state = RxState::new(Some(device), pool, &description.name, handler)?;
+        Ok(Self::of_parts(description, None, completions, state))
     }
 
     /// Receives from the device of `queue`, into memory of its pool. Its poller also runs the queue. While a
@@ -88,24 +82,18 @@ impl RxQueue {
     /// # Errors
     /// [`QueueError::Device`] if the device only sends, [`QueueError::Pool`].
     pub fn of(queue: &TxQueue, handler: Handler) -> Result<Self, QueueError> {
-        let name = queue.shared.name.clone();
-        if !queue.shared.receives {
-            return Err(DeviceError::Unsupported { device: name, what: "it only sends".into() }.into());
+        let device = queue.shared.setup().device.clone();
+        if !queue.shared.setup().receives {
+            let what = "it only sends".into();
+            return Err(DeviceError::Unsupported { device: device.name, what }.into());
         }
-        let state = RxState::new(None, queue.pool(), &name, handler)?;
-        let mode = (queue.device_mode(), queue.device_mode_reason().cloned());
-        let parts = (name, mode, queue.shared.wait_fd);
-        Ok(Self::of_parts(parts, Some(queue.clone()), &[], state))
+        let state = RxState::new(None, queue.pool(), &device.name, handler)?;
+        Ok(Self::of_parts(device, Some(queue.clone()), &[], state))
     }
 
-    fn of_parts(
-        (name, mode, wait_fd): (String, DeviceMode, Option<RawFd>), of: Option<TxQueue>,
-        completions: &[TxQueue], state: RxState,
-    ) -> Self {
+    fn of_parts(device: Description, of: Option<TxQueue>, completions: &[TxQueue], state: RxState) -> Self {
         let shared = RxShared {
-            name,
-            mode,
-            wait_fd,
+            device,
             of,
             completions: completions.to_vec(),
             state: Mutex::new(state),
@@ -123,7 +111,18 @@ impl RxQueue {
     /// True if a poller can wait for the device's notifications.
     #[doc(hidden)]
     pub fn notifies(&self) -> bool {
-        self.shared.wait_fd.is_some()
+        self.shared.device.wait_fd.is_some()
+    }
+
+    /// Returns how the device works on this machine: see [`Device::mode`](crate::device::Device::mode).
+    pub fn device_mode(&self) -> Option<&'static str> {
+        self.shared.device.mode
+    }
+
+    /// Returns the cause that the mode is no better one: see
+    /// [`Device::mode_reason`](crate::device::Device::mode_reason).
+    pub fn device_mode_reason(&self) -> Option<&ModeReason> {
+        self.shared.device.mode_reason.as_ref()
     }
 
     /// Returns the number of frames received.
@@ -163,6 +162,18 @@ impl RxQueue {
         }
     }
 
+    /// Has `monitor` hear of the queue. The first one stays.
+    #[doc(hidden)]
+    pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
+        _ = self.shared.monitor.set(monitor);
+    }
+
+    /// Returns a wake-up of the queue's poller, for threads that have work for it.
+    #[doc(hidden)]
+    pub fn call_poller(&self) -> Arc<dyn Wake> {
+        Arc::new(CallPoller(Arc::downgrade(&self.shared)))
+    }
+
     /// Returns its metrics, for as long as it lives. A walk asks the next poll for those of the device.
     #[doc(hidden)]
     pub fn measured(&self) -> Weak<dyn Measured> {
@@ -183,7 +194,7 @@ impl RxQueue {
             }
         };
         match (&self.shared.of, device) {
-            (Some(queue), _) if queue.shared.cell.word() & DEDICATED != 0 => {}
+            (Some(queue), _) if queue.shared.cell().word() & DEDICATED != 0 => {}
             (Some(queue), _) => queue.shared.look_at_device(|side| side.rx().into_iter().for_each(post)),
             (None, Some(device)) => post(&mut **device),
             (None, None) => {}
@@ -231,54 +242,23 @@ impl RxQueue {
     }
 }
 
-impl RxShared {
-    /// Receives from the queue's device or its own.
-    fn receive(
-        &self, state: &mut RxState, irq: IrqChange, away: bool, quota: u32, budget: usize,
-    ) -> PollOutcome {
-        let RxState { device, cache, burst, joiner, .. } = state;
-        if burst.pool().region().number() != cache.pool().region().number() {
-            burst.rebind(cache.pool());
-        }
-        let mut seen = PollOutcome { receives: !self.ended.load(Relaxed), ..PollOutcome::default() };
-        let mut receive = |device: &mut dyn RxDevice| {
-            self.counters.note_device(device);
-            if budget == 0 {
-                return;
-            }
-            let before = burst.batch_mut().bytes();
-            let result = device.receive(cache, burst.batch_mut(), budget);
-            let may_chain = burst.batch_mut().any_meta() && !self.takes_chains.load(Relaxed);
-            let dropped = if may_chain { joiner.make_whole(cache, burst.batch_mut()) } else { 0 };
-            self.counters.bytes.add(burst.batch_mut().bytes() - before);
-            self.note(result, dropped, device, &mut seen);
-        };
-        let mut found = match (&self.of, device) {
-            (Some(queue), _) => poll_queue(&queue.shared, irq, away, quota, Some(&mut receive)),
-            (None, Some(device)) => {
-                let unarmed = match irq {
-                    IrqChange::Keep => false,
-                    IrqChange::Mask => {
-                        device.disarm();
-                        false
-                    }
-                    IrqChange::Unmask => !device.arm(),
-                };
-                receive(&mut **device);
-                PollOutcome { unarmed, ..PollOutcome::default() }
-            }
-            (None, None) => {
-                seen.receives = false;
-                PollOutcome::default()
-            }
-        };
-        let dues = [found.due_ns, seen.due_ns].into_iter().flatten();
-        found.due_ns = dues.min();
-        (found.received, found.receives) = (seen.received, seen.receives);
-        found.more |= seen.received as usize >= budget && budget > 0;
-        found
+impl Watched for RxQueue {
+    fn link(&self) -> Link {
+        self.shared.link()
     }
+}
 
+/// A wake-up of a queue's poller.
+#[derive(Debug)]
+struct CallPoller(Weak<RxShared>);
+
+impl Wake for CallPoller {
+    fn wake(&self) {
+        self.0.upgrade().iter().for_each(|queue| queue.resume());
+    }
+}
+
+impl RxShared {
     pub(crate) fn resume(&self) {
         self.callers.call_one();
     }
@@ -310,7 +290,7 @@ impl RxShared {
     fn end_of_panic(&self) {
         let source = std::io::Error::other("its handler or its device panicked");
         let what = "receiving has ended".into();
-        *lock(&self.error) = Some(DeviceError::Io { device: self.name.clone(), what, source });
+        *lock(&self.error) = Some(DeviceError::Io { device: self.device.name.clone(), what, source });
         self.monitor.get().inspect(|monitor| monitor.panicked("its handler or its device panicked", false));
         self.end();
     }
@@ -322,63 +302,9 @@ impl RxShared {
         }
     }
 
-    fn note(
-        &self, result: Result<usize, DeviceError>, dropped: u64, device: &dyn RxDevice,
-        seen: &mut PollOutcome,
-    ) {
-        let received = result.unwrap_or_else(|error| {
-            self.note_error(error);
-            0
-        });
-        self.counters.count(received as u64, dropped);
-        seen.received = received as u32;
-        seen.due_ns = device.next_arrival_ns();
-        if received == 0 && device.ended() {
-            seen.receives = false;
-            self.ended.store(true, Release);
-        }
-    }
-
     fn note_error(&self, error: DeviceError) {
         self.monitor.get().inspect(|monitor| monitor.error(&error));
         *lock(&self.error) = Some(error);
-    }
-
-    /// Polls, with the state in hand. Returns the outcome, and true if there may be news for receivers.
-    fn poll_state(
-        &self, state: &mut RxState, irq: IrqChange, away: bool, budget_packets: u32,
-    ) -> (PollOutcome, bool) {
-        if self.ended.load(Relaxed) && state.device.is_none() && self.of.is_none() {
-            // It was closed.
-            return (PollOutcome { over: true, ..PollOutcome::default() }, true);
-        }
-        if state.has_memory() {
-            self.completions.iter().for_each(TxQueue::poll);
-        } else {
-            // Memory may lie in a device that delays completions.
-            self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
-            state.cache.pool().peers().reap(self.of.as_ref().map(|queue| &*queue.shared));
-        }
-        let had_packets = !state.burst.is_empty();
-        let budget = if state.hand_over() && !self.ended.load(Relaxed) { budget_packets as usize } else { 0 };
-        let mut found = self.receive(state, irq, away, budget_packets, budget);
-        let is_through = state.hand_over();
-        let starved = found.received == 0 && found.receives && !state.has_memory();
-        if starved || state.pool_place.is_some() {
-            state.wait_for_memory_in_turn(starved);
-        }
-        self.counters.count_poll(found.more, is_through, starved);
-        if !is_through || starved {
-            // Nothing notifies of memory, nor of a handler that takes packets again.
-            (found.waiting, found.due_ns) = (true, found.due_ns.filter(|&due_ns| due_ns != u64::MAX));
-        }
-        if found.over {
-            // The queue is dead.
-            self.ended.store(true, Release);
-        }
-        found.over |= self.of.is_none() && !found.receives && is_through;
-        let has_packets = had_packets || found.received > 0;
-        (found, has_packets || found.over || !found.receives || self.concerns_all())
     }
 }
 

@@ -8,6 +8,6 @@ pub mod direct;
 pub mod engine;
 pub mod owner;
 pub mod queue;
-pub mod run_observer;
+pub(crate) mod run_observer;
 pub mod sender;
 pub mod small_queue;

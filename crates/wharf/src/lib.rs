@@ -208,7 +208,7 @@ pub use wharf_devices::host::{ExactClock, PollerBuilder, pin, processors};
 #[doc(hidden)]
 pub use wharf_core::{
     bql, counters, device, direct, engine, gso, host, metrics, monitor, options, owner, poller, pool, qdisc,
-    queue, rx, sender, sg_writer, small_queue,
+    queue, random, rx, sender, sg_writer, small_queue,
 };
 #[doc(hidden)]
 pub use wharf_devices as devices;

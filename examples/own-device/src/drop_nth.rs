@@ -20,7 +20,7 @@ pub static KIND: QdiscKind = QdiscKind {
     summary: "every N-th packet is dropped, 10 by default",
     takes_limit: false,
     order: Order::All,
-    keys: &[Key::number("n", (1, 1 << 32), "1 to 4g", "10", "One packet in so many is dropped")],
+    keys: &[Key::number("n", 1..=1 << 32, "1 to 4g", "10", "One packet in so many is dropped")],
     packets: |_| LIMIT,
     build: |spec, _| {
         let n = spec.options().number("n").unwrap_or(10);

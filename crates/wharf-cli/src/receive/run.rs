@@ -9,7 +9,6 @@ use crate::output::{self, with_causes};
 use crate::overload::Overload;
 use crate::page::Page;
 use crate::processor::{Meter, ProcessorTime};
-use crate::queues::drops_at;
 use crate::recovery::Recovery;
 use crate::repeats::Lines;
 use crate::report::{RxQueueReport, device_text};
@@ -20,6 +19,7 @@ use crate::usage;
 use crate::watch::{Board, Running};
 use crate::wrap::wrap;
 use anyhow::Context;
+use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -27,6 +27,7 @@ use wharf::device::DeviceError;
 use wharf::devices::host::HostClock;
 use wharf::devices::spec::{Direction, Queues};
 use wharf::queue::QueueError;
+use wharf_tools::drops::by_reason;
 use wharf_tools::traffic::{Receiver, Recorder, Until};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
@@ -92,7 +93,7 @@ pub(super) fn run(
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
     // Once it is closed: the last line of `--stats` has the same.
-    account.drops = drops_at(receiver.queue());
+    account.drops = by_reason(&[], from_ref(receiver.queue()));
     receiver
         .queue()
         .queue_packets(&mut |queue, packets| account.by_queue.push(RxQueueReport { queue, packets }));
@@ -153,7 +154,7 @@ fn receive(
         }
         page.look(board);
         let received = shared.received.load(Ordering::Relaxed);
-        overload.look(|| (received, drops_at(&queue)));
+        overload.look(|| (received, by_reason(&[], from_ref(&queue))));
         live.show(&watch, received);
     }
 }

@@ -16,6 +16,7 @@ use wharf::devices::pcap::{TOO_LONG, is_stream};
 use wharf::devices::registry::Registry;
 use wharf::devices::spec::{Direction, Kind, QueueLayout};
 use wharf::engine::Batching;
+use wharf::random::SplitMix64;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
 use wharf_tools::traffic::{
     CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Skipped, Split, StreamReplay,
@@ -357,8 +358,7 @@ pub(super) fn frame_bytes_for(len_bytes: u32) -> u32 {
 /// Returns a number for this run: two runs at a time have the same one once in 256 times.
 fn run_number() -> u8 {
     let time_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-    let mixed = (time_ns ^ u64::from(std::process::id())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 56) as u8
+    SplitMix64::new(time_ns ^ u64::from(std::process::id())).draw() as u8
 }
 
 fn generator_spec(args: &SendArgs) -> anyhow::Result<GeneratorSpec> {

@@ -2,15 +2,17 @@
 
 use super::change::{Change, Settings};
 use super::snapshot::{BandDelay, PathCounters, QueueRow, Snapshot};
-use crate::queues::{drops, sum};
+use crate::queues::sum;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use wharf::counters::QueueCounters;
 use wharf::metrics::{Measured, Metric, Walk};
 use wharf::poller::PollerCounters;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
+use wharf_tools::drops::by_reason;
 use wharf_tools::forward::{DelayMeter, Direction, MakeQdisc, QueueDelay};
 
 /// Handles to the paths of a run. A clone is another handle to the same board.
@@ -138,10 +140,7 @@ impl Running {
         match &self.direction {
             Some(direction) => direction.drops(),
             None => {
-                let mut all = drops(&self.queues).by_reason;
-                for receiver in &self.receivers {
-                    receiver.drops(&mut |reason, count| *all.entry(reason.into()).or_default() += count);
-                }
+                let mut all = by_reason(&self.queues, &self.receivers);
                 all.retain(|_, count| *count > 0);
                 all
             }
@@ -182,11 +181,7 @@ impl Running {
     fn counters(&self) -> PathCounters {
         let queues = &self.queues;
         let delay = self.delay();
-        let undelivered = sum(queues, |all| all.undelivered.get());
         let failed_bytes = sum(queues, |all| all.failed_bytes.get());
-        let (accepted, packets) =
-            (sum(queues, |all| all.accepted.get()), sum(queues, |all| all.packets.get()));
-        let before_device = packets + sum(queues, |all| all.qdisc_drops.get() + all.returned.get());
         let bytes = sum(queues, |all| all.bytes.get());
         PathCounters {
             path: self.path.clone(),
@@ -194,16 +189,16 @@ impl Running {
             to: self.to.clone(),
             received_packets: self.receivers.iter().map(RxQueue::received).sum(),
             received_bytes: self.receivers.iter().map(RxQueue::received_bytes).sum(),
-            packets,
+            packets: sum(queues, |all| all.packets.get()),
             bytes,
-            sent: sum(queues, |all| all.sent.get()).saturating_sub(undelivered),
+            sent: sum(queues, QueueCounters::sent_packets),
             sent_bytes: bytes.saturating_sub(failed_bytes),
-            failed: sum(queues, |all| all.failed.get()) + undelivered,
+            failed: sum(queues, QueueCounters::lost_packets),
             returned: self.returned(),
             batches: sum(queues, |all| all.batches.get()),
             doorbells: sum(queues, |all| all.doorbells.get()),
             requeues: sum(queues, |all| all.requeues.get()),
-            backlog_packets: accepted.saturating_sub(before_device),
+            backlog_packets: sum(queues, QueueCounters::backlog_packets),
             device_packets: queues.iter().map(|queue| queue.counters().device_frames().0).sum(),
             limit_bytes: if self.has_limit() { sum(queues, |all| all.bql_limit_bytes.get()) } else { 0 },
             frames_out: self.pools.iter().map(frames_out).sum(),

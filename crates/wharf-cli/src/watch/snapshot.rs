@@ -108,12 +108,11 @@ impl BandDelay {
 
 impl QueueRow {
     pub(super) fn of(counters: &QueueCounters) -> Self {
-        let undelivered = counters.undelivered.get();
         Self {
             packets: counters.packets.get(),
             bytes: counters.bytes.get().saturating_sub(counters.failed_bytes.get()),
-            sent: counters.sent.get().saturating_sub(undelivered),
-            failed: counters.failed.get() + undelivered,
+            sent: counters.sent_packets(),
+            failed: counters.lost_packets(),
             requeues: counters.requeues.get(),
             limit_bytes: counters.bql_limit_bytes.get(),
             sent_pps: 0.0,

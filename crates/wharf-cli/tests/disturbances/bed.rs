@@ -7,6 +7,7 @@ use crate::load::Load;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use wharf::random::SplitMix64;
 use wharf::{Direction, Owners, Path, PathBuilder};
 
 /// Time without a completion that is a stall, where a stall is the disturbance.
@@ -14,15 +15,16 @@ const STALL_AFTER: Duration = Duration::from_millis(200);
 /// A wait that a fault alone makes this long.
 pub const LONG: Duration = Duration::from_secs(10);
 
-/// SplitMix64.
-pub struct Random(pub u64);
+/// Chance, by SplitMix64.
+pub struct Random(SplitMix64);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
+        self.0.below(end)
     }
 
     pub fn millis(&mut self, from: u64, to: u64) -> Duration {
@@ -93,7 +95,7 @@ impl Bed {
         for name in ["all", "default"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
         }
-        let (folder, mut random) = (Folder::new(), Random(seed));
+        let (folder, mut random) = (Folder::new(), Random::new(seed));
         make_network(device);
         let (mut spec, direction) = (spec(device, &folder), Direction::Send);
         let is_both = !matches!(device, Packet | Udp) && random.below(2) == 0;

@@ -58,8 +58,8 @@ impl Watchdog {
         self.fixed_ns.unwrap_or(learnt_ns)
     }
 
-    /// Looks at the frames that the device holds, and has completed in all.
-    pub fn look(&mut self, now_ns: u64, (held, completed): (u64, u64)) -> Option<Sign> {
+    /// Compares the frames that the device holds, and those that it has completed in all, with those of last time.
+    pub fn look(&mut self, now_ns: u64, held: u64, completed: u64) -> Option<Sign> {
         let has_progress = std::mem::replace(&mut self.completed, completed) != completed;
         let since_ns = match self.since_ns {
             Some(since_ns) if held > 0 && !has_progress => since_ns,

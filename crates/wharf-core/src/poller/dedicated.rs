@@ -29,7 +29,7 @@ pub struct Dedicated<'a> {
 
 impl std::fmt::Debug for Dedicated<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Dedicated({})", self.shared.name)
+        write!(f, "Dedicated({})", self.shared.setup().device.name)
     }
 }
 
@@ -41,13 +41,13 @@ impl TxQueue {
     pub fn dedicate(&self) -> Result<Dedicated<'_>, QueueError> {
         let shared = &*self.shared;
         let mut owned = loop {
-            match shared.cell.claim(0) {
+            match shared.cell().claim(0) {
                 Published::Owner(owned) => break owned,
                 Published::Dead => return Err(shared.dead()),
-                Published::Seen | Published::WakeOwner => shared.park.park(NAP_NS),
+                Published::Seen | Published::WakeOwner => shared.setup().park.park(NAP_NS),
             }
         };
-        shared.set_dedicated(Some(shared.park.waker()));
+        shared.set_dedicated(Some(shared.setup().park.waker()));
         owned.dedicate();
         Ok(Dedicated { shared, owned: Some(owned), idle_polls: 0, in_round: false })
     }
@@ -60,7 +60,7 @@ impl Dedicated<'_> {
         let Some(owned) = &mut self.owned else { return 0 };
         let bits = owned.take_bits(WORK);
         let shared = self.shared;
-        let quota = shared.policy.quota_packets;
+        let quota = shared.setup().policy.quota_packets;
         self.in_round = true;
         let is_due = self.idle_polls.is_multiple_of(SERVE_EVERY);
         let mut calls = Wakeups::default();
@@ -95,7 +95,7 @@ impl Dedicated<'_> {
         owned.arm();
         let late = owned.with(|state| state.lanes.len() > 0 || state.is_pending());
         if !late && owned.peek_bits(CONTROL | WAIT) == 0 {
-            self.shared.park.park(nap_ns);
+            self.shared.setup().park.park(nap_ns);
         }
         if let Some(owned) = &mut self.owned {
             owned.disarm();
@@ -116,7 +116,7 @@ impl Drop for Dedicated<'_> {
             owned.undedicate();
             // A panic of the caller may end this: one of the device on top of it would end the process.
             crate::host::outlive(|| _ = QdiscRun::new(self.shared, owned, READY).finish());
-            self.shared.waiters.nudge_all();
+            self.shared.waiters().nudge_all();
         }
         // The pollers slept meanwhile, and look after the queue again.
         self.shared.wake_pollers();

@@ -3,6 +3,9 @@
 //! This file takes and gives; `cache/refill.rs` is the slow half.
 
 mod refill;
+
+#[cfg(feature = "model")]
+#[path = "../model/cache.rs"]
 mod steps;
 
 use super::ledger::{CACHES_MAX, Ledger};
@@ -116,6 +119,13 @@ impl Cache {
         self.return_ring = ReturnRing(Some(ring));
         self.charge_to(sender);
         self.serve_a_sender();
+    }
+
+    /// Charges the frames taken from now on to `sender`.
+    #[doc(hidden)]
+    #[inline]
+    pub fn charge_to(&mut self, sender: u16) {
+        self.charge = Charge::new(self.pool_number, sender);
     }
 
     /// Makes it a sender's cache: it keeps no free buffer while a cache waits for memory.

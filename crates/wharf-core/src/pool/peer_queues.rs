@@ -4,7 +4,6 @@
 //! hold the frames that it waits for.
 
 use super::lock;
-use crate::counters::Inside;
 use crate::host;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -17,6 +16,19 @@ pub(crate) trait PeerQueue: Send + Sync {
 
     /// Returns its frames by place.
     fn inside(&self) -> Inside;
+}
+
+/// The frames of a queue by place, as its counters tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Inside {
+    /// Frames published by senders, and not taken by the owner.
+    pub(crate) lanes: u64,
+    /// Frames in the discipline and the requeue slot.
+    pub(crate) backlog: u64,
+    /// Frames in the device.
+    pub(crate) device: u64,
+    /// Bytes of frames in the device.
+    pub(crate) device_bytes: u64,
 }
 
 /// All queues of a pool.

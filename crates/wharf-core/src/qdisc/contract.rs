@@ -6,6 +6,7 @@
 use super::{Limit, Qdisc, RootQdisc, set_priority};
 use crate::host::Clock;
 use crate::pool::{Cache, PagePool};
+use crate::random::SplitMix64;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -68,7 +69,7 @@ pub fn check(seed: u64, qdisc: Box<dyn Qdisc>) {
         root: RootQdisc::new(qdisc, pool.region(), clock.clone()),
         clock,
         cache: pool.cache("contract").expect("a new pool has caches"),
-        random: seed,
+        random: SplitMix64::new(seed),
         next_number: 0,
         last: BTreeMap::new(),
         taken: 0,
@@ -77,7 +78,7 @@ pub fn check(seed: u64, qdisc: Box<dyn Qdisc>) {
     };
     trial.root.reserve(BURST_MAX);
     for _ in 0..STEPS {
-        match trial.below(8) {
+        match trial.random.below(8) {
             0..=2 => trial.enqueue(),
             3..=5 => trial.dequeue(),
             6 => trial.clock_advances(),
@@ -93,7 +94,7 @@ struct Trial {
     root: RootQdisc,
     clock: Arc<ManualClock>,
     cache: Cache,
-    random: u64,
+    random: SplitMix64,
     next_number: u64,
     /// By flow and band, the number that left last.
     last: BTreeMap<(u16, u8), u64>,
@@ -103,24 +104,16 @@ struct Trial {
 }
 
 impl Trial {
-    /// SplitMix64.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
-    }
-
     fn enqueue(&mut self) {
-        let (mut from, count) = (Batch::new(BURST_MAX), 1 + self.below(BURST_MAX as u64) as usize);
+        let (mut from, count) = (Batch::new(BURST_MAX), 1 + self.random.below(BURST_MAX as u64) as usize);
         for _ in 0..count {
-            let len_bytes = FRAME_BYTES_MIN + self.below(FRAME_BYTES_MAX - FRAME_BYTES_MIN);
+            let len_bytes = FRAME_BYTES_MIN + self.random.below(FRAME_BYTES_MAX - FRAME_BYTES_MIN);
             let mut one = Batch::new(1);
             if !matches!(self.cache.take(&mut one, 1, len_bytes as u32), Ok(1)) {
                 break;
             }
-            let (flow, tos) = (self.below(FLOWS) as u16, self.below(4) as u8);
-            let priority = self.below(8) as u8;
+            let (flow, tos) = (self.random.below(FLOWS) as u16, self.random.below(4) as u8);
+            let priority = self.random.below(8) as u8;
             let Some(mut frame) = one.pop() else { break };
             if let Ok(bytes) = self.cache.pool().region().bytes_mut(&mut frame) {
                 write_packet(bytes, flow, tos, self.next_number);
@@ -144,8 +137,8 @@ impl Trial {
     }
 
     fn dequeue(&mut self) {
-        let packets = 1 + self.below(BURST_MAX as u64) as usize;
-        let bytes = if self.below(2) == 0 { u64::MAX } else { 1 + self.below(10_000) };
+        let packets = 1 + self.random.below(BURST_MAX as u64) as usize;
+        let bytes = if self.random.below(2) == 0 { u64::MAX } else { 1 + self.random.below(10_000) };
         let mut to = Batch::new(BURST_MAX);
         self.root.begin();
         let moved = self.root.dequeue(&mut to, Limit { packets, bytes });
@@ -198,7 +191,7 @@ impl Trial {
     }
 
     fn clock_advances(&mut self) {
-        let ns = self.below(50_000_000);
+        let ns = self.random.below(50_000_000);
         self.clock.advance(ns);
     }
 

@@ -5,7 +5,8 @@
 
 use super::registry::{Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind, QdiscSpec};
 use super::store::Store;
-use super::{Backpressure, DROP_HEAD, DscpBands, Limit, Qdisc, QdiscContext, WhenFull, classify};
+use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
+use crate::dscp::{self, DscpBands};
 use crate::options::{Key, Values};
 use wharf_mem::{Batch, Frame};
 
@@ -21,7 +22,7 @@ pub(super) const KIND: QdiscKind = QdiscKind {
     keys: &[
         Key::number(
             "limit",
-            (1, QUEUE_PACKETS_MAX as u64),
+            1..=QUEUE_PACKETS_MAX as u64,
             "1 to 1048576 packets",
             "1000",
             "packets in each band",
@@ -82,7 +83,7 @@ impl Prio {
     }
 
     fn band(frame: &Frame) -> usize {
-        usize::from(classify::band_of(frame)).min(BANDS - 1)
+        usize::from(dscp::band_of(frame)).min(BANDS - 1)
     }
 
     fn backpressure_of(&self, band: &Store) -> Backpressure {

@@ -3,7 +3,7 @@
 //! [`QdiscRegistry::default`] has those of this crate; [`QdiscRegistry::with`] adds one of a user's own,
 //! which then is parsed, built and listed as they are.
 
-use super::{BUILT_IN, FifoLimit, Qdisc, WhenFull};
+use super::{FifoLimit, Qdisc, WhenFull};
 use crate::options::{Key, OptionError, Options, did_you_mean, split};
 use crate::units;
 
@@ -131,14 +131,7 @@ fn limit(kind: &QdiscKind, text: &str) -> Result<FifoLimit, OptionError> {
 /// Kinds of disciplines, by name.
 #[derive(Debug, Clone)]
 pub struct QdiscRegistry {
-    kinds: Vec<&'static QdiscKind>,
-}
-
-impl Default for QdiscRegistry {
-    /// The kinds of this crate.
-    fn default() -> Self {
-        Self { kinds: BUILT_IN.to_vec() }
-    }
+    pub(super) kinds: Vec<&'static QdiscKind>,
 }
 
 impl QdiscRegistry {

@@ -4,7 +4,8 @@
 //! unless used; frames that a discipline drops are kept until the caller takes them home; in debug builds, a
 //! discipline that loses a frame is named.
 
-use super::{Backpressure, Dropped, DscpBands, Limit, Qdisc, QdiscContext, classify};
+use super::{Backpressure, Dropped, Limit, Qdisc, QdiscContext};
+use crate::dscp::{self, DscpBands};
 use crate::host::Clock;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, Region};
@@ -98,7 +99,7 @@ impl RootQdisc {
     #[inline]
     fn classify(&self, frames: &mut Batch) {
         if let Some(bands) = &self.bands {
-            frames.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, &self.region, bands));
+            frames.frames_mut().iter_mut().for_each(|frame| dscp::classify(frame, &self.region, bands));
             frames.refresh();
         }
     }

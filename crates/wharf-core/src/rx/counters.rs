@@ -151,7 +151,7 @@ impl RxQueue {
 
 impl Measured for RxShared {
     fn measure(&self, walk: &mut Walk<'_>) {
-        let walk = &mut walk.with("queue", &self.name);
+        let walk = &mut walk.with("queue", &self.device.name);
         let FromDevice { is_wanted, drops, signals, .. } = &self.counters.device;
         is_wanted.store(true, Relaxed);
         self.counters.each(walk);

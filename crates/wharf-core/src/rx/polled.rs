@@ -1,12 +1,16 @@
-//! A receive queue as pollers and monitors see it.
+//! A receive queue as pollers and monitors see it: a poll, from the poller's call to the handler.
 
+use super::state::RxState;
 use super::{EndOnPanic, RxShared};
+use crate::counters::QueueCounters;
+use crate::device::{DeviceError, RxDevice};
 use crate::monitor::{Link, Monitor, Watched};
-use crate::poller::PollTarget;
+use crate::poller::poll_target::PollTarget;
 use crate::poller::schedule::{IrqChange, PollOutcome};
-use crate::tx::queue::TxQueue;
+use crate::tx::queue::{TxQueue, poll_queue};
 use crate::wakeup::Call;
 use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, TryLockError};
 
 impl Watched for RxShared {
@@ -17,8 +21,16 @@ impl Watched for RxShared {
         }
     }
 
-    fn queue(&self) -> Option<&TxQueue> {
-        self.of.as_ref()
+    fn counters(&self) -> Option<&QueueCounters> {
+        self.of.as_ref().map(TxQueue::counters)
+    }
+
+    fn has_completions_due(&self) -> Option<bool> {
+        self.of.as_ref()?.has_completions_due()
+    }
+
+    fn fail(&self, why: &str) {
+        self.of.iter().for_each(|queue| queue.fail(why));
     }
 }
 
@@ -52,7 +64,7 @@ impl PollTarget for RxShared {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        self.wait_fd
+        self.device.wait_fd
     }
 
     fn enroll(&self, call: &Arc<Call>) {
@@ -65,5 +77,108 @@ impl PollTarget for RxShared {
         self.callers.remove(call);
         self.callers.call_one();
         self.of.iter().for_each(|queue| queue.shared.remove_poller(call));
+    }
+}
+
+impl RxShared {
+    /// Polls, with the state in hand. Returns the outcome, and true if there may be news for receivers.
+    fn poll_state(
+        &self, state: &mut RxState, irq: IrqChange, away: bool, budget_packets: u32,
+    ) -> (PollOutcome, bool) {
+        if self.ended.load(Relaxed) && state.device.is_none() && self.of.is_none() {
+            // It was closed.
+            return (PollOutcome { over: true, ..PollOutcome::default() }, true);
+        }
+        if state.has_memory() {
+            self.completions.iter().for_each(TxQueue::poll);
+        } else {
+            // Memory may lie in a device that delays completions.
+            self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
+            state.cache.pool().peers().reap(self.of.as_ref().map(|queue| &*queue.shared));
+        }
+        let had_packets = !state.burst.is_empty();
+        let budget = if state.hand_over() && !self.ended.load(Relaxed) { budget_packets as usize } else { 0 };
+        let mut found = self.receive(state, irq, away, budget_packets, budget);
+        let is_through = state.hand_over();
+        let starved = found.received == 0 && found.receives && !state.has_memory();
+        if starved || state.pool_place.is_some() {
+            state.wait_for_memory_in_turn(starved);
+        }
+        self.counters.count_poll(found.more, is_through, starved);
+        if !is_through || starved {
+            // Nothing notifies of memory, nor of a handler that takes packets again.
+            (found.waiting, found.due_ns) = (true, found.due_ns.filter(|&due_ns| due_ns != u64::MAX));
+        }
+        if found.over {
+            // The queue is dead.
+            self.ended.store(true, Release);
+        }
+        found.over |= self.of.is_none() && !found.receives && is_through;
+        let has_packets = had_packets || found.received > 0;
+        (found, has_packets || found.over || !found.receives || self.concerns_all())
+    }
+
+    /// Receives from the queue's device or its own.
+    fn receive(
+        &self, state: &mut RxState, irq: IrqChange, away: bool, quota: u32, budget: usize,
+    ) -> PollOutcome {
+        let RxState { device, cache, burst, joiner, .. } = state;
+        if burst.pool().region().number() != cache.pool().region().number() {
+            burst.rebind(cache.pool());
+        }
+        let mut seen = PollOutcome { receives: !self.ended.load(Relaxed), ..PollOutcome::default() };
+        let mut receive = |device: &mut dyn RxDevice| {
+            self.counters.note_device(device);
+            if budget == 0 {
+                return;
+            }
+            let before = burst.batch_mut().bytes();
+            let result = device.receive(cache, burst.batch_mut(), budget);
+            let may_chain = burst.batch_mut().any_meta() && !self.takes_chains.load(Relaxed);
+            let dropped = if may_chain { joiner.make_whole(cache, burst.batch_mut()) } else { 0 };
+            self.counters.bytes.add(burst.batch_mut().bytes() - before);
+            self.note(result, dropped, device, &mut seen);
+        };
+        let mut found = match (&self.of, device) {
+            (Some(queue), _) => poll_queue(&queue.shared, irq, away, quota, Some(&mut receive)),
+            (None, Some(device)) => {
+                let unarmed = match irq {
+                    IrqChange::Keep => false,
+                    IrqChange::Mask => {
+                        device.disarm();
+                        false
+                    }
+                    IrqChange::Unmask => !device.arm(),
+                };
+                receive(&mut **device);
+                PollOutcome { unarmed, ..PollOutcome::default() }
+            }
+            (None, None) => {
+                seen.receives = false;
+                PollOutcome::default()
+            }
+        };
+        let dues = [found.due_ns, seen.due_ns].into_iter().flatten();
+        found.due_ns = dues.min();
+        (found.received, found.receives) = (seen.received, seen.receives);
+        found.more |= seen.received as usize >= budget && budget > 0;
+        found
+    }
+
+    fn note(
+        &self, result: Result<usize, DeviceError>, dropped: u64, device: &dyn RxDevice,
+        seen: &mut PollOutcome,
+    ) {
+        let received = result.unwrap_or_else(|error| {
+            self.note_error(error);
+            0
+        });
+        self.counters.count(received as u64, dropped);
+        seen.received = received as u32;
+        seen.due_ns = device.next_arrival_ns();
+        if received == 0 && device.ended() {
+            seen.receives = false;
+            self.ended.store(true, Release);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::RxShared;
 use crate::monitor::{Monitor, Watched};
-use crate::poller::PollTarget;
+use crate::poller::poll_target::PollTarget;
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::tx::queue::TxQueue;
 use crate::wakeup::Call;
@@ -28,7 +28,7 @@ impl PollTarget for PulledTarget {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        self.0.wait_fd
+        self.0.device.wait_fd
     }
 
     fn enroll(&self, call: &Arc<Call>) {

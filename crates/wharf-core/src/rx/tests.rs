@@ -1,7 +1,8 @@
 use super::state::ComesBack;
 use super::*;
 use crate::device::{Device, Notify};
-use crate::poller::PollTarget;
+use crate::poller::poll_target::PollTarget;
+use crate::poller::schedule::IrqChange;
 use crate::pool::Cache;
 use crate::sg_writer::SgWriter;
 use std::sync::Arc;

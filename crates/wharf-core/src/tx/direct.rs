@@ -1,9 +1,9 @@
 //! `Direct`: a queue with one sender that owns its `TxEngine` alone: no lane, no owner word, no other thread.
 
 use crate::counters::QueueCounters;
+use crate::dscp::{self, DscpBands};
 use crate::host::Park;
 use crate::pool::{Audit, Burst, Cache, PoolError};
-use crate::qdisc::{DscpBands, classify};
 use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Pause, Sink, TxEngine};
 use crate::tx::queue::{QueueBuilder, QueueError};
 use crate::tx::sender;
@@ -38,13 +38,13 @@ impl QueueBuilder {
     /// # Errors
     /// The errors of [`QueueBuilder::build`].
     pub fn build_direct(self) -> Result<Direct, QueueError> {
-        let (mut engine, counters, parts) = self.into_engine()?;
+        let (mut engine, counters, setup) = self.into_engine()?;
         engine.reserve(BULK_PACKETS_MAX);
-        let mut cache = parts.pool.cache("direct")?;
+        let mut cache = setup.pool.cache("direct")?;
         cache.serve_a_sender();
-        let bands = engine.qdisc().uses_bands().then(|| engine.qdisc().dscp_bands());
-        let quota = parts.policy.quota_packets;
-        Ok(Direct { engine, cache, counters, park: parts.park, quota, bands, closed: false })
+        let bands = setup.uses_bands.then(|| engine.qdisc().dscp_bands());
+        let quota = setup.policy.quota_packets;
+        Ok(Direct { engine, cache, counters, park: setup.park, quota, bands, closed: false })
     }
 }
 
@@ -76,11 +76,7 @@ impl Direct {
         }
         if let Some(bands) = &self.bands {
             let region = self.cache.pool().region().clone();
-            burst
-                .batch_mut()
-                .frames_mut()
-                .iter_mut()
-                .for_each(|frame| classify::classify(frame, &region, bands));
+            burst.batch_mut().frames_mut().iter_mut().for_each(|frame| dscp::classify(frame, &region, bands));
             burst.batch_mut().refresh();
         }
         let (offered, batch) = (burst.len(), burst.batch_mut());

@@ -173,9 +173,9 @@ impl TxEngine {
         full
     }
 
-    /// Returns how full the discipline is, and whether it is empty.
-    pub(crate) fn space(&self) -> (Backpressure, bool) {
-        (self.root.backpressure(), self.root.held() == 0)
+    /// Returns how full the discipline is.
+    pub(crate) fn backpressure(&self) -> Backpressure {
+        self.root.backpressure()
     }
 
     fn recycle_dropped(&mut self, sink: &mut impl Sink) {

@@ -9,42 +9,38 @@
 
 mod build;
 mod changes;
-mod ending;
 mod error;
 pub(crate) mod lanes;
 mod observed;
-mod qdisc_run;
+pub(crate) mod qdisc_run;
 mod sender_settings;
-mod sender_slots;
 mod shared;
 mod state;
 pub(crate) mod waiters;
 
 pub use build::QueueBuilder;
 pub use error::QueueError;
-pub use qdisc_run::QdiscRun;
-pub(crate) use qdisc_run::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending};
+pub(crate) use qdisc_run::{
+    LOOKS_MAX, OwnerKind, QdiscRun, Wakeups, before_release, handle_pending, poll_queue,
+};
 pub use shared::Claimants;
-pub(crate) use shared::{ControlMessage, Shared};
+pub(crate) use shared::{ControlMessage, Setup, Shared};
 pub(crate) use state::{PassOutcome, PollerState, QueueState};
 
 use crate::bql::Bounds;
-use crate::counters::{QueueCounters, SenderCounters};
+use crate::counters::{DROP_TAIL, QueueCounters, SenderCounters};
 use crate::device::{ModeReason, Signals};
+use crate::host::Wake;
 use crate::metrics::Measured;
-use crate::pool::{Audit, Holder, PagePool, lock};
+use crate::monitor::{Link, Monitor, Watched};
+use crate::pool::{Audit, Holder, PagePool};
 use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
-use crate::tx::sender::Sender;
 use crate::tx::small_queue::SMALL_QUEUE_BOUNDS;
-use changes::Changes;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use wharf_mem::Published;
-use wharf_mem::frame::SENDERS_MAX;
-use wharf_mem::word::READY_BITS;
 
 /// A transmit queue. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]
@@ -53,43 +49,6 @@ pub struct TxQueue {
 }
 
 impl TxQueue {
-    /// Makes a sender of this queue; the ledger lists its memory under `name`.
-    ///
-    /// # Errors
-    /// [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`], [`QueueError::Dead`].
-    pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
-        if self.shared.closed.load(Ordering::Acquire) {
-            return Err(self.shared.closed_error());
-        }
-        let at = self.take_place()?;
-        let counters = Arc::new(SenderCounters::named(name));
-        lock(&self.shared.senders).keep(&counters);
-        let made = Sender::new(&self.shared, at, name, counters);
-        let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).give_back(at))?;
-        self.shared.control(ControlMessage::Add(at, lane));
-        self.shared.count_sender(1);
-        Ok(sender)
-    }
-
-    /// Takes a place for a new sender. The owner gives back those of senders that are gone: it may be late.
-    fn take_place(&self) -> Result<usize, QueueError> {
-        let mut taken = lock(&self.shared.senders).take();
-        for _ in 0..AUDIT_TRIES {
-            if taken.is_ok() || self.shared.living.load(Ordering::Relaxed) >= usize::from(SENDERS_MAX) {
-                break;
-            }
-            // A message makes the owner look.
-            self.apply(|_| ());
-            self.shared.park.park(OWNED_NAP_NS);
-            taken = lock(&self.shared.senders).take();
-        }
-        taken.inspect(|&at| {
-            if at >= READY_BITS as usize {
-                self.shared.cell.share_bits();
-            }
-        })
-    }
-
     /// Sets the threads that may own the queue while it has pollers, also under traffic.
     pub fn set_claimants(&self, claimants: Claimants) {
         self.shared.set_claimants(claimants);
@@ -97,26 +56,26 @@ impl TxQueue {
 
     /// Sets the batching switch, also under traffic.
     pub fn set_batching(&self, batching: Batching) {
-        self.change(|changes| changes.batching = Some(batching));
+        self.shared.change(|changes| changes.batching = Some(batching));
     }
 
     /// Puts `qdisc`, which is empty, in the place of the discipline, also under traffic. Packets inside go into it; those for which it
     /// has no room fail, and are counted as [`QDISC_CHANGED`](crate::qdisc::QDISC_CHANGED). Statistics begin anew.
     pub fn set_qdisc(&self, qdisc: Box<dyn Qdisc>) {
-        if self.shared.uses_bands && qdisc.uses_bands() {
-            self.shared.dscp_bands.store(Arc::new(qdisc.dscp_bands()));
+        if self.shared.setup().uses_bands && qdisc.uses_bands() {
+            self.shared.set_dscp_bands(qdisc.dscp_bands());
         }
-        drop(self.change(|changes| changes.set_qdisc(qdisc)));
+        drop(self.shared.change(|changes| changes.set_qdisc(qdisc)));
     }
 
     /// Sets the rate of the discipline's token bucket ([`Tbf`](crate::qdisc::Tbf)), also under traffic. Does nothing without one.
     pub fn set_rate(&self, rate: Rate) {
-        self.change(|changes| changes.rate = Some(rate));
+        self.shared.change(|changes| changes.rate = Some(rate));
     }
 
     /// Bounds the byte limit, also under traffic: in force from the next completion.
     pub fn set_byte_limits(&self, bounds: Bounds) {
-        self.change(|changes| changes.byte_limits = Some(bounds));
+        self.shared.change(|changes| changes.byte_limits = Some(bounds));
     }
 
     /// Sets the most bytes that one sender may have inside, also under traffic: see [`QueueBuilder::small_queues`]. In force for each
@@ -124,13 +83,14 @@ impl TxQueue {
     pub fn set_small_queues(&self, max_bytes: Option<u32>) {
         let (least_bytes, most_bytes) = (*SMALL_QUEUE_BOUNDS.start(), *SMALL_QUEUE_BOUNDS.end());
         let max_bytes = max_bytes.map(|bytes| bytes.clamp(least_bytes, most_bytes));
-        self.shared.sender_settings.set_small_queue_bytes(max_bytes);
+        self.shared.sender_settings().set_small_queue_bytes(max_bytes);
     }
 
-    /// Sets the policy of all senders, now and later, also under traffic: see [`Sender::set_drop_tail`]. In force for each sender from
-    /// its next call but one.
+    /// Sets the policy of all senders, now and later, also under traffic: see
+    /// [`Sender::set_drop_tail`](crate::sender::Sender::set_drop_tail). In force for each sender from its next call
+    /// but one.
     pub fn set_drop_tail(&self, is_drop_tail: bool) {
-        self.shared.sender_settings.set_drop_tail(is_drop_tail);
+        self.shared.sender_settings().set_drop_tail(is_drop_tail);
     }
 
     /// Sets how long packets may wait in the device for another side that is not there, also under traffic;
@@ -140,14 +100,6 @@ impl TxQueue {
         self.apply(move |engine| engine.device_mut().set_patience(patience));
     }
 
-    fn change<R>(&self, set: impl FnOnce(&mut Changes) -> R) -> R {
-        let (is_first, done) = self.shared.changes.note(set);
-        if is_first {
-            self.shared.control(ControlMessage::Changes);
-        }
-        done
-    }
-
     /// Runs `change` on the queue's engine as its owner, between two bulks.
     pub fn apply(&self, change: impl FnOnce(&mut TxEngine) + Send + 'static) {
         self.shared.control(ControlMessage::Apply(Box::new(change)));
@@ -155,27 +107,49 @@ impl TxQueue {
 
     /// The device's mode on this machine: see [`Device::mode`](crate::device::Device::mode).
     pub fn device_mode(&self) -> Option<&'static str> {
-        self.shared.mode
+        self.shared.setup().device.mode
     }
 
     /// The cause that the device's mode is no better one: see [`Device::mode_reason`](crate::device::Device::mode_reason).
     pub fn device_mode_reason(&self) -> Option<&ModeReason> {
-        self.shared.mode_reason.as_ref()
+        self.shared.setup().device.mode_reason.as_ref()
     }
 
     /// The queue's counters.
     pub fn counters(&self) -> &QueueCounters {
-        &self.shared.counters
+        self.shared.counters()
     }
 
     /// The counters of all living senders and of the last thousand that are gone, in order of creation.
     pub fn senders(&self) -> Vec<Arc<SenderCounters>> {
-        lock(&self.shared.senders).counters().to_vec()
+        self.shared.senders().counters().to_vec()
+    }
+
+    /// Shows the packets lost, by reason: those that senders dropped, and those lost in the discipline, in the device and
+    /// behind it. A reason may come more than once.
+    pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        let (counters, at_senders) = (self.counters(), self.sender_totals().drops.get());
+        let at_senders = (at_senders > 0).then_some((DROP_TAIL, at_senders));
+        let behind = counters.undelivered_by_reason();
+        let all = counters.failures().into_iter().chain(behind).chain(at_senders);
+        all.for_each(|(reason, count)| see(reason, count));
     }
 
     /// Returns the summed counters of all senders that there are and were.
     pub fn sender_totals(&self) -> SenderCounters {
-        lock(&self.shared.senders).totals()
+        self.shared.senders().totals()
+    }
+
+    /// Has `monitor` hear of the queue. The first one stays.
+    #[doc(hidden)]
+    pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
+        self.shared.set_monitor(monitor);
+    }
+
+    /// Returns a wake-up of the queue's poller, for threads that have work for it.
+    #[doc(hidden)]
+    pub fn call_poller(&self) -> Arc<dyn Wake> {
+        Arc::new(CallPoller(Arc::downgrade(&self.shared)))
     }
 
     /// Returns the metrics of the queue and its senders.
@@ -186,7 +160,7 @@ impl TxQueue {
 
     /// The pool of the queue's frames.
     pub fn pool(&self) -> &PagePool {
-        &self.shared.pool
+        &self.shared.setup().pool
     }
 
     /// The device's counters of notifications, if it has any: see
@@ -209,37 +183,24 @@ impl TxQueue {
 
     /// Runs the queue once, unless another thread owns it.
     pub fn poll(&self) {
-        if let Published::Owner(owned) = self.shared.cell.claim(0) {
+        if let Published::Owner(owned) = self.shared.cell().claim(0) {
             QdiscRun::new(&self.shared, owned, 0).finish();
         }
     }
 
     /// Works like [`TxQueue::poll`], and forces completions: a thread waits for memory.
     pub(crate) fn poll_for_memory(&self) {
-        if let Published::Owner(owned) = self.shared.cell.claim(0) {
+        if let Published::Owner(owned) = self.shared.cell().claim(0) {
             let mut run = QdiscRun::new(&self.shared, owned, 0);
             run.look(|state| state.engine.force_completion());
             run.finish();
         }
     }
 
-    /// Claims the queue for `bits` of the owner word; the caller steps the run, as modelled processors do. Returns
-    /// `None` if another thread owns the queue.
-    pub fn claim(&self, bits: u64) -> Option<QdiscRun<'_>> {
-        match self.shared.cell.claim(bits) {
-            Published::Owner(owned) => Some(QdiscRun::new(&self.shared, owned, bits).held_by_caller()),
-            _ => None,
-        }
-    }
-
     /// Ends the queue for its senders, whose calls and waits return [`QueueError::Failed`] with `why` from now on. Frames inside
     /// stay there until [`TxQueue::shutdown`].
     pub fn fail(&self, why: &str) {
-        let Shared { failure, waiters, pool, .. } = &*self.shared;
-        _ = failure.set(why.into());
-        self.shared.close();
-        waiters.wake_all();
-        pool.wake_served();
+        self.shared.fail(why);
     }
 
     /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent for at most `within`. Frames
@@ -254,11 +215,11 @@ impl TxQueue {
     #[doc(hidden)]
     pub fn shutdown_until(&self, deadline_ns: u64) -> Audit {
         self.shared.close();
-        self.shared.waiters.wake_all();
+        self.shared.waiters().wake_all();
         let mut asked = None;
-        while self.shared.pending(&mut asked) && self.shared.clock.now_ns() < deadline_ns {
+        while self.shared.pending(&mut asked) && self.shared.setup().clock.now_ns() < deadline_ns {
             self.poll();
-            self.shared.park.park(OWNED_NAP_NS);
+            self.shared.setup().park.park(OWNED_NAP_NS);
         }
         self.shared.control(ControlMessage::Shut);
         self.shared.await_owner();
@@ -268,7 +229,7 @@ impl TxQueue {
     /// Returns the time of the queue's clock in `time` from now, ns.
     fn deadline_ns(&self, time: Duration) -> u64 {
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.shared.clock.exact_ns().saturating_add(time_ns)
+        self.shared.setup().clock.exact_ns().saturating_add(time_ns)
     }
 
     /// Returns the holders of frames of the queue's pool, as the queue's owner. Beside a dedicated owner only the
@@ -281,7 +242,7 @@ impl TxQueue {
             state.engine.visit(&mut |frame, place| places.push((frame.index(), place)));
             (places, state.lanes.going_home())
         });
-        let mut audit = self.shared.pool.audit();
+        let mut audit = self.pool().audit();
         if let Some((places, going_home)) = looked {
             places.into_iter().for_each(|(index, place)| audit.found(index, place));
             audit.going_home = going_home;
@@ -299,12 +260,50 @@ impl TxQueue {
     pub fn drain_until(&self, deadline_ns: u64) -> bool {
         let mut asked = None;
         while self.shared.pending(&mut asked) {
-            if self.shared.clock.now_ns() >= deadline_ns {
+            if self.shared.setup().clock.now_ns() >= deadline_ns {
                 return false;
             }
             self.poll();
-            self.shared.park.park(OWNED_NAP_NS);
+            self.shared.setup().park.park(OWNED_NAP_NS);
         }
         true
+    }
+}
+
+impl Watched for TxQueue {
+    /// Clears a link error once the link is up again, or once the device is gone and reports no link.
+    fn link(&self) -> Link {
+        let link = self.shared.inspect(1, |state| state.engine.device_mut().link())?;
+        if link.as_ref().is_none_or(Result::is_ok) {
+            self.shared.counters().came_back();
+        }
+        link
+    }
+
+    fn counters(&self) -> Option<&QueueCounters> {
+        Some(self.shared.counters())
+    }
+
+    fn has_completions_due(&self) -> Option<bool> {
+        self.shared.inspect(1, |state| {
+            state.engine.force_completion();
+            state.reap();
+            let due_ns = state.engine.device_mut().next_completion_ns();
+            state.engine.in_device() == 0 || due_ns.is_some_and(|due_ns| due_ns != u64::MAX)
+        })
+    }
+
+    fn fail(&self, why: &str) {
+        TxQueue::fail(self, why);
+    }
+}
+
+/// A wake-up of a queue's poller.
+#[derive(Debug)]
+struct CallPoller(Weak<Shared>);
+
+impl Wake for CallPoller {
+    fn wake(&self) {
+        self.0.upgrade().iter().for_each(|queue| queue.wake_poller());
     }
 }

@@ -9,6 +9,7 @@ mod balance;
 mod biased_owner;
 mod cancel;
 mod drops;
+mod new;
 mod permit;
 mod spread;
 mod transmit;
@@ -17,8 +18,12 @@ mod wait;
 mod waiting;
 mod watch;
 
+#[cfg(feature = "model")]
+#[path = "../model/sender.rs"]
+mod model;
+
+pub use crate::counters::DROP_TAIL;
 pub use cancel::Canceller;
-pub use drops::DROP_TAIL;
 pub use permit::Permit;
 pub use spread::Spread;
 pub use watch::Watch;
@@ -26,22 +31,18 @@ pub use watch::Watch;
 use self::balance::Balance;
 use self::wait::{Deadline, Fill, TaskWait};
 use crate::counters::SenderCounters;
-use crate::pool::{Burst, Cache, Packet, PagePool, PoolError, RETURN_RING_FRAMES};
-use crate::qdisc::classify;
+use crate::dscp;
+use crate::pool::{Burst, Cache, Packet, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
-use crate::tx::queue::lanes::{Lane, LaneReturnRing};
 use crate::tx::queue::waiters::Need;
 use crate::tx::queue::{ControlMessage, QueueError, Shared};
 use crate::tx::sender::biased_owner::BiasedOwner;
 use crate::tx::small_queue::Credit;
 use std::slice::from_mut;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-use wharf_mem::lane::{LaneProducer, lane};
-use wharf_mem::return_ring::return_ring;
-use wharf_mem::word::ready_bit;
+use wharf_mem::lane::LaneProducer;
 use wharf_mem::{Batch, Frame};
 
 /// The longest burst that skips the lane of an idle queue: a whole burst moves into the owner's batch by a swap,
@@ -77,51 +78,14 @@ pub struct Sender {
 
 impl std::fmt::Debug for Sender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Sender({} of {})", self.place, self.shared.name)
+        write!(f, "Sender({} of {})", self.place, self.shared.setup().device.name)
     }
 }
 
 impl Sender {
-    pub(crate) fn new(
-        shared: &Arc<Shared>, at: usize, name: &str, counters: Arc<SenderCounters>,
-    ) -> Result<(Self, Lane), QueueError> {
-        let (lane_in, lane_out) = lane(shared.lane_frames, shared.index_start);
-        let (ring_in, ring_out) = return_ring(RETURN_RING_FRAMES, shared.index_start);
-        let place = at as u16;
-        let mut cache = shared.pool.cache(name)?;
-        cache.set_return_ring(ring_out, place);
-        let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &shared.pool)) };
-        let settings = &shared.sender_settings;
-        let settings_version = settings.version();
-        let is_drop_tail = settings.is_drop_tail().unwrap_or(false);
-        let credit = Credit::new(settings.small_queue_bytes(), shared.index_start, shared.clock.now_ns());
-        let biased = if shared.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
-        let (shared, bit) = (shared.clone(), ready_bit(at));
-        let (balance, looks_max, turn_end) = (Balance::default(), waiting::LOOKS_MAX, 0);
-        let sender = Self {
-            shared,
-            lane: lane_in,
-            cache,
-            place,
-            bit,
-            biased,
-            credit,
-            balance,
-            looks_max,
-            is_queue_fast: false,
-            cancel: None,
-            turn_end,
-            ready_wait: None,
-            is_drop_tail,
-            settings_version,
-            counters,
-        };
-        Ok((sender, theirs))
-    }
-
     /// Makes an empty burst of the queue's pool, for up to `capacity` packets.
     pub fn burst(&self, capacity: usize) -> Burst {
-        self.shared.pool.burst(capacity)
+        self.shared.setup().pool.burst(capacity)
     }
 
     /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number: fewer if the pool runs empty, 0 if the
@@ -235,18 +199,6 @@ impl Sender {
         }
     }
 
-    /// Puts the packets that fit into the lane without publishing it. Returns the bit of the owner word that would publish it:
-    /// for models of processors, one of which then [claims](crate::tx::queue::TxQueue::claim) the queue.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send`].
-    pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
-        self.admit(burst)?;
-        self.biased.release(&self.shared.cell);
-        self.push_admitted(burst.batch_mut());
-        Ok(self.bit)
-    }
-
     /// Sends one packet; waits for space if there is none. `&mut Burst::from(packet)` sends it by any other call.
     ///
     /// # Errors
@@ -264,13 +216,13 @@ impl Sender {
     /// band if the discipline has bands.
     #[inline]
     fn admit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        if !self.shared.sender_settings.is_at(self.settings_version) {
+        if !self.shared.sender_settings().is_at(self.settings_version) {
             self.renew_settings()?;
         }
         if !burst.batch_mut().is_of(self.cache.charge()) {
             self.charge(burst)?;
         }
-        if self.shared.uses_bands {
+        if self.shared.setup().uses_bands {
             self.classify(burst.batch_mut());
         }
         Ok(())
@@ -279,9 +231,9 @@ impl Sender {
     /// Puts changed settings into force, unless the queue has ended.
     #[cold]
     fn renew_settings(&mut self) -> Result<(), QueueError> {
-        let settings = &self.shared.sender_settings;
+        let settings = self.shared.sender_settings();
         let version = settings.version();
-        if self.shared.closed.load(Ordering::Acquire) {
+        if self.shared.is_closed() {
             return Err(self.shared.closed_error());
         }
         self.credit.set_max_bytes(settings.small_queue_bytes());
@@ -305,8 +257,8 @@ impl Sender {
 
     #[inline(never)]
     fn classify(&self, batch: &mut Batch) {
-        let (region, bands) = (self.shared.pool.region(), &**self.shared.dscp_bands.load());
-        batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region, bands));
+        let (region, bands) = (self.shared.setup().pool.region(), &**self.shared.dscp_bands());
+        batch.frames_mut().iter_mut().for_each(|frame| dscp::classify(frame, region, bands));
         batch.refresh();
     }
 }
@@ -356,7 +308,7 @@ pub(crate) fn foreign_pool(ours: u8, theirs: u8, batch: &Batch) -> QueueError {
 impl Drop for Sender {
     fn drop(&mut self) {
         self.ready_wait = None;
-        self.biased.retire(&self.shared.cell);
+        self.biased.retire(self.shared.cell());
         self.lane.abandon();
         self.shared.count_sender(-1);
         if let Some(ring) = self.cache.take_return_ring() {

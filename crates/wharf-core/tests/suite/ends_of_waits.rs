@@ -71,7 +71,7 @@ impl Park for PunctualPark {
 
 /// Returns chance whose seed is not 0, and far from those of the neighbours of `seed`.
 fn chance(seed: u64) -> Chance {
-    Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    Chance::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
 }
 
 fn micros(random: &mut Chance, end: u64) -> Duration {

@@ -6,7 +6,7 @@ use wharf_core::options::{Key, Options, split};
 const KEYS: &[Key] = &[
     Key::off_on("packed", "packed rings"),
     Key::word("mode", &["auto", "copy"], "how frames get there"),
-    Key::number("ring", (1, 65536), "1 to 65536 frames", "1024", "frames under way"),
+    Key::number("ring", 1..=65536, "1 to 65536 frames", "1024", "frames under way"),
     Key::time("delay", Duration::from_secs(60), "none", "time on the line"),
 ];
 

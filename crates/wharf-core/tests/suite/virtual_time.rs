@@ -4,9 +4,10 @@
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use wharf_core::model::QdiscRun;
 use wharf_core::owner::Action;
 use wharf_core::pool::{Burst, PagePool};
-use wharf_core::queue::{QdiscRun, TxQueue};
+use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
 use wharf_testkit::assert_conserved;
 use wharf_testkit::gate::Gate;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use wharf_core::engine::Batching;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio, Qdisc};
 use wharf_core::queue::TxQueue;
+use wharf_core::random::SplitMix64;
 use wharf_core::sender::{Sender, Watch};
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::{Log, Logs};
@@ -212,15 +213,11 @@ fn each_band_has_its_own_list() {
     rig.end();
 }
 
-/// SplitMix64.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) % bound as u64) as usize
+        self.0.below(bound as u64) as usize
     }
 }
 
@@ -229,7 +226,7 @@ impl Random {
 #[test]
 fn any_order_of_events_serves_all_in_order_of_arrival() {
     for seed in 0..200 {
-        let (mut rig, mut random) = (Rig::full(), Random(seed));
+        let (mut rig, mut random) = (Rig::full(), Random(SplitMix64::new(seed)));
         let mut away = Vec::new();
         for _ in 0..300 {
             match random.below(10) {

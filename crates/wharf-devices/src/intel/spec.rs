@@ -21,7 +21,7 @@ const RING_ENTRIES: u32 = 512;
 /// The key of rings.
 pub(crate) const RING: Key = Key::number(
     "ring",
-    (64, 4096),
+    64..=4096,
     "64 to 4096 descriptors",
     "512",
     "Descriptors of each ring, rounded up to a power of two",
@@ -32,7 +32,7 @@ pub(crate) const RING: Key = Key::number(
 pub(crate) const fn mtu(longest_bytes: u32, values: &'static str) -> Key {
     Key::number(
         "mtu",
-        (68, (longest_bytes - ETHERNET_BYTES) as u64),
+        68..=(longest_bytes - ETHERNET_BYTES) as u64,
         values,
         "1500",
         "Longest payload of a frame",

@@ -14,11 +14,11 @@ pub(crate) static KIND: Kind = Kind {
     place: Place::Interface("INTERFACE"),
     tx_keys: &[
         Key::off_on("bypass", "Skip the kernel's queueing discipline (`PACKET_QDISC_BYPASS`)").when("on, if the discipline on the interface slows Wharf down or reorders: what other programs send then gets no share"),
-        Key::number("ring", (1, 65536), "1 to 65536 frames", "1024", "Slots of the transmit ring").when("Lower, to bound what waits behind the byte limit; higher, if the summary shows many requeues"),
+        Key::number("ring", 1..=65536, "1 to 65536 frames", "1024", "Slots of the transmit ring").when("Lower, to bound what waits behind the byte limit; higher, if the summary shows many requeues"),
     ],
     rx_keys: &[
         Key::word("gso", &["cut", "keep"], "Super-packets: segment them, or receive them whole").when("keep, if the receiver takes super-packets: it is faster, and frames are not as on the wire"),
-        Key::number("buffer", (256 << 10, 1 << 30), "256k to 1g bytes", "32m", "Bytes of the receive ring").when("Higher, if `wharf explain ring-full` applies; lower, where memory is short"),
+        Key::number("buffer", 256 << 10..=1 << 30, "256k to 1g bytes", "32m", "Bytes of the receive ring").when("Higher, if `wharf explain ring-full` applies; lower, where memory is short"),
         Key::on_off("promisc", "Receive frames for other addresses, too").when("off, to receive only what is addressed to this host"),
         Key::word(
             "tpacket",

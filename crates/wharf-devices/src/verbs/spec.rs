@@ -16,9 +16,9 @@ pub(crate) static KIND: Kind = Kind {
     requirements: &[FILES],
     place: Place::Device("DEVICE"),
     keys: &[
-        Key::number("port", (1, 255), "1 to 255", "1", "Port of the device").when("2, for the second port of an adapter that has both in one device"),
+        Key::number("port", 1..=255, "1 to 255", "1", "Port of the device").when("2, for the second port of an adapter that has both in one device"),
         Key::forms("gid", "auto, N", "auto", "Entry of the port's table of GIDs, by which peers name this end: the first of the peer's kind, or of IPv4, or the entry N").when("N, if the port's interface has several addresses, or for a second end that receives"),
-        Key::number("ring", (16, 16384), "16 to 16384 requests", "1024", "Work requests of each queue, rounded up to a power of two").when("Higher, if datagrams are lost while the receiver is busy; lower, to bound what waits behind the byte limit"),
+        Key::number("ring", 16..=16384, "16 to 16384 requests", "1024", "Work requests of each queue, rounded up to a power of two").when("Higher, if datagrams are lost while the receiver is busy; lower, to bound what waits behind the byte limit"),
     ],
     tx_keys: &[
         Key::forms("peer", "GID, GID/QPN", "none", "The peer that frames go to: its GID, an IPv6 or IPv4 address on RoCE, and its queue pair if it is not to be asked for. Without one, frames go to ends that have sent something, by their Ethernet address").when("Always, at the end that sends first; GID/QPN where a firewall stops UDP port 24791"),

@@ -15,7 +15,7 @@ pub(crate) static KIND: Kind = Kind {
             .when("on, if the virtual machine makes the socket (QEMU: `server=on`)"),
         Key::number(
             "queues",
-            (1, PAIRS_MAX as u64),
+            1..=PAIRS_MAX as u64,
             "1 to 32",
             "1, or --queues",
             "Queue pairs that it offers",

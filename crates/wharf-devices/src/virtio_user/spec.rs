@@ -21,7 +21,7 @@ pub(crate) static KIND: Kind = Kind {
             .when("on, if the back end connects (Open vSwitch: `dpdkvhostuserclient`)"),
         Key::off_on("reconnect", "Connect again when the back end is gone")
             .when("on, if the back end may be restarted"),
-        Key::number("queues", (1, PAIRS_MAX as u64), "1 to 32", "1, or --queues", "Queue pairs to use")
+        Key::number("queues", 1..=PAIRS_MAX as u64, "1 to 32", "1, or --queues", "Queue pairs to use")
             .when("As many as the back end has"),
         Key::off_on("packed", "Use packed rings (`VIRTIO_F_RING_PACKED`)")
             .when("on, if the back end offers it: fewer cache lines per packet"),
@@ -39,7 +39,7 @@ pub(crate) static KIND: Kind = Kind {
         .when("on, if packets longer than a frame arrive and must not be lost"),
         Key::on_off("offload", "Checksum and segmentation offloads")
             .when("off, if the back end takes finished frames only"),
-        Key::number("size", (0, u64::MAX), "1 to 32768", "256", "Descriptors of each virtqueue")
+        Key::number("size", 0..=u64::MAX, "1 to 32768", "256", "Descriptors of each virtqueue")
             .when("Higher, if the back end is called seldom; lower, for less delay behind the byte limit"),
         Key::word(
             "napi",

@@ -19,7 +19,7 @@ pub(crate) static KIND: Kind = Kind {
             .when("Set it to model a long line"),
         Key::number(
             "ring",
-            (0, u64::MAX),
+            0..=u64::MAX,
             "a power of two from 2 to 65536",
             "1024",
             "Frames that an end can have under way",
@@ -27,7 +27,7 @@ pub(crate) static KIND: Kind = Kind {
         .when("Lower, to bound what waits in the device; at least rate times delay"),
         Key::number(
             "overhead",
-            (0, 65536),
+            0..=65536,
             "0 to 65536 bytes",
             "24",
             "Bytes by which each frame is longer on the line: preamble, check sequence and gap",

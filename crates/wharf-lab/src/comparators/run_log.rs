@@ -4,7 +4,7 @@ use super::histogram::Histogram;
 use std::sync::Arc;
 use wharf_core::counters::Tally;
 use wharf_core::host::Clock;
-use wharf_core::run_observer::{ObservedRun, RunObserver};
+use wharf_core::model::{ObservedRun, RunObserver};
 
 /// The runs of one sender. Its thread writes; any thread reads.
 #[derive(Debug, Default)]

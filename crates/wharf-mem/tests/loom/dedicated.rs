@@ -10,6 +10,8 @@ use wharf_mem::word::{ARMED, CONTROL, WORK};
 
 /// Reads every tail and the notices, and returns true if there was work.
 fn look(owner: &mut Owner<'_>) -> bool {
+    // core/poller/dedicated.rs poll: let bits = owned.take_bits(WORK);
+    // core/poller/dedicated.rs poll: let (packets, pause) = state.engine.transmit(&mut state.lanes, quota);
     owner.take_bits(WORK) | owner.with(|inside| inside.drain(usize::MAX)) as u64 != 0
 }
 
@@ -45,16 +47,22 @@ fn sleeps_through_a_frame(looks: bool) -> bool {
         });
         owner.dedicate();
         while !polled_all(&mut owner, 2) {
+            // core/poller/dedicated.rs poll_or_sleep: owned.arm();
             owner.arm();
+            // core/poller/dedicated.rs poll_or_sleep: let late = owned.with(|state| state.lanes.len() > 0 || state.is_pending());
+            // core/poller/dedicated.rs poll_or_sleep: if !late && owned.peek_bits(CONTROL | WAIT) == 0 {
             if !(looks && look(&mut owner)) {
                 path.bell.wait();
                 let over = sent_all.load(Ordering::Acquire);
                 let asleep = path.cell.word() & ARMED != 0;
                 witness.note(over && asleep && owner.with(|inside| inside.left()) != 0);
             }
+            // core/poller/dedicated.rs poll_or_sleep: owned.disarm();
             owner.disarm();
         }
+        // core/poller/dedicated.rs drop: owned.undedicate();
         owner.undedicate();
+        // core/poller/dedicated.rs drop: crate::host::outlive(|| _ = QdiscRun::new(self.shared, owned, READY).finish());
         serve(&path, owner);
         sender.join().unwrap();
         path.finish(&stock).assert_idle_and_empty([2, 0]);

@@ -12,8 +12,11 @@ use wharf_mem::{Batch, Published};
 /// The protocol: clears bits, then reads tails, then leaves, and repeats if that fails.
 fn serve(_: &Path, mut owner: Owner<'_>) {
     loop {
+        // core/tx/queue/qdisc_run.rs handle_pending: let bits = bits | owned.take_bits(WORK);
         owner.take_bits(WORK);
+        // core/tx/queue/qdisc_run.rs step_by: let (packets, pause) = owned.with(|state| state.engine.transmit(&mut state.lanes, quota));
         owner.with(|inside| inside.drain(usize::MAX));
+        // core/tx/queue/qdisc_run.rs leave: match owned.leave() {
         match owner.leave() {
             Ok(()) => return,
             Err(back) => owner = back,
@@ -72,8 +75,11 @@ fn serve_within_quota(path: &Path, mut owner: Owner<'_>) {
         if more {
             owner.set_bits(READY);
             // After the last change of the word: the hand-over alone must release the value.
+            // core/tx/queue/qdisc_run/hand_over.rs hand_over: self.before_release();
             owner.with(|inside| inside.hand_overs += 1);
+            // core/tx/queue/qdisc_run/hand_over.rs hand_over: owned.hand_over();
             owner.hand_over();
+            // core/tx/queue/qdisc_run/hand_over.rs hand_over: self.after_release();
             return path.bell.notify();
         }
         match owner.leave() {

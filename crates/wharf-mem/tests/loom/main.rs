@@ -5,6 +5,9 @@
 //! A model of a protocol ends with "no frame is left in any lane, and every frame was taken once, in order".
 //! The same model with one step left out, or in the wrong place, must fail: some interleaving then strands a
 //! frame or sleeps for ever.
+//!
+//! Lanes, rings, the owner cell and the inbox are the real ones. A step that restates a crate above names the line that it
+//! stands for (`// core/FILE.rs FUNCTION: LINE`), and `tests/restated.rs` looks for that line.
 #![cfg(loom)]
 
 mod bias;

@@ -56,8 +56,11 @@ struct Steps {
 impl Model {
     fn join_waitlist(&self) {
         let mut depot = self.depot.lock().unwrap();
+        // core/pool/waiting.rs join: let ticket = depot.wait_list.join(wanted, mailbox.clone(), wake);
+        // core/pool/waiting.rs join: self.shared.wait_status.update(&depot);
         depot.is_listed = true;
         self.waited_for.store(1, SeqCst);
+        // core/pool/waiting.rs join: self.serve(&mut depot);
         self.serve(&mut depot);
     }
 
@@ -78,32 +81,43 @@ impl Model {
         if inside.device.is_empty() || !self.is_done.load(SeqCst) {
             return false;
         }
+        // core/tx/queue/state.rs reap: if self.waiting { self.reap_for_waiters() } else { self.engine.reap(&mut self.lanes) }
+        // core/tx/queue/lanes/waiter_sink.rs take_run: if pool.is_waited_for() {
         if !inside.waiting || self.waited_for.load(SeqCst) == 0 {
             inside.returns.push(&mut inside.device, 1);
             return false;
         }
+        // core/tx/queue/lanes/waiter_sink.rs take_run: pool.give_to_waiters(done, pieces, count);
+        // core/pool/waiting.rs give_to_waiters: let given = self.shared.region.give(batch, free, count);
         let mut depot = self.depot.lock().unwrap();
         stock.region.give(&mut inside.device, &mut depot.free, 1).unwrap();
+        // core/pool/waiting.rs give_to_waiters: self.deposit_quietly(free.drain(..), &mut PageCounters::default());
         self.serve(&mut depot)
     }
 
     fn run(&self, mut owner: Ownership<'_, State>, stock: &Stock, steps: Steps, bits: u64) {
+        // core/tx/queue/qdisc_run.rs handle_pending: let bits = bits | owned.take_bits(WORK);
         let mut bits = bits | owner.take_bits(WORK);
         let mut wakes = false;
         loop {
             owner.with(|inside| {
+                // core/tx/queue/qdisc_run.rs handle_rare: state.waiting |= bits & WAIT != 0;
                 inside.waiting |= bits & WAIT != 0;
                 wakes |= self.reap(inside, stock);
+                // core/tx/queue/waiters.rs serve: while let Some(place) = lists.fresh.pop().or_else(|| returned_to.next_returned()) {
+                // core/tx/queue/waiters/wait_lists.rs serve_returns: let (bytes, has_memory) = (returned_to.returned_bytes(place), returned_to.has_returned(place));
                 if inside.waiting && std::mem::take(&mut *self.fresh.lock().unwrap()) {
                     wakes |= steps.looks_at_fresh && inside.returns.waiting() > 0;
                 }
             });
+            // core/tx/queue/qdisc_run.rs leave: match owned.leave() {
             match owner.leave() {
                 Ok(()) => break,
                 Err(back) => owner = back,
             }
             bits = owner.take_bits(WORK);
         }
+        // core/tx/queue/qdisc_run.rs after_release: self.wake_served();
         if wakes {
             self.woken.store(true, SeqCst);
             self.bell.notify();
@@ -160,11 +174,15 @@ fn sleeps_for_good(steps: Steps) -> bool {
             theirs.bell.notify(); // ends the sleep, so that the model can report it
         });
         let mut came = Vec::new();
+        // core/tx/sender/waiting.rs register: let pool_place = (need == Need::Memory).then(|| self.cache.join_wait_list(wake.clone()));
         if steps.lists_first {
             model.join_waitlist();
         }
+        // core/tx/sender/waiting.rs register: let waiter = shared.waiters().register(place, need, wake);
         *model.fresh.lock().unwrap() = true;
+        // core/tx/sender/waiting.rs look_once: match shared.cell().claim_unreserved(WAIT) {
         model.claim(WAIT, &stock, steps);
+        // core/tx/sender/waiting.rs look_once: if self.has_come(watch.need()) {
         model.fetch(&mut returns_out, &mut came);
         if !steps.lists_first && came.is_empty() {
             model.join_waitlist();

@@ -39,18 +39,25 @@ struct Steps {
 
 impl Model {
     fn call(&self) {
+        // core/wakeup.rs call: self.called.store(true, SeqCst);
         self.called.store(true, Ordering::SeqCst);
+        // core/wakeup.rs call: host::wake(self.wake.clone());
         self.bell.notify();
     }
 
     /// Leaves as a sender: calls the poller if it sleeps and the device has frames.
     fn leave(&self, mut owner: Ownership<'_, State>) {
         loop {
+            // core/tx/queue/qdisc_run.rs handle_pending: let bits = bits | owned.take_bits(WORK);
             if owner.take_bits(WORK) != 0 {
                 owner.with(|inside| inside.in_device += 1);
             }
+            // core/tx/queue/qdisc_run.rs before_release: (PollerState::Asleep, OwnerKind::Sender) if pending => {
+            // core/tx/queue/qdisc_run.rs before_release: state.poller = PollerState::Awake;
             let wakes = owner.with(|inside| inside.in_device > 0 && std::mem::take(&mut inside.asleep));
+            // core/tx/queue/qdisc_run.rs leave: match owned.leave() {
             match owner.leave() {
+                // core/tx/queue/qdisc_run.rs after_release: self.shared.wake_poller();
                 Ok(()) if wakes => return self.call(),
                 Ok(()) => return,
                 Err(back) => {
@@ -64,6 +71,7 @@ impl Model {
 
     /// Sends one frame, as the owner or through the owner.
     fn send(&self) {
+        // core/tx/sender/transmit.rs publish: match self.shared.cell().publish(self.bit) {
         match self.cell.claim(ready_bit(0)) {
             Published::Owner(mut owner) => {
                 owner.take_bits(WORK);
@@ -95,6 +103,7 @@ impl Model {
     fn poll(&self, steps: Steps) -> (usize, bool) {
         let mut reaped = 0;
         let mut owner = loop {
+            // core/tx/queue/qdisc_run/poll.rs poll_queue: let owned = match queue.cell().claim(0) {
             match self.cell.claim(0) {
                 Published::Owner(owner) => break owner,
                 _ => thread::yield_now(),
@@ -106,11 +115,14 @@ impl Model {
             }
             let held = owner.with(|inside| {
                 let count = self.done.load(Ordering::SeqCst).min(inside.in_device);
+                // core/tx/queue/qdisc_run.rs step_by: let (packets, open) = owned.with(QueueState::reap);
                 self.done.fetch_sub(count, Ordering::SeqCst);
                 (inside.in_device, reaped) = (inside.in_device - count, reaped + count);
+                // core/tx/queue/qdisc_run.rs before_release: (false, _) => PollerState::Asleep,
                 inside.asleep = steps.notes_inside && inside.in_device == 0;
                 inside.in_device
             });
+            // core/tx/queue/qdisc_run.rs leave: match owned.leave() {
             match owner.leave() {
                 Ok(()) => return (reaped, held > 0),
                 Err(back) => owner = back,
@@ -148,9 +160,11 @@ fn sleeps_for_good(steps: Steps) -> bool {
             model.unmask(false);
             let (mut reaped, mut pending) = model.poll(steps);
             if reaped == 0 && pending {
+                // core/tx/queue/qdisc_run/poll.rs begin: IrqChange::Unmask => found.unarmed = !state.engine.device_mut().arm(),
                 if steps.looks_after {
                     model.unmask(true);
                 }
+                // core/tx/queue/qdisc_run/poll.rs begin: let (reaped, _) = state.reap();
                 (reaped, pending) = model.poll(steps);
                 if !steps.looks_after {
                     model.unmask(true);
@@ -165,6 +179,8 @@ fn sleeps_for_good(steps: Steps) -> bool {
             model.bell.wait();
             // In this order: calls before the end are seen.
             let is_over = model.over.load(Ordering::SeqCst);
+            // core/poller.rs step: self.enrolled.take_calls(&self.bell, |at| self.schedule.called(now_ns, at));
+            // core/wakeup.rs take: self.called.swap(false, SeqCst)
             if !model.called.swap(false, Ordering::SeqCst) && is_over {
                 witness.note(true);
                 break;

@@ -58,14 +58,21 @@ impl Model {
 
     /// Closes the device if that is asked for, takes the new one if it is there, and transmits what waits.
     fn run(&self, state: &mut State) {
+        // devices/reopen/reopened.rs device: if self.inner.is_none() || self.reopener.asked() != self.seen {
         let asked = self.asked.load(SeqCst);
         if state.device.is_some() && asked != state.seen {
+            // devices/reopen/reopened.rs retire: let Some(mut inner) = self.inner.take() else { return };
+            // devices/reopen/reopened.rs retire: self.seen = self.reopener.asked();
             (state.device, state.seen) = (None, asked);
             state.lost += std::mem::take(&mut state.held);
+            // devices/reopen/reopened.rs retire: self.reopener.retired(self.at);
+            // devices/reopen.rs retired: self.lock().slots[at].is_retired = true;
             self.slot.lock().unwrap().is_retired = true;
+            // devices/reopen.rs retired: self.changed.notify_all();
             self.changed.notify_one();
         }
         if state.device.is_none() {
+            // devices/reopen/reopened.rs settle: let taken = self.reopener.take(self.at);
             state.device = self.slot.lock().unwrap().next.take();
         }
         if state.device.is_some() {
@@ -75,11 +82,13 @@ impl Model {
 
     fn serve(&self, mut owner: Ownership<'_, State>) {
         loop {
+            // core/tx/queue/qdisc_run.rs handle_pending: let bits = bits | owned.take_bits(WORK);
             let has_frame = owner.take_bits(WORK) != 0;
             owner.with(|state| {
                 state.backlog += u32::from(has_frame);
                 self.run(state);
             });
+            // core/tx/queue/qdisc_run.rs leave: match owned.leave() {
             match owner.leave() {
                 // Frames that wait for the new device leave when the poller is called for it.
                 Ok(()) => return,
@@ -99,7 +108,9 @@ impl Model {
 
     /// Asks for the device to be opened anew, and opens it once it is closed.
     fn reset(&self) {
+        // devices/reopen.rs reset: let untaken = if is_news { state.ask(&self.asked) } else { Vec::new() };
         self.asked.fetch_add(1, SeqCst);
+        // devices/reopen.rs reset: self.notify();
         self.call();
         let mut slot = self.slot.lock().unwrap();
         while !slot.is_retired {
@@ -109,13 +120,16 @@ impl Model {
         if !self.calls_after {
             self.call();
         }
+        // devices/reopen.rs hand_out: (slot.next, slot.is_retired) = (Some((generation, device)), false);
         self.slot.lock().unwrap().next = Some(1);
+        // devices/reopen.rs hand_out: self.notify();
         if self.calls_after {
             self.call();
         }
     }
 
     fn call(&self) {
+        // devices/reopen.rs notify: pollers.into_iter().for_each(|poller| _ = outlive(|| poller.wake()));
         self.called.swap(true, SeqCst);
         self.bell.notify();
     }

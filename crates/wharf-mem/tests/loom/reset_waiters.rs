@@ -84,14 +84,21 @@ impl Model {
 
     /// Closes the device if that is asked for, takes the new one if it is there, and transmits.
     fn run(&self, state: &mut State) {
+        // devices/reopen/reopened.rs device: if self.inner.is_none() || self.reopener.asked() != self.seen {
         let asked = self.asked.load(SeqCst);
         if state.device.is_some() && asked != state.seen {
+            // devices/reopen/reopened.rs retire: let Some(mut inner) = self.inner.take() else { return };
+            // devices/reopen/reopened.rs retire: self.seen = self.reopener.asked();
             (state.device, state.seen) = (None, asked);
             state.lost += std::mem::take(&mut state.held);
+            // devices/reopen/reopened.rs retire: self.reopener.retired(self.at);
+            // devices/reopen.rs retired: self.lock().slots[at].is_retired = true;
             self.slot.lock().unwrap().is_retired = true;
+            // devices/reopen.rs retired: self.changed.notify_all();
             self.changed.notify_one();
         }
         if state.device.is_none() {
+            // devices/reopen/reopened.rs settle: let taken = self.reopener.take(self.at);
             state.device = self.slot.lock().unwrap().next.take();
         }
         if state.device.is_some() && state.held < ROOM {
@@ -113,17 +120,22 @@ impl Model {
     fn serve(&self, mut owner: Ownership<'_, State>, mut bits: u64) -> bool {
         let mut is_first = true;
         loop {
+            // core/tx/queue/qdisc_run.rs handle_pending: let bits = bits | owned.take_bits(WORK);
             bits |= owner.take_bits(WORK);
             let wakes = owner.with(|state| {
                 state.backlog += u32::from(bits & READY != 0);
+                // core/tx/queue/qdisc_run.rs handle_rare: state.waiting |= bits & WAIT != 0;
                 state.waiting |= bits & WAIT != 0 && (is_first || self.steps.looks_again);
                 let early = !self.steps.serves_last && self.serve_sender(state);
                 self.run(state);
+                // core/tx/queue/qdisc_run.rs leave: self.before_release();
                 early || (self.steps.serves_last && self.serve_sender(state))
             });
             let is_renewed = owner.with(|state| state.device == Some(1));
+            // core/tx/queue/qdisc_run.rs leave: match owned.leave() {
             let left = owner.leave();
             if wakes {
+                // core/tx/queue/qdisc_run.rs leave: self.wake_served();
                 self.wake.notify();
             }
             match left {
@@ -144,7 +156,9 @@ impl Model {
     /// Waits for room, then sends a frame. Asleep for good, it is woken by the model's end, and notes that.
     fn send(&self) -> bool {
         if self.steps.registers_first {
+            // core/tx/sender/waiting.rs register: let waiter = shared.waiters().register(place, need, wake);
             self.registered.store(true, SeqCst);
+            // core/tx/sender/waiting.rs look_once: match shared.cell().claim_unreserved(WAIT) {
             self.claim(WAIT);
         } else {
             self.claim(WAIT);
@@ -166,14 +180,18 @@ impl Model {
 
     /// Asks for the device to be opened anew, and opens it once it is closed.
     fn reset(&self) {
+        // devices/reopen.rs reset: let untaken = if is_news { state.ask(&self.asked) } else { Vec::new() };
         self.asked.fetch_add(1, SeqCst);
+        // devices/reopen.rs reset: self.notify();
         self.call();
         let mut slot = self.slot.lock().unwrap();
         while !slot.is_retired {
             slot = self.changed.wait(slot).unwrap();
         }
+        // devices/reopen.rs hand_out: (slot.next, slot.is_retired) = (Some((generation, device)), false);
         slot.next = Some(1);
         drop(slot);
+        // devices/reopen.rs hand_out: self.notify();
         self.call();
     }
 

@@ -56,22 +56,31 @@ const RIGHT: Steps =
 
 impl Pool {
     fn serve(&self, depot: &mut Depot) {
+        // core/pool/waiting.rs serve: depot.serve_waiters(now_ns);
+        // core/pool/depot.rs serve_waiters: while let (free @ 1.., waiting @ 1..) = (self.len(), self.wait_list.waiting.len()) {
         while !depot.free.is_empty() {
             let Some(first) = depot.line.pop_front() else { break };
+            // core/pool/depot.rs serve_waiters: if mailbox.hand(ticket, std::iter::from_fn(|| self.pop()).take(count)) {
             self.mailboxes[first].lock().unwrap().handed.extend(depot.free.pop());
         }
+        // core/pool/waiting.rs serve: self.shared.wait_status.update(depot);
         self.waited_for.store(depot.line.len(), SeqCst);
     }
 
     fn deposit(&self, frames: &mut Vec<FreeFrame>) {
         let mut depot = self.depot.lock().unwrap();
+        // core/pool/waiting.rs deposit_quietly: depot.extend(frames);
         depot.free.append(frames);
+        // core/pool/waiting.rs deposit_quietly: self.serve(&mut depot);
         self.serve(&mut depot);
     }
 
     fn join(&self, who: usize) {
         let mut depot = self.depot.lock().unwrap();
+        // core/pool/waiting.rs join: let ticket = depot.wait_list.join(wanted, mailbox.clone(), wake);
+        // core/pool/waiting.rs join: self.shared.wait_status.update(&depot);
         depot.line.push_back(who);
+        // core/pool/waiting.rs join: self.serve(&mut depot);
         self.serve(&mut depot);
     }
 
@@ -81,32 +90,42 @@ impl Pool {
         self.join(who);
         fence(SeqCst);
         let mailed = if steps.counts_first { self.mailed.load(SeqCst) } else { before };
+        // core/pool/waiting.rs join: if !is_served && self.shared.mailed.load(SeqCst) > 0 {
         if mailed > 0 {
+            // core/pool/mailbox.rs call_in: let mut contents = lock(&self.contents);
             let mut mailbox = self.mailboxes[STOPPED].lock().unwrap();
             let mut found = std::mem::take(&mut mailbox.frames);
+            // core/pool/mailbox.rs call_in: pool.shared.mailed.fetch_sub(contents.frames.len(), Ordering::SeqCst);
             self.mailed.fetch_sub(found.len(), SeqCst);
             drop(mailbox);
+            // core/pool/waiting.rs call_in: self.deposit(found.into_iter(), &mut PageCounters::default());
             self.deposit(&mut found);
         }
     }
 
     /// (B)
     fn post(&self, mut frames: Vec<FreeFrame>, steps: Steps) {
+        // core/pool/mailbox.rs post: let mut contents = counters.locks.lock(&self.contents, &*pool.shared.clock);
         let mut mailbox = self.mailboxes[STOPPED].lock().unwrap();
         let waited_for = self.waited_for.load(SeqCst) > 0;
+        // core/pool/mailbox.rs post: pool.shared.mailed.fetch_add(count, Ordering::SeqCst);
         self.mailed.fetch_add(1, SeqCst);
         fence(SeqCst);
         let waited_for = if steps.notes_first { self.waited_for.load(SeqCst) > 0 } else { waited_for };
+        // core/pool/mailbox.rs post: if contents.frames.len() + count > pool.share_in_mail(self.yields()) {
         if !waited_for {
             return mailbox.frames.append(&mut frames);
         }
+        // core/pool/mailbox.rs post: pool.shared.mailed.fetch_sub(count, Ordering::SeqCst);
         self.mailed.fetch_sub(1, SeqCst);
         drop(mailbox);
+        // core/pool/mailbox.rs post: pool.deposit(from.drain(start..), counters);
         self.deposit(&mut frames);
     }
 
     /// Puts what `who` was handed back into the depot.
     fn recall(&self, depot: &mut Depot, who: usize) {
+        // core/pool/depot.rs recall: mailbox.recall(ticket, |frames| self.extend(frames));
         depot.free.append(&mut self.mailboxes[who].lock().unwrap().handed);
     }
 
@@ -117,10 +136,13 @@ impl Pool {
             self.serve(&mut depot);
         }
         let mut depot = self.depot.lock().unwrap();
+        // core/pool/waiting.rs leave: let gone = depot.wait_list.leave(ticket);
         depot.line.retain(|&other| other != who);
         if steps.leaves_at_once {
+            // core/pool/waiting.rs leave: depot.recall(ticket, &mailbox);
             self.recall(&mut depot, who);
         }
+        // core/pool/waiting.rs leave: pool.serve(&mut depot);
         self.serve(&mut depot);
     }
 
@@ -132,9 +154,11 @@ impl Pool {
         }
         if steps.stands_again {
             let mut depot = self.depot.lock().unwrap();
+            // core/pool/waiting.rs rejoin: if depot.wait_list.position(self.ticket).is_some() || self.mailbox.len() > 0 {
             if !depot.line.contains(&who) && self.mailboxes[who].lock().unwrap().handed.is_empty() {
                 depot.line.push_back(who);
             }
+            // core/pool/waiting.rs rejoin: self.ticket = self.pool.join(depot, self.wanted, &self.mailbox, self.wake.clone());
             self.serve(&mut depot);
         }
     }

@@ -28,7 +28,7 @@ impl Netlink {
         body[0] = family;
         let room = &mut body[NEIGHBOUR_INTERFACE_AT..NEIGHBOUR_INTERFACE_AT + 4];
         room.copy_from_slice(interface.get(..4).ok_or_else(strange)?);
-        let neighbour = self.get(libc::RTM_GETNEIGH, &body, (NDA_DST, &gateway))?;
+        let neighbour = self.get(libc::RTM_GETNEIGH, &body, NDA_DST, &gateway)?;
         let state =
             neighbour.get(NEIGHBOUR_STATE_AT..).and_then(|rest| rest.first_chunk()).ok_or_else(strange)?;
         Ok(u16::from_ne_bytes(*state) & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0)
@@ -49,13 +49,11 @@ impl Netlink {
     fn route(&self, family: u8, destination: &[u8]) -> io::Result<Vec<u8>> {
         let mut body = [0; BODY_BYTES];
         (body[0], body[1]) = (family, (destination.len() * 8) as u8);
-        self.get(libc::RTM_GETROUTE, &body, (libc::RTA_DST, destination))
+        self.get(libc::RTM_GETROUTE, &body, libc::RTA_DST, destination)
     }
 
     /// Asks for one object by a message of `kind` with one attribute.
-    fn get(
-        &self, kind: u16, body: &[u8; BODY_BYTES], (attribute, value): (u16, &[u8]),
-    ) -> io::Result<Vec<u8>> {
+    fn get(&self, kind: u16, body: &[u8; BODY_BYTES], attribute: u16, value: &[u8]) -> io::Result<Vec<u8>> {
         let len = ATTRIBUTES_AT + 4 + value.len();
         let mut question = Vec::with_capacity(len);
         question.extend((len as u32).to_ne_bytes());

@@ -44,17 +44,17 @@ pub struct XdpFeatures {
 pub fn xdp_features(index: i32) -> io::Result<XdpFeatures> {
     let netlink = Netlink(socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC)?);
     let mut answer = [0; ANSWER_BYTES];
-    let controller = (libc::GENL_ID_CTRL as u16, libc::CTRL_CMD_GETFAMILY as u8);
-    let count =
-        netlink.ask(&question(controller, libc::CTRL_ATTR_FAMILY_NAME as u16, FAMILY), &mut answer)?;
+    let (controller, command) = (libc::GENL_ID_CTRL as u16, libc::CTRL_CMD_GETFAMILY as u8);
+    let asked = question(controller, command, libc::CTRL_ATTR_FAMILY_NAME as u16, FAMILY);
+    let count = netlink.ask(&asked, &mut answer)?;
     let family = family(&answer[..count])?;
-    let device = question((family, NETDEV_CMD_DEV_GET), NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes());
+    let device = question(family, NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes());
     let count = netlink.ask(&device, &mut answer)?;
     features(&answer[..count], family)
 }
 
 /// Returns a message to `family` with command `command` and one attribute.
-fn question((family, command): (u16, u8), attribute: u16, value: &[u8]) -> Vec<u8> {
+fn question(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
     let attribute_bytes = 4 + value.len();
     let message_bytes = (HEADER_BYTES + GENERIC_BYTES + attribute_bytes).next_multiple_of(4);
     let mut message = Vec::with_capacity(message_bytes);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_message_is_as_long_as_it_says() {
-        let message = question((16, 3), 2, FAMILY);
+        let message = question(16, 3, 2, FAMILY);
         assert_eq!(message.len() % 4, 0);
         assert_eq!(u32::from_ne_bytes(*message.first_chunk().unwrap()), message.len() as u32);
         assert_eq!(&message[24..31], FAMILY);

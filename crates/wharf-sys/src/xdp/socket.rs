@@ -84,7 +84,7 @@ impl XdpSocket {
     /// `ENOBUFS` if `RLIMIT_MEMLOCK` is too low, `EINVAL` for an impossible shape, or metadata that the kernel does not know, `EBUSY` if
     /// memory was registered before.
     pub fn register(&self, memory: &Mapping, shape: &UmemShape) -> io::Result<()> {
-        self.register_bytes((memory.start(), memory.len_bytes()), shape)
+        self.register_bytes(memory.start(), memory.len_bytes(), shape)
     }
 
     /// Does as [`XdpSocket::register`] with a region and the memory behind it.
@@ -92,10 +92,10 @@ impl XdpSocket {
     /// # Errors
     /// Those of [`XdpSocket::register`].
     pub fn register_umem(&self, memory: &Umem, shape: &UmemShape) -> io::Result<()> {
-        self.register_bytes((memory.start(), memory.len_bytes()), shape)
+        self.register_bytes(memory.start(), memory.len_bytes(), shape)
     }
 
-    fn register_bytes(&self, (start, len_bytes): (NonNull<u8>, usize), shape: &UmemShape) -> io::Result<()> {
+    fn register_bytes(&self, start: NonNull<u8>, len_bytes: usize, shape: &UmemShape) -> io::Result<()> {
         let unaligned = if shape.is_unaligned { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 };
         let registration = libc::xdp_umem_reg {
             addr: start.as_ptr() as u64,

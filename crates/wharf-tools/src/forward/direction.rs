@@ -14,7 +14,6 @@ use wharf_core::device::DeviceError;
 use wharf_core::pool::Audit;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
-use wharf_core::sender::DROP_TAIL;
 
 /// One direction: the receive sides of one end, and the queues of the other. A clone is another handle to the same direction.
 #[derive(Debug, Clone)]
@@ -78,8 +77,8 @@ pub struct Summary {
     /// The memory at the end, of all queues together.
     pub audit: Audit,
     counts: Vec<Arc<Counts>>,
-    /// Drops of the receiving device.
-    receive_drops: BTreeMap<String, u64>,
+    /// Its receive sides, closed.
+    receivers: Vec<RxQueue>,
 }
 
 impl Direction {
@@ -101,7 +100,7 @@ impl Direction {
 
     /// Returns the frames lost so far, by reason. It asks the devices, so it is not for every packet.
     pub fn drops(&self) -> BTreeMap<String, u64> {
-        all_drops(receive_drops(&self.receivers), &self.queues, &self.counts)
+        drops(&self.queues, &self.receivers, &self.counts)
     }
 
     /// Returns the packets that came back unsent so far: at the end, those that waited to be sent among them.
@@ -159,7 +158,6 @@ impl Direction {
         let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
         let errors = closed.flatten().collect();
-        let receive_drops = receive_drops(&receivers);
         Summary {
             from,
             to,
@@ -178,7 +176,7 @@ impl Direction {
             active_ns: activity.active_ns(),
             audit: Audit::default(),
             counts,
-            receive_drops,
+            receivers,
         }
     }
 }
@@ -200,7 +198,7 @@ impl Summary {
         }
         self.counts.iter().for_each(|counts| counts.settle());
         self.returned = returned(&self.queues, &self.counts);
-        self.drops = all_drops(std::mem::take(&mut self.receive_drops), &self.queues, &self.counts);
+        self.drops = drops(&self.queues, &self.receivers, &self.counts);
     }
 
     /// Returns a line if received frames are neither sent, dropped nor returned.
@@ -230,31 +228,12 @@ fn returned(queues: &[TxQueue], counts: &[Arc<Counts>]) -> u64 {
     of_queues + sum(counts, |counts| &counts.returned)
 }
 
-fn receive_drops(receivers: &[RxQueue]) -> BTreeMap<String, u64> {
-    let mut drops = BTreeMap::new();
-    for receiver in receivers {
-        receiver.drops(&mut |reason, count| add(&mut drops, reason, count));
-    }
-    drops
-}
-
 /// Returns drops at the receiving device, before the queues, within them, and at the sending device.
-fn all_drops(
-    mut drops: BTreeMap<String, u64>, queues: &[TxQueue], counts: &[Arc<Counts>],
-) -> BTreeMap<String, u64> {
-    add(&mut drops, DROP_TAIL, at_senders(queues));
-    add(&mut drops, "closed", sum(counts, |counts| &counts.refused));
-    let counters = || queues.iter().map(TxQueue::counters);
-    let failures = counters().flat_map(QueueCounters::failures);
-    let undelivered = counters().flat_map(QueueCounters::undelivered_by_reason);
-    failures.chain(undelivered).for_each(|(reason, count)| add(&mut drops, reason, count));
+fn drops(queues: &[TxQueue], receivers: &[RxQueue], counts: &[Arc<Counts>]) -> BTreeMap<String, u64> {
+    let mut drops = crate::drops::by_reason(queues, receivers);
+    *drops.entry("closed".into()).or_default() += sum(counts, |counts| &counts.refused);
+    drops.retain(|_, count| *count > 0);
     drops
-}
-
-fn add(drops: &mut BTreeMap<String, u64>, reason: &str, count: u64) {
-    if count > 0 {
-        *drops.entry(reason.into()).or_default() += count;
-    }
 }
 
 fn at_senders(queues: &[TxQueue]) -> u64 {

@@ -1,10 +1,11 @@
 //! The end of a run whose packets come back.
 
-use crate::queues::drops_at;
 use crate::send::account::Reception;
 use crate::signals::Signals;
+use std::slice::from_ref;
 use std::time::{Duration, Instant};
 use wharf::queue::TxQueue;
+use wharf_tools::drops::by_reason;
 use wharf_tools::traffic::Echo;
 
 /// Longest time between two looks at the signals.
@@ -26,7 +27,7 @@ pub(super) fn wait(echo: &Echo, queue: &TxQueue, signals: &Signals) {
 
 /// Ends it. No poller has its receive side any more.
 pub(super) fn finish(echo: Echo) -> Reception {
-    let drops = drops_at(echo.receiver());
+    let drops = by_reason(&[], from_ref(echo.receiver()));
     let (findings, device_error) = echo.finish();
     Reception { findings, drops, device_error }
 }

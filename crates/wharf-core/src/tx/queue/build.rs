@@ -1,29 +1,22 @@
 //! `QueueBuilder`: builds a `TxQueue`.
 
-use super::changes::PendingChanges;
-use super::sender_settings::SenderSettings;
-use super::sender_slots::SenderSlots;
-use super::shared::Wakers;
-use super::{LOOKS_MAX, PollerState, QueueError, QueueState, Shared, TxQueue};
+#[cfg(feature = "model")]
+#[path = "../../model/builder.rs"]
+mod model;
+
+use super::{QueueError, Setup, Shared, TxQueue};
 use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
-use crate::device::{AnyDevice, DeviceError, ModeReason, PATIENCE, TxDevice, TxSide};
+use crate::device::{AnyDevice, Description, DeviceError, PATIENCE, TxDevice, TxSide};
 use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
 use crate::pool::PagePool;
 use crate::qdisc::{Fifo, FifoLimit, Qdisc, WhenFull};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
-use crate::tx::queue::lanes::Lanes;
-use crate::tx::queue::waiters::Waiters;
-use crate::tx::run_observer::RunObserver;
-use crate::tx::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES, TsqWindow};
-use arc_swap::ArcSwap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
-use std::sync::{Arc, Mutex, OnceLock};
+use crate::tx::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
+use std::sync::Arc;
 use std::time::Duration;
-use wharf_mem::OwnerCell;
-use wharf_mem::inbox::Inbox;
 
 /// Packets in the default FIFO, the kernel's `txqueuelen`.
 const FIFO_PACKETS: usize = 1000;
@@ -41,7 +34,7 @@ pub struct QueueBuilder {
     byte_limits: Bounds,
     /// `None` for the discipline's default.
     small_queue_bytes: Option<Option<u32>>,
-    parts: Parts,
+    setup: Setup,
 }
 
 impl std::fmt::Debug for QueueBuilder {
@@ -74,7 +67,7 @@ impl TxQueue {
     fn builder_over(
         pool: &PagePool, device: TxSide, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
     ) -> QueueBuilder {
-        let parts = Parts {
+        let setup = Setup {
             pool: pool.clone(),
             clock: Arc::new(Unfailing::new(clock)),
             park,
@@ -83,9 +76,9 @@ impl TxQueue {
             small_queue_bytes: None,
             index_start: 0,
             run_observer: None,
-            name: device.name(),
-            mode: None,
-            mode_reason: None,
+            device: Description::default(),
+            receives: false,
+            uses_bands: false,
         };
         QueueBuilder {
             device,
@@ -94,7 +87,7 @@ impl TxQueue {
             hold: HOLD,
             byte_limits: Bounds::LEARN,
             small_queue_bytes: None,
-            parts,
+            setup,
         }
     }
 }
@@ -110,7 +103,7 @@ impl QueueBuilder {
     /// Sets the bounds of one ownership; 128 packets and one jiffy by default.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.parts.policy = policy;
+        self.setup.policy = policy;
         self
     }
 
@@ -139,15 +132,7 @@ impl QueueBuilder {
     /// Sets the frames in a lane: a power of two, at most 65536; 256 by default.
     #[must_use]
     pub fn lane_frames(mut self, frames: u32) -> Self {
-        self.parts.lane_frames = frames;
-        self
-    }
-
-    /// Reports the senders' runs to `observer`. A sender that is alone then claims the queue for each burst. Without
-    /// an observer, the default, this costs nothing.
-    #[must_use]
-    pub fn observe_runs(mut self, observer: Arc<dyn RunObserver>) -> Self {
-        self.parts.run_observer = Some(observer);
+        self.setup.lane_frames = frames;
         self
     }
 
@@ -161,23 +146,16 @@ impl QueueBuilder {
         self
     }
 
-    /// Sets the first value of ring indices and byte counters: tests start near 2^32 to see them wrap.
-    #[must_use]
-    pub fn index_start(mut self, start: u32) -> Self {
-        self.parts.index_start = start;
-        self
-    }
-
     fn check(&self) -> Result<(), QueueError> {
         let fault = |setting, value, why| Err(QueueError::Setting { setting, value, why });
-        if !self.parts.lane_frames.is_power_of_two() || self.parts.lane_frames > 1 << 16 {
-            return fault("lane_frames", self.parts.lane_frames.into(), "a power of two, at most 65536");
+        if !self.setup.lane_frames.is_power_of_two() || self.setup.lane_frames > 1 << 16 {
+            return fault("lane_frames", self.setup.lane_frames.into(), "a power of two, at most 65536");
         }
         let small_queue_bytes = self.small_queue_bytes.flatten();
         if let Some(bytes) = small_queue_bytes.filter(|bytes| !SMALL_QUEUE_BOUNDS.contains(bytes)) {
             return fault("small_queues", bytes.into(), "4096 bytes to 1 GiB");
         }
-        if self.parts.policy.quota_packets == 0 {
+        if self.setup.policy.quota_packets == 0 {
             return fault("quota_packets", 0, "at least 1");
         }
         Ok(())
@@ -186,13 +164,14 @@ impl QueueBuilder {
     /// Attaches the device to the pool's memory and makes the engine.
     pub(crate) fn into_engine(self) -> Result<EngineParts, QueueError> {
         self.check()?;
-        let Self { mut device, qdisc, batching, hold, byte_limits, small_queue_bytes, mut parts } = self;
-        parts.small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&*qdisc));
-        let (pool, clock, start) = (&parts.pool, parts.clock.clone(), parts.index_start);
+        let Self { mut device, qdisc, batching, hold, byte_limits, small_queue_bytes, mut setup } = self;
+        setup.small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&*qdisc));
+        let (pool, clock, start) = (&setup.pool, setup.clock.clone(), setup.index_start);
         device.attach(pool.region().clone())?;
         device.set_patience((qdisc.when_full() != WhenFull::Wait).then_some(PATIENCE));
-        (parts.mode, parts.mode_reason) = (device.mode(), device.mode_reason());
-        let device = gso::completed(device, pool);
+        setup.device = Description::of(&*device);
+        let mut device = gso::completed(device, pool);
+        (setup.receives, setup.uses_bands) = (device.rx().is_some(), qdisc.uses_bands());
         let counters = Arc::new(QueueCounters::default());
         let mut engine = TxEngine::new(pool.region(), device, qdisc, hold, clock, counters.clone());
         engine.set_batching(batching);
@@ -200,7 +179,7 @@ impl QueueBuilder {
             engine.set_bql(Some(Bql::start_at(hold, start)));
         }
         engine.set_byte_limits(byte_limits);
-        Ok((engine, counters, parts))
+        Ok((engine, counters, setup))
     }
 
     /// Builds the queue.
@@ -209,47 +188,8 @@ impl QueueBuilder {
     /// [`QueueError::Setting`], and [`QueueError::Device`] when the device cannot use the pool's memory.
     pub fn build(self) -> Result<TxQueue, QueueError> {
         wharf_mem::prepare();
-        let (mut engine, counters, rest) = self.into_engine()?;
-        let (wait_fd, receives) = (engine.device_mut().wait_fd(), engine.device_mut().rx().is_some());
-        let (uses_bands, dscp_bands) = (engine.qdisc().uses_bands(), engine.qdisc().dscp_bands());
-        let (lanes, waiters) = (Lanes::new(rest.pool.clone()), Waiters::new(uses_bands, counters.clone()));
-        let (waiting, shut) = (false, false);
-        let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
-        let state = QueueState { engine, lanes, waiting, waited_bands: 0, poller, offer_looks, shut };
-        let shared = Shared {
-            cell: OwnerCell::new(state),
-            name: rest.name,
-            mode: rest.mode,
-            mode_reason: rest.mode_reason,
-            pool: rest.pool,
-            policy: rest.policy,
-            lane_frames: rest.lane_frames,
-            sender_settings: SenderSettings::new(rest.small_queue_bytes),
-            tsq_window: TsqWindow::new(),
-            index_start: rest.index_start,
-            uses_bands,
-            dscp_bands: ArcSwap::from_pointee(dscp_bands),
-            clock: rest.clock,
-            park: rest.park,
-            counters,
-            run_observer: rest.run_observer,
-            full_bands: AtomicU32::new(0),
-            waiters,
-            wait_fd,
-            receives,
-            wakers: Wakers::default(),
-            has_poller: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            failure: OnceLock::new(),
-            control: Inbox::default(),
-            changes: PendingChanges::default(),
-            senders: Mutex::new(SenderSlots::default()),
-            living: AtomicUsize::new(0),
-        };
-        let shared = Arc::new(shared);
-        let weak = Arc::downgrade(&shared);
-        shared.pool.peers().add(weak);
-        Ok(TxQueue { shared })
+        let (engine, counters, setup) = self.into_engine()?;
+        Ok(TxQueue { shared: Shared::new(setup, engine, counters) })
     }
 }
 
@@ -257,20 +197,5 @@ fn default_small_queues(qdisc: &dyn Qdisc) -> Option<u32> {
     (qdisc.when_full() == WhenFull::Wait).then_some(SMALL_QUEUE_BYTES)
 }
 
-/// The parts of a new queue: engine, counters, settings.
-pub(crate) type EngineParts = (TxEngine, Arc<QueueCounters>, Parts);
-
-/// The settings left once the engine is made.
-pub(crate) struct Parts {
-    pub(crate) pool: PagePool,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) park: Arc<dyn Park>,
-    pub(crate) policy: Policy,
-    lane_frames: u32,
-    small_queue_bytes: Option<u32>,
-    index_start: u32,
-    run_observer: Option<Arc<dyn RunObserver>>,
-    name: String,
-    mode: Option<&'static str>,
-    mode_reason: Option<ModeReason>,
-}
+/// The parts of a new queue.
+pub(crate) type EngineParts = (TxEngine, Arc<QueueCounters>, Setup);

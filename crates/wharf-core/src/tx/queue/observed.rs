@@ -24,7 +24,7 @@ impl<'a> Observed<'a> {
     pub(super) fn begin(
         observer: &'a dyn RunObserver, place: u16, shared: &Shared, owner: &Owner, state: &QueueState,
     ) -> Self {
-        let (packets, accepted) = (owner.packets(), shared.counters.accepted.get());
+        let (packets, accepted) = (owner.packets(), shared.counters().accepted.get());
         let own = state.lanes.taken_of(place.into());
         observer.run_began(place);
         Self { observer, place, packets, accepted, own, accepted_in_run: 0, own_taken: 0, own_passed: 0 }
@@ -46,7 +46,7 @@ impl<'a> Observed<'a> {
     #[cold]
     pub(super) fn note(&mut self, shared: &Shared, state: &QueueState) {
         self.own_taken = state.lanes.taken_of(self.place.into()).wrapping_sub(self.own);
-        self.accepted_in_run = shared.counters.accepted.get() - self.accepted;
+        self.accepted_in_run = shared.counters().accepted.get() - self.accepted;
     }
 
     /// Reports the run.

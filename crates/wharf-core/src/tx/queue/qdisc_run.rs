@@ -10,12 +10,18 @@
 //! A sender on an idle queue sends its own burst in the first step ([`QdiscRun::transmit_first`]).
 
 mod hand_over;
+mod poll;
+
+#[cfg(feature = "model")]
+#[path = "../../model/run.rs"]
+mod model;
+
+pub(crate) use poll::poll_queue;
 
 use super::observed::Observed;
 use super::{PollerState, QueueState, Shared};
 use crate::tx::engine::Pause;
 use crate::tx::owner::{Action, Event, Owner, Policy};
-use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::Ownership;
 use wharf_mem::word::{CONTROL, OFFERED, READY, WAIT, WORK};
 
@@ -66,7 +72,7 @@ impl<'a> QdiscRun<'a> {
     /// Starts the run of a queue claimed for `bits`.
     #[inline(always)]
     pub(crate) fn new(shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64) -> Self {
-        let mut run = Self::owned(shared, owned, shared.policy, OwnerKind::Sender);
+        let mut run = Self::owned(shared, owned, shared.setup().policy, OwnerKind::Sender);
         run.handle_pending(bits);
         run
     }
@@ -87,10 +93,10 @@ impl<'a> QdiscRun<'a> {
         shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64, quota_packets: u32, place: u16,
     ) -> Self {
         let mut run = Self::new(shared, owned, bits);
-        if quota_packets < shared.policy.quota_packets {
+        if quota_packets < shared.setup().policy.quota_packets {
             run.reduce_quota(quota_packets);
         }
-        if shared.run_observer.is_some() {
+        if shared.setup().run_observer.is_some() {
             run.observe(place);
         }
         run
@@ -110,17 +116,11 @@ impl<'a> QdiscRun<'a> {
     pub(crate) fn for_poller(
         shared: &'a Shared, owned: Ownership<'a, QueueState>, quota_packets: u32, away: bool,
     ) -> Self {
-        let quota_packets = quota_packets.min(shared.policy.quota_packets);
-        let policy = Policy { quota_packets, ..shared.policy };
+        let quota_packets = quota_packets.min(shared.setup().policy.quota_packets);
+        let policy = Policy { quota_packets, ..shared.setup().policy };
         let mut run = Self::owned(shared, owned, policy, OwnerKind::Poller { away });
         run.handle_pending(0);
         run
-    }
-
-    /// Marks the run as stepped by a user's code, whose panic between two steps must do no harm.
-    pub(crate) fn held_by_caller(mut self) -> Self {
-        self.is_between = true;
-        self
     }
 
     /// Lets `transmit` do the first transmit: a sender with an empty lane passes its burst by the lane.
@@ -172,21 +172,6 @@ impl<'a> QdiscRun<'a> {
         true
     }
 
-    /// Works like [`QdiscRun::step`], with at most one call to the device: for modelled processors, which let time pass and
-    /// other processors act between two calls.
-    pub fn step_bulk(&mut self, now_ns: u64) -> bool {
-        let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };
-        let quota = self.owner.quota_left();
-        self.is_between = false;
-        let (packets, pause) = owned.with(|state| state.engine.transmit_bulk(&mut state.lanes, quota));
-        self.is_between = true;
-        match pause {
-            Some(pause) => self.next = self.owner.step(now_ns, Event::Transmitted { packets, pause }),
-            None => self.owner.sent_some(packets),
-        }
-        true
-    }
-
     /// Returns the next step, for callers that model its duration.
     pub fn next(&self) -> Action {
         self.next
@@ -195,7 +180,7 @@ impl<'a> QdiscRun<'a> {
     /// Steps to the end. Returns the number of frames sent.
     #[inline(always)]
     pub fn finish(&mut self) -> u64 {
-        let clock = &*self.shared.clock;
+        let clock = &*self.shared.setup().clock;
         while self.step_by(|| clock.now_ns()) {}
         self.owner.packets()
     }
@@ -282,7 +267,7 @@ impl<'a> QdiscRun<'a> {
 impl QdiscRun<'_> {
     #[cold]
     fn observe(&mut self, place: u16) {
-        if let (Some(observer), Some(owned)) = (&self.shared.run_observer, &mut self.owned) {
+        if let (Some(observer), Some(owned)) = (&self.shared.setup().run_observer, &mut self.owned) {
             let (shared, owner) = (self.shared, &self.owner);
             self.observed =
                 Some(owned.with(|state| Observed::begin(&**observer, place, shared, owner, state)));
@@ -356,15 +341,15 @@ pub(crate) fn before_release(
     let mut wakes = false;
     if state.waiting {
         if serve {
-            let served = shared.waiters.serve(state.engine.space(), &mut state.lanes, &shared.pool);
+            let (space, is_empty) = (state.engine.backpressure(), !state.engine.has_queued());
+            let pool = &shared.setup().pool;
+            let served = shared.waiters().serve(space, is_empty, &mut state.lanes, pool);
             (state.waiting, wakes) = (served.waiting, served.wakes);
             state.waited_bands = served.full;
         }
         full |= state.waited_bands;
     }
-    if shared.full_bands.load(Relaxed) != full {
-        shared.full_bands.store(full, Relaxed);
-    }
+    shared.set_full_bands(full);
     let pending = state.is_pending() || state.waiting;
     let poller = match (state.poller, kind) {
         (PollerState::None, _) => false,

@@ -185,15 +185,16 @@ impl Waiters {
     }
 
     /// Serves senders for which there is room, first come first, and those whose own frames were completed.
+    /// `space` says how full the discipline is, `is_empty` that it has no frame.
     /// [`Waiters::wake_served`] then wakes them.
     pub(crate) fn serve(
-        &self, space: (Backpressure, bool), returned_to: &mut impl SenderReturns, pool: &PagePool,
+        &self, space: Backpressure, is_empty: bool, returned_to: &mut impl SenderReturns, pool: &PagePool,
     ) -> ServeOutcome {
         let lists = &mut *lock(&self.lists);
         self.take_messages(lists);
         let mut full = 0;
         for band in 0..BANDS {
-            lists.serve_band(band, space, returned_to);
+            lists.serve_band(band, space, is_empty, returned_to);
             full |= u32::from(!lists.bands[band].is_empty()) << band;
         }
         if full != 0 && !self.uses_bands {

@@ -7,13 +7,10 @@
 use super::wait::{self, Deadline, Fill};
 use super::{Burst, PoolError, QueueError, Sender};
 use crate::counters::{Counter, SenderCounters};
-use crate::qdisc::classify;
+use crate::dscp;
 use std::slice::from_mut;
 use std::time::Duration;
 use wharf_mem::Batch;
-
-/// The reason of packets that a sender dropped. They never enter the queue: only [`SenderCounters`] counts them.
-pub const DROP_TAIL: &str = "drop-tail";
 
 impl Sender {
     /// Works like [`Sender::fill`], and counts packets for which there is no memory as `memory_drops`, in place of the error.
@@ -119,5 +116,5 @@ impl Sender {
 
 /// Returns the number of frames before the first one of a band that is not full.
 fn front_of(batch: &Batch, full: u32) -> usize {
-    batch.frames().iter().take_while(|frame| full & 1 << classify::band_of(frame) != 0).count()
+    batch.frames().iter().take_while(|frame| full & 1 << dscp::band_of(frame) != 0).count()
 }

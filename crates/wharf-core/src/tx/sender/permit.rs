@@ -9,7 +9,6 @@ use super::{Burst, PoolError, QueueError, Sender, watch};
 use crate::tx::queue::waiters::Need;
 use std::future::poll_fn;
 use std::slice::from_mut;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 /// The right of a sender to send some packets without waiting, whatever other senders do meanwhile. Dropping it gives the
@@ -54,7 +53,7 @@ impl Sender {
     /// True if [`Sender::try_send`] would send a packet of any band now, or fail for another reason than room. Never waits;
     /// runs a queue without a poller, if that is what it takes.
     pub fn is_ready(&mut self) -> bool {
-        let is_closed = |sender: &Self| sender.shared.closed.load(Ordering::Relaxed);
+        let is_closed = |sender: &Self| sender.shared.is_closed();
         self.has_room(1) || is_closed(self) || (!self.is_driven() && self.drive() && self.has_room(1))
     }
 
@@ -119,7 +118,7 @@ impl Sender {
             };
             ready!(poll_wait(from_mut(self), context, need, wait))?;
         }
-        if self.shared.closed.load(Ordering::Relaxed) {
+        if self.shared.is_closed() {
             return Poll::Ready(Err(self.shared.closed_error()));
         }
         self.turn_end = self.counters.packets.get() + count as u64;
@@ -139,7 +138,7 @@ impl Sender {
     /// Ends the turn, and lets the owner serve a sender that waits for the room.
     fn give_turn_up(&mut self) {
         if self.turn_left() > 0 && self.full_bands() != 0 {
-            self.biased.release(&self.shared.cell);
+            self.biased.release(self.shared.cell());
             watch::pass_on(&self.shared);
         }
         self.turn_end = 0;

@@ -254,7 +254,7 @@ impl Spread {
     }
 
     fn started(&self, deadline: Deadline) -> Deadline {
-        deadline.started(&*self.senders[0].shared.clock)
+        deadline.started(&*self.senders[0].shared.setup().clock)
     }
 
     /// Sorts the packets by queue, in order within each.

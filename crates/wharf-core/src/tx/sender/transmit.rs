@@ -6,18 +6,17 @@
 //! 3. *by the lane*: another thread owns the queue and pulls the published frames.
 
 use super::{BYPASS_FRAMES, Sender};
-use crate::qdisc::classify;
+use crate::dscp;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
 use crate::tx::queue::{PassOutcome, QdiscRun, QueueError, Shared};
-use std::sync::atomic::Ordering;
 use wharf_mem::{Batch, Published};
 
 impl Sender {
     /// Sends what fits now, by the fastest way open. Returns the number of frames.
     #[inline]
     pub(super) fn transmit(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
-        let full = self.shared.full_bands.load(Ordering::Relaxed);
+        let full = self.shared.full_bands();
         if full != 0 {
             return self.transmit_in_turn(batch, full);
         }
@@ -32,7 +31,7 @@ impl Sender {
             if let Some(sent) = self.transmit_biased(batch, bytes) {
                 return Ok(sent);
             }
-            if self.shared.cell.word() == 0 {
+            if self.shared.cell().word() == 0 {
                 return self.transmit_as_owner(batch);
             }
         }
@@ -59,7 +58,7 @@ impl Sender {
 
     /// The bands that are full or waited for, a bit each.
     pub(super) fn full_bands(&self) -> u32 {
-        self.shared.full_bands.load(Ordering::Relaxed) & ALL_BANDS
+        self.shared.full_bands() & ALL_BANDS
     }
 
     /// Puts up to `max` frames into the lane, whichever bands are full, and publishes them.
@@ -73,6 +72,7 @@ impl Sender {
     }
 
     /// Puts the frames that full bands and the small queue admit into the lane, to be published later.
+    #[cfg(feature = "model")]
     pub(super) fn push_admitted(&mut self, batch: &mut Batch) {
         let full = self.full_bands();
         let count = if full == 0 { usize::MAX } else { before_full(batch, full) };
@@ -95,17 +95,17 @@ impl Sender {
     #[inline(always)]
     fn transmit_biased(&mut self, batch: &mut Batch, bytes: u64) -> Option<usize> {
         let shared = &self.shared;
-        let entered = self.biased.try_enter(&shared.cell)?;
+        let entered = self.biased.try_enter(shared.cell())?;
         // The bias is released before frames go into the lane.
         debug_assert!(self.lane.is_drained());
         let count = batch.len();
-        let quota = shared.policy.quota_packets;
+        let quota = shared.setup().policy.quota_packets;
         let (died, mut entered) = (DieOnPanic(shared), entered);
         let passed = entered.with(|state| state.pass(batch, bytes, quota, &mut self.cache));
         std::mem::forget(died);
         entered.leave();
         let Some(PassOutcome { packets, goes_on, returned_bytes }) = passed else {
-            self.biased.release(&self.shared.cell);
+            self.biased.release(self.shared.cell());
             return None;
         };
         // Equal nearly always: the device has completed what was sent.
@@ -124,8 +124,8 @@ impl Sender {
     /// Ends the bias: work is left, for an ordinary run.
     #[cold]
     fn end_biased(&mut self) {
-        self.biased.release(&self.shared.cell);
-        if let Published::Owner(owned) = self.shared.cell.claim(0) {
+        self.biased.release(self.shared.cell());
+        if let Published::Owner(owned) = self.shared.cell().claim(0) {
             self.counters.drained_packets.add(QdiscRun::new(&self.shared, owned, 0).finish());
         }
     }
@@ -137,10 +137,10 @@ impl Sender {
         let (offered, bytes) = (batch.len(), batch.bytes());
         let (lane, bit) = (&mut self.lane, self.bit);
         let drained = lane.is_drained();
-        let Published::Owner(owned) = self.shared.cell.claim_unreserved(0) else {
+        let Published::Owner(owned) = self.shared.cell().claim_unreserved(0) else {
             return self.put(batch, usize::MAX);
         };
-        let quota = self.balance.quota(&self.counters, || offered, self.shared.policy.quota_packets);
+        let quota = self.balance.quota(&self.counters, || offered, self.shared.setup().policy.quota_packets);
         let bits = if drained { 0 } else { bit };
         let mut run = QdiscRun::for_sender(&self.shared, owned, bits, quota, self.place);
         let (mut is_sole, mut has_passed) = (false, false);
@@ -165,7 +165,7 @@ impl Sender {
         self.counters.drained_packets.add(run.finish());
         drop(run);
         if is_sole && self.lane.is_drained() {
-            self.biased.after_sole_run(&self.shared.cell);
+            self.biased.after_sole_run(self.shared.cell());
         }
         let sent = offered - batch.len();
         self.credit.charge(bytes - batch.bytes());
@@ -181,8 +181,8 @@ impl Sender {
 
     /// Runs the queue, unless another thread owns it. Returns true if it ran.
     pub(super) fn drive(&mut self) -> bool {
-        self.biased.release(&self.shared.cell);
-        let Published::Owner(owned) = self.shared.cell.claim_unreserved(0) else { return false };
+        self.biased.release(self.shared.cell());
+        let Published::Owner(owned) = self.shared.cell().claim_unreserved(0) else { return false };
         self.counters.drained_packets.add(QdiscRun::new(&self.shared, owned, self.bit).finish());
         true
     }
@@ -198,11 +198,11 @@ impl Sender {
 
     #[inline]
     pub(super) fn publish(&mut self) -> Result<(), QueueError> {
-        self.biased.release(&self.shared.cell);
-        match self.shared.cell.publish(self.bit) {
+        self.biased.release(self.shared.cell());
+        match self.shared.cell().publish(self.bit) {
             Published::Owner(owned) => {
                 let own = || self.lane.capacity() - self.lane.room();
-                let quota = self.balance.quota(&self.counters, own, self.shared.policy.quota_packets);
+                let quota = self.balance.quota(&self.counters, own, self.shared.setup().policy.quota_packets);
                 let mut run = QdiscRun::for_sender(&self.shared, owned, self.bit, quota, self.place);
                 self.counters.drained_packets.add(run.finish());
             }
@@ -225,5 +225,5 @@ impl Drop for DieOnPanic<'_> {
 
 /// Returns the number of frames before the first one of a full band.
 fn before_full(batch: &Batch, full: u32) -> usize {
-    batch.frames().iter().take_while(|frame| full & 1 << classify::band_of(frame) == 0).count()
+    batch.frames().iter().take_while(|frame| full & 1 << dscp::band_of(frame) == 0).count()
 }

@@ -71,7 +71,7 @@ fn look(senders: &mut [Sender], watches: &mut [Watch]) -> Option<Result<(), Queu
 #[cold]
 pub(super) fn wait(senders: &mut [Sender], need: Need, deadline: Deadline) -> Result<(), QueueError> {
     let shared = senders[0].shared.clone();
-    let (wake, deadline) = (shared.park.waker(), deadline.started(&*shared.clock));
+    let (wake, deadline) = (shared.setup().park.waker(), deadline.started(&*shared.setup().clock));
     let waiting = senders[0].cancel.as_ref().map(|cancel| cancel.enter(&wake));
     let mut watches = register(senders, need, &wake);
     loop {
@@ -81,12 +81,12 @@ pub(super) fn wait(senders: &mut [Sender], need: Need, deadline: Deadline) -> Re
         if waiting.as_ref().is_some_and(|waiting| waiting.is_cancelled()) {
             return Err(QueueError::Cancelled);
         }
-        let left_ns = deadline.left_ns(&*shared.clock);
+        let left_ns = deadline.left_ns(&*shared.setup().clock);
         if left_ns == 0 {
             return Err(QueueError::TimedOut);
         }
         let naps_ns = senders.iter().zip(&watches).map(|(sender, watch)| sender.nap_ns(watch));
-        shared.park.park(naps_ns.fold(left_ns, u64::min));
+        shared.setup().park.park(naps_ns.fold(left_ns, u64::min));
     }
 }
 
@@ -142,7 +142,9 @@ pub(super) fn fill_by(
 ) -> Result<usize, QueueError> {
     loop {
         match fill(senders, burst, what) {
-            Err(PoolError::Exhausted { .. }) => deadline = deadline.started(&*senders[0].shared.clock),
+            Err(PoolError::Exhausted { .. }) => {
+                deadline = deadline.started(&*senders[0].shared.setup().clock)
+            }
             filled => return Ok(filled?),
         }
         wait(senders, Need::Memory, deadline)?;

@@ -7,14 +7,13 @@
 use super::cancel::Canceller;
 use super::wait::{self, Deadline};
 use super::{Sender, Watch};
+use crate::dscp;
 use crate::host::Wake;
-use crate::qdisc::classify;
 use crate::tx::queue::waiters::{Need, has_reached};
 use crate::tx::queue::{QdiscRun, QueueError};
 use crate::tx::small_queue::{Credit, QueueProgress};
 use std::slice::from_mut;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use wharf_mem::word::{RUNNING, WAIT};
 use wharf_mem::{Batch, Published};
 
@@ -53,7 +52,7 @@ impl Sender {
 
     pub(super) fn register(&mut self, need: Need, wake: Arc<dyn Wake>) -> Watch {
         self.counters.waits.add(1);
-        self.biased.release(&self.shared.cell);
+        self.biased.release(self.shared.cell());
         if matches!(need, Need::Space { .. }) {
             self.turn_end = 0;
         }
@@ -65,7 +64,7 @@ impl Sender {
         // there.
         let pool_place = (need == Need::Memory).then(|| self.cache.join_wait_list(wake.clone()));
         let (shared, place) = (self.shared.clone(), self.place);
-        let waiter = shared.waiters.register(place, need, wake);
+        let waiter = shared.waiters().register(place, need, wake);
         Watch { shared, waiter, pool_place, is_over: false }
     }
 
@@ -97,12 +96,12 @@ impl Sender {
     }
 
     fn look_once(&mut self, watch: &Watch) -> Option<Result<(), QueueError>> {
-        self.biased.release(&self.shared.cell);
+        self.biased.release(self.shared.cell());
         // The watch's own queue: a caller may mix up two.
         let shared = watch.shared.clone();
-        match shared.cell.claim_unreserved(WAIT) {
+        match shared.cell().claim_unreserved(WAIT) {
             Published::Owner(owned) => {
-                let quota = shared.policy.quota_packets;
+                let quota = shared.setup().policy.quota_packets;
                 let mut run = QdiscRun::for_sender(&shared, owned, WAIT | self.bit, quota, self.place);
                 self.counters.drained_packets.add(run.finish());
             }
@@ -113,13 +112,13 @@ impl Sender {
         if self.has_come(watch.need()) {
             return Some(Ok(()));
         }
-        if watch.need() == Need::Memory && shared.pool.peers().has_others() {
-            shared.pool.peers().reap(Some(&*shared));
+        if watch.need() == Need::Memory && shared.setup().pool.peers().has_others() {
+            shared.setup().pool.peers().reap(Some(&*shared));
             if self.has_come(watch.need()) {
                 return Some(Ok(()));
             }
         }
-        if shared.closed.load(Ordering::Acquire) {
+        if shared.is_closed() {
             return Some(Err(self.shared.closed_error()));
         }
         (watch.need() != Need::Memory && watch.before().is_none()).then_some(Ok(()))
@@ -127,7 +126,7 @@ impl Sender {
 
     /// True if a poller or a dedicated owner runs the queue and wakes waiters.
     pub(super) fn is_driven(&self) -> bool {
-        self.shared.has_poller.load(Ordering::Relaxed)
+        self.shared.has_poller()
     }
 
     /// True if the need is met, in turn or not: room in the own lane is no other sender's.
@@ -136,7 +135,7 @@ impl Sender {
             Need::Memory => self.cache.has_frames(),
             Need::Credit { returned_bytes } => has_reached(self.lane.returned_bytes(), returned_bytes),
             Need::Space { .. } => {
-                let is_open = !self.shared.closed.load(Ordering::Acquire);
+                let is_open = !self.shared.is_closed();
                 let room = if self.is_queue_fast { 1 } else { self.lane.capacity().div_ceil(2) };
                 is_open && self.full_bands() == 0 && self.lane.room() >= room
             }
@@ -146,12 +145,12 @@ impl Sender {
     /// The slow part of `send`: waits in turn, then sends what there is room for.
     #[cold]
     pub(super) fn send_rest(&mut self, batch: &mut Batch, deadline: Deadline) -> Result<(), QueueError> {
-        let deadline = deadline.started(&*self.shared.clock);
+        let deadline = deadline.started(&*self.shared.setup().clock);
         while let Some(need) = self.need(batch) {
             if self.spin(need) && self.transmit(batch)? > 0 {
                 continue;
             }
-            let (began_ns, gone) = (self.shared.clock.now_ns(), self.shared.counters.gone());
+            let (began_ns, gone) = (self.shared.setup().clock.now_ns(), self.shared.counters().gone());
             wait::wait(from_mut(self), need, deadline)?;
             self.learn_from_sleep(began_ns, gone);
             self.transmit_served(batch)?;
@@ -169,7 +168,7 @@ impl Sender {
         } else {
             self.transmit(batch)?;
         }
-        if self.shared.closed.load(Ordering::Relaxed) && !batch.is_empty() {
+        if self.shared.is_closed() && !batch.is_empty() {
             return Err(self.shared.closed_error());
         }
         Ok(())
@@ -191,8 +190,8 @@ impl Sender {
     /// Learns whether the queue is fast: since `began_ns`, when `gone` packets had left, it has needed less than a sleep's
     /// time for half a lane of packets. Then the next spins are as long as any, and end at the first room.
     fn learn_from_sleep(&mut self, began_ns: u64, gone: u64) {
-        let slept_ns = self.shared.clock.now_ns().saturating_sub(began_ns);
-        let packets = self.shared.counters.gone().saturating_sub(gone);
+        let slept_ns = self.shared.setup().clock.now_ns().saturating_sub(began_ns);
+        let packets = self.shared.counters().gone().saturating_sub(gone);
         let half_lane = self.lane.capacity() as u64 / 2;
         self.is_queue_fast = slept_ns.saturating_mul(half_lane) < packets.saturating_mul(SLEEP_NS);
     }
@@ -203,14 +202,14 @@ impl Sender {
             if self.full_bands() != 0 {
                 return (look, false);
             }
-            if self.shared.cell.word() & RUNNING == 0 {
+            if self.shared.cell().word() & RUNNING == 0 {
                 // Released or offered: this sender runs it.
                 return (look, self.publish().is_ok() && self.has_come(need));
             }
             if self.has_come(need) {
                 return (look, true);
             }
-            if look % SPINS == 0 { self.shared.park.give_way() } else { std::hint::spin_loop() }
+            if look % SPINS == 0 { self.shared.setup().park.give_way() } else { std::hint::spin_loop() }
         }
         (looks_max, false)
     }
@@ -225,7 +224,7 @@ impl Sender {
 
     /// Returns the need of the frames of `batch`; `None` if it is empty.
     pub(super) fn need(&mut self, batch: &Batch) -> Option<Need> {
-        let band = classify::band_of(batch.frames().first()?);
+        let band = dscp::band_of(batch.frames().first()?);
         let space = Need::Space { band, frames: batch.len().max(self.lane.capacity()) };
         if self.within_credit(batch) > 0 { Some(space) } else { Some(self.credit_need()) }
     }
@@ -255,21 +254,21 @@ impl Sender {
         if self.credit.is_waived() {
             return batch.len();
         }
-        let has_bands = self.shared.uses_bands;
-        self.renewed_credit().admitted(batch, |frame| has_bands && classify::band_of(frame) == 0)
+        let has_bands = self.shared.setup().uses_bands;
+        self.renewed_credit().admitted(batch, |frame| has_bands && dscp::band_of(frame) == 0)
     }
 
     /// Renews the credit from the queue's counters.
     #[cold]
     fn renewed_credit(&mut self) -> &mut Credit {
-        let counters = &self.shared.counters;
+        let counters = self.shared.counters();
         let queue = QueueProgress {
             taken_bytes: counters.bytes.get(),
             limit_bytes: counters.bql_limit_bytes.get(),
             is_dry: counters.gone() >= counters.accepted.get(),
-            tsq_window: &self.shared.tsq_window,
+            tsq_window: &self.shared.tsq_window(),
         };
-        self.credit.look(self.lane.returned_bytes(), queue, self.shared.clock.now_ns());
+        self.credit.look(self.lane.returned_bytes(), queue, self.shared.setup().clock.now_ns());
         self.counters.small_queue_bytes.set(self.credit.limit_bytes().into());
         &mut self.credit
     }

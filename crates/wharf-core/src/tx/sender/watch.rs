@@ -26,7 +26,7 @@ impl Drop for Watch {
         if self.is_over {
             return;
         }
-        self.shared.waiters.leave(&self.waiter);
+        self.shared.waiters().leave(&self.waiter);
         // A panic may end this wait: one of the device on top of it would end the process.
         host::outlive(|| pass_on(&self.shared));
     }
@@ -41,7 +41,7 @@ impl Watch {
     pub(super) fn before(&self) -> Option<usize> {
         match &self.pool_place {
             Some(place) => place.before(),
-            None => self.shared.waiters.before(&self.waiter),
+            None => self.shared.waiters().before(&self.waiter),
         }
     }
 
@@ -52,7 +52,7 @@ impl Watch {
         if let Some(place) = self.pool_place.take() {
             place.leave(served);
         }
-        self.shared.waiters.leave(&self.waiter)
+        self.shared.waiters().leave(&self.waiter)
     }
 
     /// Waits again if its buffers went to others because it came too late for them. Returns true if it does.
@@ -61,15 +61,15 @@ impl Watch {
         if !place.rejoin() {
             return false;
         }
-        self.shared.waiters.leave(&self.waiter);
-        self.waiter = self.shared.waiters.register(self.waiter.place, self.waiter.need, place.wake());
+        self.shared.waiters().leave(&self.waiter);
+        self.waiter = self.shared.waiters().register(self.waiter.place, self.waiter.need, place.wake());
         true
     }
 }
 
 /// Lets the owner serve the next sender.
 pub(super) fn pass_on(shared: &Arc<Shared>) {
-    match shared.cell.claim_unreserved(WAIT) {
+    match shared.cell().claim_unreserved(WAIT) {
         Published::Owner(owned) => {
             QdiscRun::new(shared, owned, WAIT).finish();
         }

@@ -21,13 +21,13 @@ fn scribble<F: Words>(model: &Model, ring: RingRegisters, chance: &mut Chance) {
         let place = chance.below(RING.into()) as u32;
         let [first, second] = model.descriptor(ring, place);
         let word = match chance.below(5) {
-            0 => chance.word(),
+            0 => chance.draw(),
             1 => u64::MAX,
             2 => F::arrived(chance.below(1700), chance.below(3) > 0),
             3 => second | F::TX_DONE,
             _ => second ^ 1 << chance.below(64),
         };
-        model.write_back(ring, place, [if chance.below(4) == 0 { chance.word() } else { first }, word]);
+        model.write_back(ring, place, [if chance.below(4) == 0 { chance.draw() } else { first }, word]);
     }
 }
 
@@ -41,10 +41,10 @@ fn lie<F: Family + Words>(model: &Model, chance: &mut Chance) {
     let ring = rings[chance.below(2) as usize];
     match chance.below(20) {
         0 => model.set_link(chance.below(2) == 0),
-        1 => model.set(ring.head, chance.word() as u32),
-        2 => model.set(ring.tail, chance.word() as u32),
+        1 => model.set(ring.head, chance.draw() as u32),
+        2 => model.set(ring.tail, chance.draw() as u32),
         // Missed frames.
-        3 => model.set(0x4010, chance.word() as u32),
+        3 => model.set(0x4010, chance.draw() as u32),
         4 if chance.below(50) == 0 => model.pull_out(),
         _ => {}
     }
@@ -53,7 +53,7 @@ fn lie<F: Family + Words>(model: &Model, chance: &mut Chance) {
 /// Work that is asked of the adapter: it makes sense seldom.
 fn any_meta(chance: &mut Chance) -> Meta {
     Meta {
-        gso_bytes: if chance.below(2) == 0 { 0 } else { chance.word() as u16 },
+        gso_bytes: if chance.below(2) == 0 { 0 } else { chance.draw() as u16 },
         gso_kind: chance.below(6) as u8,
         needs_checksum: chance.below(2) == 0,
         checksum_start: chance.below(1600) as u16,
@@ -63,7 +63,7 @@ fn any_meta(chance: &mut Chance) -> Meta {
 }
 
 fn survives<F: Family + Words>(seed: u64) {
-    let mut chance = Chance(seed + 1);
+    let mut chance = Chance::new(seed + 1);
     let pool = PagePool::builder().frames(512).build().unwrap();
     let (mut cache, region) = (pool.cache("test").unwrap(), pool.region().clone());
     let mut kept = packets(&mut cache, &region, 0..16);

@@ -74,7 +74,7 @@ impl Model {
 
     /// One read in four is a lie from now on, whatever the register; one in a thousand says that there is no adapter.
     pub fn lie(&self, seed: u64) {
-        *self.0.lies.lock().unwrap() = Some(Chance(seed));
+        *self.0.lies.lock().unwrap() = Some(Chance::new(seed));
     }
 
     fn lie_of_a_read(&self) -> Option<u32> {
@@ -82,7 +82,7 @@ impl Model {
         let chance = lies.as_mut()?;
         match chance.below(1000) {
             0 => Some(u32::MAX),
-            1..250 => Some(chance.word() as u32),
+            1..250 => Some(chance.draw() as u32),
             _ => None,
         }
     }

@@ -19,7 +19,7 @@ const NEXT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else
 /// Returns a word that a device may stumble over.
 fn odd_word(chance: &mut Chance) -> u64 {
     match chance.below(5) {
-        0 => chance.word(),
+        0 => chance.draw(),
         1 => u64::MAX - chance.below(4),
         2 => GUEST + chance.below(MEMORY_BYTES as u64 + 64),
         3 => chance.below(4),
@@ -40,7 +40,7 @@ fn misbehave(chance: &mut Chance, peer: &mut Peer, pair: &mut Pair) {
             }
         }
         4 => {
-            let body: Vec<u8> = (0..chance.below(48)).map(|_| chance.word() as u8).collect();
+            let body: Vec<u8> = (0..chance.below(48)).map(|_| chance.draw() as u8).collect();
             let fds = vec![peer.fd(); chance.below(3) as usize];
             peer.send(chance.below(45) as u32, &body, &fds);
         }
@@ -57,7 +57,7 @@ fn misbehave(chance: &mut Chance, peer: &mut Peer, pair: &mut Pair) {
 
 fn hostile(chance: &mut Chance, rig: &mut Rig) {
     let mut peer = Peer::connect(&rig.socket.path());
-    let wanted = [0, feature::PACKED, !0, chance.word()][chance.below(4) as usize];
+    let wanted = [0, feature::PACKED, !0, chance.draw()][chance.below(4) as usize];
     peer.negotiate(wanted);
     assert!(peer.share());
     let mut pair = Pair::new(&mut peer, 0, 1 << (3 + chance.below(6)), 2048);
@@ -104,7 +104,7 @@ fn drivers_by_chance_are_survived_and_the_next_one_is_served() {
     for run in 0..runs {
         let seed = seed + run;
         println!("WHARF_SEED={seed}");
-        hostile(&mut Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1), &mut rig);
+        hostile(&mut Chance::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1), &mut rig);
         told += std::mem::take(&mut rig.errors).len();
         longest = longest.max(next_is_served(&mut rig, run as u8 | 1));
         rig.errors.clear();

@@ -34,8 +34,8 @@ struct Given {
 /// Answers `request`, which holds `body`: mostly as it should be.
 fn answer(chance: &mut Chance, stream: &mut UnixStream, request: u32, flags: u32, body: &[u8]) -> bool {
     let word = match request {
-        _ if chance.below(40) == 0 => chance.word(),
-        1 => (1 << 32) | (1 << 30) | (chance.word() & (1 << 15 | 1 << 34 | 1 << 35)),
+        _ if chance.below(40) == 0 => chance.draw(),
+        1 => (1 << 32) | (1 << 30) | (chance.draw() & (1 << 15 | 1 << 34 | 1 << 35)),
         15 => 1 << 3,
         17 => 1,
         11 => u64::from(u32::from_ne_bytes(body[..4].try_into().unwrap_or_default())),
@@ -76,7 +76,7 @@ fn scribble(chance: &mut Chance, given: &mut Given) {
     for file in &given.memory {
         for _ in 0..chance.below(200) {
             let reach = [256, 8192, 1 << 18][chance.below(3) as usize];
-            let word = [chance.word(), chance.below(300), u64::MAX][chance.below(3) as usize];
+            let word = [chance.draw(), chance.below(300), u64::MAX][chance.below(3) as usize];
             // A sealed or short file refuses what lies beyond it.
             let _ = file.write_at(&word.to_le_bytes()[..1 << chance.below(4)], chance.below(reach));
         }
@@ -86,7 +86,7 @@ fn scribble(chance: &mut Chance, given: &mut Given) {
 
 fn back_end(seed: u64, listener: &UnixListener) {
     let Ok((mut stream, _)) = listener.accept() else { return };
-    let (mut chance, mut given, began) = (Chance(seed), Given::default(), Instant::now());
+    let (mut chance, mut given, began) = (Chance::new(seed), Given::default(), Instant::now());
     let ends_after = Duration::from_millis(5 + chance.below(60));
     stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     while began.elapsed() < ends_after && take(&mut chance, &mut stream, &mut given) {

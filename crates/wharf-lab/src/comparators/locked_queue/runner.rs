@@ -5,9 +5,9 @@ use super::shared::{DeviceSide, Root, Shared, spin};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_core::engine::Pause;
+use wharf_core::model::ObservedRun;
 use wharf_core::owner::Owner;
 use wharf_core::qdisc::Limit;
-use wharf_core::run_observer::ObservedRun;
 use wharf_mem::Batch;
 
 /// A thread that may run the qdisc.

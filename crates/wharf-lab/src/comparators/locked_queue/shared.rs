@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use wharf_core::counters::{QueueCounters, Tally};
 use wharf_core::engine::{Sink, TxEngine};
 use wharf_core::host::{Clock, Park};
+use wharf_core::model::RunObserver;
 use wharf_core::owner::Policy;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::RootQdisc;
-use wharf_core::run_observer::RunObserver;
 use wharf_mem::return_ring::{ReturnConsumer, ReturnProducer};
 use wharf_mem::{Batch, Frame};
 

@@ -12,7 +12,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wharf_core::device::DeviceError;
+use wharf_core::device::{DeviceError, DeviceListener};
 use wharf_core::host::Wake;
 use wharf_core::monitor::{Link, Monitor, Sign, Watchdog, Watched};
 use wharf_core::queue::TxQueue;
@@ -222,22 +222,23 @@ impl PathMonitor {
     fn apply(&self, remedy: Remedy, at: &dyn Watched) {
         match remedy {
             Remedy::Reset => _ = self.reopener().inspect(|reopener| reopener.reset()),
-            Remedy::Fail(why) => _ = at.queue().inspect(|queue| queue.fail(&why)),
+            Remedy::Fail(why) => at.fail(&why),
         }
     }
 
     /// Compares the device's counters with those of the last look. Makes sure that completions are overdue: some may be
     /// there to be taken, or due by the device's clock, or frames wait for a peer. Returns true if there is news.
-    fn look_at_completions(&self, at: &dyn Watched, queue: &TxQueue, now_ns: u64) -> Option<bool> {
-        let frames = || queue.counters().device_frames();
+    fn look_at_completions(&self, at: &dyn Watched, now_ns: u64) -> Option<bool> {
+        let counters = at.counters()?;
+        let (held, completed) = counters.device_frames();
         let mut kept = self.try_settled()?;
-        let sign = kept.watchdog.look(now_ns, frames())?;
+        let sign = kept.watchdog.look(now_ns, held, completed)?;
         if let Sign::Resumed { after_ns } = sign {
-            queue.counters().note_stall(after_ns);
+            counters.note_stall(after_ns);
             return Some(kept.sees(sign, 0, now_ns));
         }
         drop(kept);
-        let has_due = queue.has_completions_due()?;
+        let has_due = at.has_completions_due()?;
         let link = self.ask(at, false);
         let mut kept = self.try_settled()?;
         let has_news = kept.line_is(link);
@@ -245,12 +246,13 @@ impl PathMonitor {
             kept.watchdog.excuse(now_ns);
             return Some(has_news);
         }
-        let sign = kept.watchdog.look(now_ns, frames());
-        Some(sign.is_some_and(|sign| kept.sees(sign, frames().0, now_ns)) || has_news)
+        let (held, completed) = counters.device_frames();
+        let sign = kept.watchdog.look(now_ns, held, completed);
+        Some(sign.is_some_and(|sign| kept.sees(sign, held, now_ns)) || has_news)
     }
 }
 
-impl Monitor for PathMonitor {
+impl DeviceListener for PathMonitor {
     fn error(&self, error: &DeviceError) {
         let to = line_of(error);
         if self.line.fetch_max(to, SeqCst) < to {
@@ -265,14 +267,16 @@ impl Monitor for PathMonitor {
             self.tell(Event::Gone { since: Instant::now(), why });
         }
     }
+}
 
+impl Monitor for PathMonitor {
     fn wants_look(&self) -> bool {
         self.wants_look.load(SeqCst)
     }
 
     fn look(&self, now_ns: u64, at: &dyn Watched) -> u64 {
         self.wants_look.store(false, SeqCst);
-        let news = at.queue().and_then(|queue| self.look_at_completions(at, queue, now_ns));
+        let news = self.look_at_completions(at, now_ns);
         self.ring_if(news == Some(true));
         let later_ns = |time: Duration| now_ns.saturating_add(time.as_nanos() as u64);
         let Some(mut kept) = self.try_settled() else {

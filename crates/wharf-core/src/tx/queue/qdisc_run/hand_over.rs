@@ -7,7 +7,6 @@
 
 use super::{LOOKS_MAX, OwnerKind, PollerState, QdiscRun};
 use crate::tx::owner::Action;
-use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::Published;
 
 impl QdiscRun<'_> {
@@ -41,7 +40,7 @@ impl QdiscRun<'_> {
             owned.hand_over();
             self.after_release();
             // The poller may have gone meanwhile, and have looked for the last time before this.
-            return !self.shared.has_poller.load(Relaxed) && self.take_back();
+            return !self.shared.has_poller() && self.take_back();
         }
         owned.offer();
         self.after_release();
@@ -54,7 +53,7 @@ impl QdiscRun<'_> {
     /// this thread goes on.
     #[cold]
     pub(super) fn stand_by(&mut self) -> bool {
-        if self.next != Action::StandBy || !self.shared.cell.is_offered() {
+        if self.next != Action::StandBy || !self.shared.cell().is_offered() {
             // Claimed: the new owner handles what is inside.
             self.next = Action::Leave;
             return false;
@@ -71,7 +70,7 @@ impl QdiscRun<'_> {
     /// faster.
     fn take_back(&mut self) -> bool {
         self.next = Action::Leave;
-        let Published::Owner(mut owned) = self.shared.cell.claim(0) else { return false };
+        let Published::Owner(mut owned) = self.shared.cell().claim(0) else { return false };
         let looks = owned.with(|state| state.offer_looks);
         self.owned = Some(owned);
         self.handle_pending(0);
@@ -85,7 +84,7 @@ impl QdiscRun<'_> {
 
     fn restart(&mut self) {
         self.owner.restart();
-        self.owner.set_quota(self.shared.policy.quota_packets);
+        self.owner.set_quota(self.shared.setup().policy.quota_packets);
         self.next = Action::Transmit;
     }
 }

@@ -66,7 +66,7 @@ fn quota_packets(set: impl FnOnce(&mut QueueState)) -> u32 {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let builder = TxQueue::builder(&pool, Box::new(Idle), Arc::new(NoClock), Arc::new(NoPark));
     let queue = builder.policy(Policy::quota(50)).build().unwrap();
-    let Published::Owner(mut owned) = queue.shared.cell.claim(0) else { panic!("the queue has no owner") };
+    let Published::Owner(mut owned) = queue.shared.cell().claim(0) else { panic!("the queue has no owner") };
     owned.with(set);
     let mut run = QdiscRun::for_sender(&queue.shared, owned, 0, 3, 0);
     let quota_packets = run.owner.quota_left();

@@ -103,7 +103,7 @@ impl WaitLists {
     }
 
     pub(super) fn serve_band(
-        &mut self, band: usize, (space, is_empty): (Backpressure, bool), lanes: &mut impl SenderReturns,
+        &mut self, band: usize, space: Backpressure, is_empty: bool, lanes: &mut impl SenderReturns,
     ) {
         let list = &mut self.bands[band];
         if list.is_empty() || !space.has_drained(band as u8) {

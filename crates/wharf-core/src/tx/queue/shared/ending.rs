@@ -6,9 +6,23 @@ use wharf_mem::word::DEAD;
 
 impl Shared {
     /// Lets senders in no more.
-    pub(super) fn close(&self) {
+    pub(in crate::tx::queue) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.sender_settings.note_change();
+    }
+
+    /// True if it is closed to senders.
+    #[inline(always)]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Closes the queue with its device, which is of no use any more.
+    pub(in crate::tx::queue) fn fail(&self, why: &str) {
+        _ = self.failure.set(why.into());
+        self.close();
+        self.waiters.wake_all();
+        self.setup.pool.wake_served();
     }
 
     /// Closes the queue after its owner has panicked, and wakes all waiters, which would wait for ever.
@@ -16,9 +30,9 @@ impl Shared {
     pub(crate) fn die(&self) {
         self.close();
         self.waiters.wake_all();
-        self.pool.wake_served();
-        let monitor = self.counters.monitor.get();
-        monitor.inspect(|monitor| monitor.panicked("its device or discipline panicked", true));
+        self.setup.pool.wake_served();
+        let listener = self.counters.listener.get();
+        listener.inspect(|listener| listener.panicked("its device or discipline panicked", true));
     }
 
     /// Returns the error of a closed queue: its death, or the end of its device.
@@ -26,13 +40,13 @@ impl Shared {
     pub(crate) fn closed_error(&self) -> QueueError {
         match self.failure.get() {
             _ if self.cell.word() & DEAD != 0 => self.dead(),
-            Some(why) => QueueError::Failed { device: self.name.clone(), why: why.clone() },
+            Some(why) => QueueError::Failed { device: self.setup.device.name.clone(), why: why.clone() },
             None => QueueError::Closed,
         }
     }
 
     #[cold]
     pub(crate) fn dead(&self) -> QueueError {
-        QueueError::Dead { device: self.name.clone() }
+        QueueError::Dead { device: self.setup.device.name.clone() }
     }
 }

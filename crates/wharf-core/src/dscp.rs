@@ -6,6 +6,8 @@
 //!
 //! Sources: `rt_tos2priority` and `ip_tos2prio` (net/ipv4/route.c), `prio2band` (net/sched/sch_generic.c).
 
+mod text;
+
 use wharf_mem::Frame;
 use wharf_packet::traffic_class;
 

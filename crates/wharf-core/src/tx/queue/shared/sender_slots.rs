@@ -1,10 +1,12 @@
 //! `SenderSlots`: places for the senders of a queue, and the counters of each.
 
-use super::QueueError;
+use super::control::AUDIT_TRIES;
+use super::{ControlMessage, OWNED_NAP_NS, QueueError, Shared};
 use crate::counters::SenderCounters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wharf_mem::frame::SENDERS_MAX;
+use wharf_mem::word::READY_BITS;
 
 /// Senders whose counters are kept one by one, at least: those that live and the last ones that are gone.
 const KEPT: usize = 1024;
@@ -13,7 +15,7 @@ const KEPT: usize = 1024;
 const PAST: &str = "(past senders)";
 
 #[derive(Debug)]
-pub(super) struct SenderSlots {
+pub(crate) struct SenderSlots {
     free: Vec<usize>,
     used: usize,
     /// In order of creation.
@@ -31,7 +33,7 @@ impl Default for SenderSlots {
 
 impl SenderSlots {
     /// Takes a place for a new sender.
-    pub(super) fn take(&mut self) -> Result<usize, QueueError> {
+    pub(crate) fn take(&mut self) -> Result<usize, QueueError> {
         match self.free.pop() {
             Some(at) => Ok(at),
             None if self.used == usize::from(SENDERS_MAX) => Err(QueueError::Senders),
@@ -43,23 +45,23 @@ impl SenderSlots {
     }
 
     /// Keeps the counters of a new sender.
-    pub(super) fn keep(&mut self, counters: &Arc<SenderCounters>) {
+    pub(crate) fn keep(&mut self, counters: &Arc<SenderCounters>) {
         if self.counters.len() >= self.most {
             self.add_up();
         }
         self.counters.push(counters.clone());
     }
 
-    pub(super) fn give_back(&mut self, at: usize) {
+    pub(crate) fn give_back(&mut self, at: usize) {
         self.free.push(at);
     }
 
-    pub(super) fn counters(&self) -> &[Arc<SenderCounters>] {
+    pub(crate) fn counters(&self) -> &[Arc<SenderCounters>] {
         &self.counters
     }
 
     /// Returns the sums of counters by name: the senders that [`SenderSlots::counters`] lists, and [`PAST`].
-    pub(super) fn by_name(&self) -> BTreeMap<String, SenderCounters> {
+    pub(crate) fn by_name(&self) -> BTreeMap<String, SenderCounters> {
         let mut sums: BTreeMap<String, SenderCounters> = BTreeMap::new();
         for one in &self.counters {
             let sum = sums.entry(one.name().into()).or_default();
@@ -75,7 +77,7 @@ impl SenderSlots {
     }
 
     /// Returns the sum of the counters of all senders that there are and were.
-    pub(super) fn totals(&self) -> SenderCounters {
+    pub(crate) fn totals(&self) -> SenderCounters {
         let totals = SenderCounters::default();
         totals.add(&self.past);
         self.counters.iter().for_each(|one| totals.add(one));
@@ -95,5 +97,26 @@ impl SenderSlots {
             !is_gone
         });
         self.most = KEPT.max(2 * self.counters.len());
+    }
+}
+
+impl Shared {
+    /// Takes a slot for a new sender. The owner gives back those of senders that are gone: it may be late.
+    pub(crate) fn take_slot(&self) -> Result<usize, QueueError> {
+        let mut taken = self.senders().take();
+        for _ in 0..AUDIT_TRIES {
+            if taken.is_ok() || self.living_senders() >= usize::from(SENDERS_MAX) {
+                break;
+            }
+            // A message makes the owner look.
+            self.control(ControlMessage::Apply(Box::new(|_| ())));
+            self.setup.park.park(OWNED_NAP_NS);
+            taken = self.senders().take();
+        }
+        taken.inspect(|&at| {
+            if at >= READY_BITS as usize {
+                self.cell.share_bits();
+            }
+        })
     }
 }

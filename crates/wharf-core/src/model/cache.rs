@@ -1,18 +1,12 @@
-//! A cache's slow path in steps, for the lab's modelled processors: the same parts as `take` and `give` are made of.
+//! A cache's slow path in steps: the parts that `take` and `give` are made of.
 
 use super::Cache;
 use crate::pool::ledger::NO_CACHE;
 use crate::pool::{BULK, PageCounters, PoolError};
-use wharf_mem::{Batch, Charge};
+use wharf_mem::Batch;
 
 #[doc(hidden)]
 impl Cache {
-    /// Charges the frames taken from now on to `sender`.
-    #[inline]
-    pub fn charge_to(&mut self, sender: u16) {
-        self.charge = Charge::new(self.pool_number, sender);
-    }
-
     /// Keeps its share, whatever other caches keep.
     pub fn keep_a_share(&mut self) {
         self.keep.set(self.pool.share());

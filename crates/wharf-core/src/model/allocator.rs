@@ -5,40 +5,35 @@ use super::{PageCounters, PagePool, lock};
 use crate::host::Clock;
 use wharf_mem::FreeFrame;
 
+#[doc(hidden)]
 impl PagePool {
     /// Takes all frames out of the depot.
-    #[doc(hidden)]
     pub fn take_free(&self) -> Vec<FreeFrame> {
         lock(&self.shared.depot).empty()
     }
 
     /// Puts free frames into the depot.
-    #[doc(hidden)]
     pub fn give_free(&self, free: impl Iterator<Item = FreeFrame>) {
         self.deposit(free, &mut PageCounters::default());
     }
 
     /// Returns the pool's clock.
-    #[doc(hidden)]
     pub fn clock(&self) -> &dyn Clock {
         &*self.shared.clock
     }
 
     /// Returns the ledger's row for frames taken now, by no cache.
-    #[doc(hidden)]
     pub fn ledger_stamp(&self) -> u64 {
         Ledger::stamp(NO_CACHE, self.now_ns())
     }
 
     /// Notes a frame as taken.
-    #[doc(hidden)]
     #[inline(always)]
     pub fn note_taken(&self, index: u32, stamp: u64) {
         self.shared.ledger.write(index, stamp);
     }
 
     /// Notes a frame as free.
-    #[doc(hidden)]
     #[inline(always)]
     pub fn note_free(&self, index: u32) {
         self.shared.ledger.freed(index);
