@@ -112,7 +112,7 @@ fn people_get_a_table_and_an_answer() {
 #[test]
 fn a_file_describes_a_nic() {
     let folder = Folder::new();
-    let ixgbe = include_str!("../../wharf-plan/nics/ixgbe.toml");
+    let ixgbe = include_str!("../../../lab/wharf-plan/nics/ixgbe.toml");
     let mine = format!("{}\n[plan]\nsize = 128\ncores = 3\n", ixgbe.replacen("\"ixgbe\"", "\"mine\"", 1));
     let file = folder.file("mine.toml", mine.as_bytes());
     let own = plan(&format!("--nic {file}"));

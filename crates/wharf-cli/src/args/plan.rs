@@ -20,7 +20,7 @@ Examples:
       the link, wire, rings and flags that this machine has
 
 Built in: cx5, e1000, igb, ipoib, ixgbe, simple, virtio. A description is TOML; those that are built in are in \
-crates/wharf-plan/nics, each number with its source and a mark: published, fitted or assumed.
+lab/wharf-plan/nics, each number with its source and a mark: published, fitted or assumed.
 Sizes are of frames with their check sequence, as line rates have them. Interrupts are not charged.";
 
 /// The question to work out.

@@ -1,6 +1,6 @@
 //! Descriptions of NICs: the transfers of each packet over the bus, and their costs.
 //!
-//! A description is TOML: `crates/wharf-plan/nics/*.toml` are built in, others are read from files. Every
+//! A description is TOML: `lab/wharf-plan/nics/*.toml` are built in, others are read from files. Every
 //! number carries its source and a mark: published, fitted or assumed. A way (`tx`, `rx`) is a list of
 //! [`Transfer`]s. Each has its size and the number of packets that share it. A feature is a set of changes to
 //! those. The planner adds up the same transfers that a model of the NIC charges one by one.
