@@ -7,7 +7,7 @@ mod page;
 mod score;
 
 pub use score::Score;
-pub use wharf_plan::picture::ChartError;
+pub use wharf_page::picture::ChartError;
 
 use crate::experiment::Report;
 

@@ -2,7 +2,7 @@
 
 use super::dots;
 use crate::experiment::{Report, Row, Series};
-use wharf_plan::picture::{Axis, Chart, ChartError, Line, Scale};
+use wharf_page::picture::{Axis, Chart, ChartError, Line, Scale};
 
 /// Most rows of a picture of dots: more are drawn by group, a picture each.
 const DOTS_ROWS: usize = 12;

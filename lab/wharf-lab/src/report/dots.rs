@@ -3,7 +3,7 @@
 use crate::experiment::{Row, RowKind};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
-use wharf_plan::picture::{self, Area, COLOURS, ChartError, Drawn, GRID, TEXT, shortened, style};
+use wharf_page::picture::{self, Area, COLOURS, ChartError, Drawn, GRID, TEXT, shortened, style};
 
 /// Pixels. A row's label is above its dots, so that both fit a small screen.
 const ACROSS: (i32, i32) = (24, 416);

@@ -5,7 +5,7 @@ use super::{Machine, Score, Section, Shown};
 use crate::experiment::published::Source;
 use crate::experiment::{Effect, Parameters, Report, Row, RowKind};
 use std::fmt::Write as _;
-use wharf_plan::{escaped, page};
+use wharf_page::{document, escaped, facts, figure};
 
 const LEGEND: &str = "\
 <p class=\"dim\">Each published figure stands beside ours. <b>Fitted</b>: a parameter was chosen so that it comes out. \
@@ -24,12 +24,12 @@ pub(super) fn page(sections: &[Shown<'_>], machine: &Machine) -> String {
         _ => format!("wharf lab: {} experiments beside what was published", names.len()),
     };
     let mut body = scorecard(sections);
-    let facts = machine.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let named = machine.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     for one in sections {
         section_of(&mut body, one);
     }
-    let _ = writeln!(body, "<h2>This run</h2>\n{}", page::facts(facts));
-    page::document(&title, &body)
+    let _ = writeln!(body, "<h2>This run</h2>\n{}", facts(named));
+    document(&title, &body)
 }
 
 /// Returns the verdict in a sentence, the counts, and those of each experiment.
@@ -155,7 +155,7 @@ fn section_of(page: &mut String, Shown { section, pictures }: &Shown<'_>) {
     page.push_str("<div class=\"pictures\">");
     let again = format!("{} --report DIR", section.command);
     for picture in pictures {
-        page.push_str(&page::figure(&picture.svg, &picture.caption, Some(&picture.file), Some(&again)));
+        page.push_str(&figure(&picture.svg, &picture.caption, Some(&picture.file), Some(&again)));
     }
     page.push_str("</div>\n");
     let (beside, alone): (Vec<&Row>, Vec<&Row>) = report.rows.iter().partition(|row| row.published.is_some());

@@ -1,7 +1,7 @@
 //! A plan as a picture.
 
 use super::{Outcome, Part, Plan, Question, SweepRow};
-use crate::picture::{Axis, Chart, ChartError, Line};
+use wharf_page::picture::{Axis, Chart, ChartError, Line};
 
 /// The picture's top, as a multiple of the highest outcome: limits far above it are left out.
 const TOP: f64 = 1.4;

@@ -1,7 +1,7 @@
 //! A plan as a page that opens without a network: the answer, the picture, and the figures behind them.
 
 use super::{FeatureOutcome, Outcome, Part, Plan, Question, mpps};
-use crate::{escaped, page};
+use wharf_page::{document, escaped, figure};
 
 /// Returns the page of a plan with its picture inside. `interface` is the one that commands are shown for,
 /// `command` the command line, and `text` the plan as it was printed.
@@ -16,7 +16,7 @@ pub fn page(
     let mut body = format!("<p class=\"answer\">{}</p>\n", escaped(&plan.answer.words));
     body += &commands_of(plan, &commands);
     body += "<div class=\"pictures\">";
-    body += &page::figure(svg, caption, Some("plan.svg"), Some(command));
+    body += &figure(svg, caption, Some("plan.svg"), Some(command));
     body += &limits(plan);
     body += "</div>\n";
     body += &features(plan, question);
@@ -28,7 +28,7 @@ pub fn page(
         );
     }
     body += &format!("<details><summary>As printed</summary><pre>{}</pre></details>\n", escaped(text));
-    page::document(&title, &body)
+    document(&title, &body)
 }
 
 /// Returns the commands that raise the rate, a line each.

@@ -48,7 +48,7 @@ svg [stroke=\"#BEBEBE\"]{stroke:#484848}svg [fill=\"#0072B2\"]{fill:#3D9BE0}svg 
 /// An error of the drawing library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot draw: {0}")]
-pub struct ChartError(pub(crate) String);
+pub struct ChartError(pub String);
 
 /// The area of a picture.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

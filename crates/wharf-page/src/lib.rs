@@ -1,7 +1,10 @@
 //! The frame of every page of a report: one file of HTML that opens without a network, and runs no script.
 //! Colours follow the reader's system, and so do those of the pictures.
+//!
+//! - [`picture`]: the frame of every picture, and lines.
+#![forbid(unsafe_code)]
 
-use crate::{escaped, marked};
+pub mod picture;
 
 const STYLE: &str = "\
 :root{--fg:#1c1c1c;--bg:#fff;--dim:#5a5a5a;--line:#ccc;--code:#f1f1f1;--bad:#a33000;--fit:#8a8a8a;--near:#0072b2;--far:#b28f00;--not:#d55e00}
@@ -53,4 +56,23 @@ pub fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, &'a str)>) -> String 
     };
     let rows: String = facts.into_iter().map(row).collect();
     format!("<div class=\"wide\"><table>{rows}</table></div>\n")
+}
+
+/// Returns `text` with the characters replaced that HTML and SVG reserve, quotes included.
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Returns text for HTML as [`escaped`] does, with what stands between two backticks as code.
+pub fn marked(text: &str) -> String {
+    let escaped = escaped(text);
+    let parts: Vec<&str> = escaped.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return escaped;
+    }
+    let part = |(at, part): (usize, &&str)| match at % 2 {
+        0 => (*part).to_string(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(part).collect()
 }
