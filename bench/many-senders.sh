@@ -17,10 +17,10 @@ for mode in $modes; do
   gcc -O3 -march=native -DRING_MODE=${mode#*:} -DMANY=1 $(pkg-config --cflags libdpdk) bench/peers/dpdk_pipe.c \
     -o "$out/dpdk_${mode%:*}" $(pkg-config --libs libdpdk)
 done
-RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release -p wharf-cli --target-dir target/native
+RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release -p wharf-bench --target-dir target/native
 
 wharf() { # OWNER SENDERS
-  target/native/release/wharf bench path --cores 2 --owner "$1" --senders "$2" --bursts 1,32 --seconds 1 --json \
+  target/native/release/wharf-bench path --cores 2 --owner "$1" --senders "$2" --bursts 1,32 --seconds 1 --json \
     | python3 -c "
 import json, sys
 for row in json.load(sys.stdin)['rows']:

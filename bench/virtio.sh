@@ -14,6 +14,6 @@ rounds=${1:-5} seconds=${2:-3} device=${3:-${cpus[0]}} driver=${4:-${cpus[1]}}
 . bench/huge_pages.sh
 if [ -z "${WHARF:-}" ]; then
   # DPDK is built for this very processor, for which it has loops of its own; so is Wharf.
-  RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release -p wharf-cli --target-dir target/native
+  RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release -p wharf-cli -p wharf-bench --target-dir target/native
 fi
 python3 bench/virtio.py "${WHARF:-target/native/release/wharf}" "$rounds" "$seconds" "$device" "$driver"

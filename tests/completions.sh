@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # What `wharf completions` prints, in the shells that it is for: bash, zsh (at a terminal, since it completes nowhere else) and fish
-# complete the same commands, options and values of a line. Needs no privilege. Leaves nothing behind; every command has a time limit.
+# complete the same commands, options and values of a line, also behind `wharf lab`, `wharf plan` and `wharf bench`, which are programs of
+# their own. Needs no privilege. Leaves nothing behind; every command has a time limit.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 # No start file of the user's says anything.
 export HOME=$out ZDOTDIR=$out XDG_CONFIG_HOME=$out XDG_DATA_HOME=$out TERM=xterm
-mkdir "$out/bin" "$out/zsh" && ln -s "$(realpath "$wharf")" "$out/bin/wharf" || die "no folder for the command"
+mkdir "$out/bin" "$out/zsh" && ln -s "$(realpath "$(dirname "$wharf")")"/wharf{,-lab,-bench} "$out/bin/" || die "no folder for the command"
 PATH=$out/bin:$PATH
 wharf completions bash >"$out/wharf.bash" && wharf completions zsh >"$out/zsh/_wharf" && wharf completions fish >"$out/wharf.fish" ||
   die "wharf completions"
 
 in_bash() { # LINE: prints the words that it may end with
   within 20 bash --norc -c '. "$0"; line=$1; read -r -a COMP_WORDS <<<"$line"; [[ $line != *" " ]] || COMP_WORDS+=("")
-    COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _wharf wharf "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"; printf "%s\n" "${COMPREPLY[@]}"' \
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); complete=$(complete -p wharf | sed "s/.*-F \([^ ]*\).*/\1/")
+    "$complete" wharf "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"; printf "%s\n" "${COMPREPLY[@]}"' \
     "$out/wharf.bash" "$1"
 }
 
@@ -60,5 +62,8 @@ completes "wharf fo" forward
 completes "wharf send --when" --when-full
 completes "wharf send --when-full " wait drop-tail drop-head
 completes "wharf lab run b" bql batching
+completes "wharf lab run bql --se" --set --seed --seeds
+completes "wharf plan --direction " tx rx both
+completes "wharf bench path --ow" --owner
 completes "wharf explain drop-" drop-head drop-tail
 completes "wharf completions " bash zsh fish

@@ -11,7 +11,7 @@ printf '\0\1\0\0\0\34\0\0\0\1\0\0\0\0\0\0\0\11\0\1\0\11\0\0\0\34\0\0\0' >corpus/
 printf '\6\0\0\0\44\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\4\0\0\0\4\0\0\0abcd\44\0\0\0' >>corpus/pcapng/blocks
 printf '\3\0\0\0\24\0\0\0\4\0\0\0abcd\24\0\0\0' >>corpus/pcapng/blocks
 mkdir -p corpus/nics
-cp ../crates/wharf-plan/nics/*.toml corpus/nics
+cp ../lab/wharf-plan/nics/*.toml corpus/nics
 # For each NIC, twice: packets out and in, let time pass, reap, receive.
 mkdir -p corpus/nic_pairs
 for which in 0 1 2 3; do

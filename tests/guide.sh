@@ -2,7 +2,7 @@
 # The documentation: each command and listing of README.md and the guide, and the links of all pages.
 set -eu
 cd "$(dirname "$0")/.."
-wharf=$(tests/build.sh)/wharf
+wharf=$(tests/build.sh -p wharf-lab-cli --bin wharf-lab -p wharf-bench --bin wharf-bench)/wharf
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 # Each command and listing of README.md and the guide; and a page with five faults, each of which must be told.

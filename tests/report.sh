@@ -5,6 +5,7 @@
 # stands and gives the same tables and pictures. SCREENSHOTS=DIR keeps pictures.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
+needs=(-p wharf-lab-cli --bin wharf-lab)
 . tests/rig.sh
 here=() there=()
 

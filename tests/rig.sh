@@ -1,9 +1,9 @@
 # Functions that the suites and benchmarks over network namespaces share; sourced from the repository's root by bash. The caller
 # makes namespaces and interfaces by `space` and `pair`, and sets `to`, the device that `send` sends to.
 # shellcheck shell=bash
-# WHARF names a binary to test in place of this tree's, PROFILE another profile than `release`.
+# WHARF names a binary to test in place of this tree's, PROFILE another profile than `release`, and `needs` what tests/build.sh is to add.
 profile=${PROFILE:-release}
-[ -n "${WHARF:-}" ] || built=$(tests/build.sh) || exit 1
+[ -n "${WHARF:-}" ] || built=$(tests/build.sh "${needs[@]}") || exit 1
 wharf=${WHARF:-$built/wharf}
 sample=data/sample.pcap
 out=$(mktemp -d) || exit 1

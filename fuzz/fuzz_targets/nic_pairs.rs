@@ -3,7 +3,7 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/wharf-sim/tests/suite/hostile/mod.rs"]
+#[path = "../../lab/wharf-sim/tests/suite/hostile/mod.rs"]
 mod hostile;
 
 fuzz_target!(|bytes: &[u8]| {

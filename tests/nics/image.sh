@@ -12,8 +12,8 @@ cp -r "$cache/modules" "$root/modules"
 cp "$here/init" "$root/"
 cat "$here/guest.sh" ${FUNCTIONS:-} >"$root/guest.sh"
 cp "$wharf" "$root/tools/wharf"
-strip "$root/tools/wharf" 2>/dev/null || true
 for tool in ip tc ethtool iperf3 ${TOOLS:-}; do cp "$(command -v $tool)" "$root/tools/"; done
+strip "$root"/tools/wharf* 2>/dev/null || true
 # A library that another one loads by name is not in its list: FILES names those, and others that are copied as they are.
 for file in ${FILES:-}; do mkdir -p "$root${file%/*}" && cp -L "$file" "$root$file"; done
 ldd "$root"/tools/* $(printf '%s\n' ${FILES:-} | grep '\.so') | grep -o '/[^ :]*' | grep '\.so' | sort -u | while read -r library; do

@@ -8,6 +8,7 @@ mod file;
 
 use crate::Registries;
 use crate::args::{self, Cli, Command, ForwardArgs};
+use crate::command_line::essence;
 use crate::signals::{Signals, Waits};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
@@ -91,8 +92,7 @@ fn merge(
     let words = merged(origin.words, typed, &file.settings);
     let lines = file.settings.iter().map(|setting| (setting.long.clone(), setting.line)).collect();
     let mut source = Source { path: path.into(), lines, values: BTreeMap::new() };
-    let wrong =
-        |error: clap::Error| vec![source.placed_unless(false, &args::essence(&error.render().to_string()))];
+    let wrong = |error: clap::Error| vec![source.placed_unless(false, &essence(&error.render().to_string()))];
     let matches = command.try_get_matches_from_mut(words).map_err(wrong)?;
     let mut cli = Cli::from_arg_matches(&matches).map_err(wrong)?;
     source.values = values(&command, &matches);
@@ -186,7 +186,7 @@ impl Origin<'_> {
     /// and at once after a signal.
     pub(crate) fn reload(self, signals: &Signals) -> Result<Box<ForwardArgs>, Vec<String>> {
         let read = args::command(self.registries).try_get_matches_from(self.words);
-        let typed = read.map_err(|error| vec![args::essence(&error.render().to_string())])?;
+        let typed = read.map_err(|error| vec![essence(&error.render().to_string())])?;
         let path = file_of(&typed).ok_or_else(|| vec!["there is no --config to read again".to_string()])?;
         let (waits, read) =
             (Waits::new("waiting for its file system").at_most(Some(READ_WITHIN)), path.clone());

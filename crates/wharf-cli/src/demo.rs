@@ -8,6 +8,7 @@ use crate::session::Outcome;
 use crate::signals::Signals;
 use crate::{Registries, usage};
 use anyhow::anyhow;
+use clap::FromArgMatches;
 use serde::Serialize;
 
 /// Two senders that keep a slow wire busy, and a sparse flow beside them.
@@ -63,8 +64,10 @@ pub(crate) fn demo(args: &DemoArgs, registries: &Registries) -> anyhow::Result<(
 
 /// Runs a command line of `wharf send`, without printing. Returns its report.
 fn measure(command: &str, registries: &Registries, signals: &Signals) -> anyhow::Result<Report> {
-    let words: Vec<_> = ["wharf"].into_iter().chain(command.split(' ')).map(Into::into).collect();
-    let Ok(Cli { command: Command::Send(args), .. }) = args::parse(registries, &words, |_| None) else {
+    let words = ["wharf"].into_iter().chain(command.split(' '));
+    let read = args::command(registries).try_get_matches_from(words);
+    let Ok(Cli { command: Command::Send(args), .. }) = read.and_then(|read| Cli::from_arg_matches(&read))
+    else {
         return Err(usage(format!("{command}: this is a bug in wharf")));
     };
     let Outcome { report, faults, .. } = send::run_once(&args, &registries.devices, signals)?;

@@ -6,6 +6,7 @@ use crate::args::ExplainArgs;
 use crate::fold::folded;
 use crate::output::{self, print, print_json};
 use crate::usage;
+use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use strsim::levenshtein;
 use terms::{ALIASES, TERMS, Term};
@@ -32,8 +33,14 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     }
 }
 
+/// Adds the words that `wharf explain` takes to the definition of the command line, for completions: help does not list them.
+pub(crate) fn with_words(command: clap::Command) -> clap::Command {
+    let words = PossibleValuesParser::new(words());
+    command.mut_subcommand("explain", |explain| explain.mut_arg("word", |word| word.value_parser(words)))
+}
+
 /// Returns all words as one types them: without blanks and apostrophes.
-pub(crate) fn words() -> Vec<String> {
+fn words() -> Vec<String> {
     let all = REASONS.iter().map(|reason| reason.word).chain(TERMS.iter().map(|term| term.word));
     let mut all: Vec<String> = all.map(|word| word.replace(' ', "-").replace('\'', "")).collect();
     all.sort_unstable();

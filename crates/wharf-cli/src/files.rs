@@ -54,14 +54,14 @@ fn check_standard(read: Option<Named<'_>>, written: &[Option<Named<'_>>]) -> any
 }
 
 /// Creates the folder of `--report` and its parents, unless it exists.
-pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
+pub fn make_folder(folder: &Path) -> anyhow::Result<()> {
     let made = fs::create_dir_all(folder);
     anyhow::ensure!(made.is_ok() || !folder.exists(), "--report {}: want a folder", folder.display());
     made.with_context(|| format!("cannot make {}", folder.display()))
 }
 
 /// Writes the files of a report into its folder, which is made unless it exists.
-pub(crate) fn write_report(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
+pub fn write_report(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
     make_folder(folder)?;
     for (name, text) in files {
         let path = folder.join(name);
@@ -82,7 +82,7 @@ pub(crate) fn create_page(path: &Path) -> io::Result<File> {
 
 /// Writes a page, which takes the place of the file of that name in one step. A link of that name is replaced, not followed: another user
 /// might have put it there.
-pub(crate) fn write_page(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_page(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_os_string();
     beside.push(format!(".{}.new", std::process::id()));
     let beside = Path::new(&beside);
@@ -97,7 +97,7 @@ pub(crate) fn write_page(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Returns the command line of this process, with `folder` for that of its report.
-pub(crate) fn command_line(folder: &str) -> String {
+pub fn command_line(folder: &str) -> String {
     let mut words = vec!["wharf".to_string()];
     let mut is_folder = false;
     for word in std::env::args_os().skip(1) {

@@ -15,13 +15,13 @@ pub(crate) fn paragraph(text: &str) -> String {
 }
 
 /// Folds each line to the terminal, between words and behind commas and bars. A program that reads it gets whole lines.
-pub(crate) fn folded(text: &str) -> String {
+pub fn folded(text: &str) -> String {
     let Some(columns) = terminal_columns() else { return text.to_string() };
     text.lines().map(|line| fold(line, columns.into())).collect::<Vec<_>>().join("\n")
 }
 
 /// Wraps the last column of a table to the terminal, if that is narrower.
-pub(crate) fn wrap_last(table: &mut Table) {
+pub fn wrap_last(table: &mut Table) {
     let Some(columns) = terminal_columns() else { return };
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
     let last = table.column_count().saturating_sub(1);
@@ -43,7 +43,7 @@ pub(crate) fn help_width() -> usize {
 }
 
 /// Returns the columns of the terminal that is standard output, if it is one.
-pub(crate) fn terminal_columns() -> Option<u16> {
+pub fn terminal_columns() -> Option<u16> {
     let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
     (columns > 0).then(|| columns.max(WIDTH_MIN))
 }

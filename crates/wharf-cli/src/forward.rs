@@ -24,7 +24,7 @@ use wharf_tools::forward::Place;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<()> {
-    run::check(args).map_err(|error| placed(args, error))?;
+    policy::check(args).map_err(|error| placed(args, error))?;
     if let (true, Some(source)) = (args.check, &args.source) {
         note(&format!("{}: no mistake in it", source.path()));
         return Ok(());

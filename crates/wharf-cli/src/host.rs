@@ -8,7 +8,7 @@ use wharf::devices::spec::{DeviceSpec, Direction};
 
 /// Reports what this host loses to the device, before it is opened. Refuses to cut the host off without
 /// `--take-host`.
-pub(crate) fn spare(args: HostArgs, spec: &DeviceSpec, direction: Direction) -> anyhow::Result<()> {
+pub fn spare(args: HostArgs, spec: &DeviceSpec, direction: Direction) -> anyhow::Result<()> {
     let Some(HostLoss { what, is_vital, remedy }) = (spec.kind().host_loss)(spec, direction) else {
         return Ok(());
     };

@@ -1,37 +1,37 @@
 //! The command line of Wharf, as a library: [`run`] parses, runs and prints.
 //!
-//! A program with devices or disciplines of its own adds them to [`Registries`] and calls [`run`]: `send`, `receive`, `forward`, `bench`, help and
-//! `devices` then know them. `examples/own-device` is such a program.
+//! A program with devices or disciplines of its own adds them to [`Registries`] and calls [`run`]: `send`, `receive`, `forward`, help and
+//! `devices` then know them. `examples/own-device` is such a program. `wharf-lab` and `wharf-bench`, programs that the command runs
+//! ([`beside`]), take from here what all commands share: the command line, output, progress, signals, files.
 //!
 //! Exit codes: 0 done, 1 failed, 2 used wrongly. Each failure is one line on standard error.
 #![forbid(unsafe_code)]
 
-mod args;
-mod bench;
+pub mod args;
+pub mod beside;
 mod bind;
+pub mod command_line;
 mod config;
 mod demo;
 mod devices;
 mod doctor;
 mod errors;
 mod explain;
-mod files;
-mod fold;
+pub mod files;
+pub mod fold;
 mod forward;
 mod helper;
-mod host;
-mod lab;
+pub mod host;
 mod link;
 mod live;
 mod log;
-mod machine;
-mod output;
+pub mod machine;
+pub mod output;
 mod overload;
 mod page;
-mod pages;
-mod plan;
+pub mod pages;
 mod processor;
-mod progress;
+pub mod progress;
 mod queues;
 mod receive;
 mod recovery;
@@ -40,8 +40,8 @@ mod report;
 mod sandbox;
 mod send;
 mod service;
-mod session;
-mod signals;
+pub mod session;
+pub mod signals;
 mod stall;
 mod verbosity;
 mod verdict;
@@ -75,53 +75,47 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// An error that ends with exit code 2.
-fn usage(what: impl std::fmt::Display) -> anyhow::Error {
+/// Returns an error that ends with exit code 2.
+pub fn usage(what: impl std::fmt::Display) -> anyhow::Error {
     Usage(what.to_string()).into()
 }
 
 /// Runs the command line `words`, the first of which is the program's name, and returns its exit code.
 pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // Before the first write: help, too, may go into a file.
-    let _ = signals::survive();
-    output::note_file_limit();
     let words: Vec<OsString> = words.into_iter().collect();
-    let args::Cli { output: level, command } = match args::parse(registries, &words, lab::help_of_experiment)
-    {
-        Ok(cli) => cli,
-        Err(code) => return code,
-    };
-    verbosity::set(level.quiet, level.verbose);
-    if let Some(format) = level.log {
-        log::start(format, level.quiet, level.verbose);
+    if let Some(code) = beside::run(&words) {
+        return code;
     }
-    // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
-    let _ = wharf::devices::vhost_user::install_sigbus_handler();
-    let done = match command {
+    let origin = config::Origin { registries, words: &words };
+    let read = command_line::read(args::command(registries), &words);
+    let line = match read.as_ref().ok().and_then(|matches| Some((matches, config::file_of(matches)?))) {
+        Some((matches, path)) => config::load(origin, matches, path).map_err(|errors| {
+            errors.iter().for_each(|error| output::complain(error));
+            ExitCode::from(2)
+        }),
+        None => command_line::line_of(read).map_err(|error| command_line::refuse(&error, &words, |_| None)),
+    };
+    line.map_or_else(|code| code, |line| command_line::end(line, |command| carry_out(command, origin)))
+}
+
+/// Carries a command out.
+fn carry_out(command: Command, origin: config::Origin<'_>) -> anyhow::Result<()> {
+    let registries = origin.registries;
+    match command {
         Command::Demo(args) => demo::demo(&args, registries),
         Command::Send(args) => send::send(&args, &registries.devices),
         Command::Receive(args) => receive::receive(&args),
-        Command::Forward(args) => forward::forward(&args, config::Origin { registries, words: &words }),
+        Command::Forward(args) => forward::forward(&args, origin),
         Command::Show(args) => watch::show(&args),
         Command::Set(args) => watch::set(&args),
         #[cfg(feature = "top")]
         Command::Top(args) => watch::top(&args),
-        Command::Plan(args) => plan::run(&args),
-        Command::Lab(args) => lab::lab(&args),
-        Command::Bench(args) => bench::bench(&args),
         Command::Explain(args) => explain::explain(&args),
-        Command::Completions(args) => pages::completions(&args, registries),
-        Command::Man(args) => pages::man(&args, registries),
+        Command::Pages(pages) => pages.print("wharf", args::command(registries), explain::with_words),
         Command::Devices(args) => devices::devices(&args, &registries.devices),
         Command::Doctor(args) => doctor::doctor(&args, &registries.devices),
         Command::Bind(args) => bind::bind(&args),
         Command::Helper(args) => helper::helper(&args),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::complain(&output::with_causes(&error));
-            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
-        }
+        Command::Plan(_) | Command::Lab(_) | Command::Bench(_) => Err(usage("this is a bug in wharf")),
     }
 }

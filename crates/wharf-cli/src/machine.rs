@@ -1,7 +1,7 @@
 //! The machine that a report was made on.
 
 /// Returns the properties of this machine, and the command line of the run.
-pub(crate) fn facts(command: &str) -> Vec<(String, String)> {
+pub fn facts(command: &str) -> Vec<(String, String)> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let value = |text: &str, key: &str| {
         let line = text.lines().find(|line| line.starts_with(key)).unwrap_or("");

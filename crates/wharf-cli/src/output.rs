@@ -46,7 +46,7 @@ pub(crate) fn set_report_to_stderr(is_capture: bool) {
 
 /// Prints `text` and a new line to standard output, or to standard error where the former is a capture. A reader that closed it is no
 /// error.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+pub fn print(text: &str) -> anyhow::Result<()> {
     if REPORTS_TO_STDERR.load(Relaxed) {
         return write(&mut std::io::stderr().lock(), text).context("cannot write to standard error");
     }
@@ -61,7 +61,7 @@ fn write(out: &mut impl Write, text: &str) -> std::io::Result<()> {
 }
 
 /// Prints one JSON object.
-pub(crate) fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
+pub fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&serde_json::to_string_pretty(object)?)
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn complain_at_length(help: &str) {
 }
 
 /// Makes a table without lines. Its columns but the first are aligned to the right.
-pub(crate) fn table(header: &[&str]) -> Table {
+pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     if !header.is_empty() {
@@ -175,7 +175,7 @@ fn align(table: &mut Table) {
 }
 
 /// Makes a table whose cells are aligned to the left and wrapped to the terminal, or to 100 columns.
-pub(crate) fn wrapped(header: &[&str]) -> Table {
+pub fn wrapped(header: &[&str]) -> Table {
     let mut table = table(header);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width());
     table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Left));
@@ -200,7 +200,7 @@ pub(crate) fn columns<T>(header: &[&str], rows: &[Row<T>], all: &[&T]) -> Table 
 }
 
 /// Returns a table's text without blanks at the ends of lines.
-pub(crate) fn text(table: &Table) -> String {
+pub fn text(table: &Table) -> String {
     let text = table.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     lines.join("\n")

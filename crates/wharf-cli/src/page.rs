@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use wharf_plan::{escaped, marked, page};
+use wharf_page::{escaped, marked};
 use wharf_tools::traffic::Latency;
 
 /// The name of the page in its folder.
@@ -112,7 +112,7 @@ impl Open {
         body += &format!("<p class=\"dim\">Made by <code>{}</code></p>\n", escaped(&self.command));
         body += "<div class=\"pictures\">";
         for (chart, caption) in pictures::charts(&samples) {
-            body += &page::figure(&chart.svg()?, &caption, None, None);
+            body += &wharf_page::figure(&chart.svg()?, &caption, None, None);
         }
         body += "</div>\n";
         if samples.are_few() {
@@ -120,8 +120,8 @@ impl Open {
         }
         body += &format!("<h2>Summary</h2>\n<pre>{}</pre>\n", escaped(words.summary));
         let facts = self.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        body += &format!("<h2>This run</h2>\n{}", page::facts(facts));
-        Ok(page::document(&format!("wharf {}", words.command), &body))
+        body += &format!("<h2>This run</h2>\n{}", wharf_page::facts(facts));
+        Ok(wharf_page::document(&format!("wharf {}", words.command), &body))
     }
 }
 

@@ -1,68 +1,155 @@
 //! `wharf completions` and `wharf man`: texts made from the command line's own definition.
 
-use crate::args::{CompletionsArgs, ManArgs, Shell, command};
 use crate::files::write_page;
 use crate::output::print;
-use crate::{Registries, explain, usage};
+use crate::{beside, usage};
 use anyhow::Context;
-use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueEnum};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use std::path::Path;
 
+/// Texts made from a program's definition.
+#[derive(Debug, Subcommand)]
+pub enum Pages {
+    /// Print the completions of options and values for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page of a command, or write those of all
+    Man(ManArgs),
+}
+
+/// `wharf completions`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS)]
+pub struct CompletionsArgs {
+    /// Shell to complete in
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: Shell,
+}
+
+const COMPLETIONS: &str = "\
+Examples:
+  source <(wharf completions bash)
+      completes in this shell
+  wharf completions bash > ~/.local/share/bash-completion/completions/wharf
+  wharf completions zsh > /usr/local/share/zsh/site-functions/_wharf
+  wharf completions fish > ~/.config/fish/completions/wharf.fish";
+
+/// Shells for which there are completions.
+#[allow(missing_docs, reason = "documentation of a variant would be help on its value")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// `wharf man`.
+#[derive(Debug, Args)]
+#[command(after_help = MAN)]
+pub struct ManArgs {
+    /// Command, such as send or lab run: prints its page. A folder that exists: writes the pages of all commands into it
+    #[arg(value_name = "COMMAND|DIR")]
+    pub what: Vec<String>,
+}
+
+const MAN: &str = "\
+Examples:
+  wharf man send | man -l -
+      reads the page of one command
+  wharf man /usr/local/share/man/man1
+      installs all pages: man wharf-send; wharf-lab man DIR adds man wharf-lab-run";
+
+impl Pages {
+    /// Prints or writes what is asked for of `program`, which has this definition. `with_words` adds, for completions, words that help does
+    /// not list.
+    ///
+    /// # Errors
+    /// A wrong use, or a page that cannot be written.
+    pub fn print(
+        &self, program: &'static str, definition: clap::Command,
+        with_words: impl FnOnce(clap::Command) -> clap::Command,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Completions(args) => completions(args, program, with_words(definition)),
+            Self::Man(args) => man(args, program, definition),
+        }
+    }
+}
+
 /// Prints the completions of a shell.
-pub(crate) fn completions(args: &CompletionsArgs, registries: &Registries) -> anyhow::Result<()> {
+fn completions(
+    args: &CompletionsArgs, program: &'static str, mut command: clap::Command,
+) -> anyhow::Result<()> {
     let shell = match args.shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,
         Shell::Fish => clap_complete::Shell::Fish,
     };
-    let (mut command, mut script) = (with_words(command(registries)), Vec::new());
-    clap_complete::generate(shell, &mut command, "wharf", &mut script);
-    let mut script = String::from_utf8(script)?;
+    if program != "wharf" {
+        command = beside::by_itself(program, &command);
+    }
+    // The generator for bash takes a hyphen in the name for the border between two commands.
+    let (name, mut script) = (program.replace('-', "_"), Vec::new());
+    clap_complete::generate(shell, &mut command, &name, &mut script);
+    let script = String::from_utf8(script)?.replace(&format!(" {name} "), &format!(" {program} "));
+    let mut script = script.replace(&format!(" {name}\n"), &format!(" {program}\n"));
     if shell == clap_complete::Shell::Fish {
-        fish_words(&command, "", &mut script);
+        fish_words(&command, program, "", &mut script);
+    }
+    if program == "wharf" {
+        script = with_programs(script, args.shell);
     }
     print(script.trim_end())
 }
 
+/// Adds to the completions of `wharf` that the words of commands that are programs are completed by these.
+fn with_programs(mut script: String, shell: Shell) -> String {
+    match shell {
+        Shell::Bash => script + include_str!("pages/beside.bash"),
+        Shell::Fish => script + include_str!("pages/beside.fish"),
+        Shell::Zsh => {
+            for (name, words) in beside::calls() {
+                let case = format!("\n({name})\n");
+                let body = script.find(&case).map(|at| at + case.len());
+                if let Some((at, length)) = body.and_then(|at| Some((at, script[at..].find(";;")?))) {
+                    script.replace_range(at..at + length, &format!("_wharf_program {words} && ret=0\n"));
+                }
+            }
+            script.replacen(
+                "\nif [ \"$funcstack",
+                &format!("{}\nif [ \"$funcstack", include_str!("pages/beside.zsh")),
+                1,
+            )
+        }
+    }
+}
+
 /// Adds the words of commands that are no options, which `clap_complete` leaves out for fish. `condition` is that of `command` itself.
-fn fish_words(command: &clap::Command, condition: &str, script: &mut String) {
+fn fish_words(command: &clap::Command, program: &str, condition: &str, script: &mut String) {
     let values = command.get_positionals().flat_map(|arg| arg.get_possible_values());
     let words: Vec<String> = values.map(|value| value.get_name().to_string()).collect();
     if !words.is_empty() {
-        *script += &format!("complete -c wharf -n \"{condition}\" -a \"{}\"\n", words.join(" "));
+        *script += &format!("complete -c {program} -n \"{condition}\" -a \"{}\"\n", words.join(" "));
     }
     for inner in command.get_subcommands() {
         let name = inner.get_name();
         let condition = match condition {
-            "" => format!("__fish_wharf_using_subcommand {name}"),
+            "" => format!("__fish_{}_using_subcommand {name}", program.replace('-', "_")),
             outer => format!("{outer}; and __fish_seen_subcommand_from {name}"),
         };
-        fish_words(inner, &condition, script);
+        fish_words(inner, program, &condition, script);
     }
 }
 
-/// Adds the words that `explain` and `lab run` take, which help does not list.
-fn with_words(command: clap::Command) -> clap::Command {
-    let experiments = wharf_lab::experiment::all().iter().map(|experiment| experiment.name).chain(["all"]);
-    let experiments = PossibleValuesParser::new(experiments.collect::<Vec<_>>());
-    let of_lab = |lab: clap::Command| {
-        lab.mut_subcommand("run", |run| run.mut_arg("name", |name| name.value_parser(experiments)))
-    };
-    let words = PossibleValuesParser::new(explain::words());
-    let command = command.mut_subcommand("lab", of_lab);
-    command.mut_subcommand("explain", |explain| explain.mut_arg("word", |word| word.value_parser(words)))
-}
-
 /// Prints the page of a command, or writes all pages into a folder.
-pub(crate) fn man(args: &ManArgs, registries: &Registries) -> anyhow::Result<()> {
-    let mut all = command(registries).disable_help_subcommand(true);
+fn man(args: &ManArgs, program: &str, definition: clap::Command) -> anyhow::Result<()> {
+    let mut all = definition.disable_help_subcommand(true);
     all.build();
     let named = args.what.iter().try_fold(&all, |command, word| command.find_subcommand(word));
     match (named, &args.what[..]) {
         (Some(named), _) => print(page(named)?.trim_end()),
-        (None, [folder]) if Path::new(folder).is_dir() => write_all(&all, Path::new(folder)),
+        (None, [folder]) if Path::new(folder).is_dir() => write_own(&all, program, Path::new(folder)),
         (None, words) => {
             let words = words.join(" ");
             Err(usage(format!("{}: neither a command nor a folder that exists", words.escape_debug())))
@@ -70,12 +157,25 @@ pub(crate) fn man(args: &ManArgs, registries: &Registries) -> anyhow::Result<()>
     }
 }
 
+/// Writes the pages of the commands of `program`, those of `wharf` with the page that lists all.
+fn write_own(all: &clap::Command, program: &str, folder: &Path) -> anyhow::Result<()> {
+    if program == "wharf" {
+        write_one(all, folder)?;
+    }
+    let own = all.get_subcommands().filter(|command| beside::program_of(command.get_name()) == program);
+    let mut own = own;
+    own.try_for_each(|command| write_all(command, folder))
+}
+
 /// Writes the pages of a command and of its subcommands.
 fn write_all(command: &clap::Command, folder: &Path) -> anyhow::Result<()> {
-    let path = folder.join(Man::new(command.clone()).get_filename());
-    write_page(&path, page(command)?.as_bytes())
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    write_one(command, folder)?;
     command.get_subcommands().try_for_each(|command| write_all(command, folder))
+}
+
+fn write_one(command: &clap::Command, folder: &Path) -> anyhow::Result<()> {
+    let path = folder.join(Man::new(command.clone()).get_filename());
+    write_page(&path, page(command)?.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Returns the page of a command. Its examples keep their lines.

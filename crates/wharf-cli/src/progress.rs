@@ -28,13 +28,14 @@ fn target() -> ProgressDrawTarget {
 }
 
 /// One line of progress, cut to the width of the terminal.
-pub(crate) struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     said: Cell<Option<Instant>>,
 }
 
 impl Progress {
-    pub(crate) fn new() -> Self {
+    /// Begins a line on standard error, which shows nothing where that is no terminal.
+    pub fn begin() -> Self {
         let bar = ProgressBar::with_draw_target(None, target());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
@@ -48,7 +49,8 @@ impl Progress {
         !self.bar.is_hidden()
     }
 
-    pub(crate) fn say(&self, what: impl FnOnce() -> String) {
+    /// Puts `what` on the line, at most five times a second.
+    pub fn say(&self, what: impl FnOnce() -> String) {
         let is_due = self.said.get().is_none_or(|said| said.elapsed() >= EVERY);
         if is_due && !self.bar.is_hidden() {
             self.said.set(Some(Instant::now()));

@@ -11,32 +11,32 @@ use wharf_tools::drops::by_reason;
 pub(crate) fn of_queues(
     device: &str, queues: &[TxQueue], has_bql: bool, span_ns: u64, audit: &Audit,
 ) -> Report {
-    let (packets, bytes) = (sum(queues, |all| all.packets.get()), sum(queues, |all| all.bytes.get()));
-    let (taken, sent) = (sum(queues, |all| all.sent.get()), sum(queues, QueueCounters::sent_packets));
+    let by_queue: Vec<QueueReport> = queues.iter().map(|queue| queue_report(queue, has_bql)).collect();
+    let of = |count: fn(&QueueReport) -> u64| by_queue.iter().map(count).sum();
+    let (packets, sent): (u64, u64) = (of(|queue| queue.packets), of(|queue| queue.sent));
+    let taken = sum(queues, |all| all.sent.get());
     let taken_bytes = sum(queues, |all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
     // The kernel does not tell the bytes of a datagram that did not arrive: they count with the mean length.
     let sent_bytes = taken_bytes as f64 * sent as f64 / taken.max(1) as f64;
-    let (seconds, doorbells) = (span_ns as f64 / 1e9, sum(queues, |all| all.doorbells.get()));
+    let (seconds, doorbells): (f64, u64) = (span_ns as f64 / 1e9, of(|queue| queue.doorbells));
     let per_second = |amount: f64| if span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
-    let by_queue: Vec<QueueReport> = queues.iter().map(|queue| queue_report(queue, has_bql)).collect();
-    let limit_bytes = by_queue.iter().map(|queue| queue.limit_bytes).sum();
     Report {
         device: device.into(),
         mode: queues.first().and_then(TxQueue::device_mode),
         mode_reason: queues.first().and_then(TxQueue::device_mode_reason).map(|reason| reason.what.clone()),
         seconds,
         packets,
-        bytes,
+        bytes: of(|queue| queue.bytes),
         sent,
-        failed: sum(queues, QueueCounters::lost_packets),
+        failed: of(|queue| queue.failed),
         mpps: per_second(sent as f64 / 1e6),
         gbps: per_second(sent_bytes * 8.0 / 1e9),
-        batches: sum(queues, |all| all.batches.get()),
+        batches: of(|queue| queue.batches),
         doorbells,
         packets_per_doorbell: rounded(if doorbells == 0 { 0.0 } else { packets as f64 / doorbells as f64 }),
-        requeues: sum(queues, |all| all.requeues.get()),
+        requeues: of(|queue| queue.requeues),
         returned: sum(queues, |all| all.returned.get()),
-        bql: BqlReport { enabled: has_bql, limit_bytes },
+        bql: BqlReport { enabled: has_bql, limit_bytes: of(|queue| queue.limit_bytes) },
         senders: senders(queues),
         queues: by_queue,
         pool: PoolReport::of(audit),

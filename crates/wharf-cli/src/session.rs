@@ -49,7 +49,7 @@ pub(crate) fn check_cpus<'a>(cpus: impl IntoIterator<Item = &'a usize>) -> anyho
 
 /// Opens the device of `option`, and gives up on its peer once a signal has come, or after `give_up`. `is_usage` says whether a specification that cannot be
 /// is a wrong use.
-pub(crate) fn open(
+pub fn open(
     (option, is_usage): (&str, bool), spec: &DeviceSpec, (direction, queues): (Direction, Queues),
     (signals, give_up): (&Signals, Option<Duration>),
 ) -> anyhow::Result<Vec<Opened>> {
@@ -142,7 +142,7 @@ pub(crate) struct Watch<'a> {
 impl<'a> Watch<'a> {
     /// Begins the watch over a run of `time`, or without a bound.
     pub(crate) fn new(signals: &'a Signals, time: Option<Duration>) -> Self {
-        Self { signals, began: Instant::now(), time, progress: Progress::new(), overdue: Cell::new(None) }
+        Self { signals, began: Instant::now(), time, progress: Progress::begin(), overdue: Cell::new(None) }
     }
 
     pub(crate) fn elapsed(&self) -> Duration {

@@ -54,7 +54,7 @@ impl Waits {
 
 /// The signals that have come.
 #[derive(Debug, Clone)]
-pub(crate) struct Signals {
+pub struct Signals {
     /// One asked for the end.
     asked: Arc<AtomicBool>,
     /// SIGHUP asked for the configuration to be read again.
@@ -63,7 +63,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Listens to signals from now on.
-    pub(crate) fn listen() -> anyhow::Result<Self> {
+    pub fn listen() -> anyhow::Result<Self> {
         // A program started by `nohup` shall outlive the terminal.
         let ending: &[i32] = if is_ignored(SIGHUP) { &ENDING } else { &[SIGHUP, SIGINT, SIGTERM] };
         Self::listen_to(ending)
@@ -99,7 +99,8 @@ impl Signals {
         Ok(Self { asked, reload: Arc::default() })
     }
 
-    pub(crate) fn asked(&self) -> bool {
+    /// True if a signal has asked for the end.
+    pub fn asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
@@ -121,7 +122,7 @@ impl Signals {
         let run = move || drop(ending.send(work()));
         thread::Builder::new().name("wharf-opener".into()).spawn(run).context("cannot start a thread")?;
         let (mut until, mut is_told) = (None, false);
-        let (progress, began) = (Progress::new(), Instant::now());
+        let (progress, began) = (Progress::begin(), Instant::now());
         loop {
             match ended.recv_timeout(LOOK) {
                 Ok(done) => return Ok(done),

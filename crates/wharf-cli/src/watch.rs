@@ -12,18 +12,19 @@ mod lines;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod places;
-mod rates;
+mod running;
 mod snapshot;
 mod socket;
 mod text;
 #[cfg(feature = "top")]
 mod top;
 
-pub(crate) use board::{Board, Running};
+pub(crate) use board::Board;
 pub(crate) use change::Settings;
 pub(crate) use client::{set, show};
 #[cfg(feature = "metrics")]
 pub(crate) use metrics::Endpoint;
+pub(crate) use running::Running;
 pub(crate) use snapshot::{PathCounters, Snapshot};
 #[cfg(feature = "top")]
 pub(crate) use top::top;

@@ -1,4 +1,4 @@
-//! `wharf devices`, `wharf explain` and `wharf bench path`.
+//! `wharf devices` and `wharf explain`.
 
 mod common;
 
@@ -93,48 +93,6 @@ fn words_are_explained_and_unknown_ones_get_the_nearest() {
     let unknown = wharf(&["explain", "ringfull"]);
     assert_eq!(unknown.code, Some(2));
     assert!(unknown.line().contains("nearest is \"ring-full\""), "{unknown:?}");
-}
-
-#[test]
-fn the_bench_has_a_row_for_each_case() {
-    let args =
-        ["bench", "path", "--cores", "1", "--bursts", "1,32", "--direct", "--seconds", "0.3", "--json"];
-    let run = wharf(&args).good_json();
-    let rows = run["rows"].as_array().unwrap();
-    let kinds: Vec<(&str, u64)> =
-        rows.iter().map(|row| (row["kind"].as_str().unwrap(), row["burst"].as_u64().unwrap())).collect();
-    assert_eq!(kinds, [("lane", 1), ("lane", 32), ("direct", 1), ("direct", 32)]);
-    for row in rows {
-        assert_eq!((&row["cores"], &row["senders"]), (&Value::from(1), &Value::from(1)), "{row}");
-        assert!(
-            row["mpps"].as_f64() > Some(0.0) && row["packets_per_doorbell"].as_f64() > Some(0.0),
-            "{row}"
-        );
-        for stage in ["alloc", "fill", "send", "complete"] {
-            assert!(row["cycles"][stage].as_f64() >= Some(0.0), "{stage}: {row}");
-        }
-    }
-}
-
-#[test]
-fn the_bench_shares_the_path_among_senders() {
-    let run = wharf(&[
-        "bench",
-        "path",
-        "--cores",
-        "1",
-        "--senders",
-        "4",
-        "--bursts",
-        "8",
-        "--seconds",
-        "0.05",
-        "--json",
-    ]);
-    let row = run.good_json()["rows"][0].clone();
-    assert_eq!((&row["senders"], &row["cycles"]), (&Value::from(4), &Value::Null), "{row}");
-    let table = wharf(&["bench", "path", "--cores", "1", "--bursts", "8", "--seconds", "0.05"]);
-    assert!(table.stdout.contains("Mpps") && table.stdout.contains("complete"), "{}", table.stdout);
 }
 
 /// Inside a user namespace the kernel loads no program, whatever capabilities the process has there.

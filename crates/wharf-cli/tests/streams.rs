@@ -340,14 +340,3 @@ fn a_signal_ends_the_wait_for_the_header_of_a_capture() {
         drop(stdin);
     }
 }
-
-#[test]
-fn no_command_dies_of_a_request_for_counters() {
-    for args in [&["bench", "path", "--seconds", "0.2"][..], &["lab", "run", "bql"]] {
-        let child = command(args).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(150));
-        signal(&child, "USR1");
-        let done = finish(child);
-        assert_eq!(done.code, Some(0), "{args:?}: {done:?}");
-    }
-}

@@ -2,16 +2,9 @@
 
 mod common;
 
-use common::{Folder, SAMPLE, command, finish, text, wharf};
+use common::{Folder, SAMPLE, assert_wrong, command, finish, text, wharf};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-
-#[track_caller]
-fn assert_wrong(args: &str, what: &str) {
-    let done = wharf(&args.split_whitespace().collect::<Vec<_>>());
-    assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{args}: {done:?}");
-    assert!(done.line().contains(what), "{args}: {done:?}");
-}
 
 /// Wrong command lines, with the words that the error must have.
 const WRONG: &[(&str, &str)] = &[
@@ -73,8 +66,6 @@ const WRONG: &[(&str, &str)] = &[
     ("send --count 1 --echo", "a `wire` carries"),
     ("send --count 1 --echo --to null", "nothing comes back by `null`"),
     ("send --count 1 --echo --queues 2 --to tap:t0", "--echo is for one queue"),
-    ("bench device", "--to"),
-    ("bench device --to null --cpu 99999", "may not use it"),
     ("send --queues 2 --count 1 --to null --fault drop=1%", "unknown key"),
     ("send --queues 2 --count 1 --to null --when-full drop-tail", "drop-tail is for one"),
     ("send --poll never", "invalid value 'never'"),
@@ -106,48 +97,7 @@ const WRONG: &[(&str, &str)] = &[
     ("send --fault stall=1", "no chance"),
     ("send --fault drop=1%", "unknown key"),
     ("send --fault seed=7", "name at least one"),
-    ("plan --link gen3x3", "lanes: 3 cannot be: one of 1, 2, 4, 8, 12, 16, 32"),
-    ("plan --link gen3x16,mps=100", "mps: 100 cannot be"),
-    ("plan --size 0", "want a frame with its check sequence, 64 to 16384 bytes"),
-    ("plan --size 64 --imix", "cannot be used with"),
-    ("plan --cores 0", "want a number from 1 to 4096"),
-    ("plan --feature rx_cqe_compress", "want NAME=on or NAME=off"),
-    ("plan --feature fast=on", "no such feature; there are page_pool, rx_cqe_compress"),
-    ("plan --feature tx_push=on --feature xdp_tx_mpwqe=on", "not together with xdp_tx_mpwqe"),
-    ("plan --set tags=0", "tags.value: 0 cannot be: a whole number from 1 to 65536"),
-    ("plan --set tags", "want KEY=VALUE"),
-    ("plan --sweep size=9..5", "want a frame with its check sequence"),
-    ("plan --sweep bytes=64..128", "want sizes to go through"),
-    ("plan --target quick", "want a rate with its unit"),
-    ("plan --nic nothing", "none of cx5, cx6dx, cx7, e1000"),
-    ("plan --direction up", "invalid value 'up'"),
-    ("bench path --cores 0", "want numbers of cores"),
-    ("bench path --cores 100000", "this process may use 1 to"),
-    ("bench path --bursts 1,0", "want a number from 1 to 256"),
-    ("lab run nothing", "there is no experiment \"nothing\": there are batching, bql, bulk"),
-    ("lab list nothing", "there is no experiment \"nothing\": there are batching, bql, bulk"),
-    ("lab run bulk --set colour=1", "bulk has no parameter \"colour\": it has bql_hold_ns, cpus,"),
-    ("lab run bulk --set cpus=65", "want a whole number from 1 to 64"),
-    ("lab run bulk --set cpus", "--set cpus: want KEY=VALUE"),
-    ("lab run bulk --set cpus=2 --set cpus=3", "--set cpus is given twice"),
-    ("lab run bulk --seed x", "--seed"),
-    ("lab run all --set cpus=2", "--set changes a parameter of one experiment"),
-    ("lab run batching --world host --to nosuch:", "unknown kind of device"),
-    ("lab run all --threads 2", "threads and seconds are for --world host"),
-    ("lab sweep nothing --set a=1", "there is no experiment \"nothing\""),
-    ("lab sweep bulk --set cpus", "--set cpus: want KEY=VALUE,VALUE..."),
-    ("lab sweep bulk --set cpus=1,65", "want a whole number from 1 to 64"),
-    ("lab sweep bulk --set cpus=1 --set cpus=2", "given twice"),
-    ("lab sweep bulk --part 4/3", "want I/N"),
-    ("lab sweep bulk --jobs 0", "want a number from 1 to 65535"),
-    ("lab run pcie --world host", "pcie does not run in world host: it runs in model"),
-    ("lab run tx-napi --world host", "it runs in model; on this machine it is bench/tx-napi.sh now"),
-    ("lab sweep tx-napi --world host --threads 2", "it is bench/tx-napi.sh now"),
-    ("lab run bulk --threads 1,2", "threads and seconds are for --world host"),
-    ("lab run bulk --threads 1,0", "want a number from 1 to 1024"),
-    ("lab run bulk --seconds 0", "want a time above 0"),
     ("send --count 1 --small-queues 1k", "want on, off or a size from 4k to 1g"),
-    ("lab run", "NAME"),
     ("devices --verbos", "--help lists what there is"),
     ("send --quiet --verbose", "cannot be used with"),
     ("send --color mauve", "[possible values: auto, always, never]"),
@@ -169,11 +119,9 @@ fn each_wrong_use_gets_an_error_with_the_allowed_values() {
 
 #[test]
 fn no_command_shows_the_help_as_a_wrong_use() {
-    for args in [&[][..], &["bench"]] {
-        let done = wharf(args);
-        assert_eq!(done.code, Some(2));
-        assert!(done.stderr.contains("Usage: wharf"), "{done:?}");
-    }
+    let done = wharf(&[]);
+    assert_eq!(done.code, Some(2));
+    assert!(done.stderr.contains("Usage: wharf"), "{done:?}");
 }
 
 #[test]
@@ -181,7 +129,6 @@ fn help_and_version_go_to_standard_output() {
     for (args, what) in [
         (&["--help"][..], "Examples:"),
         (&["send", "--help"], "Examples:"),
-        (&["bench", "path", "--help"], "Examples:"),
         (&["--version"], concat!("wharf ", env!("CARGO_PKG_VERSION"))),
         (&["version"], concat!("wharf ", env!("CARGO_PKG_VERSION"))),
     ] {

@@ -4,9 +4,9 @@ use clap::Args;
 
 /// Treatment of an interface that this host depends on.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct HostArgs {
+pub struct HostArgs {
     /// Receive by xdp, too, on an interface that has the default route or this login (SSH): this host is cut
     /// off there meanwhile
     #[arg(long)]
-    pub(crate) take_host: bool,
+    pub take_host: bool,
 }

@@ -1,7 +1,6 @@
 //! Values as people write them. Each error says what is allowed.
 
 use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
@@ -18,16 +17,18 @@ use wharf::qdisc::{
     self, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, TBF_BURST_BYTES_MAX, TBF_PACKETS_MAX, TBF_RATE_MAX,
 };
 use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
-use wharf_lab::experiment::World;
 use wharf_tools::traffic::Pace;
 
 const SECONDS_MAX: u64 = 365 * 24 * 3600;
-pub(super) const SENDERS_MAX: u16 = 1024;
+/// Most senders of a queue.
+pub const SENDERS_MAX: u16 = 1024;
 pub(super) const QUEUES_MAX: u32 = 64;
 /// Least memory of a forwarder: with fewer frames the share of each cache would be next to nothing.
 pub(super) const FORWARD_FRAMES_MIN: u32 = 64;
-pub(super) const FRAMES_MAX: u32 = 1 << 24;
-pub(super) const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
+/// Most frames of memory.
+pub const FRAMES_MAX: u32 = 1 << 24;
+/// Most packets of a burst.
+pub const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
 
 /// Ethernet addresses: source, then destination.
 pub(crate) type Macs = [[u8; 6]; 2];
@@ -93,8 +94,8 @@ impl From<Poll> for Mode {
     }
 }
 
-/// Reads a device of the kinds of `wharf-devices`; [`super::parse`] has the program's registry read it instead.
-pub(super) fn device(text: &str) -> Result<DeviceSpec, OptionError> {
+/// Reads a device of the kinds of `wharf-devices`; [`crate::command_line::definition`] has the program's registry read it instead.
+pub fn device(text: &str) -> Result<DeviceSpec, OptionError> {
     Registry::default().parse(text)
 }
 
@@ -123,7 +124,7 @@ pub(crate) fn token_bytes(text: &str) -> Result<u64, String> {
     want(bytes, "a size from 1514 to 1g, such as 64k")
 }
 
-/// Reads a discipline of the kinds of `wharf-core`; [`super::parse`] has the program's registry read it instead.
+/// Reads a discipline of the kinds of `wharf-core`; [`crate::command_line::definition`] has the program's registry read it instead.
 pub(super) fn qdisc(text: &str) -> Result<QdiscSpec, OptionError> {
     QdiscRegistry::default().parse(text)
 }
@@ -188,14 +189,9 @@ pub(super) fn speed(text: &str) -> Result<Pace, String> {
     want(read, "a rate with its unit, such as 1mpps, 20mbit or 1g; or top, or original")
 }
 
-pub(super) fn rate(text: &str) -> Result<Pace, String> {
+/// Reads a rate in packets or bits per second.
+pub fn rate(text: &str) -> Result<Pace, String> {
     want(read_rate(text)?, "a rate with its unit, such as 1mpps, 20mbit or 1g")
-}
-
-/// Makes a reader of worlds.
-pub(super) fn world() -> impl TypedValueParser<Value = World> {
-    let read = |name: String| if name == "host" { World::Host } else { World::Model };
-    PossibleValuesParser::new(["model", "host"]).map(read)
 }
 
 /// Reads packets or bits per second, distinguished by the unit: k, m and g alone are of bits. A rate in bytes
@@ -225,7 +221,7 @@ pub(super) fn rounds(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a time. A plain number is in seconds.
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let is_plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     let read = if is_plain { units::duration(&format!("{text}s")) } else { units::duration(text) };
     let read = read.ok().filter(|time| !time.is_zero() && time.as_secs() <= SECONDS_MAX);
@@ -264,7 +260,7 @@ pub(super) fn macs(text: &str) -> Result<Macs, String> {
 }
 
 /// Makes a reader of numbers within `range`.
-pub(super) fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: std::str::FromStr + PartialOrd + std::fmt::Display + Clone,
 {
@@ -279,26 +275,14 @@ pub(super) fn memory_bytes(text: &str) -> Result<u32, String> {
     want(bytes, &format!("a multiple of 64 from 128 to {FRAME_BYTES_MAX}"))
 }
 
-pub(super) fn seed(text: &str) -> Result<u64, String> {
+/// Reads the seed of a generator.
+pub fn seed(text: &str) -> Result<u64, String> {
     want(text.parse().ok(), "a whole number from 0 to 18446744073709551615")
 }
 
-pub(super) fn cpu(text: &str) -> Result<usize, String> {
+/// Reads the number of a processor.
+pub fn cpu(text: &str) -> Result<usize, String> {
     want(text.parse().ok(), "numbers of processors, such as 0,1")
-}
-
-pub(super) fn cores(text: &str) -> Result<usize, String> {
-    want(text.parse().ok().filter(|&cores| cores > 0), "numbers of cores, such as 1,2")
-}
-
-/// Reads `I/N`: part I of N, from 1 on.
-pub(crate) fn part(text: &str) -> Result<(usize, usize), String> {
-    let wrong = || "want I/N with I from 1 to N, such as 3/8".to_string();
-    let (which, of) = text.split_once('/').ok_or_else(wrong)?;
-    match (which.parse(), of.parse()) {
-        (Ok(which), Ok(of)) if (1..=of).contains(&which) => Ok((which, of)),
-        _ => Err(wrong()),
-    }
 }
 
 #[cfg(test)]

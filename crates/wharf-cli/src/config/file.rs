@@ -1,6 +1,6 @@
 //! `ConfigFile`: the options in a file, each checked by its own parser.
 
-use crate::args;
+use crate::command_line::essence;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 use std::borrow::Cow;
@@ -157,8 +157,8 @@ impl Reader<'_> {
             let Err(error) = command.try_get_matches_from_mut(line) else { continue };
             // Options that want or exclude each other are read together, later.
             if !matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::ArgumentConflict) {
-                let essence = args::essence(&error.render().to_string());
-                self.mistakes.push((setting.line, format!("{}: {}", setting.shown, wanted(&essence))));
+                let said = essence(&error.render().to_string());
+                self.mistakes.push((setting.line, format!("{}: {}", setting.shown, wanted(&said))));
             }
         }
     }
@@ -247,7 +247,7 @@ mod tests {
     use crate::Registries;
 
     fn read(text: &str) -> Result<Vec<String>, Vec<String>> {
-        let mut command = args::command(&Registries::default());
+        let mut command = crate::args::command(&Registries::default());
         command.build();
         let file = ConfigFile::read("f.toml", text, &mut command)?;
         Ok(file.settings.into_iter().flat_map(|setting| setting.words).collect())

@@ -1,8 +1,12 @@
-//! The discipline of each direction, and what it does at its limit.
+//! Checks of a forwarder's options, the discipline of each direction, and what it does at its limit.
 
 use crate::args::{ForwardArgs, WhenFull};
+use crate::files::check_written;
+use crate::sandbox;
+use crate::session::check_cpus;
 use crate::usage;
 use wharf::qdisc::{Order, QdiscRegistry, QdiscSpec};
+use wharf_tools::forward::Place;
 
 /// Time that a full discipline which drops holds up a packet, at the rate and with the longest ordinary frames.
 const SHORT_MS: u64 = 50;
@@ -11,11 +15,48 @@ const SHORT_PACKETS: std::ops::RangeInclusive<u64> = 50..=500;
 /// Bits of the longest ordinary frame.
 const FRAME_BITS: u64 = 1514 * 8;
 
-/// See the module.
-pub(super) struct Policy {
+/// Checks the command line before anything is opened or created.
+pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
+    for (spec, place) in [(&args.a, Place::First), (&args.b, Place::Second)] {
+        spec.check(place.direction(spec.kind())).map_err(usage)?;
+    }
+    check_ends(args)?;
+    check_queues(args)?;
+    check_cpus(&args.cpu)?;
+    sandbox::check(&args.sandbox)?;
+    let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
+    let written = [args.b.file().map(|path| ("the second end", path)), mirror, args.watch.written()];
+    check_written(args.a.file().map(|path| ("the first end", path)), &written)
+}
+
+/// Checks that the ends differ: arrivals would leave where they came from, by `lo` for ever. (The queues of one AF_XDP interface share
+/// one program, which has one owner.)
+fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
+    if args.a.is_same_end(&args.b) {
+        return Err(usage(format!("both ends are {}: name two, or nothing gets anywhere", args.a.name())));
+    }
+    Ok(())
+}
+
+/// Checks that other options go with several queues.
+fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
+    let queues = args.queues;
+    if queues > 1 && args.rate.is_some() {
+        return Err(usage(format!("--queues {queues}: --rate is for one, whose bucket all frames pass")));
+    }
+    match args.pollers {
+        Some(pollers) if pollers > 2 * queues as usize => {
+            Err(usage(format!("--pollers {pollers}: two for each queue at most, so 1 to {}", 2 * queues)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The discipline of each direction, and what it does at its limit.
+pub(crate) struct Policy {
     /// The discipline that was asked for. One that drops gets a short limit later, with the rate in force.
-    pub(super) qdisc: QdiscSpec,
-    pub(super) when_full: WhenFull,
+    pub(crate) qdisc: QdiscSpec,
+    pub(crate) when_full: WhenFull,
 }
 
 impl Policy {
@@ -58,8 +99,8 @@ pub(crate) fn short_packets(rate: Option<u64>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::in_force;
     use super::*;
+    use crate::watch::Settings;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -87,7 +128,7 @@ mod tests {
         ] {
             let args = Line::parse_from(std::iter::once("forward").chain(line.split(' '))).args;
             let policy = Policy::of(&args).unwrap();
-            let (which, qdisc) = (policy.when_full, in_force(&args, &policy).limited_qdisc());
+            let (which, qdisc) = (policy.when_full, Settings::of_forwarder(&args, &policy).limited_qdisc());
             assert_eq!((qdisc.kind().name, which, qdisc.packets()), (name, when_full, packets), "{line}");
         }
     }

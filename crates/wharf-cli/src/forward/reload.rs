@@ -3,13 +3,12 @@
 //! A file with a mistake changes nothing. Settings that may change under traffic are those of `wharf set`; the file's are in force
 //! afterwards, whatever `wharf set` had made of them. An option that takes a restart is one line, and the run goes on with what it had.
 
-use super::policy::Policy;
-use super::run::{check, in_force};
+use super::policy::{Policy, check};
 use crate::args::ForwardArgs;
 use crate::config::{Origin, Source};
 use crate::output::{complain, note, warn, with_causes};
 use crate::signals::Signals;
-use crate::watch::Board;
+use crate::watch::{Board, Settings};
 use wharf_tools::trace::TraceFile;
 
 /// Options that may change while the run goes on, by long name.
@@ -54,7 +53,7 @@ impl<'a> Reload<'a> {
         // These decide on the default discipline, and stay.
         (args.a, args.b) = (self.started.a.clone(), self.started.b.clone());
         let policy = Policy::of(&args).map_err(|error| placed(&with_causes(&error)))?;
-        let lines = board.adopt(&in_force(&args, &policy)).map_err(|error| placed(&error))?;
+        let lines = board.adopt(&Settings::of_forwarder(&args, &policy)).map_err(|error| placed(&error))?;
         for name in source.changed_since(started).filter(|name| !LIVE.contains(name)) {
             let place = source.place_of(name);
             warn(&format!("{place}: {name}: takes a restart; the run goes on with what it had"));

@@ -7,17 +7,16 @@ use super::manage::Manager;
 use super::policy::Policy;
 use super::reload::Reload;
 use super::tell::Tells;
-use crate::args::{ForwardArgs, RecoveryArgs, SmallQueues, WhenFull};
+use crate::args::{ForwardArgs, RecoveryArgs, WhenFull};
 use crate::config::Origin;
-use crate::files::check_written;
 use crate::log;
 use crate::output;
 use crate::page::Page;
 use crate::processor::Meter;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
-use crate::sandbox::{self, Sandbox};
-use crate::session::{Outcome, Watch, check_cpus, tell_mode, tell_opened, waits_for};
+use crate::sandbox::Sandbox;
+use crate::session::{Outcome, Watch, tell_mode, tell_opened, waits_for};
 use crate::signals::Signals;
 use crate::usage;
 use crate::verdict::link_bps;
@@ -36,43 +35,6 @@ use wharf_tools::trace::TraceFile;
 /// Time for frames inside to leave once the end was asked for.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Checks the command line before anything is opened or created.
-pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
-    for (spec, place) in [(&args.a, Place::First), (&args.b, Place::Second)] {
-        spec.check(place.direction(spec.kind())).map_err(usage)?;
-    }
-    check_ends(args)?;
-    check_queues(args)?;
-    check_cpus(&args.cpu)?;
-    sandbox::check(&args.sandbox)?;
-    let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
-    let written = [args.b.file().map(|path| ("the second end", path)), mirror, args.watch.written()];
-    check_written(args.a.file().map(|path| ("the first end", path)), &written)
-}
-
-/// Checks that the ends differ: arrivals would leave where they came from, by `lo` for ever. (The queues of one AF_XDP interface share
-/// one program, which has one owner.)
-fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
-    if args.a.is_same_end(&args.b) {
-        return Err(usage(format!("both ends are {}: name two, or nothing gets anywhere", args.a.name())));
-    }
-    Ok(())
-}
-
-/// Checks that other options go with several queues.
-fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
-    let queues = args.queues;
-    if queues > 1 && args.rate.is_some() {
-        return Err(usage(format!("--queues {queues}: --rate is for one, whose bucket all frames pass")));
-    }
-    match args.pollers {
-        Some(pollers) if pollers > 2 * queues as usize => {
-            Err(usage(format!("--pollers {pollers}: two for each queue at most, so 1 to {}", 2 * queues)))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(
     args: &ForwardArgs, sandbox: &Sandbox, origin: Origin<'_>,
@@ -87,7 +49,7 @@ pub(super) fn run(
         }
     }
     let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
-    let in_force = in_force(args, &policy);
+    let in_force = Settings::of_forwarder(args, &policy);
     let forward = Forward::start(a, b, &settings(args, &in_force)).map_err(starting)?;
     let queues = || forward.directions().iter().flat_map(|direction| &direction.queues);
     queues().for_each(|queue| queue.set_batching(args.batch));
@@ -137,22 +99,6 @@ fn warn_of_loop(args: &ForwardArgs) {
         output::warn(&format!(
             "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
         ));
-    }
-}
-
-/// Returns the settings that a direction begins with, and that may be changed while it runs.
-pub(super) fn in_force(args: &ForwardArgs, policy: &Policy) -> Settings {
-    Settings {
-        rate: args.rate,
-        burst: args.bucket,
-        bql: args.bql,
-        batching: args.batch,
-        qdisc: policy.qdisc.clone(),
-        is_shortened: true,
-        when_full: policy.when_full,
-        when_full_follows: args.when_full.is_none(),
-        small_queues: args.small_queues.unwrap_or(SmallQueues(None)),
-        rate_changes: 0,
     }
 }
 

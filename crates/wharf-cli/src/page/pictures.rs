@@ -1,7 +1,7 @@
 //! The pictures of a run over time.
 
 use super::samples::{Reading, Sample, Samples, Spread};
-use wharf_plan::picture::{Axis, Chart, Line, Scale};
+use wharf_page::picture::{Axis, Chart, Line, Scale};
 
 /// Most points of a line: more are not told apart.
 const POINTS_MAX: usize = 500;

@@ -1,15 +1,12 @@
-//! `Change`: a setting of a running direction, and how it comes into force.
+//! `Change`: a setting of a running direction.
 //!
 //! All changes of one request are checked before the first is made. The library makes each under traffic
 //! ([`TxQueue::set_qdisc`](wharf::TxQueue::set_qdisc) and its neighbours): packets inside stay, or are counted as dropped.
 
-use super::board::Running;
-use crate::args::{self, SmallQueues, WhenFull};
-use crate::forward::policy::{own_when_full, short_packets};
+use crate::args::{self, ForwardArgs, SmallQueues, WhenFull};
+use crate::forward::policy::{Policy, short_packets};
 use std::collections::BTreeMap;
-use std::mem::discriminant;
 use wharf::bql::Bounds;
-use wharf::device::PATIENCE;
 use wharf::engine::Batching;
 use wharf::pool::PagePool;
 use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, Tbf};
@@ -79,7 +76,7 @@ impl Change {
 }
 
 impl Change {
-    fn key(&self) -> &'static str {
+    pub(super) fn key(&self) -> &'static str {
         match self {
             Self::Rate(_) => "rate",
             Self::Burst(_) => "burst",
@@ -93,6 +90,22 @@ impl Change {
 }
 
 impl Settings {
+    /// Returns the settings that a direction of a forwarder begins with.
+    pub(crate) fn of_forwarder(args: &ForwardArgs, policy: &Policy) -> Self {
+        Self {
+            rate: args.rate,
+            burst: args.bucket,
+            bql: args.bql,
+            batching: args.batch,
+            qdisc: policy.qdisc.clone(),
+            is_shortened: true,
+            when_full: policy.when_full,
+            when_full_follows: args.when_full.is_none(),
+            small_queues: args.small_queues.unwrap_or(SmallQueues(None)),
+            rate_changes: 0,
+        }
+    }
+
     /// Returns the token bucket's rate.
     pub(crate) fn bucket(&self) -> Option<Rate> {
         let rate = self.rate?;
@@ -105,7 +118,7 @@ impl Settings {
         if self.is_short() { self.qdisc.clone().or_limit(short()) } else { self.qdisc.clone() }
     }
 
-    fn is_short(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         self.is_shortened && self.when_full != WhenFull::Wait
     }
 
@@ -116,52 +129,6 @@ impl Settings {
             Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
             None => qdisc.build(when_full.setup()),
         })
-    }
-
-    /// Returns the settings with `change`, if `path` can have them.
-    fn with(mut self, change: &Change, path: &Running) -> Result<Self, String> {
-        match change {
-            Change::Rate(_) | Change::Burst(_) if path.direction.is_none() => {
-                return Err("rate, burst: only a forwarder has a rate to change".into());
-            }
-            Change::Rate(Some(_)) if path.queues.len() > 1 => {
-                return Err(
-                    "rate: is for one queue, whose bucket all frames pass, and this run has several".into()
-                );
-            }
-            Change::Rate(rate) => {
-                self.rate_changes += u32::from(self.rate != *rate);
-                self.rate = *rate;
-                self.burst = self.burst.filter(|_| rate.is_some());
-            }
-            Change::Burst(_) if self.rate.is_none() => {
-                return Err("burst: there is no rate: set rate=RATE with it".into());
-            }
-            Change::Burst(bytes) => self.burst = *bytes,
-            Change::Bql(_) if !path.can_limit => {
-                return Err(
-                    "bql: the device does not say when packets have left, so it has no byte limit".into()
-                );
-            }
-            Change::Bql(bounds) => self.bql = *bounds,
-            Change::Batching(batching) => self.batching = *batching,
-            Change::Qdisc(qdisc) => {
-                if self.when_full_follows && self.when_full != WhenFull::Wait {
-                    self.when_full = own_when_full(qdisc);
-                }
-                self.qdisc = self.fitted(qdisc, path);
-            }
-            Change::SmallQueues(small_queues) => self.small_queues = *small_queues,
-            Change::WhenFull(WhenFull::DropTail) if path.direction.is_none() && path.queues.len() > 1 => {
-                return Err("when-full: drop-tail is for one queue, and this run has several".into());
-            }
-            Change::WhenFull(when_full) => {
-                (self.when_full, self.when_full_follows) = (*when_full, false);
-                self.qdisc = self.fitted(&self.qdisc, path);
-            }
-            Change::WhenFullFollows(follows) => self.when_full_follows = *follows,
-        }
-        Ok(self)
     }
 
     /// Returns the changes that lead from the settings `now` to these.
@@ -185,74 +152,6 @@ impl Settings {
         changes
     }
 
-    /// Returns the settings with all of `changes`, in whatever order they are named.
-    pub(super) fn with_all(self, changes: &[Change], path: &Running) -> Result<Self, String> {
-        // The limit of a discipline depends on these.
-        let (first, others): (Vec<_>, Vec<_>) =
-            changes.iter().partition(|change| matches!(change, Change::Rate(_) | Change::WhenFull(_)));
-        let all = || first.iter().chain(&others);
-        let is_twice =
-            |change: &Change| all().filter(|other| discriminant(**other) == discriminant(change)).count() > 1;
-        if let Some(change) = all().find(|change| is_twice(change)) {
-            return Err(format!("{}: is given twice for {}", change.key(), path.path));
-        }
-        let settings = all().try_fold(self, |settings, change| settings.with(change, path))?;
-        let (packets, room) = (settings.limited_qdisc().packets(), room_packets(path));
-        match packets > room {
-            true => Err(format!(
-                "qdisc: it holds {packets} packets, and this run has memory for {room}: name a limit, or start with more --frames"
-            )),
-            false => Ok(settings),
-        }
-    }
-
-    /// Returns the discipline; one without a limit gets one that memory can hold.
-    fn fitted(&self, qdisc: &QdiscSpec, path: &Running) -> QdiscSpec {
-        let room = room_packets(path);
-        if self.is_short() || qdisc.packets() <= room {
-            return qdisc.clone();
-        }
-        // A limit may be of each band.
-        let limited = (1..=8).map(|bands| qdisc.clone().or_limit(room / bands));
-        limited.into_iter().find(|limited| limited.packets() <= room).unwrap_or_else(|| qdisc.clone())
-    }
-
-    /// Puts into force what `changes` have changed in these settings.
-    pub(super) fn put_in_force(&self, changes: &[Change], path: &Running) {
-        let is_any = |which: fn(&Change) -> bool| changes.iter().any(which);
-        if is_any(|change| matches!(change, Change::Bql(_))) {
-            path.queues.iter().for_each(|queue| queue.set_byte_limits(self.bql));
-        }
-        if is_any(|change| matches!(change, Change::Batching(_))) {
-            path.queues.iter().for_each(|queue| queue.set_batching(self.batching));
-        }
-        if is_any(|change| matches!(change, Change::SmallQueues(_))) {
-            path.queues.iter().for_each(|queue| queue.set_small_queues(self.small_queues.0));
-        }
-        if is_any(|change| matches!(change, Change::WhenFull(_) | Change::Qdisc(_))) {
-            path.queues.iter().for_each(|queue| {
-                queue.set_drop_tail(self.when_full == WhenFull::DropTail);
-                queue.set_patience((self.when_full != WhenFull::Wait).then_some(PATIENCE));
-            });
-        }
-        let has_rate = is_any(|change| matches!(change, Change::Rate(_) | Change::Burst(_)));
-        let before = path.settings();
-        let had_rate = before.as_ref().is_some_and(|before| before.rate.is_some());
-        // A discipline drops its oldest packets or it does not, for as long as it lives.
-        let limit = |settings: &Self| {
-            (qdisc_text(&settings.limited_qdisc()), settings.when_full == WhenFull::DropHead)
-        };
-        let is_other = is_any(|change| matches!(change, Change::Qdisc(_)))
-            || before.is_some_and(|before| limit(&before) != limit(self));
-        match self.bucket().filter(|_| had_rate && !is_other) {
-            // The bucket stays, and all that waits behind it.
-            Some(rate) if has_rate => path.queues.iter().for_each(|queue| queue.set_rate(rate)),
-            Some(_) => {}
-            None if has_rate || is_other => path.set_qdisc(&self.make_qdisc()),
-            None => {}
-        }
-    }
-
     /// Returns the settings by key, as `wharf set` takes them.
     pub(super) fn texts(&self) -> BTreeMap<String, String> {
         let mut texts = BTreeMap::new();
@@ -271,12 +170,7 @@ impl Settings {
     }
 }
 
-/// Returns the packets that a discipline may hold: the other half of the memory is for arrivals and devices.
-fn room_packets(path: &Running) -> usize {
-    path.queues.iter().map(|queue| queue.pool().frames() as usize / 2).min().unwrap_or(0)
-}
-
-fn qdisc_text(qdisc: &QdiscSpec) -> String {
+pub(super) fn qdisc_text(qdisc: &QdiscSpec) -> String {
     let name = qdisc.kind().name;
     let options = qdisc.options();
     let given: Vec<String> = options

@@ -3,8 +3,9 @@
 //! A wrong request has an error as its answer, and changes nothing. A line is bounded, a silent client is let go, and when there are
 //! [`CLIENTS_MAX`] clients the one that came first has to go: no client holds up another, and none the run.
 
-use super::board::{Board, Running};
+use super::board::Board;
 use super::change::Change;
+use super::running::Running;
 use super::snapshot::Snapshot;
 use super::socket;
 use anyhow::Context;

@@ -79,7 +79,7 @@ impl Receiving {
 
     /// Returns false if the thread has to be told to end.
     fn ends_by_itself(&self, signals: &Signals) -> bool {
-        let (progress, began) = (Progress::new(), Instant::now());
+        let (progress, began) = (Progress::begin(), Instant::now());
         let (mut until, mut asked) = (began + self.delay + SLACK, false);
         while !self.thread.is_finished() {
             let now = Instant::now();

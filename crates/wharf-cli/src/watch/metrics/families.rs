@@ -3,7 +3,8 @@
 //! The specification wants all values of a name together, and the unit as the end of the name: `wharf_queue_sent`, which counts
 //! packets, is `wharf_queue_sent_packets_total`.
 
-use crate::watch::board::{Board, Running};
+use crate::watch::board::Board;
+use crate::watch::running::Running;
 use crate::watch::snapshot::BandDelay;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};

@@ -114,7 +114,7 @@ fn wrapped(words: impl Iterator<Item = String>, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::rates::Rates;
+    use crate::watch::snapshot::Rates;
     use crate::watch::snapshot::{BandDelay, Snapshot};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

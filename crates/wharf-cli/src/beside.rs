@@ -1,0 +1,167 @@
+//! Commands that are programs of their own: `wharf lab` runs `wharf-lab`, as git runs its own. It is looked for beside this program, then
+//! on PATH, and takes this process over: arguments, streams, signals and exit code are those of the program.
+
+use crate::command_line::{self, OutputArgs};
+use crate::output::complain;
+use clap::Args;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// A command that is a program of its own.
+struct Beside {
+    name: &'static str,
+    program: &'static str,
+    /// Words that the program wants before those of the command.
+    first: &'static [&'static str],
+    /// The package that has it.
+    package: &'static str,
+}
+
+const LAB: Beside = Beside { name: "lab", program: "wharf-lab", first: &[], package: "lab/wharf-lab-cli" };
+const ALL: [Beside; 3] = [
+    LAB,
+    Beside { name: "plan", first: &["plan"], ..LAB },
+    Beside { name: "bench", program: "wharf-bench", first: &[], package: "bench/wharf-bench" },
+];
+
+/// The words of such a command, which its program reads.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct BesideArgs {
+    /// Arguments of the program; --help lists them
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+/// Runs, in place of this program, the one of the command that `words` name. Returns the exit code if it cannot be run, and none if they
+/// name a command of this program.
+pub(crate) fn run(words: &[OsString]) -> Option<ExitCode> {
+    let (options, at) = command_line::options(words)?;
+    let (command, rest) = words[at..].split_first()?;
+    let (beside, own) = asked(command, rest)?;
+    let mut run = Command::new(beside.place());
+    let error = run.args(&words[1..at]).args(own).exec();
+    options.start();
+    let Beside { name, program, package, .. } = beside;
+    complain(&match error.kind() {
+        ErrorKind::NotFound => format!(
+            "{name}: {program} is neither beside this program nor on PATH; from a checkout: cargo install --path {package}"
+        ),
+        _ => format!("cannot run {}: {error}", run.get_program().to_string_lossy()),
+    });
+    Some(ExitCode::FAILURE)
+}
+
+/// Returns the command that is asked for, or whose help or manual is, and the words for its program.
+fn asked(command: &OsStr, rest: &[OsString]) -> Option<(&'static Beside, Vec<OsString>)> {
+    let of = |word: &OsStr| ALL.iter().find(|one| word == one.name);
+    let behind = |beside: &'static Beside, rest: &[OsString]| {
+        beside.first.iter().map(OsString::from).chain(rest.iter().cloned()).collect::<Vec<_>>()
+    };
+    match (command.to_str()?, rest) {
+        ("help", [word, rest @ ..]) => {
+            let beside = of(word)?;
+            Some((beside, [behind(beside, rest), vec!["--help".into()]].concat()))
+        }
+        ("man", [word, ..]) => Some((of(word)?, [&["man".into()], rest].concat())),
+        _ => of(command).map(|beside| (beside, behind(beside, rest))),
+    }
+}
+
+impl Beside {
+    /// Returns the program's path beside this program, or its name, for PATH.
+    fn place(&self) -> PathBuf {
+        let beside = env::current_exe().ok().map(|this| this.with_file_name(self.program));
+        beside.filter(|path| path.exists()).unwrap_or_else(|| self.program.into())
+    }
+}
+
+/// Returns each command that is a program, with that and the words that the program wants first.
+pub(crate) fn calls() -> impl Iterator<Item = (&'static str, String)> {
+    ALL.iter().map(|one| (one.name, [&[one.program], one.first].concat().join(" ")))
+}
+
+/// Returns the program of the command `name`.
+pub(crate) fn program_of(name: &str) -> &'static str {
+    ALL.iter().find(|one| one.name == name).map_or("wharf", |one| one.program)
+}
+
+/// Returns the definition of `program` as it is called by itself, from that of its commands behind `wharf`.
+pub(crate) fn by_itself(program: &'static str, definition: &clap::Command) -> clap::Command {
+    let of = |one: &&Beside| one.program == program;
+    let commands = ALL.iter().filter(of).filter_map(|one| Some((one, definition.find_subcommand(one.name)?)));
+    let commands = commands.flat_map(|(one, command)| match one.first {
+        [] => command.get_subcommands().cloned().collect(),
+        _ => vec![command.clone()],
+    });
+    OutputArgs::augment_args(clap::Command::new(program)).subcommands(commands)
+}
+
+/// Returns the words of a program with this definition as they are behind `wharf`: those of `wharf-lab run` are `wharf lab run`, where `name`
+/// is `lab`. A command of the definition, such as `plan`, stays as it is.
+pub fn behind_wharf(mut words: Vec<OsString>, name: &str, definition: &clap::Command) -> Vec<OsString> {
+    let at = command_line::options(&words).map_or(1, |(_, at)| at);
+    let is_command = |word: &OsString| definition.find_subcommand(word).is_some();
+    let is_version = |word: &OsString| ["--version", "-V", "version"].iter().any(|version| word == version);
+    match words.get(at) {
+        Some(word) if is_command(word) || words.len() == 2 && is_version(word) => {}
+        _ => words.insert(at.min(words.len()), name.into()),
+    }
+    // Help and errors name the program by this word.
+    words.splice(..1, ["wharf".into()]);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn words_reach_the_program_as_they_are() {
+        let asked = |line: &str| {
+            let words = words(line);
+            let (_, at) = command_line::options(&words)?;
+            asked(&words[at], &words[at + 1..]).map(|(beside, own)| (beside.program, own))
+        };
+        for (line, program, own) in [
+            ("wharf lab run bulk --help", "wharf-lab", "run bulk --help"),
+            ("wharf -q --color never plan -- --nic cx5", "wharf-lab", "plan -- --nic cx5"),
+            ("wharf --log=json -vv bench path -q", "wharf-bench", "path -q"),
+            ("wharf help lab run", "wharf-lab", "run --help"),
+            ("wharf help plan", "wharf-lab", "plan --help"),
+            ("wharf man lab run", "wharf-lab", "man lab run"),
+        ] {
+            assert_eq!(asked(line), Some((program, words(own))), "{line}");
+        }
+        for line in
+            ["wharf send lab", "wharf --help lab", "wharf", "wharf --color mauve lab", "wharf man send"]
+        {
+            assert_eq!(asked(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn words_of_a_program_are_those_behind_wharf() {
+        let definition = clap::Command::new("wharf").subcommands(["lab", "plan"].map(clap::Command::new));
+        for (line, behind) in [
+            ("wharf-lab run bulk", "wharf lab run bulk"),
+            ("wharf-lab -q run bulk", "wharf -q lab run bulk"),
+            ("wharf-lab lab run bulk", "wharf lab run bulk"),
+            ("wharf-lab --help", "wharf lab --help"),
+            ("wharf-lab", "wharf lab"),
+            ("wharf-lab -q", "wharf lab -q"),
+            ("wharf-lab --color never plan --nic cx5", "wharf --color never plan --nic cx5"),
+            ("wharf-lab --version", "wharf --version"),
+        ] {
+            assert_eq!(behind_wharf(words(line), "lab", &definition), words(behind), "{line}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! `Running`: one direction of a run: its queues, its counters and its settings, which may be changed.
+
+use super::change::{Change, Settings, qdisc_text};
+use super::snapshot::{BandDelay, PathCounters, QueueRow};
+use crate::args::WhenFull;
+use crate::forward::policy::own_when_full;
+use crate::queues::sum;
+use std::collections::BTreeMap;
+use std::mem::discriminant;
+use std::sync::{Arc, Mutex, PoisonError};
+use wharf::counters::QueueCounters;
+use wharf::device::PATIENCE;
+use wharf::metrics::{Measured, Metric, Walk};
+use wharf::pool::PagePool;
+use wharf::qdisc::QdiscSpec;
+use wharf::queue::TxQueue;
+use wharf::rx::RxQueue;
+use wharf_tools::drops::by_reason;
+use wharf_tools::forward::{DelayMeter, Direction, MakeQdisc, QueueDelay};
+
+/// One direction of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
+    /// Name: `a-b` and `b-a` of a forwarder, else the command's.
+    pub(super) path: String,
+    /// The end that frames arrive at.
+    pub(super) from: Option<String>,
+    /// The end that they leave by.
+    pub(super) to: Option<String>,
+    pub(super) queues: Vec<TxQueue>,
+    pub(super) receivers: Vec<RxQueue>,
+    pub(super) pools: Vec<PagePool>,
+    /// The device says when packets have left, as far as is known: its queues can have a byte queue limit.
+    pub(super) can_limit: bool,
+    /// The direction of a forwarder.
+    pub(super) direction: Option<Direction>,
+    /// Of a sender that is to know its queue delay, one for each queue.
+    meters: Vec<DelayMeter>,
+    /// Its settings, if some may be changed.
+    settings: Option<Arc<Mutex<Settings>>>,
+}
+
+impl Running {
+    /// The queues of a sender.
+    pub(crate) fn sending(
+        to: &str, queues: &[TxQueue], has_bql: bool, settings: Settings, meters: Vec<DelayMeter>,
+    ) -> Self {
+        let pools = queues.first().map(|queue| queue.pool().clone()).into_iter().collect();
+        let (path, to, queues) = ("send".into(), Some(to.into()), queues.to_vec());
+        let can_limit = has_bql || settings.bql.is_off();
+        let (from, receivers, settings) = (None, Vec::new(), Some(Arc::new(Mutex::new(settings))));
+        Self { path, from, to, queues, receivers, pools, can_limit, direction: None, meters, settings }
+    }
+
+    /// The receive queue of a receiver, with memory of `pool`.
+    pub(crate) fn receiving(from: &str, receiver: &RxQueue, pool: &PagePool) -> Self {
+        let (path, from) = ("receive".into(), Some(from.into()));
+        let (receivers, pools) = (vec![receiver.clone()], vec![pool.clone()]);
+        let (to, queues, can_limit) = (None, Vec::new(), false);
+        let (direction, meters, settings) = (None, Vec::new(), None);
+        Self { path, from, to, queues, receivers, pools, can_limit, direction, meters, settings }
+    }
+
+    /// A direction of a forwarder.
+    pub(crate) fn forwarding(direction: &Direction, settings: &Settings) -> Self {
+        let mut pools: Vec<PagePool> = Vec::new();
+        for pool in direction.queues.iter().map(TxQueue::pool) {
+            if !pools.iter().any(|other| other.region().number() == pool.region().number()) {
+                pools.push(pool.clone());
+            }
+        }
+        Self {
+            path: direction.name.into(),
+            from: Some(direction.from.clone()),
+            to: Some(direction.to.clone()),
+            queues: direction.queues.clone(),
+            receivers: direction.receivers.clone(),
+            pools,
+            can_limit: direction.has_bql || settings.bql.is_off(),
+            direction: Some(direction.clone()),
+            meters: Vec::new(),
+            settings: Some(Arc::new(Mutex::new(settings.clone()))),
+        }
+    }
+
+    /// True if the queues have a byte queue limit now.
+    fn has_limit(&self) -> bool {
+        self.can_limit && self.settings().is_some_and(|settings| !settings.bql.is_off())
+    }
+
+    /// Returns the settings in force, if some may be changed.
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        Some(self.settings.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Makes the changes, with the settings that [`Running::check`] has returned for them.
+    pub(super) fn apply(&self, changes: &[Change], settings: Settings) {
+        self.put_in_force(&settings, changes);
+        if let Some(now) = &self.settings {
+            *now.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+        }
+    }
+
+    /// Returns the packets lost so far, by reason.
+    fn drops(&self) -> BTreeMap<String, u64> {
+        match &self.direction {
+            Some(direction) => direction.drops(),
+            None => {
+                let mut all = by_reason(&self.queues, &self.receivers);
+                all.retain(|_, count| *count > 0);
+                all
+            }
+        }
+    }
+
+    /// Returns the packets that came back unsent.
+    fn returned(&self) -> u64 {
+        match &self.direction {
+            Some(direction) => direction.returned(),
+            None => sum(&self.queues, |all| all.returned.get()),
+        }
+    }
+
+    /// Returns the time that packets waited in the discipline, if that is known: a forwarder always knows it.
+    pub(crate) fn delay(&self) -> QueueDelay {
+        match &self.direction {
+            Some(direction) => direction.queue_delay(),
+            None if self.meters.is_empty() => QueueDelay::default(),
+            None => DelayMeter::sum(&self.meters, sum(&self.queues, |all| all.packets.get())),
+        }
+    }
+
+    /// Puts what `make` makes in the place of each queue's discipline.
+    pub(super) fn set_qdisc(&self, make: &MakeQdisc) {
+        if let Some(direction) = &self.direction {
+            return direction.set_qdisc(make);
+        }
+        for (at, queue) in self.queues.iter().enumerate() {
+            let (qdisc, pool) = (make(queue.pool()), queue.pool());
+            queue.set_qdisc(match self.meters.get(at) {
+                Some(meter) => meter.around(qdisc, pool),
+                None => qdisc,
+            });
+        }
+    }
+
+    pub(super) fn counters(&self) -> PathCounters {
+        let queues = &self.queues;
+        let delay = self.delay();
+        let rows: Vec<QueueRow> = queues.iter().map(|queue| QueueRow::of(queue.counters())).collect();
+        let of = |field: fn(&QueueRow) -> u64| rows.iter().map(field).sum();
+        PathCounters {
+            path: self.path.clone(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            received_packets: self.receivers.iter().map(RxQueue::received).sum(),
+            received_bytes: self.receivers.iter().map(RxQueue::received_bytes).sum(),
+            packets: of(|row| row.packets),
+            bytes: sum(queues, |all| all.bytes.get()),
+            sent: of(|row| row.sent),
+            sent_bytes: of(|row| row.bytes),
+            failed: of(|row| row.failed),
+            returned: self.returned(),
+            batches: sum(queues, |all| all.batches.get()),
+            doorbells: sum(queues, |all| all.doorbells.get()),
+            requeues: of(|row| row.requeues),
+            backlog_packets: sum(queues, QueueCounters::backlog_packets),
+            device_packets: queues.iter().map(|queue| queue.counters().device_frames().0).sum(),
+            limit_bytes: if self.has_limit() { of(|row| row.limit_bytes) } else { 0 },
+            frames_out: self.pools.iter().map(frames_out).sum(),
+            drops: self.drops(),
+            queues: rows,
+            delay_ns_by_band: BandDelay::of(delay.by_band.clone()),
+            delay,
+            settings: self.settings().as_ref().map(Settings::texts).unwrap_or_default(),
+            ..PathCounters::default()
+        }
+    }
+
+    /// Returns the settings with `change`, if this direction can have them.
+    fn with(&self, mut settings: Settings, change: &Change) -> Result<Settings, String> {
+        match change {
+            Change::Rate(_) | Change::Burst(_) if self.direction.is_none() => {
+                return Err("rate, burst: only a forwarder has a rate to change".into());
+            }
+            Change::Rate(Some(_)) if self.queues.len() > 1 => {
+                return Err(
+                    "rate: is for one queue, whose bucket all frames pass, and this run has several".into()
+                );
+            }
+            Change::Rate(rate) => {
+                settings.rate_changes += u32::from(settings.rate != *rate);
+                settings.rate = *rate;
+                settings.burst = settings.burst.filter(|_| rate.is_some());
+            }
+            Change::Burst(_) if settings.rate.is_none() => {
+                return Err("burst: there is no rate: set rate=RATE with it".into());
+            }
+            Change::Burst(bytes) => settings.burst = *bytes,
+            Change::Bql(_) if !self.can_limit => {
+                return Err(
+                    "bql: the device does not say when packets have left, so it has no byte limit".into()
+                );
+            }
+            Change::Bql(bounds) => settings.bql = *bounds,
+            Change::Batching(batching) => settings.batching = *batching,
+            Change::Qdisc(qdisc) => {
+                if settings.when_full_follows && settings.when_full != WhenFull::Wait {
+                    settings.when_full = own_when_full(qdisc);
+                }
+                settings.qdisc = self.fitted(&settings, qdisc);
+            }
+            Change::SmallQueues(small_queues) => settings.small_queues = *small_queues,
+            Change::WhenFull(WhenFull::DropTail) if self.direction.is_none() && self.queues.len() > 1 => {
+                return Err("when-full: drop-tail is for one queue, and this run has several".into());
+            }
+            Change::WhenFull(when_full) => {
+                (settings.when_full, settings.when_full_follows) = (*when_full, false);
+                settings.qdisc = self.fitted(&settings, &settings.qdisc);
+            }
+            Change::WhenFullFollows(follows) => settings.when_full_follows = *follows,
+        }
+        Ok(settings)
+    }
+
+    /// Checks that `changes` can be made together, in any order. Returns the settings with them.
+    pub(super) fn check(&self, changes: &[Change]) -> Result<Settings, String> {
+        let before = self.settings().ok_or("nothing of a receiver can be changed")?;
+        // The limit of a discipline depends on these.
+        let (first, others): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|change| matches!(change, Change::Rate(_) | Change::WhenFull(_)));
+        let all = || first.iter().chain(&others);
+        let is_twice =
+            |change: &Change| all().filter(|other| discriminant(**other) == discriminant(change)).count() > 1;
+        if let Some(change) = all().find(|change| is_twice(change)) {
+            return Err(format!("{}: is given twice for {}", change.key(), self.path));
+        }
+        let settings = all().try_fold(before, |settings, change| self.with(settings, change))?;
+        let (packets, room) = (settings.limited_qdisc().packets(), self.room_packets());
+        match packets > room {
+            true => Err(format!(
+                "qdisc: it holds {packets} packets, and this run has memory for {room}: name a limit, or start with more --frames"
+            )),
+            false => Ok(settings),
+        }
+    }
+
+    /// Returns the discipline `qdisc`; one without a limit gets one that memory can hold.
+    fn fitted(&self, settings: &Settings, qdisc: &QdiscSpec) -> QdiscSpec {
+        let room = self.room_packets();
+        if settings.is_short() || qdisc.packets() <= room {
+            return qdisc.clone();
+        }
+        // A limit may be of each band.
+        let limited = (1..=8).map(|bands| qdisc.clone().or_limit(room / bands));
+        limited.into_iter().find(|limited| limited.packets() <= room).unwrap_or_else(|| qdisc.clone())
+    }
+
+    /// Puts into force what `changes` have changed in these settings.
+    fn put_in_force(&self, settings: &Settings, changes: &[Change]) {
+        let is_any = |which: fn(&Change) -> bool| changes.iter().any(which);
+        if is_any(|change| matches!(change, Change::Bql(_))) {
+            self.queues.iter().for_each(|queue| queue.set_byte_limits(settings.bql));
+        }
+        if is_any(|change| matches!(change, Change::Batching(_))) {
+            self.queues.iter().for_each(|queue| queue.set_batching(settings.batching));
+        }
+        if is_any(|change| matches!(change, Change::SmallQueues(_))) {
+            self.queues.iter().for_each(|queue| queue.set_small_queues(settings.small_queues.0));
+        }
+        if is_any(|change| matches!(change, Change::WhenFull(_) | Change::Qdisc(_))) {
+            self.queues.iter().for_each(|queue| {
+                queue.set_drop_tail(settings.when_full == WhenFull::DropTail);
+                queue.set_patience((settings.when_full != WhenFull::Wait).then_some(PATIENCE));
+            });
+        }
+        let has_rate = is_any(|change| matches!(change, Change::Rate(_) | Change::Burst(_)));
+        let before = self.settings();
+        let had_rate = before.as_ref().is_some_and(|before| before.rate.is_some());
+        // A discipline drops its oldest packets or it does not, for as long as it lives.
+        let limit = |settings: &Settings| {
+            (qdisc_text(&settings.limited_qdisc()), settings.when_full == WhenFull::DropHead)
+        };
+        let is_other = is_any(|change| matches!(change, Change::Qdisc(_)))
+            || before.is_some_and(|before| limit(&before) != limit(settings));
+        match settings.bucket().filter(|_| had_rate && !is_other) {
+            // The bucket stays, and all that waits behind it.
+            Some(rate) if has_rate => self.queues.iter().for_each(|queue| queue.set_rate(rate)),
+            Some(_) => {}
+            None if has_rate || is_other => self.set_qdisc(&settings.make_qdisc()),
+            None => {}
+        }
+    }
+
+    /// Returns the packets that a discipline may hold: the other half of the memory is for arrivals and
+    /// devices.
+    fn room_packets(&self) -> usize {
+        self.queues.iter().map(|queue| queue.pool().frames() as usize / 2).min().unwrap_or(0)
+    }
+}
+
+/// Returns the frames of a pool that are in use, and those on their way back.
+fn frames_out(pool: &PagePool) -> u64 {
+    let mut out = 0;
+    let mut see = |metric: &Metric<'_>| {
+        if metric.name == "wharf_pool_held_frames" {
+            out += metric.value;
+        }
+    };
+    pool.measure(&mut Walk::new(&mut see));
+    out
+}

@@ -1,0 +1,129 @@
+//! Commands that are programs of their own: found beside the command, or on PATH, or not at all.
+
+mod common;
+
+use common::{Done, Folder, PROGRAM, finish, signal, text};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+/// A program that prints its name and arguments, passes its input on, writes to standard error, and ends with code 7.
+const SAYS: &str = "#!/bin/sh\necho \"$(basename $0):$*\"\ncat\necho error >&2\nexit 7\n";
+
+/// Makes `folder` with the command in it, and returns the command's path.
+fn installed(folder: &Folder, name: &str) -> String {
+    fs::create_dir(folder.path(name)).unwrap();
+    let path = folder.path(name).join("wharf");
+    fs::hard_link(PROGRAM, &path).or_else(|_| fs::copy(PROGRAM, &path).map(drop)).unwrap();
+    text(&path)
+}
+
+/// Adds a script to a folder.
+fn add(folder: &Folder, name: &str, script: &str) {
+    let path = folder.path(name);
+    let _ = fs::create_dir(path.parent().unwrap());
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn command(wharf: &str, args: &str) -> Command {
+    let mut command = Command::new(wharf);
+    command.args(args.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(wharf: &str, args: &str) -> Done {
+    finish(command(wharf, args).spawn().unwrap())
+}
+
+#[test]
+fn a_program_beside_the_command_gets_all_words_and_its_code_is_the_commands() {
+    let folder = Folder::new();
+    let wharf = installed(&folder, "bin");
+    ["wharf-lab", "wharf-bench"].iter().for_each(|name| add(&folder, &format!("bin/{name}"), SAYS));
+    for (args, says) in [
+        ("lab run bulk --set a=1 -q", "wharf-lab:run bulk --set a=1 -q"),
+        ("lab", "wharf-lab:"),
+        ("lab --help", "wharf-lab:--help"),
+        ("lab run -h", "wharf-lab:run -h"),
+        ("lab help run", "wharf-lab:help run"),
+        ("help lab run", "wharf-lab:run --help"),
+        ("plan --nic cx5 --json", "wharf-lab:plan --nic cx5 --json"),
+        ("help plan", "wharf-lab:plan --help"),
+        ("bench path --json", "wharf-bench:path --json"),
+        ("-q --color never lab list", "wharf-lab:-q --color never list"),
+        ("-vv --log=json plan -q", "wharf-lab:-vv --log=json plan -q"),
+        ("man lab run", "wharf-lab:man lab run"),
+    ] {
+        let done = run(&wharf, args);
+        assert_eq!(
+            (done.code, done.stdout.trim_end(), done.stderr.as_str()),
+            (Some(7), says, "error\n"),
+            "{args}"
+        );
+    }
+}
+
+#[test]
+fn a_program_gets_the_standard_streams() {
+    let folder = Folder::new();
+    let wharf = installed(&folder, "bin");
+    add(&folder, "bin/wharf-lab", SAYS);
+    let input = fs::File::open(folder.file("input", b"what is passed on\n")).unwrap();
+    let done = finish(command(&wharf, "lab").stdin(input).spawn().unwrap());
+    assert_eq!(done.stdout, "wharf-lab:\nwhat is passed on\n");
+}
+
+#[test]
+fn a_program_on_path_is_run_unless_one_is_beside_the_command() {
+    let folder = Folder::new();
+    let wharf = installed(&folder, "bin");
+    add(&folder, "path/wharf-lab", SAYS);
+    let path = format!("{}:{}", text(&folder.path("path")), std::env::var("PATH").unwrap());
+    let done = || finish(command(&wharf, "lab list").env("PATH", &path).spawn().unwrap());
+    assert_eq!((done().code, done().stdout.as_str()), (Some(7), "wharf-lab:list\n"));
+    add(&folder, "bin/wharf-lab", "#!/bin/sh\necho beside\n");
+    assert_eq!((done().code, done().stdout.as_str()), (Some(0), "beside\n"));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_one_line() {
+    let folder = Folder::new();
+    let wharf = installed(&folder, "bin");
+    let done = |args: &str| finish(command(&wharf, args).env("PATH", folder.path("none")).spawn().unwrap());
+    for (args, package) in [
+        ("lab list", "lab/wharf-lab-cli"),
+        ("plan --help", "lab/wharf-lab-cli"),
+        ("-q bench path", "bench/wharf-bench"),
+    ] {
+        let done = done(args);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{args}");
+        assert!(done.line().ends_with(&format!("cargo install --path {package}")), "{done:?}");
+    }
+    let record = done("--log json lab list").stderr;
+    assert!(record.starts_with('{') && record.contains("wharf-lab"), "{record}");
+    fs::write(folder.path("bin/wharf-lab"), SAYS).unwrap();
+    let refused = done("lab list");
+    assert!(refused.code == Some(1) && refused.line().contains("Permission denied"), "{refused:?}");
+}
+
+#[test]
+fn a_signal_reaches_the_program_and_its_end_is_the_commands() {
+    let folder = Folder::new();
+    let wharf = installed(&folder, "bin");
+    add(
+        &folder,
+        "bin/wharf-bench",
+        "#!/bin/sh\ntrap 'exit 5' TERM\necho ready\nwhile :; do sleep 0.02; done\n",
+    );
+    let child = |signal_name: &str| {
+        let mut child = command(&wharf, "bench path").spawn().unwrap();
+        let mut ready = [0; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        signal(&child, signal_name);
+        child.wait().unwrap()
+    };
+    assert_eq!(child("TERM").code(), Some(5));
+    assert_eq!(child("KILL").signal(), Some(9));
+}
