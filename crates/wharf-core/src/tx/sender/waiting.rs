@@ -266,7 +266,7 @@ impl Sender {
             taken_bytes: counters.bytes.get(),
             limit_bytes: counters.bql_limit_bytes.get(),
             is_dry: counters.gone() >= counters.accepted.get(),
-            tsq_window: &self.shared.tsq_window(),
+            tsq_window: self.shared.tsq_window(),
         };
         self.credit.look(self.lane.returned_bytes(), queue, self.shared.setup().clock.now_ns());
         self.counters.small_queue_bytes.set(self.credit.limit_bytes().into());
