@@ -8,10 +8,7 @@ use crate::iface::io_fault;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use wharf_core::device::DeviceError;
-pub(crate) use wharf_sys::errno::{
-    E2BIG, EADDRINUSE, EAGAIN, EBADFD, EBUSY, ECONNREFUSED, EEXIST, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN,
-    ENOBUFS, ENODEV, ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTTY, ENXIO, EOPNOTSUPP, EPERM, EPIPE,
-};
+use wharf_sys::errno::{EAGAIN, ENETDOWN, ENODEV, EPERM};
 use wharf_sys::interface::{Interface, InterfaceSocket, InterfaceState};
 use wharf_sys::netlink::Netlink;
 

@@ -387,7 +387,7 @@ impl Reopener {
 
 /// True if the error says that there is no such interface or peer, which is no news once it has gone.
 pub fn is_missing(error: &DeviceError) -> bool {
-    use crate::link::{ECONNREFUSED, ENODEV, ENOENT, ENXIO};
+    use wharf_sys::errno::{ECONNREFUSED, ENODEV, ENOENT, ENXIO};
     match error {
         DeviceError::Gone { .. } => true,
         DeviceError::Io { source, .. } => {

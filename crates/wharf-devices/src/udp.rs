@@ -37,7 +37,6 @@ pub mod sending;
 mod spec;
 
 use crate::iface::{KernelDrops, io_fault};
-use crate::link::{EADDRINUSE, EINVAL, ENOBUFS, ENODEV, EPERM};
 use addressing::{Addressing, ByFrame};
 use receiving::Receiving;
 use send_errors::{EACCES, EADDRNOTAVAIL};
@@ -52,6 +51,7 @@ use wharf_core::device::{
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::errno::{EADDRINUSE, EINVAL, ENOBUFS, ENODEV, EPERM};
 use wharf_sys::udp::UdpSocket;
 
 /// Settings of a [`Udp`].

@@ -4,11 +4,11 @@ use super::family::Family;
 use super::options::PortOptions;
 use super::tx::{SEGMENTS_MAX, Tx};
 use crate::iface::io_fault;
-use crate::link::{ENODEV, ETHERNET_BYTES, VLAN_BYTES, is_tagged};
+use crate::link::{ETHERNET_BYTES, VLAN_BYTES, is_tagged};
 use std::io;
 use wharf_core::device::DeviceError;
 use wharf_mem::{Frame, Region};
-use wharf_sys::errno::{ENOMEM, ENOSPC};
+use wharf_sys::errno::{ENODEV, ENOMEM, ENOSPC};
 
 /// Returns the reason that the adapter cannot send a frame: it is too long, too short, of too many buffers, or of
 /// another pool.

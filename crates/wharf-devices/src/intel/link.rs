@@ -3,9 +3,10 @@
 use super::bus::Bus;
 use super::registers::{STATUS, STATUS_LU};
 use crate::iface::{LookTimer, StuckTimer, take_error};
-use crate::link::{EIO, ENETDOWN, ENODEV, GONE, State};
+use crate::link::{GONE, State};
 use std::io;
 use wharf_core::device::{DeviceError, LOST};
+use wharf_sys::errno::{EIO, ENETDOWN, ENODEV};
 use wharf_sys::vfio::Bar;
 
 /// Time that the adapter may report nothing while it has frames to send: the kernel's drivers give it as long

@@ -1,10 +1,10 @@
 //! `PciFunction::bind`: from the kernel's driver to `vfio-pci`, and back.
 
 use super::{PciAddress, PciFunction, VFIO_PCI, uses};
-use crate::link::EBUSY;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
+use wharf_sys::errno::EBUSY;
 
 /// Drivers that hold functions without using them.
 const PARKING: [&str; 3] = [VFIO_PCI, "pci-stub", "uio_pci_generic"];

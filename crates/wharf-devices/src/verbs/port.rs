@@ -6,13 +6,14 @@ use super::neighbours::Neighbours;
 use super::peers::Peers;
 use super::resolver::{PORT as UDP_PORT, Resolver};
 use crate::iface::{io_fault, take_error};
-use crate::link::{EIO, ENETDOWN, ENODEV, ENOSYS, GONE, State};
+use crate::link::{GONE, State};
 use std::fs;
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::AsRawFd;
 use wharf_core::device::DeviceError;
 use wharf_sys::epoll::Epoll;
+use wharf_sys::errno::{EIO, ENETDOWN, ENODEV, ENOSYS};
 use wharf_sys::verbs::{
     AsyncEvent, CompletionChannel, CompletionQueue, Context, Gid, Library, PortState, ProtectionDomain,
     QueuePair, QueuePairOptions, Status,

@@ -7,12 +7,12 @@ use super::Memory;
 use super::encapsulation::{HEADER_AT, HEADROOM_BYTES, decapsulate, frame_bytes, source};
 use super::port::Port;
 use crate::iface::{Drops, pool_fault};
-use crate::link::EIO;
 use std::collections::VecDeque;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::errno::EIO;
 use wharf_sys::verbs::{Completion, MemoryRegion, ReceiveRequest, Status};
 
 /// Requests that are posted at a time, at least; a quarter of those wanted where these are few.

@@ -10,12 +10,13 @@ use super::peers::Route;
 use super::port::Port;
 use crate::host::HostClock;
 use crate::iface::{StuckTimer, TxBook};
-use crate::link::{EIO, ETHERNET_BYTES};
+use crate::link::ETHERNET_BYTES;
 use std::io;
 use wharf_core::device::{DeviceError, LOST, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::errno::EIO;
 use wharf_sys::verbs::{Completion, SendRequest, Status};
 
 /// Time after which a device that completes nothing is given up.

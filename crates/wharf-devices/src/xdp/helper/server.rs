@@ -5,7 +5,7 @@ use super::{
     CONNECT, FD_ACK, FD_NAK, FIN, FIN_ACK, HOST_OK, MAP, NAK, PATIENCE, SOCKET, STAY, STAY_ACK, VERSION,
     VERSION_IS, request, send,
 };
-use crate::link::{EBUSY, EEXIST, EOPNOTSUPP, EPERM, Link};
+use crate::link::Link;
 use crate::unix_socket::Listening;
 use crate::xdp::program::{Program, Source};
 use crate::xdp::steering::Steering;
@@ -21,6 +21,7 @@ use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use wharf_core::device::DeviceError;
+use wharf_sys::errno::{EBUSY, EEXIST, EOPNOTSUPP, EPERM};
 use wharf_sys::packet::PacketSocket;
 use wharf_sys::stream::has_ended;
 use wharf_sys::unix_socket::{Kind, peer_uid, peer_unread_bytes};
