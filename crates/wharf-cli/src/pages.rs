@@ -17,7 +17,7 @@ pub(crate) fn completions(args: &CompletionsArgs, registries: &Registries) -> an
         Shell::Zsh => clap_complete::Shell::Zsh,
         Shell::Fish => clap_complete::Shell::Fish,
     };
-    let (mut command, mut script) = (with_words(command(registries)), Vec::new());
+    let (mut command, mut script) = (with_words(command(registries), registries), Vec::new());
     clap_complete::generate(shell, &mut command, "wharf", &mut script);
     let mut script = String::from_utf8(script)?;
     if shell == clap_complete::Shell::Fish {
@@ -44,13 +44,13 @@ fn fish_words(command: &clap::Command, condition: &str, script: &mut String) {
 }
 
 /// Adds the words that `explain` and `lab run` take, which help does not list.
-fn with_words(command: clap::Command) -> clap::Command {
+fn with_words(command: clap::Command, registries: &Registries) -> clap::Command {
     let experiments = wharf_lab::experiment::all().iter().map(|experiment| experiment.name).chain(["all"]);
     let experiments = PossibleValuesParser::new(experiments.collect::<Vec<_>>());
     let of_lab = |lab: clap::Command| {
         lab.mut_subcommand("run", |run| run.mut_arg("name", |name| name.value_parser(experiments)))
     };
-    let words = PossibleValuesParser::new(explain::words());
+    let words = PossibleValuesParser::new(explain::words(&registries.devices));
     let command = command.mut_subcommand("lab", of_lab);
     command.mut_subcommand("explain", |explain| explain.mut_arg("word", |word| word.value_parser(words)))
 }

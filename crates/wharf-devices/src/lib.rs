@@ -25,7 +25,6 @@ pub mod e1000;
 #[doc(hidden)]
 pub mod host;
 pub mod host_loss;
-#[doc(hidden)]
 pub mod iface;
 #[cfg(feature = "vfio")]
 pub mod igb;

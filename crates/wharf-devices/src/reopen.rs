@@ -160,7 +160,7 @@ impl Reopener {
         });
         let serving = reopener.clone();
         // Opening an interface may take a privilege, and starts no thread. A peer's threads would inherit it.
-        let is_interface = matches!(spec.kind().place, Place::Interface(_) | Place::Pci(_));
+        let is_interface = matches!(spec.kind().place, Place::Interface(_) | Place::Adapter(_));
         let name = if is_interface { INTERFACE_THREAD } else { "wharf-reconnect" };
         std::thread::Builder::new().name(name.into()).spawn(move || serving.serve())?;
         *opened = std::mem::take(opened).into_iter().map(|opened| reopener.wrap(opened)).collect();

@@ -191,9 +191,9 @@ pub use wharf_core::sender::Watch;
 #[doc(hidden)]
 pub use wharf_devices::doctor::{Datum, Diagnosis, Doctor, Effect, Exam, Finding, Trial, Weight, diagnose};
 #[doc(hidden)]
-pub use wharf_devices::null::Null;
-#[doc(hidden)]
 pub use wharf_devices::requirements::{Capability, Requirement};
+#[doc(hidden)]
+pub use wharf_devices::{null::Null, reasons::Counted};
 #[doc(hidden)]
 pub use wharf_mem::MemError;
 

@@ -10,6 +10,7 @@ use super::vfio_bus::VfioBus;
 use crate::iface::io_fault;
 use crate::link::ETHERNET_BYTES;
 use crate::pci::PciFunction;
+use crate::reasons::Counted;
 use crate::requirements::Requirement;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
 use wharf_core::device::DeviceError;
@@ -44,16 +45,43 @@ pub(crate) const fn mtu(longest_bytes: u32, values: &'static str) -> Key {
 pub(crate) const RX_KEYS: &[Key] = &[Key::on_off("promisc", "Receive frames for other addresses, too")
     .when("off, to receive only what is addressed to the adapter, to all, or to any multicast group")];
 
+/// The words by which both families count frames.
+const REASONS: &[Counted] = &[
+    Counted::As { word: "checksum-place", device: "packet" },
+    Counted::As { word: "link-down", device: "packet" },
+    Counted::Own {
+        word: "malformed",
+        what_happened: "The adapter found the frame to be broken, or reported a length beyond its buffer.",
+        what_to_do: "Look at the cable and the other end; frames longer than the memory for them want `--frame-bytes`.",
+    },
+    Counted::As { word: "not-attached", device: "packet" },
+    Counted::Own {
+        word: "ring-full",
+        what_happened: "The adapter had no buffer for an arriving frame, or no room: the receiver returned memory too slowly.",
+        what_to_do: "Give the receiver more memory (`--frames`), a longer ring (`ring=4096`) or a core of its own (`--cpu`, `--poll busy`); or send more slowly.",
+    },
+    Counted::As { word: "super-packet", device: "xdp" },
+    Counted::Own {
+        word: "too-long",
+        what_happened: "The frame is longer than the device's `mtu` allows.",
+        what_to_do: "Raise it (`mtu=9000`), if the other ends take such frames, or send shorter ones.",
+    },
+    Counted::As { word: "too-many-chunks", device: "packet" },
+    Counted::As { word: "too-short", device: "packet" },
+    Counted::As { word: "unfinished-checksum", device: "xdp" },
+];
+
 /// Makes the kind of a family, without keys.
 pub(crate) const fn kind<F: Family>(usage: &'static str, summary: &'static str) -> Kind {
     Kind {
         needs: "the adapter bound to vfio-pci (`wharf bind`), an IOMMU",
         requirements: &[Requirement::File { path: "/dev/vfio/vfio", mend: "sudo modprobe vfio-pci" }],
-        place: Place::Pci("PCI-ADDRESS"),
+        place: Place::Adapter("PCI-ADDRESS"),
         queues: if F::QUEUES_MAX > 1 { QueueLayout::Devices } else { QueueLayout::One },
         can: Can::ECHO,
         check: |spec| address(spec).map(drop),
         doctor: doctor::of::<F>(),
+        reasons: REASONS,
         ..Kind::new(F::NAME, usage, summary, open::<F>)
     }
 }

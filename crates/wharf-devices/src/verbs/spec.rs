@@ -2,6 +2,7 @@
 
 use super::options::options;
 use super::{Verbs, VerbsOptions};
+use crate::reasons::Counted;
 use crate::requirements::Requirement;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
 use wharf_core::device::DeviceError;
@@ -9,6 +10,47 @@ use wharf_core::options::Key;
 
 /// The folder of the files by which programs use RDMA devices.
 const FILES: Requirement = Requirement::File { path: "/dev/infiniband", mend: "sudo modprobe ib_uverbs" };
+
+/// The words by which it counts frames.
+const REASONS: &[Counted] = &[
+    Counted::Own {
+        word: "flushed",
+        what_happened: "The queue pair was in error, and the device gave the frame back unsent.",
+        what_to_do: "See why: a line on standard error names the error. By default the path opens the device anew (`--on-gone reopen`).",
+    },
+    Counted::As { word: "link-down", device: "packet" },
+    Counted::Own {
+        word: "malformed",
+        what_happened: "The device reported a datagram without a route header, or longer than the memory that was posted for it.",
+        what_to_do: "Update the driver, or its provider library.",
+    },
+    Counted::As { word: "not-attached", device: "packet" },
+    Counted::As { word: "refused", device: "packet" },
+    Counted::Own {
+        word: "send-error",
+        what_happened: "The device could not send the frame: there is no way to the peer, or the request was wrong. Its queue pair is in error.",
+        what_to_do: "Check addresses and routes of the interface (`ip address`, `ip route`). By default the path opens the device anew.",
+    },
+    Counted::As { word: "super-packet", device: "xdp" },
+    Counted::Own {
+        word: "too-long",
+        what_happened: "The frame's payload is longer than a datagram of the port: 1024, 2048 or 4096 bytes.",
+        what_to_do: "Raise the MTU of the interface below the port (`ip link set NAME mtu 4200`), or send shorter frames.",
+    },
+    Counted::As { word: "too-many-chunks", device: "packet" },
+    Counted::As { word: "too-short", device: "packet" },
+    Counted::Own {
+        word: "truncated",
+        what_happened: "The datagram was shorter than its header.",
+        what_to_do: "Look which program sends to this queue pair: it is none of Wharf's.",
+    },
+    Counted::As { word: "unfinished-checksum", device: "xdp" },
+    Counted::Own {
+        word: "unresolved",
+        what_happened: "No peer is known by the frame's destination address, or the peer does not answer when it is asked for its queue pair.",
+        what_to_do: "Start the receiver there, or name the peer (`peer=GID`); a firewall may stop UDP port 24791.",
+    },
+];
 
 /// The kind of device.
 pub(crate) static KIND: Kind = Kind {
@@ -27,6 +69,7 @@ pub(crate) static KIND: Kind = Kind {
     check: |spec| options(spec).map(drop),
     can: Can::BOTH,
     doctor: super::doctor::DOCTOR,
+    reasons: REASONS,
     ..Kind::new(
         "verbs",
         "verbs:DEVICE[,port=1,gid=auto|N,ring=N] to receive, with [,peer=GID|GID/QPN,batch=on|off] to send",
