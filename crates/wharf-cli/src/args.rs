@@ -1,6 +1,7 @@
 //! The command line's arguments.
 
 mod bench;
+#[cfg(feature = "intel")]
 mod bind;
 mod doctor;
 mod examples;
@@ -24,6 +25,7 @@ mod watch;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
+#[cfg(feature = "intel")]
 pub(crate) use bind::BindArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use forward::ForwardArgs;
@@ -133,6 +135,7 @@ pub(crate) enum Command {
     /// Examine a device: whether it works here, in which mode, and what would make it better
     Doctor(DoctorArgs),
     /// Bind an adapter to VFIO, for a device of wharf, or to the kernel's driver
+    #[cfg(feature = "intel")]
     Bind(BindArgs),
     /// Give AF_XDP sockets, and the map of a program, to processes without privileges
     Helper(HelperArgs),

@@ -7,7 +7,8 @@ use wharf::devices::reasons::Reason;
 use wharf_cli::Registries;
 
 /// Crates that count frames by reason.
-const CRATES: [&str; 4] = ["wharf-core", "wharf-packet", "wharf-devices", "wharf-tools"];
+const CRATES: [&str; 6] =
+    ["wharf-core", "wharf-packet", "wharf-devices", "wharf-intel", "wharf-verbs", "wharf-tools"];
 /// Texts in front of a word that is a reason.
 const BEFORE: [&str; 12] = [
     "Failed(",
@@ -55,8 +56,9 @@ const NO_REASONS: &[&str] = &[
     "limit",
 ];
 /// Folders, or files, of kinds of devices, whose words must have a row for that kind.
-const KINDS: [&str; 11] =
-    ["e1000", "igb", "packet", "pcap", "tap", "udp", "verbs", "vhost-user", "virtio-user", "wire", "xdp"];
+const KINDS: [&str; 8] = ["packet", "pcap", "tap", "udp", "vhost-user", "virtio-user", "wire", "xdp"];
+/// Crates of kinds, and one of their kinds: all kinds of a crate count by the same words.
+const KINDS_OF_CRATES: [(&str, &str); 2] = [("wharf-intel/src/", "e1000"), ("wharf-verbs/src/", "verbs")];
 
 /// Returns the table, with the words of every kind that the command has.
 fn rows() -> Vec<Reason> {
@@ -138,10 +140,14 @@ fn each_device_has_a_row_for_its_words() {
         let devices: BTreeSet<&str> = of_word.flat_map(|row| row.devices.iter()).copied().collect();
         for (file, line) in places {
             let path = file.to_string_lossy().replace('_', "-");
-            let kind = KINDS.iter().find(|kind| {
-                path.contains(&format!("devices/src/{kind}/"))
-                    || path.ends_with(&format!("devices/src/{kind}.rs"))
-            });
+            let of_crate = KINDS_OF_CRATES.iter().find(|(folder, _)| path.contains(folder));
+            let of_devices = || {
+                KINDS.iter().find(|kind| {
+                    path.contains(&format!("devices/src/{kind}/"))
+                        || path.ends_with(&format!("devices/src/{kind}.rs"))
+                })
+            };
+            let kind = of_crate.map(|(_, kind)| kind).or_else(of_devices);
             if kind.is_some_and(|kind| !devices.contains(kind) && !devices.contains("any")) {
                 missing.push((word.clone(), kind, file, line));
             }

@@ -2,7 +2,7 @@
 //!
 //! [`open`](open::open) makes a device from a specification, `KIND:PLACE[,key=value]...`. The
 //! [`Registry`](registry::Registry) lists the kinds, and takes others. `packet`, `xdp` and `tap` need a
-//! privilege, `e1000` and `igb` root, the others none. `docs/device-howto.md` says how to write another.
+//! privilege, the others none. `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 // A build without some kinds leaves parts unused that the kinds share.
 #![cfg_attr(
@@ -11,8 +11,6 @@
         feature = "pcap",
         feature = "tap",
         feature = "udp",
-        feature = "vfio",
-        feature = "verbs",
         feature = "vhost",
         feature = "xdp"
     )),
@@ -20,17 +18,10 @@
 )]
 
 pub mod doctor;
-#[cfg(feature = "vfio")]
-pub mod e1000;
 #[doc(hidden)]
 pub mod host;
 pub mod host_loss;
 pub mod iface;
-#[cfg(feature = "vfio")]
-pub mod igb;
-#[cfg(feature = "vfio")]
-#[doc(hidden)]
-pub mod intel;
 pub mod interfaces;
 #[doc(hidden)]
 pub mod link;
@@ -45,8 +36,6 @@ pub mod open {
 pub mod packet;
 #[cfg(feature = "pcap")]
 pub mod pcap;
-#[cfg(feature = "vfio")]
-pub mod pci;
 pub mod reasons;
 pub mod registry;
 pub mod reopen;
@@ -58,8 +47,6 @@ pub mod tap;
 pub mod udp;
 #[cfg(any(feature = "vhost", feature = "xdp"))]
 mod unix_socket;
-#[cfg(feature = "verbs")]
-pub mod verbs;
 #[cfg(feature = "vhost")]
 pub mod vhost_user;
 #[cfg(feature = "vhost")]
@@ -85,16 +72,10 @@ static BUILT_IN: &[&spec::Kind] = &[
     &tap::KIND,
     #[cfg(feature = "udp")]
     &udp::KIND,
-    #[cfg(feature = "verbs")]
-    &verbs::KIND,
     #[cfg(feature = "vhost")]
     &vhost_user::KIND,
     #[cfg(feature = "vhost")]
     &virtio_user::KIND,
-    #[cfg(feature = "vfio")]
-    &e1000::KIND,
-    #[cfg(feature = "vfio")]
-    &igb::KIND,
 ];
 
 pub use link::GONE;
