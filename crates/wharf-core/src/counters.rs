@@ -5,6 +5,7 @@ use crate::metrics::{Row, Walk, table};
 use crate::monitor::Monitor;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
+use wharf_mem::lock;
 
 /// A counter, to be read. Its part of the path writes it, one thread at a time: by a plain load and store,
 /// without a locked instruction.
@@ -156,20 +157,20 @@ impl QueueCounters {
     /// Counts a frame that the device failed.
     pub(crate) fn fail(&self, reason: &'static str) {
         self.failed.add(1);
-        add(&mut crate::pool::lock(&self.reasons), reason, 1);
+        add(&mut lock(&self.reasons), reason, 1);
     }
 
     /// Counts frames that the discipline dropped.
     pub(crate) fn qdisc_dropped(&self, reason: &'static str, count: u64) {
         self.failed.add(count);
         self.qdisc_drops.add(count);
-        add(&mut crate::pool::lock(&self.qdisc_reasons), reason, count);
+        add(&mut lock(&self.qdisc_reasons), reason, count);
     }
 
     pub(crate) fn error(&self, error: &DeviceError) {
         self.device_errors.add(1);
         if let DeviceError::Undelivered { counts, .. } = error {
-            let mut reasons = crate::pool::lock(&self.undelivered_reasons);
+            let mut reasons = lock(&self.undelivered_reasons);
             for &(reason, count) in counts {
                 self.undelivered.add(count);
                 add(&mut reasons, reason, count);
@@ -181,7 +182,7 @@ impl QueueCounters {
         if is_gone {
             _ = self.gone_error.set(error.to_string());
         }
-        *crate::pool::lock(&self.last_error) = Some((error.to_string(), is_down));
+        *lock(&self.last_error) = Some((error.to_string(), is_down));
         self.monitor.get().inspect(|monitor| monitor.error(error));
     }
 
@@ -194,7 +195,7 @@ impl QueueCounters {
 
     /// Forgets that the line was down.
     pub(crate) fn came_back(&self) {
-        crate::pool::lock(&self.last_error).take_if(|(_, is_down)| *is_down);
+        lock(&self.last_error).take_if(|(_, is_down)| *is_down);
     }
 
     /// Returns the frames inside, when senders have sent `published` in all. Counters of later stages are read first, so
@@ -221,7 +222,7 @@ impl QueueCounters {
         walk.show(IN_DEVICE_BYTES, inside.device_bytes);
         walk.by_reason(FAILURES, &self.device_failures());
         walk.by_reason(UNDELIVERED, &self.undelivered_by_reason());
-        walk.by_reason(DROPS, &crate::pool::lock(&self.qdisc_reasons).clone());
+        walk.by_reason(DROPS, &lock(&self.qdisc_reasons).clone());
     }
 
     /// Returns the number of accepted frames that are no longer inside: sent, failed or returned.
@@ -232,33 +233,29 @@ impl QueueCounters {
     /// Returns the number of failed frames by reason, of the device and of the discipline.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.device_failures();
-        crate::pool::lock(&self.qdisc_reasons)
-            .iter()
-            .for_each(|&(reason, count)| add(&mut all, reason, count));
+        lock(&self.qdisc_reasons).iter().for_each(|&(reason, count)| add(&mut all, reason, count));
         all
     }
 
     /// Returns the number of frames that the device failed, by reason.
     pub fn device_failures(&self) -> Vec<(&'static str, u64)> {
-        crate::pool::lock(&self.reasons).clone()
+        lock(&self.reasons).clone()
     }
 
     /// Returns the number of frames that were completed as sent and lost behind the device, by reason.
     pub fn undelivered_by_reason(&self) -> Vec<(&'static str, u64)> {
-        crate::pool::lock(&self.undelivered_reasons).clone()
+        lock(&self.undelivered_reasons).clone()
     }
 
     /// Returns the last error of the device; not that its line was down, once a path has seen it up again.
     pub fn last_error(&self) -> Option<String> {
-        crate::pool::lock(&self.last_error).as_ref().map(|(error, _)| error.clone())
+        lock(&self.last_error).as_ref().map(|(error, _)| error.clone())
     }
 
     /// Returns the last error, unless it says that the line is down.
     #[doc(hidden)]
     pub fn last_error_beside_line(&self) -> Option<String> {
-        crate::pool::lock(&self.last_error)
-            .as_ref()
-            .and_then(|(error, is_down)| (!is_down).then(|| error.clone()))
+        lock(&self.last_error).as_ref().and_then(|(error, is_down)| (!is_down).then(|| error.clone()))
     }
 
     /// Returns the error with which the device has gone for good.

@@ -21,7 +21,7 @@ use crate::metrics::Measured;
 use crate::monitor::Monitor;
 use crate::poller::poll_queue;
 use crate::poller::schedule::{IrqChange, PollOutcome};
-use crate::pool::{PagePool, lock};
+use crate::pool::PagePool;
 use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::Callers;
 use counters::{LastCounts, RxCounters};
@@ -33,6 +33,7 @@ pub use state::{Handler, Rest};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use wharf_mem::lock;
 use wharf_mem::word::DEDICATED;
 pub use whole::TOO_LONG;
 

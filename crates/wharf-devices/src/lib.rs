@@ -25,7 +25,6 @@ pub mod iface;
 pub mod interfaces;
 #[doc(hidden)]
 pub mod link;
-mod lock;
 pub mod null;
 /// Opens devices by specification.
 pub mod open {

@@ -15,7 +15,6 @@ mod side;
 
 pub use reopened::Reopened;
 
-use crate::lock::lock;
 use crate::spec::{DeviceSpec, Direction, Opened, Place, Queues};
 use backoff::{Backoff, PAUSE};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -24,7 +23,7 @@ use std::time::{Duration, Instant};
 use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::host::{Wake, outlive};
 use wharf_core::wrap_device;
-use wharf_mem::Region;
+use wharf_mem::{Region, lock};
 use wharf_sys::event::EventFd;
 
 /// Name of the threads that open interfaces again.

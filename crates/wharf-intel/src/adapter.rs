@@ -7,9 +7,9 @@ use crate::vfio::Bar;
 use std::io;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wharf_mem::Region;
+use wharf_mem::{Region, lock};
 use wharf_sys::errno::ENODEV;
 
 /// Time in which a copper link comes up after a reset, at most: IEEE 802.3, clause 28 and 40, in practice.
@@ -104,6 +104,6 @@ impl<F: Family, B: Bus> Adapter<F, B> {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

@@ -7,8 +7,9 @@ use crate::pci::{PciAddress, PciFunction};
 use crate::vfio::{Bar, Container, Device, InterruptKind, Step, VfioError};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use wharf_mem::lock;
 use wharf_sys::errno::{EBUSY, ENODEV, ENOENT, ENOSPC, EOPNOTSUPP, EPERM};
 use wharf_sys::event::EventFd;
 use wharf_sys::mapping::Mapping;
@@ -143,10 +144,7 @@ impl Bus for VfioBus {
     }
 
     fn map(&self, mapping: &Mapping, is_writable: bool) -> io::Result<u64> {
-        let at = {
-            let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-            addresses.take(mapping.len_bytes() as u64)
-        };
+        let at = lock(&self.addresses).take(mapping.len_bytes() as u64);
         let at = at.ok_or_else(|| io::Error::from_raw_os_error(ENOSPC))?;
         self.container.map(mapping, at, is_writable).map(|()| at)
     }

@@ -32,7 +32,7 @@ use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::{ModeReason, Signals};
 use crate::metrics::Measured;
-use crate::pool::{Audit, Holder, PagePool, lock};
+use crate::pool::{Audit, Holder, PagePool};
 use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::sender::Sender;
@@ -42,9 +42,9 @@ use shared::{AUDIT_TRIES, OWNED_NAP_NS};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use wharf_mem::Published;
 use wharf_mem::frame::SENDERS_MAX;
 use wharf_mem::word::READY_BITS;
+use wharf_mem::{Published, lock};
 
 /// A transmit queue. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]

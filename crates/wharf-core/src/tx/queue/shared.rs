@@ -9,7 +9,7 @@ use crate::counters::{Inside, QueueCounters};
 use crate::device::{ModeReason, TxSide};
 use crate::host::{Clock, Park, Wake};
 use crate::metrics::{Measured, Walk};
-use crate::pool::{PagePool, PeerQueue, lock};
+use crate::pool::{PagePool, PeerQueue};
 use crate::qdisc::DscpBands;
 use crate::tx::engine::TxEngine;
 use crate::tx::owner::Policy;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use wharf_mem::inbox::Inbox;
 use wharf_mem::return_ring::ReturnConsumer;
 use wharf_mem::word::{CONTROL, DEAD, RESERVED, WAIT};
-use wharf_mem::{OwnerCell, Published};
+use wharf_mem::{OwnerCell, Published, lock};
 
 /// Nap between two looks at a queue that another thread owns.
 pub(super) const OWNED_NAP_NS: u64 = 20_000;
