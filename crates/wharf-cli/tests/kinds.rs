@@ -1,9 +1,10 @@
-//! Each word that frames are counted by as failed or dropped, in any crate of the path, has a row in the table of reasons.
+//! Each kind of device that the command has says what a user wants to know of it; and each word that frames are counted by as
+//! failed or dropped, in any crate of the path, has a row in the table of reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use wharf::devices::reasons::Reason;
+use wharf::{Reason, Registry, Values};
 use wharf_cli::Registries;
 
 /// Crates that count frames by reason.
@@ -162,4 +163,55 @@ fn each_row_is_of_a_word_in_the_sources() {
     let unused: Vec<&str> =
         rows.iter().map(|row| row.word).filter(|word| !words.contains_key(*word)).collect();
     assert!(unused.is_empty(), "{unused:?}");
+}
+
+#[test]
+fn texts_are_sentences() {
+    for reason in rows() {
+        for text in [reason.what_happened, reason.what_to_do] {
+            let begins = text.starts_with(|first: char| first.is_uppercase() || first == '`');
+            assert!(begins && text.ends_with('.') && !text.contains('\n'), "{}: {text}", reason.word);
+        }
+    }
+}
+
+#[test]
+fn each_kind_is_listed_once_and_usage_shows_its_keys() {
+    let registry = Registries::default().devices;
+    for kind in registry.kinds() {
+        assert_eq!(
+            registry.kinds().iter().filter(|other| other.name == kind.name).count(),
+            1,
+            "{}",
+            kind.name
+        );
+        assert!(kind.usage.starts_with(kind.name) && Registry::default().with(kind).is_ok());
+        for key in [kind.keys, kind.tx_keys, kind.rx_keys].concat() {
+            assert!(kind.usage.contains(&format!("{}=", key.name)), "{}: {}", kind.name, key.name);
+            if let Values::OneOf(words) = key.values {
+                assert_eq!(key.default, words[0]);
+                assert!(kind.usage.contains(&format!("{}={}", key.name, words.join("|"))), "{}", key.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn each_key_of_each_kind_says_when_to_change_it() {
+    for kind in Registries::default().devices.kinds() {
+        for key in [kind.keys, kind.tx_keys, kind.rx_keys].concat() {
+            let texts = [key.meaning, key.when, key.default];
+            let is_good = texts.iter().all(|text| !text.is_empty() && !text.ends_with('.'));
+            assert!(is_good, "{}: {key:?}", kind.name);
+        }
+    }
+}
+
+#[test]
+#[cfg(all(feature = "intel", feature = "verbs"))]
+fn the_command_has_the_adapters_of_other_crates() {
+    let registry = Registries::default().devices;
+    let names: Vec<&str> = registry.kinds().iter().map(|kind| kind.name).collect();
+    let behind = ["udp", "verbs", "vhost-user", "virtio-user", "e1000", "igb"];
+    assert!(names.ends_with(&behind), "{names:?}");
 }
