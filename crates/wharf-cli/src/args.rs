@@ -1,5 +1,6 @@
 //! The command line's arguments.
 
+#[cfg(feature = "intel")]
 mod bind;
 mod doctor;
 mod forward;
@@ -14,6 +15,7 @@ pub mod values;
 mod watch;
 mod wrap;
 
+#[cfg(feature = "intel")]
 pub(crate) use bind::BindArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use forward::ForwardArgs;
@@ -103,6 +105,7 @@ pub(crate) enum Command {
     /// Examine a device: whether it works here, in which mode, and what would make it better
     Doctor(DoctorArgs),
     /// Bind an adapter to VFIO, for a device of wharf, or to the kernel's driver
+    #[cfg(feature = "intel")]
     Bind(BindArgs),
     /// Give AF_XDP sockets, and the map of a program, to processes without privileges
     Helper(HelperArgs),

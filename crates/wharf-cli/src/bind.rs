@@ -3,7 +3,7 @@
 use crate::args::BindArgs;
 use crate::output::print;
 use serde::Serialize;
-use wharf::devices::pci::PciFunction;
+use wharf_intel::pci::PciFunction;
 
 /// The report of `--json`.
 #[derive(Serialize)]

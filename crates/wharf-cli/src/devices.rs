@@ -23,7 +23,7 @@ pub(crate) fn devices(args: &DevicesArgs, registry: &Registry) -> anyhow::Result
         Some(name) => vec![named(name, registry)?],
         None => registry.kinds().to_vec(),
     };
-    let rows: Vec<Row> = kinds.into_iter().map(|kind| (kind, machine.lacking(kind))).collect();
+    let rows: Vec<Row> = kinds.into_iter().map(|kind| (kind, machine.lacking(kind.requirements))).collect();
     let interfaces: Vec<(HostInterface, Vec<&str>)> =
         HostInterface::all().into_iter().map(|one| (one.clone(), users(&one, registry))).collect();
     if args.json {

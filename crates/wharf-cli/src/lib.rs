@@ -9,6 +9,7 @@
 
 pub mod args;
 pub mod beside;
+#[cfg(feature = "intel")]
 mod bind;
 pub mod command_line;
 mod config;
@@ -52,15 +53,40 @@ use args::Command;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use wharf::devices::registry::Registry;
+use wharf::devices::spec::Kind;
+#[cfg(feature = "verbs")]
+use wharf::devices::spec::Place;
 use wharf::qdisc::QdiscRegistry;
 
 /// The kinds of devices and of queueing disciplines that the command line can name.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Registries {
     /// Kinds of devices.
     pub devices: Registry,
     /// Kinds of queueing disciplines.
     pub qdiscs: QdiscRegistry,
+}
+
+impl Default for Registries {
+    /// Returns the kinds of `wharf`, and those of the adapters that this program is built with.
+    fn default() -> Self {
+        let built_in = Registry::default();
+        let devices = Registry::of(with_adapters(built_in.kinds().to_vec())).unwrap_or(built_in);
+        Self { devices, qdiscs: QdiscRegistry::default() }
+    }
+}
+
+/// Adds the kinds of adapters, where they are listed: `verbs` before the devices of sockets, Intel's last.
+#[cfg_attr(not(any(feature = "intel", feature = "verbs")), allow(unused_mut))]
+fn with_adapters(mut kinds: Vec<&'static Kind>) -> Vec<&'static Kind> {
+    #[cfg(feature = "verbs")]
+    {
+        let is_of_socket = |kind: &&Kind| matches!(kind.place, Place::Socket(_));
+        kinds.insert(kinds.iter().position(is_of_socket).unwrap_or(kinds.len()), &wharf_verbs::KIND);
+    }
+    #[cfg(feature = "intel")]
+    kinds.extend([&wharf_intel::e1000::KIND, &wharf_intel::igb::KIND]);
+    kinds
 }
 
 /// Used wrongly: exit code 2.
@@ -110,10 +136,14 @@ fn carry_out(command: Command, origin: config::Origin<'_>) -> anyhow::Result<()>
         Command::Set(args) => watch::set(&args),
         #[cfg(feature = "top")]
         Command::Top(args) => watch::top(&args),
-        Command::Explain(args) => explain::explain(&args),
-        Command::Pages(pages) => pages.print("wharf", args::command(registries), explain::with_words),
+        Command::Explain(args) => explain::explain(&args, &registries.devices),
+        Command::Pages(pages) => {
+            let with_words = |command| explain::with_words(command, &registries.devices);
+            pages.print("wharf", args::command(registries), with_words)
+        }
         Command::Devices(args) => devices::devices(&args, &registries.devices),
         Command::Doctor(args) => doctor::doctor(&args, &registries.devices),
+        #[cfg(feature = "intel")]
         Command::Bind(args) => bind::bind(&args),
         Command::Helper(args) => helper::helper(&args),
         Command::Plan(_) | Command::Lab(_) | Command::Bench(_) => Err(usage("this is a bug in wharf")),

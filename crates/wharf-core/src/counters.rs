@@ -6,8 +6,9 @@ pub use counter::{Counter, Tally};
 
 use crate::device::{DeviceError, DeviceListener};
 use crate::metrics::{Row, Walk, table};
-use crate::pool::{Inside, lock};
+use crate::pool::Inside;
 use std::sync::{Arc, Mutex, OnceLock};
+use wharf_mem::lock;
 
 table! {
     /// Counters of one transmit queue, written by its owner.

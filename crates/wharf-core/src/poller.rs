@@ -15,7 +15,6 @@ pub use schedule::{Mode, Settings};
 use crate::host::{ParkWait, Wait, Wake};
 use crate::metrics::{Measured, Walk, table};
 use crate::monitor::{LOOK_NS, Monitor, Watched};
-use crate::pool::lock;
 use crate::rx::{PulledTarget, RxQueue};
 use crate::tx::queue::TxQueue;
 use crate::wakeup::{Bell, Call};
@@ -24,6 +23,7 @@ use schedule::{Action, Event, IrqChange, PollOutcome, Schedule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock};
+use wharf_mem::lock;
 
 /// Rounds of a pause between two polls that found nothing.
 const PAUSES: u32 = 24;

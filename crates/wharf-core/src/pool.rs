@@ -48,7 +48,6 @@ pub(crate) use cache::RETURN_RING_FRAMES;
 pub use counters::PageCounters;
 pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
-pub(crate) use lock::lock;
 pub use packet::{NoRoom, Packet};
 pub use packet_mut::PacketMut;
 pub(crate) use peer_queues::{Inside, PeerQueue, PeerQueues};
@@ -66,7 +65,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use waiting::WaitListStatus;
 pub(crate) use waiting::WaitPlace;
-use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
+use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec, lock};
 
 /// Buffers that move between a cache and the depot at a time.
 pub(crate) const BULK: usize = 64;

@@ -19,7 +19,7 @@ use crate::device::{Description, DeviceError, ModeReason, RxDevice, close_receiv
 use crate::host::Wake;
 use crate::metrics::Measured;
 use crate::monitor::{Link, Monitor, Watched};
-use crate::pool::{PagePool, lock};
+use crate::pool::PagePool;
 use crate::tx::queue::{QueueError, TxQueue};
 use crate::wakeup::Callers;
 use counters::{LastCounts, RxCounters};
@@ -29,6 +29,7 @@ use state::RxState;
 pub use state::{Handler, Rest};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use wharf_mem::lock;
 use wharf_mem::word::DEDICATED;
 pub use whole::TOO_LONG;
 

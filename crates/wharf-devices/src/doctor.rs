@@ -4,43 +4,19 @@
 //! them come from the kind's own [`Doctor`].
 
 pub(crate) mod finding;
-pub(crate) mod host;
+pub mod host;
 #[cfg(any(feature = "packet", feature = "xdp"))]
 pub(crate) mod interface;
 #[cfg(any(feature = "packet", feature = "xdp"))]
 pub(crate) mod kernel;
 mod trial;
 
+pub use crate::spec::{Doctor, Effect};
 pub use finding::{Datum, Finding, Weight};
 pub use trial::Trial;
 
 use crate::spec::{DeviceSpec, Direction};
 use wharf_core::pool::{PagePool, PoolBuilder};
-
-/// The part of a kind in a diagnosis.
-#[derive(Debug, Clone, Copy)]
-pub struct Doctor {
-    /// Looks at the device without opening it.
-    pub findings: fn(&DeviceSpec) -> Vec<Finding>,
-    /// Returns what opening the device in a direction does to others.
-    pub effect: fn(&DeviceSpec, Direction) -> Effect,
-}
-
-impl Doctor {
-    /// Finds nothing, and opens a device without effect on others.
-    pub const NONE: Self = Self { findings: |_| Vec::new(), effect: |_, _| Effect::None };
-}
-
-/// An effect of opening a device on programs and machines other than this process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// None.
-    None,
-    /// A short disturbance, while the device is open.
-    Short(String),
-    /// An effect that stays, or a long wait: a diagnosis does not open the device.
-    Lasting(String),
-}
 
 /// The scope of a diagnosis.
 #[derive(Debug, Clone)]

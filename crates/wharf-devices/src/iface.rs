@@ -1,14 +1,15 @@
-//! What devices share: the book of frames done with, drops, steps of receiving, times to look at the kernel,
-//! and errors.
+//! What devices share, those of other crates among them: the book of frames done with, drops, steps of
+//! receiving, times to check the kernel or an adapter, the state of a line, and errors.
 
 mod drops;
 mod timers;
 mod tx_book;
 
+pub use crate::link::{ETHERNET_BYTES, State, VLAN_BYTES, is_tagged};
 pub use drops::Drops;
 pub(crate) use drops::KernelDrops;
-pub(crate) use timers::{LookTimer, StuckTimer};
-pub(crate) use tx_book::TxBook;
+pub use timers::{LookTimer, StuckTimer};
+pub use tx_book::TxBook;
 
 use std::io;
 use wharf_core::device::DeviceError;
@@ -49,20 +50,20 @@ impl Step {
 }
 
 /// Makes an error of `device` from a system call's; `what` says what failed.
-pub(crate) fn io_fault(device: &str, what: &str) -> impl Fn(io::Error) -> DeviceError + Clone + use<> {
+pub fn io_fault(device: &str, what: &str) -> impl Fn(io::Error) -> DeviceError + Clone + use<> {
     let (device, what) = (device.to_string(), what.to_string());
     move |source| DeviceError::Io { device: device.clone(), what: what.clone(), source }
 }
 
 /// Returns the error to be reported, once.
 #[inline]
-pub(crate) fn take_error(error: &mut Option<DeviceError>) -> Result<(), DeviceError> {
+pub fn take_error(error: &mut Option<DeviceError>) -> Result<(), DeviceError> {
     if error.is_none() { Ok(()) } else { error.take().map_or(Ok(()), Err) }
 }
 
 /// Makes an error of `device` from an error of the pool that it receives into.
 #[cold]
-pub(crate) fn pool_fault(device: impl Into<String>, error: PoolError) -> DeviceError {
+pub fn pool_fault(device: impl Into<String>, error: PoolError) -> DeviceError {
     let device = device.into();
     match error {
         PoolError::Memory(source) => DeviceError::Memory { device, source },

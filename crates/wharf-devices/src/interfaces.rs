@@ -1,16 +1,10 @@
 //! The network interfaces of this machine, and the kinds of devices that can use each.
 
-#[cfg(any(feature = "vfio", feature = "xdp"))]
-#[cfg_attr(not(feature = "xdp"), allow(dead_code, reason = "`xdp` tells more of it"))]
 mod login;
-#[cfg(any(feature = "vfio", feature = "xdp"))]
-#[cfg_attr(not(feature = "xdp"), allow(dead_code, reason = "`xdp` tells more of it"))]
 mod uses;
 
-#[cfg(feature = "xdp")]
-pub(crate) use login::Login;
-#[cfg(any(feature = "vfio", feature = "xdp"))]
-pub(crate) use uses::Uses;
+pub use login::Login;
+pub use uses::Uses;
 
 use crate::requirements::TUN;
 use crate::spec::{Kind, Place};

@@ -3,8 +3,8 @@
 //! [`open`](open::open) makes a device from a specification, `KIND:PLACE[,key=value]...`. The
 //! [`Registry`](registry::Registry) lists the kinds, and takes others. `Kind::needs` names what opening
 //! takes: `packet` and `xdp` need a capability, and so does `tap` unless the interface is the user's. `null`,
-//! `wire`, `pcap`, `udp`, `vhost-user` and `virtio-user` need none; `e1000` and `igb` need root, or a VFIO
-//! group of the user's. `docs/adding-a-device.md` says how to write another.
+//! `wire`, `pcap`, `udp`, `vhost-user` and `virtio-user` need none. `docs/adding-a-device.md` says how to write
+//! another.
 #![forbid(unsafe_code)]
 // A build without some kinds leaves parts unused that the kinds share.
 #![cfg_attr(
@@ -13,8 +13,6 @@
         feature = "pcap",
         feature = "tap",
         feature = "udp",
-        feature = "vfio",
-        feature = "verbs",
         feature = "vhost",
         feature = "xdp"
     )),
@@ -22,22 +20,13 @@
 )]
 
 pub mod doctor;
-#[cfg(feature = "vfio")]
-pub mod e1000;
 #[doc(hidden)]
 pub mod host;
 pub mod host_loss;
-#[doc(hidden)]
 pub mod iface;
-#[cfg(feature = "vfio")]
-pub mod igb;
-#[cfg(feature = "vfio")]
-#[doc(hidden)]
-pub mod intel;
 pub mod interfaces;
 #[doc(hidden)]
 pub mod link;
-mod lock;
 pub mod null;
 /// Opens devices by specification.
 pub mod open {
@@ -48,8 +37,6 @@ pub mod open {
 pub mod packet;
 #[cfg(feature = "pcap")]
 pub mod pcap;
-#[cfg(feature = "vfio")]
-pub mod pci;
 pub mod reasons;
 pub mod registry;
 pub mod reopen;
@@ -61,8 +48,6 @@ pub mod tap;
 pub mod udp;
 #[cfg(any(feature = "vhost", feature = "xdp"))]
 mod unix_socket;
-#[cfg(feature = "verbs")]
-pub mod verbs;
 #[cfg(feature = "vhost")]
 pub mod vhost_user;
 #[cfg(feature = "vhost")]
@@ -88,16 +73,10 @@ static BUILT_IN: &[&spec::Kind] = &[
     &tap::KIND,
     #[cfg(feature = "udp")]
     &udp::KIND,
-    #[cfg(feature = "verbs")]
-    &verbs::KIND,
     #[cfg(feature = "vhost")]
     &vhost_user::KIND,
     #[cfg(feature = "vhost")]
     &virtio_user::KIND,
-    #[cfg(feature = "vfio")]
-    &e1000::KIND,
-    #[cfg(feature = "vfio")]
-    &igb::KIND,
 ];
 
 pub use link::GONE;

@@ -8,10 +8,7 @@ use crate::iface::io_fault;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use wharf_core::device::DeviceError;
-pub(crate) use wharf_sys::errno::{
-    E2BIG, EADDRINUSE, EAGAIN, EBADFD, EBUSY, ECONNREFUSED, EEXIST, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN,
-    ENOBUFS, ENODEV, ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTTY, ENXIO, EOPNOTSUPP, EPERM, EPIPE,
-};
+use wharf_sys::errno::{EAGAIN, ENETDOWN, ENODEV, EPERM};
 use wharf_sys::interface::{Interface, InterfaceSocket, InterfaceState};
 use wharf_sys::netlink::Netlink;
 
@@ -26,9 +23,10 @@ pub(crate) fn no_socket(socket: &str, error: &io::Error) -> String {
     }
 }
 
-/// Bytes of an Ethernet header, and of one VLAN tag.
-pub(crate) const ETHERNET_BYTES: u32 = 14;
-pub(crate) const VLAN_BYTES: u32 = 4;
+/// Bytes of an Ethernet header.
+pub const ETHERNET_BYTES: u32 = 14;
+/// Bytes of a VLAN tag.
+pub const VLAN_BYTES: u32 = 4;
 /// Offset of the EtherType, or of the first VLAN tag.
 pub(crate) const ETHERTYPE_AT: usize = 12;
 
@@ -145,7 +143,7 @@ pub(crate) fn no_carrier(interface: &str) -> String {
 }
 
 /// Returns true if an Ethernet frame begins with a VLAN tag, for which the MTU leaves room.
-pub(crate) fn is_tagged(frame: &[u8]) -> bool {
+pub fn is_tagged(frame: &[u8]) -> bool {
     matches!(frame.get(ETHERTYPE_AT..ETHERTYPE_AT + 2), Some([0x81, 0x00] | [0x88, 0xa8]))
 }
 

@@ -1,43 +1,89 @@
 //! The reasons by which frames that fail, or are dropped, are counted: one table, a row for each word and device.
 //!
 //! A device or a discipline counts by a short word ([`wharf_core::device::Completions::failed`], [`RxDevice::drops`]).
-//! This table says what happened, and what to do. A test finds words in the sources that have no row
-//! (`crates/wharf-devices/tests/reasons.rs`).
+//! This table says what happened, and what to do. The kinds of this crate and the parts of the path have
+//! their rows here; a kind of another crate brings its own (`Kind::reasons`), and [`with`] joins them. A test
+//! finds words in the sources that have no row (`crates/wharf-cli/tests/kinds.rs`).
 //!
 //! [`RxDevice::drops`]: wharf_core::device::RxDevice::drops
 
 mod table;
 
-pub use table::REASONS;
+use std::borrow::Cow;
 
 /// A reason, of one device or of several to which the same applies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     /// The word that counters are kept by.
     pub word: &'static str,
     /// Kinds of devices, or the part of the path, that count by it.
-    pub devices: &'static [&'static str],
+    pub devices: Cow<'static, [&'static str]>,
     /// The event, one sentence or two.
     pub what_happened: &'static str,
     /// The remedy, one sentence or two.
     pub what_to_do: &'static str,
 }
 
-/// Returns the rows of `word`: one, or one for each group of devices.
-pub fn of(word: &str) -> impl Iterator<Item = &'static Reason> {
-    REASONS.iter().filter(move |reason| reason.word == word)
+/// A word by which a kind of device counts frames that fail or are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// With the meaning that it has for another kind, or a part of the path, in the table.
+    As {
+        /// The word.
+        word: &'static str,
+        /// The kind or part.
+        device: &'static str,
+    },
+    /// With a meaning of its own.
+    Own {
+        /// The word.
+        word: &'static str,
+        /// The event, one sentence or two.
+        what_happened: &'static str,
+        /// The remedy, one sentence or two.
+        what_to_do: &'static str,
+    },
+}
+
+/// Returns the table, sorted by word, with the words of `kinds`: the name of each, and what it counts by.
+/// Kinds that count by a word with one meaning share a row.
+pub fn with(kinds: impl IntoIterator<Item = (&'static str, &'static [Counted])>) -> Vec<Reason> {
+    let mut rows = table::ROWS.to_vec();
+    for (kind, counted) in kinds {
+        counted.iter().for_each(|counted| add(&mut rows, kind, *counted));
+    }
+    rows
+}
+
+fn add(rows: &mut Vec<Reason>, kind: &'static str, counted: Counted) {
+    let is_same = |row: &Reason| match counted {
+        Counted::As { word, device } => row.word == word && row.devices.contains(&device),
+        Counted::Own { word, what_happened, what_to_do } => {
+            (row.word, row.what_happened, row.what_to_do) == (word, what_happened, what_to_do)
+        }
+    };
+    match (rows.iter_mut().find(|row| is_same(row)), counted) {
+        (Some(row), _) => row.devices.to_mut().push(kind),
+        (None, Counted::Own { word, what_happened, what_to_do }) => {
+            let at = rows.partition_point(|row| row.word <= word);
+            rows.insert(at, Reason { word, devices: vec![kind].into(), what_happened, what_to_do });
+        }
+        // A test of the kind's crate finds it.
+        (None, Counted::As { .. }) => {}
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::table::ROWS;
     use super::*;
 
     #[test]
     fn rows_are_sorted_by_word_and_each_device_has_one_of_a_word() {
-        assert!(REASONS.is_sorted_by_key(|reason| reason.word));
-        for reason in REASONS {
-            let rows = of(reason.word).flat_map(|row| row.devices);
-            let mut devices: Vec<&str> = rows.copied().collect();
+        assert!(ROWS.is_sorted_by_key(|reason| reason.word));
+        for reason in ROWS {
+            let rows = ROWS.iter().filter(|row| row.word == reason.word);
+            let mut devices: Vec<&str> = rows.flat_map(|row| row.devices.iter()).copied().collect();
             let all = devices.len();
             devices.sort_unstable();
             devices.dedup();
@@ -49,22 +95,23 @@ mod tests {
     fn devices_of_rows_are_kinds_or_parts_of_the_path() {
         let parts = ["any", "discipline", "fault", "receiver", "segmenter", "sender"];
         let registry = crate::registry::Registry::default();
-        for device in REASONS.iter().flat_map(|reason| reason.devices) {
+        for device in ROWS.iter().flat_map(|reason| reason.devices.iter()) {
             let is_kind = registry.kinds().iter().any(|kind| kind.name == *device);
-            assert!(
-                is_kind || parts.contains(device) || cfg!(not(all(feature = "vhost", feature = "vfio"))),
-                "{device}"
-            );
+            assert!(is_kind || parts.contains(device) || cfg!(not(feature = "vhost")), "{device}");
         }
     }
 
     #[test]
-    fn texts_are_sentences() {
-        for reason in REASONS {
-            for text in [reason.what_happened, reason.what_to_do] {
-                let begins = text.starts_with(|first: char| first.is_uppercase() || first == '`');
-                assert!(begins && text.ends_with('.') && !text.contains('\n'), "{}: {text}", reason.word);
-            }
-        }
+    fn a_kind_shares_a_row_or_gets_one_of_its_own() {
+        static COUNTED: &[Counted] = &[
+            Counted::As { word: "link-down", device: "wire" },
+            Counted::Own { word: "link-down", what_happened: "It is down.", what_to_do: "Nothing." },
+            Counted::As { word: "link-down", device: "none-such" },
+        ];
+        let rows = with([("mine", &COUNTED[..2]), ("ours", COUNTED)]);
+        let of_word = rows.iter().filter(|row| row.word == "link-down").collect::<Vec<_>>();
+        assert!(of_word[0].devices.ends_with(&["mine", "ours"]), "{of_word:?}");
+        assert_eq!((of_word.len(), &of_word[1].devices[..]), (2, &["mine", "ours"][..]));
+        assert!(rows.len() == ROWS.len() + 1 && rows.is_sorted_by_key(|row| row.word));
     }
 }

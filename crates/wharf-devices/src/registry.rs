@@ -1,10 +1,11 @@
 //! The kinds of devices that there are.
 //!
-//! [`Registry::default`] has those of this crate; [`Registry::with`] adds one of a user's own, which then is
+//! [`Registry::default`] has those of this crate; [`Registry::with`] adds one of another crate, which then is
 //! parsed, opened and listed as they are.
 
 use crate::BUILT_IN;
 use crate::interfaces::HostInterface;
+use crate::reasons::{self, Reason};
 use crate::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
 use wharf_core::device::DeviceError;
 use wharf_core::options::{OptionError, did_you_mean};
@@ -23,6 +24,14 @@ impl Default for Registry {
 }
 
 impl Registry {
+    /// Makes one of `kinds` alone, which are listed in this order.
+    ///
+    /// # Errors
+    /// Those of [`Registry::with`].
+    pub fn of(kinds: impl IntoIterator<Item = &'static Kind>) -> Result<Self, OptionError> {
+        kinds.into_iter().try_fold(Self { kinds: Vec::new() }, Self::with)
+    }
+
     /// Adds `kind`, in place of one of the same name if there is one.
     ///
     /// # Errors
@@ -39,6 +48,11 @@ impl Registry {
     /// Returns its kinds, in the order in which they are listed.
     pub fn kinds(&self) -> &[&'static Kind] {
         &self.kinds
+    }
+
+    /// Returns the table of reasons by which frames are counted, with the words of its kinds.
+    pub fn reasons(&self) -> Vec<Reason> {
+        reasons::with(self.kinds.iter().map(|kind| (kind.name, kind.reasons)))
     }
 
     /// Reads a specification, `KIND:PLACE[,key=value]...`. A comma that belongs to a place is written `\,`;

@@ -15,7 +15,6 @@ mod side;
 
 pub use reopened::Reopened;
 
-use crate::lock::lock;
 use crate::spec::{DeviceSpec, Direction, Opened, Place, Queues};
 use backoff::{Backoff, PAUSE};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -24,7 +23,7 @@ use std::time::{Duration, Instant};
 use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::host::{Wake, outlive};
 use wharf_core::wrap_device;
-use wharf_mem::Region;
+use wharf_mem::{Region, lock};
 use wharf_sys::event::EventFd;
 
 /// Name of the threads that open interfaces again.
@@ -160,7 +159,7 @@ impl Reopener {
         });
         let serving = reopener.clone();
         // Opening an interface may take a privilege, and starts no thread. A peer's threads would inherit it.
-        let is_interface = matches!(spec.kind().place, Place::Interface(_) | Place::Pci(_));
+        let is_interface = matches!(spec.kind().place, Place::Interface(_) | Place::Adapter(_));
         let name = if is_interface { INTERFACE_THREAD } else { "wharf-reconnect" };
         std::thread::Builder::new().name(name.into()).spawn(move || serving.serve())?;
         *opened = std::mem::take(opened).into_iter().map(|opened| reopener.wrap(opened)).collect();
@@ -387,7 +386,7 @@ impl Reopener {
 
 /// True if the error says that there is no such interface or peer, which is no news once it has gone.
 pub fn is_missing(error: &DeviceError) -> bool {
-    use crate::link::{ECONNREFUSED, ENODEV, ENOENT, ENXIO};
+    use wharf_sys::errno::{ECONNREFUSED, ENODEV, ENOENT, ENXIO};
     match error {
         DeviceError::Gone { .. } => true,
         DeviceError::Io { source, .. } => {

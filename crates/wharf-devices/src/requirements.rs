@@ -1,6 +1,5 @@
 //! The requirements of kinds of devices, capabilities and files, and those that this machine lacks.
 
-use crate::spec::Kind;
 use std::path::Path;
 
 /// Something that a kind of device needs.
@@ -81,9 +80,9 @@ impl Machine {
         Self { capabilities: effective(status), is_contained: false, has_file, program }
     }
 
-    /// Returns the requirements that `kind` lacks, as far as that shows without opening one.
-    pub fn lacking(&self, kind: &Kind) -> Vec<Lacking> {
-        let needed: Vec<Capability> = kind.capabilities().collect();
+    /// Returns the `requirements` of a kind that are lacking, as far as that shows without opening one.
+    pub fn lacking(&self, requirements: &[Requirement]) -> Vec<Lacking> {
+        let needed: Vec<Capability> = capabilities(requirements).collect();
         let missing: Vec<&str> = needed
             .iter()
             .filter(|capability| !self.has(capability))
@@ -92,13 +91,13 @@ impl Machine {
         let mut lacking = Vec::new();
         if !missing.is_empty() {
             let what = format!("no {}", missing.join(", ").to_uppercase());
-            lacking.push(Lacking { what, mend: self.setcap(kind) });
+            lacking.push(Lacking { what, mend: self.setcap(requirements) });
         }
         if self.is_contained && missing.is_empty() && needed.contains(&BPF) {
             let what = "no CAP_BPF outside this user namespace, which receiving needs".into();
             lacking.push(Lacking { what, mend: "run it outside the user namespace".into() });
         }
-        lacking.extend(kind.requirements.iter().filter_map(|requirement| match *requirement {
+        lacking.extend(requirements.iter().filter_map(|requirement| match *requirement {
             Requirement::File { path, mend } if !(self.has_file)(path) => {
                 Some(Lacking { what: format!("no {path}"), mend: mend.into() })
             }
@@ -107,10 +106,10 @@ impl Machine {
         lacking
     }
 
-    /// Returns the command that gives the program the capabilities of `kind`. It replaces the program's set: all that the kind needs is
-    /// in it.
-    pub(crate) fn setcap(&self, kind: &Kind) -> String {
-        let all: Vec<&str> = kind.capabilities().map(|capability| capability.name).collect();
+    /// Returns the command that gives the program the capabilities of a kind's `requirements`. It replaces
+    /// the program's set: all that the kind needs is in it.
+    pub(crate) fn setcap(&self, requirements: &[Requirement]) -> String {
+        let all: Vec<&str> = capabilities(requirements).map(|capability| capability.name).collect();
         format!("sudo setcap {}+ep {}", all.join(","), self.program)
     }
 
@@ -126,13 +125,12 @@ impl Machine {
     }
 }
 
-impl Requirement {
-    pub(crate) fn capability(&self) -> Option<Capability> {
-        match *self {
-            Requirement::Capability(capability) => Some(capability),
-            Requirement::File { .. } => None,
-        }
-    }
+/// Returns the capabilities among `requirements`.
+pub(crate) fn capabilities(requirements: &[Requirement]) -> impl Iterator<Item = Capability> {
+    requirements.iter().filter_map(|requirement| match *requirement {
+        Requirement::Capability(capability) => Some(capability),
+        Requirement::File { .. } => None,
+    })
 }
 
 /// Returns the effective set in the text of /proc/self/status: see proc_pid_status(5).

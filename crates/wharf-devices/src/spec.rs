@@ -3,13 +3,17 @@
 //! A [`Kind`] is one value with everything that is to be known of a kind. A [`DeviceSpec`] is a specification
 //! that has been read against its kind. `registry.rs` says which kinds there are.
 
+mod doctor;
 mod opened;
+pub(crate) mod words;
 
+pub use doctor::{Doctor, Effect};
 pub use opened::{Opened, Opening};
+pub use words::{Can, Direction, Place, QueueLayout, Queues};
 
-use crate::doctor::Doctor;
 use crate::host_loss::HostLoss;
-use crate::requirements::{Capability, Requirement};
+use crate::reasons::Counted;
+use crate::requirements::Requirement;
 use std::path::Path;
 use wharf_core::device::DeviceError;
 use wharf_core::options::{Key, OptionError, Options, allowed, split};
@@ -55,6 +59,8 @@ pub struct Kind {
     pub host_loss: fn(&DeviceSpec, Direction) -> Option<HostLoss>,
     /// Its part in a diagnosis.
     pub doctor: Doctor,
+    /// The words by which it counts frames, besides those that the table of `reasons` has for it.
+    pub reasons: &'static [Counted],
 }
 
 /// Longest packet that a kernel or a virtual machine delivers, bytes: the longest IPv6 payload, its header,
@@ -86,12 +92,8 @@ impl Kind {
             waits: "for it to open",
             host_loss: |_, _| None,
             doctor: Doctor::NONE,
+            reasons: &[],
         }
-    }
-
-    /// Returns the capabilities among its requirements.
-    pub(crate) fn capabilities(&self) -> impl Iterator<Item = Capability> {
-        self.requirements.iter().filter_map(Requirement::capability)
     }
 
     /// Checks that each name of a key has one meaning: a specification is read before its direction is known.
@@ -109,115 +111,6 @@ impl Kind {
         let tx = if direction == Direction::Receive { &[] } else { self.tx_keys };
         let rx = if direction == Direction::Send { &[] } else { self.rx_keys };
         [self.keys, tx, rx]
-    }
-}
-
-/// The part of a specification behind the colon. The texts are its names in usage lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// Nothing: keys follow at once.
-    Nowhere,
-    /// A file's path.
-    File(&'static str),
-    /// A network interface.
-    Interface(&'static str),
-    /// The path of a Unix socket.
-    Socket(&'static str),
-    /// A network address.
-    Address(&'static str),
-    /// An adapter's address on the PCI bus.
-    Pci(&'static str),
-    /// A device that is no network interface.
-    Device(&'static str),
-}
-
-impl Place {
-    /// Returns its name, and its name in usage lines.
-    fn words(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            Place::Nowhere => None,
-            Place::File(usage) => Some(("file", usage)),
-            Place::Interface(usage) => Some(("interface", usage)),
-            Place::Socket(usage) => Some(("socket", usage)),
-            Place::Address(usage) => Some(("address", usage)),
-            Place::Pci(usage) => Some(("adapter", usage)),
-            Place::Device(usage) => Some(("device", usage)),
-        }
-    }
-}
-
-/// The layout of a kind's queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueueLayout {
-    /// There is one.
-    One,
-    /// Each is a device of its own.
-    Devices,
-    /// They are pairs inside one device.
-    Pairs,
-}
-
-/// The abilities of a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Can {
-    /// Send.
-    pub send: bool,
-    /// Receive.
-    pub receive: bool,
-    /// Both at once, opened once.
-    pub both: bool,
-    /// Get back by the same device what it has sent, from a switch that returns it.
-    pub echo: bool,
-    /// Give its other end to this process: see [`Opened::far_end`].
-    pub far_end: bool,
-    /// Send nothing beyond this process, so that traffic needs no bound.
-    pub stays_inside: bool,
-    /// Send frames of one size that come in one burst as one message.
-    pub joins_bursts: bool,
-}
-
-impl Can {
-    /// Sends.
-    pub const SEND: Self = Self {
-        send: true,
-        receive: false,
-        both: false,
-        echo: false,
-        far_end: false,
-        stays_inside: false,
-        joins_bursts: false,
-    };
-    /// Receives.
-    pub const RECEIVE: Self = Self { send: false, receive: true, ..Self::SEND };
-    /// Sends, receives, and does both.
-    pub const BOTH: Self = Self { receive: true, both: true, ..Self::SEND };
-    /// The same, and what it sends may come back by it.
-    pub const ECHO: Self = Self { echo: true, ..Self::BOTH };
-}
-
-/// The direction in which a device is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// To send.
-    Send,
-    /// To receive.
-    Receive,
-    /// Both ways.
-    Both,
-}
-
-/// The number of queues to open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queues {
-    /// Queues of the device, from 1 on.
-    pub count: u32,
-    /// Devices that are going to receive into one pool.
-    pub pool_shared_by: u32,
-}
-
-impl Default for Queues {
-    fn default() -> Self {
-        Self { count: 1, pool_shared_by: 1 }
     }
 }
 
@@ -282,7 +175,7 @@ impl DeviceSpec {
     /// True if both name one end of a link, by which what one sends would get back to the other: an interface,
     /// a socket or an adapter.
     pub fn is_same_end(&self, other: &Self) -> bool {
-        let has_end = matches!(self.kind.place, Place::Interface(_) | Place::Socket(_) | Place::Pci(_));
+        let has_end = matches!(self.kind.place, Place::Interface(_) | Place::Socket(_) | Place::Adapter(_));
         has_end && self.kind.name == other.kind.name && self.place == other.place
     }
 

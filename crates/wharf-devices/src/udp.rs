@@ -16,8 +16,9 @@
 //! limit. A full socket buffer stops the device until the kernel reports that it is writable; so does a full
 //! queueing discipline, for a moment.
 //!
-//! A datagram that the kernel has taken may yet be lost before the destination: no neighbour answers, a router has
-//! no route, no program listens. The kernel queues a report of each (`IP_RECVERR`), as far as ICMP reports them. They
+//! A datagram that the kernel has taken may yet be lost before the destination: no neighbour answers, a router
+//! has no route, no program listens. The kernel queues a report of each (`IP_RECVERR`), as far as ICMP reports
+//! them. They
 //! are read when a call returns an error, and when the device is closed, and are counted by
 //! [`DeviceError::Undelivered`].
 
@@ -37,7 +38,6 @@ pub mod sending;
 mod spec;
 
 use crate::iface::{KernelDrops, io_fault};
-use crate::link::{EADDRINUSE, EINVAL, ENOBUFS, ENODEV, EPERM};
 use addressing::{Addressing, ByFrame};
 use receiving::Receiving;
 use send_errors::{EACCES, EADDRNOTAVAIL};
@@ -52,6 +52,7 @@ use wharf_core::device::{
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::errno::{EADDRINUSE, EINVAL, ENOBUFS, ENODEV, EPERM};
 use wharf_sys::udp::UdpSocket;
 
 /// Settings of a [`Udp`].

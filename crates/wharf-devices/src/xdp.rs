@@ -42,13 +42,14 @@ pub use steering::{Flow, Steering};
 pub use ways::{RefusedWay, Way, WaysTried};
 
 use crate::iface::io_fault;
-use crate::link::{E2BIG, EBUSY, EEXIST, EINVAL, ENOBUFS, ENOSPC, EOPNOTSUPP, EPERM, Link, no_socket};
+use crate::link::{Link, no_socket};
 pub(crate) use spec::KIND;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
+use wharf_sys::errno::{E2BIG, EBUSY, EEXIST, EINVAL, ENOBUFS, ENOSPC, EOPNOTSUPP, EPERM};
 use wharf_sys::ethtool::{Ethtool, Rings};
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::mapping::{Mapping, PAGE_BYTES};

@@ -1,6 +1,6 @@
 //! Right specifications, and the errors of wrong ones.
 
-use wharf_core::options::{Key, Values};
+use wharf_core::options::Key;
 use wharf_devices::open::{Direction, open};
 use wharf_devices::registry::Registry;
 use wharf_devices::spec::Kind;
@@ -120,27 +120,6 @@ fn wrong_specification_gives_one_line_with_the_right_form() {
 }
 
 #[test]
-fn each_kind_is_listed_once_and_usage_shows_its_keys() {
-    let registry = Registry::default();
-    for kind in registry.kinds() {
-        assert_eq!(
-            registry.kinds().iter().filter(|other| other.name == kind.name).count(),
-            1,
-            "{}",
-            kind.name
-        );
-        assert!(kind.usage.starts_with(kind.name) && Registry::default().with(kind).is_ok());
-        for key in [kind.keys, kind.tx_keys, kind.rx_keys].concat() {
-            assert!(kind.usage.contains(&format!("{}=", key.name)), "{}: {}", kind.name, key.name);
-            if let Values::OneOf(words) = key.values {
-                assert_eq!(key.default, words[0]);
-                assert!(kind.usage.contains(&format!("{}={}", key.name, words.join("|"))), "{}", key.name);
-            }
-        }
-    }
-}
-
-#[test]
 fn a_kind_added_is_parsed_and_one_of_the_same_name_replaced() {
     static MINE: Kind = Kind::new("mine", "mine", "a test's own", |_, _| Ok(Vec::new()));
     static NULL: Kind = Kind::new("null", "null", "another one", |_, _| Ok(Vec::new()));
@@ -169,16 +148,5 @@ fn the_name_of_an_interface_gets_its_specifications() {
         let told = open(text, Direction::Send).unwrap_err().to_string();
         let wanted = format!("\"{text}\": lo is an interface: packet:lo or xdp:lo");
         assert!(told == wanted || cfg!(not(all(feature = "packet", feature = "xdp"))), "{told}");
-    }
-}
-
-#[test]
-fn each_key_of_each_kind_says_when_to_change_it() {
-    for kind in Registry::default().kinds() {
-        for key in [kind.keys, kind.tx_keys, kind.rx_keys].concat() {
-            let texts = [key.meaning, key.when, key.default];
-            let is_good = texts.iter().all(|text| !text.is_empty() && !text.ends_with('.'));
-            assert!(is_good, "{}: {key:?}", kind.name);
-        }
     }
 }

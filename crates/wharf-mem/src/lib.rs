@@ -51,6 +51,7 @@ pub mod frame;
 #[allow(unsafe_code, reason = "boxes that are in a chain of raw pointers")]
 pub mod inbox;
 pub mod lane;
+mod lock;
 pub mod meta;
 mod owner_cell;
 mod pool_number;
@@ -65,6 +66,7 @@ pub mod word;
 
 pub use batch::Batch;
 pub use frame::{Charge, Frame, FreeFrame};
+pub use lock::lock;
 pub use meta::Meta;
 pub use owner_cell::{Bias, BiasedOwnership, OwnerCell, Ownership, Published};
 pub use region::{Chain, Region};

@@ -1,4 +1,4 @@
-//! Results of libc calls: errors, descriptors, mappings.
+//! Results of libc calls: errors, descriptors, mappings. A crate that makes calls of its own, of a driver, takes them from here.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -8,17 +8,23 @@ use std::sync::atomic::AtomicU32;
 /// Bytes of an ordinary page, on every architecture that Wharf is built for.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Turns the return of a libc call into a result: -1 becomes the error in `errno`.
+/// Turns the return of a libc call into a result.
+///
+/// # Errors
+/// The error in `errno`, for -1.
 #[inline]
-pub(crate) fn check(returned: impl TryInto<usize>) -> io::Result<usize> {
+pub fn check(returned: impl TryInto<usize>) -> io::Result<usize> {
     returned.try_into().map_err(|_| io::Error::last_os_error())
 }
 
-/// Takes the descriptor that a libc call has returned, or the error in `errno`.
+/// Takes the descriptor that a libc call has returned.
+///
+/// # Errors
+/// The error in `errno`, for -1.
 ///
 /// # Safety
 /// A descriptor that comes back is new, and nothing else owns it.
-pub(crate) unsafe fn descriptor(returned: libc::c_int) -> io::Result<OwnedFd> {
+pub unsafe fn descriptor(returned: libc::c_int) -> io::Result<OwnedFd> {
     check(returned)?;
     // SAFETY: the caller's.
     Ok(unsafe { OwnedFd::from_raw_fd(returned) })
@@ -54,7 +60,7 @@ pub(crate) fn kick(fd: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Pages that are mapped to be read and written, unmapped when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Pages {
+pub struct Pages {
     start: NonNull<u8>,
     len_bytes: usize,
 }
@@ -69,7 +75,7 @@ impl Pages {
     ///
     /// # Errors
     /// Those of `mmap(2)`.
-    pub(crate) fn map(
+    pub fn map(
         fd: Option<BorrowedFd<'_>>, from: libc::off_t, len_bytes: usize, flags: libc::c_int,
     ) -> io::Result<Self> {
         let (protection, fd) = (libc::PROT_READ | libc::PROT_WRITE, fd.map_or(-1, |fd| fd.as_raw_fd()));
@@ -123,12 +129,13 @@ impl Pages {
 
     /// Returns the first byte's address. So many bytes from there on are valid while `self` lives.
     #[inline(always)]
-    pub(crate) fn start(&self) -> NonNull<u8> {
+    pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
+    /// Returns its length.
     #[inline(always)]
-    pub(crate) fn len_bytes(&self) -> usize {
+    pub fn len_bytes(&self) -> usize {
         self.len_bytes
     }
 
@@ -137,7 +144,7 @@ impl Pages {
     /// # Panics
     /// If they are not inside.
     #[inline(always)]
-    pub(crate) fn place(&self, at: usize, len: usize) -> NonNull<u8> {
+    pub fn place(&self, at: usize, len: usize) -> NonNull<u8> {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.len_bytes), "byte {at} of a mapping");
         // SAFETY: inside the mapping, as just checked.
         unsafe { self.start.add(at) }
@@ -148,7 +155,7 @@ impl Pages {
     /// # Panics
     /// If it is not inside.
     #[inline(always)]
-    pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
+    pub fn word(&self, at: usize) -> &AtomicU32 {
         let place = self.place(at, size_of::<u32>()).cast::<u32>();
         assert!(place.is_aligned());
         // SAFETY: aligned and inside the mapping, which lives as long as `self`.

@@ -10,7 +10,7 @@ compile_error!("Wharf runs on Linux only");
 pub mod addresses;
 pub mod affinity;
 pub mod cache_line;
-mod call;
+pub mod call;
 pub mod clock;
 pub mod credentials;
 pub mod epoll;
@@ -37,7 +37,4 @@ pub mod timer;
 pub mod udp;
 pub mod unix_socket;
 pub mod usage;
-#[cfg(feature = "verbs")]
-pub mod verbs;
-pub mod vfio;
 pub mod xdp;

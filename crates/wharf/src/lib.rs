@@ -86,10 +86,10 @@
 //!
 //! # Features
 //!
-//! One for each kind of device: `packet`, `pcap`, `tap`, `udp`, `verbs` and `xdp` are on by default; `vhost`
-//! (vhost-user and virtio-user) is not, since it brings twelve crates, nor `vfio` (`e1000` and `igb`). `null`
-//! and `wire` are always there. With `default-features = false` and `xdp`, `packet` and `udp`, a first build
-//! compiles 20 crates, `wharf` included.
+//! One for each kind of device: `packet`, `pcap`, `tap`, `udp` and `xdp` are on by default; `vhost`
+//! (vhost-user and virtio-user) is not, since it brings twelve crates. `null` and `wire` are always there.
+//! Kinds of other crates come by [`Registry::with`]. With `default-features = false` and `xdp`, `packet` and
+//! `udp`, a first build compiles 20 crates, `wharf` included.
 //!
 //! `unswitched-off` is for a measurement alone: the path without the switch for batching.
 //!
@@ -194,6 +194,8 @@ pub use wharf_core::sender::Watch;
 pub use wharf_devices::doctor::{Datum, Diagnosis, Doctor, Effect, Exam, Finding, Trial, Weight, diagnose};
 #[doc(hidden)]
 pub use wharf_devices::null::Null;
+#[doc(hidden)]
+pub use wharf_devices::reasons::{Counted, Reason};
 #[doc(hidden)]
 pub use wharf_devices::requirements::{Capability, Requirement};
 #[doc(hidden)]

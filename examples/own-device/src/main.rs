@@ -14,18 +14,18 @@ mod drop_nth;
 mod hex;
 
 use std::process::ExitCode;
-use wharf::{QdiscRegistry, Registry};
 use wharf_cli::Registries;
 
 fn main() -> ExitCode {
-    let devices = match Registry::default().with(&hex::KIND) {
+    let Registries { devices, qdiscs } = Registries::default();
+    let devices = match devices.with(&hex::KIND) {
         Ok(devices) => devices,
         Err(error) => {
             eprintln!("own-device: {error}");
             return ExitCode::FAILURE;
         }
     };
-    let registries = Registries { devices, qdiscs: QdiscRegistry::default().with(&drop_nth::KIND) };
+    let registries = Registries { devices, qdiscs: qdiscs.with(&drop_nth::KIND) };
     wharf_cli::run(&registries, std::env::args_os())
 }
 

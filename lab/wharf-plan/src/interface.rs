@@ -13,6 +13,7 @@ pub use pci::PcieLink;
 pub use wharf_sys::ethtool::{Channels, Rings};
 
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -101,11 +102,13 @@ pub struct NoInterface {
 }
 
 /// Reads the settings of `name` under `root`, which is [`SYSFS`] or a recorded tree: of an interface, or of the one below an RDMA
-/// device or a PCI device. A PCI device that another driver has, vfio-pci for example, has no interface: its link alone is read.
+/// device or a PCI device, whose address may be short, as `lspci` prints it. A PCI device that another driver
+/// has, vfio-pci for example, has no interface: its link alone is read.
 ///
 /// # Errors
 /// [`NoInterface`]. A value that cannot be read is no error.
 pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
+    let name = &*with_domain(name);
     let fault = |why: String| NoInterface { name: name.escape_debug().to_string(), why };
     let is_name = |name: &str| {
         !name.is_empty() && name.len() <= 15 && name != "." && name != ".." && !name.contains('/')
@@ -146,6 +149,12 @@ pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
         reader.recorded()
     }
     Ok(reader.interface)
+}
+
+/// Adds the domain to a PCI address: `lspci` leaves 0000 out.
+fn with_domain(name: &str) -> Cow<'_, str> {
+    let is_short = name.matches(':').count() == 1 && name.contains('.');
+    if is_short { format!("0000:{name}").into() } else { name.into() }
 }
 
 /// Reads a PCI device that the kernel has no interface of.

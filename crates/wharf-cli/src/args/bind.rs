@@ -1,7 +1,7 @@
 //! Arguments of `wharf bind`.
 
 use clap::{Args, ValueEnum};
-use wharf::devices::pci::{BindTo, PciAddress};
+use wharf_intel::pci::{BindTo, PciAddress};
 
 const EXAMPLES: &str = "\
 Examples:

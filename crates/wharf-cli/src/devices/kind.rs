@@ -5,7 +5,7 @@ use crate::fold::folded;
 use crate::output::{text, wrapped};
 use serde_json::{Value, json};
 use wharf::devices::interfaces::HostInterface;
-use wharf::devices::reasons::REASONS;
+use wharf::devices::reasons;
 use wharf::devices::spec::{Kind, Place};
 use wharf::{Key, Values};
 
@@ -67,8 +67,9 @@ pub(super) fn page(row: &Row, interfaces: &[(HostInterface, Vec<&str>)]) -> Stri
     if matches!(kind.place, Place::Interface(_)) && !usable.is_empty() {
         parts.push(interface_table(&usable));
     }
+    let rows = reasons::with([(kind.name, kind.reasons)]);
     let reasons: Vec<&str> =
-        REASONS.iter().filter(|row| row.devices.contains(&kind.name)).map(|row| row.word).collect();
+        rows.iter().filter(|row| row.devices.contains(&kind.name)).map(|row| row.word).collect();
     if !reasons.is_empty() {
         let reasons = reasons.join(", ");
         parts.push(folded(&format!("Frames fail or are dropped as (wharf explain WORD): {reasons}")));

@@ -23,7 +23,7 @@ pub(super) fn judge(
     verdict::forward(&ForwardFigures {
         command: CommandLine::own(),
         pollers: more,
-        kinds: ends.map(|end| end.kind().name),
+        kinds: ends.map(|end| end.kind()),
         from: direction.from.clone(),
         to: common.device.clone(),
         rate: settings.rate,

@@ -142,7 +142,7 @@ impl ReceiveReport {
         let has_interface = matches!(kind.place, Place::Interface(_));
         verdict::receive(&ReceiveFigures {
             command: CommandLine::own(),
-            kind: kind.name,
+            kind,
             interface: has_interface.then(|| args.from.place().to_string()),
             is_file: args.from.file().is_some(),
             packets: traffic.packets,

@@ -26,7 +26,7 @@ pub(super) fn judge(plan: &Plan, report: &Report, evidence: Evidence) -> Verdict
     let kind = plan.args.to.kind();
     verdict::send(&SendFigures {
         command: CommandLine::own(),
-        kind: kind.name,
+        kind,
         to: plan.args.to.to_string(),
         has_far_end: kind.can.far_end,
         asked: asked(plan, report),

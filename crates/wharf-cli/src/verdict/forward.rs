@@ -4,6 +4,7 @@ use super::{Bound, CommandLine, Loss, REACHED_SHARE, Verdict, link_cause, proces
 use crate::output::{bit_rate, packet_rate};
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
+use wharf::devices::spec::Kind;
 use wharf::qdisc::Rate;
 
 /// Share of a rate from which on packets that were dropped waited for it, if the device never left any.
@@ -19,7 +20,7 @@ pub(crate) struct ForwardFigures {
     /// More pollers than there were, if queues and processors are there for them.
     pub(crate) pollers: Option<usize>,
     /// Kinds of the ends.
-    pub(crate) kinds: [&'static str; 2],
+    pub(crate) kinds: [&'static Kind; 2],
     pub(crate) from: String,
     pub(crate) to: String,
     /// The rate of `--rate`, or that of the last change.

@@ -4,6 +4,7 @@ use super::percent;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wharf::devices::reasons::{self, Reason};
+use wharf::devices::spec::Kind;
 
 /// Parts of the path that count drops of any device.
 const PARTS: [&str; 6] = ["any", "discipline", "fault", "receiver", "segmenter", "sender"];
@@ -22,8 +23,8 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// Returns the loss of a run whose drops are these, at devices of the kind `kind`; `None` without any.
-    pub(super) fn of(by_reason: &BTreeMap<String, u64>, kind: &str) -> Option<Self> {
+    /// Returns the loss of a run whose drops are these, at devices of `kind`; `None` without any.
+    pub(super) fn of(by_reason: &BTreeMap<String, u64>, kind: &Kind) -> Option<Self> {
         let by_reason: BTreeMap<String, u64> = by_reason
             .iter()
             .filter(|one| *one.1 > 0)
@@ -87,10 +88,13 @@ fn top(by_reason: &BTreeMap<String, u64>) -> Option<&str> {
     by_reason.iter().max_by_key(|one| one.1).map(|(reason, _)| reason.as_str())
 }
 
-/// Returns the event and the remedy of a reason, as the table has them.
-fn explanation(reason: &str, kind: &str) -> String {
-    let is_of = |row: &&Reason| row.devices.iter().any(|device| *device == kind || PARTS.contains(device));
-    let row = reasons::of(reason).find(is_of).or_else(|| reasons::of(reason).next());
+/// Returns the event and the remedy of a reason, as the table has them for `kind`, or for a part of the path.
+fn explanation(reason: &str, kind: &Kind) -> String {
+    let mut rows = reasons::with([(kind.name, kind.reasons)]);
+    rows.retain(|row| row.word == reason);
+    let of_kind = |row: &&Reason| row.devices.contains(&kind.name);
+    let of_part = |row: &&Reason| row.devices.iter().any(|device| PARTS.contains(device));
+    let row = rows.iter().find(of_kind).or_else(|| rows.iter().find(of_part)).or_else(|| rows.first());
     row.map_or_else(
         || "no cause is known for this word.".into(),
         |row| format!("{} {}", row.what_happened, row.what_to_do),

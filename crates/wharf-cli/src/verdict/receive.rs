@@ -5,13 +5,14 @@ use super::{Bound, CommandLine, Loss, Verdict, processor_cause};
 use crate::output::packet_rate;
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
+use wharf::devices::spec::Kind;
 
 /// The figures of a reception.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceiveFigures {
     pub(crate) command: CommandLine,
     /// Kind of the device, and its interface, if it has one.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: &'static Kind,
     pub(crate) interface: Option<String>,
     /// It reads a file.
     pub(crate) is_file: bool,

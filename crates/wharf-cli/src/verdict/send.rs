@@ -5,6 +5,7 @@ use crate::output::{packet_rate, time};
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
 use wharf::device::LOST;
+use wharf::devices::spec::Kind;
 use wharf_tools::traffic::{PAUSE_NS, Pauses};
 
 /// Share of a rate by which a run may miss it, and the time by which the last completion may come late.
@@ -46,7 +47,7 @@ pub(crate) enum Asked {
 pub(crate) struct SendFigures {
     pub(crate) command: CommandLine,
     /// Kind of the device, its specification, and whether its other end is in this process.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: &'static Kind,
     pub(crate) to: String,
     pub(crate) has_far_end: bool,
     pub(crate) asked: Asked,
@@ -162,7 +163,7 @@ impl SendFigures {
 
     /// True if the other side of a UDP socket did not take packets: the kernel is told of few of them.
     fn is_unanswered(&self, loss: &Loss) -> bool {
-        self.kind == "udp" && UNANSWERED.contains(&loss.reason())
+        self.kind.name == "udp" && UNANSWERED.contains(&loss.reason())
     }
 
     /// Returns what bounded the rate, and the evidence, as the end of a sentence.
@@ -269,7 +270,7 @@ impl SendFigures {
             }
             Bound::Device => bench().or_else(|| (self.requeues > 0).then(|| "wharf explain requeues".into())),
             Bound::Processor => {
-                bench().filter(|_| self.kind != "null").or_else(|| Some("wharf bench path".into()))
+                bench().filter(|_| self.kind.name != "null").or_else(|| Some("wharf bench path".into()))
             }
             Bound::Receiver => Some(self.command.with("--to", "null")),
             _ => None,

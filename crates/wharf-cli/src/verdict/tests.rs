@@ -2,6 +2,8 @@
 
 use super::*;
 use std::collections::BTreeMap;
+use wharf::devices::registry::Registry;
+use wharf::devices::spec::Kind;
 use wharf::qdisc::Rate;
 use wharf_tools::traffic::{Pause, Pauses};
 
@@ -13,6 +15,10 @@ fn drops(all: &[(&str, u64)]) -> BTreeMap<String, u64> {
     all.iter().map(|&(reason, count)| (reason.to_string(), count)).collect()
 }
 
+fn kind(name: &str) -> &'static Kind {
+    Registry::default().kinds().iter().copied().find(|kind| kind.name == name).unwrap()
+}
+
 fn command(line: &str) -> CommandLine {
     CommandLine(line.split(' ').map(str::to_string).collect())
 }
@@ -21,7 +27,7 @@ fn command(line: &str) -> CommandLine {
 fn short_of() -> SendFigures {
     SendFigures {
         command: command("wharf send --rate 1mpps --to packet:eth0"),
-        kind: "packet",
+        kind: kind("packet"),
         to: "packet:eth0".into(),
         has_far_end: false,
         asked: Asked::Rate { pps: 1e6 },
@@ -156,7 +162,7 @@ fn a_short_paced_run_is_judged_by_when_its_last_packet_was_due() {
 fn reception() -> ReceiveFigures {
     ReceiveFigures {
         command: command("wharf receive --frames 4096 --from xdp:far"),
-        kind: "xdp",
+        kind: kind("xdp"),
         interface: Some("far".into()),
         is_file: false,
         packets: 800,
@@ -207,7 +213,7 @@ fn direction() -> ForwardFigures {
     ForwardFigures {
         command: command("wharf forward packet:a xdp:b"),
         pollers: Some(2),
-        kinds: ["packet", "xdp"],
+        kinds: ["packet", "xdp"].map(kind),
         from: "packet:a".into(),
         to: "xdp:b".into(),
         rate: None,

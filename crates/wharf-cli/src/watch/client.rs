@@ -174,16 +174,11 @@ fn list(json: bool) -> anyhow::Result<()> {
     print(&table_text(&table))
 }
 
-/// Returns the sockets of all processes that answer, with their counters.
-pub(super) fn running() -> Vec<(PathBuf, Snapshot)> {
-    answers().into_iter().filter_map(|(path, answer)| Some((path, answer.ok()?))).collect()
-}
-
 /// A socket, and the counters of its process.
-type Found = (PathBuf, anyhow::Result<Snapshot>);
+pub(super) type Found = (PathBuf, anyhow::Result<Snapshot>);
 
 /// Returns the sockets of all processes, each with the counters, or with [`Silent`]. They are asked at the same time.
-fn answers() -> Vec<Found> {
+pub(super) fn answers() -> Vec<Found> {
     let ask = |path: &Path| Client::connect(path, ANSWER).and_then(|mut client| client.ask(&Request::Show));
     let paths = places::all();
     std::thread::scope(|scope| {

@@ -4,7 +4,7 @@ mod draw;
 mod keys;
 mod state;
 
-use super::client::{ANSWER, Client, Silent, running};
+use super::client::{ANSWER, Client, Silent, answers};
 use super::control::Request;
 use super::places;
 use crate::args::TopArgs;
@@ -27,7 +27,7 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<()> {
     }
     let first = match &args.which {
         Some(which) => places::find(which)?,
-        None => running().into_iter().next().map(|(path, _)| path).with_context(places::none)?,
+        None => running().into_iter().next().with_context(places::none)?,
     };
     let (client, signals, keys) = (Client::connect(&first, LOOK)?, Signals::listen()?, Keys::open()?);
     let every = args.interval;
@@ -120,7 +120,7 @@ impl View {
 
     /// Changes to the next run, or to the one before.
     fn change_to(&mut self, is_next: bool) {
-        let all: Vec<PathBuf> = running().into_iter().map(|(path, _)| path).collect();
+        let all = running();
         let Some(other) = neighbour(&all, &self.path, is_next) else { return };
         if let Ok(client) = Client::connect(other, LOOK) {
             (self.path, self.client, self.due) = (other.clone(), Some(client), Instant::now());
@@ -136,6 +136,11 @@ fn neighbour<'a>(all: &'a [PathBuf], path: &Path, is_next: bool) -> Option<&'a P
         Some(at) => all.get((at + step) % all.len()),
         None => all.first(),
     }
+}
+
+/// Returns the sockets of all processes that answer.
+fn running() -> Vec<PathBuf> {
+    answers().into_iter().filter_map(|(path, answer)| answer.is_ok().then_some(path)).collect()
 }
 
 #[cfg(test)]

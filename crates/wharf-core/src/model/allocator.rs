@@ -1,9 +1,9 @@
 //! Access for allocators outside this crate, which the lab compares: free frames and the ledger.
 
 use super::ledger::{Ledger, NO_CACHE};
-use super::{PageCounters, PagePool, lock};
+use super::{PageCounters, PagePool};
 use crate::host::Clock;
-use wharf_mem::FreeFrame;
+use wharf_mem::{FreeFrame, lock};
 
 #[doc(hidden)]
 impl PagePool {

@@ -10,11 +10,11 @@ mod steps;
 
 use super::ledger::{CACHES_MAX, Ledger};
 use super::mailbox::{Directory, Mailbox};
-use super::{BULK, Burst, Packet, PageCounters, PagePool, PoolError, QuotaKind, Reservation, Shared, lock};
+use super::{BULK, Burst, Packet, PageCounters, PagePool, PoolError, QuotaKind, Reservation, Shared};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::return_ring::ReturnConsumer;
-use wharf_mem::{Batch, Charge, Frame, FreeFrame};
+use wharf_mem::{Batch, Charge, Frame, FreeFrame, lock};
 
 /// Most buffers that a cache keeps before it gives a part to the depot.
 pub(super) const KEEP: usize = 8 * BULK;

@@ -1,15 +1,11 @@
 //! Locks of a pool, with counts kept by the thread that takes them.
 
 use crate::host::Clock;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use wharf_mem::lock;
 
 /// Looks at a held lock before sleeping for it: some microseconds, longer than a running thread holds any pool lock.
 const SPINS: u32 = 200;
-
-/// Takes a lock, also one poisoned by a panic: the guarded state is whole at every step.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// One thread's counts of locks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

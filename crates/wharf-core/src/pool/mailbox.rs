@@ -1,11 +1,10 @@
 //! `Mailbox`: buffers for one cache: its own that other threads have freed, and those handed to it from the wait
 //! list.
 
-use super::lock::lock;
 use super::{PageCounters, PagePool};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use wharf_mem::FreeFrame;
+use wharf_mem::{FreeFrame, lock};
 
 /// A cache's mailbox.
 #[derive(Debug)]

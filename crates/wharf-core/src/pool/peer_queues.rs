@@ -3,11 +3,11 @@
 //! A thread that waits for memory on one queue runs the others that have no owner and no poller: their devices may
 //! hold the frames that it waits for.
 
-use super::lock;
 use crate::host;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, Weak};
+use wharf_mem::lock;
 
 /// A queue, to those that wait for its pool's memory.
 pub(crate) trait PeerQueue: Send + Sync {

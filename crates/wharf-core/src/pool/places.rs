@@ -1,8 +1,9 @@
 //! The pool's frames by place and by holder, without a pause: from the ledger's rows and the counters of queues.
 
-use super::{PagePool, lock};
+use super::PagePool;
 use crate::metrics::{Measured, Row, Walk};
 use std::collections::BTreeMap;
+use wharf_mem::lock;
 
 const SIZE: Row = Row::gauge("wharf_pool_size_frames", "frames", "Frames of the pool.");
 const PLACES: Row = Row::gauge(

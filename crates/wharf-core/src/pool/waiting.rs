@@ -29,11 +29,11 @@
 
 use super::depot::Depot;
 use super::mailbox::Mailbox;
-use super::{PageCounters, PagePool, lock};
+use super::{PageCounters, PagePool};
 use crate::host::{self, Wake};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, MutexGuard};
-use wharf_mem::{Batch, FreeFrame};
+use wharf_mem::{Batch, FreeFrame, lock};
 
 /// A summary of the wait list, read without the depot's lock and written under it.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use super::{RxQueue, RxShared};
 use crate::counters::Counter;
 use crate::device::{RxDevice, Signals};
 use crate::metrics::{Measured, Row, Walk, table};
-use crate::pool::lock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
+use wharf_mem::lock;
 
 table! {
     /// Counters of one receive queue, written by the thread that polls it.

@@ -8,10 +8,10 @@
 use super::{Handler, Rest};
 use crate::host::Wake;
 use crate::metrics::{Row, Walk};
-use crate::pool::{Burst, PagePool, lock};
+use crate::pool::{Burst, PagePool};
 use std::sync::{Arc, Mutex};
-use wharf_mem::Batch;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, lock};
 
 const TAKEN: Row = Row::counter("wharf_receiver_taken", "packets", "Packets that the receiver has taken.");
 const BACKLOG: Row =

@@ -4,7 +4,7 @@ use super::inbox::Inbox;
 use super::{Handler, RxQueue};
 use crate::host::{Clock, Park, Wait, Wake};
 use crate::poller::{ActivePoller, Poller, PollerCounters, Settings};
-use crate::pool::{Burst, PagePool, lock};
+use crate::pool::{Burst, PagePool};
 use crate::tx::queue::QueueError;
 use crate::wakeup::TaskWake;
 use std::any::Any;
@@ -12,6 +12,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use wharf_mem::lock;
 
 /// Steps of a call that does not wait: unmasked notifications are looked at, then the device is polled.
 const STEPS_MAX: u32 = 4;

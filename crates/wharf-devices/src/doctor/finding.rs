@@ -1,6 +1,6 @@
 //! `Finding`: one thing that was found about a device, with the command that mends it.
 
-use crate::spec::Direction;
+use crate::spec::words::Direction;
 
 /// One thing that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Findings about this machine and process: rights, locked memory, huge pages.
 
 use super::finding::Finding;
-use crate::requirements::{Capability, Machine, Requirement};
+use crate::requirements::{Capability, Machine, Requirement, capabilities};
 use crate::spec::{Direction, Kind};
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,8 @@ const AMPLE_BYTES: u64 = 64 << 20;
 pub(crate) fn rights(kind: &Kind, prevents: fn(&Capability) -> Direction) -> Vec<Finding> {
     let machine = Machine::look();
     let named = |is_wanted: &dyn Fn(&Capability) -> bool| {
-        let names = kind.capabilities().filter(|one| is_wanted(one)).map(|one| one.name.to_uppercase());
+        let names =
+            capabilities(kind.requirements).filter(|one| is_wanted(one)).map(|one| one.name.to_uppercase());
         names.collect::<Vec<_>>().join(", ")
     };
     let mut findings = Vec::new();
@@ -25,7 +26,8 @@ pub(crate) fn rights(kind: &Kind, prevents: fn(&Capability) -> Direction) -> Vec
         let lacking = named(&|one| !machine.has(one) && prevents(one) == direction);
         if !lacking.is_empty() {
             let what = format!("this process has no {lacking}");
-            let finding = Finding::obstacle("capabilities", direction, what).mend(machine.setcap(kind));
+            let finding =
+                Finding::obstacle("capabilities", direction, what).mend(machine.setcap(kind.requirements));
             findings.push(finding.with("lacks", lacking));
         }
     }
@@ -41,7 +43,7 @@ pub(crate) fn rights(kind: &Kind, prevents: fn(&Capability) -> Direction) -> Vec
 }
 
 /// Returns the findings on files that `kind` needs and that are not there.
-pub(crate) fn files(kind: &Kind) -> Vec<Finding> {
+pub fn files(kind: &Kind) -> Vec<Finding> {
     let missing = |requirement: &Requirement| match *requirement {
         Requirement::File { path, mend } if !Path::new(path).exists() => {
             Some(Finding::obstacle("files", Direction::Both, format!("there is no {path}")).mend(mend))
@@ -52,7 +54,7 @@ pub(crate) fn files(kind: &Kind) -> Vec<Finding> {
 }
 
 /// Returns the finding on the memory that this process may lock, which the kernel counts pools of `xdp` towards.
-pub(crate) fn locked_memory() -> Option<Finding> {
+pub fn locked_memory() -> Option<Finding> {
     let limit = limit_bytes(&fs::read_to_string("/proc/self/limits").ok()?)?;
     let machine = Machine::look();
     // The kernel checks the capability in the initial user namespace; one held in another namespace does not
@@ -82,7 +84,7 @@ fn limit_bytes(limits: &str) -> Option<Option<u64>> {
 }
 
 /// Returns the finding on free 2 MiB pages; `purpose` says why they matter, if they do.
-pub(crate) fn huge_pages(purpose: Option<&str>) -> Option<Finding> {
+pub fn huge_pages(purpose: Option<&str>) -> Option<Finding> {
     let read = |file: &str| -> Option<u64> {
         fs::read_to_string(format!("{HUGE_PAGES}/{file}")).ok()?.trim().parse().ok()
     };

@@ -7,13 +7,13 @@ pub struct Drops(Vec<(&'static str, u64)>);
 impl Drops {
     /// Counts one.
     #[cold]
-    pub(crate) fn add(&mut self, reason: &'static str) {
+    pub fn add(&mut self, reason: &'static str) {
         self.add_count(reason, 1);
     }
 
     /// Counts `count` of one reason, which is shown from then on.
     #[cold]
-    pub(crate) fn add_count(&mut self, reason: &'static str, count: u64) {
+    pub fn add_count(&mut self, reason: &'static str, count: u64) {
         match self.0.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, all)) => *all += count,
             None => self.0.push((reason, count)),
@@ -21,8 +21,7 @@ impl Drops {
     }
 
     /// Takes the counts of `other`, which is empty then.
-    #[cfg(feature = "vfio")]
-    pub(crate) fn absorb(&mut self, other: &mut Self) {
+    pub fn absorb(&mut self, other: &mut Self) {
         for (reason, count) in other.0.drain(..) {
             self.add_count(reason, count);
         }

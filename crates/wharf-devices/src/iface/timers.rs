@@ -8,7 +8,7 @@ const LOOK_NS: u64 = 20_000_000;
 
 /// The next look at an interface: it may have lost its carrier, changed its MTU or gone, without an error.
 #[derive(Debug)]
-pub(crate) struct LookTimer {
+pub struct LookTimer {
     /// Calls until the look is due.
     calls: u32,
     /// Time on the host's clock at which it is due if there are fewer calls.
@@ -17,23 +17,23 @@ pub(crate) struct LookTimer {
 
 impl LookTimer {
     /// Calls between two looks.
-    pub(crate) const EVERY: u32 = 64;
+    pub const EVERY: u32 = 64;
 
     /// Makes a timer whose first look is due after `calls` calls.
-    pub(crate) const fn new(calls: u32) -> Self {
+    pub const fn new(calls: u32) -> Self {
         Self { calls, at_ns: 0 }
     }
 
     /// Counts a call. Returns true if the look is due: the caller restarts the timer.
     #[inline]
-    pub(crate) fn is_due(&mut self) -> bool {
+    pub fn is_due(&mut self) -> bool {
         self.calls = self.calls.saturating_sub(1);
         self.calls == 0
     }
 
     /// Returns true if the last look by this function was [`LOOK_NS`] ago.
     #[inline]
-    pub(crate) fn is_late(&mut self) -> bool {
+    pub fn is_late(&mut self) -> bool {
         let now_ns = HostClock.now_ns();
         let is_late = now_ns >= self.at_ns;
         if is_late {
@@ -44,14 +44,14 @@ impl LookTimer {
 
     /// Sets the calls until the next look.
     #[inline]
-    pub(crate) fn restart(&mut self, calls: u32) {
+    pub fn restart(&mut self, calls: u32) {
         self.calls = calls;
     }
 }
 
-/// The time since which the kernel has taken nothing.
+/// The time since which the kernel, or an adapter, has taken nothing.
 #[derive(Debug, Default)]
-pub(crate) struct StuckTimer {
+pub struct StuckTimer {
     /// Frames that had left then, and the time on the exact clock.
     since: Option<(u64, u64)>,
 }
@@ -60,7 +60,7 @@ impl StuckTimer {
     /// Notes that the kernel has no room, after `left` frames. Returns true if that has been so for `bound_ns`
     /// while no frame left.
     #[cold]
-    pub(crate) fn is_stuck(&mut self, left: u64, bound_ns: u64) -> bool {
+    pub fn is_stuck(&mut self, left: u64, bound_ns: u64) -> bool {
         let now_ns = ExactClock.now_ns();
         let (_, since_ns) = *self.since.insert(match self.since {
             Some(since) if since.0 == left => since,
@@ -71,7 +71,7 @@ impl StuckTimer {
 
     /// Notes that the kernel takes frames, or that the caller has given up on one.
     #[inline]
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.since = None;
     }
 

@@ -8,17 +8,18 @@ const ABOVE_MAX: usize = 64;
 
 /// An SSH connection, by the variables that sshd(8) gives to the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Login {
-    pub(crate) client: IpAddr,
+pub struct Login {
+    /// The other end.
+    pub client: IpAddr,
     /// This host's address, if it is told.
-    pub(crate) server: Option<IpAddr>,
+    pub server: Option<IpAddr>,
     /// This host's port.
-    pub(crate) port: u16,
+    pub port: u16,
 }
 
 impl Login {
     /// Returns the connection of this process, or of one above it: `sudo` takes the variables away.
-    pub(crate) fn of_process() -> Option<Self> {
+    pub fn of_process() -> Option<Self> {
         if let Some(login) = Self::of(|name| std::env::var(name).ok()) {
             return Some(login);
         }

@@ -17,21 +17,22 @@ const OUTSIDE: [&str; 2] = ["198.51.100.1", "2001:db8::1"];
 /// Interfaces above one another, at most.
 const ABOVE_MAX: usize = 64;
 
-/// See the module. They are those of the interfaces above it as well: bridge, bond, VLAN.
+/// The uses of an interface. They are those of the interfaces above it as well: bridge, bond, VLAN.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Uses {
+pub struct Uses {
     /// Interfaces above it.
-    pub(crate) above: Vec<String>,
+    pub above: Vec<String>,
     /// Addresses, without those of IPv6 that the kernel gives to each interface.
-    pub(crate) addresses: Vec<IpAddr>,
-    pub(crate) has_default_route: bool,
+    pub addresses: Vec<IpAddr>,
+    /// True if the default route of a table goes by it.
+    pub has_default_route: bool,
     /// The remote login that this process belongs to, if it comes in by the interface.
-    pub(crate) login: Option<Login>,
+    pub login: Option<Login>,
 }
 
 impl Uses {
     /// Returns the uses of interface `name`.
-    pub(crate) fn of(name: &str) -> Self {
+    pub fn of(name: &str) -> Self {
         let mut names = vec![name.to_string()];
         let mut at = 0;
         while at < names.len().min(ABOVE_MAX) {
@@ -63,12 +64,12 @@ impl Uses {
     }
 
     /// True if the host would be cut off without the interface.
-    pub(crate) fn is_vital(&self) -> bool {
+    pub fn is_vital(&self) -> bool {
         self.has_default_route || self.login.is_some()
     }
 
     /// Returns the uses in words, as in "eth0 has ..."; `None` if there are none.
-    pub(crate) fn words(&self) -> Option<String> {
+    pub fn words(&self) -> Option<String> {
         let mut words: Vec<String> = self.addresses.iter().take(3).map(IpAddr::to_string).collect();
         if let Some(more) = self.addresses.len().checked_sub(4) {
             words.push(format!("{} more addresses", more + 1));

@@ -11,8 +11,10 @@ use wharf_core::device::DeviceError;
 use wharf_mem::Frame;
 use wharf_sys::interface::Interface;
 
+/// The state of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
+    /// It carries frames.
     Up,
     /// Switched off, or without carrier: frames fail until it is back.
     Down,

@@ -6,7 +6,7 @@ mod whole;
 
 use super::Opened;
 use crate::iface::{LookTimer, StuckTimer, TxBook};
-use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, GONE, Health, State, VLAN_BYTES};
+use crate::link::{GONE, Health, State, VLAN_BYTES};
 use slots::Slots;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, LOST, Notify, Transmitted, TxDevice, TxInfo,
 };
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::errno::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM};
 use wharf_sys::packet::{PacketSocket, SlotRing};
 use whole::{CHUNKS_MAX, TxReject, Whole};
 

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
+use wharf_mem::lock;
 use wharf_sys::file::reopen_pipe;
 
 /// Most frames that wait to be taken.
@@ -190,7 +191,7 @@ impl Queue {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     /// Reads to the end of the stream, or until its frames are not wanted any more.

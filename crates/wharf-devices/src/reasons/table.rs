@@ -1,25 +1,387 @@
-//! The table of reasons, sorted by word.
-
-mod a_to_o;
-mod p_to_z;
+//! The table of reasons of this crate's kinds and of the parts of the path, sorted by word.
 
 use super::Reason;
+use std::borrow::Cow::Borrowed;
 
-/// All reasons, sorted by word.
-pub const REASONS: &[Reason] = &{
-    let (first, second) = (a_to_o::ROWS, p_to_z::ROWS);
-    let mut all = [first[0]; a_to_o::ROWS.len() + p_to_z::ROWS.len()];
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
-        at += 1;
-    }
-    all
-};
+/// The rows, sorted by word.
+pub(super) static ROWS: &[Reason] = &[
+    row(
+        "bad-source",
+        &["udp"],
+        "The source address of the frame was this machine's, and is no longer.",
+        "Give the address back to the interface (`ip address`), or send from another one.",
+    ),
+    row(
+        "bad-time",
+        &["pcap"],
+        "The frame's time stamp is later than the file format can express.",
+        "Check the clock of the device that received the frame, or the time in its `Meta`.",
+    ),
+    row(
+        "checksum-place",
+        &["packet", "tap", "vhost-user", "virtio-user"],
+        "The checksum that the device or the kernel is to fill in lies outside the frame's headers or bytes.",
+        "Set `checksum_start` and `checksum_offset` in the frame's `Meta` within the frame.",
+    ),
+    row(
+        "closed",
+        &["any"],
+        "The frame was in a path that was being closed. It was not sent.",
+        "Nothing, at the end of a run. To have all frames sent, wait until the queue is empty before it is shut down.",
+    ),
+    row(
+        "codel",
+        &["discipline"],
+        "`fq_codel` dropped the packet because packets had waited longer than `target` for an `interval`. It is the signal on which TCP slows down.",
+        "Nothing, if the flow reacts. For flows that do not, send less, or give a longer `target`.",
+    ),
+    row(
+        "connection-refused",
+        &["udp"],
+        "No program listens at the destination port: its host answered with an ICMP message.",
+        "Start the receiver, or correct the port. The count is a lower bound: hosts limit the rate of such messages.",
+    ),
+    row(
+        "drop-head",
+        &["discipline"],
+        "The discipline was full, and dropped the packet that had waited longest (`--when-full drop-head`).",
+        "Send less, raise the rate behind the discipline, or use a longer queue (`--qdisc fifo:N`).",
+    ),
+    row(
+        "drop-tail",
+        &["sender", "discipline"],
+        "The queue was full, and the packet that came last was dropped (`--when-full drop-tail`).",
+        "Send less, raise the rate behind the queue, or use a longer one (`--qdisc fifo:N`). In `wharf send`, `--when-full wait` makes senders wait in place of dropping.",
+    ),
+    row(
+        "empty",
+        &["pcap"],
+        "The record of the capture has no bytes. It is no frame.",
+        "Nothing: such a record cannot be sent.",
+    ),
+    row(
+        "fill-ring-empty",
+        &["xdp"],
+        "The kernel had no buffer in the fill ring for an arriving frame: the receiver returned memory too slowly. A frame longer than a buffer counts, too.",
+        "Give the receiver more memory (`--frames`), a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
+    ),
+    row(
+        "foreign-pool",
+        &["any"],
+        "The frame is of a pool that the device is not attached to.",
+        "Take frames from the pool of the path that sends them.",
+    ),
+    row(
+        "gone",
+        &["any"],
+        "The interface or the peer does not exist any more.",
+        "Make it again: by default the path opens it anew (`--on-gone reopen`).",
+    ),
+    row(
+        "gso-checksum",
+        &["packet", "tap", "vhost-user", "virtio-user"],
+        "The checksum of a super-packet is not left to be filled in, or is not its transport's.",
+        "Ask for the checksum of the TCP or UDP header in the frame's `Meta`.",
+    ),
+    row(
+        "gso-header",
+        &["segmenter", "packet", "tap", "vhost-user", "virtio-user"],
+        "The headers of a super-packet are not those of its kind, so that it cannot be segmented.",
+        "Make the headers match `gso_kind` in the frame's `Meta`: Ethernet, IP, and TCP or UDP.",
+    ),
+    row(
+        "gso-kind",
+        &["segmenter", "packet", "tap", "udp", "vhost-user", "virtio-user"],
+        "The device cannot send super-packets of this kind; `udp` takes those of UDP only.",
+        "Set another `gso_kind` in the frame's `Meta`, or use a device that takes it.",
+    ),
+    row(
+        "gso-size",
+        &["segmenter", "packet", "tap", "vhost-user", "virtio-user"],
+        "The segment size of a super-packet is 0 or longer than its payload, or gives too many segments.",
+        "Correct `gso_bytes` in the frame's `Meta`.",
+    ),
+    row(
+        "inbox-full",
+        &["receiver"],
+        "A receiver was slower than its packets arrived, and its inbox was full.",
+        "Take packets more often, use more receivers, or give the pool more frames.",
+    ),
+    row(
+        "injected",
+        &["fault"],
+        "`--fault error=` made the device fail this frame.",
+        "Nothing: it was asked for.",
+    ),
+    row(
+        "link-down",
+        &["packet", "xdp", "tap", "udp", "wire"],
+        "The interface is switched off or has no carrier, or the other end of the wire hung up.",
+        "Switch it on (`ip link set NAME up`), or check the cable and the other end. Frames are sent again when it is up.",
+    ),
+    row(
+        "lost",
+        &["any"],
+        "A device was closed, at the end or to be opened anew, while it or its peer had the frame: whether the frame was sent is unknown.",
+        "See why the device had not completed it: it had gone or stalled. `--on-gone` and `--on-stall` decide what is done then.",
+    ),
+    row(
+        "malformed",
+        &["packet"],
+        "The kernel delivered a frame whose headers contradict its length or its offload request.",
+        "Report the sender's frame, as shown by tcpdump; other frames are not affected.",
+    ),
+    row(
+        "malformed",
+        &["udp"],
+        "The frame's lengths contradict each other; or, receiving, the kernel did not report both ends of a datagram.",
+        "Check the lengths in the IP and UDP headers of what is sent.",
+    ),
+    row(
+        "malformed",
+        &["vhost-user", "virtio-user"],
+        "The header in front of the frame contradicts the frame's bytes.",
+        "Update the driver or the peer that wrote it.",
+    ),
+    row(
+        "misplaced",
+        &["xdp"],
+        "The kernel reported a frame outside the memory that was posted for it.",
+        "Report a bug of the driver; `mode=copy` avoids the driver's own code.",
+    ),
+    row(
+        "no-cache",
+        &["segmenter"],
+        "The pool had no cache left for the memory of segments.",
+        "Give the pool room for more senders.",
+    ),
+    row(
+        "no-headroom",
+        &["virtio-user"],
+        "The frame has no room for the header in front of it.",
+        "Take frames from a pool with headroom, as `Path` makes them.",
+    ),
+    row(
+        "no-headroom",
+        &["xdp"],
+        "Less than 24 bytes were left in front of the frame, which `csum=offload` and `timestamps=on` need for a request to driver or kernel.",
+        "Give the pool more headroom, or leave both keys at their defaults.",
+    ),
+    row(
+        "no-room",
+        &["segmenter", "xdp", "virtio-user"],
+        "The device had reported room for the frame, and had none: its peer or the kernel took it back.",
+        "Report a bug of the peer or the driver.",
+    ),
+    row(
+        "no-slot",
+        &["packet"],
+        "The transmit ring had no slot at the place where one was free.",
+        "Report a bug.",
+    ),
+    row(
+        "not-attached",
+        &["packet", "pcap", "tap", "udp", "wire"],
+        "The device was given a frame before its memory was attached.",
+        "Call `attach` first, or open the device by `Path`.",
+    ),
+    row(
+        "not-enabled",
+        &["vhost-user"],
+        "The driver had enabled no virtqueue for the frame: its machine was booting, paused, or off. Or it sent the frame by a virtqueue that it had switched off.",
+        "Nothing, if that was meant. `--when-full wait` has frames wait for it, however long that takes.",
+    ),
+    row(
+        "not-permitted",
+        &["udp"],
+        "A firewall, here or on the way, forbids the datagram; or the process lacks the right to send there.",
+        "Check `nft list ruleset` and the firewalls on the way; a broadcast address is not supported.",
+    ),
+    row(
+        "not-udp",
+        &["udp"],
+        "The frame is no whole UDP datagram: it has another protocol, is a fragment, or has a routing or authentication header.",
+        "Send such frames by `packet`, `xdp` or `tap`; a socket sends payloads of UDP only.",
+    ),
+    row(
+        "other-family",
+        &["udp"],
+        "The frame's destination is an IPv6 address, and the socket is of IPv4.",
+        "Bind to an IPv6 address: `udp:[::]:0,dest=frame` sends both.",
+    ),
+    row(
+        "overlimit",
+        &["discipline"],
+        "`fq_codel` was full, and dropped from the flow with the most bytes.",
+        "Send less, or give a higher `limit`.",
+    ),
+    row(
+        "peer-gone",
+        &["virtio-user"],
+        "The back end ended its connection while it held the frame.",
+        "Start the back end again; `reconnect=on` waits for it.",
+    ),
+    row(
+        "qdisc-changed",
+        &["discipline"],
+        "The packet waited in a discipline when another one took its place (`wharf set qdisc=...`), which has no room for it.",
+        "Nothing, if it was meant; otherwise give the new discipline a limit that holds what waits.",
+    ),
+    row(
+        "reader-gone",
+        &["pcap"],
+        "The program that reads the pipe has ended, or closed it. A line on standard error names the pipe.",
+        "Nothing if that program had all it wanted, as `head` has; else look why it ended.",
+    ),
+    row(
+        "reader-stalled",
+        &["pcap"],
+        "The program that reads the pipe took nothing any more when the run ended.",
+        "Look why it does not read: it may be stopped, or wait for something else.",
+    ),
+    row(
+        "receiver-gone",
+        &["receiver"],
+        "The receiver that the packet was for had been dropped.",
+        "Keep all receivers of a queue, or open it with fewer.",
+    ),
+    row(
+        "refused",
+        &["packet", "xdp", "tap"],
+        "The kernel or the driver refused the frame. A line on standard error has its answer.",
+        "Act on that line. A frame that the kernel had no room for in a second or more counts, too.",
+    ),
+    row(
+        "refused",
+        &["udp"],
+        "The kernel refused the datagram, or another host reported it as undelivered. A line on standard error has the answer.",
+        "Act on that line.",
+    ),
+    row(
+        "ring-full",
+        &["packet"],
+        "The kernel had no room for an arriving frame in the receive ring: the receiver was too slow, or slept too long.",
+        "Use a larger ring (`buffer=64m`), a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
+    ),
+    row(
+        "ring-full",
+        &["tap"],
+        "The kernel had no room for a frame to this program: `ring` frames waited already.",
+        "Use a longer ring (`ring=5000`), a core of its own (`--cpu`) or more queues (`wharf forward --queues`); or send more slowly.",
+    ),
+    row(
+        "ring-full",
+        &["vhost-user"],
+        "The driver took nothing for 2 s or more, and the frame was too old when it went on: its interface was down, or its machine stood still.",
+        "Nothing, if that was meant. `--when-full wait` has frames wait for it, however long that takes.",
+    ),
+    row(
+        "ring-full",
+        &["xdp"],
+        "The receive ring had no room for an arriving frame: the receiver was too slow.",
+        "Give the receiver a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
+    ),
+    row(
+        "send-error",
+        &["packet"],
+        "The kernel stopped at the frame with an error that names no frame. A line on standard error has it.",
+        "Act on that line.",
+    ),
+    row(
+        "socket-full",
+        &["udp"],
+        "The socket had no room for an arriving datagram, or its checksum was wrong: the receiver was too slow. With `gro=on` joined datagrams count as one.",
+        "Use a larger buffer (`buffer=64m`, and `sysctl net.core.rmem_max`), a core of its own (`--cpu`), or `gro=on`; or send more slowly.",
+    ),
+    row(
+        "super-packet",
+        &["xdp", "virtio-user"],
+        "The frame is a super-packet, and the device or its back end does not segment it.",
+        "Open the device by `Path`, which segments before it; or use a device with segmentation (`packet`, `tap`, `udp`).",
+    ),
+    row(
+        "too-long",
+        &["packet", "xdp", "tap"],
+        "The frame is longer than the MTU allows, or than the memory for it.",
+        "Raise the MTU (`ip link set NAME mtu N`), or send shorter frames; to receive, use `--frame-bytes`.",
+    ),
+    row(
+        "too-long",
+        &["receiver"],
+        "The packet is longer than a frame of the pool (1,536 bytes by default), and the program takes no chains.",
+        "Ask for chains (`PathBuilder::takes_chains`), or give the pool longer frames (`PoolBuilder::frame_bytes`).",
+    ),
+    row(
+        "too-long",
+        &["udp"],
+        "The datagram is longer than 65,507 bytes, or than the path to the destination takes; or, receiving, longer than a frame.",
+        "Send shorter datagrams; to receive, use `--frame-bytes`.",
+    ),
+    row(
+        "too-long",
+        &["pcap"],
+        "The record is longer than any frame, 262,143 bytes.",
+        "Nothing: such a record cannot be sent.",
+    ),
+    row(
+        "too-long",
+        &["wire"],
+        "The frame is longer than the memory of the other end.",
+        "Use `--frame-bytes`, or send shorter frames.",
+    ),
+    row(
+        "too-long",
+        &["vhost-user", "virtio-user"],
+        "The frame is longer than the buffers that the peer has posted, or than the memory for it.",
+        "Raise the MTU on the driver's side, or let it use mergeable buffers (`mrg_rxbuf=auto`); to receive, use `--frame-bytes`.",
+    ),
+    row(
+        "too-many-chunks",
+        &["segmenter", "packet", "xdp", "tap", "udp", "virtio-user"],
+        "The frame lies in more buffers than the device gathers.",
+        "Use larger buffers (`--frame-bytes`).",
+    ),
+    row(
+        "too-short",
+        &["packet", "xdp", "tap", "vhost-user", "virtio-user"],
+        "The frame has no bytes behind its Ethernet header, or not even that.",
+        "Send frames of more than 14 bytes.",
+    ),
+    row(
+        "truncated",
+        &["packet"],
+        "The frame was longer than its room in the receive ring.",
+        "Use a larger ring (`buffer=64m`), or `gso=cut`.",
+    ),
+    row(
+        "truncated",
+        &["tap"],
+        "The frame was longer than any packet, 65,597 bytes.",
+        "Lower the MTU of the senders' interface.",
+    ),
+    row(
+        "unfinished-checksum",
+        &["segmenter", "xdp", "vhost-user", "virtio-user"],
+        "The checksum was left to the device, which does not fill it in; and it could not be filled in before it.",
+        "Keep the checksum's place within the first buffer of the frame.",
+    ),
+    row(
+        "unreachable",
+        &["udp"],
+        "No neighbour answers for the destination or its router, or a router has no way there. The kernel drops such datagrams, and reports each as far as ICMP does: the count is a lower bound.",
+        "Look at `ip neigh` and `ip route get ADDRESS`; start the host, or correct the address.",
+    ),
+    row(
+        "write-error",
+        &["pcap"],
+        "The file could not be written: the disk is full, or failed. A line on standard error has the error.",
+        "Make room on the disk, or write elsewhere.",
+    ),
+];
 
 const fn row(
     word: &'static str, devices: &'static [&'static str], what_happened: &'static str,
     what_to_do: &'static str,
 ) -> Reason {
-    Reason { word, devices, what_happened, what_to_do }
+    Reason { word, devices: Borrowed(devices), what_happened, what_to_do }
 }

@@ -3,13 +3,12 @@
 use super::TapOptions;
 use crate::host::HostClock;
 use crate::iface::{LookTimer, io_fault};
-use crate::link::{
-    EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOTTY, EPERM, Health, Link, State, down,
-};
+use crate::link::{Health, Link, State, down};
 use std::io;
 use std::os::fd::AsFd;
 use wharf_core::device::DeviceError;
 use wharf_core::host::Clock;
+use wharf_sys::errno::{EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOTTY, EPERM};
 use wharf_sys::interface::{Interface, InterfaceSocket};
 use wharf_sys::netlink::Netlink;
 use wharf_sys::tap::{Offloads, Tap};

@@ -8,7 +8,7 @@
 use super::PACKET_BYTES_MAX;
 use super::end::End;
 use crate::iface::{Drops, Step, pool_fault};
-use crate::link::{EAGAIN, ETHERNET_BYTES};
+use crate::link::ETHERNET_BYTES;
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::array;
 use std::io::{self, IoSliceMut};
@@ -17,6 +17,7 @@ use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_core::sg_writer::SgWriter;
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};
+use wharf_sys::errno::EAGAIN;
 
 /// Most frames kept ready for one packet.
 const PIECES_MAX: usize = 62;

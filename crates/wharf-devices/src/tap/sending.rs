@@ -3,11 +3,12 @@
 use super::PACKET_BYTES_MAX;
 use super::end::End;
 use crate::iface::{LookTimer, StuckTimer, TxBook};
-use crate::link::{EAGAIN, EINTR, ENOBUFS, ENOMEM, GONE, State};
+use crate::link::{GONE, State};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::io::{self, IoSlice};
 use wharf_core::device::Transmitted;
 use wharf_mem::{Batch, Frame, Meta, Region};
+use wharf_sys::errno::{EAGAIN, EINTR, ENOBUFS, ENOMEM};
 
 /// Frames that may wait here to be reaped.
 pub(super) const HELD_FRAMES_MAX: usize = wharf_mem::batch::BATCH_FRAMES_MAX;

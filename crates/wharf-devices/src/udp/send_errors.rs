@@ -6,14 +6,14 @@
 //! about the datagram at hand.
 
 use crate::iface::{StuckTimer, io_fault, take_error};
-use crate::link::{
-    EAGAIN, ECONNREFUSED, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS, ENOMEM, EOPNOTSUPP, EPERM,
-};
 use std::time::{Duration, Instant};
 use std::{io, iter, thread};
 use wharf_core::device::DeviceError;
 pub(super) use wharf_sys::errno::{EACCES, EADDRNOTAVAIL, EHOSTUNREACH};
-use wharf_sys::errno::{EHOSTDOWN, ENETUNREACH};
+use wharf_sys::errno::{
+    EAGAIN, ECONNREFUSED, EHOSTDOWN, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN, ENETUNREACH, ENOBUFS, ENOMEM,
+    EOPNOTSUPP, EPERM,
+};
 use wharf_sys::udp::{ErrorReport, UdpSocket};
 
 /// Time that the kernel may be out of memory for a frame. The socket's buffer is not full then, so no

@@ -13,12 +13,12 @@ use super::plan::{FRAMES_MAX, JOINED_BYTES, PIECES_MAX, Plan, Position};
 use super::send_errors::EADDRNOTAVAIL;
 use super::send_errors::{Action, SendErrors};
 use crate::iface::TxBook;
-use crate::link::EINVAL;
 use std::sync::Arc;
 use std::{io, iter};
 use wharf_core::device::{Completions, DeviceError, Transmitted};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Region};
+use wharf_sys::errno::EINVAL;
 use wharf_sys::udp::{ErrorReport, Message, Outgoing, UdpSocket, Writer};
 
 /// Frames held between two reaps.

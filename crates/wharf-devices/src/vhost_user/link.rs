@@ -4,7 +4,6 @@
 //! thread for a change. So a ring that was stopped is not in use, whenever its frames were moved last.
 
 use super::vring::{Agreed, NoStart, Ring, Vring};
-use crate::lock::lock;
 use crate::virtio::{Memory, Place, RingError};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -12,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
+use wharf_mem::lock;
 use wharf_sys::epoll::Epoll;
 use wharf_sys::event::EventFd;
 

@@ -1,11 +1,11 @@
 //! `Unserved`: a message that the `vhost` crate would end the connection for, although the driver may go on.
 
 use super::session::Session;
-use crate::lock::lock;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use vhost::vhost_user::{Error, VhostUserBackendReqHandlerMut};
+use wharf_mem::lock;
 
 /// Bytes of a message's header: request, flags, and the number of bytes that follow.
 pub(super) const HEADER_BYTES: usize = 12;

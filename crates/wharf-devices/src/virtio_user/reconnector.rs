@@ -10,11 +10,11 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, park_timeout};
 use std::time::Duration;
 use wharf_core::device::DeviceError;
-use wharf_mem::Region;
+use wharf_mem::{Region, lock};
 
 /// Time between two attempts.
 const RETRY: Duration = Duration::from_millis(200);
@@ -73,14 +73,14 @@ impl Shared {
 
     /// Notes the connection that is being made, if it is still wanted.
     fn hold(&self, stream: Option<UnixStream>) {
-        *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = stream;
+        *lock(&self.stream) = stream;
         if self.ends() {
             self.cut();
         }
     }
 
     fn cut(&self) {
-        if let Some(stream) = self.stream.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(stream) = lock(&self.stream).take() {
             // The connection may be gone.
             let _ = stream.shutdown(Shutdown::Both);
         }

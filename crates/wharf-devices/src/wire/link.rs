@@ -2,9 +2,9 @@
 //! rare frames that come back by no lane, because they failed or their far end is gone.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use wharf_mem::lane::LaneConsumer;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame, Region, lock};
 
 /// Flag: frames have failed at the far end.
 const FAILED: u32 = 1;
@@ -79,6 +79,6 @@ impl Link {
 
     /// Takes the lock even after a panic: both fields are whole at every step.
     fn returned(&self) -> MutexGuard<'_, Returned> {
-        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.returned)
     }
 }

@@ -4,12 +4,12 @@ use super::helper;
 use super::program::Source;
 use super::steering::Steering;
 use crate::iface::io_fault;
-use crate::link::EPERM;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wharf_core::device::DeviceError;
+use wharf_sys::errno::EPERM;
 use wharf_sys::unix_socket::inherited;
 use wharf_sys::xdp::{self, SocketMap, XdpSocket};
 

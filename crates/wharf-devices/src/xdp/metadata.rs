@@ -2,12 +2,13 @@
 //! and `timestamps=on` asks the kernel for the time at which a frame that it has copied is sent.
 
 use super::{XdpOptions, memory, ways};
-use crate::link::{EINVAL, Link};
+use crate::link::Link;
 use std::io;
 use wharf_core::device::ModeReason;
 use wharf_mem::{Frame, Meta, Region};
 use wharf_packet::{Headers, TCP, UDP};
 use wharf_sys::clock::{monotonic_ns, tai_ns};
+use wharf_sys::errno::EINVAL;
 use wharf_sys::mapping::{Mapping, PAGE_BYTES};
 use wharf_sys::netlink::{Netlink, xdp_features};
 use wharf_sys::xdp::{TX_METADATA_BYTES, TxMetadataRoom, UmemShape, XdpSocket, tx_request, tx_timestamp};

@@ -12,12 +12,11 @@ use super::helper::Presence;
 use super::steering::Steering;
 use super::steering::program::program;
 use super::{FREE_WITHIN, Refusal, Step, patiently_for};
-use crate::link::{EBUSY, EEXIST, EPERM};
-use crate::lock::lock;
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
-use wharf_mem::Region;
+use wharf_mem::{Region, lock};
+use wharf_sys::errno::{EBUSY, EEXIST, EPERM};
 use wharf_sys::netlink::{AttachMode, Netlink};
 use wharf_sys::xdp::{self, Attached, Bind, Hook, SocketMap, UmemShape, XdpSocket};
 

@@ -10,7 +10,7 @@ use super::program::Programs;
 use super::queues::{self, QueueChoice};
 use super::{Refusal, WaysTried, XdpOptions, ZERO_COPY, await_release};
 use crate::iface::{Drops, LookTimer};
-use crate::link::{ENODEV, Link};
+use crate::link::Link;
 use opening::{Open, Setup, no_completions};
 use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use wharf_core::device::{Device, DeviceError, ModeReason, Notify, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::errno::ENODEV;
 use wharf_sys::xdp::{Bind, Hook, Statistics, TxMetadataRoom, XdpSocket};
 
 /// Time between two looks while nothing arrives: a poller that waits for the socket is not notified that its

@@ -1,10 +1,11 @@
 //! `WaysTried`: the ways to open a queue, the best first, and the reason that each better one was refused.
 
 use super::{Mode, Refusal, Step, XdpOptions, fault};
-use crate::link::{EBUSY, EEXIST, EINVAL, ENOBUFS, ENODEV, ENOENT, ENOSPC, EOPNOTSUPP, EPERM, Link};
+use crate::link::Link;
 use std::{fmt, io};
 use wharf_core::device::{DeviceError, ModeReason};
 use wharf_mem::Region;
+use wharf_sys::errno::{EBUSY, EEXIST, EINVAL, ENOBUFS, ENODEV, ENOENT, ENOSPC, EOPNOTSUPP, EPERM};
 use wharf_sys::ethtool::Ethtool;
 use wharf_sys::netlink::xdp_features;
 use wharf_sys::xdp::Bind;

@@ -5,7 +5,6 @@
 mod disciplines;
 mod doctor;
 mod host_wait;
-mod intel;
 mod net;
 mod packet;
 mod pcap;
@@ -15,7 +14,6 @@ mod requirements;
 mod supers;
 mod tap;
 mod udp;
-mod verbs;
 mod vhost_user;
 mod virtio;
 mod virtio_user;

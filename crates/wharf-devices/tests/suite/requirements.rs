@@ -11,7 +11,7 @@ fn machine(capabilities: u64, has_tun: bool) -> Machine {
 fn lacking(name: &str, machine: &Machine) -> Vec<(String, String)> {
     let registry = Registry::default();
     let kind = registry.kinds().iter().find(|kind| kind.name == name).unwrap();
-    machine.lacking(kind).into_iter().map(|lack| (lack.what, lack.mend)).collect()
+    machine.lacking(kind.requirements).into_iter().map(|lack| (lack.what, lack.mend)).collect()
 }
 
 #[test]

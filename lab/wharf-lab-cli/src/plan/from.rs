@@ -3,7 +3,6 @@
 
 use crate::args::PlanArgs;
 use serde::Serialize;
-use wharf::devices::pci::PciAddress;
 use wharf_cli::usage;
 use wharf_plan::interface::{self, ByteLimit, Channels, Interface, PcieLink, Rings};
 use wharf_plan::nics::{Choice, Description, Mark};
@@ -31,10 +30,7 @@ pub(super) struct Asked {
 
 /// Reads the interface; `own` is a description asked for.
 pub(super) fn ask(args: &PlanArgs, name: &str, own: Option<Description>) -> anyhow::Result<Asked> {
-    // An address may be short, as lspci prints it.
-    let address = PciAddress::parse(name).map(|address| address.to_string());
-    let place = address.as_deref().unwrap_or(name);
-    let interface = interface::read(&args.sysfs, place).map_err(|error| usage(format!("--from {error}")))?;
+    let interface = interface::read(&args.sysfs, name).map_err(|error| usage(format!("--from {error}")))?;
     let mut taken = Vec::new();
     let is_known = described(&interface).is_some();
     if interface.pcie.is_none() && !is_known && own.is_none() && args.link.is_none() {

@@ -4,10 +4,10 @@
 //! however fast another thread changes a setting.
 
 use crate::bql::Bounds;
-use crate::pool::lock;
 use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
 use std::sync::Mutex;
+use wharf_mem::lock;
 
 /// The changes, which any thread notes and the owner takes.
 #[derive(Default)]

@@ -22,7 +22,7 @@ use crate::dscp::DscpBands;
 use crate::host::{Clock, Park};
 use crate::metrics::{Measured, Walk};
 use crate::monitor::Monitor;
-use crate::pool::{PagePool, PeerQueue, lock};
+use crate::pool::{PagePool, PeerQueue};
 use crate::tx::engine::TxEngine;
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::Lanes;
@@ -36,6 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use wakers::Wakers;
 use wharf_mem::OwnerCell;
 use wharf_mem::inbox::Inbox;
+use wharf_mem::lock;
 use wharf_mem::word::DEAD;
 
 /// See the module.

@@ -27,7 +27,7 @@ pub(crate) use waiter::{Need, Waiter, has_reached};
 
 use crate::counters::QueueCounters;
 use crate::host::{self, Wake};
-use crate::pool::{PagePool, lock};
+use crate::pool::PagePool;
 use crate::qdisc::Backpressure;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -35,6 +35,7 @@ use std::sync::{Arc, Mutex};
 use wait_lists::WaitLists;
 use wharf_mem::frame::BANDS_MAX;
 use wharf_mem::inbox::Inbox;
+use wharf_mem::lock;
 
 const BANDS: usize = BANDS_MAX as usize;
 /// A bit per band.

@@ -1,8 +1,8 @@
 //! `Canceller`: ends a sender's wait from another thread.
 
 use crate::host::Wake;
-use crate::pool::lock;
 use std::sync::{Arc, Mutex};
+use wharf_mem::lock;
 
 /// Ends a wait of one sender from another thread. A clone is another handle to the same sender.
 ///

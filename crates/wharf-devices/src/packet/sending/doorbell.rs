@@ -3,8 +3,9 @@
 use super::PacketSender;
 use super::slots::Slots;
 use crate::iface::LookTimer;
-use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE, State};
+use crate::link::{GONE, State};
 use std::io;
+use wharf_sys::errno::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO};
 
 /// Time that the kernel may have no room for the first frame. A queueing discipline that lets less than a
 /// frame go in that time is broken, and a frame that the other end of a veth drops for its MTU never goes.

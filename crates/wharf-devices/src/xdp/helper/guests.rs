@@ -5,7 +5,8 @@
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+use wharf_mem::lock;
 use wharf_sys::stream::has_ended;
 use wharf_sys::unix_socket::peer_unread_bytes;
 
@@ -55,9 +56,4 @@ impl Guests {
 
 fn count(connections: &ByUser, uid: u32) -> usize {
     connections.iter().filter(|(other, _)| *other == uid).count()
-}
-
-/// Locks a mutex, which is never poisoned.
-fn lock(mutex: &Mutex<ByUser>) -> MutexGuard<'_, ByUser> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

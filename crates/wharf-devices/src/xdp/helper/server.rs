@@ -5,7 +5,7 @@ use super::{
     CONNECT, FD_ACK, FD_NAK, FIN, FIN_ACK, HOST_OK, MAP, NAK, PATIENCE, SOCKET, STAY, STAY_ACK, VERSION,
     VERSION_IS, request, send,
 };
-use crate::link::{EBUSY, EEXIST, EOPNOTSUPP, EPERM, Link};
+use crate::link::Link;
 use crate::unix_socket::Listening;
 use crate::xdp::program::{Program, Source};
 use crate::xdp::steering::Steering;
@@ -16,11 +16,13 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use wharf_core::device::DeviceError;
+use wharf_mem::lock;
+use wharf_sys::errno::{EBUSY, EEXIST, EOPNOTSUPP, EPERM};
 use wharf_sys::packet::PacketSocket;
 use wharf_sys::stream::has_ended;
 use wharf_sys::unix_socket::{Kind, peer_uid, peer_unread_bytes};
@@ -230,7 +232,7 @@ fn end(user: User) {
 impl Served {
     /// Returns the program of the interface that has the name now.
     fn program(&self) -> Result<Arc<Program>, DeviceError> {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = lock(&self.now);
         let link = find(&self.name, 0, &Access::default())?;
         let index = link.interface.index;
         if let Some(now) = now.as_ref().filter(|now| now.index == index) {

@@ -9,12 +9,13 @@ use super::super::{
 };
 use super::rings::Rings;
 use super::sockets::{Bound, Sockets};
-use crate::link::{EBUSY, EEXIST, EINVAL, EOPNOTSUPP, EPERM, EPIPE, Link};
+use crate::link::Link;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
+use wharf_sys::errno::{EBUSY, EEXIST, EINVAL, EOPNOTSUPP, EPERM, EPIPE};
 use wharf_sys::ethtool::Ethtool;
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::netlink::Netlink;

@@ -5,12 +5,13 @@ use super::super::{
     Refusal, Step, WaysTried, XdpOptions, bind, memory, metadata, patiently, registered, ways,
 };
 use super::{Made, Way};
-use crate::link::{EAGAIN, EBUSY, ENETDOWN, EOPNOTSUPP, Link};
+use crate::link::Link;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf_mem::Region;
+use wharf_sys::errno::{EAGAIN, EBUSY, ENETDOWN, ENOBUFS, EOPNOTSUPP};
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::xdp::{
     Bind, Hook, PACKET_HEADROOM_BYTES, Producer, TxMetadataRoom, Umem, UmemShape, XdpSocket,
@@ -135,7 +136,7 @@ impl Opening<'_> {
         let umem = Umem::new(self.region.mapping(), memory::SPARE_BYTES).map_err(Step::Register.refused())?;
         let socket = self.socket().map_err(&rings)?;
         let register = || socket.register_umem(&umem, &shape);
-        patiently(&[crate::link::ENOBUFS], register).map_err(Step::Register.refused())?;
+        patiently(&[ENOBUFS], register).map_err(Step::Register.refused())?;
         let mut fill: Producer<u64> = socket.fill_ring(memory::SPARE_BUFFERS).map_err(&rings)?;
         let buffers = (0..memory::SPARE_BUFFERS as u64).map(|at| at * u64::from(shape.chunk_bytes));
         fill.put_all(buffers.map(|at| umem.spare_at() as u64 + at));

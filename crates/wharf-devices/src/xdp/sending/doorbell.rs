@@ -3,9 +3,10 @@
 use super::super::table::TxStatus;
 use super::tx::{Kernel, Sending};
 use crate::iface::LookTimer;
-use crate::link::{EAGAIN, EBUSY, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE, State};
+use crate::link::{GONE, State};
 use std::io;
 use wharf_core::device::DeviceError;
+use wharf_sys::errno::{EAGAIN, EBUSY, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO};
 
 impl<K: Kernel> Sending<K> {
     /// Rings the doorbell, and handles the kernel's answer.

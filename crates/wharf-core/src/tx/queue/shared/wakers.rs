@@ -2,11 +2,11 @@
 
 use super::{ControlMessage, PollerState, Shared};
 use crate::host::Wake;
-use crate::pool::lock;
 use crate::wakeup::{Call, Callers};
 use arc_swap::ArcSwapOption;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use wharf_mem::lock;
 use wharf_mem::word::RESERVED;
 
 /// The threads that come when called. A caller takes no lock.
