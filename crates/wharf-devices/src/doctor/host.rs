@@ -13,7 +13,8 @@ const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 /// Bytes below which a limit of locked memory is worth a hint: a pool of 32 768 frames.
 const AMPLE_BYTES: u64 = 64 << 20;
 
-/// Returns the findings on the capabilities that `kind` needs; `prevents` names the direction that fails without one.
+/// Returns the findings on the capabilities that `kind` needs. `prevents` names the direction that fails
+/// without one.
 pub(crate) fn rights(kind: &Kind, prevents: fn(&Capability) -> Direction) -> Vec<Finding> {
     let machine = Machine::look();
     let named = |is_wanted: &dyn Fn(&Capability) -> bool| {

@@ -31,7 +31,7 @@ impl LookTimer {
         self.calls == 0
     }
 
-    /// Returns true if the last look by this function was [`LOOK_NS`] ago.
+    /// Returns true if the last look by this function was `LOOK_NS` ago.
     #[inline]
     pub fn is_late(&mut self) -> bool {
         let now_ns = HostClock.now_ns();
