@@ -84,6 +84,11 @@ impl ProcessorTime {
         self.share(self.queued)
     }
 
+    /// True if other work had the processor for longer.
+    pub(crate) fn is_behind_others(self) -> bool {
+        self.queued_share() > self.busy_share()
+    }
+
     /// Returns the share of the time in which the threads slept.
     pub(crate) fn idle_share(self) -> f64 {
         (1.0 - self.busy_share() - self.queued_share()).max(0.0)

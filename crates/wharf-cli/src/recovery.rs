@@ -2,6 +2,7 @@
 
 use crate::args::{OnGone, OnStall, RecoveryArgs};
 use crate::repeats::Lines;
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -166,6 +167,12 @@ impl Recovery {
     pub(crate) fn absent(&self) -> Duration {
         let before = self.news.lock().unwrap_or_else(PoisonError::into_inner).absent;
         before + self.away().unwrap_or_default()
+    }
+
+    /// Returns the error of a run that gives up `device`, which has been away for `time`.
+    pub(crate) fn given_up(&self, device: impl Display, time: Duration) -> Option<String> {
+        let away = self.away().filter(|away| *away >= time)?;
+        Some(format!("{device}: given up: away for {:.1} s", away.as_secs_f64()))
     }
 
     /// Returns the time for which the device has been away.

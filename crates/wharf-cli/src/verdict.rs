@@ -11,7 +11,7 @@ mod send;
 mod tests;
 
 pub(crate) use forward::{ForwardFigures, forward};
-pub(crate) use loss::Loss;
+pub(crate) use loss::{Loss, OF_QUEUE, OF_RECEIVER};
 pub(crate) use receive::{ReceiveFigures, receive};
 pub(crate) use send::{Asked, SendFigures, send};
 

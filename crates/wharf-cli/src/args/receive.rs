@@ -71,7 +71,7 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
     pub(crate) on_gone: OnGone,
     /// End with an error if the device is away, or its line down, for this time. At least 100ms, such as 30s
-    #[arg(long, value_name = "TIME", value_parser = values::give_up)]
+    #[arg(long, value_name = "TIME", value_parser = values::seconds_from(values::GIVE_UP_MS_MIN))]
     pub(crate) give_up: Option<Duration>,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,

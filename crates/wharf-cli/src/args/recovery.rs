@@ -18,7 +18,7 @@ pub(crate) struct RecoveryArgs {
     pub(crate) on_stall: Option<OnStall>,
     /// End with an error if a device completes no packet for this time, though it has some, or its line is down and drops them, or it is
     /// away for as long. At least 100ms, and longer than the device takes for one packet, such as 30s
-    #[arg(long, value_name = "TIME", value_parser = values::give_up)]
+    #[arg(long, value_name = "TIME", value_parser = values::seconds_from(values::GIVE_UP_MS_MIN))]
     pub(crate) give_up: Option<Duration>,
 }
 

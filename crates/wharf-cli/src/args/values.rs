@@ -228,21 +228,18 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     want(read, "a time above 0, at most a year: 2, 0.5, 300ms or 1min")
 }
 
-/// Reads the time between two lines of counters.
-pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    want(
-        seconds(text).ok().filter(|time| time.as_millis() >= 10),
-        "a time from 10ms to a year: 2, 0.5, 300ms or 1min",
-    )
+/// Makes a reader of times from `least_ms` on.
+pub(super) fn seconds_from(least_ms: u128) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| {
+        let read = seconds(text).ok().filter(|time| time.as_millis() >= least_ms);
+        want(read, &format!("a time from {least_ms}ms to a year: 2, 0.5, 300ms or 1min"))
+    }
 }
 
-/// Reads the time without a completion that a run gives up after: several looks long, at least.
-pub(super) fn give_up(text: &str) -> Result<Duration, String> {
-    want(
-        seconds(text).ok().filter(|time| time.as_millis() >= 100),
-        "a time from 100ms to a year: 2, 0.5, 300ms or 1min",
-    )
-}
+/// The time without a completion that a run gives up after is several looks long, at least.
+pub(super) const GIVE_UP_MS_MIN: u128 = 100;
+/// Least time between two lines of counters.
+pub(super) const INTERVAL_MS_MIN: u128 = 10;
 
 pub(super) fn macs(text: &str) -> Result<Macs, String> {
     let mac = |text: &str| {

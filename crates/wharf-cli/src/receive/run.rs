@@ -143,7 +143,7 @@ fn receive(
         let errors = shared.errors.load(Ordering::Acquire);
         recovery.tell_counts();
         let lost = link.look(std::slice::from_ref(&queue), errors, || Packets::Arriving, &mut shared.lines());
-        given_up = given_up.or(lost).or_else(|| given_up_by(args, recovery));
+        given_up = given_up.or(lost).or_else(|| recovery.given_up(args.from.name(), args.give_up?));
         let ends = watch.is_overdue() || recovery.failure().is_some() || given_up.is_some();
         shared.end.store(ends, Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
@@ -157,12 +157,6 @@ fn receive(
         overload.look(|| (received, by_reason(&[], from_ref(&queue))));
         live.show(&watch, received);
     }
-}
-
-/// Returns that the device is given up, once it has been away for longer than it may.
-fn given_up_by(args: &ReceiveArgs, recovery: &Recovery) -> Option<String> {
-    let away = recovery.away().filter(|away| args.give_up.is_some_and(|time| *away >= time))?;
-    Some(format!("{}: given up: away for {:.1} s", args.from.name(), away.as_secs_f64()))
 }
 
 /// Returns true if more may arrive after an error: the line may come up again, and another peer may come. The peer's fault is told here.

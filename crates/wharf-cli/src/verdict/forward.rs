@@ -144,11 +144,7 @@ impl ForwardFigures {
         let loss = loss?;
         match (bounded_by, self.pollers) {
             // More pollers have no more of a processor that other work has.
-            (Bound::Processor, Some(_))
-                if self.polling.is_some_and(|time| time.queued_share() > time.busy_share()) =>
-            {
-                None
-            }
+            (Bound::Processor, Some(_)) if self.polling.is_some_and(ProcessorTime::is_behind_others) => None,
             (Bound::Processor, Some(more)) => Some(self.command.with("--pollers", &more.to_string())),
             (Bound::Device, _) => Some(format!("wharf bench device --to {}", super::quoted(&self.to))),
             _ if loss.of_queue() == loss.packets => None,
