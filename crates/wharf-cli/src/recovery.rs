@@ -62,8 +62,7 @@ impl Default for News {
 impl Recovery {
     /// Puts what opens them again around the devices that `spec` has opened.
     pub(crate) fn around(
-        args: RecoveryArgs, spec: &DeviceSpec, (direction, queues): (Direction, Queues),
-        opened: &mut Vec<Opened>,
+        args: RecoveryArgs, spec: &DeviceSpec, direction: Direction, queues: Queues, opened: &mut Vec<Opened>,
     ) -> std::io::Result<Self> {
         let is_of_peer = matches!(spec.kind().place, Place::Socket(_));
         let on_stall = Some(args.on_stall(spec.kind()));

@@ -55,19 +55,11 @@ pub(super) struct BandReport {
     pub(super) delay_ns: LatencyReport,
 }
 
-/// How a run ended.
-pub(super) struct Ending {
-    /// The error of the device that ended it, if one did.
-    pub(super) lost: Option<String>,
-    /// A signal ended it.
-    pub(super) interrupted: bool,
-}
-
-/// Makes the report.
+/// Makes the report. `lost` is the error of the device that ended the run, if one did; `interrupted` says that a signal did.
 pub(super) fn outcome(
-    summaries: Vec<Summary>, ending: Ending, mirror: Option<TraceReport>, settings: &[Settings],
+    summaries: Vec<Summary>, lost: Option<String>, interrupted: bool, mirror: Option<TraceReport>,
+    settings: &[Settings],
 ) -> Outcome<ForwardReport> {
-    let Ending { lost, interrupted } = ending;
     let mut faults: Vec<String> = lost.into_iter().collect();
     for summary in &summaries {
         faults.extend(summary.errors.iter().map(ToString::to_string));

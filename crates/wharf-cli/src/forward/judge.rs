@@ -10,8 +10,8 @@ use wharf::devices::host::processors;
 /// Judges a direction, whose `settings` at the end these are. `links` are the speeds of the wires behind the ends; `time` is what the
 /// process used.
 pub(super) fn judge(
-    direction: &DirectionReport, args: &ForwardArgs, settings: &Settings,
-    (links, time): ([Option<f64>; 2], ProcessorTime),
+    direction: &DirectionReport, args: &ForwardArgs, settings: &Settings, links: [Option<f64>; 2],
+    time: ProcessorTime,
 ) -> Verdict {
     let common = &direction.common;
     let is_back = direction.from != args.a.name();
