@@ -1,4 +1,4 @@
-//! `Outside`: what a run of `send`, `receive` or `forward` shows of itself while it goes on, and what it prints at its end.
+//! `Outside`: what a run of `send`, `receive` or `forward` shows while it goes on, and prints at its end.
 
 use crate::args::WatchArgs;
 use crate::output::{print, print_json};
@@ -27,8 +27,8 @@ impl Outside {
         Self { signals, page, board, command, json, watching: None }
     }
 
-    /// Opens the page in `report`, and begins the watch over the run, before its devices are open. A run that `is_endless` has a control
-    /// socket by default.
+    /// Opens the page in `report`, and begins the watch over the run, before its devices are open. A run that
+    /// `is_endless` has a control socket by default.
     pub(crate) fn watched(
         self, report: Option<&Path>, args: &WatchArgs, is_endless: bool,
     ) -> anyhow::Result<Self> {
@@ -37,7 +37,8 @@ impl Outside {
         Ok(Self { page, watching, ..self })
     }
 
-    /// Ends the watch; prints `report` as JSON, or the summary; writes the page. Returns the faults as one error.
+    /// Ends the watch, prints `report` as JSON, or the summary, and writes the page.
+    /// Returns the faults as one error.
     pub(crate) fn conclude<'a>(
         self, report: &impl Serialize, summary: &str, verdicts: impl IntoIterator<Item = &'a Verdict>,
         faults: &[String],

@@ -79,8 +79,8 @@ impl Page {
         }
     }
 
-    /// Writes it, if it was asked for, and prints its name, unless `json` is printed. `lines` are the verdicts and faults, each with its
-    /// class.
+    /// Writes it, if it was asked for, and prints its name, unless `json` is printed. `lines` are the
+    /// verdicts and faults, each with its class.
     pub(crate) fn write<'a>(
         self, command: &str, json: bool, lines: impl Iterator<Item = (&'static str, &'a String)>,
         summary: &str,

@@ -71,11 +71,7 @@ impl Recovery {
         if args.on_gone == OnGone::Fail && args.on_stall == Some(OnStall::Report) {
             return Ok(Self { name, is_of_peer, on_stall, ..Self::default() });
         }
-        let on_gone = match args.on_gone {
-            OnGone::Reopen => reopen::OnGone::Reopen,
-            OnGone::Fail => reopen::OnGone::Fail,
-        };
-        let reopener = Reopener::around(spec, direction, queues, on_gone, opened)?;
+        let reopener = Reopener::around(spec, direction, queues, args.on_gone, opened)?;
         let news = News { receives: direction == Direction::Receive, ..News::default() };
         let news = Arc::new(Mutex::new(news));
         let recovery = Self { reopener, name: name.clone(), is_of_peer, on_stall, news };

@@ -10,7 +10,7 @@ mod user;
 
 pub(crate) use user::group;
 
-use crate::args::{Capabilities, SandboxArgs, Seccomp};
+use crate::args::{Capabilities, SandboxArgs};
 use crate::usage;
 use anyhow::Context;
 use filter::Filter;
@@ -45,10 +45,10 @@ impl Sandbox {
     pub(crate) fn prepare(args: &SandboxArgs) -> anyhow::Result<Self> {
         let (user, capabilities) = check(args)?;
         let filter = match args.seccomp {
-            Some(Seccomp::On) => Some(Filter::new().context("--seccomp on")?),
+            Some(true) => Some(Filter::new().context("--seccomp on")?),
             // A processor that the filter does not know is no reason to keep the user.
             None if user.is_some() => Filter::new().ok(),
-            Some(Seccomp::Off) | None => None,
+            Some(false) | None => None,
         };
         if let Some(user) = &user {
             let advice = "only root can change the user: start wharf as root, or leave out --user";

@@ -59,7 +59,8 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    /// Begins the watch over the run on `board`, before its devices are open. `json` asks for JSON on standard error.
+    /// Begins the watch over the run on `board`, before its devices are open. `json` asks for JSON on
+    /// standard error.
     /// A run that `is_endless` has a control socket by default.
     pub(crate) fn start(
         args: &WatchArgs, board: &Board, json: bool, is_endless: bool,

@@ -1,4 +1,5 @@
-//! The reasons by which frames that fail, or are dropped, are counted: one table, a row for each word and device.
+//! The reasons by which frames that fail, or are dropped, are counted: one table, a row for each word and
+//! device.
 //!
 //! A device or a discipline counts by a short word ([`wharf_core::device::Completions::failed`], [`RxDevice::drops`]).
 //! This table says what happened, and what to do. The kinds of this crate and the parts of the path have

@@ -1,11 +1,12 @@
 //! The figures of a direction from which its verdict is judged.
 
 use super::account::DirectionReport;
-use crate::args::{ForwardArgs, Poll, WhenFull};
+use crate::args::{ForwardArgs, WhenFull};
 use crate::processor::ProcessorTime;
 use crate::verdict::{self, CommandLine, ForwardFigures, Verdict};
 use crate::watch::Settings;
 use wharf::devices::host::processors;
+use wharf::poller::Mode;
 
 /// Judges a direction, whose `settings` at the end these are. `links` are the speeds of the wires behind the ends; `time` is what the
 /// process used.
@@ -18,7 +19,7 @@ pub(super) fn judge(
     let (ends, link_bps) =
         if is_back { ([&args.b, &args.a], links[0]) } else { ([&args.a, &args.b], links[1]) };
     let pollers = args.pollers.unwrap_or(args.queues as usize);
-    let polling = (args.poll != Poll::Busy).then(|| time.within(direction.active_seconds, pollers));
+    let polling = (args.poll != Mode::Busy).then(|| time.within(direction.active_seconds, pollers));
     let more = (pollers < 2 * args.queues as usize && pollers < processors().len()).then_some(pollers + 1);
     verdict::forward(&ForwardFigures {
         command: CommandLine::own(),

@@ -112,7 +112,7 @@ fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
         small_queues: in_force.small_queues.0,
         qdisc: in_force.make_qdisc(),
         drop_tail: in_force.when_full == WhenFull::DropTail,
-        poller: poller::Settings { mode: args.poll.into(), ..poller::Settings::default() },
+        poller: poller::Settings { mode: args.poll, ..poller::Settings::default() },
         pollers: args.pollers,
         cpus: args.cpu.clone(),
     }

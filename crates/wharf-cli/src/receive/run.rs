@@ -72,7 +72,7 @@ pub(super) fn run(
     let waits = Waits::new("waiting for the reader of the fifo");
     let recorder = signals.unless_asked(&waits, move || Recorder::new(published, file.as_deref()))??;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap, &recovery)?;
-    let (rx, mode, memory) = (wrapped_device.into_rx()?, args.poll.into(), pool.clone());
+    let (rx, mode, memory) = (wrapped_device.into_rx()?, args.poll, pool.clone());
     let waits = waits_for(&args.from).at_most(args.give_up);
     let receiver = signals.unless_asked(&waits, move || Receiver::new(rx, &memory, mode, recorder))??;
     board.put(vec![Running::receiving(&device, receiver.queue(), &pool)]);
@@ -132,7 +132,8 @@ fn receive(
             survives(error, outlives_line, &mut seen.lines())
         };
         let result = receiver.run_until(&Until { stop, end, count, received, survives: &survives });
-        let time = meter.elapsed().if_loaded(receiver.load());
+        let (seconds, load_share) = receiver.load();
+        let time = meter.elapsed().if_loaded(seconds, load_share);
         (receiver, result, time)
     };
     page.begin(Some("received"));

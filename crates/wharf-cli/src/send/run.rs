@@ -5,7 +5,7 @@ mod receiving;
 mod supervise;
 
 use super::account::{Account, Sent};
-use super::judge::{Evidence, judge};
+use super::judge::judge;
 use super::plan::{Plan, frame_bytes_for};
 use super::sending::{Sending, sending};
 use super::table;
@@ -94,9 +94,7 @@ pub(super) fn run(
     outcome.faults.extend(away);
     plan.tell_snapped();
     let away_seconds = recovery.absent().as_secs_f64();
-    let (sending, short_share) = (sent.time, sent.short_share);
-    let evidence = Evidence { sending, receiving, short_share, away_seconds, link_bps };
-    outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
+    outcome.report.verdict = Some(judge(plan, &outcome.report, &sent, receiving, away_seconds, link_bps));
     Ok(outcome)
 }
 
@@ -163,7 +161,7 @@ fn settings(plan: &Plan, batching: Batching) -> Settings {
 
 /// Starts the poller of the queues. A queue with a receive side is served through that.
 fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow::Result<PollerThread> {
-    let settings = poller::Settings { mode: plan.args.poll.into(), ..poller::Settings::default() };
+    let settings = poller::Settings { mode: plan.args.poll, ..poller::Settings::default() };
     let builder = PollerThread::builder().settings(settings);
     let builder = match echo {
         Some(echo) => builder.receiver(echo.receiver()),

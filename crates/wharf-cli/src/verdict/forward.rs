@@ -95,7 +95,7 @@ impl ForwardFigures {
             let packets = loss.packets;
             return (Bound::Link, format!("the link of {} was down while {packets} packets came", self.to));
         }
-        if let Some(cause) = link_cause(self.link_bps, (self.came_bps, self.came_pps)) {
+        if let Some(cause) = link_cause(self.link_bps, self.came_bps, self.came_pps) {
             return (Bound::Link, cause);
         }
         if of_queue + of_receiver == 0 {

@@ -6,7 +6,7 @@ use crate::live::{Before, dropped};
 use crate::output::grouped_on_stderr;
 use crate::outside::Outside;
 use crate::overload::Overload;
-use crate::queues::{drops, sum};
+use crate::queues::{drops, sent_bytes, sum};
 use crate::repeats::Lines;
 use crate::send::account::lost;
 use crate::send::plan::Plan;
@@ -18,7 +18,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-use wharf::counters::QueueCounters;
 use wharf::devices::host::{ExactClock, HostClock};
 use wharf::host::Clock;
 use wharf::queue::{QueueError, TxQueue};
@@ -209,10 +208,8 @@ impl<'a> Supervisor<'a> {
 
     fn show(&self) {
         self.watch.say(|now| {
-            let of = |count: fn(&QueueCounters) -> u64| sum(self.queues, count);
-            let sent = of(|all| all.sent.get());
-            let sent_bytes = of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
-            let rates = self.before.borrow_mut().rates(now, sent, sent_bytes);
+            let sent = sum(self.queues, |all| all.sent.get());
+            let rates = self.before.borrow_mut().rates(now, sent, sum(self.queues, sent_bytes));
             let dropped = dropped(&drops(self.queues).by_reason);
             format!("{rates}, sent {}{dropped}", grouped_on_stderr(sent))
         });
