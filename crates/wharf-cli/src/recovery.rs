@@ -31,7 +31,7 @@ pub(crate) struct Recovery {
 }
 
 /// What was said about a device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct News {
     lines: Lines,
     /// It only receives.
@@ -44,19 +44,6 @@ struct News {
     is_told: bool,
     /// Why it cannot be opened any more.
     failure: Option<String>,
-}
-
-impl Default for News {
-    fn default() -> Self {
-        Self {
-            lines: Lines::of_news(),
-            receives: false,
-            absent: Duration::ZERO,
-            is_reset: false,
-            is_told: false,
-            failure: None,
-        }
-    }
 }
 
 impl Recovery {
@@ -72,7 +59,8 @@ impl Recovery {
             return Ok(Self { name, is_of_peer, on_stall, ..Self::default() });
         }
         let reopener = Reopener::around(spec, direction, queues, args.on_gone, opened)?;
-        let news = News { receives: direction == Direction::Receive, ..News::default() };
+        let news =
+            News { lines: Lines::of_news(), receives: direction == Direction::Receive, ..News::default() };
         let news = Arc::new(Mutex::new(news));
         let recovery = Self { reopener, name: name.clone(), is_of_peer, on_stall, news };
         let (news, fails) = (recovery.news.clone(), args.on_gone == OnGone::Fail);

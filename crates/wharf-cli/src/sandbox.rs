@@ -52,7 +52,7 @@ impl Sandbox {
         };
         if let Some(user) = &user {
             let advice = "only root can change the user: start wharf as root, or leave out --user";
-            anyhow::ensure!(credentials::is_root(), "--user {user}: {advice}");
+            anyhow::ensure!(credentials::is_root(), "--user {}: {advice}", user.text);
         }
         if capabilities != Capabilities::Keep {
             credentials::forbid_gains().context("cannot drop capabilities")?;
@@ -67,8 +67,8 @@ impl Sandbox {
     /// Gives it up, for good and in all threads.
     pub(crate) fn enter(&self) -> anyhow::Result<()> {
         if let Some(user) = &self.user {
-            let what =
-                || format!("--user {user}: cannot change the user: that takes CAP_SETUID and CAP_SETGID");
+            let why = "cannot change the user: that takes CAP_SETUID and CAP_SETGID";
+            let what = || format!("--user {}: {why}", user.text);
             let change = match self.capabilities {
                 Capabilities::Reopen => credentials::change_user,
                 Capabilities::Keep | Capabilities::Drop => credentials::become_user,

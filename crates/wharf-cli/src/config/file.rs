@@ -34,14 +34,8 @@ pub(super) struct Setting {
     pub(super) words: Vec<String>,
     /// The key and the value as errors show them.
     shown: String,
-    is_end: bool,
-}
-
-impl Setting {
     /// True for an end, a word without an option's name.
-    pub(super) fn is_end(&self) -> bool {
-        self.is_end
-    }
+    pub(super) is_end: bool,
 }
 
 /// See the module.

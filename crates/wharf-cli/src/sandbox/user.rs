@@ -1,7 +1,5 @@
 //! The user of `--user`.
 
-use std::fmt::{Display, Formatter};
-
 /// The files of users and groups: passwd(5), group(5).
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
@@ -9,7 +7,8 @@ const GROUPS: &str = "/etc/group";
 /// A user that is not root, and the group to be in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
-    text: String,
+    /// As it was written.
+    pub(super) text: String,
     pub(super) uid: u32,
     pub(super) gid: u32,
 }
@@ -45,12 +44,6 @@ fn group_in(text: &str, groups: &str) -> Result<u32, String> {
     let of_name = || id(groups.lines().find(|line| names(line, text))?, 2);
     let found = number(text).or_else(of_name);
     found.ok_or_else(|| format!("no group {text:?} in {GROUPS}, and no number of one"))
-}
-
-impl Display for User {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
 }
 
 /// True if the line is that of `user`, a name or a number.
