@@ -23,10 +23,10 @@ pub(crate) use helper::HelperArgs;
 pub use host::HostArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
-pub(crate) use sandbox::{Capabilities, SandboxArgs, Seccomp};
+pub(crate) use sandbox::{Capabilities, SandboxArgs};
 pub(crate) use send::SendArgs;
 pub(crate) use values::{
-    Poll, SmallQueues, WhenFull, batching, bucket_rate, byte_limits, small_queues, token_bytes,
+    SmallQueues, WhenFull, batching, bucket_rate, byte_limits, small_queues, token_bytes,
 };
 #[cfg(feature = "top")]
 pub(crate) use watch::TopArgs;

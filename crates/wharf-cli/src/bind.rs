@@ -18,7 +18,7 @@ struct Bound {
 
 /// Binds the adapter, and prints the driver that it has then.
 pub(crate) fn bind(args: &BindArgs) -> anyhow::Result<()> {
-    let function = PciFunction::bind(args.address, args.to.into(), args.force)?;
+    let function = PciFunction::bind(args.address, args.to, args.force)?;
     let in_the_way = if function.is_with_vfio() { function.in_the_way() } else { Vec::new() };
     let bound = Bound {
         address: function.address.to_string(),

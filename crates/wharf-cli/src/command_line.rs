@@ -88,13 +88,14 @@ pub(crate) fn end<C: Subcommand>(line: Line<C>, carry_out: impl FnOnce(C) -> any
     line.output.start();
     // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
     let _ = wharf::devices::vhost_user::install_sigbus_handler();
-    match carry_out(line.command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&with_causes(&error));
-            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
-        }
-    }
+    code_of(carry_out(line.command))
+}
+
+/// Prints the error of what was carried out, if there is one, and returns the exit code.
+fn code_of(done: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    complain(&with_causes(&error));
+    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 
 /// Prints the error of a command line, or the help that it asks for, and returns the exit code.
@@ -105,7 +106,7 @@ pub(crate) fn refuse(error: &clap::Error, words: &[OsString], more_help: MoreHel
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let help = styled(&error.render());
             let more = more_help(&words).map_or(String::new(), |more| format!("\n{more}"));
-            show(format!("{help}{more}").trim_end())
+            code_of(print(format!("{help}{more}").trim_end()))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             complain_at_length(&error.render().to_string());
@@ -120,17 +121,6 @@ pub(crate) fn refuse(error: &clap::Error, words: &[OsString], more_help: MoreHel
             let advice = if unknown { "; --help lists what there is" } else { "" };
             complain(&format!("{}{advice}", essence(&error.render().to_string())));
             ExitCode::from(2)
-        }
-    }
-}
-
-/// Prints help that was asked for, and returns the exit code.
-fn show(help: &str) -> ExitCode {
-    match print(help) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&with_causes(&error));
-            ExitCode::from(1)
         }
     }
 }

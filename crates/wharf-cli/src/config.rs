@@ -116,7 +116,7 @@ fn merged(words: &[OsString], typed: Option<&ArgMatches>, settings: &[Setting]) 
         id => !is_typed(typed, id),
     };
     let (ends, options): (Vec<&Setting>, Vec<&Setting>) =
-        settings.iter().filter(wins).partition(|setting| setting.is_end());
+        settings.iter().filter(wins).partition(|setting| setting.is_end);
     let at = words.iter().position(|word| word == "forward").map_or(words.len(), |at| at + 1);
     let mut merged: Vec<OsString> = words[..at].to_vec();
     merged.extend(options.iter().flat_map(|setting| &setting.words).map(OsString::from));

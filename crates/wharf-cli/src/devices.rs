@@ -14,7 +14,17 @@ use wharf::devices::spec::Kind;
 use wharf::options::did_you_mean;
 
 /// A kind, and what it lacks here, as far as that shows without opening one.
-type Row = (&'static Kind, Vec<Lacking>);
+struct Row {
+    kind: &'static Kind,
+    lacking: Vec<Lacking>,
+}
+
+/// An interface, and the kinds that can use it.
+#[derive(Clone)]
+struct Used {
+    interface: HostInterface,
+    users: Vec<&'static str>,
+}
 
 /// Lists the devices, or shows one kind.
 pub(crate) fn devices(args: &DevicesArgs, registry: &Registry) -> anyhow::Result<()> {
@@ -23,9 +33,10 @@ pub(crate) fn devices(args: &DevicesArgs, registry: &Registry) -> anyhow::Result
         Some(name) => vec![named(name, registry)?],
         None => registry.kinds().to_vec(),
     };
-    let rows: Vec<Row> = kinds.into_iter().map(|kind| (kind, machine.lacking(kind.requirements))).collect();
-    let interfaces: Vec<(HostInterface, Vec<&str>)> =
-        HostInterface::all().into_iter().map(|one| (one.clone(), users(&one, registry))).collect();
+    let rows: Vec<Row> =
+        kinds.into_iter().map(|kind| Row { kind, lacking: machine.lacking(kind.requirements) }).collect();
+    let used = |interface: HostInterface| Used { users: users(&interface, registry), interface };
+    let interfaces: Vec<Used> = HostInterface::all().into_iter().map(used).collect();
     if args.json {
         let devices: Vec<Value> = rows.iter().map(as_json).collect();
         let interfaces: Vec<Value> = interfaces.iter().map(interface_as_json).collect();
@@ -54,7 +65,8 @@ fn users(interface: &HostInterface, registry: &Registry) -> Vec<&'static str> {
 }
 
 /// Returns a row as JSON. The keys are a promise.
-fn as_json((kind, lacking): &Row) -> Value {
+fn as_json(row: &Row) -> Value {
+    let Row { kind, lacking } = row;
     let lacks = lacking.iter().map(|Lacking { what, mend }| json!({ "what": what, "mend": mend }));
     json!({
         "name": kind.name,
@@ -67,11 +79,12 @@ fn as_json((kind, lacking): &Row) -> Value {
         "sends": kind.can.send,
         "receives": kind.can.receive,
         "both_at_once": kind.can.both,
-        "keys": kind::keys(kind).iter().map(kind::key_as_json).collect::<Vec<_>>(),
+        "keys": kind::keys(kind).map(|(key, direction)| kind::key_as_json(key, direction)).collect::<Vec<_>>(),
     })
 }
 
-fn interface_as_json((interface, users): &(HostInterface, Vec<&str>)) -> Value {
+fn interface_as_json(used: &Used) -> Value {
+    let Used { interface, users } = used;
     json!({
         "name": interface.name,
         "ethernet": interface.is_ethernet,
@@ -86,11 +99,11 @@ fn interface_as_json((interface, users): &(HostInterface, Vec<&str>)) -> Value {
 
 fn listing(rows: &[Row]) -> String {
     let mut overview = wrapped(&["device", "what it is", "sends, receives", "here"]);
-    for (kind, lacking) in rows {
+    for Row { kind, lacking } in rows {
         let state = if lacking.is_empty() { "ready" } else { "lacks something: see below" };
         overview.add_row([kind.name, kind.summary, kind::directions(kind), state]);
     }
-    let specs = rows.iter().map(|(kind, _)| format!("  {}", kind.usage)).collect::<Vec<_>>().join("\n");
+    let specs = rows.iter().map(|row| format!("  {}", row.kind.usage)).collect::<Vec<_>>().join("\n");
     let lacks: Vec<String> = rows.iter().flat_map(mends).collect();
     let lacks =
         if lacks.is_empty() { String::new() } else { format!("\n\nLacking here:\n{}", lacks.join("\n")) };
@@ -99,10 +112,10 @@ fn listing(rows: &[Row]) -> String {
 }
 
 /// Returns a table of the interfaces and the specifications that use each.
-fn interface_table(interfaces: &[(HostInterface, Vec<&str>)]) -> String {
+fn interface_table(interfaces: &[Used]) -> String {
     let mut rows = table(&["interface", "state", "MTU", "speed", "driver", "use it as"]);
     rows.column_iter_mut().for_each(|column| column.set_cell_alignment(comfy_table::CellAlignment::Left));
-    for (interface, users) in interfaces {
+    for Used { interface, users } in interfaces {
         let state = match (interface.is_up, interface.has_carrier) {
             (true, true) => "up",
             (true, false) => "up, no carrier",
@@ -129,6 +142,6 @@ fn interface_table(interfaces: &[(HostInterface, Vec<&str>)]) -> String {
     format!("Interfaces of this machine:\n{}", text(&rows))
 }
 
-fn mends((kind, lacking): &Row) -> impl Iterator<Item = String> {
-    lacking.iter().map(|lack| format!("  {}: {}; mend it with: {}", kind.name, lack.what, lack.mend))
+fn mends(row: &Row) -> impl Iterator<Item = String> {
+    row.lacking.iter().map(|lack| format!("  {}: {}; mend it with: {}", row.kind.name, lack.what, lack.mend))
 }

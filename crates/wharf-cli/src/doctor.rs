@@ -13,7 +13,10 @@ use wharf::devices::registry::Registry;
 use wharf::devices::spec::{DeviceSpec, Direction};
 
 /// A device, and what was found out about it.
-type Examined = (DeviceSpec, Diagnosis);
+struct Examined {
+    spec: DeviceSpec,
+    diagnosis: Diagnosis,
+}
 
 /// Examines a device, or each device that can use an interface.
 pub(crate) fn doctor(args: &DoctorArgs, registry: &Registry) -> anyhow::Result<()> {
@@ -23,10 +26,10 @@ pub(crate) fn doctor(args: &DoctorArgs, registry: &Registry) -> anyhow::Result<(
             let exam = exam(args, &spec);
             announce(&spec, &exam);
             let diagnosis = diagnose(&spec, &exam);
-            (spec, diagnosis)
+            Examined { spec, diagnosis }
         })
         .collect();
-    let is_usable = examined.iter().any(|(_, diagnosis)| is_usable(diagnosis));
+    let is_usable = examined.iter().any(|one| is_usable(&one.diagnosis));
     if args.json {
         let devices: Vec<Value> = examined.iter().map(as_json).collect();
         print_json(&json!({ "usable": is_usable, "devices": devices }))?;
@@ -60,8 +63,8 @@ fn subjects(text: &str, registry: &Registry) -> anyhow::Result<Vec<DeviceSpec>> 
 
 fn exam(args: &DoctorArgs, spec: &DeviceSpec) -> Exam {
     let mut exam = Exam::of(spec);
-    if let Some(purpose) = args.direction {
-        exam.directions = vec![purpose.into()];
+    if let Some(direction) = args.direction {
+        exam.directions = vec![direction];
     }
     exam.opens = !args.no_probe;
     exam.takes_host = args.take_host;
@@ -90,7 +93,7 @@ fn is_usable(diagnosis: &Diagnosis) -> bool {
 
 /// Returns the line that ends a diagnosis of what cannot be used: the first cause.
 fn complaint(examined: &[Examined]) -> String {
-    let causes = examined.iter().flat_map(|(spec, diagnosis)| {
+    let causes = examined.iter().flat_map(|Examined { spec, diagnosis }| {
         let failed = diagnosis.trials.iter().filter(|(direction, _)| !diagnosis.is_usable(*direction));
         failed.map(move |(direction, trial)| (spec, direction, trial, diagnosis))
     });
@@ -124,9 +127,10 @@ fn word(direction: Direction) -> &'static str {
 }
 
 /// Returns a diagnosis as JSON. The keys are a promise.
-fn as_json((spec, diagnosis): &Examined) -> Value {
+fn as_json(examined: &Examined) -> Value {
+    let Examined { spec, diagnosis } = examined;
     let directions: Vec<Value> =
-        diagnosis.trials.iter().map(|tried| direction_as_json(tried, diagnosis)).collect();
+        diagnosis.trials.iter().map(|(of, trial)| direction_as_json(*of, trial, diagnosis)).collect();
     let findings: Vec<Value> = diagnosis.findings.iter().map(finding_as_json).collect();
     json!({
         "device": spec.to_string(),
@@ -137,10 +141,10 @@ fn as_json((spec, diagnosis): &Examined) -> Value {
     })
 }
 
-fn direction_as_json((direction, trial): &(Direction, Trial), diagnosis: &Diagnosis) -> Value {
+fn direction_as_json(direction: Direction, trial: &Trial, diagnosis: &Diagnosis) -> Value {
     let mut value = json!({
-        "direction": word(*direction),
-        "usable": diagnosis.is_usable(*direction),
+        "direction": word(direction),
+        "usable": diagnosis.is_usable(direction),
         "verdict": "works",
         "mode": null,
         "mode_reason": null,

@@ -14,12 +14,10 @@ use crate::args::ForwardArgs;
 use crate::config::Origin;
 use crate::host;
 use crate::output::{note, with_causes};
-use crate::page::{Page, Words};
+use crate::outside::Outside;
 use crate::sandbox::Sandbox;
-use crate::session::conclude;
 use crate::signals::Signals;
 use crate::usage;
-use crate::watch::Watching;
 use wharf_tools::forward::Place;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
@@ -35,17 +33,12 @@ pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<
     }
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = if args.config.is_some() { Signals::listen_with_reload() } else { Signals::listen() }?;
-    let page = Page::open(args.report.as_deref())?;
-    let watching = Watching::start(&args.watch, "forward", (args.json, true))?;
-    let outcome = run::run(args, &sandbox, origin, (&signals, &page, watching.board()))?;
-    drop(watching);
-    let summary = table::summary(&outcome);
-    let done = conclude(args.json, &outcome.report, || summary.clone(), &outcome.faults);
-    let verdicts =
-        outcome.report.directions.iter().filter_map(|direction| direction.common.verdict.as_ref()).collect();
-    let words = Words { command: "forward", verdicts, summary: &summary, faults: &outcome.faults };
-    let written = page.write(args.json, &words);
-    done.and(written)
+    let outside = Outside::unseen("forward", &signals, args.json);
+    let outside = outside.watched(args.report.as_deref(), &args.watch, true)?;
+    let outcome = run::run(args, &sandbox, origin, &outside)?;
+    let (report, faults) = (&outcome.report, &outcome.faults);
+    let verdicts = report.directions.iter().filter_map(|direction| direction.common.verdict.as_ref());
+    outside.conclude(report, &table::summary(&outcome), verdicts, faults)
 }
 
 /// Puts the place in the configuration file before an error about an option.

@@ -28,6 +28,7 @@ mod live;
 mod log;
 pub mod machine;
 pub mod output;
+mod outside;
 mod overload;
 mod page;
 pub mod pages;

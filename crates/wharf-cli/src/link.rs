@@ -21,7 +21,7 @@ const SETTLES: Duration = Duration::from_secs(1);
 const LINK_DOWN: [&str; 2] = ["link-down", "not-enabled"];
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LinkWatch {
     device: String,
     on_gone: OnGone,
@@ -63,13 +63,7 @@ impl LinkWatch {
             give_up,
             ends_when_down: on_gone == OnGone::Fail,
             is_peer: recovery.is_of_peer(),
-            was_up: false,
-            errors: 0,
-            looked: None,
-            since: None,
-            told: None,
-            is_told: false,
-            dropped: 0,
+            ..Self::default()
         }
     }
 

@@ -2,6 +2,7 @@
 //! it is over.
 
 use crate::output::{self, grouped_on_stderr};
+use crate::verdict::{OF_QUEUE, OF_RECEIVER};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -14,18 +15,6 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Fewest drops between two looks, and least share of all packets, that are overload. TCP at a bottleneck loses less.
 const DROPS_MIN: u64 = 20;
 const SHARE_MIN: f64 = 0.05;
-/// Reasons of drops for want of room, or because packets have waited too long.
-const FULL: [&str; 8] = [
-    "codel",
-    "drop-head",
-    "drop-tail",
-    "fill-ring-empty",
-    "inbox-full",
-    "overlimit",
-    "ring-full",
-    "socket-full",
-];
-
 /// Reasons of packets whose failure the watch over the device tells, or the end of a run.
 const TOLD_ELSEWHERE: [&str; 6] = ["closed", "gone", "injected", "link-down", "lost", "peer-gone"];
 
@@ -41,7 +30,7 @@ struct Sort {
 
 /// Drops for want of room, or because packets have waited too long.
 const ROOM: Sort = Sort {
-    has: |reason| FULL.contains(&reason),
+    has: is_for_room,
     begins: "more comes than leaves",
     fate: "dropped",
     rest: ", the others go on",
@@ -49,12 +38,17 @@ const ROOM: Sort = Sort {
 };
 /// Packets that the device or the kernel could not send.
 const FAILURES: Sort = Sort {
-    has: |reason| !FULL.contains(&reason) && !TOLD_ELSEWHERE.contains(&reason),
+    has: |reason| !is_for_room(reason) && !TOLD_ELSEWHERE.contains(&reason),
     begins: "packets fail",
     fate: "failed",
     rest: "",
     over: "packets leave again",
 };
+
+/// True for drops for want of room, or because packets have waited too long.
+fn is_for_room(reason: &str) -> bool {
+    OF_QUEUE.contains(&reason) || OF_RECEIVER.contains(&reason)
+}
 
 /// Watches the drops of one way that packets take.
 #[derive(Debug)]

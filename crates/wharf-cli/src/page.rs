@@ -10,7 +10,6 @@ mod samples;
 use crate::files;
 use crate::machine;
 use crate::output::print;
-use crate::verdict::Verdict;
 use crate::watch::Board;
 use anyhow::Context;
 use samples::Samples;
@@ -33,18 +32,6 @@ struct Open {
     command: String,
     facts: Vec<(String, String)>,
     samples: RefCell<Samples>,
-}
-
-/// The words of a page.
-pub(crate) struct Words<'a> {
-    /// The command: `send`, `receive` or `forward`.
-    pub(crate) command: &'static str,
-    /// The verdicts of its reports.
-    pub(crate) verdicts: Vec<&'a Verdict>,
-    /// The summary as it is printed.
-    pub(crate) summary: &'a str,
-    /// Faults, a line each.
-    pub(crate) faults: &'a [String],
 }
 
 impl Page {
@@ -92,10 +79,14 @@ impl Page {
         }
     }
 
-    /// Writes it, if it was asked for, and prints its name, unless `json` is printed.
-    pub(crate) fn write(self, json: bool, words: &Words<'_>) -> anyhow::Result<()> {
+    /// Writes it, if it was asked for, and prints its name, unless `json` is printed. `lines` are the
+    /// verdicts and faults, each with its class.
+    pub(crate) fn write<'a>(
+        self, command: &str, json: bool, lines: impl Iterator<Item = (&'static str, &'a String)>,
+        summary: &str,
+    ) -> anyhow::Result<()> {
         let Some(mut open) = self.0 else { return Ok(()) };
-        let text = open.text(words)?;
+        let text = open.text(command, lines, summary)?;
         let shown = open.path.display();
         open.file.write_all(text.as_bytes()).with_context(|| format!("cannot write {shown}"))?;
         if json { Ok(()) } else { print(&format!("\nwritten: {shown}")) }
@@ -103,10 +94,12 @@ impl Page {
 }
 
 impl Open {
-    fn text(&self, words: &Words<'_>) -> anyhow::Result<String> {
+    fn text<'a>(
+        &self, command: &str, lines: impl Iterator<Item = (&'static str, &'a String)>, summary: &str,
+    ) -> anyhow::Result<String> {
         let samples = self.samples.borrow();
         let mut body = String::new();
-        for (class, line) in answers(words).chain(faults(words)) {
+        for (class, line) in lines {
             body += &format!("<p class=\"{class}\">{}</p>\n", marked(line));
         }
         body += &format!("<p class=\"dim\">Made by <code>{}</code></p>\n", escaped(&self.command));
@@ -118,17 +111,9 @@ impl Open {
         if samples.are_few() {
             body += "<p class=\"dim\">The run was too short for pictures over time: there is a sample every 100 ms.</p>\n";
         }
-        body += &format!("<h2>Summary</h2>\n<pre>{}</pre>\n", escaped(words.summary));
+        body += &format!("<h2>Summary</h2>\n<pre>{}</pre>\n", escaped(summary));
         let facts = self.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         body += &format!("<h2>This run</h2>\n{}", wharf_page::facts(facts));
-        Ok(wharf_page::document(&format!("wharf {}", words.command), &body))
+        Ok(wharf_page::document(&format!("wharf {}", command), &body))
     }
-}
-
-fn answers<'a>(words: &'a Words<'_>) -> impl Iterator<Item = (&'static str, &'a str)> {
-    words.verdicts.iter().flat_map(|verdict| &verdict.text).map(|line| ("answer", line.as_str()))
-}
-
-fn faults<'a>(words: &'a Words<'_>) -> impl Iterator<Item = (&'static str, &'a str)> {
-    words.faults.iter().map(|fault| ("bad", fault.as_str()))
 }

@@ -4,7 +4,9 @@ use crate::files::write_page;
 use crate::output::print;
 use crate::{beside, usage};
 use anyhow::Context;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use std::path::Path;
@@ -23,7 +25,7 @@ pub enum Pages {
 #[command(after_help = COMPLETIONS)]
 pub struct CompletionsArgs {
     /// Shell to complete in
-    #[arg(value_name = "SHELL", value_enum)]
+    #[arg(value_name = "SHELL", value_parser = shells())]
     pub shell: Shell,
 }
 
@@ -35,13 +37,9 @@ Examples:
   wharf completions zsh > /usr/local/share/zsh/site-functions/_wharf
   wharf completions fish > ~/.config/fish/completions/wharf.fish";
 
-/// Shells for which there are completions.
-#[allow(missing_docs, reason = "documentation of a variant would be help on its value")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
-    Bash,
-    Zsh,
-    Fish,
+/// Returns a reader of the shells for which there are completions.
+fn shells() -> impl TypedValueParser<Value = Shell> {
+    PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse::<Shell>())
 }
 
 /// `wharf man`.
@@ -81,20 +79,15 @@ impl Pages {
 fn completions(
     args: &CompletionsArgs, program: &'static str, mut command: clap::Command,
 ) -> anyhow::Result<()> {
-    let shell = match args.shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
-    };
     if program != "wharf" {
         command = beside::by_itself(program, &command);
     }
     // The generator for bash takes a hyphen in the name for the border between two commands.
     let (name, mut script) = (program.replace('-', "_"), Vec::new());
-    clap_complete::generate(shell, &mut command, &name, &mut script);
+    clap_complete::generate(args.shell, &mut command, &name, &mut script);
     let script = String::from_utf8(script)?.replace(&format!(" {name} "), &format!(" {program} "));
     let mut script = script.replace(&format!(" {name}\n"), &format!(" {program}\n"));
-    if shell == clap_complete::Shell::Fish {
+    if args.shell == Shell::Fish {
         fish_words(&command, program, "", &mut script);
     }
     if program == "wharf" {
@@ -108,7 +101,7 @@ fn with_programs(mut script: String, shell: Shell) -> String {
     match shell {
         Shell::Bash => script + include_str!("pages/beside.bash"),
         Shell::Fish => script + include_str!("pages/beside.fish"),
-        Shell::Zsh => {
+        _ => {
             for (name, words) in beside::calls() {
                 let case = format!("\n({name})\n");
                 let body = script.find(&case).map(|at| at + case.len());

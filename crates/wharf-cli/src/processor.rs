@@ -70,7 +70,7 @@ impl ProcessorTime {
 
     /// Returns it for a receiver that had frames to check for nearly all of the seconds of its load. One that polls uses a processor
     /// without frames, too.
-    pub(crate) fn if_loaded(self, (seconds, load_share): (f64, f64)) -> Option<Self> {
+    pub(crate) fn if_loaded(self, seconds: f64, load_share: f64) -> Option<Self> {
         (load_share >= LOADED_SHARE).then(|| self.within(seconds, 1))
     }
 
@@ -82,6 +82,11 @@ impl ProcessorTime {
     /// Returns the share of the time in which a thread waited for a processor.
     pub(crate) fn queued_share(self) -> f64 {
         self.share(self.queued)
+    }
+
+    /// True if other work had the processor for longer.
+    pub(crate) fn is_behind_others(self) -> bool {
+        self.queued_share() > self.busy_share()
     }
 
     /// Returns the share of the time in which the threads slept.

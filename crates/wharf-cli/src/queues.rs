@@ -15,7 +15,7 @@ pub(crate) fn of_queues(
     let of = |count: fn(&QueueReport) -> u64| by_queue.iter().map(count).sum();
     let (packets, sent): (u64, u64) = (of(|queue| queue.packets), of(|queue| queue.sent));
     let taken = sum(queues, |all| all.sent.get());
-    let taken_bytes = sum(queues, |all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
+    let taken_bytes = sum(queues, sent_bytes);
     // The kernel does not tell the bytes of a datagram that did not arrive: they count with the mean length.
     let sent_bytes = taken_bytes as f64 * sent as f64 / taken.max(1) as f64;
     let (seconds, doorbells): (f64, u64) = (span_ns as f64 / 1e9, of(|queue| queue.doorbells));
@@ -47,6 +47,12 @@ pub(crate) fn of_queues(
 /// Returns a sum over queues.
 pub(crate) fn sum(queues: &[TxQueue], count: impl Fn(&QueueCounters) -> u64) -> u64 {
     queues.iter().map(|queue| count(queue.counters())).sum()
+}
+
+/// Returns the bytes of packets that the device sent: it counts bytes as it takes packets, so those of failed
+/// ones are taken off.
+pub(crate) fn sent_bytes(counters: &QueueCounters) -> u64 {
+    counters.bytes.get().saturating_sub(counters.failed_bytes.get())
 }
 
 /// Returns the drops in the queues and devices, and those of senders before the queues.

@@ -2,6 +2,7 @@
 
 use crate::args::{OnGone, OnStall, RecoveryArgs};
 use crate::repeats::Lines;
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,7 +31,7 @@ pub(crate) struct Recovery {
 }
 
 /// What was said about a device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct News {
     lines: Lines,
     /// It only receives.
@@ -45,24 +46,10 @@ struct News {
     failure: Option<String>,
 }
 
-impl Default for News {
-    fn default() -> Self {
-        Self {
-            lines: Lines::of_news(),
-            receives: false,
-            absent: Duration::ZERO,
-            is_reset: false,
-            is_told: false,
-            failure: None,
-        }
-    }
-}
-
 impl Recovery {
     /// Puts what opens them again around the devices that `spec` has opened.
     pub(crate) fn around(
-        args: RecoveryArgs, spec: &DeviceSpec, (direction, queues): (Direction, Queues),
-        opened: &mut Vec<Opened>,
+        args: RecoveryArgs, spec: &DeviceSpec, direction: Direction, queues: Queues, opened: &mut Vec<Opened>,
     ) -> std::io::Result<Self> {
         let is_of_peer = matches!(spec.kind().place, Place::Socket(_));
         let on_stall = Some(args.on_stall(spec.kind()));
@@ -71,12 +58,9 @@ impl Recovery {
         if args.on_gone == OnGone::Fail && args.on_stall == Some(OnStall::Report) {
             return Ok(Self { name, is_of_peer, on_stall, ..Self::default() });
         }
-        let on_gone = match args.on_gone {
-            OnGone::Reopen => reopen::OnGone::Reopen,
-            OnGone::Fail => reopen::OnGone::Fail,
-        };
-        let reopener = Reopener::around(spec, direction, queues, on_gone, opened)?;
-        let news = News { receives: direction == Direction::Receive, ..News::default() };
+        let reopener = Reopener::around(spec, direction, queues, args.on_gone, opened)?;
+        let news =
+            News { lines: Lines::of_news(), receives: direction == Direction::Receive, ..News::default() };
         let news = Arc::new(Mutex::new(news));
         let recovery = Self { reopener, name: name.clone(), is_of_peer, on_stall, news };
         let (news, fails) = (recovery.news.clone(), args.on_gone == OnGone::Fail);
@@ -166,6 +150,12 @@ impl Recovery {
     pub(crate) fn absent(&self) -> Duration {
         let before = self.news.lock().unwrap_or_else(PoisonError::into_inner).absent;
         before + self.away().unwrap_or_default()
+    }
+
+    /// Returns the error of a run that gives up `device`, which has been away for `time`.
+    pub(crate) fn given_up(&self, device: impl Display, time: Duration) -> Option<String> {
+        let away = self.away().filter(|away| *away >= time)?;
+        Some(format!("{device}: given up: away for {:.1} s", away.as_secs_f64()))
     }
 
     /// Returns the time for which the device has been away.

@@ -10,7 +10,7 @@ mod user;
 
 pub(crate) use user::group;
 
-use crate::args::{Capabilities, SandboxArgs, Seccomp};
+use crate::args::{Capabilities, SandboxArgs};
 use crate::usage;
 use anyhow::Context;
 use filter::Filter;
@@ -45,14 +45,14 @@ impl Sandbox {
     pub(crate) fn prepare(args: &SandboxArgs) -> anyhow::Result<Self> {
         let (user, capabilities) = check(args)?;
         let filter = match args.seccomp {
-            Some(Seccomp::On) => Some(Filter::new().context("--seccomp on")?),
+            Some(true) => Some(Filter::new().context("--seccomp on")?),
             // A processor that the filter does not know is no reason to keep the user.
             None if user.is_some() => Filter::new().ok(),
-            Some(Seccomp::Off) | None => None,
+            Some(false) | None => None,
         };
         if let Some(user) = &user {
             let advice = "only root can change the user: start wharf as root, or leave out --user";
-            anyhow::ensure!(credentials::is_root(), "--user {user}: {advice}");
+            anyhow::ensure!(credentials::is_root(), "--user {}: {advice}", user.text);
         }
         if capabilities != Capabilities::Keep {
             credentials::forbid_gains().context("cannot drop capabilities")?;
@@ -67,8 +67,8 @@ impl Sandbox {
     /// Gives it up, for good and in all threads.
     pub(crate) fn enter(&self) -> anyhow::Result<()> {
         if let Some(user) = &self.user {
-            let what =
-                || format!("--user {user}: cannot change the user: that takes CAP_SETUID and CAP_SETGID");
+            let why = "cannot change the user: that takes CAP_SETUID and CAP_SETGID";
+            let what = || format!("--user {}: {why}", user.text);
             let change = match self.capabilities {
                 Capabilities::Reopen => credentials::change_user,
                 Capabilities::Keep | Capabilities::Drop => credentials::become_user,

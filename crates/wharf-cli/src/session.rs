@@ -1,13 +1,12 @@
 //! The skeleton of `send`, `receive` and `forward`: checks, opening, the watch over a run, and its end.
 
 use crate::log;
-use crate::output::{detail, note, print, print_json};
+use crate::output::{detail, note};
 use crate::progress::Progress;
 use crate::report::device_text;
 use crate::signals::{Signals, Waits};
 use crate::usage;
 use anyhow::{Context, anyhow};
-use serde::Serialize;
 use std::cell::Cell;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -27,18 +26,6 @@ pub(crate) struct Outcome<R> {
     pub(crate) interrupted: bool,
 }
 
-/// Prints the report as JSON, or the summary. Returns the faults as one error.
-pub(crate) fn conclude(
-    json: bool, report: &impl Serialize, summary: impl FnOnce() -> String, faults: &[String],
-) -> anyhow::Result<()> {
-    if json {
-        print_json(report)?
-    } else {
-        print(summary().trim_end())?
-    }
-    if faults.is_empty() { Ok(()) } else { Err(anyhow!(faults.join("; "))) }
-}
-
 /// Checks that this process may use each processor named.
 pub(crate) fn check_cpus<'a>(cpus: impl IntoIterator<Item = &'a usize>) -> anyhow::Result<()> {
     let there = processors();
@@ -50,8 +37,8 @@ pub(crate) fn check_cpus<'a>(cpus: impl IntoIterator<Item = &'a usize>) -> anyho
 /// Opens the device of `option`, and gives up on its peer once a signal has come, or after `give_up`. `is_usage` says whether a specification that cannot be
 /// is a wrong use.
 pub fn open(
-    (option, is_usage): (&str, bool), spec: &DeviceSpec, (direction, queues): (Direction, Queues),
-    (signals, give_up): (&Signals, Option<Duration>),
+    option: &str, is_usage: bool, spec: &DeviceSpec, direction: Direction, queues: Queues, signals: &Signals,
+    give_up: Option<Duration>,
 ) -> anyhow::Result<Vec<Opened>> {
     log::note_device(&spec.name());
     let opening = spec.clone();

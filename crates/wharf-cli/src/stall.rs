@@ -86,8 +86,8 @@ impl Stall {
             }
         }
         let (time, watchdog) = self.give_up.as_mut()?;
-        if let Some(away) = self.recovery.away().filter(|away| away >= time) {
-            return Some(format!("{device}: given up: away for {:.1} s", away.as_secs_f64()));
+        if let Some(given_up) = self.recovery.given_up(&device, *time) {
+            return Some(given_up);
         }
         watchdog.look(now_ns, frames, completed)?;
         let why = queue.link().and_then(Result::err).map_or(String::new(), |error| format!(" ({error})"));

@@ -11,7 +11,7 @@ mod send;
 mod tests;
 
 pub(crate) use forward::{ForwardFigures, forward};
-pub(crate) use loss::Loss;
+pub(crate) use loss::{Loss, OF_QUEUE, OF_RECEIVER};
 pub(crate) use receive::{ReceiveFigures, receive};
 pub(crate) use send::{Asked, SendFigures, send};
 
@@ -130,7 +130,7 @@ pub(crate) fn link_bps(spec: &DeviceSpec) -> Option<f64> {
 }
 
 /// Returns a sentence if the link carried as much as it can.
-fn link_cause(link_bps: Option<f64>, (frame_bps, pps): (f64, f64)) -> Option<String> {
+fn link_cause(link_bps: Option<f64>, frame_bps: f64, pps: f64) -> Option<String> {
     let (link_bps, wire_bps) = (link_bps?, frame_bps + pps * ETHERNET_BYTES * 8.0);
     let of_link = percent(wire_bps / link_bps);
     (wire_bps >= REACHED_SHARE * link_bps).then(|| {

@@ -49,7 +49,6 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The watch over a run from outside. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watching {
-    board: Board,
     wakes: UnixStream,
     thread: Option<JoinHandle<()>>,
     #[cfg(feature = "metrics")]
@@ -60,12 +59,12 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    /// Begins the watch over the run of `command`, before its devices are open. `json` asks for JSON on standard error.
+    /// Begins the watch over the run on `board`, before its devices are open. `json` asks for JSON on
+    /// standard error.
     /// A run that `is_endless` has a control socket by default.
     pub(crate) fn start(
-        args: &WatchArgs, command: &'static str, (json, is_endless): (bool, bool),
+        args: &WatchArgs, board: &Board, json: bool, is_endless: bool,
     ) -> anyhow::Result<Self> {
-        let board = Board::new(command);
         let file = args.stats_file.as_deref().map(|path| {
             Lines::create(path).with_context(|| format!("--stats-file {}: cannot create it", path.display()))
         });
@@ -78,24 +77,18 @@ impl Watching {
             .as_ref()
             .map(|endpoint| metrics::MetricsServer::start(endpoint, board.clone()))
             .transpose()?;
-        let control = control(&args.control, is_endless, &board)?;
+        let control = control(&args.control, is_endless, board)?;
         let printer = Printer::new(board.clone(), json, file.transpose()?);
         let every = args.stats;
         let run = move || printer.run(woken, every);
         let thread = Builder::new().name("wharf-stats".into()).spawn(run).context("cannot start a thread")?;
         Ok(Self {
-            board,
             wakes,
             thread: Some(thread),
             #[cfg(feature = "metrics")]
             metrics,
             control,
         })
-    }
-
-    /// The board that the run puts its paths on.
-    pub(crate) fn board(&self) -> &Board {
-        &self.board
     }
 }
 

@@ -1,9 +1,10 @@
-//! The reasons by which frames that fail, or are dropped, are counted: one table, a row for each word and device.
+//! The reasons by which frames that fail, or are dropped, are counted: one table, a row for each word and
+//! device.
 //!
 //! A device or a discipline counts by a short word ([`wharf_core::device::Completions::failed`], [`RxDevice::drops`]).
 //! This table says what happened, and what to do. The kinds of this crate and the parts of the path have
 //! their rows here; a kind of another crate brings its own (`Kind::reasons`), and [`with`] joins them. A test
-//! finds words in the sources that have no row (`crates/wharf-cli/tests/kinds.rs`).
+//! finds words in the sources that have no row (`crates/wharf-cli/tests/suite/kinds.rs`).
 //!
 //! [`RxDevice::drops`]: wharf_core::device::RxDevice::drops
 

@@ -69,7 +69,7 @@ pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
 fn opened(
     option: &str, spec: &DeviceSpec, direction: Direction, signals: &Signals,
 ) -> anyhow::Result<AnyDevice> {
-    let mut opened = open((option, true), spec, (direction, Queues::default()), (signals, None))?;
+    let mut opened = open(option, true, spec, direction, Queues::default(), signals, None)?;
     Ok(opened.pop().context("a device has at least one queue")?.device)
 }
 

@@ -1,6 +1,7 @@
 //! Arguments of `wharf bind`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use wharf_intel::pci::{BindTo, PciAddress};
 
 const EXAMPLES: &str = "\
@@ -21,8 +22,8 @@ pub(crate) struct BindArgs {
     #[arg(value_name = "PCI-ADDRESS", value_parser = address)]
     pub(crate) address: PciAddress,
     /// vfio, for a device of wharf; kernel, for the kernel's own driver
-    #[arg(value_name = "DRIVER")]
-    pub(crate) to: Driver,
+    #[arg(value_name = "DRIVER", value_parser = drivers())]
+    pub(crate) to: BindTo,
     /// Take an adapter whose interface is in use or is not seen here, or what is no network adapter, too
     #[arg(long)]
     pub(crate) force: bool,
@@ -31,20 +32,9 @@ pub(crate) struct BindArgs {
     pub(crate) json: bool,
 }
 
-/// The driver to bind to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Driver {
-    Vfio,
-    Kernel,
-}
-
-impl From<Driver> for BindTo {
-    fn from(driver: Driver) -> Self {
-        match driver {
-            Driver::Vfio => BindTo::Vfio,
-            Driver::Kernel => BindTo::Kernel,
-        }
-    }
+fn drivers() -> impl TypedValueParser<Value = BindTo> {
+    let driver = |name: String| if name == "vfio" { BindTo::Vfio } else { BindTo::Kernel };
+    PossibleValuesParser::new(["vfio", "kernel"]).map(driver)
 }
 
 fn address(text: &str) -> Result<PciAddress, String> {

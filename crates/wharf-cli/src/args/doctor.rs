@@ -1,7 +1,8 @@
 //! Arguments of `wharf doctor`.
 
 use super::memory::MemoryArgs;
-use clap::{Args, ValueEnum};
+use super::values::{Choice, choice};
+use clap::Args;
 use wharf::devices::spec::Direction;
 
 const EXAMPLES: &str = "\
@@ -29,8 +30,8 @@ pub(crate) struct DoctorArgs {
     #[arg(value_name = "DEVICE|INTERFACE")]
     pub(crate) subject: String,
     /// Direction that must work [default: each that the device has, by itself]
-    #[arg(long = "for", value_name = "DIRECTION", value_enum)]
-    pub(crate) direction: Option<Purpose>,
+    #[arg(long = "for", value_name = "DIRECTION", value_parser = choice(PURPOSES))]
+    pub(crate) direction: Option<Direction>,
     /// Open nothing: report only what can be read
     #[arg(long)]
     pub(crate) no_probe: bool,
@@ -45,23 +46,9 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// A direction that a device is wanted for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Purpose {
-    /// To send, as `wharf send` does
-    Send,
-    /// To receive, as `wharf receive` does
-    Receive,
-    /// To do both at once, as `wharf forward` does
-    Both,
-}
-
-impl From<Purpose> for Direction {
-    fn from(purpose: Purpose) -> Self {
-        match purpose {
-            Purpose::Send => Direction::Send,
-            Purpose::Receive => Direction::Receive,
-            Purpose::Both => Direction::Both,
-        }
-    }
-}
+/// Directions that a device is wanted for.
+const PURPOSES: &[Choice<Direction>] = &[
+    ("send", "To send, as `wharf send` does", Direction::Send),
+    ("receive", "To receive, as `wharf receive` does", Direction::Receive),
+    ("both", "To do both at once, as `wharf forward` does", Direction::Both),
+];

@@ -4,7 +4,7 @@ use super::HostArgs;
 use super::RecoveryArgs;
 use super::WatchArgs;
 use super::sandbox::SandboxArgs;
-use super::values::{self, Poll, SmallQueues, WhenFull};
+use super::values::{self, SmallQueues, WhenFull};
 use crate::config::Source;
 use clap::Args;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use wharf::bql::Bounds;
 use wharf::devices::spec::DeviceSpec;
 use wharf::engine::Batching;
+use wharf::poller::Mode;
 use wharf::qdisc::{QdiscSpec, Rate};
 
 const EXAMPLES: &str = "\
@@ -104,8 +105,8 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "N", value_parser = values::number(1..=2 * values::QUEUES_MAX as usize))]
     pub(crate) pollers: Option<usize>,
     /// Waiting mode of the threads
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
-    pub(crate) poll: Poll,
+    #[arg(long, value_name = "MODE", value_parser = values::choice(values::POLL), default_value = "adaptive")]
+    pub(crate) poll: Mode,
     /// Processors to pin the threads to, in turn
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
     pub(crate) cpu: Vec<usize>,

@@ -1,14 +1,13 @@
 //! `wharf receive`.
 
 use super::{
-    HostArgs, OnGone, SandboxArgs, WatchArgs, WrapArgs,
-    memory::MemoryArgs,
-    values::{self, Poll},
+    HostArgs, OnGone, SandboxArgs, WatchArgs, WrapArgs, memory::MemoryArgs, recovery::ON_GONE, values,
 };
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 use wharf::devices::spec::DeviceSpec;
+use wharf::poller::Mode;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,8 +49,8 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Waiting mode of the receiving thread
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
-    pub(crate) poll: Poll,
+    #[arg(long, value_name = "MODE", value_parser = values::choice(values::POLL), default_value = "adaptive")]
+    pub(crate) poll: Mode,
     /// Processor to pin the receiving thread to
     #[arg(long, value_name = "N", value_parser = values::cpu)]
     pub(crate) cpu: Option<usize>,
@@ -68,10 +67,10 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
     /// Treatment of an interface or a peer that has gone
-    #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
+    #[arg(long, value_name = "WAY", value_parser = values::choice(ON_GONE), default_value = "reopen")]
     pub(crate) on_gone: OnGone,
     /// End with an error if the device is away, or its line down, for this time. At least 100ms, such as 30s
-    #[arg(long, value_name = "TIME", value_parser = values::give_up)]
+    #[arg(long, value_name = "TIME", value_parser = values::seconds_from(values::GIVE_UP_MS_MIN))]
     pub(crate) give_up: Option<Duration>,
     #[command(flatten)]
     pub(crate) wrap: WrapArgs,

@@ -1,8 +1,9 @@
 //! Options for devices that stall or go.
 
-use super::values;
+use super::values::{self, Choice};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
+pub(crate) use wharf::devices::reopen::OnGone;
 use wharf::devices::spec::Kind;
 
 /// Treatment of devices that fail a run.
@@ -10,7 +11,7 @@ use wharf::devices::spec::Kind;
 #[command(next_help_heading = "When a device fails")]
 pub(crate) struct RecoveryArgs {
     /// Treatment of an interface or a peer that has gone
-    #[arg(long, value_name = "WAY", value_enum, default_value_t = OnGone::Reopen)]
+    #[arg(long, value_name = "WAY", value_parser = values::choice(ON_GONE), default_value = "reopen")]
     pub(crate) on_gone: OnGone,
     /// Treatment of a stalled device, one that has packets and completes none for 10 s, though its line is up
     /// [default: reset; report for vhost-user, whose machine may be paused]
@@ -18,7 +19,7 @@ pub(crate) struct RecoveryArgs {
     pub(crate) on_stall: Option<OnStall>,
     /// End with an error if a device completes no packet for this time, though it has some, or its line is down and drops them, or it is
     /// away for as long. At least 100ms, and longer than the device takes for one packet, such as 30s
-    #[arg(long, value_name = "TIME", value_parser = values::give_up)]
+    #[arg(long, value_name = "TIME", value_parser = values::seconds_from(values::GIVE_UP_MS_MIN))]
     pub(crate) give_up: Option<Duration>,
 }
 
@@ -31,13 +32,14 @@ impl RecoveryArgs {
 }
 
 /// Ways to treat a device that has gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnGone {
-    /// Open it again once it is back, and go on; packets wait meanwhile. A TAP is made again at once
-    Reopen,
-    /// End with an error
-    Fail,
-}
+pub(super) const ON_GONE: &[Choice<OnGone>] = &[
+    (
+        "reopen",
+        "Open it again once it is back, and go on; packets wait meanwhile. A TAP is made again at once",
+        OnGone::Reopen,
+    ),
+    ("fail", "End with an error", OnGone::Fail),
+];
 
 /// Ways to treat a device that stalls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

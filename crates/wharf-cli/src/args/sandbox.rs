@@ -1,5 +1,6 @@
 //! Options of what a run may do once its devices are open.
 
+use super::values::{Choice, choice};
 use clap::{Args, ValueEnum};
 
 /// The user, and the system calls, of a run.
@@ -18,8 +19,8 @@ pub(crate) struct SandboxArgs {
     pub(crate) capabilities: Option<Capabilities>,
     /// Let the kernel refuse system calls that a run does not need, once all devices and files are open: they fail with EPERM. Among these
     /// are those that execute a file, start or trace a process, load code, mount, or enter a namespace [default: on with --user, else off]
-    #[arg(long, value_name = "SWITCH", value_enum)]
-    pub(crate) seccomp: Option<Seccomp>,
+    #[arg(long, value_name = "SWITCH", value_parser = choice(SECCOMP))]
+    pub(crate) seccomp: Option<bool>,
 }
 
 /// The capabilities that a run keeps.
@@ -33,11 +34,5 @@ pub(crate) enum Capabilities {
     Drop,
 }
 
-/// The treatment of system calls that a run does not need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Seccomp {
-    /// Refuse them
-    On,
-    /// Allow all
-    Off,
-}
+/// Whether the kernel refuses system calls that a run does not need.
+const SECCOMP: &[Choice<bool>] = &[("on", "Refuse them", true), ("off", "Allow all", false)];

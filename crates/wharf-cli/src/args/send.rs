@@ -4,7 +4,7 @@ use super::HostArgs;
 use super::RecoveryArgs;
 use super::WatchArgs;
 use super::sandbox::SandboxArgs;
-use super::values::{self, Poll, SmallQueues, WhenFull};
+use super::values::{self, SmallQueues, WhenFull};
 use super::wrap::WrapArgs;
 use clap::Args;
 use std::net::IpAddr;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use wharf::bql::Bounds;
 use wharf::devices::spec::DeviceSpec;
 use wharf::engine::Batching;
+use wharf::poller::Mode;
 use wharf::qdisc::QdiscSpec;
 use wharf_tools::traffic::Pace;
 
@@ -113,8 +114,8 @@ pub(crate) struct SendArgs {
     #[arg(long, conflicts_with = "gso")]
     pub(crate) echo: bool,
     /// Waiting mode of the poller, the thread that takes completions when no sender does
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
-    pub(crate) poll: Poll,
+    #[arg(long, value_name = "MODE", value_parser = values::choice(values::POLL), default_value = "adaptive")]
+    pub(crate) poll: Mode,
     /// Threads that send
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::SENDERS_MAX))]
     pub(crate) senders: u16,

@@ -1,6 +1,7 @@
 //! Values as people write them. Each error says what is allowed.
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
@@ -72,27 +73,26 @@ impl WhenFull {
     }
 }
 
-/// The mode in which a thread waits for its devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Poll {
-    /// Never: it polls without end, and takes a processor
-    Busy,
-    /// It polls on for a while if a packet came not long ago, then sleeps
-    #[default]
-    Adaptive,
-    /// It sleeps as soon as it is idle
-    Sleeping,
+/// A word that an option takes, its help, and its value.
+pub(super) type Choice<T> = (&'static str, &'static str, T);
+
+/// Makes a reader of one of `choices`.
+pub(super) fn choice<T: Copy + Send + Sync + 'static>(
+    choices: &'static [Choice<T>],
+) -> impl TypedValueParser<Value = T> {
+    let words = choices.iter().map(|(word, help, _)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(words).try_map(|read| {
+        let chosen = choices.iter().find(|(word, ..)| *word == read);
+        chosen.map(|(.., value)| *value).ok_or("want a word of the list")
+    })
 }
 
-impl From<Poll> for Mode {
-    fn from(poll: Poll) -> Self {
-        match poll {
-            Poll::Busy => Mode::Busy,
-            Poll::Adaptive => Mode::Adaptive,
-            Poll::Sleeping => Mode::Sleeping,
-        }
-    }
-}
+/// The modes in which a thread waits for its devices.
+pub(super) const POLL: &[Choice<Mode>] = &[
+    ("busy", "Never: it polls without end, and takes a processor", Mode::Busy),
+    ("adaptive", "It polls on for a while if a packet came not long ago, then sleeps", Mode::Adaptive),
+    ("sleeping", "It sleeps as soon as it is idle", Mode::Sleeping),
+];
 
 /// Reads a device of the kinds of `wharf-devices`; [`crate::command_line::definition`] has the program's registry read it instead.
 pub fn device(text: &str) -> Result<DeviceSpec, OptionError> {
@@ -228,21 +228,18 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     want(read, "a time above 0, at most a year: 2, 0.5, 300ms or 1min")
 }
 
-/// Reads the time between two lines of counters.
-pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    want(
-        seconds(text).ok().filter(|time| time.as_millis() >= 10),
-        "a time from 10ms to a year: 2, 0.5, 300ms or 1min",
-    )
+/// Makes a reader of times from `least_ms` on.
+pub(super) fn seconds_from(least_ms: u128) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| {
+        let read = seconds(text).ok().filter(|time| time.as_millis() >= least_ms);
+        want(read, &format!("a time from {least_ms}ms to a year: 2, 0.5, 300ms or 1min"))
+    }
 }
 
-/// Reads the time without a completion that a run gives up after: several looks long, at least.
-pub(super) fn give_up(text: &str) -> Result<Duration, String> {
-    want(
-        seconds(text).ok().filter(|time| time.as_millis() >= 100),
-        "a time from 100ms to a year: 2, 0.5, 300ms or 1min",
-    )
-}
+/// The time without a completion that a run gives up after is several looks long, at least.
+pub(super) const GIVE_UP_MS_MIN: u128 = 100;
+/// Least time between two lines of counters.
+pub(super) const INTERVAL_MS_MIN: u128 = 10;
 
 pub(super) fn macs(text: &str) -> Result<Macs, String> {
     let mac = |text: &str| {

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) struct WatchArgs {
     /// Print the counters at this interval on standard error: a line of rates for people, with --json a JSON object on one line.
     /// SIGUSR1 prints all counters at any time
-    #[arg(long, value_name = "S", value_parser = values::interval)]
+    #[arg(long, value_name = "S", value_parser = values::seconds_from(values::INTERVAL_MS_MIN))]
     pub(crate) stats: Option<Duration>,
     /// Write the JSON objects of --stats to this file in place of standard error. Lines that the reader of a fifo does not take are left out
     #[arg(long, value_name = "FILE", requires = "stats", value_parser = stats_file)]
@@ -109,7 +109,7 @@ pub(crate) struct TopArgs {
     #[arg(value_name = "PID|SOCKET")]
     pub(crate) which: Option<String>,
     /// Time between two pictures
-    #[arg(long, value_name = "S", default_value = "1", value_parser = values::interval)]
+    #[arg(long, value_name = "S", default_value = "1", value_parser = values::seconds_from(values::INTERVAL_MS_MIN))]
     pub(crate) interval: Duration,
 }
 

@@ -34,14 +34,8 @@ pub(super) struct Setting {
     pub(super) words: Vec<String>,
     /// The key and the value as errors show them.
     shown: String,
-    is_end: bool,
-}
-
-impl Setting {
     /// True for an end, a word without an option's name.
-    pub(super) fn is_end(&self) -> bool {
-        self.is_end
-    }
+    pub(super) is_end: bool,
 }
 
 /// See the module.
@@ -82,7 +76,7 @@ impl ConfigFile {
         for (key, value) in in_order(table.get_ref()) {
             match value.get_ref() {
                 DeValue::Table(section) => reader.section(key, section, command),
-                _ => reader.option((key.get_ref(), key.get_ref()), key.span().start, value, command),
+                _ => reader.option(key.get_ref(), key.get_ref(), key.span().start, value, command),
             }
         }
         reader.settings.sort_by_key(|setting| (setting.id != "a", setting.line));
@@ -111,7 +105,7 @@ impl Reader<'_> {
         for (key, value) in in_order(table) {
             let at = key.span().start;
             match keys.iter().find(|(own, _)| *own == key.get_ref()) {
-                Some((_, option)) => self.option((key.get_ref(), option), at, value, command),
+                Some((_, option)) => self.option(key.get_ref(), option, at, value, command),
                 None => {
                     let there: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
                     let (key, name) = (key.get_ref().escape_debug(), name.get_ref());
@@ -122,9 +116,7 @@ impl Reader<'_> {
     }
 
     /// Takes one option, called `key` in its place.
-    fn option(
-        &mut self, (key, name): (&str, &str), at: usize, value: &Spanned<DeValue<'_>>, command: &Command,
-    ) {
+    fn option(&mut self, key: &str, name: &str, at: usize, value: &Spanned<DeValue<'_>>, command: &Command) {
         let Some(arg) = options(command).find(|arg| is_called(arg, name)) else {
             let mut there: Vec<String> = options(command).map(name_of).collect();
             there.sort_unstable();

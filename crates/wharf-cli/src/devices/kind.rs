@@ -1,27 +1,23 @@
 //! The page of one kind of device: its keys, with values, default and when to change each.
 
-use super::{Row, interface_table, mends};
+use super::{Row, Used, interface_table, mends};
 use crate::fold::folded;
 use crate::output::{text, wrapped};
 use serde_json::{Value, json};
-use wharf::devices::interfaces::HostInterface;
 use wharf::devices::reasons;
 use wharf::devices::spec::{Kind, Place};
 use wharf::{Key, Values};
 
-/// A key, with the direction that it is of.
-pub(super) type KeyOf = (&'static Key, &'static str);
-
-/// Returns the keys of a kind in every direction.
-pub(super) fn keys(kind: &Kind) -> Vec<KeyOf> {
+/// Returns the keys of a kind, each with the direction that it is of.
+pub(super) fn keys(kind: &Kind) -> impl Iterator<Item = (&'static Key, &'static str)> {
     let both = kind.keys.iter().map(|key| (key, "both"));
     let send = kind.tx_keys.iter().map(|key| (key, "send"));
     let receive = kind.rx_keys.iter().map(|key| (key, "receive"));
-    both.chain(send).chain(receive).collect()
+    both.chain(send).chain(receive)
 }
 
 /// Returns a key as JSON. The keys are a promise.
-pub(super) fn key_as_json((key, direction): &KeyOf) -> Value {
+pub(super) fn key_as_json(key: &Key, direction: &str) -> Value {
     json!({
         "key": key.name,
         "values": key.allowed(),
@@ -43,8 +39,8 @@ pub(super) fn directions(kind: &Kind) -> &'static str {
 }
 
 /// Returns the page of a kind.
-pub(super) fn page(row: &Row, interfaces: &[(HostInterface, Vec<&str>)]) -> String {
-    let (kind, lacking) = row;
+pub(super) fn page(row: &Row, interfaces: &[Used]) -> String {
+    let Row { kind, lacking } = row;
     let here = if lacking.is_empty() {
         "ready".into()
     } else {
@@ -59,11 +55,8 @@ pub(super) fn page(row: &Row, interfaces: &[(HostInterface, Vec<&str>)]) -> Stri
         kind.needs
     );
     let mut parts = vec![folded(&head), key_table(kind)];
-    let usable: Vec<(HostInterface, Vec<&str>)> = interfaces
-        .iter()
-        .filter(|(_, users)| users.contains(&kind.name))
-        .map(|(interface, _)| (interface.clone(), vec![kind.name]))
-        .collect();
+    let usable = interfaces.iter().filter(|used| used.users.contains(&kind.name));
+    let usable: Vec<Used> = usable.map(|used| Used { users: vec![kind.name], ..used.clone() }).collect();
     if matches!(kind.place, Place::Interface(_)) && !usable.is_empty() {
         parts.push(interface_table(&usable));
     }
@@ -78,8 +71,8 @@ pub(super) fn page(row: &Row, interfaces: &[(HostInterface, Vec<&str>)]) -> Stri
 }
 
 fn key_table(kind: &Kind) -> String {
-    let keys = keys(kind);
-    if keys.is_empty() {
+    let mut keys = keys(kind).peekable();
+    if keys.peek().is_none() {
         return "It takes no keys.".into();
     }
     let mut rows = wrapped(&["key", "values", "default", "to", "meaning; when to change it"]);

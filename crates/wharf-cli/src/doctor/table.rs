@@ -5,7 +5,8 @@ use crate::output::{text, wrapped};
 use wharf::devices::doctor::{Finding, Trial, Weight};
 
 /// Returns the page of one device.
-pub(super) fn page((spec, diagnosis): &Examined) -> String {
+pub(super) fn page(examined: &Examined) -> String {
+    let Examined { spec, diagnosis } = examined;
     let mut lines = vec![spec.to_string()];
     lines.extend(diagnosis.trials.iter().map(|(direction, trial)| {
         let verdict = verdict(trial, diagnosis.is_usable(*direction));

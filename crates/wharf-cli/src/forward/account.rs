@@ -55,19 +55,12 @@ pub(super) struct BandReport {
     pub(super) delay_ns: LatencyReport,
 }
 
-/// How a run ended.
-pub(super) struct Ending {
-    /// The error of the device that ended it, if one did.
-    pub(super) lost: Option<String>,
-    /// A signal ended it.
-    pub(super) interrupted: bool,
-}
-
-/// Makes the report.
+/// Makes the report. `lost` is the error of the device that ended the run, if one did; `interrupted` says
+/// that a signal did.
 pub(super) fn outcome(
-    summaries: Vec<Summary>, ending: Ending, mirror: Option<TraceReport>, settings: &[Settings],
+    summaries: Vec<Summary>, lost: Option<String>, interrupted: bool, mirror: Option<TraceReport>,
+    settings: &[Settings],
 ) -> Outcome<ForwardReport> {
-    let Ending { lost, interrupted } = ending;
     let mut faults: Vec<String> = lost.into_iter().collect();
     for summary in &summaries {
         faults.extend(summary.errors.iter().map(ToString::to_string));
@@ -89,43 +82,27 @@ pub(super) fn outcome(
 /// `settings` are those in force at the end.
 fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
     let (span_ns, active_ns) = (summary.span_ns, summary.active_ns);
-    let Summary {
-        from,
-        to,
-        queues,
-        has_bql,
-        received,
-        cut,
-        pieces,
-        returned,
-        drops,
-        audit,
-        queue_delay,
-        ring_delay_by_band,
-        ring_delays_stamped,
-        ..
-    } = summary;
-    let qdisc = QdiscReport::of(settings.qdisc.kind().name, &queues);
+    let qdisc = QdiscReport::of(settings.qdisc.kind().name, &summary.queues);
     let uses_bands = settings.qdisc.kind().order == Order::Band;
     let common = Report {
-        drops: Drops::of(drops),
-        returned,
+        drops: Drops::of(summary.drops),
+        returned: summary.returned,
         qdisc: Some(QdiscReport { root: settings.rate.map(|_| "tbf"), ..qdisc }),
         seconds: span_ns as f64 / 1e9,
-        ..of_queues(&to, &queues, has_bql, active_ns, &audit)
+        ..of_queues(&summary.to, &summary.queues, summary.has_bql, active_ns, &summary.audit)
     };
     DirectionReport {
-        from,
-        received_packets: received,
-        cut_packets: cut,
-        pieces,
+        from: summary.from,
+        received_packets: summary.received,
+        cut_packets: summary.cut,
+        pieces: summary.pieces,
         active_seconds: active_ns as f64 / 1e9,
         when_full: settings.when_full,
-        queue_delay_ns: delay(&queue_delay.all),
-        ring_delay_ns: delay(&all_of(&ring_delay_by_band)),
-        ring_delay_by_band: if uses_bands { bands(&ring_delay_by_band) } else { Vec::new() },
-        ring_delays_stamped,
-        queue_delay_by_band: if uses_bands { bands(&queue_delay.by_band) } else { Vec::new() },
+        queue_delay_ns: delay(&summary.queue_delay.all),
+        ring_delay_ns: delay(&all_of(&summary.ring_delay_by_band)),
+        ring_delay_by_band: if uses_bands { bands(&summary.ring_delay_by_band) } else { Vec::new() },
+        ring_delays_stamped: summary.ring_delays_stamped,
+        queue_delay_by_band: if uses_bands { bands(&summary.queue_delay.by_band) } else { Vec::new() },
         common,
     }
 }

@@ -1,24 +1,25 @@
 //! The figures of a direction from which its verdict is judged.
 
 use super::account::DirectionReport;
-use crate::args::{ForwardArgs, Poll, WhenFull};
+use crate::args::{ForwardArgs, WhenFull};
 use crate::processor::ProcessorTime;
 use crate::verdict::{self, CommandLine, ForwardFigures, Verdict};
 use crate::watch::Settings;
 use wharf::devices::host::processors;
+use wharf::poller::Mode;
 
 /// Judges a direction, whose `settings` at the end these are. `links` are the speeds of the wires behind the ends; `time` is what the
 /// process used.
 pub(super) fn judge(
-    direction: &DirectionReport, args: &ForwardArgs, settings: &Settings,
-    (links, time): ([Option<f64>; 2], ProcessorTime),
+    direction: &DirectionReport, args: &ForwardArgs, settings: &Settings, links: [Option<f64>; 2],
+    time: ProcessorTime,
 ) -> Verdict {
     let common = &direction.common;
     let is_back = direction.from != args.a.name();
     let (ends, link_bps) =
         if is_back { ([&args.b, &args.a], links[0]) } else { ([&args.a, &args.b], links[1]) };
     let pollers = args.pollers.unwrap_or(args.queues as usize);
-    let polling = (args.poll != Poll::Busy).then(|| time.within(direction.active_seconds, pollers));
+    let polling = (args.poll != Mode::Busy).then(|| time.within(direction.active_seconds, pollers));
     let more = (pollers < 2 * args.queues as usize && pollers < processors().len()).then_some(pollers + 1);
     verdict::forward(&ForwardFigures {
         command: CommandLine::own(),

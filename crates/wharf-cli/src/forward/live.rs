@@ -2,7 +2,7 @@
 
 use crate::live::{Before, dropped};
 use crate::output::{bytes, grouped_on_stderr};
-use crate::queues::sum;
+use crate::queues::{sent_bytes, sum};
 use crate::session::Watch;
 use rustix::termios::tcgetwinsize;
 use std::cell::RefCell;
@@ -53,8 +53,6 @@ struct Part {
 impl Part {
     fn of(direction: &Direction, before: &mut Before, now: f64) -> Self {
         let of = |count: fn(&QueueCounters) -> u64| sum(&direction.queues, count);
-        // Bytes are counted as the device takes them: those of failed frames are taken off.
-        let sent_bytes = of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
         let (sent, drops) = (of(|all| all.sent.get()), direction.drops());
         let limit = match direction.has_bql {
             true => format!(", limit {}", bytes(of(|all| all.bql_limit_bytes.get()))),
@@ -62,7 +60,7 @@ impl Part {
         };
         Self {
             to: direction.to.clone(),
-            rates: before.rates(now, sent, sent_bytes),
+            rates: before.rates(now, sent, of(sent_bytes)),
             sent,
             limit,
             dropped: dropped(&drops),

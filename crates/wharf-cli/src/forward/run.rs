@@ -1,6 +1,6 @@
 //! One run: ends, forwarder and supervision.
 
-use super::account::{Ending, ForwardReport, outcome};
+use super::account::{ForwardReport, outcome};
 use super::judge::judge;
 use super::live::Live;
 use super::manage::Manager;
@@ -11,7 +11,7 @@ use crate::args::{ForwardArgs, RecoveryArgs, WhenFull};
 use crate::config::Origin;
 use crate::log;
 use crate::output;
-use crate::page::Page;
+use crate::outside::Outside;
 use crate::processor::Meter;
 use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
@@ -20,7 +20,7 @@ use crate::session::{Outcome, Watch, tell_mode, tell_opened, waits_for};
 use crate::signals::Signals;
 use crate::usage;
 use crate::verdict::link_bps;
-use crate::watch::{Board, Running, Settings};
+use crate::watch::{Running, Settings};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::spec::{DeviceSpec, Queues};
@@ -37,9 +37,9 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ForwardArgs, sandbox: &Sandbox, origin: Origin<'_>,
-    (signals, page, board): (&Signals, &Page, &Board),
+    args: &ForwardArgs, sandbox: &Sandbox, origin: Origin<'_>, outside: &Outside,
 ) -> anyhow::Result<Outcome<ForwardReport>> {
+    let Outside { signals, page, board, .. } = outside;
     let ([mut a, mut b], recoveries) = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
     if let Some(file) = &mirror {
@@ -71,7 +71,7 @@ pub(super) fn run(
     let mut tells = Tells::of(&forward, args.recovery, &recoveries);
     let manager = Manager::start(signals, board, Reload::new(origin, args, mirror.as_ref()));
     page.begin(None);
-    let lost = watch(args, signals, &forward, (&mut tells, page, board, manager));
+    let lost = watch(args, outside, &forward, &mut tells, manager);
     page.end(board);
     let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
     let time = meter.elapsed();
@@ -82,12 +82,11 @@ pub(super) fn run(
         .for_each(|of| page.add_delays(&format!("in the queue to {}", of.to), &of.queue_delay.all));
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
-    let end = Ending { lost, interrupted: signals.asked() };
     let now: Vec<Settings> =
         running.iter().map(|path| path.settings().unwrap_or_else(|| in_force.clone())).collect();
-    let mut outcome = outcome(finished, end, mirrored, &now);
+    let mut outcome = outcome(finished, lost, signals.asked(), mirrored, &now);
     for (direction, settings) in outcome.report.directions.iter_mut().zip(&now) {
-        direction.common.verdict = Some(judge(direction, args, settings, (links, time)));
+        direction.common.verdict = Some(judge(direction, args, settings, links, time));
     }
     outcome.faults.extend(away);
     Ok(outcome)
@@ -113,7 +112,7 @@ fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
         small_queues: in_force.small_queues.0,
         qdisc: in_force.make_qdisc(),
         drop_tail: in_force.when_full == WhenFull::DropTail,
-        poller: poller::Settings { mode: args.poll.into(), ..poller::Settings::default() },
+        poller: poller::Settings { mode: args.poll, ..poller::Settings::default() },
         pollers: args.pollers,
         cpus: args.cpu.clone(),
     }
@@ -152,7 +151,7 @@ fn end(
     log::note_device(&spec.name());
     let mut opened = spec.open(direction, queues).map_err(fault)?;
     tell_opened(&opened);
-    let recovery = Recovery::around(recovery, spec, (direction, queues), &mut opened)?;
+    let recovery = Recovery::around(recovery, spec, direction, queues, &mut opened)?;
     let ends: Result<Vec<End>, DeviceError> = opened.into_iter().map(End::of).collect();
     Ok((ends.map_err(fault)?, recovery))
 }
@@ -178,10 +177,9 @@ fn between(forward: &Forward) -> String {
 
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
 fn watch(
-    args: &ForwardArgs, signals: &Signals, forward: &Forward,
-    (tells, page, board, mut manager): (&mut Tells, &Page, &Board, Manager<'_>),
+    args: &ForwardArgs, outside: &Outside, forward: &Forward, tells: &mut Tells, mut manager: Manager<'_>,
 ) -> Option<String> {
-    let (watch, live) = (Watch::new(signals, args.seconds), Live::default());
+    let (watch, live) = (Watch::new(&outside.signals, args.seconds), Live::default());
     loop {
         for direction in forward.directions() {
             direction.note_departures();
@@ -202,7 +200,7 @@ fn watch(
             return None;
         }
         live.show(&watch, forward);
-        page.look(board);
+        outside.page.look(&outside.board);
         std::thread::sleep(next);
     }
 }

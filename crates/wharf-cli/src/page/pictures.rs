@@ -53,7 +53,7 @@ pub(super) fn charts(samples: &Samples) -> Vec<(Chart, String)> {
             quantity: "limit",
             units: BYTES,
             caption: "The bytes that the device may have in flight, as the queue has learnt.",
-            lines: not_zero(lines(samples, &|reading| Some((String::new(), reading.limit_bytes? as f64)))),
+            lines: not_zero(lines(samples, |reading| Some((String::new(), reading.limit_bytes? as f64)))),
         },
         Sketch {
             title: "Queue delay, 99th percentile",
@@ -140,12 +140,12 @@ fn not_zero(mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
-/// Returns a line for each direction, of values as they are. The name of a line is the direction's and a part.
-fn lines(samples: &Samples, of: &dyn Fn(&Reading) -> Option<(String, f64)>) -> Vec<Line> {
+/// Returns lines for each direction, of values as they are. The name of a line is the direction's and a part.
+fn lines<I: IntoIterator<Item = (String, f64)>>(samples: &Samples, of: impl Fn(&Reading) -> I) -> Vec<Line> {
     let mut all = Vec::new();
     for sample in samples.runs().flat_map(thinned) {
         for reading in &sample.readings {
-            if let Some((part, value)) = of(reading) {
+            for (part, value) in of(reading) {
                 add(&mut all, &format!("{}{part}", reading.name), (sample.at, value));
             }
         }
@@ -199,22 +199,19 @@ fn rates(samples: &Samples, of: &dyn Fn(&Reading) -> Option<u64>) -> Vec<Line> {
 
 fn waiting(samples: &Samples) -> Vec<Line> {
     let of =
-        |at: usize, part: &str| lines(samples, &|reading| Some((part.into(), reading.waiting?[at] as f64)));
+        |at: usize, part: &str| lines(samples, |reading| Some((part.into(), reading.waiting?[at] as f64)));
     not_zero(of(0, ", discipline").into_iter().chain(of(1, ", device")).collect())
 }
 
 fn delays(samples: &Samples) -> Vec<Line> {
-    let mut all = Vec::new();
-    for sample in samples.runs().flat_map(thinned) {
-        for reading in &sample.readings {
-            for (band, delay_ns) in &reading.delay_p99_ns {
-                add(&mut all, &format!("{}, band {band}", reading.name), (sample.at, *delay_ns as f64));
-            }
-        }
-    }
+    let by_band = |delays: &[(u8, u64)]| {
+        let part = |&(band, delay_ns): &(u8, u64)| (format!(", band {band}"), delay_ns as f64);
+        delays.iter().map(part).collect::<Vec<_>>()
+    };
+    let mut all = lines(samples, |reading| by_band(&reading.delay_p99_ns));
     // A band may have its first packets after the next one.
     all.sort_by(|a, b| a.name.cmp(&b.name));
-    seen(all)
+    all
 }
 
 fn drops(samples: &Samples) -> Vec<Line> {

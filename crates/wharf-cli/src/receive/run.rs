@@ -6,17 +6,17 @@ use crate::args::{OnGone, OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
 use crate::link::{LinkWatch, Packets};
 use crate::output::{self, with_causes};
+use crate::outside::Outside;
 use crate::overload::Overload;
-use crate::page::Page;
 use crate::processor::{Meter, ProcessorTime};
 use crate::recovery::Recovery;
 use crate::repeats::Lines;
 use crate::report::{RxQueueReport, device_text};
 use crate::sandbox::Sandbox;
 use crate::session::{Outcome, Watch, check_cpus, joined, open, start, tell_mode, waits_for};
-use crate::signals::{Signals, Waits};
+use crate::signals::Waits;
 use crate::usage;
-use crate::watch::{Board, Running};
+use crate::watch::Running;
 use crate::wrap::wrap;
 use anyhow::Context;
 use std::slice::from_ref;
@@ -48,8 +48,9 @@ pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
 
 /// Receives until one of the ends that were asked for.
 pub(super) fn run(
-    args: &ReceiveArgs, sandbox: &Sandbox, (signals, page, board): (&Signals, &Page, &Board),
+    args: &ReceiveArgs, sandbox: &Sandbox, outside: &Outside,
 ) -> anyhow::Result<Outcome<ReceiveReport>> {
+    let Outside { signals, page, board, .. } = outside;
     let pool = args.memory.pool();
     let pool = pool.clock(Arc::new(HostClock)).build()?;
     // An error about a capture is no wrong use.
@@ -57,8 +58,8 @@ pub(super) fn run(
     let recovery_args =
         RecoveryArgs { on_gone: args.on_gone, on_stall: Some(OnStall::Report), give_up: args.give_up };
     let (direction, queues) = (Direction::Receive, Queues::default());
-    let mut opened = open(("--from", is_usage), &args.from, (direction, queues), (signals, args.give_up))?;
-    let recovery = Recovery::around(recovery_args, &args.from, (direction, queues), &mut opened)?;
+    let mut opened = open("--from", is_usage, &args.from, direction, queues, signals, args.give_up)?;
+    let recovery = Recovery::around(recovery_args, &args.from, direction, queues, &mut opened)?;
     let opened = opened.pop().context("a device has at least one queue")?;
     if opened.far_end.is_some() {
         let what = "its other end is in this process, where nothing sends; `wharf send` does both";
@@ -71,7 +72,7 @@ pub(super) fn run(
     let waits = Waits::new("waiting for the reader of the fifo");
     let recorder = signals.unless_asked(&waits, move || Recorder::new(published, file.as_deref()))??;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap, &recovery)?;
-    let (rx, mode, memory) = (wrapped_device.into_rx()?, args.poll.into(), pool.clone());
+    let (rx, mode, memory) = (wrapped_device.into_rx()?, args.poll, pool.clone());
     let waits = waits_for(&args.from).at_most(args.give_up);
     let receiver = signals.unless_asked(&waits, move || Receiver::new(rx, &memory, mode, recorder))??;
     board.put(vec![Running::receiving(&device, receiver.queue(), &pool)]);
@@ -84,8 +85,7 @@ pub(super) fn run(
     tell_mode(&device, reason);
     let live = Live::new(receiver.queue().clone(), counts);
     let link = LinkWatch::new(device.clone(), recovery_args, &recovery);
-    let Received { receiver, ended, time, fault } =
-        receive(args, receiver, (live, link), (&recovery, signals, page, board))?;
+    let Received { receiver, ended, time, fault } = receive(args, receiver, &live, link, &recovery, outside)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, mode_reason, batches, wrapped, ..Account::default() };
     let away = recovery.fault();
@@ -114,9 +114,10 @@ fn announce(args: &ReceiveArgs, device: &str) {
 
 /// Receives in a thread of its own, and watches over it.
 fn receive(
-    args: &ReceiveArgs, mut receiver: Receiving, (live, mut link): (Live, LinkWatch),
-    (recovery, signals, page, board): (&Recovery, &Signals, &Page, &Board),
+    args: &ReceiveArgs, mut receiver: Receiving, live: &Live, mut link: LinkWatch, recovery: &Recovery,
+    outside: &Outside,
 ) -> anyhow::Result<Received> {
+    let Outside { signals, page, board, .. } = outside;
     let (queue, mut overload) = (receiver.queue().clone(), Overload::new(args.from.name()));
     let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel::<()>();
@@ -131,7 +132,8 @@ fn receive(
             survives(error, outlives_line, &mut seen.lines())
         };
         let result = receiver.run_until(&Until { stop, end, count, received, survives: &survives });
-        let time = meter.elapsed().if_loaded(receiver.load());
+        let (seconds, load_share) = receiver.load();
+        let time = meter.elapsed().if_loaded(seconds, load_share);
         (receiver, result, time)
     };
     page.begin(Some("received"));
@@ -143,7 +145,7 @@ fn receive(
         let errors = shared.errors.load(Ordering::Acquire);
         recovery.tell_counts();
         let lost = link.look(std::slice::from_ref(&queue), errors, || Packets::Arriving, &mut shared.lines());
-        given_up = given_up.or(lost).or_else(|| given_up_by(args, recovery));
+        given_up = given_up.or(lost).or_else(|| recovery.given_up(args.from.name(), args.give_up?));
         let ends = watch.is_overdue() || recovery.failure().is_some() || given_up.is_some();
         shared.end.store(ends, Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
@@ -157,12 +159,6 @@ fn receive(
         overload.look(|| (received, by_reason(&[], from_ref(&queue))));
         live.show(&watch, received);
     }
-}
-
-/// Returns that the device is given up, once it has been away for longer than it may.
-fn given_up_by(args: &ReceiveArgs, recovery: &Recovery) -> Option<String> {
-    let away = recovery.away().filter(|away| args.give_up.is_some_and(|time| *away >= time))?;
-    Some(format!("{}: given up: away for {:.1} s", args.from.name(), away.as_secs_f64()))
 }
 
 /// Returns true if more may arrive after an error: the line may come up again, and another peer may come. The peer's fault is told here.

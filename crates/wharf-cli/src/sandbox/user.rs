@@ -1,7 +1,5 @@
 //! The user of `--user`.
 
-use std::fmt::{Display, Formatter};
-
 /// The files of users and groups: passwd(5), group(5).
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
@@ -9,7 +7,8 @@ const GROUPS: &str = "/etc/group";
 /// A user that is not root, and the group to be in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
-    text: String,
+    /// As it was written.
+    pub(super) text: String,
     pub(super) uid: u32,
     pub(super) gid: u32,
 }
@@ -26,15 +25,9 @@ impl User {
         let entry = users.lines().find(|line| names(line, user));
         let uid = number(user).or_else(|| id(entry?, 2));
         let uid = uid.ok_or_else(|| format!("no user {user:?} in {USERS}, and no number of one"))?;
-        let gid = match group {
-            Some(group) => number(group).or_else(|| id(groups.lines().find(|line| names(line, group))?, 2)),
-            None => entry.and_then(|line| id(line, 3)),
-        };
-        let what = || match group {
-            Some(group) => format!("no group {group:?} in {GROUPS}, and no number of one"),
-            None => format!("{USERS} has no group for it: want {user}:GROUP"),
-        };
-        let gid = gid.ok_or_else(what)?;
+        let own = || entry.and_then(|line| id(line, 3));
+        let without = || format!("{USERS} has no group for it: want {user}:GROUP");
+        let gid = group.map_or_else(|| own().ok_or_else(without), |group| group_in(group, groups))?;
         if uid == 0 {
             return Err("that is root: want another user".into());
         }
@@ -44,16 +37,13 @@ impl User {
 
 /// Finds the number of group `text`, a name or a number. The error says what is wrong with it.
 pub(crate) fn group(text: &str) -> Result<u32, String> {
-    let groups = std::fs::read_to_string(GROUPS).unwrap_or_default();
+    group_in(text, &std::fs::read_to_string(GROUPS).unwrap_or_default())
+}
+
+fn group_in(text: &str, groups: &str) -> Result<u32, String> {
     let of_name = || id(groups.lines().find(|line| names(line, text))?, 2);
     let found = number(text).or_else(of_name);
     found.ok_or_else(|| format!("no group {text:?} in {GROUPS}, and no number of one"))
-}
-
-impl Display for User {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
 }
 
 /// True if the line is that of `user`, a name or a number.

@@ -1,9 +1,11 @@
 //! The account of a run: its counters, and a check that they add up.
 
+use super::plan::Plan;
+use super::sending::Sending;
+use crate::processor::ProcessorTime;
 use crate::queues::{drops, of_queues, sum};
 use crate::report::{ClassReport, LatencyReport, QdiscReport, ReceivedReport, Report, TimingReport};
 use crate::session::Outcome;
-use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use wharf::device::{DeviceError, LOST};
@@ -17,31 +19,34 @@ const NO_FAULTS: [&str; 2] = ["closed", INJECTED];
 /// Another such reason, if the receiver hung up because the run was over.
 const HUNG_UP: &str = "link-down";
 
-/// The remains of a run besides its queues.
-pub(super) struct Account {
-    pub(super) device: String,
-    /// True if the device's completions are real: there is a byte limit then.
-    pub(super) has_bql: bool,
-    /// The name of the queueing discipline.
-    pub(super) qdisc: &'static str,
-    /// Time from the first frame to the last completion.
-    pub(super) span_ns: u64,
+/// The remains of a run.
+pub(super) struct Account<'a> {
+    pub(super) plan: &'a Plan<'a>,
+    pub(super) sending: &'a Sending,
+    pub(super) sent: &'a Sent,
     pub(super) audit: Audit,
     /// Timing errors, at a pace.
     pub(super) timing: Option<Latency>,
-    /// Pauses, at a pace.
-    pub(super) pauses: Option<Pauses>,
     pub(super) received: Option<Reception>,
     /// True if the receiver was ended with frames still on the way.
     pub(super) is_cut: bool,
+}
+
+/// The end of sending.
+pub(super) struct Sent {
+    /// Nanoseconds from the first frame to the last completion.
+    pub(super) span_ns: u64,
     /// The error if the device was given up.
     pub(super) given_up: Option<String>,
     /// Frames that the device lost before the end. Frames that it still had when a signal or the time ended the run are no fault. `None`
     /// after a stall: all are.
     pub(super) lost: Option<u64>,
-    pub(super) wrapped: Wrapped,
-    /// Records of the capture that are not sent.
-    pub(super) skipped: Option<BTreeMap<String, u64>>,
+    /// Pauses of the sender that paused for longest.
+    pub(super) pauses: Pauses,
+    /// Processor time of the sending threads together.
+    pub(super) time: ProcessorTime,
+    /// Share of the supervisor's looks at which all memory was in use.
+    pub(super) short_share: f64,
 }
 
 /// What arrived.
@@ -59,29 +64,30 @@ impl From<Findings> for Reception {
     }
 }
 
-impl Account {
+impl Account<'_> {
     /// Makes the report. The queues, of which there is at least one, are shut down.
-    pub(super) fn close(mut self, queues: &[TxQueue], interrupted: bool) -> Outcome<Report> {
-        let faults = self.faults(queues);
-        Outcome { report: self.report(queues), faults, interrupted }
+    pub(super) fn close(mut self, interrupted: bool) -> Outcome<Report> {
+        let faults = self.faults();
+        Outcome { report: self.report(), faults, interrupted }
     }
 
-    fn report(&mut self, queues: &[TxQueue]) -> Report {
+    fn report(&mut self) -> Report {
+        let Sending { name, queues, has_bql, wrapped, .. } = self.sending;
         let lost = drops(queues);
         let latencies = self.received.as_ref().and_then(|reception| reception.findings.latencies.as_ref());
         let latencies = latencies.filter(|latencies| latencies.packets() > 0);
         Report {
             latency_ns: latencies.map(|latencies| LatencyReport::of(&latencies.all())),
             latency_by_dscp: latencies.map(ClassReport::all_of).unwrap_or_default(),
+            pauses: self.timing.is_some().then_some(self.sent.pauses),
             timing_error_ns: self.timing.as_mut().and_then(timing),
-            pauses: self.pauses,
             received: self.received.as_ref().map(|reception| self.received(reception, queues, lost.total)),
             drops: lost,
-            qdisc: Some(QdiscReport::of(self.qdisc, queues)),
-            faults: self.wrapped.faults(),
-            trace: self.wrapped.trace(),
-            skipped: self.skipped.take(),
-            ..of_queues(&self.device, queues, self.has_bql, self.span_ns, &self.audit)
+            qdisc: Some(QdiscReport::of(self.plan.args.qdisc.kind().name, queues)),
+            faults: wrapped.faults(),
+            trace: wrapped.trace(),
+            skipped: self.plan.skipped(),
+            ..of_queues(name, queues, *has_bql, self.sent.span_ns, &self.audit)
         }
     }
 
@@ -97,10 +103,11 @@ impl Account {
         }
     }
 
-    fn faults(&self, queues: &[TxQueue]) -> Vec<String> {
-        let mut faults: Vec<String> = self.given_up.iter().cloned().collect();
-        let excused = match self.lost {
-            Some(before) if self.given_up.is_none() => lost(queues) - before,
+    fn faults(&self) -> Vec<String> {
+        let queues = &self.sending.queues[..];
+        let mut faults: Vec<String> = self.sent.given_up.iter().cloned().collect();
+        let excused = match self.sent.lost {
+            Some(before) if faults.is_empty() => lost(queues) - before,
             _ => 0,
         };
         let of_devices = device_faults(queues, excused, self.is_cut);

@@ -1,28 +1,18 @@
 //! The figures of a run from which its verdict is judged.
 
+use super::account::Sent;
 use super::plan::Plan;
 use crate::processor::ProcessorTime;
 use crate::report::Report;
 use crate::verdict::{self, Asked, CommandLine, SendFigures, Verdict};
 use wharf_tools::traffic::Pace;
 
-/// The evidence beside the counters of a report.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Evidence {
-    /// Processor time of the sending threads together.
-    pub(super) sending: ProcessorTime,
-    /// That of the receiver in this process.
-    pub(super) receiving: Option<ProcessorTime>,
-    /// Share of the supervisor's looks at which all memory was in use.
-    pub(super) short_share: f64,
-    /// Time for which the device was away.
-    pub(super) away_seconds: f64,
-    /// Speed of the wire behind the device, if there is one.
-    pub(super) link_bps: Option<f64>,
-}
-
-/// Judges a run.
-pub(super) fn judge(plan: &Plan, report: &Report, evidence: Evidence) -> Verdict {
+/// Judges a run. `receiving` is the processor time of the receiver in this process, `away_seconds` the time
+/// for which the device was away, `link_bps` the speed of the wire behind it, if there is one.
+pub(super) fn judge(
+    plan: &Plan, report: &Report, sent: &Sent, receiving: Option<ProcessorTime>, away_seconds: f64,
+    link_bps: Option<f64>,
+) -> Verdict {
     let kind = plan.args.to.kind();
     verdict::send(&SendFigures {
         command: CommandLine::own(),
@@ -35,16 +25,16 @@ pub(super) fn judge(plan: &Plan, report: &Report, evidence: Evidence) -> Verdict
         came_pps: report.mpps * 1e6 * plan.traffic.packets_each() as f64,
         came_bps: report.gbps * 1e9,
         seconds: report.seconds,
-        link_bps: evidence.link_bps,
+        link_bps,
         senders: plan.threads().into(),
-        sending: evidence.sending,
-        receiving: evidence.receiving,
+        sending: sent.time,
+        receiving,
         waits: report.senders.iter().map(|sender| sender.waits).sum(),
         requeues: report.requeues,
         frames: plan.frames(),
-        short_share: evidence.short_share,
+        short_share: sent.short_share,
         drops: report.drops.by_reason.clone(),
-        away_seconds: evidence.away_seconds,
+        away_seconds,
         late_ns: report.timing_error_ns.as_ref().map_or(0, |timing| timing.p99),
         pauses: report.pauses.unwrap_or_default(),
     })

@@ -4,22 +4,22 @@ mod echo;
 mod receiving;
 mod supervise;
 
-use super::account::Account;
-use super::judge::{Evidence, judge};
+use super::account::{Account, Sent};
+use super::judge::judge;
 use super::plan::{Plan, frame_bytes_for};
+use super::sending::{Sending, sending};
 use super::table;
 use crate::args::{SmallQueues, WhenFull};
 use crate::output::{detail, note};
+use crate::outside::Outside;
 use crate::page::Page;
-use crate::processor::{Meter, ProcessorTime};
-use crate::recovery::Recovery;
+use crate::processor::Meter;
+use crate::queues::sum;
 use crate::report::Report;
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, joined, open, start, tell_mode, waits_for};
-use crate::signals::Signals;
+use crate::session::{Outcome, joined, start, tell_mode};
 use crate::verdict::link_bps;
-use crate::watch::{Board, Running, Settings};
-use crate::wrap::{Wrapped, wrap};
+use crate::watch::{Running, Settings};
 use anyhow::{Context, anyhow};
 use receiving::{Received, Receiving};
 use std::sync::Arc;
@@ -27,9 +27,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 use supervise::Supervisor;
-use wharf::device::{AnyDevice, Duplex, PATIENCE, TxSide};
-use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, processors};
-use wharf::devices::spec::Queues;
+use wharf::device::PATIENCE;
+use wharf::devices::host::{ExactClock, HostClock, PollerBuilder, PollerThread, processors};
 use wharf::engine::Batching;
 use wharf::host::Clock;
 use wharf::poller;
@@ -37,7 +36,7 @@ use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::Spread;
 use wharf_tools::forward::DelayMeter;
-use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Timed, Verify};
+use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Verify};
 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
@@ -52,28 +51,29 @@ const LEAD_NS: u64 = 2_000_000;
 
 /// Runs once, in `sandbox` from the moment at which all is open.
 pub(super) fn run(
-    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>,
-    (signals, page, board): (&Signals, &Page, &Board),
+    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, outside: &Outside,
 ) -> anyhow::Result<Outcome<Report>> {
+    let Outside { signals, page, board, .. } = outside;
     let pool = pool(plan, plan.frames())?;
     check_length(plan, &pool)?;
     tell_memory(plan);
     let (schedule, link_bps) =
         ((!plan.pace().is_top()).then(|| Schedule::new(&pool)), link_bps(&plan.args.to));
-    let Sending { name, has_bql, queues, far_end, delay, wrapped, recovery, meters } =
-        sending(plan, &pool, batching, schedule.as_ref(), signals)?;
-    board.put(vec![Running::sending(&name, &queues, has_bql, settings(plan, batching), meters.clone())]);
+    let mut sending = sending(plan, &pool, batching, schedule.as_ref(), signals)?;
+    let (far_end, delay) = (sending.far_end.take(), sending.delay);
+    let Sending { name, queues, recovery, meters, .. } = &sending;
+    let has_bql = sending.has_bql;
+    board.put(vec![Running::sending(name, queues, has_bql, settings(plan, batching), meters.clone())]);
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
     let echo = plan.args.echo.then(|| Echo::new(&queues[0], check(plan))).transpose()?;
-    let poller = start_poller(plan, &queues, echo.as_ref())?;
+    let poller = start_poller(plan, queues, echo.as_ref())?;
     board.put_pollers([poller.counters()]);
-    recovery.call_pollers_of(&queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
+    recovery.call_pollers_of(queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
     sandbox.map_or(Ok(()), Sandbox::enter)?;
-    tell_mode(&name, queues[0].device_mode_reason());
-    tell_endless(plan, &name);
+    tell_mode(name, queues[0].device_mode_reason());
+    tell_endless(plan, name);
     page.begin(Some(&name_of(plan, batching)));
-    let sent =
-        send(plan, (&queues, echo.as_ref(), &recovery), schedule.as_ref(), &wrapped, (signals, page, board));
+    let sent = send(plan, &sending, echo.as_ref(), schedule.as_ref(), outside);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);
     }
@@ -81,42 +81,27 @@ pub(super) fn run(
     let echoed = echo.map(echo::finish);
     queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
-    let (Sent { span_ns, given_up, lost, pauses, sending, short_share }, away) = (sent?, recovery.fault());
+    let (sent, away) = (sent?, recovery.fault());
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
     let (audit, received) = (queues[0].audit(), received?);
-    page_delays(page, &name_of(plan, batching), (&meters, &queues), received.as_ref());
+    page_delays(page, &name_of(plan, batching), &sending, received.as_ref());
     let (is_cut, receiving) = received.as_ref().map_or((false, None), |one| (one.is_cut, one.time));
     let received = received.map(|Received { findings, .. }| findings.into()).or(echoed);
-    let account = Account {
-        device: name,
-        has_bql,
-        qdisc: plan.args.qdisc.kind().name,
-        span_ns,
-        audit,
-        pauses: schedule.is_some().then_some(pauses),
-        timing: schedule.map(|schedule| schedule.errors()),
-        received,
-        is_cut,
-        given_up,
-        lost,
-        wrapped,
-        skipped: plan.skipped(),
-    };
-    let mut outcome = account.close(&queues, signals.asked());
+    let timing = schedule.map(|schedule| schedule.errors());
+    let account = Account { plan, sending: &sending, sent: &sent, audit, timing, received, is_cut };
+    let mut outcome = account.close(signals.asked());
     outcome.faults.extend(away);
     plan.tell_snapped();
     let away_seconds = recovery.absent().as_secs_f64();
-    let evidence = Evidence { sending, receiving, short_share, away_seconds, link_bps };
-    outcome.report.verdict = Some(judge(plan, &outcome.report, evidence));
+    outcome.report.verdict = Some(judge(plan, &outcome.report, &sent, receiving, away_seconds, link_bps));
     Ok(outcome)
 }
 
 /// Adds to the page how long packets of the run `name` waited in the discipline, and how long they took to arrive.
-fn page_delays(
-    page: &Page, name: &str, (meters, queues): (&[DelayMeter], &[TxQueue]), received: Option<&Received>,
-) {
-    let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
+fn page_delays(page: &Page, name: &str, sending: &Sending, received: Option<&Received>) {
+    let Sending { meters, queues, .. } = sending;
+    let packets = sum(queues, |all| all.packets.get());
     if !meters.is_empty() {
         page.add_delays(&format!("{name}: in the queue"), &DelayMeter::sum(meters, packets).all);
     }
@@ -174,69 +159,9 @@ fn settings(plan: &Plan, batching: Batching) -> Settings {
     }
 }
 
-/// The device's queues, with all that belongs to them.
-struct Sending {
-    name: String,
-    has_bql: bool,
-    queues: Vec<TxQueue>,
-    far_end: Option<Box<dyn Duplex>>,
-    /// Time that a frame takes to the far end.
-    delay: Duration,
-    wrapped: Wrapped,
-    recovery: Recovery,
-    /// A record of the delays in each queue's discipline, for a page.
-    meters: Vec<DelayMeter>,
-}
-
-/// Opens the device's queues.
-fn sending(
-    plan: &Plan, pool: &PagePool, batching: Batching, schedule: Option<&Arc<Schedule>>, signals: &Signals,
-) -> anyhow::Result<Sending> {
-    let mut all: Option<Sending> = None;
-    let direction = plan.direction();
-    let queues = Queues { count: plan.args.queues, ..Queues::default() };
-    let mut opened =
-        open(("--to", true), &plan.args.to, (direction, queues), (signals, plan.args.recovery.give_up))?;
-    let recovery = Recovery::around(plan.args.recovery, &plan.args.to, (direction, queues), &mut opened)?;
-    for opened in opened {
-        let completes = opened.device.as_tx().is_some_and(|device| device.info().has_real_completions());
-        let (name, has_bql) = (opened.device.name(), completes && !plan.args.bql.is_off());
-        let (device, wrapped) = wrap(opened.device, &plan.args.wrap, &recovery)?;
-        let device = match schedule {
-            Some(schedule) => match device.try_into()? {
-                TxSide::Tx(device) => AnyDevice::tx(Timed::new(device, schedule.clone())),
-                TxSide::Duplex(device) => AnyDevice::duplex(Timed::new(device, schedule.clone())),
-            },
-            None => device,
-        };
-        let qdisc = plan.args.qdisc.build(plan.args.when_full.setup());
-        // Each packet costs a little more: not without a page.
-        let meter = plan.args.report.is_some().then(DelayMeter::default);
-        let qdisc = match &meter {
-            Some(meter) => meter.around(qdisc, pool),
-            None => qdisc,
-        };
-        let builder = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?
-            .qdisc(qdisc)
-            .batching(batching)
-            .small_queues(plan.small_queue_bytes)
-            .byte_limits(plan.args.bql);
-        let waits = waits_for(&plan.args.to).at_most(plan.args.recovery.give_up);
-        let queue = signals.unless_asked(&waits, move || builder.build())??;
-        let (far_end, delay) = (opened.far_end, opened.delay);
-        let recovery = recovery.clone();
-        let (queues, meters) = (Vec::new(), Vec::new());
-        let first = || Sending { name, has_bql, queues, far_end, delay, wrapped, recovery, meters };
-        let all = all.get_or_insert_with(first);
-        all.queues.push(queue);
-        all.meters.extend(meter);
-    }
-    all.context("a device has at least one queue")
-}
-
 /// Starts the poller of the queues. A queue with a receive side is served through that.
 fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow::Result<PollerThread> {
-    let settings = poller::Settings { mode: plan.args.poll.into(), ..poller::Settings::default() };
+    let settings = poller::Settings { mode: plan.args.poll, ..poller::Settings::default() };
     let builder = PollerThread::builder().settings(settings);
     let builder = match echo {
         Some(echo) => builder.receiver(echo.receiver()),
@@ -290,28 +215,11 @@ fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dy
     Ok(Box::new(sender))
 }
 
-/// The end of sending.
-struct Sent {
-    /// Nanoseconds from the first frame to the last completion.
-    span_ns: u64,
-    /// The error if the device was given up.
-    given_up: Option<String>,
-    /// Frames that the device lost before the end; `None` if it was stalled then.
-    lost: Option<u64>,
-    /// Pauses of the sender that paused for longest.
-    pauses: Pauses,
-    /// Processor time of the sending threads together.
-    sending: ProcessorTime,
-    /// Share of the supervisor's looks at which all memory was in use.
-    short_share: f64,
-}
-
 /// Runs the senders until they have ended and all frames have left.
 fn send(
-    plan: &Plan, (queues, echo, recovery): (&[TxQueue], Option<&Echo>, &Recovery),
-    schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, (signals, page, board): (&Signals, &Page, &Board),
+    plan: &Plan, sending: &Sending, echo: Option<&Echo>, schedule: Option<&Arc<Schedule>>, outside: &Outside,
 ) -> anyhow::Result<Sent> {
-    let senders = (0..plan.threads()).map(|at| senders_of(plan, queues, at));
+    let senders = (0..plan.threads()).map(|at| senders_of(plan, &sending.queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
     let stop = Arc::new(AtomicBool::new(false));
     let (results, ended) = mpsc::channel();
@@ -323,7 +231,7 @@ fn send(
         let stop = stop.clone();
         let (pace, burst_packets, results) = (plan.pace_of(at), plan.burst, results.clone());
         let schedule = schedule.cloned();
-        let memory = wrapped.memory(at as u32);
+        let memory = sending.wrapped.memory(at as u32);
         let send = move || {
             let schedule = schedule.as_deref();
             let drive = Drive { pace, start_ns, burst_packets, watches_clock, schedule, stop: &stop };
@@ -339,14 +247,14 @@ fn send(
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }
     drop(results);
-    let supervisor = Supervisor::new(plan, (queues, echo, recovery), &stop, (signals, page, board));
+    let supervisor = Supervisor::new(plan, sending, echo, &stop, outside);
     let driven = supervisor.wait(&ended);
-    let sending = threads.into_iter().map(joined).sum::<anyhow::Result<_>>()?;
+    let time = threads.into_iter().map(joined).sum::<anyhow::Result<_>>()?;
     let driven = driven?;
     let first_ns = driven.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
     let pauses = driven.iter().map(|driven| driven.pauses).max_by_key(Pauses::total_ns).unwrap_or_default();
     tell_pauses(&pauses);
     let (end_ns, given_up, lost, short_share) = supervisor.settle();
     let span_ns = end_ns.saturating_sub(first_ns.unwrap_or(end_ns));
-    Ok(Sent { span_ns, given_up, lost, pauses, sending, short_share })
+    Ok(Sent { span_ns, given_up, lost, pauses, time, short_share })
 }

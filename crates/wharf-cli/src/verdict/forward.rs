@@ -95,7 +95,7 @@ impl ForwardFigures {
             let packets = loss.packets;
             return (Bound::Link, format!("the link of {} was down while {packets} packets came", self.to));
         }
-        if let Some(cause) = link_cause(self.link_bps, (self.came_bps, self.came_pps)) {
+        if let Some(cause) = link_cause(self.link_bps, self.came_bps, self.came_pps) {
             return (Bound::Link, cause);
         }
         if of_queue + of_receiver == 0 {
@@ -144,11 +144,7 @@ impl ForwardFigures {
         let loss = loss?;
         match (bounded_by, self.pollers) {
             // More pollers have no more of a processor that other work has.
-            (Bound::Processor, Some(_))
-                if self.polling.is_some_and(|time| time.queued_share() > time.busy_share()) =>
-            {
-                None
-            }
+            (Bound::Processor, Some(_)) if self.polling.is_some_and(ProcessorTime::is_behind_others) => None,
             (Bound::Processor, Some(more)) => Some(self.command.with("--pollers", &more.to_string())),
             (Bound::Device, _) => Some(format!("wharf bench device --to {}", super::quoted(&self.to))),
             _ if loss.of_queue() == loss.packets => None,

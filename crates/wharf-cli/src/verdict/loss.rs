@@ -9,9 +9,9 @@ use wharf::devices::spec::Kind;
 /// Parts of the path that count drops of any device.
 const PARTS: [&str; 6] = ["any", "discipline", "fault", "receiver", "segmenter", "sender"];
 /// Reasons by which a discipline, or a sender in front of it, drops.
-const OF_QUEUE: [&str; 4] = ["codel", "drop-head", "drop-tail", "overlimit"];
+pub(crate) const OF_QUEUE: [&str; 4] = ["codel", "drop-head", "drop-tail", "overlimit"];
 /// Reasons by which a device that receives drops: it had arrivals that nothing took in time.
-const OF_RECEIVER: [&str; 4] = ["fill-ring-empty", "inbox-full", "ring-full", "socket-full"];
+pub(crate) const OF_RECEIVER: [&str; 4] = ["fill-ring-empty", "inbox-full", "ring-full", "socket-full"];
 
 /// Loss of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -131,17 +131,14 @@ impl ReceiveFigures {
         (self.left_out > 0 && self.packets > 0).then(|| format!("Time and rates are without {hosts} of hosts themselves (`wharf explain of-hosts-themselves`)."))
     }
 
-    /// True if other work had the receiving thread's processor: more frames would fill up, too.
-    fn waits_for_processor(&self) -> bool {
-        self.receiving.is_some_and(|time| time.queued_share() > time.busy_share())
-    }
-
     fn next(&self, loss: Option<&Loss>, here: u64) -> Option<String> {
         let loss = loss?;
         let more = self.frames.saturating_mul(4).max(super::FRAMES_MIN);
         match &self.interface {
+            // Where other work has the thread's processor, more frames would fill up, too.
             _ if here > 0 && loss.reason() == "fill-ring-empty" => {
-                Some(self.command.with("--frames", &more.to_string())).filter(|_| !self.waits_for_processor())
+                let is_behind = self.receiving.is_some_and(ProcessorTime::is_behind_others);
+                (!is_behind).then(|| self.command.with("--frames", &more.to_string()))
             }
             _ if !loss.by_reason.is_empty() => Some(loss.explain()),
             Some(interface) => Some(format!("ethtool -S {interface}")),

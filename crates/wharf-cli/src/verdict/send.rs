@@ -171,7 +171,7 @@ impl SendFigures {
         if self.sent == 0 {
             return (Bound::Nothing, "nothing was sent".into());
         }
-        if let Some(cause) = link_cause(self.link_bps, (self.came_bps, self.came_pps)) {
+        if let Some(cause) = link_cause(self.link_bps, self.came_bps, self.came_pps) {
             return (Bound::Link, cause);
         }
         if self.away_seconds > AWAY_SHARE * self.seconds {

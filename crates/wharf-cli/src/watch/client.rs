@@ -2,7 +2,7 @@
 
 use super::change::KEYS;
 use super::control::{Answer, Request};
-use super::snapshot::Snapshot;
+use super::snapshot::{PathCounters, Snapshot};
 use super::{places, text};
 use crate::args::{SetArgs, ShowArgs};
 use crate::output::{print, print_json, table as new_table, text as table_text};
@@ -164,10 +164,7 @@ fn list(json: bool) -> anyhow::Result<()> {
             continue;
         };
         let Snapshot { pid, command, time_s, paths, .. } = snapshot;
-        let ends = |path: &super::snapshot::PathCounters| {
-            [path.from.clone(), path.to.clone()].into_iter().flatten().collect::<Vec<_>>().join(" to ")
-        };
-        let directions = paths.iter().map(ends).collect::<Vec<_>>().join("\n");
+        let directions = paths.iter().map(PathCounters::ends).collect::<Vec<_>>().join("\n");
         let (pid, time) = (pid.to_string(), format!("{time_s:.0} s"));
         table.add_row([pid, command.clone(), time, directions, path.display().to_string()]);
     }
@@ -213,8 +210,7 @@ pub(crate) fn set(args: &SetArgs) -> anyhow::Result<()> {
         return print_json(&snapshot);
     }
     for path in &snapshot.paths {
-        let settings = path.settings.iter().map(|(key, value)| format!("{key}={value}"));
-        print(&format!("{}: {}", path.path, settings.collect::<Vec<_>>().join(" ")))?;
+        print(&format!("{}: {}", path.path, path.settings_texts().collect::<Vec<_>>().join(" ")))?;
     }
     Ok(())
 }

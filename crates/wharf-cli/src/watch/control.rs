@@ -83,7 +83,7 @@ impl Drop for Control {
 }
 
 fn accept(listener: &UnixListener, board: &Board) {
-    let mut clients: VecDeque<(UnixStream, JoinHandle<()>)> = VecDeque::new();
+    let mut clients: VecDeque<Client> = VecDeque::new();
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -93,25 +93,33 @@ fn accept(listener: &UnixListener, board: &Board) {
                 continue;
             }
         };
-        clients.retain(|(_, thread)| !thread.is_finished());
+        clients.retain(|client| !client.thread.is_finished());
         if clients.len() >= CLIENTS_MAX {
-            clients.pop_front().into_iter().for_each(end);
+            clients.pop_front().into_iter().for_each(Client::end);
         }
         match start(stream, board) {
             Ok(client) => clients.push_back(client),
             Err(_) => sleep(PAUSE),
         }
     }
-    clients.into_iter().for_each(end);
+    clients.into_iter().for_each(Client::end);
 }
 
-/// Ends a client's thread: it reads the end of its stream.
-fn end((stream, thread): (UnixStream, JoinHandle<()>)) {
-    let _ = stream.shutdown(std::net::Shutdown::Both);
-    let _ = thread.join();
+/// A client, and the thread that answers it.
+struct Client {
+    stream: UnixStream,
+    thread: JoinHandle<()>,
 }
 
-fn start(stream: UnixStream, board: &Board) -> std::io::Result<(UnixStream, JoinHandle<()>)> {
+impl Client {
+    /// Ends the thread: it reads the end of its stream.
+    fn end(self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        let _ = self.thread.join();
+    }
+}
+
+fn start(stream: UnixStream, board: &Board) -> std::io::Result<Client> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SILENCE))?;
     let (reading, board) = (stream.try_clone()?, board.clone());
@@ -122,7 +130,7 @@ fn start(stream: UnixStream, board: &Board) -> std::io::Result<(UnixStream, Join
         let _ = reading.shutdown(std::net::Shutdown::Both);
     };
     let thread = Builder::new().name("wharf-client".into()).spawn(run)?;
-    Ok((stream, thread))
+    Ok(Client { stream, thread })
 }
 
 fn serve(stream: &UnixStream, board: &Board) -> std::io::Result<()> {

@@ -19,7 +19,7 @@ use wharf_tools::drops::by_reason;
 use wharf_tools::forward::{DelayMeter, Direction, MakeQdisc, QueueDelay};
 
 /// One direction of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Running {
     /// Name: `a-b` and `b-a` of a forwarder, else the command's.
     pub(super) path: String,
@@ -48,17 +48,15 @@ impl Running {
         let pools = queues.first().map(|queue| queue.pool().clone()).into_iter().collect();
         let (path, to, queues) = ("send".into(), Some(to.into()), queues.to_vec());
         let can_limit = has_bql || settings.bql.is_off();
-        let (from, receivers, settings) = (None, Vec::new(), Some(Arc::new(Mutex::new(settings))));
-        Self { path, from, to, queues, receivers, pools, can_limit, direction: None, meters, settings }
+        let settings = Some(Arc::new(Mutex::new(settings)));
+        Self { path, to, queues, pools, can_limit, meters, settings, ..Self::default() }
     }
 
     /// The receive queue of a receiver, with memory of `pool`.
     pub(crate) fn receiving(from: &str, receiver: &RxQueue, pool: &PagePool) -> Self {
         let (path, from) = ("receive".into(), Some(from.into()));
         let (receivers, pools) = (vec![receiver.clone()], vec![pool.clone()]);
-        let (to, queues, can_limit) = (None, Vec::new(), false);
-        let (direction, meters, settings) = (None, Vec::new(), None);
-        Self { path, from, to, queues, receivers, pools, can_limit, direction, meters, settings }
+        Self { path, from, receivers, pools, ..Self::default() }
     }
 
     /// A direction of a forwarder.

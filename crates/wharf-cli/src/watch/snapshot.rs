@@ -1,7 +1,10 @@
 //! `Snapshot`: the counters of a run at one time, as JSON. The keys are a promise: they are added to, never renamed.
 
+use crate::output::time;
+use crate::queues::sent_bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
 use wharf::counters::QueueCounters;
 use wharf_tools::forward::QueueDelay;
 use wharf_tools::traffic::Latency;
@@ -130,11 +133,17 @@ impl BandDelay {
     }
 }
 
+impl Display for BandDelay {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "band {}: p50 {}, p99 {}", self.band, time(self.p50), time(self.p99))
+    }
+}
+
 impl QueueRow {
     pub(super) fn of(counters: &QueueCounters) -> Self {
         Self {
             packets: counters.packets.get(),
-            bytes: counters.bytes.get().saturating_sub(counters.failed_bytes.get()),
+            bytes: sent_bytes(counters),
             sent: counters.sent_packets(),
             failed: counters.lost_packets(),
             requeues: counters.requeues.get(),
@@ -151,6 +160,16 @@ impl QueueRow {
 }
 
 impl PathCounters {
+    /// Returns its ends, for people.
+    pub(super) fn ends(&self) -> String {
+        [self.from.as_deref(), self.to.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" to ")
+    }
+
+    /// Returns the settings as `wharf set` takes them.
+    pub(super) fn settings_texts(&self) -> impl Iterator<Item = String> {
+        self.settings.iter().map(|(key, value)| format!("{key}={value}"))
+    }
+
     /// Returns the packets lost.
     pub(super) fn dropped(&self) -> u64 {
         self.drops.values().sum()

@@ -1,7 +1,7 @@
 //! Snapshots as text, for people.
 
 use super::snapshot::{BandDelay, PathCounters, Snapshot};
-use crate::output::{bytes, columns, grouped, text, time};
+use crate::output::{bytes, columns, grouped, text};
 
 /// Returns one line: rates and drops of each direction.
 pub(super) fn line(snapshot: &Snapshot) -> String {
@@ -77,7 +77,7 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("requeues", |path| of_end(&path.to, grouped(path.requeues))),
     ("doorbells", |path| of_end(&path.to, grouped(path.doorbells))),
     ("frames out", |path| grouped(path.frames_out)),
-    ("settings", |path| settings(path)),
+    ("settings", |path| path.settings_texts().collect::<Vec<_>>().join("\n")),
     ("by queue", |path| if path.queues.len() < 2 { String::new() } else { by_queue(path) }),
 ];
 
@@ -87,12 +87,7 @@ fn of_end(end: &Option<String>, text: String) -> String {
 }
 
 fn delays(by_band: &[BandDelay]) -> String {
-    let line = |of: &BandDelay| format!("band {}: p50 {}, p99 {}", of.band, time(of.p50), time(of.p99));
-    by_band.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn settings(path: &PathCounters) -> String {
-    path.settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n")
+    by_band.iter().map(BandDelay::to_string).collect::<Vec<_>>().join("\n")
 }
 
 fn by_queue(path: &PathCounters) -> String {

@@ -62,7 +62,8 @@ impl Receiving {
                 Until { stop: &stop, end: &asked, count: u64::MAX, received: &received, survives: &survives };
             receiver.run_until(&until)?;
             // Drops the device: its unread frames go back to the sender.
-            let time = meter.elapsed().if_loaded(receiver.load());
+            let (seconds, load_share) = receiver.load();
+            let time = meter.elapsed().if_loaded(seconds, load_share);
             Ok((receiver.into_check().findings().clone(), time))
         };
         let thread = start("wharf-receiver", cpu_of(plan, plan.threads().into()), receive)?;

@@ -4,23 +4,20 @@ use crate::errors::Errors;
 use crate::link::{LinkWatch, Packets, dropped as dropped_by_line};
 use crate::live::{Before, dropped};
 use crate::output::grouped_on_stderr;
+use crate::outside::Outside;
 use crate::overload::Overload;
-use crate::page::Page;
-use crate::queues::{drops, sum};
-use crate::recovery::Recovery;
+use crate::queues::{drops, sent_bytes, sum};
 use crate::repeats::Lines;
 use crate::send::account::lost;
 use crate::send::plan::Plan;
+use crate::send::sending::Sending;
 use crate::session::{LOOK, Watch};
-use crate::signals::Signals;
 use crate::stall::Stall;
-use crate::watch::Board;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-use wharf::counters::QueueCounters;
 use wharf::devices::host::{ExactClock, HostClock};
 use wharf::host::Clock;
 use wharf::queue::{QueueError, TxQueue};
@@ -59,22 +56,21 @@ pub(super) struct Supervisor<'a> {
     looks: Cell<[u64; 2]>,
     /// Counts at the live line before.
     before: RefCell<Before>,
-    page: &'a Page,
-    board: &'a Board,
+    outside: &'a Outside,
 }
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
-        plan: &'a Plan<'a>, (queues, echo, recovery): (&'a [TxQueue], Option<&'a Echo>, &Recovery),
-        stop: &'a AtomicBool, (signals, page, board): (&'a Signals, &'a Page, &'a Board),
+        plan: &Plan, sending: &'a Sending, echo: Option<&'a Echo>, stop: &'a AtomicBool, outside: &'a Outside,
     ) -> Self {
+        let Sending { queues, recovery, .. } = sending;
         let (device, senders) = (plan.args.to.name(), plan.args.senders);
         let goes_on = recovery.is_automatic();
         let stall = |_| (Stall::new(plan.args.recovery, recovery.clone()), Errors::default());
         let link = LinkWatch::new(device.clone(), plan.args.recovery, recovery);
         let stalls = RefCell::new(queues.iter().map(stall).collect());
         let overloads = [Overload::new, Overload::of_failures].map(|watch| watch(device.clone()));
-        let watch = Watch::new(signals, plan.time);
+        let watch = Watch::new(&outside.signals, plan.time);
         let of_bursts = u64::from(plan.threads()) * plan.burst as u64;
         Self {
             device,
@@ -93,8 +89,7 @@ impl<'a> Supervisor<'a> {
             shared_frames: u64::from(plan.frames()).saturating_sub(of_bursts),
             looks: Cell::default(),
             before: RefCell::default(),
-            page,
-            board,
+            outside,
         }
     }
 
@@ -140,7 +135,7 @@ impl<'a> Supervisor<'a> {
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
         let drained = || self.queues.iter().all(|queue| queue.drain_until(soon_ns()));
         while !drained() && !self.is_overdue() {}
-        self.page.end(self.board);
+        self.outside.page.end(&self.outside.board);
         let lost = self.lost.get().unwrap_or_else(|| self.lost_before_end());
         (ExactClock.now_ns(), self.given_up.into_inner(), lost, short as f64 / looks.max(1) as f64)
     }
@@ -155,7 +150,7 @@ impl<'a> Supervisor<'a> {
     fn next_look(&self) -> Duration {
         self.show();
         self.look_at_memory();
-        self.page.look(self.board);
+        self.outside.page.look(&self.outside.board);
         if let Some(error) = self.look_at_device() {
             self.given_up.borrow_mut().get_or_insert(error);
             self.watch.end_within(Duration::ZERO);
@@ -213,10 +208,8 @@ impl<'a> Supervisor<'a> {
 
     fn show(&self) {
         self.watch.say(|now| {
-            let of = |count: fn(&QueueCounters) -> u64| sum(self.queues, count);
-            let sent = of(|all| all.sent.get());
-            let sent_bytes = of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
-            let rates = self.before.borrow_mut().rates(now, sent, sent_bytes);
+            let sent = sum(self.queues, |all| all.sent.get());
+            let rates = self.before.borrow_mut().rates(now, sent, sum(self.queues, sent_bytes));
             let dropped = dropped(&drops(self.queues).by_reason);
             format!("{rates}, sent {}{dropped}", grouped_on_stderr(sent))
         });

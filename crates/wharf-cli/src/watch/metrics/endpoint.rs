@@ -4,9 +4,9 @@ use crate::output::note;
 use crate::watch::socket::bind_private;
 use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
+use std::net::{self, SocketAddr};
 use std::path::PathBuf;
+use tokio::net::{TcpListener, UnixListener};
 use wharf_sys::unix_socket::SocketFile;
 
 /// The place to listen at.
@@ -16,11 +16,10 @@ pub(crate) enum Endpoint {
     Socket(PathBuf),
 }
 
-/// A socket that listens, without blocking.
-#[derive(Debug)]
-pub(super) enum Bound {
+/// A socket that listens.
+pub(super) enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, SocketFile),
+    Unix(UnixListener),
 }
 
 impl Endpoint {
@@ -45,11 +44,11 @@ impl Display for Endpoint {
     }
 }
 
-/// Listens at `endpoint`.
-pub(super) fn bind(endpoint: &Endpoint) -> anyhow::Result<Bound> {
+/// Listens at `endpoint`, within a runtime. Returns the file of a socket, too.
+pub(super) fn bind(endpoint: &Endpoint) -> anyhow::Result<(Listener, Option<SocketFile>)> {
     match endpoint {
         Endpoint::Address(address) => {
-            let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+            let listener = net::TcpListener::bind(address).map_err(|error| match error.kind() {
                 ErrorKind::AddrInUse => anyhow::anyhow!("another program listens there: name another port"),
                 _ => error.into(),
             })?;
@@ -57,12 +56,12 @@ pub(super) fn bind(endpoint: &Endpoint) -> anyhow::Result<Bound> {
             if address.port() == 0 {
                 note(&format!("metrics at http://{}/metrics", listener.local_addr()?));
             }
-            Ok(Bound::Tcp(listener))
+            Ok((Listener::Tcp(TcpListener::from_std(listener)?), None))
         }
         Endpoint::Socket(path) => {
             let (listener, file) = bind_private(path)?;
             listener.set_nonblocking(true)?;
-            Ok(Bound::Unix(listener, file))
+            Ok((Listener::Unix(UnixListener::from_std(listener)?), Some(file)))
         }
     }
 }

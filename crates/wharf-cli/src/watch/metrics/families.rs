@@ -28,14 +28,24 @@ struct Family {
 #[derive(Debug, Default)]
 pub(super) struct Families(BTreeMap<(String, String), Family>);
 
+/// A name that no walk has.
+#[derive(Clone, Copy)]
+struct Own {
+    name: &'static str,
+    help: &'static str,
+}
+
 /// The statistics of disciplines, which have names of their own.
-const STATISTIC: (&str, &str) = ("wharf_qdisc_statistic", "Statistics of the queueing discipline, by name.");
-const DELAY: (&str, &str) = (
-    "wharf_qdisc_delay",
-    "Time that packets waited in the discipline since the run began, by band and quantile.",
-);
-const RUN: (&str, &str) =
-    ("wharf_run_paths", "Directions of the run whose devices are open, by command and process.");
+const STATISTIC: Own =
+    Own { name: "wharf_qdisc_statistic", help: "Statistics of the queueing discipline, by name." };
+const DELAY: Own = Own {
+    name: "wharf_qdisc_delay",
+    help: "Time that packets waited in the discipline since the run began, by band and quantile.",
+};
+const RUN: Own = Own {
+    name: "wharf_run_paths",
+    help: "Directions of the run whose devices are open, by command and process.",
+};
 
 impl Families {
     /// Returns the counters of a run at this time.
@@ -95,14 +105,14 @@ impl Families {
     fn add(&mut self, metric: &Metric<'_>) {
         let Metric { name, help, unit, kind, labels, value } = *metric;
         let labels = labels.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
-        self.family((name, help), unit, kind).values.push((labels, value));
+        self.family(name, help, unit, kind).values.push((labels, value));
     }
 
-    fn add_gauge(&mut self, row: (&str, &str), unit: &str, labels: Labels, value: u64) {
-        self.family(row, unit, MetricKind::Gauge).values.push((labels, value));
+    fn add_gauge(&mut self, of: Own, unit: &str, labels: Labels, value: u64) {
+        self.family(of.name, of.help, unit, MetricKind::Gauge).values.push((labels, value));
     }
 
-    fn family(&mut self, (name, help): (&str, &str), unit: &str, kind: MetricKind) -> &mut Family {
+    fn family(&mut self, name: &str, help: &str, unit: &str, kind: MetricKind) -> &mut Family {
         // The encoder puts the unit behind the name.
         let stem =
             name.strip_suffix(unit).and_then(|stem| stem.strip_suffix('_')).filter(|_| !unit.is_empty());

@@ -5,7 +5,7 @@
 //! go: the first that has sent no request, else the first that has not taken its answer. While an answer is
 //! made for each of them, the next client waits.
 
-use super::endpoint::{self, Endpoint};
+use super::endpoint::{self, Endpoint, Listener};
 use super::families::Families;
 use crate::watch::board::Board;
 
@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{sleep, timeout};
@@ -54,28 +53,15 @@ pub(in crate::watch) struct MetricsServer {
     file: Option<SocketFile>,
 }
 
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 impl MetricsServer {
     /// Binds `endpoint`, and serves the counters of `board`.
     pub(in crate::watch) fn start(endpoint: &Endpoint, board: Board) -> anyhow::Result<Self> {
         let what = || format!("--metrics {endpoint}");
-        let bound = endpoint::bind(endpoint).with_context(what)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.with_context(what)?;
         let (listener, file) = {
             let _entered = runtime.enter();
-            match bound {
-                endpoint::Bound::Tcp(listener) => {
-                    (Listener::Tcp(TcpListener::from_std(listener).with_context(what)?), None)
-                }
-                endpoint::Bound::Unix(listener, file) => {
-                    (Listener::Unix(UnixListener::from_std(listener).with_context(what)?), Some(file))
-                }
-            }
+            endpoint::bind(endpoint).with_context(what)?
         };
         let (stop, stopped) = oneshot::channel();
         let run = move || {

@@ -1,7 +1,7 @@
 //! The picture: a title, a box for each direction, and the keys.
 
 use super::state::State;
-use crate::output::{bytes, grouped, time};
+use crate::output::{bytes, grouped};
 use crate::watch::snapshot::PathCounters;
 use crate::watch::text::scaled;
 use ratatui::Frame;
@@ -45,9 +45,7 @@ fn headline(state: &State) -> String {
 
 /// Draws one direction: figures, and the rate over time below.
 fn direction(frame: &mut Frame<'_>, path: &PathCounters, rates: &VecDeque<u64>, area: Rect) {
-    let ends =
-        [path.from.as_deref(), path.to.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" to ");
-    let block = Block::bordered().title(format!(" {}: {ends} ", path.path));
+    let block = Block::bordered().title(format!(" {}: {} ", path.path, path.ends()));
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let lines = lines(path, inside.width.into());
@@ -90,11 +88,8 @@ fn lines(path: &PathCounters, width: usize) -> Vec<Line<'static>> {
     ));
     let reasons = path.drops.iter().map(|(reason, count)| format!("{reason} {}", grouped(*count)));
     rows.extend(wrapped(reasons, width));
-    let bands = path.recent_delay_ns_by_band.iter();
-    rows.extend(
-        bands.map(|of| format!("waited    band {}: p50 {}, p99 {}", of.band, time(of.p50), time(of.p99))),
-    );
-    rows.extend(wrapped(path.settings.iter().map(|(key, value)| format!("{key}={value}")), width));
+    rows.extend(path.recent_delay_ns_by_band.iter().map(|delay| format!("waited    {delay}")));
+    rows.extend(wrapped(path.settings_texts(), width));
     rows.into_iter().map(Line::raw).collect()
 }
 

@@ -143,6 +143,12 @@ pub fn signal(child: &Child, signal: &str) {
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
 
+/// Copies a program to `path`, by a process of its own: a test beside this one starts processes, and one that has the file open for
+/// writing would keep it from being executed.
+pub fn install(program: &str, path: &Path) {
+    assert!(Command::new("install").args(["-D", "-m", "755", program]).arg(path).status().unwrap().success());
+}
+
 /// A folder of its own for each test, gone with it.
 pub struct Folder(PathBuf);
 

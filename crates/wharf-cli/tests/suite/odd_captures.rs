@@ -1,9 +1,7 @@
 //! Captures with records that no frame can carry, and with frames of any length: all that can be read is read, and the rest
 //! is counted.
 
-mod common;
-
-use common::{Done, Folder, text, wharf};
+use crate::common::{Done, Folder, text, wharf};
 use serde_json::{Value, json};
 
 /// The longest frame, and the longest record of a capture.

@@ -1,8 +1,6 @@
 //! `wharf send`, as a user runs it.
 
-mod common;
-
-use common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, refusing_port, text, wharf};
+use crate::common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, refusing_port, text, wharf};
 use serde_json::Value;
 use std::path::Path;
 use wharf::devices::pcap::format::PcapReader;

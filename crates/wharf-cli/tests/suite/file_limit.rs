@@ -1,9 +1,7 @@
 //! Runs under a limit on the size of files (`ulimit -f`): the pool's memory needs no file, and a file that
 //! comes to the limit is an error of one line, not the end of the process.
 
-mod common;
-
-use common::{Done, Folder, SAMPLE, command, finish, text};
+use crate::common::{Done, Folder, SAMPLE, command, finish, text};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 

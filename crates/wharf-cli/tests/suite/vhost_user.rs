@@ -1,9 +1,7 @@
 //! `wharf receive --from vhost-user:`, whose peer shares memory that cannot be sealed: the command asks for the SIGBUS handler.
 
-mod common;
-
-use common::driver::{FEATURES, Peer, REPLY_ACK, USER, state, words};
-use common::{Folder, command, finish, signal, text};
+use crate::common::driver::{FEATURES, Peer, REPLY_ACK, USER, state, words};
+use crate::common::{Folder, command, finish, signal, text};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;

@@ -1,9 +1,7 @@
 //! `wharf forward` as a service: its configuration file, reloads, and what it tells a service manager. Traffic, a hang and privileges
 //! are tried in tests/service.sh.
 
-mod common;
-
-use common::{Done, Folder, command, finish, signal, text, wharf};
+use crate::common::{Done, Folder, command, finish, signal, text, wharf};
 use rustix::fs::{CWD, FileType};
 use serde_json::Value;
 use std::io::ErrorKind;

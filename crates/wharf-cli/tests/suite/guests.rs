@@ -1,9 +1,7 @@
 //! Virtual machines behind `vhost-user` that boot, pause and go: none of it is a fault of theirs.
 
-mod common;
-
-use common::driver::Guest;
-use common::{Folder, command, finish, signal, text};
+use crate::common::driver::Guest;
+use crate::common::{Folder, command, finish, signal, text};
 use std::time::{Duration, Instant};
 
 /// Longer than `--on-stall` waits.

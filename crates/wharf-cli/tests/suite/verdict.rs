@@ -1,8 +1,6 @@
 //! The verdict under a summary, of runs that are bounded in known ways.
 
-mod common;
-
-use common::{Folder, SAMPLE, command, finish, signal, text, wharf};
+use crate::common::{Folder, SAMPLE, command, finish, signal, text, wharf};
 use serde_json::Value;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -124,13 +122,13 @@ fn loss_before_a_receiver_is_not_its_own() {
 fn a_receiver_that_loses_is_told_so_with_the_remedy() {
     let from = "udp:127.0.0.1:0,buffer=4k";
     let args = ["receive", "--from", from, "--fault", "seed=1,stall=50%:2ms", "--seconds", "1.5", "--json"];
-    let mut child = common::command(&args).spawn().unwrap();
+    let mut child = crate::common::command(&args).spawn().unwrap();
     let mut listening = String::new();
     let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
     std::io::BufRead::read_line(&mut errors, &mut listening).unwrap();
     let to = listening.trim().rsplit(' ').next().unwrap();
     wharf(&["send", "--size", "200", "--rate", "100kpps", "--seconds", "0.5", "--to", to]);
-    let run = common::finish(child).json()["verdict"].clone();
+    let run = crate::common::finish(child).json()["verdict"].clone();
     assert_eq!(run["bounded_by"], "receiver", "{run}");
     assert!(run["loss"]["by_reason"]["socket-full"].as_u64() > Some(0), "{run}");
     assert!(says(&run, "the receiver was too slow for") && says(&run, "as socket-full"), "{run}");

@@ -1,8 +1,8 @@
 //! Captures through pipes: `-` and fifos, read and written as they come.
 
-mod common;
-
-use common::{Done, Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, command, finish, signal, text, wharf};
+use crate::common::{
+    Done, Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, command, finish, signal, text, wharf,
+};
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
 //! Faults on demand and traces, from the command line.
 
-mod common;
-
-use common::{Folder, SAMPLE, SAMPLE_FRAMES, text, wharf};
+use crate::common::{Folder, SAMPLE, SAMPLE_FRAMES, text, wharf};
 
 const ALL: &str = "seed=7,error=1%,short=10%,stall=0.2%:200us,lost=2%,late=1%:50us,reorder=5%,alloc=1%";
 

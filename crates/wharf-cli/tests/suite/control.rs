@@ -1,9 +1,7 @@
 //! The control socket: `wharf show`, `wharf set`, and clients that do wrong.
 
-mod common;
-
-use common::scrape::{ask, connected};
-use common::{Folder, command, finish, signal, text, wharf};
+use crate::common::scrape::{ask, connected};
+use crate::common::{Folder, command, finish, install, signal, text, wharf};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, socket};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -347,7 +345,7 @@ fn a_run_that_has_no_place_for_its_socket_says_so() {
     let is_root = std::fs::metadata(folder.path("")).unwrap().uid() == 0;
     // Another user may be kept from the folder of the build.
     let wharf = folder.path("wharf");
-    std::fs::copy(env!("CARGO_BIN_EXE_wharf"), &wharf).unwrap();
+    install(env!("CARGO_BIN_EXE_wharf"), &wharf);
     let run = |args: &[&str]| {
         let mut command = Command::new(&wharf);
         command.args(args).env_remove("XDG_RUNTIME_DIR");

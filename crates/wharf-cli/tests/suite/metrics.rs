@@ -1,10 +1,7 @@
 //! `--metrics`: what a scrape says is what the summary says, and no client holds anything up.
-#![cfg(feature = "metrics")]
 
-mod common;
-
-use common::scrape::{Scrape, ask, connected};
-use common::{Folder, SAMPLE, command, finish, signal, text, wharf};
+use crate::common::scrape::{Scrape, ask, connected};
+use crate::common::{Folder, SAMPLE, command, finish, signal, text, wharf};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{Read, Write};
@@ -328,7 +325,7 @@ fn names_in(board: &str) -> BTreeSet<String> {
 
 #[test]
 fn board_shows_metrics_that_there_are() {
-    let names = names_in(include_str!("../../../docs/grafana.json"));
+    let names = names_in(include_str!("../../../../docs/grafana.json"));
     assert!(names.len() > 12, "{names:?}");
     let scrape = scraped();
     for name in names {

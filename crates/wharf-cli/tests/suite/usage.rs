@@ -1,8 +1,6 @@
 //! Wrong use: one line that says what is allowed, exit code 2, nothing on standard output.
 
-mod common;
-
-use common::{Folder, SAMPLE, assert_wrong, command, finish, text, wharf};
+use crate::common::{Folder, SAMPLE, assert_wrong, command, finish, text, wharf};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 

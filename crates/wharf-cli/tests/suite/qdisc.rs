@@ -1,8 +1,6 @@
 //! `--qdisc fq_codel`, as a user runs it: on each device that needs no privilege, with marks, drops by reason and statistics.
 
-mod common;
-
-use common::{Folder, SAMPLE, SAMPLE_FRAMES, text, wharf};
+use crate::common::{Folder, SAMPLE, SAMPLE_FRAMES, text, wharf};
 use serde_json::Value;
 
 fn run(arguments: &str) -> Value {

@@ -1,8 +1,6 @@
 //! Runs that end otherwise than by themselves: signals, and a reader that goes away.
 
-mod common;
-
-use common::{Folder, SAMPLE, catches, command, finish, signal, started, text, wait, wharf};
+use crate::common::{Folder, SAMPLE, catches, command, finish, signal, started, text, wait, wharf};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -158,7 +156,7 @@ fn assert_accounted(run: &serde_json::Value) {
 }
 
 /// Returns the report of a run that has succeeded; a wire whose receiver is full for a second may have been told.
-fn json_of(done: &common::Done) -> serde_json::Value {
+fn json_of(done: &crate::common::Done) -> serde_json::Value {
     assert!(
         done.code == Some(0) && done.stderr.lines().all(|line| line.ends_with("packets wait")),
         "{done:?}"
@@ -189,8 +187,16 @@ fn a_signal_ends_the_wait_for_packets_on_a_wire() {
 
 #[test]
 fn a_run_that_is_over_waits_for_a_wires_delay_and_no_longer() {
-    let run =
-        common::wharf(&["send", "--json", "--size", "60", "--count", "1000", "--to", "wire:delay=300ms"]);
+    let run = crate::common::wharf(&[
+        "send",
+        "--json",
+        "--size",
+        "60",
+        "--count",
+        "1000",
+        "--to",
+        "wire:delay=300ms",
+    ]);
     let run = run.good_json();
     assert_eq!(
         (&run["received"]["packets"], &run["received"]["not_arrived"]),
@@ -200,7 +206,7 @@ fn a_run_that_is_over_waits_for_a_wires_delay_and_no_longer() {
     // Far more than the receiver's memory holds: what waits for it is given up.
     let args = "send --json --size 60 --batch on --seconds 0.2 --frames 65536 --to wire:delay=8s,ring=65536";
     let began = Instant::now();
-    let done = common::wharf(&args.split(' ').collect::<Vec<_>>());
+    let done = crate::common::wharf(&args.split(' ').collect::<Vec<_>>());
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     assert_accounted(&json_of(&done));
 }

@@ -1,8 +1,6 @@
 //! `wharf devices` and `wharf explain`.
 
-mod common;
-
-use common::wharf;
+use crate::common::wharf;
 use serde_json::Value;
 use std::process::Command;
 

@@ -1,9 +1,7 @@
 //! The live line, as a terminal shows it.
 
-mod common;
-
-use common::terminal::{Terminal, assert_wrapped, lines};
-use common::{command, text, wharf};
+use crate::common::terminal::{Terminal, assert_wrapped, lines};
+use crate::common::{command, text, wharf};
 use std::fs::File;
 use std::io::Read;
 use std::process::Stdio;
@@ -12,7 +10,7 @@ use std::time::Duration;
 #[test]
 fn the_line_of_a_receiver_has_its_rate_and_its_losses() {
     for columns in [80, 200] {
-        let folder = common::Folder::new();
+        let folder = crate::common::Folder::new();
         let log = text(&folder.path("out.pcap"));
         let from = format!("udp:127.0.0.1:{}", if columns == 80 { 47_301 } else { 47_302 });
         let args = ["receive", "--from", &from, "--seconds", "2", "--pcap", &log];
@@ -65,15 +63,15 @@ fn a_summary_on_a_terminal_fits_it_and_sets_thousands_apart() {
 /// A back end that does not come is waited for, and the terminal says so.
 #[test]
 fn a_wait_for_a_peer_is_shown() {
-    let folder = common::Folder::new();
+    let folder = crate::common::Folder::new();
     let to = format!("virtio-user:{},server=on", text(&folder.path("none.sock")));
     let terminal = Terminal::new(120);
     let mut command = command(&["send", "--size", "60", "--count", "1", "--to", &to]);
     command.stderr(Stdio::from(terminal.theirs.try_clone().unwrap()));
     let mut child = command.spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
-    common::signal(&child, "INT");
-    common::wait(&mut child);
+    crate::common::signal(&child, "INT");
+    crate::common::wait(&mut child);
     let mut shown = vec![0; 65536];
     let count = File::from(terminal.ours).read(&mut shown).unwrap();
     let shown = String::from_utf8_lossy(&shown[..count]).into_owned();
@@ -83,7 +81,7 @@ fn a_wait_for_a_peer_is_shown() {
 /// The session is gone, and no signal came: `wharf top` neither stays nor uses a processor.
 #[test]
 fn top_ends_with_its_terminal() {
-    let folder = common::Folder::new();
+    let folder = crate::common::Folder::new();
     let control = text(&folder.path("run.sock"));
     let run =
         ["send", "--size", "60", "--to", "null", "--rate", "1kpps", "--seconds", "20", "--control", &control];
@@ -105,8 +103,8 @@ fn top_ends_with_its_terminal() {
     }
     let ended = child.try_wait().unwrap();
     let _ = child.kill();
-    common::signal(&run, "INT");
-    common::wait(&mut run);
+    crate::common::signal(&run, "INT");
+    crate::common::wait(&mut run);
     let code = ended.expect("it goes on without a terminal").code();
     assert_eq!(code, Some(1), "an error, and no panic");
 }

@@ -1,9 +1,7 @@
 //! The guide's tables that come from the program, its list of chapters, and the errors that it quotes.
-//! `WHARF_BLESS=1 cargo test -p wharf-cli --test guide` writes the tables.
+//! `WHARF_BLESS=1 cargo test -p wharf-cli --test suite guide` writes the tables.
 
-mod common;
-
-use common::{SAMPLE, wharf};
+use crate::common::{SAMPLE, wharf};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;

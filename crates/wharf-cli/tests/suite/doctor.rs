@@ -1,8 +1,6 @@
 //! `wharf doctor`, as far as it needs no privilege; `tests/doctor.sh` has interfaces.
 
-mod common;
-
-use common::{SAMPLE, wharf};
+use crate::common::{SAMPLE, wharf};
 use serde_json::{Value, json};
 
 /// The verdicts on the first device: direction, verdict, usable.

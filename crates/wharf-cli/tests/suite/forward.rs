@@ -1,8 +1,6 @@
 //! `wharf forward` without privileges: captures, wrong uses, and its end.
 
-mod common;
-
-use common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, refusing_port, text, wharf};
+use crate::common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, refusing_port, text, wharf};
 
 /// True if the line says that forwarding has begun. Scripts wait for that line.
 fn begins(stderr: &str, from: &str) -> bool {

@@ -1,12 +1,10 @@
 //! Help, manual pages and completions say the same; output is as quiet, verbose and coloured as asked for.
 
-mod common;
-
-use common::manners::{
+use crate::common::manners::{
     assert_documented, assert_examples_fit, assert_pages, assert_short_help, completions, help, options,
     words,
 };
-use common::{SAMPLE, command, finish, wharf};
+use crate::common::{SAMPLE, command, finish, wharf};
 use std::process::Command;
 
 /// Every command, as words behind the program's name.

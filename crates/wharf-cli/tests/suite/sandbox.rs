@@ -1,8 +1,6 @@
 //! `--seccomp` needs no privilege; `--user` does, and is tried in tests/privileges.sh.
 
-mod common;
-
-use common::{Folder, SAMPLE, SAMPLE_FRAMES, command, finish, signal, text, wharf};
+use crate::common::{Folder, SAMPLE, SAMPLE_FRAMES, command, finish, signal, text, wharf};
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::Child;

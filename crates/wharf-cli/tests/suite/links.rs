@@ -1,8 +1,6 @@
 //! Commands whose interface goes down, comes up, and is made again, in a network namespace of a user's own: no root is necessary.
 
-mod common;
-
-use common::{Done, wharf};
+use crate::common::{Done, wharf};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 

@@ -1,8 +1,6 @@
 //! `--report DIR` of runs: the page, and what it leaves alone.
 
-mod common;
-
-use common::{Folder, command, finish, text, wharf};
+use crate::common::{Folder, command, finish, text, wharf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 

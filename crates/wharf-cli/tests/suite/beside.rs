@@ -1,10 +1,7 @@
 //! Commands that are programs of their own: found beside the command, or on PATH, or not at all.
 
-mod common;
-
-use common::{Done, Folder, PROGRAM, finish, signal, text};
+use crate::common::{Done, Folder, PROGRAM, finish, install, signal, text};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
@@ -15,16 +12,13 @@ const SAYS: &str = "#!/bin/sh\necho \"$(basename $0):$*\"\ncat\necho error >&2\n
 fn installed(folder: &Folder, name: &str) -> String {
     fs::create_dir(folder.path(name)).unwrap();
     let path = folder.path(name).join("wharf");
-    fs::hard_link(PROGRAM, &path).or_else(|_| fs::copy(PROGRAM, &path).map(drop)).unwrap();
+    fs::hard_link(PROGRAM, &path).unwrap_or_else(|_| install(PROGRAM, &path));
     text(&path)
 }
 
 /// Adds a script to a folder.
 fn add(folder: &Folder, name: &str, script: &str) {
-    let path = folder.path(name);
-    let _ = fs::create_dir(path.parent().unwrap());
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    install(&folder.file("script", script.as_bytes()), &folder.path(name));
 }
 
 fn command(wharf: &str, args: &str) -> Command {

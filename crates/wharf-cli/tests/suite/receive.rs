@@ -1,8 +1,6 @@
 //! `wharf receive`, as a user runs it, from captures: what comes over a network is in tests/network.sh.
 
-mod common;
-
-use common::{Done, Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, text, wharf};
+use crate::common::{Done, Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, text, wharf};
 use serde_json::Value;
 use std::path::Path;
 use wharf::devices::pcap::format::{PcapOptions, PcapReader, PcapWriter};

@@ -1,8 +1,6 @@
 //! The counters of a run on SIGUSR1, and at an interval.
 
-mod common;
-
-use common::{Done, Folder, SAMPLE, command, finish, signal, text, wait, wharf};
+use crate::common::{Done, Folder, SAMPLE, command, finish, signal, text, wait, wharf};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

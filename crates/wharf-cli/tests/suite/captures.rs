@@ -1,8 +1,6 @@
 //! Captures that are none: one line that names the file and the place, exit code 1, and no wait.
 
-mod common;
-
-use common::{Folder, SAMPLE, finish, text, wharf};
+use crate::common::{Folder, SAMPLE, finish, text, wharf};
 use std::process::{Command, Stdio};
 
 /// A good header: little-endian, microseconds, Ethernet.
@@ -120,7 +118,7 @@ fn record_cut_when_captured_is_sent_as_it_is_with_a_message() {
 
 /// Runs `wharf` where no file may become longer than some hundred KiB, as on a disk that fills up: writes come short, then fail.
 /// Its memory is a file, too.
-fn on_a_full_disk(args: &[&str]) -> common::Done {
+fn on_a_full_disk(args: &[&str]) -> crate::common::Done {
     let limited = "trap '' XFSZ; ulimit -f 300; exec \"$0\" \"$@\"";
     let mut shell = Command::new("sh");
     shell.args(["-c", limited, env!("CARGO_BIN_EXE_wharf")]).args(args).args(["--frames", "64"]);
