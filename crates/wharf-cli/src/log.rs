@@ -3,8 +3,8 @@
 use crate::progress;
 use clap::ValueEnum;
 use std::io::{self, Write};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use tracing::level_filters::LevelFilter;
 use tracing::{debug, error, info, warn};
 use tracing_subscriber::fmt;
@@ -52,13 +52,13 @@ pub(crate) fn start(format: LogFormat, quiet: bool, verbose: u8) {
 /// Notes the name of a device, for the records that are about it.
 pub(crate) fn note_device(name: &str) {
     if is_on() {
-        DEVICES.lock().unwrap_or_else(PoisonError::into_inner).push(name.into());
+        wharf::mem::lock(&DEVICES).push(name.into());
     }
 }
 
 /// Writes a record.
 pub(crate) fn record(level: Level, text: &str) {
-    let devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let devices = wharf::mem::lock(&DEVICES);
     let named = devices.iter().filter(|name| text.contains(name.as_str()));
     let device = named.max_by_key(|name| name.len()).map(String::as_str);
     match level {

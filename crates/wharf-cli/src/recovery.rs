@@ -4,7 +4,7 @@ use crate::args::{OnGone, OnStall, RecoveryArgs};
 use crate::repeats::Lines;
 use std::fmt::Display;
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::reopen::{self, Change, Reopener};
@@ -115,12 +115,12 @@ impl Recovery {
 
     /// Returns the error of a device that cannot be opened any more.
     pub(crate) fn failure(&self) -> Option<String> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).failure.clone()
+        wharf::mem::lock(&self.news).failure.clone()
     }
 
     /// Prints the counts of repeated lines that are due.
     pub(crate) fn tell_counts(&self) {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).lines.look();
+        wharf::mem::lock(&self.news).lines.look();
     }
 
     /// Has a queue that is idle close its device, if that is away: nothing else asks for it.
@@ -133,7 +133,7 @@ impl Recovery {
 
     /// Prints the counts of repeated lines at the end of the run. Returns the fault if the device is away.
     pub(crate) fn fault(&self) -> Option<String> {
-        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut news = wharf::mem::lock(&self.news);
         news.lines.end();
         let is_reset = news.is_reset;
         drop(news);
@@ -148,7 +148,7 @@ impl Recovery {
 
     /// Returns the time for which the device was away in all.
     pub(crate) fn absent(&self) -> Duration {
-        let before = self.news.lock().unwrap_or_else(PoisonError::into_inner).absent;
+        let before = wharf::mem::lock(&self.news).absent;
         before + self.away().unwrap_or_default()
     }
 
@@ -170,7 +170,7 @@ fn is_forbidden(error: &DeviceError) -> bool {
 }
 
 fn say(name: &str, change: &Change<'_>, fails: bool, news: &Mutex<News>) {
-    let mut news = news.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut news = wharf::mem::lock(news);
     match change {
         Change::Gone(error) if fails => news.failure = Some(error.to_string()),
         Change::NotYet(error) if is_forbidden(error) => {

@@ -52,13 +52,13 @@ impl Sandbox {
         };
         if let Some(user) = &user {
             let advice = "only root can change the user: start wharf as root, or leave out --user";
-            anyhow::ensure!(credentials::is_root(), "--user {}: {advice}", user.text);
+            anyhow::ensure!(rustix::process::geteuid().is_root(), "--user {}: {advice}", user.text);
         }
         if capabilities != Capabilities::Keep {
             credentials::forbid_gains().context("cannot drop capabilities")?;
         }
         if user.is_some() && capabilities == Capabilities::Reopen {
-            credentials::keep_capabilities()
+            rustix::thread::set_keep_capabilities(true)
                 .context("--capabilities reopen: cannot keep them over --user")?;
         }
         Ok(Self { user, capabilities, filter })

@@ -68,9 +68,8 @@ impl TxDevice for Null {
             completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: true,
-            tcp_segmentation: false,
-            timestamps: false,
             checksum: true,
+            ..TxInfo::default()
         }
     }
 

@@ -172,9 +172,8 @@ impl TxDevice for Tap {
             completions: CompletionMode::None,
             segments_max: u16::MAX,
             segmentation: true,
-            tcp_segmentation: false,
-            timestamps: false,
             checksum: true,
+            ..TxInfo::default()
         }
     }
 

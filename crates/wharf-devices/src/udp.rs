@@ -226,10 +226,9 @@ impl TxDevice for Udp {
             completions: CompletionMode::None,
             segments_max: plan::PIECES_MAX as u16,
             segmentation: true,
-            tcp_segmentation: false,
-            timestamps: false,
             // The kernel computes checksums itself.
             checksum: true,
+            ..TxInfo::default()
         }
     }
 

@@ -212,9 +212,8 @@ impl TxDevice for VhostUser {
             completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: true,
-            tcp_segmentation: false,
-            timestamps: false,
             checksum: true,
+            ..TxInfo::default()
         }
     }
 

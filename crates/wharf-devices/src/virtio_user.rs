@@ -303,9 +303,8 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
             completions: C::COMPLETIONS,
             segments_max: SEGMENTS_MAX.min(self.endpoint.options.size.into()) as u16,
             segmentation: has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO),
-            tcp_segmentation: false,
-            timestamps: false,
             checksum: has(feature::CSUM),
+            ..TxInfo::default()
         }
     }
 

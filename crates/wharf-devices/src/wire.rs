@@ -204,9 +204,8 @@ impl TxDevice for Wire {
             completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: true,
-            tcp_segmentation: false,
-            timestamps: false,
             checksum: true,
+            ..TxInfo::default()
         }
     }
 

@@ -124,7 +124,7 @@ pub struct Checksum {
 }
 
 /// A family of adapters. All functions are of the family, none of one adapter.
-pub trait Family: Debug + Send + Sync + 'static {
+pub trait Family: Descriptors + Registers + Debug + Send + Sync + 'static {
     /// Name of the kind of device.
     const NAME: &'static str;
     /// Models, by their numbers, and their names.
@@ -139,14 +139,20 @@ pub trait Family: Debug + Send + Sync + 'static {
     const REGISTER_BYTES: u32;
     /// Lengths that a receive buffer can have, ascending.
     const BUFFER_BYTES: &'static [u32];
+}
 
+/// The layout of a family's descriptors.
+pub trait Descriptors {
     /// Makes a transmit descriptor.
     fn transmit(part: &Part) -> [u64; 2];
     /// Makes a context descriptor. It holds for the frames that follow.
     fn context(context: &Context) -> [u64; 2];
     /// Reads the second word of a receive descriptor; `None` if it is not done.
     fn arrival(second: u64) -> Option<Arrival>;
+}
 
+/// A family's registers, and the order in which they are written.
+pub trait Registers {
     /// Returns the registers of transmit queue `queue`.
     fn tx_ring(queue: u32) -> RingRegisters;
     /// Returns the registers of receive queue `queue`.

@@ -4,13 +4,10 @@
 //! Flows that arrive are spread over the queues by their hash (RSS), and each queue has an interrupt of its own
 //! (MSI-X). Sections are those of the Intel 82576 Gigabit Ethernet Controller Datasheet, revision 2.65.
 
-#[doc(hidden)]
-pub mod descriptors;
+mod descriptors;
 mod setup;
 
-use crate::bus::Bus;
-use crate::family::{Arrival, Context, Family, Part, RingRegisters};
-use crate::options::PortOptions;
+use crate::family::Family;
 use crate::spec;
 use wharf_devices::spec::Kind;
 
@@ -24,7 +21,6 @@ const LONGEST_BYTES: u32 = 9728;
 /// The kind of device.
 pub static KIND: Kind = Kind {
     keys: &[spec::RING, spec::mtu(LONGEST_BYTES, "68 to 9714 bytes")],
-    rx_keys: spec::RX_KEYS,
     ..spec::kind::<Igb>(
         "igb:PCI-ADDRESS[,ring=N,mtu=N] to send, with [,promisc=on|off] to receive",
         "Intel 82576 by a driver in this process (VFIO)",
@@ -40,65 +36,4 @@ impl Family for Igb {
     const REGISTER_BYTES: u32 = 128 << 10;
     // Section 8.10.2: in steps of 1 KiB.
     const BUFFER_BYTES: &'static [u32] = &[1 << 10, 2 << 10, 3 << 10, 4 << 10, 6 << 10, 8 << 10, 10 << 10];
-
-    #[inline(always)]
-    fn transmit(part: &Part) -> [u64; 2] {
-        descriptors::transmit(part)
-    }
-
-    fn context(context: &Context) -> [u64; 2] {
-        descriptors::context(context)
-    }
-
-    #[inline(always)]
-    fn arrival(second: u64) -> Option<Arrival> {
-        descriptors::arrival(second)
-    }
-
-    fn tx_ring(queue: u32) -> RingRegisters {
-        setup::tx_ring(queue)
-    }
-
-    fn rx_ring(queue: u32) -> RingRegisters {
-        setup::rx_ring(queue)
-    }
-
-    fn reset(bus: &impl Bus) {
-        setup::reset(bus);
-    }
-
-    fn start(bus: &impl Bus, queues: u32) {
-        setup::start(bus, queues);
-    }
-
-    fn start_tx(bus: &impl Bus, queue: u32) {
-        setup::start_tx(bus, queue);
-    }
-
-    fn start_rx(bus: &impl Bus, queue: u32, buffer_bytes: u32, options: &PortOptions) {
-        setup::start_rx(bus, queue, buffer_bytes, options);
-    }
-
-    fn stop_queue(bus: &impl Bus, queue: u32) -> bool {
-        setup::stop_queue(bus, queue)
-    }
-
-    fn throttle(bus: &impl Bus, queue: u32, interval_ns: u32) {
-        setup::throttle(bus, queue, interval_ns);
-    }
-
-    fn unmask(bus: &impl Bus, queue: u32) {
-        bus.write(setup::EIMS, 1 << queue);
-    }
-
-    fn mask(bus: &impl Bus, queue: u32) {
-        bus.write(setup::EIMC, 1 << queue);
-    }
-
-    /// Does nothing: a message clears its cause (`EIAC`).
-    fn acknowledge(_bus: &impl Bus, _queue: u32) {}
-
-    fn missed(bus: &impl Bus, queue: u32) -> u64 {
-        setup::missed(bus, queue)
-    }
 }

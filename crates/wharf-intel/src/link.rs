@@ -3,9 +3,7 @@
 use super::bus::Bus;
 use super::registers::{STATUS, STATUS_LU};
 use crate::vfio::Bar;
-use std::io;
 use wharf_core::device::{DeviceError, LOST};
-use wharf_devices::GONE;
 use wharf_devices::iface::State;
 use wharf_devices::iface::{LookTimer, StuckTimer, take_error};
 use wharf_sys::errno::{EIO, ENETDOWN, ENODEV};
@@ -112,13 +110,7 @@ impl AdapterLink {
     }
 
     fn fault(&self) -> Option<DeviceError> {
-        let (device, what) = (self.device.clone(), self.why.0.to_string());
-        let source = io::Error::from_raw_os_error(self.why.1);
-        match self.state {
-            State::Up => None,
-            State::Down => Some(DeviceError::Down { device, what, source }),
-            State::Gone => Some(DeviceError::Gone { device, what, source }),
-        }
+        self.state.error(&self.device, self.why.0, self.why.1)
     }
 
     /// Returns the error to be reported, once.
@@ -130,15 +122,5 @@ impl AdapterLink {
     /// Returns the state as of the last look.
     pub(super) fn link(&self) -> Result<(), DeviceError> {
         self.fault().map_or(Ok(()), Err)
-    }
-
-    /// Returns the reason that no frame can be sent now.
-    #[cold]
-    pub(super) fn fault_of_sending(&self) -> Option<&'static str> {
-        match self.state {
-            State::Up => None,
-            State::Down => Some("link-down"),
-            State::Gone => Some(GONE),
-        }
     }
 }

@@ -146,7 +146,7 @@ impl<F: Family, B: Bus> Port<F, B> {
         let Some(first) = batch.frames().first() else { return true };
         let fault = match &mut self.tx {
             None => Some(if self.adapter.is_none() { "closed" } else { "not-attached" }),
-            Some(tx) => match fault_of(tx, first, &self.options).or(self.line.fault_of_sending()) {
+            Some(tx) => match fault_of(tx, first, &self.options).or(self.line.state().reason()) {
                 // A description of the work on it may come before it.
                 None if tx.segments(first) >= tx.room() => return true,
                 fault => fault,
@@ -285,10 +285,9 @@ impl<F: Family, B: Bus> TxDevice for Port<F, B> {
             ring_frames: Some(self.options.ring_entries - 1),
             completions: CompletionMode::Real,
             segments_max: SEGMENTS_MAX as u16,
-            segmentation: false,
             tcp_segmentation: true,
-            timestamps: false,
             checksum: true,
+            ..TxInfo::default()
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) const fn mtu(longest_bytes: u32, values: &'static str) -> Key {
 }
 
 /// Further keys of one that receives.
-pub(crate) const RX_KEYS: &[Key] = &[Key::on_off("promisc", "Receive frames for other addresses, too")
+const RX_KEYS: &[Key] = &[Key::on_off("promisc", "Receive frames for other addresses, too")
     .when("off, to receive only what is addressed to the adapter, to all, or to any multicast group")];
 
 /// The words by which both families count frames.
@@ -71,9 +71,10 @@ const REASONS: &[Counted] = &[
     Counted::As { word: "unfinished-checksum", device: "xdp" },
 ];
 
-/// Makes the kind of a family, without keys.
+/// Makes the kind of a family, without keys that its adapters differ in.
 pub(crate) const fn kind<F: Family>(usage: &'static str, summary: &'static str) -> Kind {
     Kind {
+        rx_keys: RX_KEYS,
         needs: "the adapter bound to vfio-pci (`wharf bind`), an IOMMU",
         requirements: &[Requirement::File { path: "/dev/vfio/vfio", mend: "sudo modprobe vfio-pci" }],
         place: Place::Adapter("PCI-ADDRESS"),

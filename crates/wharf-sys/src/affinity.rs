@@ -1,31 +1,27 @@
 //! The processors that a thread may run on: `sched_setaffinity(2)`.
 
-use crate::call::check;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
 /// Processors that a set has room for, numbered from 0.
-pub(crate) const PROCESSORS_MAX: usize = libc::CPU_SETSIZE as usize;
+pub(crate) const PROCESSORS_MAX: usize = CpuSet::MAX_CPU;
 
 /// Pins the calling thread to processor `cpu`.
 ///
 /// # Errors
 /// `EINVAL` if the machine, or the cpuset of the process, has no such processor.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    // SAFETY: `cpu_set_t` is plain bits, for which zero is a valid value; the bit set is below CPU_SETSIZE.
-    check(unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if cpu < PROCESSORS_MAX {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
-    })
-    .map(drop)
+    let mut set = CpuSet::new();
+    if cpu < PROCESSORS_MAX {
+        set.set(cpu);
+    }
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Returns the processor that the calling thread runs on at this moment, where the kernel says so.
 #[inline]
 pub fn current() -> Option<usize> {
-    // SAFETY: a plain call, which the C library answers without the kernel.
+    // SAFETY: a plain call, which the C library answers from the thread's memory (rseq(2)).
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
@@ -39,10 +35,6 @@ pub fn allowed() -> Vec<usize> {
 /// # Errors
 /// `EINVAL` on a machine with more than [`PROCESSORS_MAX`] processors.
 pub(crate) fn known() -> io::Result<Vec<usize>> {
-    // SAFETY: as in `pin`; the kernel fills at most the size given.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        check(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set))?;
-        Ok((0..PROCESSORS_MAX).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect())
-    }
+    let set = sched_getaffinity(None)?;
+    Ok((0..PROCESSORS_MAX).filter(|&cpu| set.is_set(cpu)).collect())
 }

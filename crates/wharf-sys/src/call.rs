@@ -1,7 +1,8 @@
 //! Results of libc calls: errors, descriptors, mappings. A crate that makes calls of its own, of a driver, takes them from here.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
@@ -43,11 +44,9 @@ pub(crate) fn bind<T: Copy>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> {
     check(unsafe { libc::bind(fd.as_raw_fd(), address, len) }).map(drop)
 }
 
-/// True if one of `events` (poll(2)) has come to `fd`, an error included. Does not wait.
-pub(crate) fn has(fd: RawFd, events: libc::c_short) -> bool {
-    let mut fds = libc::pollfd { fd, events, revents: 0 };
-    // SAFETY: one entry, which lives as long as the call.
-    unsafe { libc::poll(&raw mut fds, 1, 0) > 0 }
+/// Returns true if one of `events` (poll(2)) has come to `fd`, an error included. Does not wait.
+pub(crate) fn has(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<bool> {
+    poll(&mut [PollFd::new(&fd, events)], Some(&Timespec::default())).map(|count| count > 0)
 }
 
 /// Makes the kernel look at the transmit ring of socket `fd`: `sendto(2)` without data or waiting.

@@ -6,34 +6,15 @@ mod threads;
 pub use threads::restrict_capabilities;
 
 use crate::call::check;
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
 use std::io;
 
-/// `_LINUX_CAPABILITY_VERSION_3` (linux/capability.h): 64 capabilities, in two words.
-const VERSION: u32 = 0x2008_0522;
-/// Bits of capabilities in the sets of that version.
-const CAPABILITIES: libc::c_ulong = 64;
-
-/// `struct __user_cap_header_struct`. Process 0 is the calling thread.
-#[repr(C)]
-struct Header {
-    version: u32,
-    process: libc::c_int,
-}
-
-/// `struct __user_cap_data_struct`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Sets {
-    effective: u32,
-    permitted: u32,
-    inheritable: u32,
-}
-
-/// Returns true if the effective user of the calling thread is root.
-pub fn is_root() -> bool {
-    // SAFETY: takes nothing, and cannot fail.
-    unsafe { libc::geteuid() == 0 }
-}
+/// Capabilities that a set has room for.
+const CAPABILITIES: u32 = u64::BITS;
 
 /// Takes from the calling thread, and from threads that it starts later, all that could raise their privileges: an executed
 /// file gives none (`PR_SET_NO_NEW_PRIVS`), and the ambient, the inheritable and the bounding set of capabilities are
@@ -42,15 +23,13 @@ pub fn is_root() -> bool {
 /// # Errors
 /// Those of `prctl(2)` and `capset(2)`: a kernel before Linux 4.3, or a seccomp filter.
 pub fn forbid_gains() -> io::Result<()> {
-    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
-    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong)?;
+    set_no_new_privs(true)?;
+    clear_ambient_capability_set()?;
     // A capability that the kernel does not know, or none may be dropped.
-    let _ = (0..CAPABILITIES).try_for_each(|capability| prctl(libc::PR_CAPBSET_DROP, capability));
-    let mut sets = sets()?;
-    sets.iter_mut().for_each(|sets| sets.inheritable = 0);
-    let mut header = Header { version: VERSION, process: 0 };
-    // SAFETY: the kernel reads or corrects the header, and reads the two words of each set that its version has.
-    check(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()) }).map(drop)
+    let mut all = (0..CAPABILITIES).map(|number| CapabilitySet::from_bits_retain(1 << number));
+    let _ = all.try_for_each(remove_capability_from_bounding_set);
+    let sets = capabilities(None)?;
+    Ok(set_capabilities(None, CapabilitySets { inheritable: CapabilitySet::empty(), ..sets })?)
 }
 
 /// Makes every thread of this process one of user `uid` and of group `gid` alone, for good. Root's threads lose their
@@ -63,13 +42,11 @@ pub fn forbid_gains() -> io::Result<()> {
 pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
     change_user(uid, gid)?;
     // All threads have inherited their secure bits from the first one.
-    match sets()?.iter().any(|sets| sets.permitted | sets.effective != 0) {
-        true => Err(io::Error::from_raw_os_error(libc::EPERM)),
-        false => Ok(()),
-    }
+    let sets = capabilities(None)?;
+    if (sets.permitted | sets.effective).is_empty() { Ok(()) } else { Err(Errno::PERM.into()) }
 }
 
-/// Works like [`become_user`], but capabilities stay permitted in the threads that [`keep_capabilities`] holds for:
+/// Works like [`become_user`], but capabilities stay permitted in threads that keep theirs (`PR_SET_KEEPCAPS`):
 /// [`restrict_capabilities`] is to follow.
 ///
 /// # Errors
@@ -85,27 +62,4 @@ pub fn change_user(uid: u32, gid: u32) -> io::Result<()> {
     check(unsafe { libc::setresgid(gid, gid, gid) })?;
     // SAFETY: as above.
     check(unsafe { libc::setresuid(uid, uid, uid) }).map(drop)
-}
-
-/// Has the calling thread, and threads that it starts later, keep the capabilities that they may use when root becomes another user
-/// (`PR_SET_KEEPCAPS`).
-///
-/// # Errors
-/// `EPERM` if the secure bits of the process forbid it.
-pub fn keep_capabilities() -> io::Result<()> {
-    prctl(libc::PR_SET_KEEPCAPS, 1)
-}
-
-/// Returns the sets of the calling thread: the lower 32 capabilities, then the others.
-fn sets() -> io::Result<[Sets; 2]> {
-    let (mut header, mut sets) = (Header { version: VERSION, process: 0 }, [Sets::default(); 2]);
-    // SAFETY: the kernel reads or corrects the header, and writes the two words of each set that its version has.
-    check(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) })?;
-    Ok(sets)
-}
-
-fn prctl(option: libc::c_int, value: libc::c_ulong) -> io::Result<()> {
-    let none: libc::c_ulong = 0;
-    // SAFETY: each option used here takes numbers.
-    check(unsafe { libc::prctl(option, value, none, none, none) }).map(drop)
 }

@@ -1,8 +1,11 @@
 //! `epoll(7)`, edge-triggered: a set of file descriptors to wait for, each of which can be masked.
 
-use crate::call::{check, descriptor};
+use crate::call::check;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// Events fetched in one call.
 const EVENTS: usize = 32;
@@ -17,8 +20,7 @@ impl Epoll {
     /// # Errors
     /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: epoll_create1 takes a number only; the descriptor is new.
-        unsafe { descriptor(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.map(Self)
+        Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
     /// Adds `fd` under `number`, masked or `unmasked`. Each event of an unmasked descriptor is reported once;
@@ -59,27 +61,20 @@ impl Epoll {
     /// Waits for an event, at most `timeout_ns` nanoseconds; `u64::MAX` waits without bound. A signal ends
     /// the wait early.
     pub fn wait(&self, timeout_ns: u64) {
-        let mut fds = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let seconds = i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX);
-        let timeout =
-            libc::timespec { tv_sec: seconds, tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long };
-        let timeout = if timeout_ns == u64::MAX { std::ptr::null() } else { &raw const timeout };
-        // SAFETY: one entry and one time, or none, which live as long as the call; no signal mask. The result
-        // is ignored: `take_events` finds the events, and an error is a signal, after which there need be
-        // none.
-        unsafe { libc::ppoll(&raw mut fds, 1, timeout, std::ptr::null()) };
+        let timeout = Timespec::try_from(Duration::from_nanos(timeout_ns));
+        let timeout = timeout.ok().filter(|_| timeout_ns != u64::MAX);
+        // The result is ignored: `take_events` finds the events, and an error is a signal, after which there
+        // need be none.
+        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], timeout.as_ref());
     }
 
     /// Calls `see` with the number of each descriptor that has an event, once, and clears the events.
     pub fn take_events(&self, mut see: impl FnMut(u64)) {
         loop {
-            let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-            let (fd, room) = (self.0.as_raw_fd(), EVENTS as libc::c_int);
-            // SAFETY: room for as many events as are asked for. A timeout of 0 does not wait.
-            let count = unsafe { libc::epoll_wait(fd, events.as_mut_ptr(), room, 0) };
-            let count = usize::try_from(count).unwrap_or(0);
-            events[..count].iter().for_each(|event| see(event.u64));
-            if count < EVENTS {
+            let mut room = [MaybeUninit::uninit(); EVENTS];
+            let (events, _) = epoll::wait(&self.0, &mut room, Some(&Timespec::default())).unwrap_or_default();
+            events.iter().for_each(|event| see(event.data.u64()));
+            if events.len() < EVENTS {
                 return;
             }
         }

@@ -1,7 +1,10 @@
 //! An event counter behind a file descriptor: poll loops wait for it, and other threads signal it.
 
-use crate::call::{check, descriptor, has};
-use std::io;
+use crate::call::has;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// An `eventfd(2)`: non-blocking, closed on exec.
@@ -18,8 +21,7 @@ impl EventFd {
     /// # Errors
     /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: eventfd takes numbers only; the descriptor is new.
-        let fd = unsafe { descriptor(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)) }?;
+        let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self { fd, is_shared: false })
     }
 
@@ -34,11 +36,7 @@ impl EventFd {
             let what = format!("{} is no eventfd", link.display().to_string().escape_debug());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        // SAFETY: plain calls on a descriptor that is owned here.
-        unsafe {
-            let flags = check(libc::fcntl(fd.as_raw_fd(), libc::F_GETFL))? as libc::c_int;
-            check(libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK))?;
-        }
+        fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
         Ok(Self { fd, is_shared: true })
     }
 
@@ -47,7 +45,7 @@ impl EventFd {
         if self.is_shared {
             return signal_shared(self.fd.as_raw_fd());
         }
-        add_one(self.fd.as_raw_fd());
+        add_one(self.fd.as_fd());
     }
 
     /// Waits until the counter is readable.
@@ -55,17 +53,13 @@ impl EventFd {
     /// # Errors
     /// `EINTR` if a signal came first.
     pub fn wait(&self) -> io::Result<()> {
-        let mut fds = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry, which lives as long as the call.
-        check(unsafe { libc::poll(&raw mut fds, 1, -1) }).map(drop)
+        poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], None)?;
+        Ok(())
     }
 
     /// Makes the counter unreadable, and returns true if it was readable.
     pub fn clear(&self) -> bool {
-        let mut count = [0u8; 8];
-        // SAFETY: eight writable bytes.
-        let read = unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-        read == count.len() as isize
+        rustix::io::read(&self.fd, &mut [0; 8]) == Ok(8)
     }
 }
 
@@ -73,12 +67,10 @@ impl EventFd {
 /// is readable already. (A peer that fills it between the two calls can still hold the caller up, until it is
 /// read.)
 pub fn signal_shared(fd: RawFd) {
-    let mut fds = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one entry, which lives as long as the call.
-    let count = unsafe { libc::poll(&raw mut fds, 1, 0) };
+    let fd = borrowed(fd);
     // A call that fails, as it does without memory or with a limit of no descriptors, says nothing of the counter: a signal left
     // out would leave the peer asleep.
-    if count != 0 {
+    if has(fd, PollFlags::OUT) != Ok(false) {
         add_one(fd);
     }
 }
@@ -86,29 +78,28 @@ pub fn signal_shared(fd: RawFd) {
 /// Makes a counter unreadable that a peer has, too, and may have made blocking. Returns its value: 0 if it
 /// was not readable.
 pub fn take_shared(fd: RawFd) -> u64 {
-    let mut count = 0u64;
-    let part = libc::iovec { iov_base: (&raw mut count).cast(), iov_len: size_of::<u64>() };
-    // SAFETY: one part of eight writable bytes, which live as long as the call.
-    let read = unsafe { libc::preadv2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
-    let read = match read {
+    let (fd, mut count) = (borrowed(fd), [0; 8]);
+    let parts = &mut [IoSliceMut::new(&mut count)];
+    let read = match rustix::io::preadv2(fd, parts, u64::MAX, ReadWriteFlags::NOWAIT) {
         // Linux before 5.8 has no `RWF_NOWAIT` here.
-        -1 if is_unsupported() && has(fd, libc::POLLIN) => {
-            // SAFETY: as above.
-            unsafe { libc::readv(fd, &raw const part, 1) }
-        }
+        Err(Errno::OPNOTSUPP) if has(fd, PollFlags::IN) == Ok(true) => rustix::io::readv(fd, parts),
         read => read,
     };
-    if read == size_of::<u64>() as isize { count } else { 0 }
+    if read == Ok(8) { u64::from_ne_bytes(count) } else { 0 }
 }
 
-fn add_one(fd: RawFd) {
-    let one = 1u64.to_ne_bytes();
-    // SAFETY: eight readable bytes. The call fails only if the counter is full, and then it is readable.
-    unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) };
+fn add_one(fd: BorrowedFd<'_>) {
+    // Fails only if the counter is full, and then it is readable.
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
-fn is_unsupported() -> bool {
-    io::Error::last_os_error().raw_os_error() == Some(libc::EOPNOTSUPP)
+/// Borrows the descriptor `fd` for one call.
+///
+/// # Panics
+/// If it is -1.
+fn borrowed<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: callers hold it open meanwhile; the kernel refuses another number.
+    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
 impl AsFd for EventFd {

@@ -15,9 +15,7 @@
 //!    symmetric for good.
 
 use crate::affinity;
-use libc::{
-    MEMBARRIER_CMD_GLOBAL, MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
-};
+use rustix::thread::MembarrierCommand::{self, Global, PrivateExpedited, RegisterPrivateExpedited};
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 use std::time::Duration;
@@ -35,7 +33,7 @@ const DRAIN_TIME: Duration = Duration::from_millis(20);
 /// The process's mode, and the system calls that it rests on: tests replace them.
 struct Fence {
     mode: AtomicU8,
-    membarrier: fn(libc::c_int) -> bool,
+    membarrier: fn(MembarrierCommand) -> bool,
     visit_processors: fn() -> bool,
 }
 
@@ -74,9 +72,7 @@ impl Fence {
     fn heavy(&self) {
         fence(Ordering::SeqCst);
         self.register();
-        if self.mode.load(Ordering::SeqCst) == ASYMMETRIC
-            && !(self.membarrier)(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
-        {
+        if self.mode.load(Ordering::SeqCst) == ASYMMETRIC && !(self.membarrier)(PrivateExpedited) {
             // Fails where another thread has fallen back already.
             let _ = self.mode.compare_exchange(ASYMMETRIC, FALLING_BACK, Ordering::SeqCst, Ordering::SeqCst);
         }
@@ -90,7 +86,7 @@ impl Fence {
     #[cold]
     fn fall_back(&self) {
         fence(Ordering::SeqCst);
-        if !(self.membarrier)(MEMBARRIER_CMD_GLOBAL) && !(self.visit_processors)() {
+        if !(self.membarrier)(Global) && !(self.visit_processors)() {
             // Both refused, by a seccomp filter for example. What remains is an assumption about hardware: see
             // `DRAIN_TIME`.
             std::thread::sleep(DRAIN_TIME);
@@ -101,7 +97,7 @@ impl Fence {
 
     fn register(&self) -> bool {
         if self.mode.load(Ordering::Relaxed) == UNREGISTERED {
-            let registered = (self.membarrier)(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+            let registered = (self.membarrier)(RegisterPrivateExpedited);
             let mode = if registered { ASYMMETRIC } else { SYMMETRIC };
             // Fails where another thread was first.
             let _ = self.mode.compare_exchange(UNREGISTERED, mode, Ordering::SeqCst, Ordering::SeqCst);
@@ -110,10 +106,9 @@ impl Fence {
     }
 }
 
-fn membarrier(command: libc::c_int) -> bool {
-    let (command, none) = (libc::c_long::from(command), 0 as libc::c_long);
-    // SAFETY: membarrier takes numbers only. Miri does not know it.
-    !cfg!(miri) && unsafe { libc::syscall(libc::SYS_membarrier, command, none, none) == 0 }
+fn membarrier(command: MembarrierCommand) -> bool {
+    // Miri does not know it.
+    !cfg!(miri) && rustix::thread::membarrier(command).is_ok()
 }
 
 /// Runs a thread on each processor of its cpuset in turn, and returns true if it ran on all of them. The scheduler executes
@@ -189,7 +184,7 @@ mod tests {
         misses
     }
 
-    fn fence_with(membarrier: fn(libc::c_int) -> bool, visit_processors: fn() -> bool) -> Fence {
+    fn fence_with(membarrier: fn(MembarrierCommand) -> bool, visit_processors: fn() -> bool) -> Fence {
         Fence { mode: AtomicU8::new(UNREGISTERED), membarrier, visit_processors }
     }
 
@@ -222,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_process_that_may_not_move_waits_once_instead() {
-        let fence = fence_with(|command| command == MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, || false);
+        let fence = fence_with(|command| command == RegisterPrivateExpedited, || false);
         assert!(fence.register());
         let begin = std::time::Instant::now();
         fence.heavy();

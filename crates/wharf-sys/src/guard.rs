@@ -19,6 +19,7 @@
 
 use crate::call::check;
 use crate::mapping::memfd;
+use rustix::fs::MemfdFlags;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -101,7 +102,7 @@ impl Guard {
         let row = ROWS.iter().position(|row| row.end.load(Relaxed) == 0);
         let row =
             row.ok_or_else(|| io::Error::other(format!("{GUARDS_MAX} peers' mappings are guarded already")))?;
-        let spare = memfd(0, addresses.len())?;
+        let spare = memfd(MemfdFlags::empty(), addresses.len())?;
         ROWS[row].write(addresses, spare.as_raw_fd());
         Ok(Self { row, _spare: spare })
     }

@@ -1,9 +1,10 @@
 //! `Mapping`: a shared, sealed memory mapping, which holds a pool's region.
 
 pub use crate::call::PAGE_BYTES;
-use crate::call::{Pages, check, descriptor};
+use crate::call::Pages;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 /// Bytes of a huge page (`MFD_HUGE_2MB`).
@@ -34,9 +35,9 @@ impl Mapping {
     /// Those of `memfd_create(2)`, `ftruncate(2)`, `fcntl(2)` and `mmap(2)` for the 4 KiB pages. A lack of
     /// huge pages is no error.
     pub fn shared(len_bytes: usize) -> io::Result<Self> {
-        match Self::with_pages(len_bytes, HUGE_PAGE_BYTES, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB) {
+        match Self::with_pages(len_bytes, HUGE_PAGE_BYTES, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB) {
             Ok(mapping) => Ok(mapping),
-            Err(_) => Self::with_pages(len_bytes, PAGE_BYTES, 0),
+            Err(_) => Self::shared_small_pages(len_bytes),
         }
     }
 
@@ -45,10 +46,10 @@ impl Mapping {
     /// # Errors
     /// Those of [`Mapping::shared`].
     pub fn shared_small_pages(len_bytes: usize) -> io::Result<Self> {
-        Self::with_pages(len_bytes, PAGE_BYTES, 0)
+        Self::with_pages(len_bytes, PAGE_BYTES, MemfdFlags::empty())
     }
 
-    fn with_pages(len_bytes: usize, page_bytes: usize, flags: libc::c_uint) -> io::Result<Self> {
+    fn with_pages(len_bytes: usize, page_bytes: usize, flags: MemfdFlags) -> io::Result<Self> {
         let len_bytes = len_bytes
             .max(1)
             .checked_next_multiple_of(page_bytes)
@@ -120,6 +121,7 @@ impl Mapping {
 /// True if the limit on the size of files forbids one of `len_bytes`. To go beyond it raises SIGXFSZ, which
 /// ends a process that does not expect it.
 fn is_beyond_file_limit(len_bytes: usize) -> bool {
+    // Not by rustix, which takes the call for one that cannot fail: a filter of system calls may refuse it.
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the kernel writes one `rlimit`, or nothing: then there is no limit that is known.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
@@ -130,7 +132,7 @@ fn is_beyond_file_limit(len_bytes: usize) -> bool {
 ///
 /// # Errors
 /// `EFBIG` beyond the limit on the size of files; those of `memfd_create(2)`, `ftruncate(2)` and `fcntl(2)`.
-pub(crate) fn memfd(flags: libc::c_uint, len_bytes: usize) -> io::Result<OwnedFd> {
+pub(crate) fn memfd(flags: MemfdFlags, len_bytes: usize) -> io::Result<OwnedFd> {
     // Miri has no memfd.
     if cfg!(miri) {
         return Ok(std::fs::File::open("/dev/null")?.into());
@@ -138,15 +140,10 @@ pub(crate) fn memfd(flags: libc::c_uint, len_bytes: usize) -> io::Result<OwnedFd
     if is_beyond_file_limit(len_bytes) {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
-    let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name is a C string literal; the descriptor is new; the other calls take numbers.
-    unsafe {
-        let fd = descriptor(libc::memfd_create(c"wharf-region".as_ptr(), flags))?;
-        check(libc::ftruncate(fd.as_raw_fd(), len_bytes as libc::off_t))?;
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-        check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
-        Ok(fd)
-    }
+    let fd = memfd_create(c"wharf-region", flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&fd, len_bytes as u64)?;
+    fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
+    Ok(fd)
 }
 
 #[cfg(test)]

@@ -9,12 +9,16 @@ pub use file::SocketFile;
 use crate::call::{self, check};
 use crate::option;
 use file::Folder;
+use rustix::fs::fchmod;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+
+/// Bytes of a path, at most: a zero byte ends it.
+const LONGEST: usize = size_of::<libc::sockaddr_un>() - offset_of!(libc::sockaddr_un, sun_path) - 1;
 
 /// Kind of socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,16 +30,16 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn type_number(self) -> libc::c_int {
+    fn socket_type(self) -> SocketType {
         match self {
-            Self::Stream => libc::SOCK_STREAM,
-            Self::Seqpacket => libc::SOCK_SEQPACKET,
+            Self::Stream => SocketType::STREAM,
+            Self::Seqpacket => SocketType::SEQPACKET,
         }
     }
 
     /// Returns the most connections that wait to be accepted: as many as the system permits for streams, as
     /// the standard library has it.
-    fn backlog(self) -> libc::c_int {
+    fn backlog(self) -> i32 {
         match self {
             Self::Stream => -1,
             Self::Seqpacket => 64,
@@ -61,9 +65,7 @@ pub enum Access {
 /// path that is too long.
 pub fn connect(path: &Path, kind: Kind) -> io::Result<UnixStream> {
     let (socket, address) = (open(kind)?, address(path)?);
-    let (fd, len) = (socket.as_raw_fd(), size_of_val(&address) as libc::socklen_t);
-    // SAFETY: an address of that length, which lives as long as the call.
-    check(unsafe { libc::connect(fd, (&raw const address).cast(), len) })?;
+    rustix::net::connect(&socket, &address)?;
     Ok(socket.into())
 }
 
@@ -102,8 +104,7 @@ pub fn listen(path: &Path, kind: Kind, access: Access) -> io::Result<(UnixListen
     }?;
     let file = SocketFile::new(folder, name);
     // Before any user may connect: a second process would take it for one that is left over.
-    // SAFETY: plain numbers.
-    check(unsafe { libc::listen(socket.as_raw_fd(), kind.backlog()) }).inspect_err(|_| file.remove())?;
+    rustix::net::listen(&socket, kind.backlog()).inspect_err(|_| file.remove())?;
     if let Access::Mode(mode, group) = access {
         file.give(mode, group)?;
     }
@@ -112,13 +113,12 @@ pub fn listen(path: &Path, kind: Kind, access: Access) -> io::Result<(UnixListen
 
 /// Binds a new socket to `address`. Its file has `mode` less the umask from the first moment on: that of the
 /// socket before (`unix_bind`).
-fn bind(address: &libc::sockaddr_un, kind: Kind, mode: Option<u32>) -> io::Result<OwnedFd> {
+fn bind(address: &SocketAddrUnix, kind: Kind, mode: Option<u32>) -> io::Result<OwnedFd> {
     let socket = open(kind)?;
     if let Some(mode) = mode {
-        // SAFETY: plain numbers.
-        check(unsafe { libc::fchmod(socket.as_raw_fd(), mode) })?;
+        fchmod(&socket, mode.into())?;
     }
-    call::bind(socket.as_fd(), address)?;
+    rustix::net::bind(&socket, address)?;
     Ok(socket)
 }
 
@@ -127,7 +127,7 @@ fn bind(address: &libc::sockaddr_un, kind: Kind, mode: Option<u32>) -> io::Resul
 /// # Errors
 /// Those of `getsockopt(2)`.
 pub fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
-    // Process, user and group: `struct ucred`.
+    // Process, user and group: `struct ucred`. Not by rustix, whose process is never 0: that of another namespace is.
     let mut credentials = [0u32; 3];
     option::get(stream.as_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, &mut credentials)?;
     Ok(credentials[1])
@@ -156,27 +156,16 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
 }
 
 fn open(kind: Kind) -> io::Result<OwnedFd> {
-    call::socket(libc::AF_UNIX, kind.type_number(), 0)
+    Ok(socket_with(AddressFamily::UNIX, kind.socket_type(), SocketFlags::CLOEXEC, None)?)
 }
 
-fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
-    // SAFETY: plain numbers, for which zero is valid.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let bytes = path.as_os_str().as_bytes();
-    // A zero byte ends the path.
-    let longest = size_of_val(&address) - offset_of!(libc::sockaddr_un, sun_path) - 1;
-    if bytes.len() > longest {
-        let what = format!("its path has {} bytes: a socket's has {longest} at most", bytes.len());
+fn address(path: &Path) -> io::Result<SocketAddrUnix> {
+    let len_bytes = path.as_os_str().len();
+    if len_bytes > LONGEST {
+        let what = format!("its path has {len_bytes} bytes: a socket's has {LONGEST} at most");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    if bytes.contains(&0) {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    for (to, &from) in address.sun_path.iter_mut().zip(bytes) {
-        *to = from as libc::c_char;
-    }
-    Ok(address)
+    Ok(SocketAddrUnix::new(path)?)
 }
 
 #[cfg(test)]

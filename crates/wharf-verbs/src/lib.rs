@@ -283,10 +283,7 @@ impl TxDevice for Verbs {
             ring_frames: Some(self.sending.ring_frames()),
             completions: CompletionMode::Real,
             segments_max: 1,
-            segmentation: false,
-            tcp_segmentation: false,
-            timestamps: false,
-            checksum: false,
+            ..TxInfo::default()
         }
     }
 

@@ -14,7 +14,6 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::AsRawFd;
 use wharf_core::device::DeviceError;
-use wharf_devices::GONE;
 use wharf_devices::iface::State;
 use wharf_devices::iface::{io_fault, take_error};
 use wharf_sys::epoll::Epoll;
@@ -122,16 +121,6 @@ impl Port {
         self.state
     }
 
-    /// Returns the reason of frames that fail in this state, if they do.
-    #[inline]
-    pub(super) fn reason(&self) -> Option<&'static str> {
-        match self.state {
-            State::Up => None,
-            State::Down => Some("link-down"),
-            State::Gone => Some(GONE),
-        }
-    }
-
     /// Returns the error to be reported, once.
     #[inline]
     pub(super) fn take_error(&mut self) -> Result<(), DeviceError> {
@@ -195,18 +184,11 @@ impl Port {
     pub(super) fn link(&mut self) -> Result<(), DeviceError> {
         self.take_events();
         self.look();
-        let (device, what) = (self.name.clone(), String::from("its port is not active"));
-        match self.state {
-            State::Up => Ok(()),
-            State::Down => {
-                Err(DeviceError::Down { device, what, source: io::Error::from_raw_os_error(ENETDOWN) })
-            }
-            State::Gone => Err(DeviceError::Gone {
-                device,
-                what: "it does not work any more".into(),
-                source: io::Error::from_raw_os_error(ENODEV),
-            }),
-        }
+        let (what, errno) = match self.state {
+            State::Gone => ("it does not work any more", ENODEV),
+            _ => ("its port is not active", ENETDOWN),
+        };
+        self.state.error(&self.name, what, errno).map_or(Ok(()), Err)
     }
 
     /// Notes that a request has failed: the queue pair is in error, and takes none any more.

@@ -137,7 +137,7 @@ impl Receiving {
         &mut self, port: &mut Port, registered: &MemoryRegion, region: &Region, cache: &mut Cache,
     ) -> Result<(), DeviceError> {
         let bulk = BULK.min(self.wanted.div_ceil(4));
-        while self.wanted - self.posted >= bulk && port.reason().is_none() {
+        while self.wanted - self.posted >= bulk && port.state().reason().is_none() {
             let count = (self.wanted - self.posted).min(BATCH_FRAMES_MAX as u32);
             match cache.take(&mut self.passing, count as usize, region.data_bytes_max()) {
                 Ok(_) | Err(PoolError::Exhausted { .. }) => {}

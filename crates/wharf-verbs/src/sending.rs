@@ -91,7 +91,7 @@ impl Sending {
         &mut self, port: &mut Port, memory: Option<&Memory>, batch: &mut Batch, more: bool, posts: &mut u64,
     ) -> Transmitted {
         let Some(memory) = memory else { return self.refuse(batch, "not-attached") };
-        if let Some(reason) = port.reason() {
+        if let Some(reason) = port.state().reason() {
             return self.refuse(batch, reason);
         }
         let now_ns = HostClock.now_ns();

@@ -16,7 +16,7 @@ pub use recovery::OnStall;
 use events::PathMonitor;
 use metrics::Measurements;
 use receiving::{Receiving, Source};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use wharf_core::device::Duplex;
 use wharf_core::monitor::Watched;
@@ -259,7 +259,7 @@ impl Path {
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
-        self.inner.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        wharf_mem::lock(&self.inner.parts)
     }
 
     /// Starts the poller's thread anew, for the queues that it now has. Returns the thread before.

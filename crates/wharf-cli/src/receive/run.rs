@@ -21,7 +21,7 @@ use crate::wrap::wrap;
 use anyhow::Context;
 use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::devices::host::HostClock;
@@ -184,7 +184,7 @@ struct Shared {
 
 impl Shared {
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        wharf::mem::lock(&self.lines)
     }
 }
 

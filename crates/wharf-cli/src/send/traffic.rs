@@ -1,6 +1,6 @@
 //! The traffic of a run, one part per sender, and its check.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use wharf::qdisc::Order;
 use wharf::queue::QueueError;
 use wharf_tools::fault::FailingMemory;
@@ -38,7 +38,7 @@ impl Stream {
     }
 
     fn replay(&self) -> MutexGuard<'_, Option<StreamReplay>> {
-        self.replay.lock().unwrap_or_else(PoisonError::into_inner)
+        wharf::mem::lock(&self.replay)
     }
 }
 

@@ -4,7 +4,7 @@ use super::change::{Change, Settings};
 use super::running::Running;
 use super::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use wharf::metrics::Walk;
 use wharf::poller::PollerCounters;
@@ -68,7 +68,7 @@ impl Board {
     }
 
     pub(super) fn pollers(&self) -> MutexGuard<'_, Vec<Arc<PollerCounters>>> {
-        self.0.pollers.lock().unwrap_or_else(PoisonError::into_inner)
+        wharf::mem::lock(&self.0.pollers)
     }
 
     #[cfg(feature = "metrics")]
@@ -85,7 +85,7 @@ impl Board {
     }
 
     pub(super) fn paths(&self) -> MutexGuard<'_, Vec<Running>> {
-        self.0.paths.lock().unwrap_or_else(PoisonError::into_inner)
+        wharf::mem::lock(&self.0.paths)
     }
 
     /// Makes the changes that `of` has for each direction: all of them, or none. Returns the directions that have some, with their

@@ -7,7 +7,7 @@ use crate::forward::policy::own_when_full;
 use crate::queues::sum;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use wharf::counters::QueueCounters;
 use wharf::device::PATIENCE;
 use wharf::metrics::{Measured, Metric, Walk};
@@ -88,14 +88,14 @@ impl Running {
 
     /// Returns the settings in force, if some may be changed.
     pub(crate) fn settings(&self) -> Option<Settings> {
-        Some(self.settings.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(wharf::mem::lock(self.settings.as_ref()?).clone())
     }
 
     /// Makes the changes, with the settings that [`Running::check`] has returned for them.
     pub(super) fn apply(&self, changes: &[Change], settings: Settings) {
         self.put_in_force(&settings, changes);
         if let Some(now) = &self.settings {
-            *now.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+            *wharf::mem::lock(now) = settings;
         }
     }
 

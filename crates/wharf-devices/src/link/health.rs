@@ -22,6 +22,28 @@ pub enum State {
     Gone,
 }
 
+impl State {
+    /// Returns the reason of frames that fail in this state, if they do.
+    #[inline]
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Up => None,
+            Self::Down => Some("link-down"),
+            Self::Gone => Some(GONE),
+        }
+    }
+
+    /// Makes the error of this state of `device`, if it is one. The system's answer is `errno`.
+    pub fn error(self, device: &str, what: &str, errno: i32) -> Option<DeviceError> {
+        let (device, what, source) = (device.into(), what.into(), io::Error::from_raw_os_error(errno));
+        match self {
+            Self::Up => None,
+            Self::Down => Some(DeviceError::Down { device, what, source }),
+            Self::Gone => Some(DeviceError::Gone { device, what, source }),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Health {
     device: String,
@@ -131,13 +153,7 @@ impl Health {
     }
 
     fn state_error(&self) -> Option<DeviceError> {
-        let (device, what) = (self.device.clone(), self.why.0.clone());
-        let source = io::Error::from_raw_os_error(self.why.1);
-        match self.state {
-            State::Up => None,
-            State::Down => Some(DeviceError::Down { device, what, source }),
-            State::Gone => Some(DeviceError::Gone { device, what, source }),
-        }
+        self.state.error(&self.device, &self.why.0, self.why.1)
     }
 
     /// Returns the state as of the last look: see [`Device::link`](wharf_core::device::Device::link).
@@ -171,11 +187,7 @@ impl Health {
     /// Returns the reason that a frame with these first bytes, of `len_bytes` in all, cannot be sent now.
     #[cold]
     pub(crate) fn fault_of(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
-        match self.state {
-            State::Gone => Some(GONE),
-            State::Down => Some("link-down"),
-            State::Up => self.length_fault(first, len_bytes),
-        }
+        self.state.reason().or_else(|| self.length_fault(first, len_bytes))
     }
 
     /// Works like [`Health::fault_of`], in any state of the interface.

@@ -286,9 +286,8 @@ impl TxDevice for PacketSender {
             completions: CompletionMode::Real,
             segments_max: CHUNKS_MAX as u16,
             segmentation: true,
-            tcp_segmentation: false,
-            timestamps: false,
             checksum: true,
+            ..TxInfo::default()
         }
     }
 

@@ -230,10 +230,7 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
             ring_frames: Some(RING_FRAMES as u32),
             completions: CompletionMode::Real,
             segments_max: u16::MAX,
-            segmentation: false,
-            tcp_segmentation: false,
-            timestamps: false,
-            checksum: false,
+            ..TxInfo::default()
         }
     }
 

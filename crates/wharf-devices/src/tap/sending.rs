@@ -3,7 +3,7 @@
 use super::PACKET_BYTES_MAX;
 use super::end::End;
 use crate::iface::{LookTimer, StuckTimer, TxBook};
-use crate::link::{GONE, State};
+use crate::link::State;
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::io::{self, IoSlice};
 use wharf_core::device::Transmitted;
@@ -176,14 +176,10 @@ impl Sending {
         if let Some(EAGAIN | EINTR | ENOBUFS | ENOMEM) = error.raw_os_error() {
             return Err(self.no_room(end, error));
         }
-        Err(TxReject::Failed(match end.state_after(&error) {
-            State::Gone => GONE,
-            State::Down => "link-down",
-            State::Up => {
-                end.health.note("the kernel refuses a frame", error);
-                "refused"
-            }
-        }))
+        Err(TxReject::Failed(end.state_after(&error).reason().unwrap_or_else(|| {
+            end.health.note("the kernel refuses a frame", error);
+            "refused"
+        })))
     }
 
     /// Keeps the frame, unless the kernel has had no room for too long.

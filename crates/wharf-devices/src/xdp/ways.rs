@@ -213,7 +213,7 @@ pub(super) fn driver(link: &Link) -> Option<String> {
     Ethtool::open().and_then(|tool| tool.driver(&link.interface_name)).ok().map(|(driver, _)| driver)
 }
 
-/// True if the driver says that it has no zero-copy: a binding need not be tried, nor memory be locked for it.
+/// True if the driver says that it has no zero-copy: a binding need not be tried, nor memory locked for it.
 pub(super) fn never_zero_copy(link: &Link) -> bool {
     xdp_features(link.interface.index).is_ok_and(|features| !features.zero_copy)
 }

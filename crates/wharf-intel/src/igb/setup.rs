@@ -1,7 +1,8 @@
 //! Registers of this family, and the order in which they are written: section 4.5.
 
+use super::Igb;
 use crate::bus::Bus;
-use crate::family::RingRegisters;
+use crate::family::{Registers, RingRegisters};
 use crate::options::PortOptions;
 use crate::phy;
 use crate::registers::*;
@@ -14,8 +15,8 @@ const DRV_LOAD: u32 = 1 << 28;
 const IMC: u32 = 0x150c;
 /// Mode of interrupts, and those of vectors: mask, clear, cleared by the message, masked by it (section 8.8).
 const GPIE: u32 = 0x1514;
-pub(super) const EIMS: u32 = 0x1524;
-pub(super) const EIMC: u32 = 0x1528;
+const EIMS: u32 = 0x1524;
+const EIMC: u32 = 0x1528;
 const EIAC: u32 = 0x152c;
 const EIAM: u32 = 0x1530;
 /// Least time between two interrupts of a vector, and the vectors of queues.
@@ -69,14 +70,6 @@ const fn rx(queue: u32, at: u32) -> u32 {
     0xc000 + 0x40 * queue + at
 }
 
-pub(super) fn tx_ring(queue: u32) -> RingRegisters {
-    RingRegisters { base: tx(queue, 0), head: tx(queue, 0x10), tail: tx(queue, 0x18) }
-}
-
-pub(super) fn rx_ring(queue: u32) -> RingRegisters {
-    RingRegisters { base: rx(queue, 0), head: rx(queue, 0x10), tail: rx(queue, 0x18) }
-}
-
 /// `TXDCTL`, `RXDCTL` and `SRRCTL` of a queue.
 const CONTROL: u32 = 0x28;
 const SRRCTL: u32 = 0x0c;
@@ -96,42 +89,6 @@ fn comes(bus: &impl Bus, at: u32, bit: u32, is_set: bool) -> bool {
         bus.pause(NAP);
     }
     false
-}
-
-/// Ends all traffic and interrupts, and resets the adapter (section 4.5.3 and 4.3).
-pub(super) fn reset(bus: &impl Bus) {
-    bus.write(EIMC, u32::MAX);
-    bus.write(IMC, u32::MAX);
-    bus.write(RCTL, 0);
-    bus.write(TCTL, TCTL_PSP);
-    bus.read(STATUS);
-    bus.pause(SETTLES);
-    // A reset in the middle of DMA can leave the bus waiting (`igb_disable_pcie_master` of Linux).
-    bus.write(CTRL, bus.read(CTRL) | CTRL_MASTER_DISABLE);
-    comes(bus, STATUS, STATUS_MASTER_ENABLE, false);
-    bus.write(CTRL, bus.read(CTRL) | CTRL_RST);
-    bus.pause(SETTLES);
-    comes(bus, EECD, AUTO_RD, true);
-    bus.write(EIMC, u32::MAX);
-    bus.write(IMC, u32::MAX);
-    bus.write(CTRL_EXT, bus.read(CTRL_EXT) & !DRV_LOAD);
-}
-
-/// Sets the adapter up for `queues` queues, without traffic.
-pub(super) fn start(bus: &impl Bus, queues: u32) {
-    bus.write(CTRL_EXT, bus.read(CTRL_EXT) | DRV_LOAD);
-    let cleared =
-        CTRL_MASTER_DISABLE | CTRL_ILOS | CTRL_FRCSPD | CTRL_FRCDPX | CTRL_VME | CTRL_RST | CTRL_PHY_RST;
-    bus.write(CTRL, bus.read(CTRL) & !cleared | CTRL_SLU);
-    FLOW_CONTROL.iter().for_each(|&at| bus.write(at, 0));
-    (0..128).for_each(|at| bus.write(MTA + 4 * at, 0));
-    // A reset enables the first queue, whose ring is set later (sections 8.10.10 and 8.12.15).
-    for at in (0..queues).flat_map(|queue| [tx(queue, CONTROL), rx(queue, CONTROL)]) {
-        bus.write(at, 0);
-    }
-    spread(bus, queues);
-    interrupts(bus, queues);
-    phy::wake(bus);
 }
 
 /// Spreads what arrives over the queues.
@@ -167,45 +124,102 @@ fn interrupts(bus: &impl Bus, queues: u32) {
     bus.write(EIAM, all);
 }
 
-/// Sets the least time between two interrupts of a queue.
-pub(super) fn throttle(bus: &impl Bus, queue: u32, interval_ns: u32) {
-    bus.write(EITR + 4 * queue, eitr(interval_ns) | EITR_CNT_INGR);
-}
-
-/// Begins to send (section 4.5.10).
-pub(super) fn start_tx(bus: &impl Bus, queue: u32) {
-    bus.write(tx(queue, CONTROL), TX_THRESHOLDS | ENABLE);
-    comes(bus, tx(queue, CONTROL), ENABLE, true);
-    bus.write(TCTL, TCTL_EN | TCTL_PSP | TCTL_COLLISIONS);
-}
-
-/// Begins to receive (section 4.5.9): the tail is moved once the queue is enabled.
-pub(super) fn start_rx(bus: &impl Bus, queue: u32, buffer_bytes: u32, options: &PortOptions) {
-    let drops = if options.queues > 1 { SRRCTL_DROP_EN } else { 0 };
-    bus.write(rx(queue, SRRCTL), buffer_bytes >> 10 | SRRCTL_ADVANCED | drops);
-    bus.write(rx(queue, CONTROL), RX_THRESHOLDS | ENABLE);
-    comes(bus, rx(queue, CONTROL), ENABLE, true);
-    let promiscuous = if options.promiscuous { RCTL_UPE | RCTL_MPE } else { RCTL_MPE };
-    let long = if options.has_long_frames() { RCTL_LPE } else { 0 };
-    bus.write(RLPML, options.mtu_bytes + 14 + 4 + 4);
-    let control = RCTL_EN | RCTL_BAM | RCTL_SECRC | promiscuous | long;
-    if bus.read(RCTL) != control {
-        bus.write(RCTL, control);
+impl Registers for Igb {
+    fn tx_ring(queue: u32) -> RingRegisters {
+        RingRegisters { base: tx(queue, 0), head: tx(queue, 0x10), tail: tx(queue, 0x18) }
     }
-}
 
-/// Returns the frames that a queue has dropped since the last call.
-pub(super) fn missed(bus: &impl Bus, queue: u32) -> u64 {
-    match bus.read(rx(queue, RQDPC)) {
-        u32::MAX => 0,
-        count => u64::from(count & RQDPC_COUNT),
+    fn rx_ring(queue: u32) -> RingRegisters {
+        RingRegisters { base: rx(queue, 0), head: rx(queue, 0x10), tail: rx(queue, 0x18) }
     }
-}
 
-/// Ends the traffic of a queue: it has ended when the adapter says that it is not enabled any more.
-pub(super) fn stop_queue(bus: &impl Bus, queue: u32) -> bool {
-    for at in [tx(queue, CONTROL), rx(queue, CONTROL)] {
-        bus.write(at, 0);
+    /// Ends all traffic and interrupts, and resets the adapter (section 4.5.3 and 4.3).
+    fn reset(bus: &impl Bus) {
+        bus.write(EIMC, u32::MAX);
+        bus.write(IMC, u32::MAX);
+        bus.write(RCTL, 0);
+        bus.write(TCTL, TCTL_PSP);
+        bus.read(STATUS);
+        bus.pause(SETTLES);
+        // A reset in the middle of DMA can leave the bus waiting (`igb_disable_pcie_master` of Linux).
+        bus.write(CTRL, bus.read(CTRL) | CTRL_MASTER_DISABLE);
+        comes(bus, STATUS, STATUS_MASTER_ENABLE, false);
+        bus.write(CTRL, bus.read(CTRL) | CTRL_RST);
+        bus.pause(SETTLES);
+        comes(bus, EECD, AUTO_RD, true);
+        bus.write(EIMC, u32::MAX);
+        bus.write(IMC, u32::MAX);
+        bus.write(CTRL_EXT, bus.read(CTRL_EXT) & !DRV_LOAD);
     }
-    [tx(queue, CONTROL), rx(queue, CONTROL)].into_iter().all(|at| comes(bus, at, ENABLE, false))
+
+    /// Sets the adapter up for `queues` queues, without traffic.
+    fn start(bus: &impl Bus, queues: u32) {
+        bus.write(CTRL_EXT, bus.read(CTRL_EXT) | DRV_LOAD);
+        let cleared =
+            CTRL_MASTER_DISABLE | CTRL_ILOS | CTRL_FRCSPD | CTRL_FRCDPX | CTRL_VME | CTRL_RST | CTRL_PHY_RST;
+        bus.write(CTRL, bus.read(CTRL) & !cleared | CTRL_SLU);
+        FLOW_CONTROL.iter().for_each(|&at| bus.write(at, 0));
+        (0..128).for_each(|at| bus.write(MTA + 4 * at, 0));
+        // A reset enables the first queue, whose ring is set later (sections 8.10.10 and 8.12.15).
+        for at in (0..queues).flat_map(|queue| [tx(queue, CONTROL), rx(queue, CONTROL)]) {
+            bus.write(at, 0);
+        }
+        spread(bus, queues);
+        interrupts(bus, queues);
+        phy::wake(bus);
+    }
+
+    /// Begins to send (section 4.5.10).
+    fn start_tx(bus: &impl Bus, queue: u32) {
+        bus.write(tx(queue, CONTROL), TX_THRESHOLDS | ENABLE);
+        comes(bus, tx(queue, CONTROL), ENABLE, true);
+        bus.write(TCTL, TCTL_EN | TCTL_PSP | TCTL_COLLISIONS);
+    }
+
+    /// Begins to receive (section 4.5.9): the tail is moved once the queue is enabled.
+    fn start_rx(bus: &impl Bus, queue: u32, buffer_bytes: u32, options: &PortOptions) {
+        let drops = if options.queues > 1 { SRRCTL_DROP_EN } else { 0 };
+        bus.write(rx(queue, SRRCTL), buffer_bytes >> 10 | SRRCTL_ADVANCED | drops);
+        bus.write(rx(queue, CONTROL), RX_THRESHOLDS | ENABLE);
+        comes(bus, rx(queue, CONTROL), ENABLE, true);
+        let promiscuous = if options.promiscuous { RCTL_UPE | RCTL_MPE } else { RCTL_MPE };
+        let long = if options.has_long_frames() { RCTL_LPE } else { 0 };
+        bus.write(RLPML, options.mtu_bytes + 14 + 4 + 4);
+        let control = RCTL_EN | RCTL_BAM | RCTL_SECRC | promiscuous | long;
+        if bus.read(RCTL) != control {
+            bus.write(RCTL, control);
+        }
+    }
+
+    /// Ends the traffic of a queue: it has ended when the adapter says that it is not enabled any more.
+    fn stop_queue(bus: &impl Bus, queue: u32) -> bool {
+        for at in [tx(queue, CONTROL), rx(queue, CONTROL)] {
+            bus.write(at, 0);
+        }
+        [tx(queue, CONTROL), rx(queue, CONTROL)].into_iter().all(|at| comes(bus, at, ENABLE, false))
+    }
+
+    /// Sets the least time between two interrupts of a queue.
+    fn throttle(bus: &impl Bus, queue: u32, interval_ns: u32) {
+        bus.write(EITR + 4 * queue, eitr(interval_ns) | EITR_CNT_INGR);
+    }
+
+    fn unmask(bus: &impl Bus, queue: u32) {
+        bus.write(EIMS, 1 << queue);
+    }
+
+    fn mask(bus: &impl Bus, queue: u32) {
+        bus.write(EIMC, 1 << queue);
+    }
+
+    /// Does nothing: a message clears its cause (`EIAC`).
+    fn acknowledge(_bus: &impl Bus, _queue: u32) {}
+
+    /// Returns the frames that a queue has dropped since the last call.
+    fn missed(bus: &impl Bus, queue: u32) -> u64 {
+        match bus.read(rx(queue, RQDPC)) {
+            u32::MAX => 0,
+            count => u64::from(count & RQDPC_COUNT),
+        }
+    }
 }

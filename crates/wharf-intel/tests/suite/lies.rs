@@ -5,7 +5,7 @@ use crate::traffic::{bytes_of, end, opened, options, packets};
 use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_intel::e1000::E1000;
-use wharf_intel::family::Family;
+use wharf_intel::family::{Family, Registers};
 use wharf_intel::igb::Igb;
 use wharf_intel::{Port, PortOptions};
 use wharf_mem::Batch;

@@ -4,8 +4,8 @@
 //! The handler takes its orders from atomics, makes two system calls, and neither allocates nor waits. Its effect is read in
 //! `/proc/self/task`: a thread that has not made the call yet, or has begun meanwhile, gets the signal again.
 
-use super::{Header, Sets, VERSION};
 use crate::call::check;
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI32, AtomicU64};
@@ -137,17 +137,10 @@ extern "C" fn on_signal(_: libc::c_int) {
 
 /// Takes from the calling thread all capabilities but those of `kept`. The look at its status shows a failure.
 fn restrict_own(kept: u64) {
-    let (mut header, mut sets) = (Header { version: VERSION, process: 0 }, [Sets::default(); 2]);
-    // SAFETY: the kernel reads or corrects the header, and writes the two words of each set that its version has.
-    if unsafe { libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) } != 0 {
-        return;
-    }
-    for (sets, kept) in sets.iter_mut().zip([kept as u32, (kept >> 32) as u32]) {
-        let left = sets.permitted & kept;
-        *sets = Sets { effective: left, permitted: left, inheritable: 0 };
-    }
-    // SAFETY: the kernel reads or corrects the header, and reads those words.
-    unsafe { libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()) };
+    let Ok(sets) = capabilities(None) else { return };
+    let left = sets.permitted & CapabilitySet::from_bits_retain(kept);
+    let left = CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() };
+    let _ = set_capabilities(None, left);
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The file of a socket, reached by its folder as that was when the socket was bound.
 
-use crate::call::{check, descriptor};
+use crate::call::check;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::process::geteuid;
 use std::ffi::{CStr, CString};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -56,9 +58,8 @@ impl Folder {
 
     /// Opens the file `name`, and no other that it may be a link to, without a right to its bytes.
     fn find(&self, name: &CStr) -> io::Result<File> {
-        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // SAFETY: a text that lives as long as the call; the descriptor is new.
-        unsafe { descriptor(libc::openat(self.0.as_raw_fd(), name.as_ptr(), flags)) }.map(File::from)
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&self.0, name, flags, Mode::empty())?.into())
     }
 
     /// True if `name` is a socket, and no link to one.
@@ -68,8 +69,7 @@ impl Folder {
 
     /// Removes the file `name`.
     pub(super) fn remove(&self, name: &CStr) -> io::Result<()> {
-        // SAFETY: a text that lives as long as the call.
-        check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+        Ok(unlinkat(&self.0, name, AtFlags::empty())?)
     }
 }
 
@@ -119,17 +119,12 @@ impl SocketFile {
         let file = self.folder.find(&self.name)?;
         let found = file.metadata()?;
         let is_ungiven = found.file_type().is_socket() && found.mode() & 0o7777 == UNGIVEN;
-        if is_ungiven && found.uid() == own_uid() && self.identity == Some(identity(&found)) {
+        if is_ungiven && found.uid() == geteuid().as_raw() && self.identity == Some(identity(&found)) {
             return Ok(file);
         }
         let what = "another file was put in its place as it was bound: choose a folder that no other user may write to";
         Err(io::Error::new(ErrorKind::PermissionDenied, what))
     }
-}
-
-pub(super) fn own_uid() -> u32 {
-    // SAFETY: no arguments, and no failure.
-    unsafe { libc::geteuid() }
 }
 
 fn identity(file: &Metadata) -> (u64, u64) {

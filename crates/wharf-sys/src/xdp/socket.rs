@@ -234,7 +234,7 @@ impl XdpSocket {
     /// [`XdpSocket::kick`] polls the NAPI context that receives, and wakes no other (`xsk_no_wakeup`): a driver that sends by another one, as
     /// `virtio_net` and `igb` with one queue do, would send nothing.
     pub fn wake_transmit(&self) {
-        let _ = call::has(self.fd.as_raw_fd(), libc::POLLOUT);
+        let _ = call::has(self.fd(), rustix::event::PollFlags::OUT);
     }
 
     /// Makes the adapter look at the fill ring: `recvfrom(2)` without data or waiting.

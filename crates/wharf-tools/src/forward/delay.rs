@@ -4,7 +4,7 @@
 //! [`EVERY`]th that leaves is entered in a histogram, by band. A frame that passes an empty discipline by, or is dropped, costs nothing.
 
 use crate::traffic::Latency;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, Rate, WhenFull};
 use wharf_mem::{Batch, Frame};
@@ -34,7 +34,7 @@ pub(super) fn band_of(frame: &Frame) -> usize {
 impl Delays {
     /// Adds the times to `to`, by band, and returns the number of frames that have left.
     fn add_to(&self, to: &mut [Latency; BANDS]) -> u64 {
-        let of = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = wharf_mem::lock(&self.0);
         to.iter_mut().zip(&of.by_band).for_each(|(all, one)| all.add(one));
         of.left
     }

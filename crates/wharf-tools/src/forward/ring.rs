@@ -7,7 +7,7 @@
 use super::delay::{BANDS, band_of};
 use crate::traffic::Latency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use wharf_core::delegate;
 use wharf_core::device::{
     AnyDevice, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
@@ -41,7 +41,7 @@ impl RingDelays {
     pub(super) fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> [Latency; BANDS] {
         let mut sum: [Latency; BANDS] = Default::default();
         for one in all {
-            let by_band = one.by_band.lock().unwrap_or_else(PoisonError::into_inner);
+            let by_band = wharf_mem::lock(&one.by_band);
             sum.iter_mut().zip(&*by_band).for_each(|(all, one)| all.add(one));
         }
         sum

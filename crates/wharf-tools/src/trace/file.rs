@@ -5,10 +5,11 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use wharf_core::device::DeviceError;
 use wharf_devices::pcap::format::{PcapOptions, PcapWriter};
 use wharf_devices::pcap::{create_file, device_error};
+use wharf_mem::lock;
 
 /// Counts of a trace. Any thread may read them at any time; they are final once the device is closed.
 #[derive(Debug, Default)]
@@ -35,11 +36,11 @@ impl TraceCounts {
 
     /// Notes the file's first error.
     pub(super) fn fail(&self, error: std::io::Error) {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        lock(&self.broken).get_or_insert(error);
     }
 
     fn take_error(&self) -> Option<std::io::Error> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.broken).take()
     }
 }
 
@@ -131,7 +132,7 @@ impl TraceFile {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, File> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.file)
     }
 
     /// Notes that a device is closed. After the last one, writes the rest and waits for the disk. Returns an error if frames are missing.

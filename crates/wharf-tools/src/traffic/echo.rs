@@ -2,11 +2,12 @@
 
 use super::receive::whole;
 use super::{Findings, Verify};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use wharf_core::device::DeviceError;
 use wharf_core::pool::Burst;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::{Rest, RxQueue};
+use wharf_mem::lock;
 
 type Shared = Arc<Mutex<Box<dyn Verify>>>;
 
@@ -24,10 +25,6 @@ impl std::fmt::Debug for Check {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Check({:?})", lock(&self.0).findings())
     }
-}
-
-fn lock(check: &Shared) -> MutexGuard<'_, Box<dyn Verify>> {
-    check.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Echo {

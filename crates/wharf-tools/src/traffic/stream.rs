@@ -4,7 +4,7 @@ use super::check::{InFlight, StreamCheck};
 use super::{Position, Skipped, Source};
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use wharf_core::qdisc::Order;
 use wharf_devices::pcap::format::PcapError;
@@ -42,7 +42,7 @@ impl StreamState {
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamCounts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        wharf_mem::lock(&self.0)
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::Latency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use wharf_core::delegate;
 use wharf_core::device::{Device, DeviceError, Duplex, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::gso::Segmenter;
@@ -52,7 +52,7 @@ impl Schedule {
 
     /// Returns the timing errors; none before the device is closed.
     pub fn errors(&self) -> Latency {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        wharf_mem::lock(&self.errors).clone()
     }
 }
 
@@ -99,7 +99,7 @@ impl<D: TxDevice> Device for Timed<D> {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         let noted = &self.schedule.errors;
-        *noted.lock().unwrap_or_else(PoisonError::into_inner) = self.errors.clone();
+        *wharf_mem::lock(noted) = self.errors.clone();
         self.device.close()
     }
 }

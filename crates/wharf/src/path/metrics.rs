@@ -1,7 +1,7 @@
 //! `Metrics`: one walk over all counters and gauges of a path.
 
 use super::{Inner, Path};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use wharf_core::metrics::{Measured, Metric, Walk};
 
 /// The metrics of a path: its pool, its queue with the senders, its receive queue with the device's counters, its
@@ -64,13 +64,13 @@ impl Measurements {
     }
 
     pub(super) fn add_weak(&self, part: Weak<dyn Measured>) {
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = wharf_mem::lock(&self.0);
         parts.retain(|part| part.strong_count() > 0);
         parts.push(part);
     }
 
     fn each(&self, see: impl FnMut(Arc<dyn Measured>)) {
-        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let parts = wharf_mem::lock(&self.0).clone();
         parts.iter().filter_map(Weak::upgrade).for_each(see);
     }
 }

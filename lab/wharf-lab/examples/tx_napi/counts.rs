@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use wharf_tools::traffic::Latency;
 
 /// The counts and the flag, shared by all threads of a run.
@@ -20,7 +20,7 @@ pub(super) struct Counts {
 impl Counts {
     /// Returns the recorded times: of a stream from the application to the device, else round trips.
     pub(super) fn times(&self) -> MutexGuard<'_, Latency> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+        wharf_mem::lock(&self.times)
     }
 
     /// Counts the messages that `send` returns as sent. `send` is not called after the stop.

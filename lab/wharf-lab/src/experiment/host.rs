@@ -134,7 +134,7 @@ impl Failed {
     /// Notes the end of a thread. A fault stops all.
     pub(crate) fn note(&self, done: Result<(), String>) {
         if let Err(what) = done {
-            self.what.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+            wharf_mem::lock(&self.what).get_or_insert(what);
             self.stop.store(true, Relaxed);
         }
     }

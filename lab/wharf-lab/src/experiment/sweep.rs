@@ -156,7 +156,7 @@ pub fn run_each<'a>(
         // After the end a run that begins ends at once and reports that; `done` then ends the others.
         while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = run(&point.request, &mut |what| say(what));
-            let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut done = wharf_mem::lock(&done);
             if !done(point, result) {
                 next.store(points.len(), Ordering::Relaxed);
             }

@@ -1,9 +1,10 @@
 //! The transfers in flight on the bus of one NIC, in picoseconds: reads and their completions, writes to
 //! memory, doorbells.
 
-use super::host_memory::{Doorbell, MemoryFault, Post, SharedMemory, open};
+use super::host_memory::{Doorbell, MemoryFault, Post, SharedMemory};
 use crate::engine::{first_due, take_due};
 use std::collections::VecDeque;
+use wharf_mem::lock;
 use wharf_plan::pcie::{Bus, BusSpec};
 
 /// Most bytes of one write to memory: eight descriptors of 16 bytes.
@@ -141,7 +142,7 @@ impl Fabric {
     /// The NIC wrote beyond memory.
     pub fn step(&mut self, now_ps: u64) -> Result<Option<BusEvent>, MemoryFault> {
         if let Some(landing) = take_due(&mut self.landings, now_ps) {
-            open(&self.memory).write(landing.address, &landing.bytes[..landing.len_bytes])?;
+            lock(&self.memory).write(landing.address, &landing.bytes[..landing.len_bytes])?;
             return Ok(Some(BusEvent::Landed(landing.queue)));
         }
         if let Some(what) = take_due(&mut self.arrivals, now_ps) {

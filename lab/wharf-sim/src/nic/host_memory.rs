@@ -4,7 +4,7 @@
 //! their bytes if the driver copies them into an entry.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The lowest address: address 0 is invalid, so that a pointer never written is an error.
 const BASE: u64 = 0x1000;
@@ -45,12 +45,6 @@ pub struct HostMemory {
 
 /// The memory as both halves hold it. Each is done with it before the other begins.
 pub type SharedMemory = Arc<Mutex<HostMemory>>;
-
-/// Locks the memory.
-#[inline]
-pub fn open(memory: &SharedMemory) -> MutexGuard<'_, HostMemory> {
-    memory.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl HostMemory {
     /// Creates an empty shared memory.

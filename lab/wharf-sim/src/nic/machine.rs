@@ -3,7 +3,7 @@
 //! Times are in picoseconds: at 100 million packets a second, a nanosecond is a tenth of a packet. Every run
 //! ends by draining, and then conservation, order and the pool's ledger are checked.
 
-use super::host_memory::{Doorbell, SharedMemory, open};
+use super::host_memory::{Doorbell, SharedMemory};
 use super::port::{Port, PortEvent};
 use super::receive::{ReceiveFormat, ReceiveTotals};
 use super::send::{Departed, SendFormat};
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::device::Completions;
 use wharf_core::pool::{Cache, PagePool, PoolError};
-use wharf_mem::Batch;
+use wharf_mem::{Batch, lock};
 use wharf_plan::pcie::{BusTotals, Traffic};
 
 /// Packets of one poll: NAPI's budget.
@@ -131,7 +131,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
         let agenda = Agenda::new(cores.len() + 1);
         let mut machine =
             Self { port, cores, memory, pool, clock, job, costs, agenda, departed: (0, 0), ending: false };
-        let mut bells = std::mem::take(&mut open(&machine.memory).doorbells);
+        let mut bells = std::mem::take(&mut lock(&machine.memory).doorbells);
         machine.port.ring(0, &mut bells);
         for core in 0..machine.cores.len() {
             machine.agenda.set(core, core as u64 * 1000);
@@ -232,7 +232,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
             }
         };
         core.cache.give(&mut core.batch)?;
-        core.bells.append(&mut open(memory).doorbells);
+        core.bells.append(&mut lock(memory).doorbells);
         if packets + reaped == 0 {
             core.idle = true;
             port.ring(now_ps, &mut core.bells);

@@ -7,10 +7,11 @@
 
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
-use super::host_memory::{MemoryFault, Post, SharedMemory, open};
+use super::host_memory::{MemoryFault, Post, SharedMemory};
 use super::ring::{Intake, NicFault, Ring};
 use crate::engine::{first_due, take_due};
 use std::collections::VecDeque;
+use wharf_mem::lock;
 
 /// Bytes read from a record.
 const RECORD_BYTES: u64 = 4;
@@ -158,7 +159,7 @@ impl<F: ReceiveFormat> Receiving<F> {
     pub fn looked(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) -> Result<(), MemoryFault> {
         let at = &mut self.queues[queue];
         at.looks = false;
-        let value = u32::from_be_bytes(open(fabric.memory()).read(at.format.record())?);
+        let value = u32::from_be_bytes(lock(fabric.memory()).read(at.format.record())?);
         self.moves_to(queue, value, now_ps, fabric);
         Ok(())
     }
@@ -250,7 +251,7 @@ impl<F: ReceiveFormat> Receiving<F> {
             return Ok(None);
         }
         let index = intake.used();
-        let mut memory = open(memory);
+        let mut memory = lock(memory);
         let bytes = memory.bytes(intake.ring.at(index), intake.ring.unit_bytes as usize)?;
         let posted = format.parse(bytes, index, packet.len_bytes);
         let posted = posted.filter(|posted| posted.len_bytes >= packet.len_bytes);

@@ -6,11 +6,12 @@
 
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
-use super::host_memory::{HostMemory, MemoryFault, Post, open};
+use super::host_memory::{HostMemory, MemoryFault, Post};
 use super::ring::{Intake, NicFault, Ring};
 use crate::engine::{first_due, take_due};
 use serde::Deserialize;
 use std::collections::VecDeque;
+use wharf_mem::lock;
 
 /// A packet, or a piece of one, as an entry describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,7 +216,7 @@ impl<F: SendFormat> Sending<F> {
         at.intake.come(units);
         at.fetches -= 1;
         let memory = fabric.memory().clone();
-        self.parse(queue, &open(&memory));
+        self.parse(queue, &lock(&memory));
         self.parsing.clear();
         self.fetch(queue, now_ps, fabric);
     }
@@ -283,7 +284,7 @@ impl<F: SendFormat> Sending<F> {
         self.wire_free_ps = self.wire_free_ps.max(now_ps) + wire_bytes * self.costs.wire_ps_per_byte;
         let number = match piece.place {
             Place::Inside(number) => Ok(number),
-            Place::At(address) => self.buffers.number(address, &open(fabric.memory())),
+            Place::At(address) => self.buffers.number(address, &lock(fabric.memory())),
         };
         match number {
             Ok(number) => Some(Departed { number, len_bytes, at_ps: self.wire_free_ps, queue }),

@@ -3,7 +3,6 @@
 use super::PacketSender;
 use super::slots::Slots;
 use crate::iface::LookTimer;
-use crate::link::{GONE, State};
 use std::io;
 use wharf_sys::errno::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO};
 
@@ -118,12 +117,9 @@ impl PacketSender {
 
     /// Fails the frames requested if the interface is not there. Returns true if it is not.
     fn withdraw_if_down(&mut self) -> bool {
-        match self.health.state() {
-            State::Up => return false,
-            State::Down => self.withdraw("link-down"),
-            State::Gone => self.withdraw(GONE),
-        }
-        true
+        let reason = self.health.state().reason();
+        reason.into_iter().for_each(|reason| self.withdraw(reason));
+        reason.is_some()
     }
 
     fn withdraw(&mut self, reason: &'static str) {

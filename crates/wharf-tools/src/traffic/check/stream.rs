@@ -5,7 +5,7 @@ use super::replay::is_same;
 use super::{Arrival, Check, Findings, Verify, first_difference};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use wharf_core::qdisc::Order;
 
 /// Frames under way, shared by sender and check. Frames are kept only while there is a check.
@@ -64,7 +64,7 @@ impl InFlight {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        wharf_mem::lock(&self.kept)
     }
 }
 

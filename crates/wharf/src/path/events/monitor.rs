@@ -10,7 +10,7 @@ use super::log::{Listener, Log};
 use super::{Event, State};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use wharf_core::device::{DeviceError, DeviceListener};
 use wharf_core::host::Wake;
@@ -190,7 +190,7 @@ impl PathMonitor {
 
     /// Returns what is known, with all news in it.
     fn settled(&self) -> MutexGuard<'_, Kept> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = wharf_mem::lock(&self.kept);
         self.settle(&mut kept);
         kept
     }

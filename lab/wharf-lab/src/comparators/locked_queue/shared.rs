@@ -182,5 +182,5 @@ fn wait<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
             Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
         }
     }
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    wharf_mem::lock(mutex)
 }

@@ -28,7 +28,7 @@ impl Slot {
         if self.state.load(Relaxed) != state {
             return None;
         }
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = wharf_mem::lock(&self.free);
         (self.state.load(Relaxed) == state).then_some(free)
     }
 }
@@ -88,7 +88,7 @@ impl ExchangeSlots {
     /// Closes slot `at`, and returns the buffer that was there.
     #[inline]
     pub fn close(&self, at: usize) -> Option<FreeFrame> {
-        let mut locked = self.0[at].free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locked = wharf_mem::lock(&self.0[at].free);
         self.0[at].state.store(CLOSED, Relaxed);
         locked.take()
     }

@@ -9,7 +9,7 @@ use super::segment::{Ethernet, Pointer};
 use super::send_half::{KEY, Outgoing, SendHalf, Spec, WriteError};
 use super::write::EntryWriter;
 use crate::nic::buffers::{Buffers, number_of};
-use crate::nic::host_memory::{Doorbell, MemoryFault, SharedMemory, open};
+use crate::nic::host_memory::{Doorbell, MemoryFault, SharedMemory};
 use crate::nic::ring::Ring;
 use crate::nic::{NicDriver, fill};
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame, Region, lock};
 
 /// A doorbell: the control segment's first eight bytes (`mlx5_write64`).
 const DOORBELL_BYTES: u64 = 8;
@@ -64,7 +64,7 @@ impl<R: ReceiveHalf, S: SendHalf> Driver<R, S> {
         }
         let lacking =
             |fault: MemoryFault| DeviceError::Unsupported { device: S::NAME.into(), what: fault.to_string() };
-        let mut there = open(memory);
+        let mut there = lock(memory);
         let half = R::new(spec.log_receive, &mut there).map_err(lacking)?;
         let (writer, send) = S::new(number as u32, spec, &mut there);
         let sent = CompletionRing::allocate(spec.log_send_blocks, &mut there);
@@ -102,7 +102,7 @@ impl<R: ReceiveHalf, S: SendHalf> Driver<R, S> {
     /// Reads the completions of packets sent.
     fn read_sent(&mut self) -> Result<(), DeviceError> {
         loop {
-            let next = self.sent.next(&mut open(&self.memory));
+            let next = self.sent.next(&mut lock(&self.memory));
             let Some(completion) = next.map_err(|error| self.trouble(&error))? else { return Ok(()) };
             let packets = self.writer.completed(completion.counter).map_err(|error| self.trouble(&error))?;
             self.done += packets;
@@ -118,7 +118,7 @@ impl<R: ReceiveHalf, S: SendHalf> Driver<R, S> {
     ) -> Option<T> {
         let Self { region, buffers, memory, half, .. } = self;
         let region = region.as_deref()?;
-        let mut memory = open(memory);
+        let mut memory = lock(memory);
         Some(work(half, &mut Surroundings { buffers, region, memory: &mut memory, cache }))
     }
 }
@@ -154,7 +154,7 @@ impl<R: ReceiveHalf, S: SendHalf> TxDevice for Driver<R, S> {
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let Some(region) = self.region.clone() else { return Transmitted::default() };
-        let mut memory = open(&self.memory);
+        let mut memory = lock(&self.memory);
         while self.writer.has_room() && !batch.is_empty() {
             let Some(frame) = batch.pop() else { break };
             let address = self.buffers.address(&frame);
@@ -174,7 +174,7 @@ impl<R: ReceiveHalf, S: SendHalf> TxDevice for Driver<R, S> {
     }
 
     fn flush(&mut self) -> bool {
-        let mut memory = open(&self.memory);
+        let mut memory = lock(&self.memory);
         let Ok(Some(value)) = self.writer.ring(&mut memory) else { return false };
         let doorbell = Doorbell { queue: self.number, receive: false, value, len_bytes: DOORBELL_BYTES };
         memory.doorbells.push_back(doorbell);

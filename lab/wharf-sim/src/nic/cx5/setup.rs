@@ -11,13 +11,14 @@ use crate::RunError;
 use crate::engine::VirtualClock;
 use crate::harness;
 use crate::nic::buffers::Buffers;
-use crate::nic::host_memory::{HostMemory, open};
+use crate::nic::host_memory::HostMemory;
 use crate::nic::machine::{CoreCosts, Job, Machine};
 use crate::nic::port::{Arrivals, Port, PortCosts};
 use crate::nic::receive::ReceiveFormat;
 use crate::nic::send::SendFormat;
 use std::sync::Arc;
 use wharf_core::device::DeviceError;
+use wharf_mem::lock;
 
 /// Distance of frames in bytes.
 const FRAME_BYTES: u32 = 2048;
@@ -105,7 +106,7 @@ fn build_with<H: ReceiveHalf, W: SendHalf, S: SendFormat, R: ReceiveFormat>(
     let clock = Arc::new(VirtualClock::default());
     let pool = harness::pool(frames, frame_bytes, &clock)?;
     let memory = HostMemory::shared();
-    let buffers = Buffers::with_granule(pool.region(), granule_bytes, &mut open(&memory));
+    let buffers = Buffers::with_granule(pool.region(), granule_bytes, &mut lock(&memory));
     let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..setup.queues {
         let driver = Driver::new(number, &setup.spec, &memory, buffers)?;

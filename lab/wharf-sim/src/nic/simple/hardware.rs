@@ -4,11 +4,12 @@
 //! bulk dequeue was made against that limit. The bus is not modelled.
 
 use super::Departed;
-use super::memory::{Descriptor, TxMemory, open};
+use super::memory::{Descriptor, TxMemory};
 use crate::engine::take_due;
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use wharf_mem::lock;
 
 /// Bytes on the wire besides each frame: preamble 8, checksum 4, gap 12.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
@@ -82,7 +83,7 @@ impl Simple {
         self.doorbells_free_ps = self.doorbells_free_ps.max(now_ns * PS) + self.costs.doorbell_ps;
         let at_wire_ps = self.doorbells_free_ps + self.costs.fetch_ns * PS;
         let queue = &mut self.queues[queue];
-        let mut memory = open(&queue.memory);
+        let mut memory = lock(&queue.memory);
         let before = queue.write_backs_ns.len();
         while queue.fetch != memory.tail {
             let descriptor = *memory.at(queue.fetch);
@@ -109,7 +110,7 @@ impl Simple {
     /// Makes the hardware's writes up to `now_ns` visible in memory.
     pub fn write_back(&mut self, queue: usize, now_ns: u64) {
         let queue = &mut self.queues[queue];
-        let mut memory = open(&queue.memory);
+        let mut memory = lock(&queue.memory);
         while queue.write_backs_ns.front().is_some_and(|&at_ns| at_ns <= now_ns) {
             queue.write_backs_ns.pop_front();
             *memory.at(queue.written_back) = Descriptor::done();

@@ -4,11 +4,11 @@
 //! Layout: Intel 82599 data sheet, 7.2.3.2.4 (advanced transmit data descriptor), read and written back.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
 };
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame, Region, lock};
 
 const EOP: u32 = 1 << 24;
 const IFCS: u32 = 1 << 25;
@@ -96,12 +96,6 @@ impl TxMemory {
     }
 }
 
-/// Locks the memory; each half is done with it before the other begins.
-#[inline]
-pub(super) fn open(memory: &Mutex<TxMemory>) -> MutexGuard<'_, TxMemory> {
-    memory.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The driver of one transmit queue.
 #[derive(Debug)]
 pub struct Driver {
@@ -118,7 +112,7 @@ pub struct Driver {
 impl Driver {
     /// Creates the driver of the queue with this memory.
     pub fn new(memory: Arc<Mutex<TxMemory>>) -> Self {
-        let frames = open(&memory).descriptors.len();
+        let frames = lock(&memory).descriptors.len();
         let room = frames - SPARE;
         Self {
             memory,
@@ -162,7 +156,7 @@ impl TxDevice for Driver {
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        let mut memory = open(&self.memory);
+        let mut memory = lock(&self.memory);
         while self.room > 0 {
             let Some(frame) = batch.pop() else { break };
             let address = u64::from(frame.index()) * self.frame_bytes;
@@ -180,14 +174,14 @@ impl TxDevice for Driver {
     }
 
     fn flush(&mut self) -> bool {
-        let mut memory = open(&self.memory);
+        let mut memory = lock(&self.memory);
         let owed = memory.tail != self.next_to_use;
         memory.tail = self.next_to_use;
         owed
     }
 
     fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        let mut memory = open(&self.memory);
+        let mut memory = lock(&self.memory);
         for _ in 0..budget.min(into.sent.room()) {
             if self.next_to_clean == self.next_to_use || !memory.at(self.next_to_clean).is_done() {
                 break;

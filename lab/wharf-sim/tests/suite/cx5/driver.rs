@@ -2,7 +2,7 @@
 
 use wharf_core::device::{Completions, Device, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
-use wharf_mem::Batch;
+use wharf_mem::{Batch, lock};
 use wharf_sim::nic::NicDriver;
 use wharf_sim::nic::buffers::Buffers;
 use wharf_sim::nic::cx5::completion::{Completion, Opcode};
@@ -11,7 +11,7 @@ use wharf_sim::nic::cx5::driver::Driver;
 use wharf_sim::nic::cx5::half::{ReceiveHalf, Single};
 use wharf_sim::nic::cx5::send_half::Spec;
 use wharf_sim::nic::cx5::striding::{STRIDE_BYTES, Striding};
-use wharf_sim::nic::host_memory::{HostMemory, SharedMemory, open};
+use wharf_sim::nic::host_memory::{HostMemory, SharedMemory};
 
 const SPEC: Spec = Spec {
     log_send_blocks: 5,
@@ -38,7 +38,7 @@ impl<R: ReceiveHalf> Alone<R> {
             PagePool::builder().frames(512).frame_bytes(frame_bytes).huge_pages(false).build().unwrap();
         let mut cache = pool.cache("test").unwrap();
         let memory = HostMemory::shared();
-        let buffers = Buffers::with_granule(pool.region(), STRIDE_BYTES, &mut open(&memory));
+        let buffers = Buffers::with_granule(pool.region(), STRIDE_BYTES, &mut lock(&memory));
         let mut driver = Driver::<R>::new(0, &SPEC, &memory, buffers).unwrap();
         driver.attach(pool.region().clone()).unwrap();
         driver.post(&mut cache);
@@ -57,7 +57,7 @@ impl<R: ReceiveHalf> Alone<R> {
 
     /// Returns the result of receiving after `completion`; received packets return to the cache.
     fn received(&mut self, completion: Completion) -> Result<usize, String> {
-        self.received.push(completion, &mut *open(&self.memory)).unwrap();
+        self.received.push(completion, &mut *lock(&self.memory)).unwrap();
         let result = self.driver.receive(&mut self.cache, &mut self.batch, 64);
         self.cache.give(&mut self.batch).unwrap();
         result.map_err(|error| error.to_string())
@@ -84,14 +84,14 @@ fn completion_of_unsent_entry_is_an_error() {
     assert!(alone.driver.transmit(&mut alone.batch, false).doorbell);
     let sent = |counter, opcode| Completion::new(opcode, counter, 0, 0);
     for lie in [sent(1, Opcode::Sent), sent(31, Opcode::Sent), sent(u16::MAX, Opcode::SendError)] {
-        alone.sent.push(lie, &mut *open(&alone.memory)).unwrap();
+        alone.sent.push(lie, &mut *lock(&alone.memory)).unwrap();
         let error = alone.driver.reap(64, false, &mut alone.done).unwrap_err().to_string();
         assert!(error.contains("not outstanding"), "{error}");
         assert_eq!((alone.done.len(), alone.driver.outstanding()), (0, 5));
     }
     // A good completion for all five; the same again is one too many.
     for good in [true, false] {
-        alone.sent.push(sent(0, Opcode::Sent), &mut *open(&alone.memory)).unwrap();
+        alone.sent.push(sent(0, Opcode::Sent), &mut *lock(&alone.memory)).unwrap();
         assert_eq!(alone.driver.reap(64, false, &mut alone.done).is_ok(), good);
         assert_eq!(alone.done.len(), 5);
     }

@@ -1,6 +1,7 @@
 //! The hardware alone, with a driver that writes wrong tails, or asks for a completion of nothing.
 
 use wharf_core::pool::PagePool;
+use wharf_mem::lock;
 use wharf_plan::pcie::BusSpec;
 use wharf_sim::engine::Random;
 use wharf_sim::nic::buffers::Buffers;
@@ -11,7 +12,7 @@ use wharf_sim::nic::cx5::formats::{Descriptors, Entries};
 use wharf_sim::nic::cx5::half::{ReceiveQueues, SELECTED};
 use wharf_sim::nic::cx5::segment::{BLOCK_BYTES, Control, Kind, Pointer, SEGMENT_BYTES};
 use wharf_sim::nic::cx5::slim::SlimEntries;
-use wharf_sim::nic::host_memory::{Doorbell, HostMemory, SharedMemory, open};
+use wharf_sim::nic::host_memory::{Doorbell, HostMemory, SharedMemory};
 use wharf_sim::nic::port::{Arrivals, Port, PortCosts};
 use wharf_sim::nic::receive::ReceiveCosts;
 use wharf_sim::nic::ring::Ring;
@@ -35,7 +36,7 @@ impl<S: SendFormat> Alone<S> {
     fn new(unit_bytes: u32, format: fn(CompletionWriter, u32) -> S) -> Self {
         let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
         let memory = HostMemory::shared();
-        let mut there = open(&memory);
+        let mut there = lock(&memory);
         let buffers = Buffers::new(pool.region(), &mut there);
         let send = Ring::allocate(6, unit_bytes as usize, &mut there);
         let receive = ReceiveQueues::allocate(6, SEGMENT_BYTES, 6, &mut there);
@@ -91,11 +92,11 @@ impl<S: SendFormat> Alone<S> {
 
     fn write(&mut self, index: u32, segment: usize, bytes: &[u8]) {
         let at = self.send.at(index) + (segment * SEGMENT_BYTES) as u64;
-        open(&self.memory).write(at, bytes).unwrap();
+        lock(&self.memory).write(at, bytes).unwrap();
     }
 
     fn completed(&mut self) -> Vec<u16> {
-        let mut memory = open(&self.memory);
+        let mut memory = lock(&self.memory);
         let next = || {
             self.sent.next(&mut memory).unwrap().map(|completion: Completion| {
                 assert_eq!(completion.opcode, Opcode::Sent);
@@ -159,9 +160,9 @@ fn posted_record_is_read_over_the_bus_and_never_goes_back() {
     let show = |alone: &Alone<Entries>, posted: u32| {
         for index in 0..posted.min(64) {
             let pointer = Pointer { address: PACKETS + u64::from(index % 8) * 2048, len_bytes: 1500, key: 0 };
-            open(&alone.memory).write(alone.receive.ring.at(index), &pointer.to_segment()).unwrap();
+            lock(&alone.memory).write(alone.receive.ring.at(index), &pointer.to_segment()).unwrap();
         }
-        alone.receive.show(posted, &mut open(&alone.memory));
+        alone.receive.show(posted, &mut lock(&alone.memory));
     };
     let read = |alone: &Alone<Entries>| alone.port.fabric().bus().totals().data.to_nic;
     alone.arrive(1);
@@ -174,7 +175,7 @@ fn posted_record_is_read_over_the_bus_and_never_goes_back() {
     alone.arrive(20);
     assert_eq!((alone.port.receiving().totals().written, alone.fault()), (20, String::new()));
     assert_eq!(read(&alone), 4 + 4 + 32 * 16, "it knows of enough");
-    alone.receive.show(30, &mut open(&alone.memory));
+    alone.receive.show(30, &mut lock(&alone.memory));
     alone.arrive(20);
     assert!(alone.fault().contains("a tail of 30, behind 40"), "{}", alone.fault());
 }

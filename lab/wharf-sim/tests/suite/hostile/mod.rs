@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use wharf_core::device::Completions;
 use wharf_core::pool::{Cache, PagePool};
-use wharf_mem::Batch;
+use wharf_mem::{Batch, lock};
 use wharf_plan::pcie::BusSpec;
 use wharf_sim::engine::Random;
 use wharf_sim::nic::NicDriver;
@@ -16,7 +16,7 @@ use wharf_sim::nic::cx5::half::{self, Single};
 use wharf_sim::nic::cx5::send_half::Spec;
 use wharf_sim::nic::cx5::slim::{Slim, SlimEntries};
 use wharf_sim::nic::cx5::striding::{self, STRIDE_BYTES, Strides, Striding};
-use wharf_sim::nic::host_memory::{Doorbell, HostMemory, SharedMemory, open};
+use wharf_sim::nic::host_memory::{Doorbell, HostMemory, SharedMemory};
 use wharf_sim::nic::port::{Arrivals, Port, PortCosts};
 use wharf_sim::nic::receive::{ReceiveCosts, ReceiveFormat};
 use wharf_sim::nic::send::{SendCosts, SendFormat};
@@ -70,7 +70,7 @@ pub struct Seen {
 fn place(frame_bytes: u32, granule_bytes: u32) -> (PagePool, SharedMemory, Buffers) {
     let pool = PagePool::builder().frames(256).frame_bytes(frame_bytes).huge_pages(false).build().unwrap();
     let memory = HostMemory::shared();
-    let buffers = Buffers::with_granule(pool.region(), granule_bytes, &mut open(&memory));
+    let buffers = Buffers::with_granule(pool.region(), granule_bytes, &mut lock(&memory));
     (pool, memory, buffers)
 }
 
@@ -108,7 +108,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Rig<D, S, R> {
     }
 
     fn ring(&mut self) {
-        let mut bells = std::mem::take(&mut open(&self.memory).doorbells);
+        let mut bells = std::mem::take(&mut lock(&self.memory).doorbells);
         self.port.ring(self.now_ps, &mut bells);
     }
 
@@ -160,7 +160,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Rig<D, S, R> {
                 4 => {
                     let address = BASE + u64::from(script.word()? & 0xffff);
                     for at in address..address + u64::from(what >> 3) {
-                        let _ = open(&self.memory).write(at, &[script.byte()?]);
+                        let _ = lock(&self.memory).write(at, &[script.byte()?]);
                     }
                 }
                 5 => {
