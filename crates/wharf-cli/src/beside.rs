@@ -8,7 +8,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// A command that is a program of its own.
@@ -43,15 +43,19 @@ pub(crate) fn run(words: &[OsString]) -> Option<ExitCode> {
     let (options, at) = command_line::options(words)?;
     let (command, rest) = words[at..].split_first()?;
     let (beside, own) = asked(command, rest)?;
-    let mut run = Command::new(beside.place());
-    let error = run.args(&words[1..at]).args(own).exec();
-    options.start();
     let Beside { name, program, package, .. } = beside;
-    complain(&match error.kind() {
-        ErrorKind::NotFound => format!(
+    let exec = |path: &Path| Command::new(path).args(&words[1..at]).args(&own).exec();
+    let path = beside.path();
+    let error = exec(&path);
+    // What cannot be run here, a folder for example, does not hide a program on PATH.
+    let on_path = exec(program.as_ref());
+    options.start();
+    complain(&match (error.kind(), on_path.kind()) {
+        (ErrorKind::NotFound, ErrorKind::NotFound) => format!(
             "{name}: {program} is neither beside this program nor on PATH; from a checkout: cargo install --path {package}"
         ),
-        _ => format!("cannot run {}: {error}", run.get_program().to_string_lossy()),
+        (ErrorKind::NotFound, _) => format!("cannot run {program}: {on_path}"),
+        _ => format!("cannot run {}: {error}", path.display()),
     });
     Some(ExitCode::FAILURE)
 }
@@ -73,10 +77,11 @@ fn asked(command: &OsStr, rest: &[OsString]) -> Option<(&'static Beside, Vec<OsS
 }
 
 impl Beside {
-    /// Returns the program's path beside this program, or its name, for PATH.
-    fn place(&self) -> PathBuf {
-        let beside = env::current_exe().ok().map(|this| this.with_file_name(self.program));
-        beside.filter(|path| path.exists()).unwrap_or_else(|| self.program.into())
+    /// Returns the path that the program has beside this one.
+    fn path(&self) -> PathBuf {
+        env::current_exe()
+            .map(|this| this.with_file_name(self.program))
+            .unwrap_or_else(|_| self.program.into())
     }
 }
 

@@ -34,5 +34,5 @@ pub(crate) enum Capabilities {
     Drop,
 }
 
-/// Whether the kernel refuses system calls that a run does not need.
+/// States if the kernel refuses system calls that a run does not need.
 const SECCOMP: &[Choice<bool>] = &[("on", "Refuse them", true), ("off", "Allow all", false)];

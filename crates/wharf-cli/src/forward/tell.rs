@@ -40,7 +40,7 @@ impl Tells {
         Self { ways: forward.directions().iter().map(way).collect(), lines: Lines::default() }
     }
 
-    /// Prints news of the ends that frames leave by and arrive at. Returns the error of a device that is given up.
+    /// Prints what has changed at both ends. Returns the error of a device that is given up.
     pub(super) fn look(&mut self, forward: &Forward) -> Option<String> {
         let mut given_up = None;
         for (direction, way) in forward.directions().iter().zip(&mut self.ways) {
@@ -61,7 +61,7 @@ impl Tells {
         given_up
     }
 
-    /// Prints news once all is over, without the error that ended it and the errors that the summary ends with.
+    /// Prints what has changed at the end of the run, without the errors that the summary prints.
     pub(super) fn look_back(&mut self, summaries: &[Summary], lost: Option<&String>) {
         for (summary, way) in summaries.iter().zip(&mut self.ways) {
             for (queue, told) in summary.queues.iter().zip(&mut way.sending) {

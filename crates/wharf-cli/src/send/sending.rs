@@ -55,10 +55,7 @@ pub(super) fn sending(
         let qdisc = plan.args.qdisc.build(plan.args.when_full.setup());
         // Each packet costs a little more: not without a page.
         let meter = plan.args.report.is_some().then(DelayMeter::default);
-        let qdisc = match &meter {
-            Some(meter) => meter.around(qdisc, pool),
-            None => qdisc,
-        };
+        let qdisc = DelayMeter::around(meter.as_ref(), qdisc, pool);
         let builder = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?
             .qdisc(qdisc)
             .batching(batching)

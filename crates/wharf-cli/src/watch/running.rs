@@ -135,10 +135,7 @@ impl Running {
         }
         for (at, queue) in self.queues.iter().enumerate() {
             let (qdisc, pool) = (make(queue.pool()), queue.pool());
-            queue.set_qdisc(match self.meters.get(at) {
-                Some(meter) => meter.around(qdisc, pool),
-                None => qdisc,
-            });
+            queue.set_qdisc(DelayMeter::around(self.meters.get(at), qdisc, pool));
         }
     }
 

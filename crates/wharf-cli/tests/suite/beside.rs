@@ -70,6 +70,21 @@ fn a_program_gets_the_standard_streams() {
 }
 
 #[test]
+fn what_cannot_be_run_beside_the_command_does_not_hide_a_program_on_path() {
+    let folder = Folder::new();
+    let wharf = installed(&folder, "bin");
+    add(&folder, "path/wharf-lab", SAYS);
+    let path = format!("{}:{}", text(&folder.path("path")), std::env::var("PATH").unwrap());
+    let list = || finish(command(&wharf, "lab list").env("PATH", &path).spawn().unwrap()).stdout;
+    let beside = folder.path("bin/wharf-lab");
+    fs::create_dir(&beside).unwrap();
+    assert_eq!(list(), "wharf-lab:list\n", "a folder");
+    fs::remove_dir(&beside).unwrap();
+    fs::write(&beside, "notes").unwrap();
+    assert_eq!(list(), "wharf-lab:list\n", "a file that is no program");
+}
+
+#[test]
 fn a_program_on_path_is_run_unless_one_is_beside_the_command() {
     let folder = Folder::new();
     let wharf = installed(&folder, "bin");

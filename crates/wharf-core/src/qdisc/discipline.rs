@@ -9,8 +9,8 @@ use wharf_mem::{Batch, Frame};
 pub struct Limit {
     /// Most frames.
     pub packets: usize,
-    /// No further frame leaves once this many bytes have, at least 1. So one frame leaves in any case, and
-    /// the bound is overshot by one frame at most.
+    /// No further frame leaves once this many bytes have left; at least 1. So one frame leaves in any case, and
+    /// exceeds the bound by one frame at most.
     pub bytes: u64,
 }
 
@@ -72,12 +72,12 @@ pub trait Qdisc: Send {
         false
     }
 
-    /// True if it looks at bands: senders then classify their frames.
+    /// True if it has bands: senders then classify their frames.
     fn uses_bands(&self) -> bool {
         false
     }
 
-    /// Returns the band of each DSCP, by which senders classify frames without a priority if it looks at bands.
+    /// Returns the band of each DSCP, by which senders classify frames without a priority if it has bands.
     fn dscp_bands(&self) -> DscpBands {
         DscpBands::default()
     }

@@ -21,8 +21,8 @@ const RDTR: u32 = 0x2820;
 const RXDCTL: u32 = 0x2828;
 const TXDCTL: u32 = 0x3828;
 
-/// A frame was sent and reported, the link has changed, few buffers are left, none was left, a frame has arrived
-/// (section 13.4.17).
+/// Causes that the driver handles: a frame was sent, the link changed, few receive buffers are left, none was
+/// left, a frame arrived (section 13.4.17).
 const CAUSES: u32 = 1 | 1 << 2 | 1 << 4 | 1 << 6 | 1 << 7;
 
 /// 20 000 interrupts a second, at most.
@@ -59,8 +59,8 @@ impl Registers for E1000 {
         RingRegisters { base: 0x2800, head: 0x2810, tail: 0x2818 }
     }
 
-    /// Ends all traffic and interrupts, and resets the adapter (section 14.3). An adapter that does not clear its registers
-    /// as it is reset has them cleared here.
+    /// Ends all traffic and interrupts, and resets the adapter (section 14.3). Clears the registers of an adapter
+    /// whose reset leaves them.
     fn reset(bus: &impl Bus) {
         bus.write(IMC, u32::MAX);
         Self::stop_queue(bus, 0);
@@ -71,7 +71,7 @@ impl Registers for E1000 {
         bus.read(ICR);
     }
 
-    /// Sets the adapter up, without traffic.
+    /// Sets the adapter up. No frame moves yet.
     fn start(bus: &impl Bus, _queues: u32) {
         // Section 14.3: the link by negotiation, no VLAN tags taken out, no flow control.
         let cleared = CTRL_LRST | CTRL_ILOS | CTRL_FRCSPD | CTRL_FRCDPX | CTRL_VME | CTRL_RST | CTRL_PHY_RST;
@@ -100,7 +100,7 @@ impl Registers for E1000 {
         bus.write(RCTL, RCTL_EN | RCTL_BAM | RCTL_SECRC | promiscuous | long | buffer_bits(buffer_bytes));
     }
 
-    /// Ends all traffic: the adapter ends what is under way first.
+    /// Ends all traffic. The adapter completes transfers under way first.
     fn stop_queue(bus: &impl Bus, _queue: u32) -> bool {
         bus.write(RCTL, 0);
         bus.write(TCTL, TCTL_PSP);
@@ -127,7 +127,7 @@ impl Registers for E1000 {
         bus.read(ICR);
     }
 
-    /// Returns 0: the one queue's are those of the adapter.
+    /// Returns 0: the one queue has the adapter's own registers.
     fn missed(_bus: &impl Bus, _queue: u32) -> u64 {
         0
     }

@@ -45,9 +45,13 @@ impl Delays {
 pub struct DelayMeter(Arc<Delays>);
 
 impl DelayMeter {
-    /// Returns `qdisc`, made for frames of `pool`, with its delays noted here. Each packet that it holds costs a store and a load.
-    pub fn around(&self, qdisc: Box<dyn Qdisc>, pool: &PagePool) -> Box<dyn Qdisc> {
-        Box::new(Delayed::new(qdisc, pool.frames(), self.0.clone()))
+    /// Returns `qdisc`, made for frames of `pool`, with its delays noted by `meter`, if there is one. Each packet
+    /// that the discipline holds then costs a store and a load.
+    pub fn around(meter: Option<&Self>, qdisc: Box<dyn Qdisc>, pool: &PagePool) -> Box<dyn Qdisc> {
+        match meter {
+            Some(meter) => Box::new(Delayed::new(qdisc, pool.frames(), meter.0.clone())),
+            None => qdisc,
+        }
     }
 
     /// Sums up what `meters` have noted, while `packets` packets left in all.

@@ -1,4 +1,4 @@
-//! Messages for the owner of a queue, and the runs that carry them out or look at its state.
+//! Messages for the owner of a queue, and the runs that carry them out or read its state.
 
 use super::Shared;
 use crate::device::TxSide;
@@ -13,9 +13,9 @@ use wharf_mem::Published;
 use wharf_mem::return_ring::ReturnConsumer;
 use wharf_mem::word::{CONTROL, DEAD, WAIT};
 
-/// Nap between two looks at a queue that another thread owns.
+/// Nap between two tries to claim a queue that another thread owns.
 pub(crate) const OWNED_NAP_NS: u64 = 20_000;
-/// Naps to wait for an owner's answer, between two looks at a deadline.
+/// Naps to wait for an owner's answer, between two checks of a deadline.
 const PENDING_TRIES: u32 = 50;
 /// Waits for an owner's answer that a closing thread takes, each of [`PENDING_TRIES`] naps: a second at
 /// least.
@@ -30,7 +30,7 @@ pub(crate) enum ControlMessage {
     /// There are changes of settings.
     Changes,
     Apply(Box<dyn FnOnce(&mut TxEngine) + Send>),
-    /// The set of pollers has changed; one of them is about to look.
+    /// The set of pollers has changed; one of them is about to poll.
     Pollers,
     /// Give back all frames inside and those that still arrive, and close the device.
     Shut,
@@ -135,14 +135,14 @@ impl Shared {
         None
     }
 
-    /// Runs `look` on the device, as the owner; not if the owner died or never leaves.
+    /// Runs `look` on the device, as the owner. Does nothing if the owner died or never leaves.
     pub(crate) fn look_at_device(&self, look: impl FnOnce(&mut TxSide)) {
         self.inspect(AUDIT_TRIES, |state| look(state.engine.device_mut()));
     }
 
     /// True if frames are inside. The owner (this thread, the present one, or a dedicated one) answers after all
-    /// earlier messages. An owner that does not answer counts as true: `asked` keeps the question for the next call. A
-    /// dead one counts as false, since its frames never leave.
+    /// earlier messages. An owner that does not answer counts as true: `asked` keeps the question for the next
+    /// call. A dead one counts as false, since its frames never leave.
     pub(in crate::tx::queue) fn pending(&self, asked: &mut Option<Arc<OnceLock<bool>>>) -> bool {
         let answer = asked.get_or_insert_with(|| {
             let answer = Arc::new(OnceLock::new());
@@ -162,8 +162,8 @@ impl Shared {
         self.cell.word() & DEAD == 0
     }
 
-    /// Waits until the owner, which another thread may be, has carried out all messages so far: not if it
-    /// died, or for longer than a preempted thread stays away.
+    /// Waits until the owner has carried out all messages so far. Gives up if the owner died, or after the time
+    /// for which a preempted thread stays away.
     pub(in crate::tx::queue) fn await_owner(&self) {
         let mut asked = None;
         for _ in 0..OWNER_TRIES {
@@ -174,7 +174,7 @@ impl Shared {
         }
     }
 
-    /// Removes a poller. Without another one, waiting senders look for themselves.
+    /// Removes a poller. Without another one, waiting senders poll the queue.
     pub(crate) fn remove_poller(&self, call: &Arc<Call>) {
         self.forget_poller(call);
         self.control(ControlMessage::Pollers);
