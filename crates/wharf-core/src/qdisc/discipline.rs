@@ -9,8 +9,8 @@ use wharf_mem::{Batch, Frame};
 pub struct Limit {
     /// Most frames.
     pub packets: usize,
-    /// No further frame leaves once this many bytes have left; at least 1. So one frame leaves in any case, and
-    /// exceeds the bound by one frame at most.
+    /// No further frame leaves once this many bytes have left; at least 1. So one frame leaves in any case,
+    /// and the bound is exceeded by one frame at most.
     pub bytes: u64,
 }
 

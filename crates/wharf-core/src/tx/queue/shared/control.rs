@@ -141,8 +141,8 @@ impl Shared {
     }
 
     /// True if frames are inside. The owner (this thread, the present one, or a dedicated one) answers after all
-    /// earlier messages. An owner that does not answer counts as true: `asked` keeps the question for the next
-    /// call. A dead one counts as false, since its frames never leave.
+    /// earlier messages. An owner that does not answer counts as true: `asked` keeps the question for the
+    /// next call. A dead one counts as false, since its frames never leave.
     pub(in crate::tx::queue) fn pending(&self, asked: &mut Option<Arc<OnceLock<bool>>>) -> bool {
         let answer = asked.get_or_insert_with(|| {
             let answer = Arc::new(OnceLock::new());
@@ -162,8 +162,8 @@ impl Shared {
         self.cell.word() & DEAD == 0
     }
 
-    /// Waits until the owner has carried out all messages so far. Gives up if the owner died, or after the time
-    /// for which a preempted thread stays away.
+    /// Waits until the owner has carried out all messages so far. Gives up if the owner died, or after
+    /// the time for which a preempted thread stays away.
     pub(in crate::tx::queue) fn await_owner(&self) {
         let mut asked = None;
         for _ in 0..OWNER_TRIES {
