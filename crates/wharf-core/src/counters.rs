@@ -7,6 +7,7 @@ pub use counter::{Counter, Tally};
 use crate::device::{DeviceError, DeviceListener};
 use crate::metrics::{Row, Walk, table};
 use crate::pool::Inside;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use wharf_mem::lock;
 
@@ -64,6 +65,8 @@ table! {
         qdisc_reasons: Mutex<Vec<(&'static str, u64)>>,
         /// Reasons of frames that were lost behind the device.
         undelivered_reasons: Mutex<Vec<(&'static str, u64)>>,
+        /// The most of `sent` that a scrape has had.
+        sent_shown: AtomicU64,
         last_error: Mutex<Option<(String, bool)>>,
         /// The error with which the device has gone.
         gone_error: OnceLock<String>,
@@ -159,7 +162,10 @@ impl QueueCounters {
     /// Shows all counters, and the gauges that follow from them.
     pub(crate) fn measure(&self, inside: Inside, walk: &mut Walk<'_>) {
         self.each(walk);
-        walk.show(SENT, self.sent_packets());
+        // A counter of OpenMetrics never falls: after a loss that is reported late it stays until as many
+        // more are sent.
+        let sent = self.sent_packets();
+        walk.show(SENT, self.sent_shown.fetch_max(sent, Relaxed).max(sent));
         walk.show(BACKLOG, inside.backlog);
         walk.show(IN_DEVICE, inside.device);
         walk.show(IN_DEVICE_BYTES, inside.device_bytes);
@@ -307,6 +313,32 @@ mod tests {
         shown.retain(|(name, _)| *name == "wharf_queue_sent");
         assert_eq!(shown, [("wharf_queue_sent", 6)]);
         assert_eq!((counters.sent_packets(), counters.lost_packets(), counters.gone()), (6, 5, 11));
+    }
+
+    #[test]
+    fn scraped_count_of_sent_frames_never_falls() {
+        let counters = QueueCounters::default();
+        let scraped = || {
+            let mut sent = None;
+            let mut see = |metric: &Metric<'_>| {
+                if metric.name == "wharf_queue_sent" {
+                    sent = Some(metric.value);
+                }
+            };
+            counters.measure(Inside::default(), &mut Walk::new(&mut see));
+            sent.unwrap()
+        };
+        let lose = |count| {
+            let (device, what, counts) = ("udp".into(), "lost".into(), vec![("unreachable", count)]);
+            let source = std::io::ErrorKind::HostUnreachable.into();
+            counters.error(&DeviceError::Undelivered { device, what, counts, source });
+        };
+        counters.sent.add(10);
+        assert_eq!(scraped(), 10);
+        lose(4);
+        assert_eq!((scraped(), counters.sent_packets()), (10, 6));
+        counters.sent.add(5);
+        assert_eq!((scraped(), counters.sent_packets()), (11, 11));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 /// The path's clock: nanoseconds from any fixed origin. Read at most once per batch.
 pub trait Clock: Send + Sync + Debug {
@@ -22,6 +22,13 @@ pub trait Clock: Send + Sync + Debug {
 pub trait Wake: Send + Sync + Debug {
     /// Wakes the thread or task.
     fn wake(&self);
+}
+
+/// Wakes what still lives.
+impl<W: Wake> Wake for Weak<W> {
+    fn wake(&self) {
+        self.upgrade().iter().for_each(|waker| waker.wake());
+    }
 }
 
 /// A way for threads to wait.

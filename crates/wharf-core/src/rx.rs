@@ -172,7 +172,7 @@ impl RxQueue {
     /// Returns a wake-up of the queue's poller, for threads that have work for it.
     #[doc(hidden)]
     pub fn call_poller(&self) -> Arc<dyn Wake> {
-        Arc::new(CallPoller(Arc::downgrade(&self.shared)))
+        Arc::new(Arc::downgrade(&self.shared))
     }
 
     /// Returns its metrics, for as long as it lives. A walk asks the next poll for those of the device.
@@ -249,13 +249,9 @@ impl Watched for RxQueue {
     }
 }
 
-/// A wake-up of a queue's poller.
-#[derive(Debug)]
-struct CallPoller(Weak<RxShared>);
-
-impl Wake for CallPoller {
+impl Wake for RxShared {
     fn wake(&self) {
-        self.0.upgrade().iter().for_each(|queue| queue.resume());
+        self.resume();
     }
 }
 

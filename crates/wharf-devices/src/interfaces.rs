@@ -4,7 +4,7 @@ mod login;
 mod uses;
 
 pub use login::Login;
-pub use uses::Uses;
+pub use uses::{INTERFACES, Uses};
 
 use crate::requirements::TUN;
 use crate::spec::{Kind, Place};

@@ -3,8 +3,7 @@
 use super::address::{address, check_model};
 use super::family::Family;
 use crate::pci::{PciFunction, VFIO_PCI};
-use wharf_devices::doctor::Finding;
-use wharf_devices::doctor::{Doctor, Effect, host};
+use wharf_devices::doctor::{Doctor, Effect, Finding, host};
 use wharf_devices::spec::{DeviceSpec, Direction};
 
 /// Returns the part of a family's kind in a diagnosis.

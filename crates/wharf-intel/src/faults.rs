@@ -5,8 +5,7 @@ use super::options::PortOptions;
 use super::tx::{SEGMENTS_MAX, Tx};
 use std::io;
 use wharf_core::device::DeviceError;
-use wharf_devices::iface::io_fault;
-use wharf_devices::iface::{ETHERNET_BYTES, VLAN_BYTES, is_tagged};
+use wharf_devices::iface::{ETHERNET_BYTES, VLAN_BYTES, io_fault, is_tagged};
 use wharf_mem::{Frame, Region};
 use wharf_sys::errno::{ENODEV, ENOMEM, ENOSPC};
 

@@ -4,8 +4,7 @@ use super::bus::Bus;
 use super::registers::{STATUS, STATUS_LU};
 use crate::vfio::Bar;
 use wharf_core::device::{DeviceError, LOST};
-use wharf_devices::iface::State;
-use wharf_devices::iface::{LookTimer, StuckTimer, take_error};
+use wharf_devices::iface::{LookTimer, State, StuckTimer, take_error};
 use wharf_sys::errno::{EIO, ENETDOWN, ENODEV};
 
 /// Time that the adapter may report nothing while it has frames to send: the kernel's drivers give it as long

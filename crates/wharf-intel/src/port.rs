@@ -19,8 +19,7 @@ use wharf_core::device::{
     TxInfo,
 };
 use wharf_core::pool::Cache;
-use wharf_devices::iface::State;
-use wharf_devices::iface::{Drops, TxBook, io_fault, pool_fault};
+use wharf_devices::iface::{Drops, State, TxBook, io_fault, pool_fault};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::clock::monotonic_ns;
 

@@ -13,7 +13,7 @@
 //! A device copies what the peer says of a frame (a header, a length) once, by volatile reads, and checks the copy:
 //! [`Region::copy_before`].
 //!
-//! **The protocol is an assumption where the peer is an adapter.** The drivers of `e1000` and `igb` map the region for the
+//! **The protocol is an assumption where the peer is an adapter.** Drivers of adapters map the region for the
 //! adapter behind an IOMMU. An adapter that writes to a buffer of the region that is not lent breaks the same rules as the
 //! process below; the IOMMU keeps it from all other memory. Drivers check each word of a descriptor.
 //!

@@ -24,7 +24,8 @@ impl<'a> Restated<'a> {
         let (step, code) = line.trim().strip_prefix("// ")?.split_once(": ")?;
         let (path, function) = step.split_once(".rs ")?;
         let (name, path) = path.split_once('/')?;
-        let (_, folder) = CRATES.iter().find(|known| known.0 == name)?;
+        let (_, folder) =
+            CRATES.iter().find(|known| known.0 == name).unwrap_or_else(|| panic!("no such crate: {line}"));
         let above = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         Some(Self { file: above.join(folder).join(format!("src/{path}.rs")), function, code })
     }
@@ -58,7 +59,7 @@ fn check(model: &Path) -> usize {
     // By file and function, the line restated last in this function of the model.
     let mut last: BTreeMap<(PathBuf, &str), usize> = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with("fn ") {
+        if line.trim_start().trim_start_matches("pub ").starts_with("fn ") {
             last.clear();
         }
         let Some(restated) = Restated::read(line) else { continue };

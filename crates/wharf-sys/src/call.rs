@@ -74,9 +74,13 @@ impl Pages {
     ///
     /// # Errors
     /// Those of `mmap(2)`.
+    ///
+    /// # Panics
+    /// If `flags` ask for a fixed address, which could replace memory in use.
     pub fn map(
         fd: Option<BorrowedFd<'_>>, from: libc::off_t, len_bytes: usize, flags: libc::c_int,
     ) -> io::Result<Self> {
+        assert!(flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) == 0, "an address is asked for");
         let (protection, fd) = (libc::PROT_READ | libc::PROT_WRITE, fd.map_or(-1, |fd| fd.as_raw_fd()));
         // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len_bytes, protection, flags, fd, from) };

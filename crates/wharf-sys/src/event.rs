@@ -67,7 +67,7 @@ impl EventFd {
 /// is readable already. (A peer that fills it between the two calls can still hold the caller up, until it is
 /// read.)
 pub fn signal_shared(fd: RawFd) {
-    let fd = borrowed(fd);
+    let Some(fd) = borrowed(fd) else { return };
     // A call that fails, as it does without memory or with a limit of no descriptors, says nothing of the counter: a signal left
     // out would leave the peer asleep.
     if has(fd, PollFlags::OUT) != Ok(false) {
@@ -78,7 +78,8 @@ pub fn signal_shared(fd: RawFd) {
 /// Makes a counter unreadable that a peer has, too, and may have made blocking. Returns its value: 0 if it
 /// was not readable.
 pub fn take_shared(fd: RawFd) -> u64 {
-    let (fd, mut count) = (borrowed(fd), [0; 8]);
+    let Some(fd) = borrowed(fd) else { return 0 };
+    let mut count = [0; 8];
     let parts = &mut [IoSliceMut::new(&mut count)];
     let read = match rustix::io::preadv2(fd, parts, u64::MAX, ReadWriteFlags::NOWAIT) {
         // Linux before 5.8 has no `RWF_NOWAIT` here.
@@ -93,13 +94,10 @@ fn add_one(fd: BorrowedFd<'_>) {
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
-/// Borrows the descriptor `fd` for one call.
-///
-/// # Panics
-/// If it is -1.
-fn borrowed<'a>(fd: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: callers hold it open meanwhile; the kernel refuses another number.
-    unsafe { BorrowedFd::borrow_raw(fd) }
+/// Borrows the descriptor `fd` for one call; `None` if the number is negative.
+fn borrowed<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {
+    // SAFETY: callers hold it open meanwhile; the kernel refuses another number. It is not -1.
+    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
 impl AsFd for EventFd {

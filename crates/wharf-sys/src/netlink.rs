@@ -120,8 +120,14 @@ impl Netlink {
         let fd = self.0.as_raw_fd();
         // SAFETY: that many bytes, which the kernel reads.
         check(unsafe { libc::send(fd, question.as_ptr().cast(), question.len(), 0) })?;
-        // SAFETY: room for that many bytes. The kernel has answered before `send` returned.
-        check(unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT) })
+        self.receive(answer)
+    }
+
+    /// Receives an answer, or the next part of a dump: the kernel has it ready. Returns its bytes.
+    fn receive(&self, answer: &mut [u8]) -> io::Result<usize> {
+        let (fd, room) = (self.0.as_raw_fd(), answer.len());
+        // SAFETY: room for that many bytes.
+        check(unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), room, libc::MSG_DONTWAIT) })
     }
 }
 
@@ -133,12 +139,17 @@ fn word(answer: &[u8], at: usize) -> Option<[u8; 4]> {
     answer.get(at..)?.first_chunk().copied()
 }
 
+/// Returns the error that a message of kind `NLMSG_ERROR` or `NLMSG_DONE` has, if it has one.
+fn error_of(message: &[u8]) -> Option<io::Error> {
+    let errno = i32::from_ne_bytes(word(message, HEADER_BYTES)?);
+    (errno < 0).then(|| io::Error::from_raw_os_error(errno.wrapping_neg()))
+}
+
 /// Returns the attributes behind the `from` bytes of headers of an answer of kind `wanted`, by number.
 fn attributes(answer: &[u8], wanted: u16, from: usize) -> io::Result<impl Iterator<Item = (u16, &[u8])>> {
     let kind = half(answer, 4).ok_or_else(strange)?;
     if i32::from(kind) == libc::NLMSG_ERROR {
-        let errno = i32::from_ne_bytes(word(answer, HEADER_BYTES).ok_or_else(strange)?);
-        return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
+        return Err(error_of(answer).unwrap_or_else(strange));
     }
     if kind != wanted {
         return Err(strange());

@@ -4,8 +4,7 @@ use super::address::text_of;
 use super::options::options;
 use super::port::usable_gids;
 use crate::ibverbs::{Context, Library};
-use wharf_devices::doctor::Finding;
-use wharf_devices::doctor::{Doctor, Effect, host};
+use wharf_devices::doctor::{Doctor, Effect, Finding, host};
 use wharf_devices::spec::{DeviceSpec, Direction};
 
 /// The kind's part in a diagnosis. Opening a queue pair disturbs nothing.

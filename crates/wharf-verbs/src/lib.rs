@@ -43,8 +43,7 @@ use wharf_core::device::{
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
 use wharf_devices::host::HostClock;
-use wharf_devices::iface::LookTimer;
-use wharf_devices::iface::State;
+use wharf_devices::iface::{LookTimer, State};
 use wharf_mem::{Batch, Frame, Region};
 
 /// Time until the next look at a device that holds frames, or waits for a peer, though nothing notifies.

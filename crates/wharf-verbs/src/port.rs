@@ -14,8 +14,7 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::AsRawFd;
 use wharf_core::device::DeviceError;
-use wharf_devices::iface::State;
-use wharf_devices::iface::{io_fault, take_error};
+use wharf_devices::iface::{State, io_fault, take_error};
 use wharf_sys::epoll::Epoll;
 use wharf_sys::errno::{EIO, ENETDOWN, ENODEV, ENOSYS};
 

@@ -14,8 +14,7 @@ use wharf_core::device::{DeviceError, LOST, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::offload;
 use wharf_devices::host::HostClock;
-use wharf_devices::iface::ETHERNET_BYTES;
-use wharf_devices::iface::{StuckTimer, TxBook};
+use wharf_devices::iface::{ETHERNET_BYTES, StuckTimer, TxBook};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::errno::EIO;
 

@@ -6,7 +6,7 @@ mod refill;
 
 #[cfg(feature = "model")]
 #[path = "../model/cache.rs"]
-mod steps;
+mod model;
 
 use super::ledger::{CACHES_MAX, Ledger};
 use super::mailbox::{Directory, Mailbox};

@@ -38,7 +38,7 @@ use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::small_queue::SMALL_QUEUE_BOUNDS;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use wharf_mem::Published;
 
@@ -149,7 +149,7 @@ impl TxQueue {
     /// Returns a wake-up of the queue's poller, for threads that have work for it.
     #[doc(hidden)]
     pub fn call_poller(&self) -> Arc<dyn Wake> {
-        Arc::new(CallPoller(Arc::downgrade(&self.shared)))
+        Arc::new(Arc::downgrade(&self.shared))
     }
 
     /// Returns the metrics of the queue and its senders.
@@ -298,12 +298,8 @@ impl Watched for TxQueue {
     }
 }
 
-/// A wake-up of a queue's poller.
-#[derive(Debug)]
-struct CallPoller(Weak<Shared>);
-
-impl Wake for CallPoller {
+impl Wake for Shared {
     fn wake(&self) {
-        self.0.upgrade().iter().for_each(|queue| queue.wake_poller());
+        self.wake_poller();
     }
 }

@@ -10,7 +10,7 @@ use wharf_sys::interface::{Interface, InterfaceSocket};
 use wharf_sys::netlink::Netlink;
 
 /// Interfaces of the network namespace that sysfs was mounted in.
-const INTERFACES: &str = "/sys/class/net";
+pub const INTERFACES: &str = "/sys/class/net";
 /// Addresses of the world outside (RFC 5737, RFC 3849): the kernel's way to them is the default one, by
 /// whatever table or half of one.
 const OUTSIDE: [&str; 2] = ["198.51.100.1", "2001:db8::1"];
@@ -102,7 +102,7 @@ struct Routes {
 impl Routes {
     fn read() -> Self {
         let sockets = Netlink::open().ok().zip(InterfaceSocket::open().ok());
-        let indices = Netlink::open().and_then(|netlink| netlink.default_routes()).unwrap_or_default();
+        let indices = Netlink::default_routes();
         let name = |index| Interface::name_of(sockets.as_ref()?.1.as_fd(), index).ok();
         Self { defaults: indices.into_iter().filter_map(name).collect(), sockets }
     }

@@ -35,12 +35,14 @@ impl State {
 
     /// Makes the error of this state of `device`, if it is one. The system's answer is `errno`.
     pub fn error(self, device: &str, what: &str, errno: i32) -> Option<DeviceError> {
-        let (device, what, source) = (device.into(), what.into(), io::Error::from_raw_os_error(errno));
-        match self {
-            Self::Up => None,
-            Self::Down => Some(DeviceError::Down { device, what, source }),
-            Self::Gone => Some(DeviceError::Gone { device, what, source }),
+        if self == Self::Up {
+            return None;
         }
+        let (device, what, source) = (device.into(), what.into(), io::Error::from_raw_os_error(errno));
+        Some(match self {
+            Self::Gone => DeviceError::Gone { device, what, source },
+            _ => DeviceError::Down { device, what, source },
+        })
     }
 }
 

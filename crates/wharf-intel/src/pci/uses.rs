@@ -2,10 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use wharf_devices::interfaces::Uses;
+use wharf_devices::interfaces::{INTERFACES, Uses};
 
-/// Interfaces of the network namespace that sysfs was mounted in.
-const INTERFACES: &str = "/sys/class/net";
 /// Packet sockets (`AF_PACKET`) of this thread's network namespace (`packet_seq_show`).
 const PACKET_SOCKETS: &str = "/proc/thread-self/net/packet";
 

@@ -1,6 +1,6 @@
 //! Adapters that do what chance says, in every descriptor and register: the driver survives each, gives back each frame
-//! once, and leaves frames that are not lent alone. `WHARF_HOSTILE=2000 cargo test -p wharf-devices --test suite
-//! intel::chance`.
+//! once, and leaves frames that are not lent alone. `WHARF_HOSTILE=2000 cargo test -p wharf-intel --test suite
+//! chance`.
 
 use crate::model::{Model, Words};
 use crate::traffic::{end, opened, options, packets};

@@ -1,9 +1,7 @@
 //! The default routes of a network namespace, in all tables: `ip route show table all default`.
 
-use super::{HEADER_BYTES, Netlink, half, nested, strange, word};
-use crate::call::check;
+use super::{HEADER_BYTES, Netlink, error_of, half, nested, strange, word};
 use std::io;
-use std::os::fd::AsRawFd;
 
 /// Bytes of `struct rtmsg` (linux/rtnetlink.h), and offsets in it.
 const ROUTE_BYTES: usize = 12;
@@ -13,59 +11,54 @@ const TYPE_AT: usize = 7;
 /// Bytes of `struct rtnexthop`, and the offset of the interface's index in it.
 const NEXT_HOP_BYTES: usize = 8;
 const NEXT_HOP_INTERFACE_AT: usize = 4;
+/// Offset of `nlmsg_flags` in the header.
+const FLAGS_AT: usize = 6;
+/// Dumps of a family to ask for, while routes change meanwhile.
+const TRIES: usize = 3;
 /// More than the kernel sends at once of a dump.
 const DUMP_BYTES: usize = 65536;
 
 impl Netlink {
-    /// Returns the indices of the interfaces that a default route of any table leads to. After an error the socket
-    /// is of no use: the rest of the dump comes as the answer to the next question.
-    ///
-    /// # Errors
-    /// Those of `recv(2)`; one in the kernel's answer.
-    pub fn default_routes(&self) -> io::Result<Vec<i32>> {
-        let mut interfaces = Vec::new();
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            let mut question = [0; QUESTION_BYTES];
-            question[..4].copy_from_slice(&(QUESTION_BYTES as u32).to_ne_bytes());
-            question[4..6].copy_from_slice(&libc::RTM_GETROUTE.to_ne_bytes());
-            let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-            question[6..8].copy_from_slice(&flags.to_ne_bytes());
-            question[HEADER_BYTES] = family as u8;
-            self.dump(&question, |message| interfaces.extend(default_of(message)))?;
-        }
+    /// Returns the indices of the interfaces that a default route of any table leads to. A family that the
+    /// kernel does not answer for has none.
+    pub fn default_routes() -> Vec<i32> {
+        let of = |family| (0..TRIES).find_map(|_| defaults(family).ok()).unwrap_or_default();
+        let mut interfaces = [of(libc::AF_INET), of(libc::AF_INET6)].concat();
         interfaces.sort_unstable();
         interfaces.dedup();
-        Ok(interfaces)
-    }
-
-    /// Asks for a dump, and shows each of its routes.
-    fn dump(&self, question: &[u8], mut see: impl FnMut(&[u8])) -> io::Result<()> {
-        let fd = self.0.as_raw_fd();
-        // SAFETY: that many bytes, which the kernel reads.
-        check(unsafe { libc::send(fd, question.as_ptr().cast(), question.len(), 0) })?;
-        let mut part = vec![0; DUMP_BYTES];
-        loop {
-            // SAFETY: room for that many bytes. The kernel has the next part of a dump ready.
-            let count =
-                check(unsafe { libc::recv(fd, part.as_mut_ptr().cast(), part.len(), libc::MSG_DONTWAIT) })?;
-            if read_part(&part[..count], &mut see)? {
-                return Ok(());
-            }
-        }
+        interfaces
     }
 }
 
-/// Shows the routes in one part of a dump. Returns true at its end, which may lie behind routes.
+/// Asks for the routes of a family by a socket of its own: after an error the rest of a dump would come as
+/// the answer to the next question.
+fn defaults(family: i32) -> io::Result<Vec<i32>> {
+    let mut question = [0; QUESTION_BYTES];
+    question[..4].copy_from_slice(&(QUESTION_BYTES as u32).to_ne_bytes());
+    question[4..6].copy_from_slice(&libc::RTM_GETROUTE.to_ne_bytes());
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    question[FLAGS_AT..FLAGS_AT + 2].copy_from_slice(&flags.to_ne_bytes());
+    question[HEADER_BYTES] = family as u8;
+    let (netlink, mut part, mut interfaces) = (Netlink::open()?, vec![0; DUMP_BYTES], Vec::new());
+    let mut bytes = netlink.ask(&question, &mut part)?;
+    while !read_part(&part[..bytes], &mut |message| interfaces.extend(default_of(message)))? {
+        bytes = netlink.receive(&mut part)?;
+    }
+    Ok(interfaces)
+}
+
+/// Shows the routes in one part of a dump. Returns true at its end, which may lie behind routes; an error if
+/// routes have changed meanwhile (`NLM_F_DUMP_INTR`), or if the kernel could not go on.
 fn read_part(mut part: &[u8], see: &mut impl FnMut(&[u8])) -> io::Result<bool> {
     while !part.is_empty() {
         let bytes = u32::from_ne_bytes(word(part, 0).ok_or_else(strange)?) as usize;
         let message = part.get(..bytes.max(HEADER_BYTES)).ok_or_else(strange)?;
+        if half(message, FLAGS_AT).is_some_and(|flags| flags & libc::NLM_F_DUMP_INTR as u16 != 0) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         match i32::from(half(message, 4).ok_or_else(strange)?) {
-            libc::NLMSG_DONE => return Ok(true),
-            libc::NLMSG_ERROR => {
-                let errno = i32::from_ne_bytes(word(message, HEADER_BYTES).ok_or_else(strange)?);
-                return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
-            }
+            libc::NLMSG_DONE => return error_of(message).map_or(Ok(true), Err),
+            libc::NLMSG_ERROR => return Err(error_of(message).unwrap_or_else(strange)),
             _ => see(message),
         }
         part = part.get(message.len().next_multiple_of(4)..).unwrap_or_default();
@@ -162,10 +155,21 @@ mod tests {
     }
 
     #[test]
+    fn a_dump_that_ends_early_is_an_error() {
+        let end = |errno: i32| [&[20, 0, 0, 0, 3, 0, 0, 0][..], &[0; 8], &errno.to_ne_bytes()].concat();
+        let read = |bytes: &[u8]| read_part(bytes, &mut |_| ());
+        if cfg!(target_endian = "little") {
+            assert!(read(&end(0)).unwrap());
+            assert_eq!(read(&end(-libc::ENOBUFS)).unwrap_err().raw_os_error(), Some(libc::ENOBUFS));
+            let mut interrupted = end(0);
+            interrupted[FLAGS_AT] = libc::NLM_F_DUMP_INTR as u8;
+            assert_eq!(read(&interrupted).unwrap_err().kind(), io::ErrorKind::Interrupted);
+        }
+    }
+
+    #[test]
     fn the_kernels_dump_is_read_to_its_end() {
-        let netlink = Netlink::open().unwrap();
-        assert_eq!(netlink.default_routes().unwrap(), netlink.default_routes().unwrap());
-        // Nothing of the dump is left over for the next question.
-        assert!(netlink.interface_to("127.0.0.1".parse().unwrap()).is_ok_and(|index| index == 1));
+        assert!(defaults(libc::AF_INET).is_ok());
+        assert_eq!(Netlink::default_routes(), Netlink::default_routes());
     }
 }

@@ -12,9 +12,6 @@ use libc::{c_int, c_uint, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::null_mut;
 
-/// A queue pair in error (`enum ibv_qp_state`).
-const QPS_ERR: c_int = 6;
-
 /// A context, as `ibv_open_device` returns it: the library's part comes first.
 #[repr(C)]
 struct Opened {
@@ -221,16 +218,7 @@ unsafe extern "C" fn create_qp(pd: *mut c_void, attributes: *mut IbvQpInitAttr) 
     }
 }
 
-unsafe extern "C" fn modify_qp(queue_pair: *mut IbvQp, attributes: *mut IbvQpAttr, _: c_int) -> c_int {
-    // SAFETY: a queue pair of an open context, and the caller's structure.
-    let (device, is_error) = unsafe { (device_of((*queue_pair).context), (*attributes).qp_state == QPS_ERR) };
-    let mut state = device.0.state();
-    while is_error && let Some(sent) = state.posted.pop_front() {
-        state.sent.push_back(IbvWc { wr_id: sent.id, status: 5, ..IbvWc::default() });
-    }
-    while is_error && let Some((id, ..)) = state.memory.pop_front() {
-        state.received.push_back(IbvWc { wr_id: id, status: 5, ..IbvWc::default() });
-    }
+unsafe extern "C" fn modify_qp(_: *mut IbvQp, _: *mut IbvQpAttr, _: c_int) -> c_int {
     0
 }
 

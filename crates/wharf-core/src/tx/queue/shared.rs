@@ -190,8 +190,9 @@ impl Shared {
 
     /// Has `monitor` hear of the queue. The first one stays.
     pub(super) fn set_monitor(&self, monitor: Arc<dyn Monitor>) {
-        _ = self.counters.listener.set(monitor.clone());
-        _ = self.monitor.set(monitor);
+        if self.monitor.set(monitor.clone()).is_ok() {
+            _ = self.counters.listener.set(monitor);
+        }
     }
 
     /// Wakes served senders, and reaps peer queues for memory that others still wait for.

@@ -230,8 +230,8 @@ impl PathMonitor {
     /// there to be taken, or due by the device's clock, or frames wait for a peer. Returns true if there is news.
     fn look_at_completions(&self, at: &dyn Watched, now_ns: u64) -> Option<bool> {
         let counters = at.counters()?;
-        let (held, completed) = counters.device_frames();
         let mut kept = self.try_settled()?;
+        let (held, completed) = counters.device_frames();
         let sign = kept.watchdog.look(now_ns, held, completed)?;
         if let Sign::Resumed { after_ns } = sign {
             counters.note_stall(after_ns);
