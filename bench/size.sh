@@ -23,10 +23,10 @@ codegen-units = 1
 [workspace]
 T
 cat >"$out/src/main.rs" <<'T'
-use wharf::{Direction, Path};
+use wharf::{Direction, Port};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = Path::open("udp:127.0.0.1:9", Direction::Send)?;
+    let path = Port::open("udp:127.0.0.1:9", Direction::Send)?;
     let mut sender = path.sender("minimal")?;
     let mut burst = sender.burst(32);
     sender.fill(&mut burst, 32, 64)?;

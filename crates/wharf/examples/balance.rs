@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use wharf::net::{Headers, UDP, checksum, flow_hash, word};
-use wharf::{Burst, Direction, Handler, HostClock, PagePool, Path, Rest, Sender};
+use wharf::{Burst, Direction, Handler, HostClock, PagePool, Port, Rest, Sender};
 
 struct Balancer {
     service: SocketAddrV4,
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let back_ends = arguments[4..].iter().map(|text| back_end(text)).collect::<Result<_, _>>()?;
     let balancer = Arc::new(Balancer { service: service.parse()?, back_ends, router: AtomicU64::new(0) });
     let pool = PagePool::builder().frames(16384).clock(Arc::new(HostClock)).build()?;
-    let open = |spec: &String| Path::builder(spec, Direction::Both).pool(&pool).build();
+    let open = |spec: &String| Port::builder(spec, Direction::Both).pool(&pool).build();
     let (front, back) = (open(front)?, open(back)?);
     front.on_receive(pass(back.sender("to back ends")?, balancer.clone()))?;
     back.on_receive(pass(front.sender("to clients")?, balancer))?;

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf::{Direction, HostClock, Owners, PagePool, Path, PathBuilder, QueueError, Receiver, Sender};
+use wharf::{Direction, HostClock, Owners, PagePool, Port, PortBuilder, QueueError, Receiver, Sender};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -22,8 +22,8 @@ fn main() -> Result<(), Error> {
     };
     let pool = PagePool::builder().frames(8192).clock(Arc::new(HostClock)).build()?;
     // Packets of any length, super-packets too.
-    let settings = |path: PathBuilder| path.pool(&pool).owners(Owners::Senders).takes_chains(true).build();
-    let open = |spec: &str, direction| settings(Path::builder(spec, direction));
+    let settings = |path: PortBuilder| path.pool(&pool).owners(Owners::Senders).takes_chains(true).build();
+    let open = |spec: &str, direction| settings(Port::builder(spec, direction));
     let (from, file) = (open(from, Direction::Receive)?, open(&format!("pcap:{file}"), Direction::Send)?);
     let (mut receiver, sender) = (from.receiver()?, file.sender("capture")?);
     eprintln!("listening on {}", from.name());

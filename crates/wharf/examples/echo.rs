@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use wharf::net::{Headers, QueueMap};
-use wharf::{Direction, Packet, Path, QueueError, Receiver, Sender};
+use wharf::{Direction, Packet, Port, QueueError, Receiver, Sender};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Error> {
         return Err("usage: echo ADDRESS TASKS".into());
     };
     let spec = format!("udp:{address},dest=frame");
-    let path = Path::builder(&spec, Direction::Both).takes_chains(true).build()?; // datagrams of any length
+    let path = Port::builder(&spec, Direction::Both).takes_chains(true).build()?; // datagrams of any length
     eprintln!("listening on {}", path.name());
     let closer = path.clone();
     let closing = thread::spawn(move || {
@@ -41,7 +41,7 @@ fn main() -> Result<(), Error> {
 }
 
 /// Echoes by `tasks` tasks until the path is closed. Returns the number of packets received.
-async fn serve(path: &Path, tasks: u32) -> Result<u64, Error> {
+async fn serve(path: &Port, tasks: u32) -> Result<u64, Error> {
     let mut running = tokio::task::JoinSet::new();
     let mut to_tasks = Vec::new();
     for number in 0..tasks.max(1) {
@@ -62,7 +62,7 @@ async fn serve(path: &Path, tasks: u32) -> Result<u64, Error> {
 }
 
 /// Hands each packet to the task of its flow.
-async fn hand_out(mut receiver: Receiver, path: &Path, to: &[mpsc::Sender<Packet>]) -> Result<u64, Error> {
+async fn hand_out(mut receiver: Receiver, path: &Port, to: &[mpsc::Sender<Packet>]) -> Result<u64, Error> {
     let (mut burst, mut received) = (path.burst(BURST), 0);
     let map = QueueMap::new(to.len() as u32);
     loop {

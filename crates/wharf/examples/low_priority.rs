@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::{Direction, Owners, Path, QueueError};
+use wharf::{Direction, Owners, Port, QueueError};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -23,7 +23,7 @@ fn main() -> Result<(), Error> {
 
 /// Returns the longest call of the sender of normal priority, its packets, and those of the other one.
 fn run(owners: Owners, time: Duration) -> Result<(Duration, usize, usize), Error> {
-    let path = Path::builder("udp:127.0.0.1:9", Direction::Send).owners(owners).build()?;
+    let path = Port::builder("udp:127.0.0.1:9", Direction::Send).owners(owners).build()?;
     let (over, path) = (&AtomicBool::new(false), &path);
     let measured = thread::scope(|scope| {
         for _ in 0..thread::available_parallelism()?.get() {
@@ -56,7 +56,7 @@ fn lower_priority() -> Result<(), Error> {
 
 /// Sends bursts of 32 until `over`, or for `time`. Returns the time of its longest call, and its packets.
 fn send(
-    path: &Path, name: &str, over: &AtomicBool, time: Option<Duration>,
+    path: &Port, name: &str, over: &AtomicBool, time: Option<Duration>,
 ) -> Result<(Duration, usize), Error> {
     let mut sender = path.sender(name)?;
     let (mut burst, mut longest, mut packets) = (sender.burst(32), Duration::ZERO, 0);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::{Direction, HostClock, HostPark, Null, Owners, PagePool, Path, PollerThread, Sender, TxQueue};
+use wharf::{Direction, HostClock, HostPark, Null, Owners, PagePool, PollerThread, Port, Sender, TxQueue};
 
 fn send(mut sender: Sender, packets: usize, size: usize) -> Result<(), Box<dyn std::error::Error>> {
     let mut burst = sender.burst(size);
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (packets, size): (usize, usize) = (packets.parse()?, burst.parse()?);
     let pool = PagePool::builder().frames(4096).clock(Arc::new(HostClock)).build()?;
     if way == "path" {
-        let path = Path::builder("null", Direction::Send).pool(&pool).owners(Owners::Senders).build()?;
+        let path = Port::builder("null", Direction::Send).pool(&pool).owners(Owners::Senders).build()?;
         // A program that listens: the watch is over the line, too.
         let _events = path.events()?;
         send(path.sender("watched")?, packets, size)?;

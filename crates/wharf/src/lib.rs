@@ -7,7 +7,7 @@
 //!
 //! # Quick start
 //!
-//! A [`Path`] is a device with its pool of memory, its queue and the thread that serves it. A wire has its
+//! A [`Port`] is a device with its pool of memory, its queue and the thread that serves it. A wire has its
 //! other end in this process; `xdp:eth0`, `packet:eth0`, `tap:NAME` or `udp:192.0.2.1:9` lead out of it. A
 //! packet is a whole Ethernet frame. `udp:` takes frames of UDP over IP ([`net`] writes the headers), and
 //! sends their payloads by a socket. A frame that a device cannot send, such as one that is too short, counts
@@ -15,15 +15,15 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use wharf::{Direction, Path};
+//! use wharf::{Direction, Port};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let path = Path::open("wire", Direction::Send)?;
-//! let far_end = path.far_end()?;
+//! let port = Port::open("wire", Direction::Send)?;
+//! let far_end = port.far_end()?;
 //!
 //! // One sender per thread. Packets go out in bursts, one call per burst; `send` waits for room, here for a second at most.
 //! let second = Duration::from_secs(1);
-//! let mut sender = path.sender("example")?;
+//! let mut sender = port.sender("example")?;
 //! let mut burst = sender.burst(32);
 //! sender.fill_within(&mut burst, 32, 64, second)?;
 //! for (number, packet) in burst.iter_mut().enumerate() {
@@ -42,22 +42,22 @@
 //!
 //! // All packets are accounted for, and all memory is back.
 //! drop(sender);
-//! let audit = path.close(second);
-//! assert_eq!((path.queue()?.counters().sent.get(), audit.out()), (32, 0), "{audit}");
+//! let audit = port.close(second);
+//! assert_eq!((port.queue()?.counters().sent.get(), audit.out()), (32, 0), "{audit}");
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # Events
 //!
-//! A path tells what happens to its device while it lasts. `send` waits, or its packets fail and count; a
-//! program that must know reads [`Path::events`], blocking, as a task or by a descriptor for poll(2), or asks
-//! for [`Path::state`].
+//! A port tells what happens to its device while it lasts. `send` waits, or its packets fail and count; a
+//! program that must know reads [`Port::events`], blocking, as a task or by a descriptor for poll(2), or asks
+//! for [`Port::state`].
 //!
 //! | event | what it means | what ends it |
 //! |---|---|---|
 //! | [`Event::Down`] | no carrier, switched off, no peer: packets fail or wait | [`Event::Up`] |
-//! | [`Event::Gone`] | the interface, the peer or the queue is gone | nothing: open another path |
+//! | [`Event::Gone`] | the interface, the peer or the queue is gone | nothing: open another port |
 //! | [`Event::Stalled`] | the device completes nothing, for longer than it ever takes | [`Event::Resumed`] |
 //! | [`Event::Panicked`] | a handler or discipline panicked | nothing |
 //!
@@ -65,19 +65,19 @@
 //!
 //! | task | items |
 //! |---|---|
-//! | all that follows, opened by one specification | [`Path`], [`PathBuilder`], [`Owners`] |
+//! | all that follows, opened by one specification | [`Port`], [`PortBuilder`], [`Owners`] |
 //! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`PacketMut`], [`Burst`], [`Cache`], [`Audit`] |
 //! | headers: room in front of a packet, parsers, builders, checksums, segments | [`Packet::prepend`], [`Packet::segments`], [`net`] |
 //! | a transmit queue | [`TxQueue`], [`QueueBuilder`], [`Batching`], [`Bounds`], [`QueueCounters`] |
 //! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Permit`], [`Canceller`], [`Spread`] |
-//! | one sender that owns its path: no lane, no other thread | [`Direct`] |
-//! | receiving: by calls, as a task, by a handler, several by flow | [`Receiver`], [`Path::receivers`], [`RxQueue`], [`Handler`], [`Rest`] |
-//! | several queues of a device | [`PathBuilder::build_queues`], [`Spread`] |
+//! | one sender that owns its queue: no lane, no other thread | [`Direct`] |
+//! | receiving: by calls, as a task, by a handler, several by flow | [`Receiver`], [`Port::receivers`], [`RxQueue`], [`Handler`], [`Rest`] |
+//! | several queues of a device | [`PortBuilder::build_queues`], [`Spread`] |
 //! | a thread that completes, receives and transmits for others | [`PollerThread`] |
 //! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`], [`QdiscRegistry`] |
 //! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |
-//! | what happens to the device: line down, up, gone, stalls, panics | [`Path::events`], [`Path::state`], [`Event`] |
-//! | what is done about it: wait, reset, open again, fail | [`OnStall`], [`OnGone`], [`Path::reopen`] |
+//! | what happens to the device: line down, up, gone, stalls, panics | [`Port::events`], [`Port::state`], [`Event`] |
+//! | what is done about it: wait, reset, open again, fail | [`OnStall`], [`OnGone`], [`Port::reopen`] |
 //! | what all of these count, in one walk | [`Metrics`], [`Metric`], [`MetricKind`] |
 //! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
 //!
@@ -99,10 +99,10 @@
 //! send`, `wharf receive`, `wharf forward`, `wharf devices`.
 #![forbid(unsafe_code)]
 
-mod path;
+mod port;
 
 // The front door.
-pub use path::{Event, Events, Metrics, OnGone, OnStall, Owners, Path, PathBuilder, State};
+pub use port::{Event, Events, Metrics, OnGone, OnStall, Owners, Port, PortBuilder, State};
 #[doc(inline)]
 pub use wharf_core::metrics::{Metric, MetricKind};
 #[doc(inline)]
@@ -201,7 +201,7 @@ pub use wharf_devices::requirements::{Capability, Requirement};
 #[doc(hidden)]
 pub use wharf_mem::MemError;
 
-// What a path does by itself, for programs that put one together by hand.
+// What a port does by itself, for programs that put one together by hand.
 #[doc(hidden)]
 pub use wharf_core::poller::Dedicated;
 #[doc(hidden)]

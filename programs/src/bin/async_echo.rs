@@ -10,7 +10,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
-use wharf::{Direction, Fifo, FifoLimit, HostClock, PagePool, Path, QueueError, Rate, Receiver, Sender, Tbf};
+use wharf::{Direction, Fifo, FifoLimit, HostClock, PagePool, Port, QueueError, Rate, Receiver, Sender, Tbf};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Error> {
     // The receivers share half of the pool, and drop what goes beyond: 81 packets each, more than a client's window.
     let pool = PagePool::builder().frames(16384).clock(Arc::new(HostClock)).build()?;
     let path =
-        Path::builder("udp:127.0.0.1:0,dest=frame", Direction::Both).pool(&pool).qdisc(slow).build()?;
+        Port::builder("udp:127.0.0.1:0,dest=frame", Direction::Both).pool(&pool).qdisc(slow).build()?;
     let mut tasks = JoinSet::new();
     for receiver in path.receivers(TASKS, |frame| number(frame).into())? {
         tasks.spawn(answer(receiver, path.sender("task")?));

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wharf::{Direction, MetricKind, Path};
+use wharf::{Direction, MetricKind, Port};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, spec, packets] = &arguments[..] else { return Err("usage: metrics SPEC PACKETS".into()) };
-    let path = Path::open(spec, Direction::Send)?;
+    let path = Port::open(spec, Direction::Send)?;
     let mut sender = path.sender("example")?;
     let (mut burst, mut left) = (sender.burst(32), packets.parse::<usize>()?);
     while left > 0 {
@@ -30,7 +30,7 @@ fn main() -> Result<(), Error> {
 }
 
 /// Returns the page that a scraper would get.
-fn page(path: &Path) -> String {
+fn page(path: &Port) -> String {
     let mut families = BTreeMap::<&str, String>::new();
     path.metrics().each(&mut |metric| {
         let (kind, total) = match metric.kind {

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use wharf::{Direction, HostClock, PagePool, Path};
+use wharf::{Direction, HostClock, PagePool, Port};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -23,7 +23,7 @@ fn main() -> Result<(), Error> {
     let (queues, packets): (u32, usize) = (queues.parse()?, packets.parse()?);
     let pool = PagePool::builder().frames(16384).clock(Arc::new(HostClock)).build()?;
     let open = |interface, direction| {
-        Path::builder(&format!("xdp:{interface}"), direction)
+        Port::builder(&format!("xdp:{interface}"), direction)
             .pool(&pool)
             .build_queues(queues, |queue, _| queue)
     };
@@ -42,7 +42,7 @@ fn main() -> Result<(), Error> {
 }
 
 /// Sends `packets` packets by `out`, each filled with `number`, and receives them by `into`.
-fn there_and_back(out: &Path, into: &Path, number: u8, packets: usize) -> Result<(), Error> {
+fn there_and_back(out: &Port, into: &Port, number: u8, packets: usize) -> Result<(), Error> {
     let (mut sender, mut receiver) = (out.sender("thread")?, into.receiver()?);
     let (mut burst, mut left) = (out.burst(64), packets);
     while left > 0 {

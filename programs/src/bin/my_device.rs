@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wharf::{
     Batch, Cache, Can, CompletionMode, Completions, Device, DeviceError, DeviceSpec, Direction, Frame, Kind,
-    Notify, Opened, Opening, Path, Region, Registry, RxDevice, Transmitted, TxDevice, TxInfo,
+    Notify, Opened, Opening, Port, Region, Registry, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -110,7 +110,7 @@ impl RxDevice for Channel {
 fn main() -> Result<(), Error> {
     let packets: u64 = std::env::args().nth(1).ok_or("usage: my_device PACKETS")?.parse()?;
     let registry = Registry::default().with(&KIND)?;
-    let near = Path::builder("channel", Direction::Both).registry(registry).build()?;
+    let near = Port::builder("channel", Direction::Both).registry(registry).build()?;
     let far = near.far_end()?;
     std::thread::scope(|scope| {
         let echo = scope.spawn(|| echo(&far, packets));
@@ -129,7 +129,7 @@ fn content(number: u64) -> impl Iterator<Item = u8> {
     (0..60 + number as usize % 1454).map(move |at| (number as usize * 7 + at) as u8)
 }
 
-fn send(path: &Path, packets: u64) -> Result<(), Error> {
+fn send(path: &Port, packets: u64) -> Result<(), Error> {
     let mut sender = path.sender("near")?;
     for number in 0..packets {
         sender.wait_for_memory_within(SECOND)?;
@@ -140,7 +140,7 @@ fn send(path: &Path, packets: u64) -> Result<(), Error> {
     Ok(())
 }
 
-fn echo(path: &Path, packets: u64) -> Result<(), Error> {
+fn echo(path: &Port, packets: u64) -> Result<(), Error> {
     let (mut receiver, mut sender) = (path.receiver()?, path.sender("far")?);
     let (mut burst, mut left) = (path.burst(32), packets);
     while left > 0 {
@@ -151,7 +151,7 @@ fn echo(path: &Path, packets: u64) -> Result<(), Error> {
     Ok(())
 }
 
-fn check(path: &Path, packets: u64) -> Result<(), Error> {
+fn check(path: &Port, packets: u64) -> Result<(), Error> {
     let (mut receiver, mut burst, mut number) = (path.served_receiver()?, path.burst(32), 0);
     while number < packets {
         receiver.recv_within(&mut burst, SECOND)?;

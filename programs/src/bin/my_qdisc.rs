@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::time::Duration;
-use wharf::{Backpressure, Batch, Direction, Frame, Limit, Path, Qdisc, QdiscContext};
+use wharf::{Backpressure, Batch, Direction, Frame, Limit, Port, Qdisc, QdiscContext};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -150,7 +150,7 @@ fn main() -> Result<(), Error> {
 /// Sends all packets while nothing is received, so that they wait in `fair`, and then receives them. Returns those that
 /// arrive, and the number of those dropped.
 fn through(fair: Fair) -> Result<(Vec<(u8, u16)>, u64), Error> {
-    let path = Path::builder("wire", Direction::Send).qdisc(fair).small_queues(None).build()?;
+    let path = Port::builder("wire", Direction::Send).qdisc(fair).small_queues(None).build()?;
     let far_end = path.far_end()?;
     let mut sender = path.sender("all flows")?;
     for flow in 0..SENDING_FLOWS {
@@ -185,7 +185,7 @@ fn write(packet: &mut [u8], flow: u8, number: u16) {
 }
 
 /// Receives until `is_over`. Returns flow and number of each packet.
-fn arrived(far_end: &Path, is_over: impl Fn() -> bool) -> Result<Vec<(u8, u16)>, Error> {
+fn arrived(far_end: &Port, is_over: impl Fn() -> bool) -> Result<Vec<(u8, u16)>, Error> {
     let (mut receiver, mut burst, mut arrived) = (far_end.receiver()?, far_end.burst(64), Vec::new());
     loop {
         let was_over = is_over();

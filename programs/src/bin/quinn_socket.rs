@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use wharf::net::{Headers, UdpHeaders};
-use wharf::{Burst, Direction, Packet, Path, QueueError, Receiver, Sender};
+use wharf::{Burst, Direction, Packet, Port, QueueError, Receiver, Sender};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -28,8 +28,8 @@ struct WharfSocket {
 }
 
 impl WharfSocket {
-    fn open(address: IpAddr) -> Result<(Arc<Self>, Path), Error> {
-        let path = Path::open(&format!("udp:{address}:0,dest=frame"), Direction::Both)?;
+    fn open(address: IpAddr) -> Result<(Arc<Self>, Port), Error> {
+        let path = Port::open(&format!("udp:{address}:0,dest=frame"), Direction::Both)?;
         let local = path.name().trim_start_matches("udp:").parse()?;
         let sender = Mutex::new(path.sender("quinn")?);
         let receiver = Mutex::new((path.served_receiver()?, path.burst(64)));

@@ -13,7 +13,7 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, IpCidr};
 use std::net::SocketAddrV4;
 use std::time::Duration;
-use wharf::{Burst, Direction, Packet, Path, Receiver, Sender};
+use wharf::{Burst, Direction, Packet, Port, Receiver, Sender};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -33,7 +33,7 @@ struct Leaving<'a>(Packet, &'a mut Sender);
 
 impl Nic {
     fn open(spec: &str) -> Result<Self, Error> {
-        let path = Path::open(spec, Direction::Both)?;
+        let path = Port::open(spec, Direction::Both)?;
         Ok(Self { receiver: path.receiver()?, arrived: path.burst(64), sender: path.sender("smoltcp")? })
     }
 

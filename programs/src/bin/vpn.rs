@@ -11,7 +11,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf::net::UdpHeaders;
-use wharf::{Direction, HostClock, Packet, PagePool, Path, Rest, RxQueue};
+use wharf::{Direction, HostClock, Packet, PagePool, Port, Rest, RxQueue};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -26,7 +26,7 @@ fn main() -> Result<(), Error> {
     let headers = UdpHeaders::between(local.parse()?, peer.parse()?).ok_or("two versions of IP")?;
     let key: u8 = key.parse()?;
     let pool = PagePool::builder().frame_bytes(4096).clock(Arc::new(HostClock)).build()?;
-    let open = |spec: String| Path::builder(&spec, Direction::Both).pool(&pool).build();
+    let open = |spec: String| Port::builder(&spec, Direction::Both).pool(&pool).build();
     let (inside, outside) =
         (open(format!("tap:{tap},offload=off"))?, open(format!("udp:{local},dest=frame"))?);
     let outgoing = relay(&inside, &outside, move |packet| {
@@ -54,7 +54,7 @@ fn main() -> Result<(), Error> {
 
 /// Sends on what `from` receives, as `change` has made it.
 fn relay(
-    from: &Path, to: &Path, mut change: impl FnMut(&mut Packet) -> Option<usize> + Send + 'static,
+    from: &Port, to: &Port, mut change: impl FnMut(&mut Packet) -> Option<usize> + Send + 'static,
 ) -> Result<RxQueue, Error> {
     let (mut sender, mut changed) = (to.sender("relay")?, to.burst(256));
     Ok(from.on_receive(Box::new(move |arrived| {

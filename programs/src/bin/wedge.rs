@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::{Direction, HostClock, PagePool, Path, QueueError};
+use wharf::{Direction, HostClock, PagePool, Port, QueueError};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -23,7 +23,7 @@ fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, interface, peer] = &arguments[..] else { return Err("usage: wedge INTERFACE PEER".into()) };
     let pool = PagePool::builder().clock(Arc::new(HostClock)).build()?;
-    let open = || Path::builder(&format!("xdp:{interface}"), Direction::Send).pool(&pool).build();
+    let open = || Port::builder(&format!("xdp:{interface}"), Direction::Send).pool(&pool).build();
     let path = open()?;
     under_load(&path, || {
         on_its_feet(&path, "at first")?;
@@ -54,7 +54,7 @@ fn main() -> Result<(), Error> {
     settle(&again)?;
 
     // The far end is not read: nothing completes, as with an adapter that hangs, until it is pulled out.
-    let stuck = Path::builder("wire", Direction::Send).pool(&pool).build()?;
+    let stuck = Port::builder("wire", Direction::Send).pool(&pool).build()?;
     let far_end = stuck.far_end()?;
     under_load(&stuck, || {
         thread::sleep(4 * DEADLINE);
@@ -65,11 +65,11 @@ fn main() -> Result<(), Error> {
 }
 
 /// Runs `steps` while two senders wait and one drops. Fails if a call takes longer than its deadline.
-fn under_load(path: &Path, steps: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+fn under_load(path: &Port, steps: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     let stop = &AtomicBool::new(false);
     thread::scope(|scope| {
         let calls = [
-            ("waits 1", wait_and_send as fn(&Path, &str, &AtomicBool) -> _),
+            ("waits 1", wait_and_send as fn(&Port, &str, &AtomicBool) -> _),
             ("waits 2", wait_and_send),
             ("drops", drop_or_send),
         ];
@@ -87,7 +87,7 @@ fn under_load(path: &Path, steps: impl FnOnce() -> Result<(), Error>) -> Result<
 }
 
 /// Sends by calls that wait. Returns the longest.
-fn wait_and_send(path: &Path, name: &str, stop: &AtomicBool) -> Result<Duration, Error> {
+fn wait_and_send(path: &Port, name: &str, stop: &AtomicBool) -> Result<Duration, Error> {
     let (mut sender, mut longest) = (path.sender(name)?, Duration::ZERO);
     let mut burst = sender.burst(32);
     while !stop.load(Relaxed) {
@@ -107,7 +107,7 @@ fn wait_and_send(path: &Path, name: &str, stop: &AtomicBool) -> Result<Duration,
 }
 
 /// Sends by calls that drop in place of waiting. Returns the longest.
-fn drop_or_send(path: &Path, name: &str, stop: &AtomicBool) -> Result<Duration, Error> {
+fn drop_or_send(path: &Port, name: &str, stop: &AtomicBool) -> Result<Duration, Error> {
     let (mut sender, mut longest) = (path.sender(name)?, Duration::ZERO);
     let mut burst = sender.burst(32);
     while !stop.load(Relaxed) {
@@ -122,7 +122,7 @@ fn drop_or_send(path: &Path, name: &str, stop: &AtomicBool) -> Result<Duration, 
 }
 
 /// Waits until packets leave.
-fn on_its_feet(path: &Path, what: &str) -> Result<(), Error> {
+fn on_its_feet(path: &Port, what: &str) -> Result<(), Error> {
     let (counters, until) = (path.queue()?.counters(), Instant::now() + Duration::from_secs(5));
     let before = counters.sent.get();
     while counters.sent.get() < before + 1000 {
@@ -136,7 +136,7 @@ fn on_its_feet(path: &Path, what: &str) -> Result<(), Error> {
 }
 
 /// Closes the path, whatever it has inside, and checks that each packet was counted and all memory is home.
-fn settle(path: &Path) -> Result<(), Error> {
+fn settle(path: &Port) -> Result<(), Error> {
     let (audit, counters) = (path.close(DEADLINE), path.queue()?.counters());
     println!("{} accepted; {:?}; {audit}", counters.accepted.get(), counters.last_error());
     if counters.gone() != counters.accepted.get() || audit.out() > 0 {

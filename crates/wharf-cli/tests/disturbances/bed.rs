@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use wharf::random::SplitMix64;
-use wharf::{Direction, Owners, Path, PathBuilder};
+use wharf::{Direction, Owners, Port, PortBuilder};
 
 /// Time without a completion that is a stall, where a stall is the disturbance.
 const STALL_AFTER: Duration = Duration::from_millis(200);
@@ -77,7 +77,7 @@ pub fn wait_until(time: Duration, mut is_so: impl FnMut() -> bool) -> Option<Dur
 pub struct Bed {
     pub device: Device,
     pub random: Random,
-    pub path: Path,
+    pub path: Port,
     pub far: Far,
     pub load: Load,
     pub peer: Option<Process>,
@@ -109,7 +109,7 @@ impl Bed {
             wait_until(LONG, || folder.path("socket").exists()).expect("the back end listens");
         }
         let owners = [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }][random.below(3) as usize];
-        let path = open(kind, Path::builder(&spec, direction).owners(owners).takes_chains(true));
+        let path = open(kind, Port::builder(&spec, direction).owners(owners).takes_chains(true));
         if is_both {
             path.on_receive(Box::new(|_| wharf::Rest::Free)).unwrap();
         }
@@ -190,7 +190,7 @@ impl Bed {
     }
 }
 
-fn open(kind: &Kind, mut builder: PathBuilder) -> Path {
+fn open(kind: &Kind, mut builder: PortBuilder) -> Port {
     builder = builder.on_gone(kind.on_gone).on_stall(kind.on_stall);
     if kind.has_stalls() {
         builder = builder.stall_after(STALL_AFTER);

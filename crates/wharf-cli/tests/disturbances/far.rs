@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use wharf::{Direction, Path, Rest, net};
+use wharf::{Direction, Port, Rest, net};
 
 /// The state of the socket that receives datagrams.
 pub const OPEN: u8 = 0;
@@ -22,7 +22,7 @@ struct Shared {
 
 pub struct Far {
     shared: Arc<Shared>,
-    path: Option<Path>,
+    path: Option<Port>,
     is_counted: bool,
 }
 
@@ -34,7 +34,7 @@ impl Far {
             Tap => Some("packet:t0"),
             _ => None,
         };
-        let path = spec.map(|spec| Path::open(spec, Direction::Receive).unwrap());
+        let path = spec.map(|spec| Port::open(spec, Direction::Receive).unwrap());
         if let Some(path) = &path {
             let counts = shared.clone();
             let count = move |burst: &mut wharf::Burst| {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wharf::{Burst, Canceller, Path, QueueError, Sender, net};
+use wharf::{Burst, Canceller, Port, QueueError, Sender, net};
 
 pub const SENDERS: usize = 8;
 /// The time that each call has.
@@ -40,7 +40,7 @@ pub struct Load {
 }
 
 impl Load {
-    pub fn start(path: &Path, seed: u64) -> Self {
+    pub fn start(path: &Port, seed: u64) -> Self {
         let shared = Arc::<Shared>::default();
         // Half of the senders pause between bursts.
         let pause = move |at: usize| {
@@ -85,7 +85,7 @@ impl Load {
 }
 
 impl Shared {
-    fn sender(&self, path: &Path, at: usize) -> Result<Sender, QueueError> {
+    fn sender(&self, path: &Port, at: usize) -> Result<Sender, QueueError> {
         let mut sender = path.sender(&format!("sender {at}"))?;
         let mut cancellers = self.cancellers.lock().unwrap();
         // Those of senders that have left cancel nothing.
@@ -165,7 +165,7 @@ fn write(bytes: &mut [u8]) {
 }
 
 /// A sender that is a thread, until the end or an error that is for good.
-fn send(shared: &Shared, path: &Path, at: usize, pause: Duration) {
+fn send(shared: &Shared, path: &Port, at: usize, pause: Duration) {
     let mut burst = path.burst(BURST);
     while shared.goes_on() {
         let mut sender = match shared.sender(path, at) {
@@ -196,7 +196,7 @@ fn send(shared: &Shared, path: &Path, at: usize, pause: Duration) {
 }
 
 /// The same as a task.
-async fn send_as_task(shared: Arc<Shared>, path: Path, at: usize, pause: Duration) {
+async fn send_as_task(shared: Arc<Shared>, path: Port, at: usize, pause: Duration) {
     let mut burst = path.burst(BURST);
     while shared.goes_on() {
         let mut sender = match shared.sender(&path, at) {

@@ -309,7 +309,7 @@ pub(super) static ROWS: &[Reason] = &[
         "too-long",
         &["receiver"],
         "The packet is longer than a frame of the pool (1,536 bytes by default), and the program takes no chains.",
-        "Ask for chains (`PathBuilder::takes_chains`), or give the pool longer frames (`PoolBuilder::frame_bytes`).",
+        "Ask for chains (`PortBuilder::takes_chains`), or give the pool longer frames (`PoolBuilder::frame_bytes`).",
     ),
     row(
         "too-long",

@@ -4,7 +4,7 @@
 use std::net::UdpSocket;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
-use wharf::{Direction, PagePool, Path, Receiver, Sender};
+use wharf::{Direction, PagePool, Port, Receiver, Sender};
 use wharf_testkit::threads::within_a_minute;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ fn send(sender: &mut Sender, len: usize) {
     sender.send_packet(packet).unwrap();
 }
 
-fn too_long(path: &Path, receiver: &Receiver) -> u64 {
+fn too_long(path: &Port, receiver: &Receiver) -> u64 {
     let (mut dropped, mut measured) = (0, 0);
     receiver.queue().drops(&mut |reason, count| dropped += if reason == "too-long" { count } else { 0 });
     let began = Instant::now();
@@ -51,7 +51,7 @@ fn too_long(path: &Path, receiver: &Receiver) -> u64 {
 
 /// Sends a packet of each of `sizes` over a wire, and checks those that come.
 fn over_a_wire(takes_chains: bool, sizes: impl Iterator<Item = usize> + Clone) {
-    let near = Path::builder("wire", Direction::Send).takes_chains(takes_chains).build().unwrap();
+    let near = Port::builder("wire", Direction::Send).takes_chains(takes_chains).build().unwrap();
     let far = near.far_end().unwrap();
     assert_eq!(far.pool().packet_bytes_max() as usize, MOST);
     let (mut sender, mut receiver) = (near.sender("test").unwrap(), far.served_receiver().unwrap());
@@ -93,7 +93,7 @@ fn packets_of_all_sizes_come_whole_or_are_counted() {
 fn datagrams_longer_than_a_frame_are_counted_or_come_as_chains() {
     within_a_minute(|| {
         for takes_chains in [false, true] {
-            let path = Path::builder("udp:127.0.0.1:0", Direction::Receive).takes_chains(takes_chains);
+            let path = Port::builder("udp:127.0.0.1:0", Direction::Receive).takes_chains(takes_chains);
             let path = path.build().unwrap();
             let address = path.name().trim_start_matches("udp:").to_string();
             let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -153,19 +153,19 @@ fn key_that_asks_for_super_packets_is_refused_with_the_call_that_takes_them() {
         [&specs[..], &["vhost-user:/nowhere/s,offload=on", "virtio-user:/nowhere/s,offload=on"]].concat();
     for spec in specs {
         for direction in [Direction::Both, Direction::Receive] {
-            let said = Path::open(spec, direction).unwrap_err().to_string();
-            assert!(said.contains("PathBuilder::takes_chains(true)") && !said.contains('\n'), "{said}");
+            let said = Port::open(spec, direction).unwrap_err().to_string();
+            assert!(said.contains("PortBuilder::takes_chains(true)") && !said.contains('\n'), "{said}");
         }
     }
     // Each of these is past that check, whatever else is wrong.
     let large = PagePool::builder().frames(16).frame_bytes(66_176).huge_pages(false).build().unwrap();
     for path in [
-        Path::builder("tap:wharf-no/name", Direction::Both).takes_chains(true),
-        Path::builder("tap:wharf-no/name", Direction::Both),
-        Path::builder("packet:wharf-no-name", Direction::Both),
-        Path::builder("tap:wharf-no/name", Direction::Send),
-        Path::builder("tap:wharf-no/name,offload=off", Direction::Both),
-        Path::builder("tap:wharf-no/name", Direction::Both).pool(&large),
+        Port::builder("tap:wharf-no/name", Direction::Both).takes_chains(true),
+        Port::builder("tap:wharf-no/name", Direction::Both),
+        Port::builder("packet:wharf-no-name", Direction::Both),
+        Port::builder("tap:wharf-no/name", Direction::Send),
+        Port::builder("tap:wharf-no/name,offload=off", Direction::Both),
+        Port::builder("tap:wharf-no/name", Direction::Both).pool(&large),
     ] {
         let said = path.build().unwrap_err().to_string();
         assert!(!said.contains("takes_chains"), "{said}");

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wharf::{Direction, Events, OnGone, Owners, PagePool, Path, QueueError, Receiver, Rest, Sender, net};
+use wharf::{Direction, Events, OnGone, Owners, PagePool, Port, QueueError, Receiver, Rest, Sender, net};
 use wharf_testkit::threads::within_a_minute;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -20,15 +20,15 @@ const PACKETS: usize = 16;
 
 /// The handles of one path.
 struct Handles {
-    path: Path,
+    path: Port,
     sender: Option<Sender>,
     receiver: Option<Receiver>,
     events: Events,
 }
 
-fn open(spec: &str, direction: Direction, owners: Owners, on_gone: OnGone) -> Path {
+fn open(spec: &str, direction: Direction, owners: Owners, on_gone: OnGone) -> Port {
     let pool = PagePool::builder().frames(512).huge_pages(false).build().unwrap();
-    let path = Path::builder(spec, direction).pool(&pool).owners(owners).on_gone(on_gone);
+    let path = Port::builder(spec, direction).pool(&pool).owners(owners).on_gone(on_gone);
     let opened = path.takes_chains(true).build();
     opened.unwrap_or_else(|error| panic!("{spec}: {error}"))
 }

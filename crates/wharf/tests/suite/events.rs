@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use wharf::{
-    AnyDevice, Device, DeviceError, Direction, Event, Events, Kind, Opened, Owners, Path, PathBuilder,
+    AnyDevice, Device, DeviceError, Direction, Event, Events, Kind, Opened, Owners, Port, PortBuilder,
     QueueError, Registry, Rest, Sender, State, TxDevice, delegate,
 };
 use wharf_testkit::gate::{Control, Gate};
@@ -58,10 +58,10 @@ static GATE: Kind = Kind::new("gate", "gate", "a device of the test's own", |_, 
     Ok(vec![Opened::new(AnyDevice::tx(Lined { gate, line }))])
 });
 
-fn gate(build: impl FnOnce(PathBuilder) -> PathBuilder) -> (Path, Arc<Control>, Arc<AtomicU8>) {
+fn gate(build: impl FnOnce(PortBuilder) -> PortBuilder) -> (Port, Arc<Control>, Arc<AtomicU8>) {
     let _turn = OPENING.lock().unwrap();
     let registry = Registry::default().with(&GATE).unwrap();
-    let path = build(Path::builder("gate", Direction::Send).registry(registry)).build().unwrap();
+    let path = build(Port::builder("gate", Direction::Send).registry(registry)).build().unwrap();
     let (control, line) = OPENED.lock().unwrap().take().unwrap();
     (path, control, line)
 }
@@ -162,7 +162,7 @@ fn a_line_is_down_and_up_again_and_gone() {
 
 #[test]
 fn a_handler_that_panics_is_told_to_a_task() {
-    let near = Path::open("wire", Direction::Send).unwrap();
+    let near = Port::open("wire", Direction::Send).unwrap();
     let path = near.far_end().unwrap();
     let mut events = path.events().unwrap();
     let mut next = Box::pin(events.next_async());
@@ -204,7 +204,7 @@ fn lose(kind: &str, direction: Direction, sends: bool) {
     ip("link add va type veth peer name vb");
     ip("link set va up");
     ip("link set vb up");
-    let path = Path::open(&format!("{kind}:va"), direction).unwrap();
+    let path = Port::open(&format!("{kind}:va"), direction).unwrap();
     let mut events = path.events().unwrap();
     let mut sender = path.sender("test").ok().filter(|_| sends);
     let mut receiver = (direction != Direction::Send).then(|| path.served_receiver().unwrap());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wharf::{Direction, Event, Events, Path, Spread, net};
+use wharf::{Direction, Event, Events, Port, Spread, net};
 use wharf_testkit::threads::within_a_minute;
 
 const QUEUES: u32 = 4;
@@ -42,11 +42,11 @@ fn write(bytes: &mut [u8], flow: u16, number: u32) {
 /// and receivers by flow.
 fn receivers_by(kind: &str) -> BTreeMap<u16, (usize, usize)> {
     let open = |interface, direction| {
-        let builder = Path::builder(&format!("{kind}:{interface}"), direction);
+        let builder = Port::builder(&format!("{kind}:{interface}"), direction);
         builder.build_queues(QUEUES, |queue, _| queue).unwrap()
     };
     let (far, near) = (open("vb", Direction::Both), open("va", Direction::Send));
-    let split = |path: &Path| path.receivers(2, |bytes| net::flow_hash(bytes) >> 8).unwrap();
+    let split = |path: &Port| path.receivers(2, |bytes| net::flow_hash(bytes) >> 8).unwrap();
     let mut receivers: Vec<_> = far.iter().map(split).collect();
     let senders: Result<_, _> = near.iter().map(|path| path.sender("test")).collect();
     let mut sender = Spread::new(senders.unwrap()).unwrap();
@@ -106,8 +106,8 @@ fn packets_before_a_receivers_first_call_then_it_has_them() {
     within_a_minute(|| {
         enter_with_pair();
         let (near, far) = (
-            Path::open("xdp:va", Direction::Send).unwrap(),
-            Path::open("xdp:vb", Direction::Receive).unwrap(),
+            Port::open("xdp:va", Direction::Send).unwrap(),
+            Port::open("xdp:vb", Direction::Receive).unwrap(),
         );
         let (mut sender, mut receiver) = (near.sender("test").unwrap(), far.receiver().unwrap());
         let (mut burst, mut received, mut packets) = (near.burst(32), far.burst(32), 0);
@@ -124,7 +124,7 @@ fn packets_before_a_receivers_first_call_then_it_has_them() {
 }
 
 /// Sends numbered datagrams until `stop`. Returns the packets accepted.
-fn send_until(path: &Path, stop: &AtomicBool) -> u64 {
+fn send_until(path: &Port, stop: &AtomicBool) -> u64 {
     let mut sender = path.sender("test").unwrap();
     let (mut burst, mut accepted, time) = (path.burst(32), 0, Duration::from_millis(20));
     while !stop.load(SeqCst) {
@@ -140,7 +140,7 @@ fn send_until(path: &Path, stop: &AtomicBool) -> u64 {
     accepted
 }
 
-fn receive_until(path: &Path, stop: &AtomicBool, packets: &AtomicU64) {
+fn receive_until(path: &Port, stop: &AtomicBool, packets: &AtomicU64) {
     let (mut receiver, mut received) = (path.receiver().unwrap(), path.burst(256));
     while !stop.load(SeqCst) {
         receiver.recv_within(&mut received, Duration::from_millis(20)).unwrap();
@@ -159,8 +159,8 @@ fn wait_for(events: &mut Events, what: &str, is_it: impl Fn(&Event) -> bool) {
 
 /// Deletes an interface under traffic and makes it again, three times.
 fn made_again(near: &str, far: &str, delete: &str, make: impl Fn()) {
-    let near = Path::open(near, Direction::Send).unwrap();
-    let far = Path::open(far, Direction::Receive).unwrap();
+    let near = Port::open(near, Direction::Send).unwrap();
+    let far = Port::open(far, Direction::Receive).unwrap();
     let (stop, packets) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut near_events, mut far_events) = (near.events().unwrap(), far.events().unwrap());
     let arrive = |from: &str| {

@@ -5,7 +5,7 @@ mod closed;
 mod events;
 mod interfaces;
 mod metrics;
-mod path;
+mod port;
 mod posted;
 mod quiet;
 mod receivers;

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 use wharf::pool::Holder;
-use wharf::{Direction, Fifo, FifoLimit, MetricKind, Owners, Path, Rest, Sender, WhenFull};
+use wharf::{Direction, Fifo, FifoLimit, MetricKind, Owners, Port, Rest, Sender, WhenFull};
 
 /// Bytes of each packet.
 const BYTES: u64 = 100;
@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Series(BTreeMap<String, u64>);
 
 impl Series {
-    fn of(path: &Path) -> Self {
+    fn of(path: &Port) -> Self {
         let mut all = BTreeMap::new();
         path.metrics().each(&mut |metric| {
             let labels: Vec<_> =
@@ -74,7 +74,7 @@ const EQUAL: &[(Row, Row)] = &[
 ];
 
 /// Checks all sums, and the pool's places against an audit.
-fn assert_adds_up(path: &Path, case: &str) -> Series {
+fn assert_adds_up(path: &Port, case: &str) -> Series {
     let audit = path.queue().unwrap().audit();
     let series = Series::of(path);
     let device_bytes = BYTES * series.sum("wharf_queue_device_packets", "");
@@ -112,7 +112,7 @@ fn path_of_each_kind_then_metrics_add_up_at_each_stage() {
     for (spec, direction) in cases {
         let fifo = Fifo::new(FifoLimit::Packets(20));
         // The poller would run the queue between a walk and an audit.
-        let path = Path::builder(spec, direction).owners(Owners::Senders).qdisc(fifo).build().unwrap();
+        let path = Port::builder(spec, direction).owners(Owners::Senders).qdisc(fifo).build().unwrap();
         assert_adds_up(&path, &format!("{spec}, new"));
         let mut senders = ["first", "second", "second"].map(|name| path.sender(name).unwrap());
         let sent: Vec<_> = senders.iter_mut().map(|sender| send(sender, 64)).collect();
@@ -131,7 +131,7 @@ fn path_of_each_kind_then_metrics_add_up_at_each_stage() {
 #[test]
 fn drops_then_they_are_told_by_reason() {
     let fifo = Fifo::new(FifoLimit::Packets(4)).when_full(WhenFull::DropHead);
-    let path = Path::builder("wire:ring=16", Direction::Send).qdisc(fifo).build().unwrap();
+    let path = Port::builder("wire:ring=16", Direction::Send).qdisc(fifo).build().unwrap();
     let mut sender = path.sender("test").unwrap();
     (0..8).for_each(|_| _ = send(&mut sender, 32));
     let series = assert_adds_up(&path, "drop-head");
@@ -142,7 +142,7 @@ fn drops_then_they_are_told_by_reason() {
 #[test]
 fn receiver_and_pollers_then_they_are_counted() {
     for served in [false, true] {
-        let path = Path::open("wire", Direction::Send).unwrap();
+        let path = Port::open("wire", Direction::Send).unwrap();
         let far_end = path.far_end().unwrap();
         let mut receiver = if served { far_end.served_receiver() } else { far_end.receiver() }.unwrap();
         let mut sender = path.sender("test").unwrap();
@@ -163,7 +163,7 @@ fn receiver_and_pollers_then_they_are_counted() {
 
 #[test]
 fn walk_beside_a_busy_path_then_the_path_keeps_its_owner_and_gauges_stay_bounded() {
-    let path = Path::open("wire:ring=64", Direction::Send).unwrap();
+    let path = Port::open("wire:ring=64", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     far_end.on_receive(Box::new(|_| Rest::Free)).unwrap();
     let mut sender = path.sender("test").unwrap();
@@ -184,7 +184,7 @@ fn walk_beside_a_busy_path_then_the_path_keeps_its_owner_and_gauges_stay_bounded
 }
 
 /// Renders the text format of Prometheus: HELP and TYPE once per name.
-fn prometheus(path: &Path) -> String {
+fn prometheus(path: &Port) -> String {
     let mut by_name: BTreeMap<&'static str, String> = BTreeMap::new();
     path.metrics().each(&mut |metric| {
         let (name, kind) = match metric.kind {
@@ -201,7 +201,7 @@ fn prometheus(path: &Path) -> String {
 
 #[test]
 fn text_of_prometheus_then_each_line_is_of_its_grammar() {
-    let path = Path::open("null", Direction::Send).unwrap();
+    let path = Port::open("null", Direction::Send).unwrap();
     send(&mut path.sender("a \"b\"").unwrap(), 8);
     let text = prometheus(&path);
     assert!(text.contains("# TYPE wharf_queue_sent_total counter\n"), "{text}");

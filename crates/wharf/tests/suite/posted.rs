@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 use wharf::{
-    AnyDevice, Batch, Cache, Can, Device, DeviceError, Direction, Kind, Notify, Null, Opened, Path, Registry,
+    AnyDevice, Batch, Cache, Can, Device, DeviceError, Direction, Kind, Notify, Null, Opened, Port, Registry,
     Rest, RxDevice, TxDevice, delegate, net,
 };
 
@@ -51,14 +51,14 @@ static POSTED: Kind = Kind {
 fn a_device_has_memory_when_its_receiver_is_made() {
     let registry = Registry::default().with(&POSTED).unwrap();
     for direction in [Direction::Receive, Direction::Both] {
-        let makes: [fn(&Path); 4] = [
+        let makes: [fn(&Port); 4] = [
             |path| drop(path.receiver().unwrap()),
             |path| drop(path.served_receiver().unwrap()),
             |path| drop(path.receivers(3, net::flow_hash).unwrap()),
             |path| drop(path.on_receive(Box::new(|_| Rest::Free)).unwrap()),
         ];
         for (make, receive) in makes.iter().enumerate() {
-            let path = Path::builder("posted", direction).registry(registry.clone()).build().unwrap();
+            let path = Port::builder("posted", direction).registry(registry.clone()).build().unwrap();
             let calls = CALLS.lock().unwrap().take().unwrap();
             receive(&path);
             let first = calls.lock().unwrap().first().copied();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use wharf::{AnyDevice, Device, Direction, Event, Kind, Notify, Opened, Path, Registry, TxDevice, delegate};
+use wharf::{AnyDevice, Device, Direction, Event, Kind, Notify, Opened, Port, Registry, TxDevice, delegate};
 use wharf_testkit::gate::{Control, Gate};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -51,7 +51,7 @@ static QUIET: Kind = Kind::new("quiet", "quiet", "a device of the test's own", |
 fn a_stall_of_a_device_that_sleeps_until_it_notifies_is_seen_and_so_is_its_end() {
     let registry = Registry::default().with(&QUIET).unwrap();
     let path =
-        Path::builder("quiet", Direction::Send).registry(registry).stall_after(Duration::from_millis(200));
+        Port::builder("quiet", Direction::Send).registry(registry).stall_after(Duration::from_millis(200));
     let path = path.build().unwrap();
     let (control, mut end) = OPENED.lock().unwrap().take().unwrap();
     let (mut events, mut sender) = (path.events().unwrap(), path.sender("sender").unwrap());

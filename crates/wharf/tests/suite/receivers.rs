@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use wharf::{
-    AnyDevice, DeviceError, DeviceSpec, Direction, Fifo, FifoLimit, Kind, Opened, Opening, Packet, Path,
+    AnyDevice, DeviceError, DeviceSpec, Direction, Fifo, FifoLimit, Kind, Opened, Opening, Packet, Port,
     QueueError, QueueLayout, Receiver, Registry, Rest, Sender, Spread, net, open,
 };
 
@@ -27,7 +27,7 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// Receives `packets` packets of flow `flow`, numbered from `first` on.
-fn receive(receiver: &mut Receiver, path: &Path, flow: u8, first: u64, packets: usize) {
+fn receive(receiver: &mut Receiver, path: &Port, flow: u8, first: u64, packets: usize) {
     let (mut burst, mut numbers) = (path.burst(256), Vec::new());
     while numbers.len() < packets {
         assert!(receiver.recv_within(&mut burst, 10 * SECOND).unwrap() > 0, "{} came", numbers.len());
@@ -43,7 +43,7 @@ fn first_byte(bytes: &[u8]) -> u64 {
 }
 
 /// Sums up the metrics of `receiver` that are called `name`, or have it as their reason.
-fn metric(path: &Path, name: &str, receiver: usize) -> u64 {
+fn metric(path: &Port, name: &str, receiver: usize) -> u64 {
     let mut sum = 0;
     path.metrics().each(&mut |metric| {
         let is_of = metric.labels.contains(&("receiver", &receiver.to_string()));
@@ -57,7 +57,7 @@ fn metric(path: &Path, name: &str, receiver: usize) -> u64 {
 #[test]
 fn a_slow_receiver_holds_up_only_itself() {
     const ROUNDS: u64 = 200;
-    let path = Path::open("wire", Direction::Send).unwrap();
+    let path = Port::open("wire", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     let mut receivers = far_end.receivers(4, first_byte).unwrap();
     assert!(far_end.receiver().is_err(), "its receive side is in use");
@@ -95,7 +95,7 @@ fn a_slow_receiver_holds_up_only_itself() {
 #[test]
 fn threads_and_tasks_receive_their_flows() {
     const PACKETS: usize = 5000;
-    let path = Path::open("wire", Direction::Send).unwrap();
+    let path = Port::open("wire", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     let receivers = far_end.receivers(4, net::flow_hash).unwrap();
     // A flow is that of the MAC addresses.
@@ -153,7 +153,7 @@ fn threads_and_tasks_receive_their_flows() {
 
 #[test]
 fn the_receive_side_changes_hands_under_traffic() {
-    let path = Path::open("wire:ring=64", Direction::Send).unwrap();
+    let path = Port::open("wire:ring=64", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     let stop = Arc::new(AtomicU64::new(0));
     let sending = thread::spawn({
@@ -197,7 +197,7 @@ fn the_receive_side_changes_hands_under_traffic() {
 
 #[test]
 fn close_ends_the_wait_of_each_receiver() {
-    let path = Path::open("wire", Direction::Send).unwrap();
+    let path = Port::open("wire", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     let waiting = far_end.receivers(4, net::flow_hash).unwrap().into_iter().map(|mut receiver| {
         let mut burst = far_end.burst(8);
@@ -213,7 +213,7 @@ fn close_ends_the_wait_of_each_receiver() {
 
 #[test]
 fn a_panic_of_the_users_function_is_told_and_ends_each_wait() {
-    let path = Path::open("wire", Direction::Send).unwrap();
+    let path = Port::open("wire", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     let receivers = far_end.receivers(3, |_: &[u8]| panic!("as the test wants")).unwrap();
     let waiting = receivers.into_iter().map(|mut receiver| {
@@ -229,7 +229,7 @@ fn a_panic_of_the_users_function_is_told_and_ends_each_wait() {
 
 #[test]
 fn a_wrong_count_leaves_the_receive_side() {
-    let path = Path::open("wire", Direction::Send).unwrap();
+    let path = Port::open("wire", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     for count in [0, 257] {
         let error = far_end.receivers(count, net::flow_hash).unwrap_err();
@@ -241,7 +241,7 @@ fn a_wrong_count_leaves_the_receive_side() {
 #[test]
 fn a_handler_that_leaves_packets_is_called_again() {
     const PACKETS: u64 = 20_000;
-    let path = Path::open("wire", Direction::Send).unwrap();
+    let path = Port::open("wire", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     // At most 8 packets wait for the task.
     let (to_task, packets) = mpsc::channel::<Packet>();
@@ -291,7 +291,7 @@ static PAIRS: Kind = Kind {
 #[test]
 fn each_queue_of_a_device_is_a_path_of_one_pool() {
     let registry = Registry::default().with(&WIRES).unwrap().with(&PAIRS).unwrap();
-    let builder = |spec| Path::builder(spec, Direction::Send).registry(registry.clone());
+    let builder = |spec| Port::builder(spec, Direction::Send).registry(registry.clone());
     let mut numbers = Vec::new();
     let paths = builder("wires").build_queues(4, |queue, number| {
         numbers.push(number);
@@ -299,7 +299,7 @@ fn each_queue_of_a_device_is_a_path_of_one_pool() {
     });
     let paths = paths.unwrap();
     assert_eq!((numbers, paths[0].pool().frames()), (vec![0, 1, 2, 3], 4 * 4096));
-    let mut names: Vec<_> = paths.iter().map(Path::name).collect();
+    let mut names: Vec<_> = paths.iter().map(Port::name).collect();
     names.dedup();
     assert!(names.len() == 4 && names[3].ends_with("#3"), "{names:?}");
     let far_ends: Vec<_> = paths.iter().map(|path| path.far_end().unwrap()).collect();
@@ -338,7 +338,7 @@ fn a_polled_receiver_wakes_its_task_when_a_packet_comes() {
             self.0.unpark();
         }
     }
-    let path = Path::open("wire", Direction::Send).unwrap();
+    let path = Port::open("wire", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     let mut receiver = far_end.served_receiver().unwrap();
     let mut received = far_end.burst(8);

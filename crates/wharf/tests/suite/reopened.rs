@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wharf::{
-    AnyDevice, Device, DeviceError, Direction, Event, Events, Kind, OnGone, OnStall, Opened, Owners, Path,
-    PathBuilder, Place, QueueError, Registry, Sender, State, TxDevice, delegate,
+    AnyDevice, Device, DeviceError, Direction, Event, Events, Kind, OnGone, OnStall, Opened, Owners, Place,
+    Port, PortBuilder, QueueError, Registry, Sender, State, TxDevice, delegate,
 };
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::stalls::{Late, Stalls, run_delay};
@@ -99,11 +99,11 @@ static PLACED: Kind = Kind {
     })
 };
 
-fn placed(name: &str, build: impl FnOnce(PathBuilder) -> PathBuilder) -> (Path, Arc<World>) {
+fn placed(name: &str, build: impl FnOnce(PortBuilder) -> PortBuilder) -> (Port, Arc<World>) {
     let world = Arc::new(World::default());
     WORLDS.lock().unwrap().push((name.into(), world.clone()));
     let registry = Registry::default().with(&PLACED).unwrap();
-    let builder = Path::builder(&format!("placed:{name}"), Direction::Send).registry(registry);
+    let builder = Port::builder(&format!("placed:{name}"), Direction::Send).registry(registry);
     (build(builder).build().unwrap(), world)
 }
 
@@ -145,7 +145,7 @@ fn run(mut sender: Sender, stop: &AtomicBool, late: &Mutex<Late>) -> u64 {
 }
 
 /// Runs [`SENDERS`] senders over `path` while `disturb` runs, and closes the path. No call ends much later than asked for.
-fn under_senders(path: &Path, disturb: impl FnOnce()) {
+fn under_senders(path: &Port, disturb: impl FnOnce()) {
     let (stop, late) = (AtomicBool::new(false), Mutex::new(Late::default()));
     let stalls = Stalls::watch();
     let accepted: u64 = std::thread::scope(|scope| {
@@ -169,7 +169,7 @@ fn under_senders(path: &Path, disturb: impl FnOnce()) {
 fn completions_lost_for_ever_and_a_reset_then_traffic_goes_on_within_a_second() {
     for owners in [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }] {
         let stall_after = Duration::from_millis(100);
-        let build = |path: PathBuilder| path.owners(owners).on_stall(OnStall::Reset).stall_after(stall_after);
+        let build = |path: PortBuilder| path.owners(owners).on_stall(OnStall::Reset).stall_after(stall_after);
         let (path, world) = placed(&format!("stalls-{owners:?}"), build);
         within_a_minute(move || {
             let mut events = path.events().unwrap();
@@ -254,8 +254,8 @@ fn senders_wait_for_a_program_that_opens_it_again() {
 
 #[test]
 fn a_queue_that_fails_ends_every_wait_with_its_reason() {
-    let gone: fn(PathBuilder) -> PathBuilder = |path| path.on_gone(OnGone::Fail);
-    let stalled: fn(PathBuilder) -> PathBuilder =
+    let gone: fn(PortBuilder) -> PortBuilder = |path| path.on_gone(OnGone::Fail);
+    let stalled: fn(PortBuilder) -> PortBuilder =
         |path| path.on_stall(OnStall::Fail).stall_after(Duration::from_millis(30));
     for (name, build, goes, word) in [("fails", gone, true, "removed"), ("stuck", stalled, false, "none of")]
     {
@@ -284,7 +284,7 @@ fn a_queue_that_fails_ends_every_wait_with_its_reason() {
 
 #[test]
 fn a_path_without_a_place_cannot_be_opened_again() {
-    let path = Path::open("null", Direction::Send).unwrap();
+    let path = Port::open("null", Direction::Send).unwrap();
     assert!(path.reopen().unwrap_err().to_string().contains("cannot be opened again"));
 }
 
@@ -350,7 +350,7 @@ fn a_kind_that_panics_as_it_opens_is_tried_again() {
 fn a_device_that_goes_while_it_is_reset_fails_where_that_is_asked_for() {
     let stall_after = Duration::from_millis(30);
     let build =
-        |path: PathBuilder| path.on_stall(OnStall::Reset).on_gone(OnGone::Fail).stall_after(stall_after);
+        |path: PortBuilder| path.on_stall(OnStall::Reset).on_gone(OnGone::Fail).stall_after(stall_after);
     let (path, world) = placed("goes", build);
     within_a_minute(move || {
         let mut sender = path.sender("test").unwrap();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::{Burst, Direction, Fifo, FifoLimit, Owners, Path, Sender};
+use wharf::{Burst, Direction, Fifo, FifoLimit, Owners, Port, Sender};
 
 const CHILD: &str = "WHARF_STOPPED_CHILD";
 /// Sends of the other sender that must end while the first one is stopped; one of them may have begun before.
@@ -22,7 +22,7 @@ fn child() {
     let owners = if owners == "auto" { Owners::Auto } else { Owners::Poller { cpu: None } };
     // So little room that senders wait for it. (Memory must not be short: the pool's wait list has a lock.)
     let fifo = Fifo::new(FifoLimit::Packets(64));
-    let path = Path::builder("udp:127.0.0.1:9", Direction::Send).qdisc(fifo).owners(owners);
+    let path = Port::builder("udp:127.0.0.1:9", Direction::Send).qdisc(fifo).owners(owners);
     let path = path.build().unwrap();
     let [mut first, mut second] = ["first", "second"].map(|name| path.sender(name).unwrap());
     // Neither allocates after this: a thread that is stopped may have the allocator's lock.

@@ -1,4 +1,4 @@
-//! `PathMonitor`: hears of errors and panics from the threads that meet them, and looks at the device by the poller's thread.
+//! `PortMonitor`: hears of errors and panics from the threads that meet them, and looks at the device by the poller's thread.
 //!
 //! Any owner may tell, also a sender: it pushes the news into an inbox and rings the listeners, without a lock. The
 //! poller and the readers move the news into the log, under a lock that no sender takes, and under which neither the queue
@@ -24,9 +24,9 @@ use wharf_mem::inbox::Inbox;
 const DOWN_LOOK: Duration = Duration::from_millis(50);
 const IDLE_LOOK: Duration = Duration::from_millis(500);
 
-/// The monitor of one path.
+/// The monitor of one port.
 #[derive(Debug)]
-pub(in crate::path) struct PathMonitor {
+pub(in crate::port) struct PortMonitor {
     news: Inbox<Event>,
     line: AtomicU8,
     listeners: ArcSwap<Vec<Arc<Listener>>>,
@@ -41,9 +41,9 @@ pub(in crate::path) struct PathMonitor {
     not_yet: ArcSwapOption<String>,
 }
 
-impl PathMonitor {
+impl PortMonitor {
     /// Makes one; see [`Watchdog::new`] for `stall_after`.
-    pub(in crate::path) fn new(stall_after: Option<Duration>, recovery: Recovery) -> Arc<Self> {
+    pub(in crate::port) fn new(stall_after: Option<Duration>, recovery: Recovery) -> Arc<Self> {
         let (log, watchdog) = (Log::default(), Watchdog::new(stall_after));
         let on = (recovery.on_stall, recovery.on_gone);
         let kept = Kept { log, line: State::Up, stall: State::Up, watchdog, looks_ns: 0, on, remedy: None };
@@ -68,7 +68,7 @@ impl PathMonitor {
     }
 
     /// Returns the way to open the device again, if there is one.
-    pub(in crate::path) fn reopener(&self) -> Option<&Arc<Reopener>> {
+    pub(in crate::port) fn reopener(&self) -> Option<&Arc<Reopener>> {
         self.recovery.reopener.as_ref()
     }
 
@@ -93,14 +93,14 @@ impl PathMonitor {
     }
 
     /// Watches `queue`.
-    pub(in crate::path) fn watch(self: &Arc<Self>, queue: &TxQueue) {
+    pub(in crate::port) fn watch(self: &Arc<Self>, queue: &TxQueue) {
         self.poller.store(Some(Arc::new(queue.call_poller())));
         self.reopener().inspect(|reopener| reopener.add_poller(queue.call_poller()));
         queue.set_monitor(self.clone());
     }
 
-    /// Watches `queue`, the path's receive queue until there is another one.
-    pub(in crate::path) fn watch_receiver(self: &Arc<Self>, queue: &RxQueue, is_alone: bool) {
+    /// Watches `queue`, the port's receive queue until there is another one.
+    pub(in crate::port) fn watch_receiver(self: &Arc<Self>, queue: &RxQueue, is_alone: bool) {
         if is_alone {
             self.poller.store(Some(Arc::new(queue.call_poller())));
         }
@@ -109,7 +109,7 @@ impl PathMonitor {
     }
 
     /// Ends all waits for events.
-    pub(in crate::path) fn close(&self) {
+    pub(in crate::port) fn close(&self) {
         self.closed.store(true, SeqCst);
         self.ring();
     }
@@ -119,7 +119,7 @@ impl PathMonitor {
     }
 
     /// Returns the state; `at` is looked at, unless another thread has it.
-    pub(in crate::path) fn state(&self, at: Option<&dyn Watched>) -> State {
+    pub(in crate::port) fn state(&self, at: Option<&dyn Watched>) -> State {
         let link = at.map(|at| self.ask(at, true));
         let mut kept = self.settled();
         let has_news = link.is_some_and(|link| kept.line_is(link));
@@ -195,7 +195,7 @@ impl PathMonitor {
         kept
     }
 
-    /// Works like [`PathMonitor::settled`], for the poller: `None` while a reader looks.
+    /// Works like [`PortMonitor::settled`], for the poller: `None` while a reader looks.
     fn try_settled(&self) -> Option<MutexGuard<'_, Kept>> {
         let mut kept = self.kept.try_lock().ok()?;
         self.settle(&mut kept);
@@ -252,7 +252,7 @@ impl PathMonitor {
     }
 }
 
-impl DeviceListener for PathMonitor {
+impl DeviceListener for PortMonitor {
     fn error(&self, error: &DeviceError) {
         let to = line_of(error);
         if self.line.fetch_max(to, SeqCst) < to {
@@ -269,7 +269,7 @@ impl DeviceListener for PathMonitor {
     }
 }
 
-impl Monitor for PathMonitor {
+impl Monitor for PortMonitor {
     fn wants_look(&self) -> bool {
         self.wants_look.load(SeqCst)
     }

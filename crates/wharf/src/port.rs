@@ -1,4 +1,4 @@
-//! `Path`: a device, its pool, its queue and the thread that serves them, opened by one specification.
+//! `Port`: a device, its pool, its queue and the thread that serves them, opened by one specification.
 
 mod builder;
 mod events;
@@ -7,13 +7,13 @@ mod owner;
 mod receiving;
 mod recovery;
 
-pub use builder::PathBuilder;
+pub use builder::PortBuilder;
 pub use events::{Event, Events, State};
 pub use metrics::Metrics;
 pub use owner::Owners;
 pub use recovery::OnStall;
 
-use events::PathMonitor;
+use events::PortMonitor;
 use metrics::Measurements;
 use receiving::{Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,17 +30,17 @@ use wharf_devices::spec::Direction;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
 ///
-/// A clone is another handle to the same path, and so is a receiver. The last handle that is dropped ends its thread;
+/// A clone is another handle to the same port, and so is a receiver. The last handle that is dropped ends its thread;
 /// senders may outlive it, and then run the queue themselves.
 ///
 /// ```
 /// use std::time::Duration;
-/// use wharf::{Direction, Path};
+/// use wharf::{Direction, Port};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let path = Path::open("wire", Direction::Send)?; // or xdp:eth0, packet:eth0, tap:NAME, ...
-/// let far_end = path.far_end()?; // a wire has its other end in this process
-/// let mut sender = path.sender("example")?;
+/// let port = Port::open("wire", Direction::Send)?; // or xdp:eth0, packet:eth0, tap:NAME, ...
+/// let far_end = port.far_end()?; // a wire has its other end in this process
+/// let mut sender = port.sender("example")?;
 /// let mut burst = sender.burst(32);
 /// sender.fill_within(&mut burst, 32, 64, Duration::from_secs(1))?;
 /// sender.send_within(&mut burst, Duration::from_secs(1))?;
@@ -52,19 +52,19 @@ use wharf_devices::spec::Direction;
 ///     received.clear();
 /// }
 /// drop((sender, receiver));
-/// let audit = path.close(Duration::from_secs(1));
-/// assert_eq!((path.queue()?.counters().sent.get(), audit.out()), (32, 0), "{audit}");
+/// let audit = port.close(Duration::from_secs(1));
+/// assert_eq!((port.queue()?.counters().sent.get(), audit.out()), (32, 0), "{audit}");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Path {
+pub struct Port {
     inner: Arc<Inner>,
 }
 
-impl std::fmt::Debug for Path {
+impl std::fmt::Debug for Port {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Path({})", self.inner.name)
+        write!(f, "Port({})", self.inner.name)
     }
 }
 
@@ -79,7 +79,7 @@ struct Inner {
     /// Receivers get packets longer than a frame, as chains.
     takes_chains: bool,
     measured: Measurements,
-    monitor: Arc<PathMonitor>,
+    monitor: Arc<PortMonitor>,
 }
 
 impl Drop for Inner {
@@ -98,13 +98,13 @@ struct Parts {
     poller: Option<PollerThread>,
 }
 
-impl Path {
+impl Port {
     /// Opens `spec`, such as `xdp:eth0`, for `direction`, with defaults for all else: a pool of 4096 frames,
     /// each for a packet of up to 1536 bytes, a FIFO of 1000 packets, a byte limit, a thread that takes
     /// completions.
     ///
     /// Opening for [`Direction::Both`] or [`Direction::Receive`] takes packets away from the host's network
-    /// stack where the kind of device does so (`xdp`): open a path that only sends for [`Direction::Send`].
+    /// stack where the kind of device does so (`xdp`): open a port that only sends for [`Direction::Send`].
     /// Nothing is refused, even if the host depends on the interface, as the command does: ask
     /// [`Kind::host_loss`](wharf_devices::spec::Kind::host_loss) before.
     ///
@@ -114,12 +114,12 @@ impl Path {
         Self::builder(spec, direction).build()
     }
 
-    /// Builds a path over `spec` for `direction`, with other settings than those of [`Path::open`].
-    pub fn builder(spec: &str, direction: Direction) -> PathBuilder {
-        PathBuilder::new(spec, direction)
+    /// Builds a port over `spec` for `direction`, with other settings than those of [`Port::open`].
+    pub fn builder(spec: &str, direction: Direction) -> PortBuilder {
+        PortBuilder::new(spec, direction)
     }
 
-    /// Returns the path's name: its device's, with the port that `udp:HOST:0` was given.
+    /// Returns the port's name: its device's, with the port that `udp:HOST:0` was given.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -150,14 +150,14 @@ impl Path {
     /// Makes a sender, for one thread; its memory and its counters are listed under `name`.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the path only receives, [`QueueError::Senders`], [`QueueError::Pool`],
+    /// [`QueueError::Device`] if the port only receives, [`QueueError::Senders`], [`QueueError::Pool`],
     /// [`QueueError::Closed`], [`QueueError::Dead`].
     pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
         self.queue()?.sender(name)
     }
 
-    /// Makes a path of the other end of its device, where that is in this process: a wire's. It has a pool of
-    /// its own, and takes chains if this path does.
+    /// Makes a port of the other end of its device, where that is in this process: a wire's. It has a pool of
+    /// its own, and takes chains if this port does.
     ///
     /// # Errors
     /// [`QueueError::Device`] if there is none, or it was taken already; [`QueueError::Closed`].
@@ -167,7 +167,7 @@ impl Path {
         let far_end = parts.far_end.take();
         drop(parts);
         let far_end = far_end.ok_or_else(|| self.fault("its other end is not in this process"))?;
-        PathBuilder::of_far_end(&self.inner.name, far_end, self.inner.takes_chains)
+        PortBuilder::of_far_end(&self.inner.name, far_end, self.inner.takes_chains)
     }
 
     /// Returns the state of the device, which is asked for its line, unless a thread works with it. A state that is over
@@ -180,17 +180,17 @@ impl Path {
         self.inner.monitor.state(at.or(receiver.as_ref().map(|queue| queue as &dyn Watched)))
     }
 
-    /// Returns the path's events from now on: link down, up, device gone; stalled (no completion for longer
-    /// than usual, see [`PathBuilder::stall_after`]), resumed; a handler panicked. Each value has all events.
+    /// Returns the port's events from now on: link down, up, device gone; stalled (no completion for longer
+    /// than usual, see [`PortBuilder::stall_after`]), resumed; a handler panicked. Each value has all events.
     /// While there is one, the poller checks an idle link twice a second.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wharf::{Direction, Event, Path, State};
+    /// use wharf::{Direction, Event, Port, State};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let path = Path::open("null", Direction::Send)?; // or xdp:eth0, packet:eth0, ...
-    /// let events = path.events()?;
+    /// let port = Port::open("null", Direction::Send)?; // or xdp:eth0, packet:eth0, ...
+    /// let events = port.events()?;
     /// let watcher = std::thread::spawn(move || {
     ///     for event in events {
     ///         match event {
@@ -200,8 +200,8 @@ impl Path {
     ///         }
     ///     }
     /// });
-    /// assert_eq!(path.state(), State::Up);
-    /// path.close(Duration::from_secs(1)); // ends the iterator
+    /// assert_eq!(port.state(), State::Up);
+    /// port.close(Duration::from_secs(1)); // ends the iterator
     /// watcher.join().unwrap();
     /// # Ok(())
     /// # }
@@ -217,7 +217,7 @@ impl Path {
     /// handles, and wait meanwhile. It returns at once; [`Event::Reopened`] tells of the end.
     ///
     /// # Errors
-    /// [`QueueError::Device`]: the device has no place to be opened from again (`null`, `wire`, `pcap`, a far end), or the path was
+    /// [`QueueError::Device`]: the device has no place to be opened from again (`null`, `wire`, `pcap`, a far end), or the port was
     /// built with [`OnGone::Fail`] and without [`OnStall::Reset`]. [`QueueError::Closed`].
     pub fn reopen(&self) -> Result<(), QueueError> {
         self.parts().check_open()?;
@@ -230,15 +230,15 @@ impl Path {
         self.inner.queue.as_ref().is_none_or(|queue| queue.drain(time))
     }
 
-    /// Closes the path: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the
+    /// Closes the port: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the
     /// others return to the pool; those that the device has stay with it. Returns the holders of the pool's
-    /// frames. A path that is dropped without this returns what has not left at once.
+    /// frames. A port that is dropped without this returns what has not left at once.
     ///
-    /// The device is free to be opened again, whatever clones, senders, receivers and events of the path
+    /// The device is free to be opened again, whatever clones, senders, receivers and events of the port
     /// live: their calls say [`QueueError::Closed`], once a receiver has taken what came before. `udp` takes
     /// up to 4 s more, to hear of a neighbour that does not answer.
     ///
-    /// It waits for the end of a handler that runs ([`Path::on_receive`]): a handler must not call it.
+    /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it.
     pub fn close(&self, time: Duration) -> Audit {
         if let Some(queue) = &self.inner.queue {
             queue.shutdown(time);
@@ -246,7 +246,7 @@ impl Path {
         let mut parts = self.parts();
         parts.source = Source::Closed;
         let (receiving, poller) = (parts.receiving.take(), parts.poller.take());
-        // The packets on their way to another end that is not in use are this path's again.
+        // The packets on their way to another end that is not in use are this port's again.
         parts.far_end = None;
         drop(parts);
         if let Some(Receiving { queue, .. }) = receiving {

@@ -1,8 +1,8 @@
-//! `PathBuilder`: the settings of a new path.
+//! `PortBuilder`: the settings of a new port.
 
 use super::metrics::Measurements;
 use super::recovery::Recovery;
-use super::{Inner, OnGone, OnStall, Owners, Parts, Path, PathMonitor, Source};
+use super::{Inner, OnGone, OnStall, Owners, Parts, Port, PortMonitor, Source};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::bql::Bounds;
@@ -20,8 +20,8 @@ use wharf_devices::spec::{DeviceSpec, Direction, Opened, QueueLayout, Queues, SU
 /// Frames of a pool, for each queue.
 const POOL_FRAMES: u32 = 4096;
 
-/// The settings of a new path. See [`Path::builder`].
-pub struct PathBuilder {
+/// The settings of a new port. See [`Port::builder`].
+pub struct PortBuilder {
     spec: String,
     direction: Direction,
     registry: Registry,
@@ -38,13 +38,13 @@ pub struct PathBuilder {
     takes_chains: bool,
 }
 
-impl std::fmt::Debug for PathBuilder {
+impl std::fmt::Debug for PortBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PathBuilder({}, {:?})", self.spec, self.direction)
+        write!(f, "PortBuilder({}, {:?})", self.spec, self.direction)
     }
 }
 
-impl PathBuilder {
+impl PortBuilder {
     pub(super) fn new(spec: &str, direction: Direction) -> Self {
         Self {
             spec: spec.into(),
@@ -71,7 +71,7 @@ impl PathBuilder {
         self
     }
 
-    /// Sets the pool, which several paths may share; by default one of its own, of 4096 frames for packets of
+    /// Sets the pool, which several ports may share; by default one of its own, of 4096 frames for packets of
     /// up to 1536 bytes.
     #[must_use]
     pub fn pool(mut self, pool: &PagePool) -> Self {
@@ -107,7 +107,7 @@ impl PathBuilder {
         self
     }
 
-    /// Sets mode and budget of the path's pollers.
+    /// Sets mode and budget of the port's pollers.
     #[must_use]
     pub fn poller(mut self, settings: Settings) -> Self {
         self.poller = settings;
@@ -122,7 +122,7 @@ impl PathBuilder {
     }
 
     /// Sets the time without a completion, while the device holds frames, that is a stall: see
-    /// [`Path::events`]. By default it is eight times the longest recent delay of a completion, from 100 ms to 1 s.
+    /// [`Port::events`]. By default it is eight times the longest recent delay of a completion, from 100 ms to 1 s.
     #[must_use]
     pub fn stall_after(mut self, time: Duration) -> Self {
         self.stall_after = Some(time);
@@ -153,34 +153,34 @@ impl PathBuilder {
         self
     }
 
-    /// Opens the path.
+    /// Opens the port.
     ///
     /// # Errors
     /// [`QueueError::Device`] with the reason: a specification that cannot be, a device that cannot be opened, no thread,
     /// no such processor. [`QueueError::Pool`], [`QueueError::Setting`].
-    pub fn build(self) -> Result<Path, QueueError> {
+    pub fn build(self) -> Result<Port, QueueError> {
         let (mut opened, recovery) = self.open(1)?;
         let opened = opened.pop().ok_or_else(|| fault(&self.spec, "no queue"))?;
         let name = opened.device.name();
         self.build_over(name, opened, recovery)
     }
 
-    /// Opens `count` queues of the device (`xdp`, `packet`, `tap`), and returns a path for each. `each` sets what belongs
+    /// Opens `count` queues of the device (`xdp`, `packet`, `tap`), and returns a port for each. `each` sets what belongs
     /// to one queue, given its number: the qdisc, the owners and their processor. The device or the kernel gives all
-    /// packets of a flow to one queue; a [`Spread`](wharf_core::sender::Spread) over a sender of each path sends them so.
+    /// packets of a flow to one queue; a [`Spread`](wharf_core::sender::Spread) over a sender of each port sends them so.
     ///
-    /// The paths share one pool, by default of 4096 frames for each. A device that has its queues inside
-    /// ([`QueueLayout::Pairs`]) is one path.
+    /// The ports share one pool, by default of 4096 frames for each. A device that has its queues inside
+    /// ([`QueueLayout::Pairs`]) is one port.
     ///
     /// ```
-    /// use wharf::{Direction, Fifo, FifoLimit, Path, Spread};
+    /// use wharf::{Direction, Fifo, FifoLimit, Port, Spread};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let paths = Path::builder("null", Direction::Send)
+    /// let ports = Port::builder("null", Direction::Send)
     ///     .build_queues(4, |queue, _number| queue.qdisc(Fifo::new(FifoLimit::Packets(100))))?;
-    /// let senders = paths.iter().map(|path| path.sender("example"));
+    /// let senders = ports.iter().map(|port| port.sender("example"));
     /// let mut sender = Spread::new(senders.collect::<Result<_, _>>()?)?;
-    /// let mut burst = paths[0].burst(32);
+    /// let mut burst = ports[0].burst(32);
     /// sender.fill(&mut burst, 32, 64)?;
     /// sender.send(&mut burst)?;
     /// # Ok(())
@@ -188,10 +188,10 @@ impl PathBuilder {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`PathBuilder::build`], also for a kind with a single queue, or a qdisc set before `each`.
+    /// The errors of [`PortBuilder::build`], also for a kind with a single queue, or a qdisc set before `each`.
     pub fn build_queues(
         mut self, count: u32, mut each: impl FnMut(Self, usize) -> Self,
-    ) -> Result<Vec<Path>, QueueError> {
+    ) -> Result<Vec<Port>, QueueError> {
         if self.qdisc.is_some() {
             return Err(fault(&self.spec, "each queue has a qdisc of its own"));
         }
@@ -200,7 +200,7 @@ impl PathBuilder {
             let frames = POOL_FRAMES.saturating_mul(queues.len() as u32);
             self.pool = Some(PagePool::builder().frames(frames).clock(Arc::new(HostClock)).build()?);
         }
-        let mut paths = Vec::new();
+        let mut ports = Vec::new();
         for (number, opened) in queues.into_iter().enumerate() {
             let (mut name, suffix) = (opened.device.name(), format!("#{number}"));
             if number > 0 && !name.ends_with(&suffix) {
@@ -208,9 +208,9 @@ impl PathBuilder {
             }
             let (spec, registry, pool) = (self.spec.clone(), self.registry.clone(), self.pool.clone());
             let queue = Self { spec, registry, pool, qdisc: None, ..self };
-            paths.push(each(queue, number).build_over(name, opened, reopener.clone())?);
+            ports.push(each(queue, number).build_over(name, opened, reopener.clone())?);
         }
-        Ok(paths)
+        Ok(ports)
     }
 
     /// Opens the device's queues, and returns their way to be opened again.
@@ -248,7 +248,7 @@ impl PathBuilder {
                         &self.spec,
                         format!(
                             "{key}={given} brings super-packets, as chains: call \
-                             PathBuilder::takes_chains(true), or give the key {key}={value}"
+                             PortBuilder::takes_chains(true), or give the key {key}={value}"
                         ),
                     )),
                 }
@@ -257,10 +257,10 @@ impl PathBuilder {
         }
     }
 
-    /// Opens a path over the other end of the device of the path called `name`.
+    /// Opens a port over the other end of the device of the port called `name`.
     pub(super) fn of_far_end(
         name: &str, far_end: Box<dyn Duplex>, takes_chains: bool,
-    ) -> Result<Path, QueueError> {
+    ) -> Result<Port, QueueError> {
         let name = format!("far end of {name}");
         Self::new(&name, Direction::Both).takes_chains(takes_chains).build_over(
             name,
@@ -271,7 +271,7 @@ impl PathBuilder {
 
     fn build_over(
         self, name: String, opened: Opened, reopener: Option<Arc<Reopener>>,
-    ) -> Result<Path, QueueError> {
+    ) -> Result<Port, QueueError> {
         let Self {
             direction, owners, poller: settings, stall_after, on_stall, on_gone, takes_chains, ..
         } = self;
@@ -288,7 +288,7 @@ impl PathBuilder {
             Direction::Send => (Some(self.queue(&pool, device)?), Source::Gone("it was opened to send")),
             Direction::Both => (Some(self.queue(&pool, device)?), source(receiving)),
         };
-        let monitor = PathMonitor::new(stall_after, Recovery { on_stall, on_gone, reopener });
+        let monitor = PortMonitor::new(stall_after, Recovery { on_stall, on_gone, reopener });
         if let Some(queue) = &queue {
             queue.set_claimants(owners.claimants());
             monitor.watch(queue);
@@ -297,9 +297,9 @@ impl PathBuilder {
         let parts = Parts { source, far_end, receiving: None, poller: None };
         let (parts, measured) = (Mutex::new(parts), Measurements::default());
         let inner = Inner { name, pool, queue, settings, owners, parts, takes_chains, measured, monitor };
-        let path = Path { inner: Arc::new(inner) };
-        path.restart_poller(&mut path.parts())?;
-        Ok(path)
+        let port = Port { inner: Arc::new(inner) };
+        port.restart_poller(&mut port.parts())?;
+        Ok(port)
     }
 
     fn queue(self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, QueueError> {

@@ -1,4 +1,4 @@
-//! `Log`: the last events of a path, for any number of readers. `Listener`: one reader's wake-ups.
+//! `Log`: the last events of a port, for any number of readers. `Listener`: one reader's wake-ups.
 
 use super::Event;
 use atomic_waker::AtomicWaker;

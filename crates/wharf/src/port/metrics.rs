@@ -1,24 +1,24 @@
-//! `Metrics`: one walk over all counters and gauges of a path.
+//! `Metrics`: one walk over all counters and gauges of a port.
 
-use super::{Inner, Path};
+use super::{Inner, Port};
 use std::sync::{Arc, Mutex, Weak};
 use wharf_core::metrics::{Measured, Metric, Walk};
 
-/// The metrics of a path: its pool, its queue with the senders, its receive queue with the device's counters, its
+/// The metrics of a port: its pool, its queue with the senders, its receive queue with the device's counters, its
 /// pollers.
 ///
 /// ```
-/// use wharf::{Direction, MetricKind, Path};
+/// use wharf::{Direction, MetricKind, Port};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let path = Path::open("null", Direction::Send)?;
-/// let mut sender = path.sender("example")?;
+/// let port = Port::open("null", Direction::Send)?;
+/// let mut sender = port.sender("example")?;
 /// let packet = sender.packet(64)?;
 /// sender.send_packet(packet)?;
 ///
 /// // The text format of Prometheus; a label's value must have `\\`, `"` and line ends escaped.
 /// let mut text = String::new();
-/// path.metrics().each(&mut |metric| {
+/// port.metrics().each(&mut |metric| {
 ///     let total = if metric.kind == MetricKind::Counter { "_total" } else { "" };
 ///     let labels: Vec<_> = metric.labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
 ///     text += &format!("{}{total}{{{}}} {}\n", metric.name, labels.join(","), metric.value);
@@ -30,21 +30,21 @@ use wharf_core::metrics::{Measured, Metric, Walk};
 /// ```
 #[derive(Debug)]
 pub struct Metrics<'a> {
-    path: &'a Path,
+    port: &'a Port,
 }
 
 impl<'a> Metrics<'a> {
-    pub(super) fn new(path: &'a Path) -> Self {
-        Self { path }
+    pub(super) fn new(port: &'a Port) -> Self {
+        Self { port }
     }
 
-    /// Shows each metric to `see`, without a pause of the path: the caller becomes no owner, and each value is an atomic.
+    /// Shows each metric to `see`, without a pause of the port: the caller becomes no owner, and each value is an atomic.
     /// Values are of slightly different moments; at rest they add up. Metrics of one name follow each other only within
     /// a part, such as a sender. Label `path` is the specification's: a program that opens one twice adds a label of its own.
     ///
     /// Counting a pool's frames reads a row per frame: some microseconds for each 4096.
     pub fn each(&self, see: &mut dyn FnMut(&Metric<'_>)) {
-        let Inner { name, pool, queue, measured, .. } = &*self.path.inner;
+        let Inner { name, pool, queue, measured, .. } = &*self.port.inner;
         let mut all = Walk::new(see);
         let walk = &mut all.with("path", name);
         pool.measure(walk);
@@ -53,7 +53,7 @@ impl<'a> Metrics<'a> {
     }
 }
 
-/// The parts of a path that come and go: receive queues and pollers.
+/// The parts of a port that come and go: receive queues and pollers.
 #[derive(Debug, Default)]
 pub(super) struct Measurements(Mutex<Vec<Weak<dyn Measured>>>);
 

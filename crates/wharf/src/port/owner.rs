@@ -1,20 +1,20 @@
-//! `Owners`: the threads that run a path's transmit queue.
+//! `Owners`: the threads that run a port's transmit queue.
 
 use wharf_core::poller::{Mode, Settings};
 use wharf_core::queue::Claimants;
 
-/// The threads that run a path's transmit queue.
+/// The threads that run a port's transmit queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Owners {
     /// A sender that is alone, in its own call: its packets leave at once, and no other thread is busy. From the second
-    /// sender on, the path's poller, as with [`Owners::Poller`]. A sender that is made while the sole one is stopped in
+    /// sender on, the port's poller, as with [`Owners::Poller`]. A sender that is made while the sole one is stopped in
     /// its own call waits for it.
     #[default]
     Auto,
-    /// The senders, by turns, each for a quota; the path's poller for what they leave. A sender that is stopped while it
+    /// The senders, by turns, each for a quota; the port's poller for what they leave. A sender that is stopped while it
     /// runs the queue, or that its low priority keeps from a processor, holds up the others.
     Senders,
-    /// The path's poller, which sleeps while there is nothing to do. Senders only publish: one that is stopped or has a
+    /// The port's poller, which sleeps while there is nothing to do. Senders only publish: one that is stopped or has a
     /// low priority holds up no other.
     Poller {
         /// The processor that it keeps to.

@@ -1,4 +1,4 @@
-//! `Kept`: what is known of a path's device, for the poller and the readers of events.
+//! `Kept`: what is known of a port's device, for the poller and the readers of events.
 
 use super::super::recovery::OnStall;
 use super::log::Log;

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 use wharf::{
-    Direction, Fifo, FifoLimit, Owners, Path, PollerThread, QueueError, Rest, RxQueue, Sender, processors,
+    Direction, Fifo, FifoLimit, Owners, PollerThread, Port, QueueError, Rest, RxQueue, Sender, processors,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn wire(spec: &str) -> (Path, Path) {
-    let path = Path::open(spec, Direction::Send).unwrap();
+fn wire(spec: &str) -> (Port, Port) {
+    let path = Port::open(spec, Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
     assert!(path.far_end().is_err(), "there is one");
     (path, far_end)
@@ -25,7 +25,7 @@ fn send(sender: &mut Sender, packets: usize) {
     sender.send_within(&mut burst, SECOND).unwrap();
 }
 
-fn close(path: &Path, packets: u64) {
+fn close(path: &Port, packets: u64) {
     let audit = path.close(SECOND);
     assert_eq!(audit.out(), 0, "{audit}");
     let counters = path.queue().unwrap().counters();
@@ -107,7 +107,7 @@ fn a_handler_gets_packets_while_other_threads_send() {
 fn a_full_path_ends_a_send_by_its_time_or_by_another_thread() {
     // Nothing takes packets from the wire: 16 in its ring, 4 in the discipline, the rest in the lane.
     let fifo = Fifo::new(FifoLimit::Packets(4));
-    let path = Path::builder("wire:ring=16", Direction::Send).qdisc(fifo).build().unwrap();
+    let path = Port::builder("wire:ring=16", Direction::Send).qdisc(fifo).build().unwrap();
     let mut sender = path.sender("test").unwrap();
     let mut burst = sender.burst(256);
     let timed_out = loop {
@@ -133,7 +133,7 @@ fn a_full_path_ends_a_send_by_its_time_or_by_another_thread() {
 fn owners_that_are_not_senders_send_and_receive_all() {
     let busy = Owners::Busy { cpu: processors()[0] };
     for owners in [Owners::Poller { cpu: None }, busy, Owners::Auto] {
-        let path = Path::builder("wire", Direction::Send).owners(owners).build().unwrap();
+        let path = Port::builder("wire", Direction::Send).owners(owners).build().unwrap();
         let far_end = path.far_end().unwrap();
         let mut receiver = far_end.receiver().unwrap();
         let mut senders = [path.sender("one").unwrap(), path.sender("two").unwrap()];
@@ -174,21 +174,21 @@ fn a_sole_sender_runs_the_queue_itself() {
 
 #[test]
 fn errors_say_what_the_path_is() {
-    let error = Path::open("wir", Direction::Send).unwrap_err().to_string();
+    let error = Port::open("wir", Direction::Send).unwrap_err().to_string();
     assert!(error.contains("unknown kind of device"), "{error}");
-    let error = Path::open("null", Direction::Both).unwrap_err().to_string();
+    let error = Port::open("null", Direction::Both).unwrap_err().to_string();
     assert_eq!(error, "null: it cannot send and receive at once");
-    let path = Path::open("null", Direction::Send).unwrap();
+    let path = Port::open("null", Direction::Send).unwrap();
     assert_eq!(path.receiver().unwrap_err().to_string(), "null: it was opened to send");
     let nowhere = Owners::Busy { cpu: 4095 };
-    let error = Path::builder("null", Direction::Send).owners(nowhere).build().unwrap_err();
+    let error = Port::builder("null", Direction::Send).owners(nowhere).build().unwrap_err();
     assert_eq!(error.to_string(), "null: no processor 4095 for this process");
 }
 
 #[test]
 fn a_device_that_sends_and_receives_is_never_deaf() {
     // Its socket is one descriptor: the poller's thread watches it in one place.
-    let path = Path::open("udp:127.0.0.1:0,dest=frame", Direction::Both).unwrap();
+    let path = Port::open("udp:127.0.0.1:0,dest=frame", Direction::Both).unwrap();
     let address = path.name().strip_prefix("udp:").unwrap().to_owned();
     let mut receiver = path.served_receiver().unwrap();
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -310,7 +310,7 @@ fn the_receive_side_comes_back_from_a_receiver_that_goes() {
 #[test]
 fn packets_that_a_closed_device_kept_come_back() {
     for takes_far_end in [false, true] {
-        let path = Path::open("wire", Direction::Send).unwrap();
+        let path = Port::open("wire", Direction::Send).unwrap();
         let pool = path.pool().clone();
         let far_end = takes_far_end.then(|| path.far_end().unwrap());
         send(&mut path.sender("test").unwrap(), 32);

@@ -1,6 +1,6 @@
-//! The receive side of a path: the receiver or handler that has it, and how it is given back.
+//! The receive side of a port: the receiver or handler that has it, and how it is given back.
 
-use super::{Parts, Path};
+use super::{Parts, Port};
 use std::sync::Arc;
 use wharf_core::device::RxDevice;
 use wharf_core::queue::{Claimants, QueueError};
@@ -34,7 +34,7 @@ impl Receiving {
 }
 
 /// What a receiver keeps: it gives the receive side back when it goes.
-struct Lease(Path);
+struct Lease(Port);
 
 impl Drop for Lease {
     fn drop(&mut self) {
@@ -42,11 +42,11 @@ impl Drop for Lease {
     }
 }
 
-/// The receive side of a path.
+/// The receive side of a port.
 pub(super) enum Source {
     /// There is none, or a receiver has it.
     Gone(&'static str),
-    /// The path is closed.
+    /// The port is closed.
     Closed,
     /// The queue's device.
     OfQueue,
@@ -54,16 +54,16 @@ pub(super) enum Source {
     Apart(Box<dyn RxDevice>),
 }
 
-impl Path {
+impl Port {
     /// Makes the receiver that polls on its caller's thread, only in its own calls. When it is dropped,
-    /// the path gives another one, where one device sends and receives; a path that only receives ends
+    /// the port gives another one, where one device sends and receives; a port that only receives ends
     /// with its receiver.
     ///
-    /// Where one device sends and receives, the path has no other poller until the receiver is dropped:
+    /// Where one device sends and receives, the port has no other poller until the receiver is dropped:
     /// senders that wait run the queue themselves.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the path only sends, or its receive side is in use; [`QueueError::Closed`],
+    /// [`QueueError::Device`] if the port only sends, or its receive side is in use; [`QueueError::Closed`],
     /// [`QueueError::Pool`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
         let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
@@ -82,10 +82,10 @@ impl Path {
         })
     }
 
-    /// Makes the receiver that the path's poller thread serves: for tasks, and for threads that do other work.
+    /// Makes the receiver that the port's poller thread serves: for tasks, and for threads that do other work.
     ///
     /// # Errors
-    /// The errors of [`Path::receiver`].
+    /// The errors of [`Port::receiver`].
     pub fn served_receiver(&self) -> Result<Receiver, QueueError> {
         let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
         self.receive(User::Served, |open| {
@@ -95,7 +95,7 @@ impl Path {
         })
     }
 
-    /// Makes `count` receivers, 1 to 256, that the path's poller thread serves: a packet goes to the one of
+    /// Makes `count` receivers, 1 to 256, that the port's poller thread serves: a packet goes to the one of
     /// number `by(bytes) % count`, in order; of a chain, the bytes are its first chunk. By
     /// [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
     ///
@@ -107,14 +107,14 @@ impl Path {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wharf::{Direction, Path, net};
+    /// use wharf::{Direction, Port, net};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let near = Path::open("wire", Direction::Send)?;
-    /// # let path = near.far_end()?;
+    /// # let near = Port::open("wire", Direction::Send)?;
+    /// # let port = near.far_end()?;
     /// let second = Duration::from_secs(1);
-    /// let threads = path.receivers(4, net::flow_hash)?.into_iter().map(|mut receiver| {
-    ///     let mut received = path.burst(64);
+    /// let threads = port.receivers(4, net::flow_hash)?.into_iter().map(|mut receiver| {
+    ///     let mut received = port.burst(64);
     ///     std::thread::spawn(move || {
     ///         while receiver.recv_within(&mut received, second).is_ok() {
     ///             received.clear(); // of this receiver's flows alone, in order
@@ -122,14 +122,14 @@ impl Path {
     ///     })
     /// });
     /// let threads: Vec<_> = threads.collect();
-    /// path.close(second); // ends each wait
+    /// port.close(second); // ends each wait
     /// threads.into_iter().for_each(|thread| thread.join().unwrap());
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// The errors of [`Path::receiver`]; [`QueueError::Setting`] for another count.
+    /// The errors of [`Port::receiver`]; [`QueueError::Setting`] for another count.
     pub fn receivers(
         &self, count: usize, by: impl FnMut(&[u8]) -> u64 + Send + 'static,
     ) -> Result<Vec<Receiver>, QueueError> {
@@ -143,10 +143,10 @@ impl Path {
         })
     }
 
-    /// Has the path's poller thread call `handler` with the packets that arrive, until the path is closed or its last
+    /// Has the port's poller thread call `handler` with the packets that arrive, until the port is closed or its last
     /// handle is dropped. A handler that panics ends receiving, and [`RxQueue::take_error`] tells so. It must not close the
-    /// path, which would wait for the handler's own end; it may drop its handle. A handler that keeps a handle of its own path
-    /// keeps that open: nothing but [`Path::close`] ends the two. Once it has ended, by [`RxQueue::close`] too, another
+    /// port, which would wait for the handler's own end; it may drop its handle. A handler that keeps a handle of its own port
+    /// keeps that open: nothing but [`Port::close`] ends the two. Once it has ended, by [`RxQueue::close`] too, another
     /// handler or receiver may take its place, where one device sends and receives.
     ///
     /// A handler that has no room for all packets leaves the others and returns [`Rest::Again`](wharf_core::rx::Rest):
@@ -156,18 +156,18 @@ impl Path {
     /// ```
     /// use std::collections::VecDeque;
     /// use std::sync::{Arc, Mutex};
-    /// use wharf::{Direction, Packet, Path, Rest};
+    /// use wharf::{Direction, Packet, Port, Rest};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let near = Path::open("wire", Direction::Send)?;
-    /// # let path = near.far_end()?;
+    /// # let near = Port::open("wire", Direction::Send)?;
+    /// # let port = near.far_end()?;
     /// # let mut sender = near.sender("example")?;
     /// # let mut burst = sender.burst(100);
     /// # sender.fill(&mut burst, 100, 64)?;
     /// # sender.send(&mut burst)?;
     /// let room: Arc<Mutex<VecDeque<Packet>>> = Arc::default(); // for 8 packets
     /// let task = room.clone();
-    /// let queue = path.on_receive(Box::new(move |burst| {
+    /// let queue = port.on_receive(Box::new(move |burst| {
     ///     let mut room = room.lock().unwrap();
     ///     while room.len() < 8
     ///         && let Some(packet) = burst.pop()
@@ -186,7 +186,7 @@ impl Path {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`Path::receiver`].
+    /// The errors of [`Port::receiver`].
     pub fn on_receive(&self, handler: Handler) -> Result<RxQueue, QueueError> {
         self.receive(User::Handler, |open| open(handler).map(|queue| (queue.clone(), queue)))
     }
@@ -218,7 +218,7 @@ impl Path {
         parts.receiving = Some(Receiving { queue, user, is_of_queue });
         let before = self.restart_poller(&mut parts);
         drop(parts);
-        // Joins the thread, whose handler may use the path.
+        // Joins the thread, whose handler may use the port.
         drop(before?);
         Ok(made)
     }
@@ -242,7 +242,7 @@ impl Path {
     /// Takes the receive side back from a receiver that goes, or from a handler that has ended, if `is_it` is true of it.
     fn take_back(&self, is_it: impl FnOnce(&Receiving) -> bool) {
         let mut parts = self.parts();
-        // There is none if the path is closed.
+        // There is none if the port is closed.
         let Some(Receiving { is_of_queue, queue, .. }) = parts.receiving.take_if(|one| is_it(one)) else {
             return;
         };
@@ -261,18 +261,18 @@ impl Path {
 
 impl Parts {
     /// Takes the receive side for a receiver.
-    fn take_source(&mut self, path: &Path) -> Result<Source, QueueError> {
+    fn take_source(&mut self, port: &Port) -> Result<Source, QueueError> {
         self.check_open()?;
         match std::mem::replace(&mut self.source, Source::Gone("its receive side is in use")) {
             Source::Gone(why) => {
                 self.source = Source::Gone(why);
-                Err(path.fault(why))
+                Err(port.fault(why))
             }
             source => Ok(source),
         }
     }
 
-    /// Checks that the path is not closed.
+    /// Checks that the port is not closed.
     pub(super) fn check_open(&self) -> Result<(), QueueError> {
         if matches!(self.source, Source::Closed) { Err(QueueError::Closed) } else { Ok(()) }
     }

@@ -1,9 +1,9 @@
-//! A path's treatment of a device that stalls or has gone.
+//! A port's treatment of a device that stalls or has gone.
 
 use std::sync::Arc;
 use wharf_devices::reopen::{OnGone, Reopener};
 
-/// A path's treatment of a device that stalls: it holds frames, and completes none for longer than it ever takes.
+/// A port's treatment of a device that stalls: it holds frames, and completes none for longer than it ever takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnStall {
     /// Tells of it: [`Event::Stalled`](super::Event::Stalled).
@@ -16,7 +16,7 @@ pub enum OnStall {
     Fail,
 }
 
-/// The settings of a path, and its way to open the device again, if it has one.
+/// The settings of a port, and its way to open the device again, if it has one.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     pub(super) on_stall: OnStall,

@@ -1,4 +1,4 @@
-//! `Events` and `State` of a path: what happens to its device, told while it lasts.
+//! `Events` and `State` of a port: what happens to its device, told while it lasts.
 //!
 //! Reading order: `monitor.rs` (what is heard and seen, and by which threads), `kept.rs` (what is known), `log.rs` (the events kept for readers),
 //! this file (what a program reads).
@@ -7,7 +7,7 @@ mod kept;
 mod log;
 mod monitor;
 
-pub(super) use monitor::PathMonitor;
+pub(super) use monitor::PortMonitor;
 
 use log::Listener;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-/// The state of a path's device. See [`Path::state`](super::Path::state).
+/// The state of a port's device. See [`Port::state`](super::Port::state).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
@@ -44,7 +44,7 @@ pub enum State {
     },
 }
 
-/// Something that happened to a path.
+/// Something that happened to a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -88,14 +88,14 @@ pub enum Event {
     },
 }
 
-/// The events of a path, from the making of this value on. See [`Path::events`](super::Path::events).
+/// The events of a port, from the making of this value on. See [`Port::events`](super::Port::events).
 ///
-/// A program reads them by a blocking iterator, which ends when the path is closed; by [`Events::try_next`] or
+/// A program reads them by a blocking iterator, which ends when the port is closed; by [`Events::try_next`] or
 /// [`Events::next_within`]; as a task; or it waits for the descriptor in poll(2), which is readable while there are
 /// events, and now and then once too often. Up to 256 unread events are kept: [`Events::missed`] counts older ones.
 #[derive(Debug)]
 pub struct Events {
-    monitor: Arc<PathMonitor>,
+    monitor: Arc<PortMonitor>,
     listener: Arc<Listener>,
     /// Number of the next event.
     next: u64,
@@ -112,7 +112,7 @@ impl Wake for Unpark {
 }
 
 impl Events {
-    pub(super) fn new(monitor: &Arc<PathMonitor>) -> std::io::Result<Self> {
+    pub(super) fn new(monitor: &Arc<PortMonitor>) -> std::io::Result<Self> {
         let listener = Arc::new(Listener::new()?);
         let next = monitor.listen(&listener);
         Ok(Self { monitor: monitor.clone(), listener, next, missed: 0 })
@@ -125,22 +125,22 @@ impl Events {
         event
     }
 
-    /// Waits up to `time` for the next event. Returns `None` if there was none, or the path is closed.
+    /// Waits up to `time` for the next event. Returns `None` if there was none, or the port is closed.
     pub fn next_within(&mut self, time: Duration) -> Option<Event> {
         self.wait(Instant::now().checked_add(time))
     }
 
-    /// Waits until `end` for the next event. Returns `None` if there was none, or the path is closed.
+    /// Waits until `end` for the next event. Returns `None` if there was none, or the port is closed.
     pub fn next_until(&mut self, end: Instant) -> Option<Event> {
         self.wait(Some(end))
     }
 
-    /// Returns the next event as a task; `None` once the path is closed.
+    /// Returns the next event as a task; `None` once the port is closed.
     pub async fn next_async(&mut self) -> Option<Event> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Returns the next event, or has the task woken by it; `None` once the path is closed: the method of a stream.
+    /// Returns the next event, or has the task woken by it; `None` once the port is closed: the method of a stream.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         self.listener.set_task(cx.waker());
         match self.try_next() {
@@ -174,7 +174,7 @@ impl Events {
 impl Iterator for Events {
     type Item = Event;
 
-    /// Waits for the next event; `None` once the path is closed.
+    /// Waits for the next event; `None` once the port is closed.
     fn next(&mut self) -> Option<Event> {
         self.wait(None)
     }
