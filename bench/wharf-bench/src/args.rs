@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use std::time::Duration;
-use wharf::devices::spec::DeviceSpec;
 use wharf_cli::args::{HostArgs, values};
+use wharf_devices::spec::DeviceSpec;
 
 /// The benchmark to run.
 #[derive(Debug, Args)]

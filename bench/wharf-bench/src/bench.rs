@@ -10,11 +10,11 @@ use path::{Case, Kind};
 use serde::Serialize;
 use serde_json::json;
 use stages::Cycles;
-use wharf::devices::host::processors;
 use wharf_cli::output::{print, print_json};
 use wharf_cli::progress::Progress;
 use wharf_cli::signals::Signals;
 use wharf_cli::usage;
+use wharf_devices::host::processors;
 
 /// One measurement. The keys are a promise: they are added to, never renamed.
 #[derive(Debug, Serialize)]

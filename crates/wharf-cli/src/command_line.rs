@@ -18,8 +18,8 @@ use spec::Spec;
 use std::any::TypeId;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use wharf::devices::spec::{DeviceSpec, Direction};
 use wharf::qdisc::QdiscSpec;
+use wharf_devices::spec::{DeviceSpec, Direction};
 
 /// The options that every command has, and a command out of `C`.
 #[derive(Debug, Parser)]
@@ -87,7 +87,7 @@ pub(crate) fn options(words: &[OsString]) -> Option<(OutputArgs, usize)> {
 pub(crate) fn end<C: Subcommand>(line: Line<C>, carry_out: impl FnOnce(C) -> anyhow::Result<()>) -> ExitCode {
     line.output.start();
     // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
-    let _ = wharf::devices::vhost_user::install_sigbus_handler();
+    let _ = wharf_devices::vhost_user::install_sigbus_handler();
     code_of(carry_out(line.command))
 }
 

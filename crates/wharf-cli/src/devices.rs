@@ -7,11 +7,11 @@ use crate::fold::{folded, wrap_last};
 use crate::output::{print, print_json, table, text, wrapped};
 use crate::usage;
 use serde_json::{Value, json};
-use wharf::devices::interfaces::HostInterface;
-use wharf::devices::registry::Registry;
-use wharf::devices::requirements::{Lacking, Machine};
-use wharf::devices::spec::Kind;
-use wharf::options::did_you_mean;
+use wharf_core::options::did_you_mean;
+use wharf_devices::interfaces::HostInterface;
+use wharf_devices::registry::Registry;
+use wharf_devices::requirements::{Lacking, Machine};
+use wharf_devices::spec::Kind;
 
 /// A kind, and what it lacks here, as far as that shows without opening one.
 struct Row {

@@ -7,10 +7,10 @@ use crate::output::{note, print, print_json};
 use crate::usage;
 use anyhow::bail;
 use serde_json::{Map, Value, json};
-use wharf::devices::doctor::{Datum, Diagnosis, Effect, Exam, Finding, Trial, Weight, diagnose};
-use wharf::devices::interfaces::HostInterface;
-use wharf::devices::registry::Registry;
-use wharf::devices::spec::{DeviceSpec, Direction};
+use wharf_devices::doctor::{Datum, Diagnosis, Effect, Exam, Finding, Trial, Weight, diagnose};
+use wharf_devices::interfaces::HostInterface;
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::{DeviceSpec, Direction};
 
 /// A device, and what was found out about it.
 struct Examined {

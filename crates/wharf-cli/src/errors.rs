@@ -2,7 +2,7 @@
 
 use crate::repeats::Lines;
 use std::time::{Duration, Instant};
-use wharf::counters::QueueCounters;
+use wharf_core::counters::QueueCounters;
 
 /// Time that an error waits to be told.
 const TOLD_AFTER: Duration = Duration::from_secs(1);

@@ -10,8 +10,8 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use strsim::levenshtein;
 use terms::{ALIASES, TERMS, Term};
-use wharf::devices::reasons::Reason;
-use wharf::devices::registry::Registry;
+use wharf_devices::reasons::Reason;
+use wharf_devices::registry::Registry;
 
 /// Most words that an unknown one is answered with.
 const NEAREST_MAX: usize = 3;

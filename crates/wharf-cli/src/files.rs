@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write, stdin, stdout};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use wharf::devices::pcap::is_standard;
+use wharf_devices::pcap::is_standard;
 
 /// A file, and the option that names it.
 pub(crate) type Named<'a> = (&'static str, &'a Path);

@@ -7,7 +7,7 @@ use crate::signals::Signals;
 use anyhow::Context;
 use std::thread;
 use std::time::Duration;
-use wharf::devices::xdp::helper::{Helper, HelperOptions};
+use wharf_devices::xdp::helper::{Helper, HelperOptions};
 
 /// Time between two looks for a signal.
 const LOOK: Duration = Duration::from_millis(50);

@@ -3,8 +3,8 @@
 use crate::args::HostArgs;
 use crate::output::warn;
 use crate::usage;
-use wharf::devices::host_loss::HostLoss;
-use wharf::devices::spec::{DeviceSpec, Direction};
+use wharf_devices::host_loss::HostLoss;
+use wharf_devices::spec::{DeviceSpec, Direction};
 
 /// Reports what this host loses to the device, before it is opened. Refuses to cut the host off without
 /// `--take-host`.

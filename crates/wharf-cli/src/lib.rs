@@ -53,11 +53,11 @@ mod wrap;
 use args::Command;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use wharf::devices::registry::Registry;
-use wharf::devices::spec::Kind;
-#[cfg(feature = "verbs")]
-use wharf::devices::spec::Place;
 use wharf::qdisc::QdiscRegistry;
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::Kind;
+#[cfg(feature = "verbs")]
+use wharf_devices::spec::Place;
 
 /// The kinds of devices and of queueing disciplines that the command line can name.
 #[derive(Debug, Clone)]

@@ -6,9 +6,9 @@ use crate::output::grouped_on_stderr;
 use crate::recovery::Recovery;
 use crate::repeats::Lines;
 use std::time::{Duration, Instant};
-use wharf::counters::QueueCounters;
 use wharf::device::DeviceError;
-use wharf::monitor::{Link, Watched};
+use wharf_core::counters::QueueCounters;
+use wharf_core::monitor::{Link, Watched};
 
 /// Time between two looks at a line that was up, unless the device reports an error: a look asks the kernel.
 const EVERY: Duration = Duration::from_millis(250);

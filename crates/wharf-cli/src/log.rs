@@ -52,13 +52,13 @@ pub(crate) fn start(format: LogFormat, quiet: bool, verbose: u8) {
 /// Notes the name of a device, for the records that are about it.
 pub(crate) fn note_device(name: &str) {
     if is_on() {
-        wharf::mem::lock(&DEVICES).push(name.into());
+        wharf_mem::lock(&DEVICES).push(name.into());
     }
 }
 
 /// Writes a record.
 pub(crate) fn record(level: Level, text: &str) {
-    let devices = wharf::mem::lock(&DEVICES);
+    let devices = wharf_mem::lock(&DEVICES);
     let named = devices.iter().filter(|name| text.contains(name.as_str()));
     let device = named.max_by_key(|name| name.len()).map(String::as_str);
     match level {

@@ -15,7 +15,7 @@ static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 /// Writes to standard error by `write` with the line of progress out of the way, which is then drawn again below.
 pub(crate) fn above<R>(write: impl FnOnce() -> R) -> R {
     // A write that waits for the reader of a pipe holds no lock.
-    let shown = wharf::mem::lock(&SHOWN).clone();
+    let shown = wharf_mem::lock(&SHOWN).clone();
     match shown.filter(|bar| !bar.is_hidden()) {
         Some(bar) => bar.suspend(write),
         None => write(),
@@ -40,7 +40,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }
-        *wharf::mem::lock(&SHOWN) = Some(bar.clone());
+        *wharf_mem::lock(&SHOWN) = Some(bar.clone());
         Self { bar, said: Cell::new(None) }
     }
 
@@ -61,7 +61,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        *wharf::mem::lock(&SHOWN) = None;
+        *wharf_mem::lock(&SHOWN) = None;
         self.bar.finish_and_clear();
     }
 }

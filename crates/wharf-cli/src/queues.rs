@@ -1,10 +1,10 @@
 //! Reports of transmit queues.
 
 use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderReport};
-use wharf::counters::QueueCounters;
-use wharf::pool::Audit;
 use wharf::queue::TxQueue;
-use wharf::sender::DROP_TAIL;
+use wharf_core::counters::QueueCounters;
+use wharf_core::pool::Audit;
+use wharf_core::sender::DROP_TAIL;
 use wharf_tools::drops::by_reason;
 
 /// Makes a report of the counters of one device's queues, and leaves the rest of it empty. `span_ns` is from the first packet to the last.

@@ -10,7 +10,7 @@ use crate::host;
 use crate::outside::Outside;
 use crate::sandbox::Sandbox;
 use crate::signals::Signals;
-use wharf::devices::spec::Direction;
+use wharf_devices::spec::Direction;
 
 /// Receives, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn receive(args: &ReceiveArgs) -> anyhow::Result<()> {

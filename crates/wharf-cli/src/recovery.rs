@@ -7,11 +7,11 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf::device::DeviceError;
-use wharf::devices::reopen::{self, Change, Reopener};
-use wharf::devices::spec::{DeviceSpec, Direction, Opened, Place, Queues};
-use wharf::monitor::Watched;
 use wharf::queue::TxQueue;
-use wharf::rx::RxQueue;
+use wharf_core::monitor::Watched;
+use wharf_core::rx::RxQueue;
+use wharf_devices::reopen::{self, Change, Reopener};
+use wharf_devices::spec::{DeviceSpec, Direction, Opened, Place, Queues};
 use wharf_tools::fault::FaultReset;
 
 /// Time that a device may take to be opened anew.
@@ -115,12 +115,12 @@ impl Recovery {
 
     /// Returns the error of a device that cannot be opened any more.
     pub(crate) fn failure(&self) -> Option<String> {
-        wharf::mem::lock(&self.news).failure.clone()
+        wharf_mem::lock(&self.news).failure.clone()
     }
 
     /// Prints the counts of repeated lines that are due.
     pub(crate) fn tell_counts(&self) {
-        wharf::mem::lock(&self.news).lines.look();
+        wharf_mem::lock(&self.news).lines.look();
     }
 
     /// Has a queue that is idle close its device, if that is away: nothing else asks for it.
@@ -133,7 +133,7 @@ impl Recovery {
 
     /// Prints the counts of repeated lines at the end of the run. Returns the fault if the device is away.
     pub(crate) fn fault(&self) -> Option<String> {
-        let mut news = wharf::mem::lock(&self.news);
+        let mut news = wharf_mem::lock(&self.news);
         news.lines.end();
         let is_reset = news.is_reset;
         drop(news);
@@ -148,7 +148,7 @@ impl Recovery {
 
     /// Returns the time for which the device was away in all.
     pub(crate) fn absent(&self) -> Duration {
-        let before = wharf::mem::lock(&self.news).absent;
+        let before = wharf_mem::lock(&self.news).absent;
         before + self.away().unwrap_or_default()
     }
 
@@ -170,7 +170,7 @@ fn is_forbidden(error: &DeviceError) -> bool {
 }
 
 fn say(name: &str, change: &Change<'_>, fails: bool, news: &Mutex<News>) {
-    let mut news = wharf::mem::lock(news);
+    let mut news = wharf_mem::lock(news);
     match change {
         Change::Gone(error) if fails => news.failure = Some(error.to_string()),
         Change::NotYet(error) if is_forbidden(error) => {

@@ -15,7 +15,7 @@ use crate::usage;
 use anyhow::Context;
 use filter::Filter;
 use user::User;
-use wharf::devices::reopen::INTERFACE_THREAD;
+use wharf_devices::reopen::INTERFACE_THREAD;
 use wharf_sys::credentials;
 
 /// Capabilities that opening an interface takes (linux/capability.h): CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF.

@@ -17,7 +17,7 @@ use crate::session::Outcome;
 use crate::signals::Signals;
 use plan::Plan;
 use serde_json::json;
-use wharf::devices::registry::Registry;
+use wharf_devices::registry::Registry;
 
 /// Sends, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {

@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use wharf::device::{DeviceError, ModeReason, TxInfo};
-use wharf::devices::host::{pin, processors};
-use wharf::devices::spec::{DeviceSpec, Direction, Opened, Queues};
+use wharf_devices::host::{pin, processors};
+use wharf_devices::spec::{DeviceSpec, Direction, Opened, Queues};
 
 /// Longest time between two looks at the signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);

@@ -7,8 +7,8 @@ use crate::output;
 use crate::recovery::Recovery;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
-use wharf::monitor::{Sign, Watchdog, Watched};
 use wharf::queue::TxQueue;
+use wharf_core::monitor::{Sign, Watchdog, Watched};
 
 /// Time without a completion that is told.
 const TOLD_AFTER: Duration = Duration::from_secs(1);

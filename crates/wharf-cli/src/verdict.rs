@@ -19,8 +19,8 @@ use crate::fold::paragraph;
 use crate::output::{bit_rate, packet_rate};
 use crate::processor::ProcessorTime;
 use serde::Serialize;
-use wharf::devices::interfaces::HostInterface;
-use wharf::devices::spec::{DeviceSpec, Place};
+use wharf_devices::interfaces::HostInterface;
+use wharf_devices::spec::{DeviceSpec, Place};
 
 /// Share of the time from which on a thread counts as bound by its processor.
 const BUSY_SHARE: f64 = 0.8;

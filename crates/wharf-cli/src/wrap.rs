@@ -5,8 +5,8 @@ use crate::recovery::Recovery;
 use crate::report::{FaultReport, TraceReport};
 use std::path::PathBuf;
 use std::sync::Arc;
+use wharf::device::wrap_device;
 use wharf::device::{AnyDevice, DeviceError};
-use wharf::wrap_device;
 use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
 use wharf_tools::trace::{TraceCounts, TraceFile};
 

@@ -98,6 +98,23 @@ impl Wait for ParkWait {
     }
 }
 
+/// CLOCK_MONOTONIC_COARSE: exact to some milliseconds, enough for byte limits and ledgers, for 3 ns. Its
+/// exact time is that of [`Clock::exact_ns`].
+#[derive(Debug, Default, Clone, Copy)]
+pub struct HostClock;
+
+impl Clock for HostClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        wharf_sys::clock::coarse_ns()
+    }
+
+    #[inline]
+    fn exact_ns(&self) -> u64 {
+        wharf_sys::clock::monotonic_ns()
+    }
+}
+
 /// A clock that stands still, for uses without time: no frame ages, and no byte limit falls.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct NoClock;

@@ -55,7 +55,7 @@ pub(crate) use reservation::{QuotaKind, Reservation};
 pub(crate) use returns::Returns;
 pub use segments::Segments;
 
-use crate::host::{Clock, NoClock};
+use crate::host::{Clock, HostClock};
 use depot::Depot;
 use ledger::Ledger;
 use mailbox::{Directory, Mailbox};
@@ -157,7 +157,7 @@ impl PoolBuilder {
         self
     }
 
-    /// Sets the clock that dates the ledger; none by default.
+    /// Sets the clock by which the ledger counts the ages of frames; the host's by default.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -193,7 +193,7 @@ impl PagePool {
     /// Starts with 4096 frames of 2 KiB, each for a packet of up to 1536 bytes.
     pub fn builder() -> PoolBuilder {
         let spec = RegionSpec { frames: 4096, frame_bytes: 2048, headroom_bytes: 64, huge_pages: true };
-        PoolBuilder { spec, clock: Arc::new(NoClock) }
+        PoolBuilder { spec, clock: Arc::new(HostClock) }
     }
 
     /// The pool's memory, for devices.

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf_core::device::{Completions, Device, Duplex, RxDevice, TxDevice, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
-use wharf_devices::host::HostClock;
 use wharf_devices::open::{Direction, open};
 use wharf_mem::{Batch, Frame, Region};
 
@@ -61,8 +60,7 @@ impl Loop {
     fn new(
         spec: &str, longest_bytes: u32, frame_bytes: u32, flows: u8,
     ) -> Result<(Self, PagePool), Box<dyn std::error::Error>> {
-        let pool =
-            PagePool::builder().frames(4096).frame_bytes(frame_bytes).clock(Arc::new(HostClock)).build()?;
+        let pool = PagePool::builder().frames(4096).frame_bytes(frame_bytes).build()?;
         let mut device = open(spec, Direction::Send)?.device.into_duplex()?;
         device.attach(pool.region().clone())?;
         let (cache, region) = (pool.cache("loop")?, pool.region().clone());

@@ -3,6 +3,7 @@
 mod poller;
 
 pub use poller::{HostWait, PollerBuilder, PollerThread};
+pub use wharf_core::host::HostClock;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -10,23 +11,6 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use wharf_core::host::{Clock, Park, Wake};
 use wharf_sys::event::EventFd;
-
-/// CLOCK_MONOTONIC_COARSE: exact to some milliseconds, enough for byte limits and ledgers, for 3 ns. Its
-/// exact time is [`ExactClock`]'s.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct HostClock;
-
-impl Clock for HostClock {
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        wharf_sys::clock::coarse_ns()
-    }
-
-    #[inline]
-    fn exact_ns(&self) -> u64 {
-        wharf_sys::clock::monotonic_ns()
-    }
-}
 
 /// CLOCK_MONOTONIC: exact, for 20 ns and more. Counts from the same origin as [`HostClock`].
 #[derive(Debug, Default, Clone, Copy)]

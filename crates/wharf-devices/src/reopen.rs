@@ -34,7 +34,7 @@ const CLOSING_MAX: Duration = Duration::from_secs(1);
 /// Treatment of a device whose interface or peer has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnGone {
-    /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Path::reopen`).
+    /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Port::reopen`).
     Wait,
     /// Works like [`OnGone::Wait`], and it is tried ten times a second to open it again, less often if it
     /// goes at once each time.

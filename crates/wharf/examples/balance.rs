@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use wharf::net::{Headers, UDP, checksum, flow_hash, word};
-use wharf::{Burst, Direction, Handler, HostClock, PagePool, Port, Rest, Sender};
+use wharf::{Burst, Direction, PagePool, Port, Sender, queue::Handler, queue::Rest};
 
 struct Balancer {
     service: SocketAddrV4,
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let back_ends = arguments[4..].iter().map(|text| back_end(text)).collect::<Result<_, _>>()?;
     let balancer = Arc::new(Balancer { service: service.parse()?, back_ends, router: AtomicU64::new(0) });
-    let pool = PagePool::builder().frames(16384).clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().frames(16384).build()?;
     let open = |spec: &String| Port::builder(spec, Direction::Both).pool(&pool).build();
     let (front, back) = (open(front)?, open(back)?);
     front.on_receive(pass(back.sender("to back ends")?, balancer.clone()))?;

@@ -9,9 +9,10 @@
 //!   and the kernel drops packets and counts them: arrived = written + failed + lost, and the program prints each.
 //! - `packet` and `udp` leave packets to the host, too; `xdp` takes them away from it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf::{Direction, HostClock, Owners, PagePool, Port, PortBuilder, QueueError, Receiver, Sender};
+use wharf::queue::QueueError;
+use wharf::{Direction, PagePool, Port, Receiver, Sender};
+use wharf::{Owners, PortBuilder};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -20,7 +21,7 @@ fn main() -> Result<(), Error> {
     let [_, from, file, seconds] = &arguments[..] else {
         return Err("usage: capture FROM FILE SECONDS".into());
     };
-    let pool = PagePool::builder().frames(8192).clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().frames(8192).build()?;
     // Packets of any length, super-packets too.
     let settings = |path: PortBuilder| path.pool(&pool).owners(Owners::Senders).takes_chains(true).build();
     let open = |spec: &str, direction| settings(Port::builder(spec, direction));

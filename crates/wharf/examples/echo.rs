@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use wharf::net::{Headers, QueueMap};
-use wharf::{Direction, Packet, Port, QueueError, Receiver, Sender};
+use wharf::{Direction, Packet, Port, Receiver, Sender, queue::QueueError};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::{
-    AnyDevice, Burst, Direction, Handler, HostClock, HostPark, PagePool, PollerThread, PoolError, Rest,
-    RxQueue, Sender, TxQueue, open,
-};
+use wharf::device::{AnyDevice, open};
+use wharf::queue::{Handler, HostClock, HostPark, PollerThread, PoolError, Rest, RxQueue, TxQueue};
+use wharf::{Burst, Direction, PagePool, Sender};
 use wharf_tools::forward::{Forward, ForwardSettings};
 
 type Error = Box<dyn std::error::Error>;
@@ -89,7 +88,7 @@ fn count(frames: &Arc<AtomicU64>) -> Handler {
 }
 
 fn pool(frames: u32) -> Result<PagePool, Error> {
-    Ok(PagePool::builder().frames(frames).clock(Arc::new(HostClock)).build()?)
+    Ok(PagePool::builder().frames(frames).build()?)
 }
 
 fn queue(pool: &PagePool, device: AnyDevice) -> Result<TxQueue, Error> {

@@ -5,10 +5,13 @@
 //! of 1514 bytes.
 
 use std::sync::Arc;
+use wharf::PagePool;
 use wharf::device::TxDevice;
-use wharf::gso::{SegmentJob, SoftwareGso};
+use wharf::device::{Batch, Cache, Frame, Meta};
 use wharf::net::gso::GSO_TCPV4;
-use wharf::{Batch, Cache, Frame, HostClock, HostPark, Meta, Null, PagePool, TxQueue};
+use wharf::queue::{HostClock, HostPark, TxQueue};
+use wharf_core::gso::{SegmentJob, SoftwareGso};
+use wharf_devices::null::Null;
 use wharf_testkit::wrappers::Helpless;
 
 type Error = Box<dyn std::error::Error>;

@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::{Direction, Owners, Port, QueueError};
+use wharf::Owners;
+use wharf::queue::QueueError;
+use wharf::{Direction, Port};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

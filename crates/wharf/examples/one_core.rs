@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::{Batching, HostClock, HostPark, Null, PagePool, TxQueue};
+use wharf::PagePool;
+use wharf::queue::{Batching, HostClock, HostPark, TxQueue};
+use wharf_devices::null::Null;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (packets, size): (usize, usize) = (packets.parse()?, burst.parse()?);
     let batching = if switch == "off" { Batching::Off } else { Batching::On };
-    let pool = PagePool::builder().frames(4096).clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().frames(4096).build()?;
     let device = Box::new(Null::default());
     let builder = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark));
     let queue = builder.batching(batching).build()?;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
-use wharf::{Direction, HostClock, HostPark, Mode, PagePool, PollerThread, TxQueue, open};
+use wharf::device::open;
+use wharf::queue::{HostClock, HostPark, Mode, PollerThread, TxQueue};
+use wharf::{Direction, PagePool};
 use wharf_tools::traffic::{Drive, Findings, GeneratorSpec, Receiver, StampCheck};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -27,7 +29,7 @@ fn main() -> Result<(), Error> {
 
 /// Sends `packets` packets. Returns the queue, shut down, and the receiver's findings.
 fn send(packets: u64) -> Result<(TxQueue, Findings), Error> {
-    let pool = PagePool::builder().clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().build()?;
     let wire = open("wire", Direction::Send)?;
     let queue = TxQueue::builder_of(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark))?.build()?;
     let poller = PollerThread::start(&queue)?;

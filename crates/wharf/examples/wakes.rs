@@ -11,13 +11,15 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+use wharf::device::{Batch, Frame, Region};
 use wharf::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
 };
-use wharf::{
-    Batch, Fifo, FifoLimit, Frame, HostClock, HostPark, Null, PagePool, Region, Sender, TxQueue, pin,
-    processors,
-};
+use wharf::qdisc::{Fifo, FifoLimit};
+use wharf::queue::{HostClock, HostPark, TxQueue};
+use wharf::{PagePool, Sender};
+use wharf_devices::host::{pin, processors};
+use wharf_devices::null::Null;
 
 const WAKES: usize = 3000;
 /// Time for a thread to fall asleep.

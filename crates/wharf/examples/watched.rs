@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::{Direction, HostClock, HostPark, Null, Owners, PagePool, PollerThread, Port, Sender, TxQueue};
+use wharf::Owners;
+use wharf::queue::{HostClock, HostPark, PollerThread, TxQueue};
+use wharf::{Direction, PagePool, Port, Sender};
+use wharf_devices::null::Null;
 
 fn send(mut sender: Sender, packets: usize, size: usize) -> Result<(), Box<dyn std::error::Error>> {
     let mut burst = sender.burst(size);
@@ -23,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: watched PACKETS BURST queue|path".into());
     };
     let (packets, size): (usize, usize) = (packets.parse()?, burst.parse()?);
-    let pool = PagePool::builder().frames(4096).clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().frames(4096).build()?;
     if way == "path" {
         let path = Port::builder("null", Direction::Send).pool(&pool).owners(Owners::Senders).build()?;
         // A program that listens: the watch is over the line, too.

@@ -1,6 +1,6 @@
 //! Wharf: a packet transmit path for Linux user space.
 //!
-//! Threads hand packets to a [`TxQueue`]. The queue dequeues in bulk, within a byte limit that it learns from
+//! Threads hand packets to a queue. The queue dequeues in bulk, within a byte limit that it learns from
 //! completions (BQL), gives each batch to the device in one call with one doorbell, and returns the memory to
 //! the sender that it came from. A sender that is too fast waits and is woken in turn. No packet is dropped
 //! unless a drop policy is asked for.
@@ -11,7 +11,7 @@
 //! other end in this process; `xdp:eth0`, `packet:eth0`, `tap:NAME` or `udp:192.0.2.1:9` lead out of it. A
 //! packet is a whole Ethernet frame. `udp:` takes frames of UDP over IP ([`net`] writes the headers), and
 //! sends their payloads by a socket. A frame that a device cannot send, such as one that is too short, counts
-//! as failed in [`Metrics`], with the reason (`too-short`, `not-udp`).
+//! as failed in [`metrics`], with the reason (`too-short`, `not-udp`).
 //!
 //! ```
 //! use std::time::Duration;
@@ -66,20 +66,18 @@
 //! | task | items |
 //! |---|---|
 //! | all that follows, opened by one specification | [`Port`], [`PortBuilder`], [`Owners`] |
-//! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`PacketMut`], [`Burst`], [`Cache`], [`Audit`] |
+//! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`PacketMut`](queue::PacketMut), [`Burst`], [`Audit`](queue::Audit) |
 //! | headers: room in front of a packet, parsers, builders, checksums, segments | [`Packet::prepend`], [`Packet::segments`], [`net`] |
-//! | a transmit queue | [`TxQueue`], [`QueueBuilder`], [`Batching`], [`Bounds`], [`QueueCounters`] |
-//! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Permit`], [`Canceller`], [`Spread`] |
-//! | one sender that owns its queue: no lane, no other thread | [`Direct`] |
-//! | receiving: by calls, as a task, by a handler, several by flow | [`Receiver`], [`Port::receivers`], [`RxQueue`], [`Handler`], [`Rest`] |
-//! | several queues of a device | [`PortBuilder::build_queues`], [`Spread`] |
-//! | a thread that completes, receives and transmits for others | [`PollerThread`] |
-//! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`], [`QdiscRegistry`] |
-//! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |
+//! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Permit`](queue::Permit), [`Canceller`](queue::Canceller), [`Spread`](queue::Spread) |
+//! | one sender that owns its path: no lane, no other thread | [`Direct`](queue::Direct) |
+//! | receiving: by calls, as a task, by a handler, several by flow | [`Receiver`], [`Port::receivers`], [`Handler`](queue::Handler), [`Rest`](queue::Rest) |
+//! | several queues of a device | [`PortBuilder::build_queues`], [`Spread`](queue::Spread) |
 //! | what happens to the device: line down, up, gone, stalls, panics | [`Port::events`], [`Port::state`], [`Event`] |
 //! | what is done about it: wait, reset, open again, fail | [`OnStall`], [`OnGone`], [`Port::reopen`] |
-//! | what all of these count, in one walk | [`Metrics`], [`Metric`], [`MetricKind`] |
-//! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
+//! | queueing disciplines, or one of your own | module [`qdisc`] |
+//! | devices by specification, or one of your own | module [`device`] |
+//! | what all of these count, in one walk | module [`metrics`] |
+//! | the parts of a port: transmit queue, pollers, clocks and ways to wait, real or modelled | module [`queue`] |
 //!
 //! Examples that are programs, of at most 100 lines: `retransmit`, `echo` (tasks), `balance` (a load
 //! balancer), `capture` (to disk).
@@ -88,131 +86,78 @@
 //!
 //! One for each kind of device: `packet`, `pcap`, `tap`, `udp` and `xdp` are on by default; `vhost`
 //! (vhost-user and virtio-user) is not, since it brings twelve crates. `null` and `wire` are always there.
-//! Kinds of other crates come by [`Registry::with`]. With `default-features = false` and `xdp`, `packet` and
-//! `udp`, a first build compiles 20 crates, `wharf` included.
+//! Kinds of other crates come by [`Registry::with`](device::Registry::with). With `default-features = false` and
+//! `xdp`, `packet` and `udp`, a first build compiles 20 crates, `wharf` included.
 //!
 //! `unswitched-off` is for a measurement alone: the path without the switch for batching.
 //!
-//! The items on this page are the public interface. The hidden modules hold the parts that the workspace's
-//! other crates use; they change without notice. Generators, checking receivers, the forwarder, fault
-//! injection and traces are `wharf-tools`. The command line has the same devices and disciplines: `wharf
-//! send`, `wharf receive`, `wharf forward`, `wharf devices`.
+//! Generators, checking receivers, the forwarder, fault injection and traces are `wharf-tools`. The command
+//! line has the same devices and disciplines: `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
 #![forbid(unsafe_code)]
 
 mod port;
+pub mod queue;
 
-// The front door.
-pub use port::{Event, Events, Metrics, OnGone, OnStall, Owners, Port, PortBuilder, State};
+pub use port::{Event, Events, OnGone, OnStall, Owners, Port, PortBuilder, State};
 #[doc(inline)]
-pub use wharf_core::metrics::{Metric, MetricKind};
+pub use wharf_core::pool::{Burst, Packet, PagePool};
 #[doc(inline)]
 pub use wharf_core::rx::Receiver;
 #[doc(inline)]
-pub use wharf_core::sender::Canceller;
-
-// Memory.
+pub use wharf_core::sender::Sender;
 #[doc(inline)]
-pub use wharf_core::pool::{Audit, Burst, Cache, Packet, PacketMut, PagePool, PoolBuilder, PoolError};
-#[doc(inline)]
-pub use wharf_mem::{Batch, Frame, Meta, Region};
-
-// Headers: parsed, written, summed up, cut.
+pub use wharf_devices::spec::Direction;
 #[doc(no_inline)]
 pub use wharf_packet as net;
 
-// A transmit queue and its senders.
-#[doc(inline)]
-pub use wharf_core::bql::Bounds;
-#[doc(inline)]
-pub use wharf_core::counters::{Counter, QueueCounters, SenderCounters};
-#[doc(inline)]
-pub use wharf_core::direct::Direct;
-#[doc(inline)]
-pub use wharf_core::engine::Batching;
-#[doc(inline)]
-pub use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
-#[doc(inline)]
-pub use wharf_core::sender::{Permit, Sender, Spread};
+/// A device of one's own, devices by specification, and the kinds that there are.
+pub mod device {
+    #[doc(inline)]
+    pub use wharf_core::device::{
+        AnyDevice, CompletionMode, Completions, Device, DeviceError, Duplex, ModeReason, Notify, RxDevice,
+        Transmitted, TxDevice, TxInfo,
+    };
+    #[doc(inline)]
+    pub use wharf_core::options::{Key, OptionError, Options, Values};
+    #[doc(inline)]
+    pub use wharf_core::pool::Cache;
+    #[doc(inline)]
+    pub use wharf_core::{delegate, wrap_device};
+    #[doc(inline)]
+    pub use wharf_devices::reasons::{Counted, Reason};
+    #[doc(inline)]
+    pub use wharf_devices::registry::{Registry, open};
+    #[doc(inline)]
+    pub use wharf_devices::requirements::{Capability, Requirement};
+    #[doc(inline)]
+    pub use wharf_devices::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout, Queues};
+    #[cfg(feature = "vhost")]
+    #[doc(inline)]
+    pub use wharf_devices::vhost_user::install_sigbus_handler;
+    #[doc(inline)]
+    pub use wharf_mem::{Batch, Frame, MemError, Meta, Region};
+}
 
-// Receiving, and threads that serve queues.
-#[doc(inline)]
-pub use wharf_core::poller::{Mode, Settings};
-#[doc(inline)]
-pub use wharf_core::rx::{Handler, Rest, RxQueue};
-#[doc(inline)]
-pub use wharf_devices::host::PollerThread;
+/// What a port, a queue and their users count, in one walk.
+pub mod metrics {
+    pub use super::port::Metrics;
+    #[doc(inline)]
+    pub use wharf_core::counters::{Counter, QueueCounters, SenderCounters};
+    #[doc(inline)]
+    pub use wharf_core::metrics::{Metric, MetricKind};
+}
 
-// Queueing disciplines.
-#[doc(inline)]
-pub use wharf_core::qdisc::{
-    Backpressure, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc, QdiscContext,
-    QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
-};
+/// For tests of a user's own.
+pub mod testing {
+    #[doc(inline)]
+    pub use wharf_core::qdisc::contract::check as check_qdisc;
+}
 
-// Devices by specification, and the kinds that there are.
-#[doc(inline)]
-pub use wharf_core::options::{Key, Options};
-#[doc(inline)]
-pub use wharf_devices::registry::{Registry, open};
-#[doc(inline)]
-pub use wharf_devices::spec::{
-    Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout, Queues,
-};
-
-// A device of one's own.
-#[doc(inline)]
-pub use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
-};
-#[doc(inline)]
-pub use wharf_core::{delegate, wrap_device};
-#[cfg(feature = "vhost")]
-#[doc(inline)]
-pub use wharf_devices::vhost_user::install_sigbus_handler;
-
-// Clocks and ways to wait.
-#[doc(inline)]
-pub use wharf_core::host::{Clock, Park, Wake};
-#[doc(inline)]
-pub use wharf_devices::host::{HostClock, HostPark, WakeFd};
-
-// Held, matched or opened by few programs: a guard without methods, errors inside others, the device behind `null`,
-// fields of a `Kind`, a `Key`, an `Opened` and a `Prio`.
-#[doc(hidden)]
-pub use wharf_core::device::ModeReason;
-#[doc(hidden)]
-pub use wharf_core::device::{AnyDevice, Duplex};
-#[doc(hidden)]
-pub use wharf_core::options::{OptionError, Values};
-#[doc(hidden)]
-pub use wharf_core::pool::NoRoom;
-#[doc(hidden)]
-pub use wharf_core::qdisc::DscpBands;
-#[doc(hidden)]
-pub use wharf_core::sender::Watch;
-#[doc(hidden)]
-pub use wharf_devices::doctor::{Datum, Diagnosis, Doctor, Effect, Exam, Finding, Trial, Weight, diagnose};
-#[doc(hidden)]
-pub use wharf_devices::null::Null;
-#[doc(hidden)]
-pub use wharf_devices::reasons::{Counted, Reason};
-#[doc(hidden)]
-pub use wharf_devices::requirements::{Capability, Requirement};
-#[doc(hidden)]
-pub use wharf_mem::MemError;
-
-// What a port does by itself, for programs that put one together by hand.
-#[doc(hidden)]
-pub use wharf_core::poller::Dedicated;
-#[doc(hidden)]
-pub use wharf_devices::host::{ExactClock, PollerBuilder, pin, processors};
-
-#[doc(hidden)]
-pub use wharf_core::{
-    bql, counters, device, direct, engine, gso, host, metrics, monitor, options, owner, poller, pool, qdisc,
-    queue, random, rx, sender, sg_writer, small_queue,
-};
-#[doc(hidden)]
-pub use wharf_devices as devices;
-#[doc(hidden)]
-pub use wharf_mem as mem;
+/// Queueing disciplines, and what one of your own implements.
+pub mod qdisc {
+    #[doc(inline)]
+    pub use wharf_core::qdisc::{
+        Backpressure, DscpBands, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc,
+        QdiscContext, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
+    };
+}

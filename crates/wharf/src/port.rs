@@ -186,7 +186,8 @@ impl Port {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wharf::{Direction, Event, Port, State};
+    /// use wharf::{Direction, Event, Port};
+    /// use wharf::State;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let port = Port::open("null", Direction::Send)?; // or xdp:eth0, packet:eth0, ...

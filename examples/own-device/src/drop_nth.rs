@@ -3,12 +3,12 @@
 //!
 //! - [`KIND`] is all that a registry wants to know. `--qdisc` reads its options, and `--help` lists them.
 //! - The owner of the queue is its only caller, so that it needs no lock. It allocates only in `reserve`.
-//! - A frame that goes in leaves by `dequeue`, or is dropped by [`QdiscContext::drop`] with a reason that counters and JSON
-//!   are kept by. Nothing is lost in silence.
+//! - A frame that goes in leaves by `dequeue`, or is dropped and counted by [`QdiscContext::drop`] with a reason.
 //! - `backpressure` has senders wait at [`LIMIT`]. It stores more than that: what the senders' lanes hold.
 
 use std::collections::VecDeque;
-use wharf::{Backpressure, Batch, Frame, Key, Limit, Order, Qdisc, QdiscContext, QdiscKind};
+use wharf::device::{Batch, Frame, Key};
+use wharf::qdisc::{Backpressure, Limit, Order, Qdisc, QdiscContext, QdiscKind};
 
 /// Packets that it holds before senders wait.
 const LIMIT: usize = 1000;

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Write;
 use std::iter::from_fn;
 use std::sync::Arc;
-use wharf::{
+use wharf::device::{
     Batch, CompletionMode, Completions, Device, DeviceError, DeviceSpec, Frame, Kind, Notify, Opened,
     Opening, Place, Region, Transmitted, TxDevice, TxInfo,
 };

@@ -31,14 +31,14 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use wharf::{QdiscRegistry, QdiscSetup};
+    use wharf::qdisc::{QdiscRegistry, QdiscSetup};
 
     #[test]
     fn the_contract_of_a_discipline_is_kept() {
         let registry = QdiscRegistry::default().with(&super::drop_nth::KIND);
         for seed in 0..200 {
             let spec = registry.parse(&format!("drop_nth:n={}", 1 + seed % 12)).unwrap();
-            wharf_core::qdisc::contract::check(seed, spec.build(QdiscSetup::default()));
+            wharf::testing::check_qdisc(seed, spec.build(QdiscSetup::default()));
         }
     }
 }

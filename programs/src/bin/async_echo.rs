@@ -7,10 +7,11 @@
 //! - In the end the tasks' own sum is what the queue accepted, and what it sent.
 
 use std::net::UdpSocket;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
-use wharf::{Direction, Fifo, FifoLimit, HostClock, PagePool, Port, QueueError, Rate, Receiver, Sender, Tbf};
+use wharf::qdisc::{Fifo, FifoLimit, Rate, Tbf};
+use wharf::queue::QueueError;
+use wharf::{Direction, PagePool, Port, Receiver, Sender};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -25,7 +26,7 @@ async fn main() -> Result<(), Error> {
     let packets: u32 = std::env::args().nth(1).ok_or("usage: async_echo PACKETS")?.parse()?;
     let slow = Tbf::new(Fifo::new(FifoLimit::Packets(32)), Rate::new(20_000_000));
     // The receivers share half of the pool, and drop what goes beyond: 81 packets each, more than a client's window.
-    let pool = PagePool::builder().frames(16384).clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().frames(16384).build()?;
     let path =
         Port::builder("udp:127.0.0.1:0,dest=frame", Direction::Both).pool(&pool).qdisc(slow).build()?;
     let mut tasks = JoinSet::new();

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wharf::{Direction, MetricKind, Port};
+use wharf::metrics::MetricKind;
+use wharf::{Direction, Port};
 
 type Error = Box<dyn std::error::Error>;
 

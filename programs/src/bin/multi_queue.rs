@@ -6,10 +6,9 @@
 //!   polls on the same thread. No thread waits for another one, and no packet changes its processor.
 //! - A veth gives what was sent by a queue to the peer's queue of that number: each thread gets its own packets back.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use wharf::{Direction, HostClock, PagePool, Port};
+use wharf::{Direction, PagePool, Port};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -21,7 +20,7 @@ fn main() -> Result<(), Error> {
         return Err("usage: multi_queue OUT IN QUEUES PACKETS".into());
     };
     let (queues, packets): (u32, usize) = (queues.parse()?, packets.parse()?);
-    let pool = PagePool::builder().frames(16384).clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().frames(16384).build()?;
     let open = |interface, direction| {
         Port::builder(&format!("xdp:{interface}"), direction)
             .pool(&pool)

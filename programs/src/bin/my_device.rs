@@ -9,10 +9,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wharf::{
-    Batch, Cache, Can, CompletionMode, Completions, Device, DeviceError, DeviceSpec, Direction, Frame, Kind,
-    Notify, Opened, Opening, Port, Region, Registry, RxDevice, Transmitted, TxDevice, TxInfo,
+use wharf::device::{
+    Batch, Cache, Can, CompletionMode, Completions, Device, DeviceError, DeviceSpec, Frame, Kind, Notify,
+    Opened, Opening, Region, Registry, RxDevice, Transmitted, TxDevice, TxInfo,
 };
+use wharf::{Direction, Port};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Packets on their way in one direction.

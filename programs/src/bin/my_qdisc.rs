@@ -8,7 +8,9 @@
 
 use std::collections::VecDeque;
 use std::time::Duration;
-use wharf::{Backpressure, Batch, Direction, Frame, Limit, Port, Qdisc, QdiscContext};
+use wharf::device::{Batch, Frame};
+use wharf::qdisc::{Backpressure, Limit, Qdisc, QdiscContext};
+use wharf::{Direction, Port};
 
 type Error = Box<dyn std::error::Error>;
 

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use wharf::net::{Headers, UdpHeaders};
-use wharf::{Burst, Direction, Packet, Port, QueueError, Receiver, Sender};
+use wharf::queue::QueueError;
+use wharf::{Burst, Direction, Packet, Port, Receiver, Sender};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

@@ -8,10 +8,10 @@
 //! - What is longer, or finds no room on the other side, is dropped, and counted, as a router does. The end tells each by reason.
 
 use std::io::Read;
-use std::sync::Arc;
 use std::time::Duration;
 use wharf::net::UdpHeaders;
-use wharf::{Direction, HostClock, Packet, PagePool, Port, Rest, RxQueue};
+use wharf::queue::{Rest, RxQueue};
+use wharf::{Direction, Packet, PagePool, Port};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Error> {
     };
     let headers = UdpHeaders::between(local.parse()?, peer.parse()?).ok_or("two versions of IP")?;
     let key: u8 = key.parse()?;
-    let pool = PagePool::builder().frame_bytes(4096).clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().frame_bytes(4096).build()?;
     let open = |spec: String| Port::builder(&spec, Direction::Both).pool(&pool).build();
     let (inside, outside) =
         (open(format!("tap:{tap},offload=off"))?, open(format!("udp:{local},dest=frame"))?);

@@ -7,11 +7,11 @@
 //! - Whatever happens, each packet is counted once, and all memory comes home.
 
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::{Direction, HostClock, PagePool, Port, QueueError};
+use wharf::queue::QueueError;
+use wharf::{Direction, PagePool, Port};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(1);
 fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, interface, peer] = &arguments[..] else { return Err("usage: wedge INTERFACE PEER".into()) };
-    let pool = PagePool::builder().clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().build()?;
     let open = || Port::builder(&format!("xdp:{interface}"), Direction::Send).pool(&pool).build();
     let path = open()?;
     under_load(&path, || {

@@ -6,17 +6,17 @@ use anyhow::Context;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf::device::{AnyDevice, Device, Notify, RxDevice, close_receiver};
-use wharf::devices::host::{HostClock, HostPark, processors};
-use wharf::devices::spec::{DeviceSpec, Direction, Queues};
-use wharf::direct::Direct;
-use wharf::mem::Batch;
-use wharf::pool::{Burst, Cache, PagePool, PoolError};
 use wharf::queue::TxQueue;
 use wharf_cli::host;
 use wharf_cli::session::open;
 use wharf_cli::signals::Signals;
 use wharf_cli::usage;
+use wharf_core::device::{AnyDevice, Device, Notify, RxDevice, close_receiver};
+use wharf_core::direct::Direct;
+use wharf_core::pool::{Burst, Cache, PagePool, PoolError};
+use wharf_devices::host::{HostClock, HostPark, processors};
+use wharf_devices::spec::{DeviceSpec, Direction, Queues};
+use wharf_mem::Batch;
 
 /// Time from the first packet until rings and caches are in their steady state.
 const WARM_UP: Duration = Duration::from_millis(200);
@@ -74,7 +74,7 @@ fn opened(
 }
 
 fn pool(args: &DeviceArgs) -> anyhow::Result<PagePool> {
-    Ok(PagePool::builder().frames(args.frames).clock(Arc::new(HostClock)).build()?)
+    Ok(PagePool::builder().frames(args.frames).build()?)
 }
 
 /// One end that moves packets a step at a time, and never waits.

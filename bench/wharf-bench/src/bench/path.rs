@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{Builder, Scope, ScopedJoinHandle, sleep};
 use std::time::{Duration, Instant};
 use wharf::device::TxDevice;
-use wharf::devices::host::{HostClock, HostPark, pin};
-use wharf::devices::null::Null;
-use wharf::direct::Direct;
-use wharf::pool::{Burst, PagePool, PoolError};
 use wharf::queue::{QueueBuilder, TxQueue};
-use wharf::sender::Sender;
+use wharf_core::direct::Direct;
+use wharf_core::pool::{Burst, PagePool, PoolError};
+use wharf_core::sender::Sender;
+use wharf_devices::host::{HostClock, HostPark, pin};
+use wharf_devices::null::Null;
 
 /// Frames of memory.
 const FRAMES: u32 = 65535;
@@ -66,7 +66,7 @@ pub(super) fn measure(case: &Case) -> anyhow::Result<(f64, f64)> {
 
 /// Builds a path over `device`, the same for all measurements.
 pub(super) fn builder(device: Box<dyn TxDevice>) -> anyhow::Result<QueueBuilder> {
-    let pool = PagePool::builder().frames(FRAMES).frame_bytes(2048).clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().frames(FRAMES).frame_bytes(2048).build()?;
     Ok(TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)))
 }
 

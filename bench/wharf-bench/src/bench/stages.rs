@@ -8,15 +8,15 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::delegate;
+use wharf::device::delegate;
 use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
-use wharf::devices::host::ticks;
-use wharf::devices::null::Null;
-use wharf::direct::Direct;
-use wharf::mem::Batch;
-use wharf::pool::{Burst, PoolError};
 use wharf::queue::{QueueError, TxQueue};
-use wharf::sender::Sender;
+use wharf_core::direct::Direct;
+use wharf_core::pool::{Burst, PoolError};
+use wharf_core::sender::Sender;
+use wharf_devices::host::ticks;
+use wharf_devices::null::Null;
+use wharf_mem::Batch;
 
 const TIME: Duration = Duration::from_millis(200);
 

@@ -3,7 +3,7 @@
 use super::memory::MemoryArgs;
 use super::values::{Choice, choice};
 use clap::Args;
-use wharf::devices::spec::Direction;
+use wharf_devices::spec::Direction;
 
 const EXAMPLES: &str = "\
 Examples:

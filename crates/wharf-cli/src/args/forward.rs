@@ -9,11 +9,11 @@ use crate::config::Source;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use wharf::bql::Bounds;
-use wharf::devices::spec::DeviceSpec;
-use wharf::engine::Batching;
-use wharf::poller::Mode;
 use wharf::qdisc::{QdiscSpec, Rate};
+use wharf_core::bql::Bounds;
+use wharf_core::engine::Batching;
+use wharf_core::poller::Mode;
+use wharf_devices::spec::DeviceSpec;
 
 const EXAMPLES: &str = "\
 Examples:

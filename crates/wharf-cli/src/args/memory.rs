@@ -2,7 +2,7 @@
 
 use super::values;
 use clap::Args;
-use wharf::pool::{PagePool, PoolBuilder};
+use wharf_core::pool::{PagePool, PoolBuilder};
 
 /// Frames, and bytes of each.
 #[derive(Debug, Clone, Copy, Args)]

@@ -6,8 +6,8 @@ use super::{
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use wharf::devices::spec::DeviceSpec;
-use wharf::poller::Mode;
+use wharf_core::poller::Mode;
+use wharf_devices::spec::DeviceSpec;
 
 const EXAMPLES: &str = "\
 Examples:

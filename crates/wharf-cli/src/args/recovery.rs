@@ -3,8 +3,8 @@
 use super::values::{self, Choice};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
-pub(crate) use wharf::devices::reopen::OnGone;
-use wharf::devices::spec::Kind;
+pub(crate) use wharf_devices::reopen::OnGone;
+use wharf_devices::spec::Kind;
 
 /// Treatment of devices that fail a run.
 #[derive(Debug, Clone, Copy, Args)]

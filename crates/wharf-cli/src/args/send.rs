@@ -10,11 +10,11 @@ use clap::Args;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use wharf::bql::Bounds;
-use wharf::devices::spec::DeviceSpec;
-use wharf::engine::Batching;
-use wharf::poller::Mode;
 use wharf::qdisc::QdiscSpec;
+use wharf_core::bql::Bounds;
+use wharf_core::engine::Batching;
+use wharf_core::poller::Mode;
+use wharf_devices::spec::DeviceSpec;
 use wharf_tools::traffic::Pace;
 
 const EXAMPLES: &str = "\

@@ -6,18 +6,18 @@ use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use wharf::bql::{Bounds, MAX_LIMIT_BYTES};
-use wharf::devices::registry::Registry;
-use wharf::devices::spec::DeviceSpec;
-use wharf::devices::units;
-use wharf::engine::Batching;
-use wharf::mem::FRAME_BYTES_MAX;
-use wharf::options::OptionError;
-use wharf::poller::Mode;
-use wharf::qdisc::{
+use wharf_core::bql::{Bounds, MAX_LIMIT_BYTES};
+use wharf_core::engine::Batching;
+use wharf_core::options::OptionError;
+use wharf_core::poller::Mode;
+use wharf_core::qdisc::{
     self, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, TBF_BURST_BYTES_MAX, TBF_PACKETS_MAX, TBF_RATE_MAX,
 };
-use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
+use wharf_core::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::DeviceSpec;
+use wharf_devices::units;
+use wharf_mem::FRAME_BYTES_MAX;
 use wharf_tools::traffic::Pace;
 
 const SECONDS_MAX: u64 = 365 * 24 * 3600;
@@ -29,7 +29,7 @@ pub(super) const FORWARD_FRAMES_MIN: u32 = 64;
 /// Most frames of memory.
 pub const FRAMES_MAX: u32 = 1 << 24;
 /// Most packets of a burst.
-pub const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
+pub const BURST_MAX: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
 
 /// Ethernet addresses: source, then destination.
 pub(crate) type Macs = [[u8; 6]; 2];

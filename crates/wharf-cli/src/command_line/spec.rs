@@ -3,8 +3,8 @@
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};
 use std::ffi::OsStr;
-use wharf::devices::registry::Registry;
-use wharf::devices::spec::{Direction, Place};
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::{Direction, Place};
 
 /// Returns the beginnings of the devices that can go in `direction`: `null`, `packet:`.
 pub(super) fn beginnings(registry: &Registry, direction: Direction) -> Vec<String> {

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, Command};
 use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use wharf::options::did_you_mean;
+use wharf_core::options::did_you_mean;
 
 /// Options that only a command line has.
 const TYPED_ONLY: [&str; 5] = ["config", "check", "color", "help", "version"];

@@ -4,9 +4,9 @@ use super::{Row, Used, interface_table, mends};
 use crate::fold::folded;
 use crate::output::{text, wrapped};
 use serde_json::{Value, json};
-use wharf::devices::reasons;
-use wharf::devices::spec::{Kind, Place};
-use wharf::{Key, Values};
+use wharf::device::{Key, Values};
+use wharf_devices::reasons;
+use wharf_devices::spec::{Kind, Place};
 
 /// Returns the keys of a kind, each with the direction that it is of.
 pub(super) fn keys(kind: &Kind) -> impl Iterator<Item = (&'static Key, &'static str)> {

@@ -2,7 +2,7 @@
 
 use super::{Examined, word};
 use crate::output::{text, wrapped};
-use wharf::devices::doctor::{Finding, Trial, Weight};
+use wharf_devices::doctor::{Finding, Trial, Weight};
 
 /// Returns the page of one device.
 pub(super) fn page(examined: &Examined) -> String {

@@ -5,8 +5,8 @@ use crate::args::{ForwardArgs, WhenFull};
 use crate::processor::ProcessorTime;
 use crate::verdict::{self, CommandLine, ForwardFigures, Verdict};
 use crate::watch::Settings;
-use wharf::devices::host::processors;
-use wharf::poller::Mode;
+use wharf_core::poller::Mode;
+use wharf_devices::host::processors;
 
 /// Judges a direction, whose `settings` at the end these are. `links` are the speeds of the wires behind the ends; `time` is what the
 /// process used.

@@ -23,12 +23,12 @@ use crate::verdict::link_bps;
 use crate::watch::{Running, Settings};
 use std::time::Duration;
 use wharf::device::DeviceError;
-use wharf::devices::spec::{DeviceSpec, Queues};
-use wharf::poller;
+use wharf::device::wrap_device;
 use wharf::qdisc::Rate;
 use wharf::queue::TxQueue;
-use wharf::rx::RxQueue;
-use wharf::wrap_device;
+use wharf_core::poller;
+use wharf_core::rx::RxQueue;
+use wharf_devices::spec::{DeviceSpec, Queues};
 use wharf_tools::forward::{End, Forward, ForwardError, ForwardSettings, Place};
 use wharf_tools::trace::TraceFile;
 

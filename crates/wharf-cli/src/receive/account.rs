@@ -8,9 +8,9 @@ use crate::verdict::{self, CommandLine, ReceiveFigures, Verdict};
 use crate::wrap::Wrapped;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wharf::devices::pcap::EMPTY;
-use wharf::devices::spec::Place;
-use wharf::pool::Audit;
+use wharf_core::pool::Audit;
+use wharf_devices::pcap::EMPTY;
+use wharf_devices::spec::Place;
 use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
 /// The remains of a reception besides its arrivals.

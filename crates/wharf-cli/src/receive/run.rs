@@ -24,9 +24,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 use wharf::device::DeviceError;
-use wharf::devices::host::HostClock;
-use wharf::devices::spec::{Direction, Queues};
 use wharf::queue::QueueError;
+use wharf_devices::spec::{Direction, Queues};
 use wharf_tools::drops::by_reason;
 use wharf_tools::traffic::{Receiver, Recorder, Until};
 
@@ -52,7 +51,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome<ReceiveReport>> {
     let Outside { signals, page, board, .. } = outside;
     let pool = args.memory.pool();
-    let pool = pool.clock(Arc::new(HostClock)).build()?;
+    let pool = pool.build()?;
     // An error about a capture is no wrong use.
     let is_usage = args.from.file().is_none();
     let recovery_args =
@@ -184,7 +183,7 @@ struct Shared {
 
 impl Shared {
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        wharf::mem::lock(&self.lines)
+        wharf_mem::lock(&self.lines)
     }
 }
 

@@ -8,9 +8,9 @@ use crate::report::{ClassReport, LatencyReport, QdiscReport, ReceivedReport, Rep
 use crate::session::Outcome;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use wharf::device::{DeviceError, LOST};
-use wharf::pool::Audit;
 use wharf::queue::TxQueue;
+use wharf_core::device::{DeviceError, LOST};
+use wharf_core::pool::Audit;
 use wharf_tools::fault::INJECTED;
 use wharf_tools::traffic::{Findings, Latency, Pauses};
 

@@ -12,12 +12,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use wharf::devices::pcap::{TOO_LONG, is_stream};
-use wharf::devices::registry::Registry;
-use wharf::devices::spec::{Direction, Kind, QueueLayout};
-use wharf::engine::Batching;
-use wharf::random::SplitMix64;
-use wharf::small_queue::SMALL_QUEUE_BYTES;
+use wharf_core::engine::Batching;
+use wharf_core::random::SplitMix64;
+use wharf_core::small_queue::SMALL_QUEUE_BYTES;
+use wharf_devices::pcap::{TOO_LONG, is_stream};
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::{Direction, Kind, QueueLayout};
 use wharf_tools::traffic::{
     CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Skipped, Split, StreamReplay,
 };
@@ -349,7 +349,7 @@ fn super_packets(args: &SendArgs, spec: &GeneratorSpec) -> anyhow::Result<u16> {
     Ok((bytes.saturating_sub(headers) / payload.max(1)).clamp(1, most.into()) as u16)
 }
 
-/// Returns the bytes of memory of a frame into which `len_bytes` fit, at most [`wharf::mem::FRAME_BYTES_MAX`]: no frame of any
+/// Returns the bytes of memory of a frame into which `len_bytes` fit, at most [`wharf_mem::FRAME_BYTES_MAX`]: no frame of any
 /// traffic is too long for that.
 pub(super) fn frame_bytes_for(len_bytes: u32) -> u32 {
     (len_bytes + BESIDE_BYTES).next_multiple_of(64).max(FRAME_BYTES)

@@ -27,14 +27,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 use supervise::Supervisor;
-use wharf::device::PATIENCE;
-use wharf::devices::host::{ExactClock, HostClock, PollerBuilder, PollerThread, processors};
-use wharf::engine::Batching;
-use wharf::host::Clock;
-use wharf::poller;
-use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
-use wharf::sender::Spread;
+use wharf_core::device::PATIENCE;
+use wharf_core::engine::Batching;
+use wharf_core::host::Clock;
+use wharf_core::poller;
+use wharf_core::pool::PagePool;
+use wharf_core::sender::Spread;
+use wharf_devices::host::{ExactClock, PollerBuilder, PollerThread, processors};
 use wharf_tools::forward::DelayMeter;
 use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Verify};
 
@@ -171,7 +171,7 @@ fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow:
 }
 
 fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
-    let pool = PagePool::builder().frames(frames).frame_bytes(plan.frame_bytes).clock(Arc::new(HostClock));
+    let pool = PagePool::builder().frames(frames).frame_bytes(plan.frame_bytes);
     Ok(pool.build()?)
 }
 

@@ -8,12 +8,12 @@ use crate::wrap::{Wrapped, wrap};
 use anyhow::Context;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::device::{AnyDevice, Duplex, TxSide};
-use wharf::devices::host::{HostClock, HostPark};
-use wharf::devices::spec::Queues;
-use wharf::engine::Batching;
-use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
+use wharf_core::device::{AnyDevice, Duplex, TxSide};
+use wharf_core::engine::Batching;
+use wharf_core::pool::PagePool;
+use wharf_devices::host::{HostClock, HostPark};
+use wharf_devices::spec::Queues;
 use wharf_tools::forward::DelayMeter;
 use wharf_tools::traffic::{Schedule, Timed};
 

@@ -5,7 +5,7 @@ use crate::output::{Row, bytes, columns, grouped, some, text, time};
 use crate::report::{ClassReport, FaultReport, Report, counts_text, pauses_text};
 use crate::session::Outcome;
 use crate::verdict::Verdict;
-use wharf::engine::Batching;
+use wharf_core::engine::Batching;
 
 /// Returns the whole summary: a headline, a column per run, and a verdict.
 pub(super) fn summary(plan: &Plan, outcomes: &[Outcome<Report>]) -> String {

@@ -38,7 +38,7 @@ impl Stream {
     }
 
     fn replay(&self) -> MutexGuard<'_, Option<StreamReplay>> {
-        wharf::mem::lock(&self.replay)
+        wharf_mem::lock(&self.replay)
     }
 }
 

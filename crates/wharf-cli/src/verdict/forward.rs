@@ -4,8 +4,8 @@ use super::{Bound, CommandLine, Loss, REACHED_SHARE, Verdict, link_cause, proces
 use crate::output::{bit_rate, packet_rate};
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
-use wharf::devices::spec::Kind;
 use wharf::qdisc::Rate;
+use wharf_devices::spec::Kind;
 
 /// Share of a rate from which on packets that were dropped waited for it, if the device never left any.
 const HELD_SHARE: f64 = 0.5;

@@ -3,8 +3,8 @@
 use super::percent;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wharf::devices::reasons::{self, Reason};
-use wharf::devices::spec::Kind;
+use wharf_devices::reasons::{self, Reason};
+use wharf_devices::spec::Kind;
 
 /// Parts of the path that count drops of any device.
 const PARTS: [&str; 6] = ["any", "discipline", "fault", "receiver", "segmenter", "sender"];

@@ -5,7 +5,7 @@ use super::{Bound, CommandLine, Loss, Verdict, processor_cause};
 use crate::output::packet_rate;
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
-use wharf::devices::spec::Kind;
+use wharf_devices::spec::Kind;
 
 /// The figures of a reception.
 #[derive(Debug, Clone)]

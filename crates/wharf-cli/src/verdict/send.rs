@@ -4,8 +4,8 @@ use super::{Bound, CommandLine, FRAMES_MIN, Loss, Verdict, came, link_cause, per
 use crate::output::{packet_rate, time};
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
-use wharf::device::LOST;
-use wharf::devices::spec::Kind;
+use wharf_core::device::LOST;
+use wharf_devices::spec::Kind;
 use wharf_tools::traffic::{PAUSE_NS, Pauses};
 
 /// Share of a rate by which a run may miss it, and the time by which the last completion may come late.

@@ -2,9 +2,9 @@
 
 use super::*;
 use std::collections::BTreeMap;
-use wharf::devices::registry::Registry;
-use wharf::devices::spec::Kind;
 use wharf::qdisc::Rate;
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::Kind;
 use wharf_tools::traffic::{Pause, Pauses};
 
 fn time(busy: f64, queued: f64) -> ProcessorTime {

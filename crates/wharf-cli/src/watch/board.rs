@@ -6,8 +6,8 @@ use super::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
-use wharf::metrics::Walk;
-use wharf::poller::PollerCounters;
+use wharf_core::metrics::Walk;
+use wharf_core::poller::PollerCounters;
 
 /// Handles to the paths of a run. A clone is another handle to the same board.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl Board {
     }
 
     pub(super) fn pollers(&self) -> MutexGuard<'_, Vec<Arc<PollerCounters>>> {
-        wharf::mem::lock(&self.0.pollers)
+        wharf_mem::lock(&self.0.pollers)
     }
 
     #[cfg(feature = "metrics")]
@@ -85,7 +85,7 @@ impl Board {
     }
 
     pub(super) fn paths(&self) -> MutexGuard<'_, Vec<Running>> {
-        wharf::mem::lock(&self.0.paths)
+        wharf_mem::lock(&self.0.paths)
     }
 
     /// Makes the changes that `of` has for each direction: all of them, or none. Returns the directions that have some, with their

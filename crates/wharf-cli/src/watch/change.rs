@@ -1,15 +1,15 @@
 //! `Change`: a setting of a running direction.
 //!
 //! All changes of one request are checked before the first is made. The library makes each under traffic
-//! ([`TxQueue::set_qdisc`](wharf::TxQueue::set_qdisc) and its neighbours): packets inside stay, or are counted as dropped.
+//! ([`TxQueue::set_qdisc`](wharf::queue::TxQueue::set_qdisc) and its neighbours): packets inside stay, or are counted as dropped.
 
 use crate::args::{self, ForwardArgs, SmallQueues, WhenFull};
 use crate::forward::policy::{Policy, short_packets};
 use std::collections::BTreeMap;
-use wharf::bql::Bounds;
-use wharf::engine::Batching;
-use wharf::pool::PagePool;
 use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, Tbf};
+use wharf_core::bql::Bounds;
+use wharf_core::engine::Batching;
+use wharf_core::pool::PagePool;
 use wharf_tools::forward::MakeQdisc;
 
 /// The keys of `wharf set`, for errors. Those that an option of `forward` has another name for have both.

@@ -8,13 +8,13 @@ use crate::queues::sum;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::sync::{Arc, Mutex};
-use wharf::counters::QueueCounters;
-use wharf::device::PATIENCE;
-use wharf::metrics::{Measured, Metric, Walk};
-use wharf::pool::PagePool;
 use wharf::qdisc::QdiscSpec;
 use wharf::queue::TxQueue;
-use wharf::rx::RxQueue;
+use wharf_core::counters::QueueCounters;
+use wharf_core::device::PATIENCE;
+use wharf_core::metrics::{Measured, Metric, Walk};
+use wharf_core::pool::PagePool;
+use wharf_core::rx::RxQueue;
 use wharf_tools::drops::by_reason;
 use wharf_tools::forward::{DelayMeter, Direction, MakeQdisc, QueueDelay};
 
@@ -88,14 +88,14 @@ impl Running {
 
     /// Returns the settings in force, if some may be changed.
     pub(crate) fn settings(&self) -> Option<Settings> {
-        Some(wharf::mem::lock(self.settings.as_ref()?).clone())
+        Some(wharf_mem::lock(self.settings.as_ref()?).clone())
     }
 
     /// Makes the changes, with the settings that [`Running::check`] has returned for them.
     pub(super) fn apply(&self, changes: &[Change], settings: Settings) {
         self.put_in_force(&settings, changes);
         if let Some(now) = &self.settings {
-            *wharf::mem::lock(now) = settings;
+            *wharf_mem::lock(now) = settings;
         }
     }
 

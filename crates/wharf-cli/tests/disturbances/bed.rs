@@ -7,8 +7,9 @@ use crate::load::Load;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wharf::random::SplitMix64;
-use wharf::{Direction, Owners, Port, PortBuilder};
+use wharf::{Direction, Port};
+use wharf::{Owners, PortBuilder};
+use wharf_core::random::SplitMix64;
 
 /// Time without a completion that is a stall, where a stall is the disturbance.
 const STALL_AFTER: Duration = Duration::from_millis(200);
@@ -111,7 +112,7 @@ impl Bed {
         let owners = [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }][random.below(3) as usize];
         let path = open(kind, Port::builder(&spec, direction).owners(owners).takes_chains(true));
         if is_both {
-            path.on_receive(Box::new(|_| wharf::Rest::Free)).unwrap();
+            path.on_receive(Box::new(|_| wharf::queue::Rest::Free)).unwrap();
         }
         if device == VhostUser {
             peer = Some(start_peer(device, &folder, ""));

@@ -5,7 +5,8 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use wharf::{Direction, Port, Rest, net};
+use wharf::queue::Rest;
+use wharf::{Direction, Port, net};
 
 /// The state of the socket that receives datagrams.
 pub const OPEN: u8 = 0;

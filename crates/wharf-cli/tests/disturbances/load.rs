@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wharf::{Burst, Canceller, Port, QueueError, Sender, net};
+use wharf::queue::{Canceller, QueueError};
+use wharf::{Burst, Port, Sender, net};
 
 pub const SENDERS: usize = 8;
 /// The time that each call has.

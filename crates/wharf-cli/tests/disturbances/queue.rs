@@ -4,7 +4,7 @@ use crate::bed::Bed;
 use crate::kind::{ALL, Device, INTERFACES, Kind, Packet, Udp, VETH, Xdp};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
-use wharf::{Batching, Bounds};
+use wharf::queue::{Batching, Bounds};
 
 /// Devices that learn a byte limit.
 const LIMITED: &[Device] = &[Packet, Xdp, Udp];
@@ -113,7 +113,7 @@ fn churn_and_reopen(bed: &mut Bed) {
 
 fn cancel_waits(bed: &mut Bed) {
     repeat(bed, |bed, _| {
-        bed.load.shared.cancellers.lock().unwrap().iter().for_each(wharf::Canceller::cancel);
+        bed.load.shared.cancellers.lock().unwrap().iter().for_each(wharf::queue::Canceller::cancel);
     });
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use wharf::{Reason, Registry, Values};
+use wharf::device::{Reason, Registry, Values};
 use wharf_cli::Registries;
 
 /// Crates that count frames by reason.

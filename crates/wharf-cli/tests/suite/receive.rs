@@ -3,7 +3,7 @@
 use crate::common::{Done, Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, text, wharf};
 use serde_json::Value;
 use std::path::Path;
-use wharf::devices::pcap::format::{PcapOptions, PcapReader, PcapWriter};
+use wharf_devices::pcap::format::{PcapOptions, PcapReader, PcapWriter};
 
 /// Time stamp and bytes of every packet.
 fn packets(path: &Path) -> Vec<(u64, Vec<u8>)> {

@@ -3,7 +3,7 @@
 use crate::common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, refusing_port, text, wharf};
 use serde_json::Value;
 use std::path::Path;
-use wharf::devices::pcap::format::PcapReader;
+use wharf_devices::pcap::format::PcapReader;
 
 const KEYS: [&str; 22] = [
     "device",
@@ -147,7 +147,7 @@ fn generated_packets_of_every_shape_arrive() {
 
 #[test]
 fn several_senders_share_the_work_and_keep_their_order() {
-    let on_one = format!("--cpu {}", wharf::devices::host::processors()[0]);
+    let on_one = format!("--cpu {}", wharf_devices::host::processors()[0]);
     for how in [
         "",
         "--qdisc prio",

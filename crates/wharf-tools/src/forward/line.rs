@@ -97,7 +97,7 @@ impl ForwardSettings {
         let pool = || {
             let builder = PagePool::builder().frames(frames);
             let builder = builder.frame_bytes(self.frame_bytes.unwrap_or(bytes));
-            builder.clock(Arc::new(HostClock)).build()
+            builder.build()
         };
         let first = pool()?;
         let second = if shared { first.clone() } else { pool()? };

@@ -9,10 +9,9 @@ mod message;
 
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::{
-    Burst, Direction, Handler, HostClock, HostPark, Packet, PagePool, PollerThread, Rest, RxQueue, Sender,
-    TxQueue, open,
-};
+use wharf::device::open;
+use wharf::queue::{Handler, HostClock, HostPark, PollerThread, Rest, RxQueue, TxQueue};
+use wharf::{Burst, Direction, Packet, PagePool, Sender};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -34,7 +33,7 @@ struct Server {
 impl Server {
     /// Starts a server at `address`, such as 0.0.0.0:53.
     fn start(address: &str) -> Result<Self, Error> {
-        let pool = PagePool::builder().frames(2048).clock(Arc::new(HostClock)).build()?;
+        let pool = PagePool::builder().frames(2048).build()?;
         // One socket for both ways: it is bound to the address, and each frame goes to its own destination.
         let device = open(&format!("udp:{address},dest=frame"), Direction::Send)?.device;
         let queue = TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark))?.build()?;

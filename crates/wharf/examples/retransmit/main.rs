@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use std::{ops::Range, thread};
-use wharf::{Direction, HostClock, PagePool, Port, Sender};
+use wharf::{Direction, PagePool, Port, Sender};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Payload = [u8; 1232];
@@ -37,7 +37,7 @@ fn main() -> Result<(), Error> {
 
 /// Returns the number of packets that have left.
 fn retransmit(producers: u8, time: Duration, specs: &[String]) -> Result<u64, Error> {
-    let pool = PagePool::builder().clock(Arc::new(HostClock)).build()?;
+    let pool = PagePool::builder().build()?;
     let open = |spec: &str| Port::builder(spec, Direction::Send).pool(&pool).build();
     let places = specs.iter().flat_map(|spec| spec.split('@').next());
     let paths = places.map(open).collect::<Result<Vec<_>, _>>()?;

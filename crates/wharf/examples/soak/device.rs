@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
-use wharf::delegate;
+use wharf::device::delegate;
+use wharf::device::{Batch, Region};
 use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
-use wharf::{Batch, Region};
 
 /// The wrapper's findings and its orders.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Chance, by SplitMix64.
 
-use wharf::random::SplitMix64;
+use wharf_core::random::SplitMix64;
 
 #[derive(Debug, Clone)]
 pub struct Random(SplitMix64);

@@ -8,11 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use wharf::devices::wire::{Wire, WireSpec, wire};
-use wharf::{
-    Batch, Batching, Device, Fifo, FifoLimit, HostClock, Null, PagePool, PollerThread, RxDevice, TxDevice,
-    TxQueue, WhenFull, pin, processors,
-};
+use wharf::PagePool;
+use wharf::device::{Batch, Device, RxDevice, TxDevice};
+use wharf::qdisc::{Fifo, FifoLimit, WhenFull};
+use wharf::queue::{Batching, HostClock, PollerThread, TxQueue};
+use wharf_devices::host::{pin, processors};
+use wharf_devices::null::Null;
+use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_tools::fault::{Fault, FaultSpec};
 
 const SENDERS: u64 = 64;

@@ -12,7 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread::Thread;
 use std::time::Duration;
-use wharf::{Burst, HostPark, Park, PoolError, QueueError, Sender, TxQueue, Wake};
+use wharf::queue::{HostPark, Park, PoolError, QueueError, TxQueue, Wake};
+use wharf::{Burst, Sender};
 
 /// The message of a panic that is part of the soak.
 struct Wanted;

@@ -173,7 +173,9 @@ impl PortBuilder {
     /// ([`QueueLayout::Pairs`]) is one port.
     ///
     /// ```
-    /// use wharf::{Direction, Fifo, FifoLimit, Port, Spread};
+    /// use wharf::{Direction, Port};
+    /// use wharf::qdisc::{Fifo, FifoLimit};
+    /// use wharf::queue::Spread;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let ports = Port::builder("null", Direction::Send)
@@ -198,7 +200,7 @@ impl PortBuilder {
         let (queues, reopener) = self.open(count)?;
         if self.pool.is_none() {
             let frames = POOL_FRAMES.saturating_mul(queues.len() as u32);
-            self.pool = Some(PagePool::builder().frames(frames).clock(Arc::new(HostClock)).build()?);
+            self.pool = Some(PagePool::builder().frames(frames).build()?);
         }
         let mut ports = Vec::new();
         for (number, opened) in queues.into_iter().enumerate() {
@@ -280,7 +282,7 @@ impl PortBuilder {
         }
         let pool = match &self.pool {
             Some(pool) => pool.clone(),
-            None => PagePool::builder().frames(POOL_FRAMES).clock(Arc::new(HostClock)).build()?,
+            None => PagePool::builder().frames(POOL_FRAMES).build()?,
         };
         let Opened { device, receiving, far_end, .. } = opened;
         let (queue, source) = match direction {

@@ -8,7 +8,8 @@ use wharf_core::metrics::{Measured, Metric, Walk};
 /// pollers.
 ///
 /// ```
-/// use wharf::{Direction, MetricKind, Port};
+/// use wharf::{Direction, Port};
+/// use wharf::metrics::MetricKind;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let port = Port::open("null", Direction::Send)?;

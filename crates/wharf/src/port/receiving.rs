@@ -156,7 +156,8 @@ impl Port {
     /// ```
     /// use std::collections::VecDeque;
     /// use std::sync::{Arc, Mutex};
-    /// use wharf::{Direction, Packet, Port, Rest};
+    /// use wharf::{Direction, Packet, Port};
+    /// use wharf::queue::Rest;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let near = Port::open("wire", Direction::Send)?;

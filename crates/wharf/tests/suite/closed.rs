@@ -6,7 +6,9 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wharf::{Direction, Events, OnGone, Owners, PagePool, Port, QueueError, Receiver, Rest, Sender, net};
+use wharf::queue::{QueueError, Rest};
+use wharf::{Direction, PagePool, Port, Receiver, Sender, net};
+use wharf::{Events, OnGone, Owners};
 use wharf_testkit::threads::within_a_minute;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use wharf::{
-    AnyDevice, Device, DeviceError, Direction, Event, Events, Kind, Opened, Owners, Port, PortBuilder,
-    QueueError, Registry, Rest, Sender, State, TxDevice, delegate,
-};
+use wharf::device::{AnyDevice, Device, DeviceError, Kind, Opened, Registry, TxDevice, delegate};
+use wharf::queue::{QueueError, Rest};
+use wharf::{Direction, Event, Port, Sender};
+use wharf::{Events, Owners, PortBuilder, State};
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::within_a_minute;
 
@@ -27,7 +27,7 @@ struct Lined {
     line: Arc<AtomicU8>,
 }
 
-impl wharf::Notify for Lined {}
+impl wharf::device::Notify for Lined {}
 
 #[deny(clippy::missing_trait_methods)]
 impl Device for Lined {
@@ -126,7 +126,7 @@ fn stall(owners: Owners, stall_after: Option<Duration>) {
 #[test]
 fn a_device_that_completes_nothing_is_told_while_it_lasts() {
     within_a_minute(|| {
-        let cpu = wharf::processors()[0];
+        let cpu = wharf_devices::host::processors()[0];
         for owners in [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }, Owners::Busy { cpu }] {
             stall(owners, Some(Duration::from_millis(30)));
             stall(owners, None);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wharf::{Direction, Event, Events, Port, Spread, net};
+use wharf::Events;
+use wharf::queue::Spread;
+use wharf::{Direction, Event, Port, net};
 use wharf_testkit::threads::within_a_minute;
 
 const QUEUES: u32 = 4;

@@ -1,8 +1,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
-use wharf::pool::Holder;
-use wharf::{Direction, Fifo, FifoLimit, MetricKind, Owners, Port, Rest, Sender, WhenFull};
+use wharf::Owners;
+use wharf::metrics::MetricKind;
+use wharf::qdisc::{Fifo, FifoLimit, WhenFull};
+use wharf::queue::Rest;
+use wharf::{Direction, Port, Sender};
+use wharf_core::pool::Holder;
 
 /// Bytes of each packet.
 const BYTES: u64 = 100;

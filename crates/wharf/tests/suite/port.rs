@@ -3,9 +3,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::{
-    Direction, Fifo, FifoLimit, Owners, PollerThread, Port, QueueError, Rest, RxQueue, Sender, processors,
-};
+use wharf::Owners;
+use wharf::qdisc::{Fifo, FifoLimit};
+use wharf::queue::{PollerThread, QueueError, Rest, RxQueue};
+use wharf::{Direction, Port, Sender};
+use wharf_devices::host::processors;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,10 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread;
-use wharf::{
-    AnyDevice, Batch, Cache, Can, Device, DeviceError, Direction, Kind, Notify, Null, Opened, Port, Registry,
-    Rest, RxDevice, TxDevice, delegate, net,
+use wharf::device::{
+    AnyDevice, Batch, Cache, Can, Device, DeviceError, Kind, Notify, Opened, Registry, RxDevice, TxDevice,
+    delegate,
 };
+use wharf::queue::Rest;
+use wharf::{Direction, Port, net};
+use wharf_devices::null::Null;
 
 /// A device that notes the calls to receive, each with its thread and its budget. It has nothing to receive.
 struct Posted {

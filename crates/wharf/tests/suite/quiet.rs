@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use wharf::{AnyDevice, Device, Direction, Event, Kind, Notify, Opened, Port, Registry, TxDevice, delegate};
+use wharf::device::{AnyDevice, Device, Kind, Notify, Opened, Registry, TxDevice, delegate};
+use wharf::{Direction, Event, Port};
 use wharf_testkit::gate::{Control, Gate};
 
 const LONG: Duration = Duration::from_secs(20);

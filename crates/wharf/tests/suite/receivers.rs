@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use wharf::{
-    AnyDevice, DeviceError, DeviceSpec, Direction, Fifo, FifoLimit, Kind, Opened, Opening, Packet, Port,
-    QueueError, QueueLayout, Receiver, Registry, Rest, Sender, Spread, net, open,
-};
+use wharf::device::{AnyDevice, DeviceError, DeviceSpec, Kind, Opened, Opening, QueueLayout, Registry, open};
+use wharf::qdisc::{Fifo, FifoLimit};
+use wharf::queue::{QueueError, Rest, Spread};
+use wharf::{Direction, Packet, Port, Receiver, Sender, net};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -284,7 +284,7 @@ static PAIRS: Kind = Kind {
     queues: QueueLayout::Pairs,
     ..Kind::new("pairs", "pairs", "pairs inside", |_: &DeviceSpec, opening: Opening| {
         assert_eq!(opening.queues.count, 4);
-        Ok::<_, DeviceError>(vec![Opened::new(AnyDevice::tx(wharf::Null::default()))])
+        Ok::<_, DeviceError>(vec![Opened::new(AnyDevice::tx(wharf_devices::null::Null::default()))])
     })
 };
 

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wharf::{
-    AnyDevice, Device, DeviceError, Direction, Event, Events, Kind, OnGone, OnStall, Opened, Owners, Place,
-    Port, PortBuilder, QueueError, Registry, Sender, State, TxDevice, delegate,
-};
+use wharf::device::{AnyDevice, Device, DeviceError, Kind, Opened, Place, Registry, TxDevice, delegate};
+use wharf::queue::QueueError;
+use wharf::{Direction, Event, Port, Sender};
+use wharf::{Events, OnGone, OnStall, Owners, PortBuilder, State};
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::stalls::{Late, Stalls, run_delay};
 use wharf_testkit::threads::within_a_minute;
@@ -44,7 +44,7 @@ fn gone() -> DeviceError {
     DeviceError::Gone { device: "gate".into(), what: "removed".into(), source }
 }
 
-impl wharf::Notify for Placed {}
+impl wharf::device::Notify for Placed {}
 
 #[deny(clippy::missing_trait_methods)]
 impl Device for Placed {
@@ -66,7 +66,7 @@ impl TxDevice for Placed {
     delegate!(gate: info, transmit, flush, outstanding, next_completion_ns, set_patience);
 
     fn reap(
-        &mut self, budget: usize, urgent: bool, into: &mut wharf::Completions,
+        &mut self, budget: usize, urgent: bool, into: &mut wharf::device::Completions,
     ) -> Result<(), DeviceError> {
         self.gate.reap(budget, urgent, into)?;
         if self.world.is_gone.load(SeqCst) { Err(gone()) } else { Ok(()) }

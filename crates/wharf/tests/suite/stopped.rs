@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::{Burst, Direction, Fifo, FifoLimit, Owners, Port, Sender};
+use wharf::Owners;
+use wharf::qdisc::{Fifo, FifoLimit};
+use wharf::{Burst, Direction, Port, Sender};
 
 const CHILD: &str = "WHARF_STOPPED_CHILD";
 /// Sends of the other sender that must end while the first one is stopped; one of them may have begun before.

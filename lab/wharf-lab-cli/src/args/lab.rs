@@ -4,8 +4,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
-use wharf::devices::spec::DeviceSpec;
 use wharf_cli::args::values;
+use wharf_devices::spec::DeviceSpec;
 use wharf_lab::experiment::World;
 
 /// Experiments, in virtual time or on this machine.

@@ -146,7 +146,7 @@ impl Rig {
         let settings: Settings = parameters.read_into()?;
         let pool = || {
             let pool = PagePool::builder().frames(settings.pool_frames).frame_bytes(FRAME_BYTES);
-            pool.clock(Arc::new(HostClock)).build()
+            pool.build()
         };
         let mode = if settings.spin { Mode::Adaptive } else { Mode::Sleeping };
         Ok(Self {

@@ -4,7 +4,7 @@
 use super::{Bench, LabError};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use wharf_core::delegate;
@@ -12,7 +12,7 @@ use wharf_core::device::{Device, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Burst, PagePool, PoolBuilder, PoolError};
 use wharf_core::sender::Sender;
-use wharf_devices::host::{ExactClock, HostClock};
+use wharf_devices::host::ExactClock;
 use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::Batch;
 
@@ -27,7 +27,7 @@ const FAR_FRAMES: u32 = 4096;
 
 /// Creates the pool of `builder`, on this machine's clock.
 pub(crate) fn pool(builder: PoolBuilder) -> Result<PagePool, LabError> {
-    builder.clock(Arc::new(HostClock)).build().map_err(|error| fault("memory", &error))
+    builder.build().map_err(|error| fault("memory", &error))
 }
 
 /// A wire, and the resources of its far end.

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wharf::device::{DeviceError, Duplex};
-use wharf::poller::Mode;
 use wharf::queue::QueueError;
+use wharf_core::poller::Mode;
 use wharf_tools::traffic::{Findings, Receiver, Until};
 
 /// Longest time between two looks at the signals.

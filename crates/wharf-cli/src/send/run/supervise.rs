@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-use wharf::devices::host::{ExactClock, HostClock};
-use wharf::host::Clock;
 use wharf::queue::{QueueError, TxQueue};
+use wharf_core::host::Clock;
+use wharf_devices::host::{ExactClock, HostClock};
 use wharf_tools::traffic::{Driven, Echo};
 
 /// Time for frames inside to leave once the end was asked for; the rest then comes back unsent. All in all a run ends within half a

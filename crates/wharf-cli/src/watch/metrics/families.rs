@@ -11,7 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeMap;
-use wharf::metrics::{Measured, Metric, MetricKind, Walk};
+use wharf_core::metrics::{Measured, Metric, MetricKind, Walk};
 
 /// Names and values of the labels of one value.
 type Labels = Vec<(String, String)>;

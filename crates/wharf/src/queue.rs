@@ -1,0 +1,23 @@
+//! The parts of a [`Port`](crate::Port), for a program that puts its own together: queues, senders, pools,
+//! pollers, clocks.
+
+#[doc(inline)]
+pub use wharf_core::bql::Bounds;
+#[doc(inline)]
+pub use wharf_core::direct::Direct;
+#[doc(inline)]
+pub use wharf_core::engine::Batching;
+#[doc(inline)]
+pub use wharf_core::host::{Clock, Park, Wake};
+#[doc(inline)]
+pub use wharf_core::poller::{Mode, Settings};
+#[doc(inline)]
+pub use wharf_core::pool::{Audit, NoRoom, PacketMut, PoolBuilder, PoolError};
+#[doc(inline)]
+pub use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
+#[doc(inline)]
+pub use wharf_core::rx::{Handler, Rest, RxQueue};
+#[doc(inline)]
+pub use wharf_core::sender::{Canceller, Permit, Spread};
+#[doc(inline)]
+pub use wharf_devices::host::{HostClock, HostPark, PollerThread, WakeFd};
