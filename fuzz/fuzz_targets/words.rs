@@ -1,7 +1,7 @@
 //! Users' input: sizes, rates, durations, faults, and the specification of a device that touches no file.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_tools::fault::FaultSpec;
+use wharf::testing::FaultSpec;
 use wharf_devices::open::{Direction, open};
 use wharf_devices::units;
 

@@ -18,7 +18,7 @@ use crate::outside::Outside;
 use crate::sandbox::Sandbox;
 use crate::signals::Signals;
 use crate::usage;
-use wharf_tools::forward::Place;
+use wharf::forward::Place;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<()> {

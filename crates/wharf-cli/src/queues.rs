@@ -1,11 +1,11 @@
 //! Reports of transmit queues.
 
 use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderReport};
+use wharf::metrics::drops_by_reason;
 use wharf::queue::TxQueue;
 use wharf_core::counters::QueueCounters;
 use wharf_core::pool::Audit;
 use wharf_core::sender::DROP_TAIL;
-use wharf_tools::drops::by_reason;
 
 /// Makes a report of the counters of one device's queues, and leaves the rest of it empty. `span_ns` is from the first packet to the last.
 pub(crate) fn of_queues(
@@ -57,7 +57,7 @@ pub(crate) fn sent_bytes(counters: &QueueCounters) -> u64 {
 
 /// Returns the drops in the queues and devices, and those of senders before the queues.
 pub(crate) fn drops(queues: &[TxQueue]) -> Drops {
-    let by_reason = by_reason(queues, &[]);
+    let by_reason = drops_by_reason(queues, &[]);
     let at_senders = by_reason.get(DROP_TAIL).copied().unwrap_or_default();
     Drops { total: sum(queues, QueueCounters::lost_packets) + at_senders, by_reason }
 }

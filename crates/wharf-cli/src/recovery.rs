@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::queue::TxQueue;
+use wharf::testing::FaultReset;
 use wharf_core::monitor::Watched;
 use wharf_core::rx::RxQueue;
 use wharf_devices::reopen::{self, Change, Reopener};
 use wharf_devices::spec::{DeviceSpec, Direction, Opened, Place, Queues};
-use wharf_tools::fault::FaultReset;
 
 /// Time that a device may take to be opened anew.
 const RESET_WITHIN: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ mod watchdog;
 use notify::Notifier;
 use std::time::{Duration, Instant};
 use watchdog::Watchdog;
-use wharf_tools::forward::Forward;
+use wharf::forward::Forward;
 
 /// Time between two lines of status.
 const STATUS: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use wharf::device::wrap_device;
 use wharf::device::{AnyDevice, DeviceError};
-use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
+use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultSpec};
 use wharf_tools::trace::{TraceCounts, TraceFile};
 
 /// The wrappers around a device.

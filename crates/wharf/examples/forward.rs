@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wharf::device::{AnyDevice, open};
+use wharf::forward::{Forward, ForwardSettings};
 use wharf::queue::{Handler, HostClock, HostPark, PollerThread, PoolError, Rest, RxQueue, TxQueue};
 use wharf::{Burst, Direction, PagePool, Sender};
-use wharf_tools::forward::{Forward, ForwardSettings};
 
 type Error = Box<dyn std::error::Error>;
 

@@ -77,6 +77,8 @@
 //! | queueing disciplines, or one of your own | module [`qdisc`] |
 //! | devices by specification, or one of your own | module [`device`] |
 //! | what all of these count, in one walk | module [`metrics`] |
+//! | packets that arrive at one device and leave by another, both ways | module [`forward`] |
+//! | tests: a device that fails as told, the contract of a discipline | module [`testing`] |
 //! | the parts of a port: transmit queue, pollers, clocks and ways to wait, real or modelled | module [`queue`] |
 //!
 //! Examples that are programs, of at most 100 lines: `retransmit`, `echo` (tasks), `balance` (a load
@@ -87,16 +89,18 @@
 //! One for each kind of device: `packet`, `pcap`, `tap`, `udp` and `xdp` are on by default; `vhost`
 //! (vhost-user and virtio-user) is not, since it brings twelve crates. `null` and `wire` are always there.
 //! Kinds of other crates come by [`Registry::with`](device::Registry::with). With `default-features = false` and
-//! `xdp`, `packet` and `udp`, a first build compiles 20 crates, `wharf` included.
+//! `xdp`, `packet` and `udp`, a first build compiles 27 crates, `wharf` included.
 //!
 //! `unswitched-off` is for a measurement alone: the path without the switch for batching.
 //!
-//! Generators, checking receivers, the forwarder, fault injection and traces are `wharf-tools`. The command
-//! line has the same devices and disciplines: `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
+//! Generators, checking receivers and traces are `wharf-tools`. The command line has the same devices and disciplines: `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
 #![forbid(unsafe_code)]
 
+pub mod forward;
+pub mod metrics;
 mod port;
 pub mod queue;
+pub mod testing;
 
 pub use port::{Event, Events, OnGone, OnStall, Owners, Port, PortBuilder, State};
 #[doc(inline)]
@@ -136,21 +140,6 @@ pub mod device {
     pub use wharf_devices::vhost_user::install_sigbus_handler;
     #[doc(inline)]
     pub use wharf_mem::{Batch, Frame, MemError, Meta, Region};
-}
-
-/// What a port, a queue and their users count, in one walk.
-pub mod metrics {
-    pub use super::port::Metrics;
-    #[doc(inline)]
-    pub use wharf_core::counters::{Counter, QueueCounters, SenderCounters};
-    #[doc(inline)]
-    pub use wharf_core::metrics::{Metric, MetricKind};
-}
-
-/// For tests of a user's own.
-pub mod testing {
-    #[doc(inline)]
-    pub use wharf_core::qdisc::contract::check as check_qdisc;
 }
 
 /// Queueing disciplines, and what one of your own implements.

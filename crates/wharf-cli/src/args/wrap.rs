@@ -3,7 +3,7 @@
 use crate::files::Named;
 use clap::Args;
 use std::path::PathBuf;
-use wharf_tools::fault::FaultSpec;
+use wharf::testing::FaultSpec;
 
 /// Wrappers around the device.
 #[derive(Debug, Clone, Default, Args)]

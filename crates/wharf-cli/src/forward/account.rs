@@ -7,8 +7,8 @@ use crate::session::Outcome;
 use crate::watch::Settings;
 use serde::Serialize;
 use std::collections::HashSet;
+use wharf::forward::Summary;
 use wharf::qdisc::Order;
-use wharf_tools::forward::Summary;
 use wharf_tools::traffic::Latency;
 
 /// Both directions. The keys are a promise.

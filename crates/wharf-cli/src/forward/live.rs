@@ -6,8 +6,8 @@ use crate::queues::{sent_bytes, sum};
 use crate::session::Watch;
 use rustix::termios::tcgetwinsize;
 use std::cell::RefCell;
+use wharf::forward::{Direction, Forward};
 use wharf_core::counters::QueueCounters;
-use wharf_tools::forward::{Direction, Forward};
 
 /// Columns before the line: the mark of progress, and the time.
 const BEFORE_LINE: usize = 12;

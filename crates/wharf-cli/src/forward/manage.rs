@@ -6,7 +6,7 @@ use crate::service::Service;
 use crate::signals::Signals;
 use crate::watch::Board;
 use std::time::Instant;
-use wharf_tools::forward::Forward;
+use wharf::forward::Forward;
 
 /// See the module.
 pub(super) struct Manager<'a> {

@@ -5,8 +5,8 @@ use crate::files::check_written;
 use crate::sandbox;
 use crate::session::check_cpus;
 use crate::usage;
+use wharf::forward::Place;
 use wharf::qdisc::{Order, QdiscRegistry, QdiscSpec};
-use wharf_tools::forward::Place;
 
 /// Time that a full discipline which drops holds up a packet, at the rate and with the longest ordinary frames.
 const SHORT_MS: u64 = 50;

@@ -24,12 +24,12 @@ use crate::watch::{Running, Settings};
 use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::device::wrap_device;
+use wharf::forward::{End, Forward, ForwardError, ForwardSettings, Place};
 use wharf::qdisc::Rate;
 use wharf::queue::TxQueue;
 use wharf_core::poller;
 use wharf_core::rx::RxQueue;
 use wharf_devices::spec::{DeviceSpec, Queues};
-use wharf_tools::forward::{End, Forward, ForwardError, ForwardSettings, Place};
 use wharf_tools::trace::TraceFile;
 
 /// Time for frames inside to leave once the end was asked for.
@@ -165,7 +165,7 @@ fn starting(error: ForwardError) -> anyhow::Error {
 
 /// Returns the directions with the modes of their devices, for people.
 fn between(forward: &Forward) -> String {
-    let text = |direction: &wharf_tools::forward::Direction| {
+    let text = |direction: &wharf::forward::Direction| {
         let to = device_text(&direction.to, direction.queues.first().and_then(TxQueue::device_mode));
         match direction.receivers.len().max(direction.queues.len()) {
             1 => format!("{} to {to}", direction.from),

@@ -7,9 +7,9 @@ use crate::queues::sum;
 use crate::recovery::Recovery;
 use crate::repeats::Lines;
 use crate::stall::Stall;
+use wharf::forward::{Direction, Forward, Summary};
 use wharf_core::counters::QueueCounters;
 use wharf_core::rx::RxQueue;
-use wharf_tools::forward::{Direction, Forward, Summary};
 
 /// The lines printed so far.
 pub(super) struct Tells {

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wharf::metrics::drops_by_reason;
 use wharf_core::rx::RxQueue;
-use wharf_tools::drops::by_reason;
 use wharf_tools::traffic::{Arrival, Arrivals, Check, Clocks};
 
 /// Time between two looks of the receiving thread at its losses.
@@ -73,7 +73,7 @@ impl Live {
     pub(super) fn show(&self, watch: &Watch<'_>, packets: u64) {
         watch.say(|now| {
             let (bytes, lost) = (self.counts.bytes.load(Relaxed), self.counts.lost.load(Relaxed));
-            let drops = by_reason(&[], from_ref(&self.queue));
+            let drops = drops_by_reason(&[], from_ref(&self.queue));
             let rates = self.before.borrow_mut().rates(now, packets, bytes);
             let (received, lost, dropped) =
                 (grouped_on_stderr(packets), grouped_on_stderr(lost), dropped(&drops));

@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 use wharf::device::DeviceError;
+use wharf::metrics::drops_by_reason;
 use wharf::queue::QueueError;
 use wharf_devices::spec::{Direction, Queues};
-use wharf_tools::drops::by_reason;
 use wharf_tools::traffic::{Receiver, Recorder, Until};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
@@ -92,7 +92,7 @@ pub(super) fn run(
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
     // Once it is closed: the last line of `--stats` has the same.
-    account.drops = by_reason(&[], from_ref(receiver.queue()));
+    account.drops = drops_by_reason(&[], from_ref(receiver.queue()));
     receiver
         .queue()
         .queue_packets(&mut |queue, packets| account.by_queue.push(RxQueueReport { queue, packets }));
@@ -155,7 +155,7 @@ fn receive(
         }
         page.look(board);
         let received = shared.received.load(Ordering::Relaxed);
-        overload.look(|| (received, by_reason(&[], from_ref(&queue))));
+        overload.look(|| (received, drops_by_reason(&[], from_ref(&queue))));
         live.show(&watch, received);
     }
 }

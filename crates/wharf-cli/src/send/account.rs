@@ -9,9 +9,9 @@ use crate::session::Outcome;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use wharf::queue::TxQueue;
+use wharf::testing::INJECTED;
 use wharf_core::device::{DeviceError, LOST};
 use wharf_core::pool::Audit;
-use wharf_tools::fault::INJECTED;
 use wharf_tools::traffic::{Findings, Latency, Pauses};
 
 /// Reasons of failed frames that are no faults: they were with the device when the path was closed early, or were injected.

@@ -27,6 +27,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 use supervise::Supervisor;
+use wharf::forward::DelayMeter;
 use wharf::queue::TxQueue;
 use wharf_core::device::PATIENCE;
 use wharf_core::engine::Batching;
@@ -35,7 +36,6 @@ use wharf_core::poller;
 use wharf_core::pool::PagePool;
 use wharf_core::sender::Spread;
 use wharf_devices::host::{ExactClock, PollerBuilder, PollerThread, processors};
-use wharf_tools::forward::DelayMeter;
 use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Verify};
 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.

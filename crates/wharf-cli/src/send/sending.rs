@@ -8,13 +8,13 @@ use crate::wrap::{Wrapped, wrap};
 use anyhow::Context;
 use std::sync::Arc;
 use std::time::Duration;
+use wharf::forward::DelayMeter;
 use wharf::queue::TxQueue;
 use wharf_core::device::{AnyDevice, Duplex, TxSide};
 use wharf_core::engine::Batching;
 use wharf_core::pool::PagePool;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::spec::Queues;
-use wharf_tools::forward::DelayMeter;
 use wharf_tools::traffic::{Schedule, Timed};
 
 /// The device's queues, with all that belongs to them.

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 use wharf::qdisc::Order;
 use wharf::queue::QueueError;
-use wharf_tools::fault::FailingMemory;
+use wharf::testing::FailingMemory;
 use wharf_tools::traffic::{
     Drive, Driven, Generator, Replay, Source, Split, StampCheck, StreamReplay, StreamState, Submit, Verify,
 };

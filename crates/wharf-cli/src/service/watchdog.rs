@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wharf::forward::Forward;
 use wharf_core::poller::PollerCounters;
-use wharf_tools::forward::Forward;
 
 /// Looks within the time after which the manager acts: one late look is no reason to end a run.
 const LOOKS: u32 = 4;

@@ -6,11 +6,11 @@
 use crate::args::{self, ForwardArgs, SmallQueues, WhenFull};
 use crate::forward::policy::{Policy, short_packets};
 use std::collections::BTreeMap;
+use wharf::forward::MakeQdisc;
 use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, Tbf};
 use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::pool::PagePool;
-use wharf_tools::forward::MakeQdisc;
 
 /// The keys of `wharf set`, for errors. Those that an option of `forward` has another name for have both.
 pub(super) const KEYS: &str =

@@ -8,6 +8,8 @@ use crate::queues::sum;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::sync::{Arc, Mutex};
+use wharf::forward::{DelayMeter, Direction, MakeQdisc, QueueDelay};
+use wharf::metrics::drops_by_reason;
 use wharf::qdisc::QdiscSpec;
 use wharf::queue::TxQueue;
 use wharf_core::counters::QueueCounters;
@@ -15,8 +17,6 @@ use wharf_core::device::PATIENCE;
 use wharf_core::metrics::{Measured, Metric, Walk};
 use wharf_core::pool::PagePool;
 use wharf_core::rx::RxQueue;
-use wharf_tools::drops::by_reason;
-use wharf_tools::forward::{DelayMeter, Direction, MakeQdisc, QueueDelay};
 
 /// One direction of a run.
 #[derive(Debug, Clone, Default)]
@@ -104,7 +104,7 @@ impl Running {
         match &self.direction {
             Some(direction) => direction.drops(),
             None => {
-                let mut all = by_reason(&self.queues, &self.receivers);
+                let mut all = drops_by_reason(&self.queues, &self.receivers);
                 all.retain(|_, count| *count > 0);
                 all
             }

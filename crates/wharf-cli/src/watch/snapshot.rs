@@ -5,8 +5,8 @@ use crate::queues::sent_bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
+use wharf::forward::QueueDelay;
 use wharf_core::counters::QueueCounters;
-use wharf_tools::forward::QueueDelay;
 use wharf_tools::traffic::Latency;
 
 /// See the module.

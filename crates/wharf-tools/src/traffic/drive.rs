@@ -2,10 +2,10 @@
 
 use super::due::{Due, Wait};
 use super::{Pace, Pauses, Schedule, Source};
-use crate::fault::FailingMemory;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+use wharf::testing::FailingMemory;
 use wharf_core::pool::{Burst, PoolError};
 use wharf_core::queue::QueueError;
 use wharf_core::sender::{Sender, Spread};

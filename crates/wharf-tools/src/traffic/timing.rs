@@ -8,9 +8,9 @@
 //! wrapper of the device, reads it once the frame has been taken. A super-packet that is segmented below the wrapper counts as *had*
 //! once its first segments are: segments have no due time of their own.
 
-use super::Latency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use wharf::metrics::Latency;
 use wharf_core::delegate;
 use wharf_core::device::{Device, DeviceError, Duplex, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::gso::Segmenter;

@@ -1,7 +1,5 @@
 //! Tools around devices and paths: one binary, since each links anew.
 
-mod fault;
-mod forward;
 mod gso;
 mod pacing;
 mod pauses;

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use wharf::testing::FailingMemory;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::null::Null;
-use wharf_tools::fault::FailingMemory;
 use wharf_tools::traffic::{Drive, Driven, PAUSE_NS, Pace, Pause, Pauses, Position, Source, Submit, Time};
 
 const MS: u64 = 1_000_000;

@@ -12,10 +12,10 @@ use wharf::PagePool;
 use wharf::device::{Batch, Device, RxDevice, TxDevice};
 use wharf::qdisc::{Fifo, FifoLimit, WhenFull};
 use wharf::queue::{Batching, HostClock, PollerThread, TxQueue};
+use wharf::testing::{Fault, FaultSpec};
 use wharf_devices::host::{pin, processors};
 use wharf_devices::null::Null;
 use wharf_devices::wire::{Wire, WireSpec, wire};
-use wharf_tools::fault::{Fault, FaultSpec};
 
 const SENDERS: u64 = 64;
 const PROCESSORS: usize = 2;

@@ -3,6 +3,8 @@
 mod chains;
 mod closed;
 mod events;
+mod fault;
+mod forward;
 mod interfaces;
 mod metrics;
 mod port;

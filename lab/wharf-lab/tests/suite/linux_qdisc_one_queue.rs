@@ -1,6 +1,7 @@
 //! The machine of 2007: one queue for all processors, no byte limit, a driver that may fail.
 
 use proptest::prelude::*;
+use wharf::testing::{Chance, FaultSpec};
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_lab::models::linux_qdisc::{Costs, Outcome, Queues, Setup, Tcp, Traffic, far, run};
@@ -9,7 +10,6 @@ use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
 use wharf_sim::harness::Timing;
 use wharf_sim::nic::simple;
-use wharf_tools::fault::{Chance, FaultSpec};
 
 const FAR: far::Costs = far::Costs {
     interrupt_ns: 2500,

@@ -4,8 +4,8 @@ use crate::send::account::Reception;
 use crate::signals::Signals;
 use std::slice::from_ref;
 use std::time::{Duration, Instant};
+use wharf::metrics::drops_by_reason;
 use wharf::queue::TxQueue;
-use wharf_tools::drops::by_reason;
 use wharf_tools::traffic::Echo;
 
 /// Longest time between two looks at the signals.
@@ -27,7 +27,7 @@ pub(super) fn wait(echo: &Echo, queue: &TxQueue, signals: &Signals) {
 
 /// Ends it. No poller has its receive side any more.
 pub(super) fn finish(echo: Echo) -> Reception {
-    let drops = by_reason(&[], from_ref(echo.receiver()));
+    let drops = drops_by_reason(&[], from_ref(echo.receiver()));
     let (findings, device_error) = echo.finish();
     Reception { findings, drops, device_error }
 }

@@ -6,6 +6,7 @@ use super::plain::{Plain, Seen};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use wharf::testing::{Chance, Fault, FaultCounts, FaultSpec, INJECTED};
 use wharf_core::device::{Completions, Device, TxDevice};
 use wharf_core::gso::Segmenter;
 use wharf_core::pool::{Cache, PagePool};
@@ -13,7 +14,6 @@ use wharf_mem::{Batch, Frame, Meta};
 use wharf_testkit::packets::{Shape, cut, frame_of};
 use wharf_testkit::pool_of;
 use wharf_testkit::threads::TestClock;
-use wharf_tools::fault::{Chance, Fault, FaultCounts, FaultSpec, INJECTED};
 
 /// A device, and everything that was given to it.
 struct Rig {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
+use wharf::testing::{Chance, Fault, FaultSpec};
 use wharf_core::device::{AnyDevice, DeviceError, Signals, Transmitted, TxDevice, TxSide};
 use wharf_core::engine::Batching;
 use wharf_core::host::Clock;
@@ -23,7 +24,6 @@ use wharf_devices::registry::Registry;
 use wharf_devices::spec::{DeviceSpec, Direction, Queues};
 use wharf_mem::Batch;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_tools::fault::{Chance, Fault, FaultSpec};
 
 /// Numbers of senders by default.
 const SENDERS: [u32; 3] = [1, 4, 16];

@@ -2,10 +2,10 @@
 
 use super::super::{Bench, LabError, Parameters};
 use crate::models::linux_qdisc::{self, Costs, Queues, Setup, Traffic, far};
+use wharf::testing::{Chance, FaultSpec};
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_sim::nic::simple;
-use wharf_tools::fault::{Chance, FaultSpec};
 
 /// The NIC, with its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

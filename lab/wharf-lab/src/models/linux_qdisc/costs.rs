@@ -2,12 +2,12 @@
 
 use super::far;
 use serde::Deserialize;
+use wharf::testing::FaultSpec;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
 use wharf_sim::harness::Timing;
-use wharf_tools::fault::FaultSpec;
 
 /// Times of the path's steps, in nanoseconds.
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -4,6 +4,7 @@ use super::Setup;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use wharf::testing;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::{Device, TxDevice};
 use wharf_core::engine::{Sink, Source, TxEngine};
@@ -14,7 +15,6 @@ use wharf_sim::RunError;
 use wharf_sim::engine::VirtualClock;
 use wharf_sim::engine::lock::SpinLock;
 use wharf_sim::nic::simple::Driver;
-use wharf_tools::fault;
 
 /// One queue.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl TxQueue {
     ) -> Result<Self, RunError> {
         driver.attach(pool.region().clone())?;
         let device: Box<dyn TxDevice> = match &setup.errors {
-            Some(errors) => Box::new(fault::Fault::new(driver, errors)),
+            Some(errors) => Box::new(testing::Fault::new(driver, errors)),
             None => Box::new(driver),
         };
         let counters = Arc::new(QueueCounters::default());

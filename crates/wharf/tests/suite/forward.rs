@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
+use wharf::forward::{Forward, ForwardError, ForwardSettings};
 use wharf_core::device::AnyDevice;
 use wharf_devices::null::Null;
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::gate::Gate;
-use wharf_tools::forward::{Forward, ForwardError, ForwardSettings};
 
 #[test]
 fn queues_that_have_no_other_end_are_refused() {

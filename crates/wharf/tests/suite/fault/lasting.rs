@@ -2,11 +2,11 @@
 
 use super::by_hand::{Rig, spec};
 use std::sync::Arc;
+use wharf::testing::Fault;
 use wharf_core::device::{Device, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_devices::wire::{Wire, WireSpec};
 use wharf_testkit::ends::Ends;
 use wharf_testkit::threads::TestClock;
-use wharf_tools::fault::Fault;
 
 const NONE: [u32; 0] = [];
 

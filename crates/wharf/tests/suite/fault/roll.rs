@@ -1,8 +1,8 @@
 //! Events by chance and by count, from a seed.
 
+use wharf::testing::Chance;
+use wharf::testing::Roll;
 use wharf_core::random::SplitMix64;
-use wharf_tools::fault::Chance;
-use wharf_tools::fault::roll::Roll;
 
 #[test]
 fn the_generator_gives_its_published_numbers() {

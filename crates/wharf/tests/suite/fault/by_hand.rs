@@ -1,6 +1,7 @@
 //! Each fault by itself, call by call, with a clock of the test's own.
 
 use std::sync::Arc;
+use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultSpec, INJECTED};
 use wharf_core::device::{Completions, Device, LOST, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::null::Null;
@@ -9,7 +10,6 @@ use wharf_mem::{Batch, Frame};
 use wharf_testkit::ends::Ends;
 use wharf_testkit::pool;
 use wharf_testkit::threads::TestClock;
-use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec, INJECTED};
 
 /// A faulty device, frames for it, and the frames that came back.
 pub struct Rig {

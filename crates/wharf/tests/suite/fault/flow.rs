@@ -2,6 +2,7 @@
 //! a burst and to send it, and the path is driven once.
 
 use std::sync::Arc;
+use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultSpec};
 use wharf_core::device::{Device, RxDevice, TxDevice};
 use wharf_core::pool::{Burst, PagePool, PoolError};
 use wharf_core::queue::{QueueBuilder, TxQueue};
@@ -10,7 +11,6 @@ use wharf_devices::null::Null;
 use wharf_devices::wire::{WireSpec, wire};
 use wharf_mem::Batch;
 use wharf_testkit::pool;
-use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
 
 const STEPS: usize = 10_000;
 

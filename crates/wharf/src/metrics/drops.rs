@@ -6,7 +6,7 @@ use wharf_core::rx::RxQueue;
 
 /// Returns the packets lost at `receivers`, and before, in and behind `queues`, by reason. It asks the devices
 /// that receive.
-pub fn by_reason(queues: &[TxQueue], receivers: &[RxQueue]) -> BTreeMap<String, u64> {
+pub fn drops_by_reason(queues: &[TxQueue], receivers: &[RxQueue]) -> BTreeMap<String, u64> {
     let mut drops = BTreeMap::new();
     let mut add = |reason: &'static str, count| *drops.entry(reason.to_string()).or_default() += count;
     receivers.iter().for_each(|receiver| receiver.drops(&mut add));

@@ -1,6 +1,6 @@
 //! Latencies by DSCP, which show the effect of priority bands.
 
-use super::Latency;
+use wharf::metrics::Latency;
 
 /// Latencies of each DSCP seen, 64 at most. Allocates only when a DSCP appears for the first time.
 #[derive(Debug, Clone, Default)]

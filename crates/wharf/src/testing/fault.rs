@@ -32,8 +32,7 @@ mod later;
 mod memory;
 mod pause;
 mod reset;
-#[doc(hidden)]
-pub mod roll;
+pub(super) mod roll;
 mod spec;
 
 pub use counts::FaultCounts;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
+use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultSpec};
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::{RxDevice, TxDevice};
 use wharf_core::pool::{PagePool, PoolError};
@@ -18,7 +19,6 @@ use wharf_mem::Batch;
 use wharf_testkit::threads::UnreadClock;
 use wharf_testkit::wrappers::{Recorder, Taken, Watched};
 use wharf_testkit::{assert_conserved, pool};
-use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
 
 /// The thread that drives the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! the frames that are followed: their time ends there. A device whose completions are not real is not wrapped.
 
 use super::delay::{BANDS, band_of};
-use crate::traffic::Latency;
+use crate::metrics::Latency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use wharf_core::delegate;

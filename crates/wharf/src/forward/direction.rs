@@ -4,7 +4,7 @@ use super::MakeQdisc;
 use super::delay::{BANDS, Delayed, Delays, QueueDelay};
 use super::pass::{Activity, Counts};
 use super::ring::RingDelays;
-use crate::traffic::Latency;
+use crate::metrics::Latency;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -230,7 +230,7 @@ fn returned(queues: &[TxQueue], counts: &[Arc<Counts>]) -> u64 {
 
 /// Returns drops at the receiving device, before the queues, within them, and at the sending device.
 fn drops(queues: &[TxQueue], receivers: &[RxQueue], counts: &[Arc<Counts>]) -> BTreeMap<String, u64> {
-    let mut drops = crate::drops::by_reason(queues, receivers);
+    let mut drops = crate::metrics::drops_by_reason(queues, receivers);
     *drops.entry("closed".into()).or_default() += sum(counts, |counts| &counts.refused);
     drops.retain(|_, count| *count > 0);
     drops

@@ -3,7 +3,7 @@
 //! Assumption: frames are of the pool that it was made for. Goal: a frame that waits costs one store and one load more; every
 //! [`EVERY`]th that leaves is entered in a histogram, by band. A frame that passes an empty discipline by, or is dropped, costs nothing.
 
-use crate::traffic::Latency;
+use crate::metrics::Latency;
 use std::sync::{Arc, Mutex};
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, Rate, WhenFull};

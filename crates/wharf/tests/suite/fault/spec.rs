@@ -1,7 +1,7 @@
 //! Specifications of faults, as users write them.
 
 use std::time::Duration;
-use wharf_tools::fault::{Chance, FaultSpec};
+use wharf::testing::{Chance, FaultSpec};
 
 #[test]
 fn valid_faults_are_read() {

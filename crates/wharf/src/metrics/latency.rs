@@ -1,8 +1,4 @@
-//! Latencies of packets, in a histogram of fixed size.
-
-mod by_dscp;
-
-pub use by_dscp::Latencies;
+//! `Latency`: times of packets, in a histogram of fixed size.
 
 use hdrhistogram::Histogram;
 

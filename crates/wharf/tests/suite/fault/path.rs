@@ -4,8 +4,8 @@
 use super::rig::{Case, Driver};
 use proptest::prelude::*;
 use std::time::Duration;
+use wharf::testing::{Chance, FaultSpec};
 use wharf_testkit::threads::within_a_minute;
-use wharf_tools::fault::{Chance, FaultSpec};
 
 const DRIVERS: [Driver; 4] = [Driver::Direct, Driver::Senders, Driver::Poller, Driver::Dedicated];
 
