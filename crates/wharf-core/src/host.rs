@@ -1,4 +1,5 @@
-//! The path's view of its machine: a clock and ways to wait. Threads in production, modelled ones in virtual time.
+//! The path's view of its machine: a clock and ways to wait. Threads in production, modelled ones in virtual
+//! time.
 
 use std::fmt::Debug;
 use std::os::fd::RawFd;
@@ -17,8 +18,8 @@ pub trait Clock: Send + Sync + Debug {
     }
 }
 
-/// A wake-up of one waiting thread or task. Any owner of a queue calls it, so it must return soon; a panic in it is
-/// counted and goes no further. A call before the wait makes the next wait return at once.
+/// A wake-up of one waiting thread or task. Any owner of a queue calls it, so it must return soon; a panic in
+/// it is counted and goes no further. A call before the wait makes the next wait return at once.
 pub trait Wake: Send + Sync + Debug {
     /// Wakes the thread or task.
     fn wake(&self);
@@ -55,15 +56,21 @@ pub trait Wait: Send + Debug {
     /// Registers `fd`, by which device `at` notifies once unmasked. Returns false if that is not possible.
     fn watch(&mut self, at: usize, fd: RawFd) -> bool;
 
-    /// Unmasks the notifications of device `at`: an event after this call ends a wait, or the next one at once.
-    /// Earlier events may be lost: poll the device after this.
+    /// Registers device `at`, which has no descriptor. Returns true if it is reported whenever it may have
+    /// changed, as in virtual time.
+    fn watch_without_fd(&mut self, _at: usize) -> bool {
+        false
+    }
+
+    /// Unmasks the notifications of device `at`: an event after this call ends a wait, or the next one at
+    /// once. Earlier events may be lost: poll the device after this.
     fn unmask(&mut self, at: usize);
 
     /// Masks the notifications of device `at`.
     fn mask(&mut self, at: usize);
 
-    /// Waits until woken or notified, or for `timeout_ns` (0: not at all; `u64::MAX`: without a bound); may return
-    /// early. Calls `told` once for each device that has notified.
+    /// Waits until woken or notified, or for `timeout_ns` (0: not at all; `u64::MAX`: without a bound); may
+    /// return early. Calls `told` once for each device that has notified.
     fn wait(&mut self, timeout_ns: u64, told: &mut dyn FnMut(usize));
 }
 
@@ -125,8 +132,8 @@ impl Clock for NoClock {
     }
 }
 
-/// Calls a wake-up and drops it. Returns true if neither panicked. Both run foreign code (a runtime's, a task's drop)
-/// in this thread.
+/// Calls a wake-up and drops it. Returns true if neither panicked. Both run foreign code (a runtime's, a
+/// task's drop) in this thread.
 pub(crate) fn wake(one: Arc<dyn Wake>) -> bool {
     outlive(move || one.wake()).is_some()
 }

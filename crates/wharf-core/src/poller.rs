@@ -152,7 +152,7 @@ impl Poller {
         *lock(&bell.wake) = Some(wake.clone());
         let may_sleep = settings.mode != Mode::Busy;
         let tells = |(at, poll_target): (usize, &Arc<dyn PollTarget>)| {
-            may_sleep && poll_target.wait_fd().is_some_and(|fd| wait.watch(at, fd))
+            may_sleep && poll_target.wait_fd().map_or(wait.watch_without_fd(at), |fd| wait.watch(at, fd))
         };
         let tells: Vec<bool> = targets.iter().enumerate().map(tells).collect();
         let schedule = Schedule::new(settings, tells);

@@ -34,6 +34,7 @@ use rate::Line;
 use receiving::Receiving;
 use sending::Sending;
 pub(crate) use spec::KIND;
+pub use spec::open_by;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::device::{

@@ -21,12 +21,10 @@
 //! let port = Port::open("wire", Direction::Send)?;
 //! let far_end = port.far_end()?;
 //!
-//! // One sender per thread. Packets go out in bursts, one call per burst; `send` waits for room, here for a second at most.
-//! let second = Duration::from_secs(1);
-//! let mut sender = port.sender("example")?;
-//! let mut burst = sender.burst(32);
-//! sender.fill_within(&mut burst, 32, 64, second)?;
-//! for (number, packet) in burst.iter_mut().enumerate() {
+//! // One sender per thread. Packets go out in bursts, one call per burst; `send` waits for room, here for a
+//! second at most. let second = Duration::from_secs(1); let mut sender = port.sender("example")?; let mut
+//! burst = sender.burst(32); sender.fill_within(&mut burst, 32, 64, second)?; for (number, packet) in
+//! burst.iter_mut().enumerate() {
 //!     packet.fill(number as u8);
 //! }
 //! sender.send_within(&mut burst, second)?;
@@ -88,12 +86,13 @@
 //!
 //! One for each kind of device: `packet`, `pcap`, `tap`, `udp` and `xdp` are on by default; `vhost`
 //! (vhost-user and virtio-user) is not, since it brings twelve crates. `null` and `wire` are always there.
-//! Kinds of other crates come by [`Registry::with`](device::Registry::with). With `default-features = false` and
-//! `xdp`, `packet` and `udp`, a first build compiles 27 crates, `wharf` included.
+//! Kinds of other crates come by [`Registry::with`](device::Registry::with). With `default-features = false`
+//! and `xdp`, `packet` and `udp`, a first build compiles 27 crates, `wharf` included.
 //!
 //! `unswitched-off` is for a measurement alone: the path without the switch for batching.
 //!
-//! Generators, checking receivers and traces are `wharf-tools`. The command line has the same devices and disciplines: `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
+//! Generators, checking receivers and traces are `wharf-tools`. The command line has the same devices and
+//! disciplines: `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
 #![forbid(unsafe_code)]
 
 pub mod forward;

@@ -2,10 +2,12 @@
 
 mod builder;
 mod events;
+mod host;
 mod metrics;
 mod owner;
 mod receiving;
 mod recovery;
+mod world;
 
 pub use builder::PortBuilder;
 pub use events::{Event, Events, State};
@@ -14,6 +16,8 @@ pub use owner::Owners;
 pub use recovery::OnStall;
 
 use events::PortMonitor;
+pub(crate) use host::Host;
+use host::{Served, Serving};
 use metrics::Measurements;
 use receiving::{Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,9 +28,9 @@ use wharf_core::poller::Settings;
 use wharf_core::pool::{Audit, Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::Sender;
-use wharf_devices::host::{PollerBuilder, PollerThread};
 pub use wharf_devices::reopen::OnGone;
 use wharf_devices::spec::Direction;
+pub(crate) use world::World;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
 ///
@@ -73,6 +77,7 @@ struct Inner {
     pool: PagePool,
     /// `None` if it only receives.
     queue: Option<TxQueue>,
+    host: Host,
     settings: Settings,
     owners: Owners,
     parts: Mutex<Parts>,
@@ -95,7 +100,7 @@ struct Parts {
     /// The receive side in use.
     receiving: Option<Receiving>,
     /// The poller's thread, unless a receiver polls for it.
-    poller: Option<PollerThread>,
+    poller: Option<Serving>,
 }
 
 impl Port {
@@ -167,7 +172,7 @@ impl Port {
         let far_end = parts.far_end.take();
         drop(parts);
         let far_end = far_end.ok_or_else(|| self.fault("its other end is not in this process"))?;
-        PortBuilder::of_far_end(&self.inner.name, far_end, self.inner.takes_chains)
+        PortBuilder::of_far_end(self, far_end)
     }
 
     /// Returns the state of the device, which is asked for its line, unless a thread works with it. A state that is over
@@ -263,24 +268,20 @@ impl Port {
         wharf_mem::lock(&self.inner.parts)
     }
 
-    /// Starts the poller's thread anew, for the queues that it now has. Returns the thread before.
-    fn restart_poller(&self, parts: &mut Parts) -> Result<Option<PollerThread>, QueueError> {
+    /// Starts the poller anew, for the queues that it now has. Returns the one before.
+    fn restart_poller(&self, parts: &mut Parts) -> Result<Option<Serving>, QueueError> {
+        let Inner { queue, host, settings, owners, measured, .. } = &*self.inner;
         let served = parts.receiving.as_ref().filter(|receiving| receiving.is_served());
         let is_received_from = parts.receiving.as_ref().is_some_and(|receiving| receiving.is_of_queue);
         // A device has one place in a poller: its receive queue runs its transmit queue, too.
-        let queue = self.inner.queue.as_ref().filter(|_| !is_received_from);
+        let queue = queue.as_ref().filter(|_| !is_received_from);
         let mut started = None;
         if queue.is_some() || served.is_some() {
-            let mut poller = PollerThread::builder().settings(self.inner.settings);
-            if let Some(cpu) = self.inner.owners.cpu() {
-                poller = poller.pin(cpu);
-            }
-            poller = queue.into_iter().fold(poller, PollerBuilder::queue);
-            poller = served.into_iter().fold(poller, |poller, served| poller.receiver(&served.queue));
-            started =
-                Some(poller.start().map_err(|error| self.fault(format!("no thread to poll it: {error}")))?);
+            let served = Served { queue, receiver: served.map(|receiving| &receiving.queue) };
+            let serving = host.serve(*settings, owners.cpu(), served);
+            started = Some(serving.map_err(|error| self.fault(format!("no thread to poll it: {error}")))?);
         }
-        started.iter().for_each(|poller| self.inner.measured.add(poller.counters()));
+        started.iter().filter_map(Serving::counters).for_each(|counters| measured.add(counters));
         Ok(std::mem::replace(&mut parts.poller, started))
     }
 

@@ -1,9 +1,11 @@
-//! For tests of a user's own: faults of a device, and the contract of a discipline.
+//! For tests of a user's own: ports in virtual time, devices that fail as told, the contract of a discipline.
 
 mod fault;
+mod virtual_time;
 
 #[doc(hidden)]
 pub use fault::{Chance, FailingMemory, FaultReset, roll::Roll};
 pub use fault::{Fault, FaultCounts, FaultSpec, INJECTED};
+pub use virtual_time::Virtual;
 #[doc(inline)]
 pub use wharf_core::qdisc::contract::check as check_qdisc;

@@ -1,8 +1,11 @@
 //! `wire[:rate=10gbit,delay=1ms,ring=1024,overhead=24]`.
 
 use super::{DELAY_MAX, WireSpec, wire};
+use crate::host::ExactClock;
 use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening};
+use std::sync::Arc;
 use wharf_core::device::DeviceError;
+use wharf_core::host::Clock;
 use wharf_core::options::{Key, Values};
 
 /// The kind of device.
@@ -44,7 +47,13 @@ pub(crate) static KIND: Kind = Kind {
 };
 
 fn open(spec: &DeviceSpec, _: Opening) -> Result<Vec<Opened>, DeviceError> {
-    let mut wanted = WireSpec::default();
+    open_by(spec, Arc::new(ExactClock))
+}
+
+/// Opens the wire that `spec` describes, whose rate and delay are by `clock`.
+#[doc(hidden)]
+pub fn open_by(spec: &DeviceSpec, clock: Arc<dyn Clock>) -> Result<Vec<Opened>, DeviceError> {
+    let mut wanted = WireSpec::default().clock(clock);
     match spec.options().number("rate") {
         Some(0) => return Err(spec.fault("rate: 0 would never send; leave the key out for no bound")),
         Some(rate) => wanted = wanted.rate(rate),

@@ -2,7 +2,7 @@
 
 use super::metrics::Measurements;
 use super::recovery::Recovery;
-use super::{Inner, OnGone, OnStall, Owners, Parts, Port, PortMonitor, Source};
+use super::{Host, Inner, OnGone, OnStall, Owners, Parts, Port, PortMonitor, Source};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::bql::Bounds;
@@ -12,7 +12,6 @@ use wharf_core::poller::Settings;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::Qdisc;
 use wharf_core::queue::{QueueError, TxQueue};
-use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::registry::Registry;
 use wharf_devices::reopen::Reopener;
 use wharf_devices::spec::{DeviceSpec, Direction, Opened, QueueLayout, Queues, SUPER_PACKET_BYTES_MAX};
@@ -36,6 +35,9 @@ pub struct PortBuilder {
     on_stall: OnStall,
     on_gone: OnGone,
     takes_chains: bool,
+    lane_packets: Option<u32>,
+    wrap: Option<Box<dyn FnMut(AnyDevice) -> AnyDevice + Send>>,
+    pub(super) host: Host,
 }
 
 impl std::fmt::Debug for PortBuilder {
@@ -61,6 +63,9 @@ impl PortBuilder {
             on_stall: OnStall::default(),
             on_gone: OnGone::default(),
             takes_chains: false,
+            lane_packets: None,
+            wrap: None,
+            host: Host::default(),
         }
     }
 
@@ -107,6 +112,28 @@ impl PortBuilder {
         self
     }
 
+    /// Sets the packets that each sender may have on their way to the queue: a power of two, at most 65536;
+    /// 256 by default. What finds no room there waits, or counts as `full_drops`, before the discipline sees
+    /// it.
+    #[must_use]
+    pub fn lane_packets(mut self, packets: u32) -> Self {
+        self.lane_packets = Some(packets);
+        self
+    }
+
+    /// Puts what `wrap` makes around each device that is opened, such as one that fails in a test, or a
+    /// trace: see [`wrap_device!`](crate::device::wrap_device).
+    #[must_use]
+    pub fn wrap(mut self, wrap: impl FnMut(AnyDevice) -> AnyDevice + Send + 'static) -> Self {
+        self.wrap = Some(Box::new(wrap));
+        self
+    }
+
+    /// Sets the clock and what runs its pollers.
+    pub(crate) fn host(self, host: Host) -> Self {
+        Self { host, ..self }
+    }
+
     /// Sets mode and budget of the port's pollers.
     #[must_use]
     pub fn poller(mut self, settings: Settings) -> Self {
@@ -122,7 +149,8 @@ impl PortBuilder {
     }
 
     /// Sets the time without a completion, while the device holds frames, that is a stall: see
-    /// [`Port::events`]. By default it is eight times the longest recent delay of a completion, from 100 ms to 1 s.
+    /// [`Port::events`]. By default it is eight times the longest recent delay of a completion, from 100 ms
+    /// to 1 s.
     #[must_use]
     pub fn stall_after(mut self, time: Duration) -> Self {
         self.stall_after = Some(time);
@@ -136,7 +164,8 @@ impl PortBuilder {
         self
     }
 
-    /// Sets what is done about a device whose interface or peer has gone; by default it is opened again when it is back.
+    /// Sets what is done about a device whose interface or peer has gone; by default it is opened again when
+    /// it is back.
     #[must_use]
     pub fn on_gone(mut self, on_gone: OnGone) -> Self {
         self.on_gone = on_gone;
@@ -156,18 +185,19 @@ impl PortBuilder {
     /// Opens the port.
     ///
     /// # Errors
-    /// [`QueueError::Device`] with the reason: a specification that cannot be, a device that cannot be opened, no thread,
-    /// no such processor. [`QueueError::Pool`], [`QueueError::Setting`].
-    pub fn build(self) -> Result<Port, QueueError> {
+    /// [`QueueError::Device`] with the reason: a specification that cannot be, a device that cannot be
+    /// opened, no thread, no such processor. [`QueueError::Pool`], [`QueueError::Setting`].
+    pub fn build(mut self) -> Result<Port, QueueError> {
         let (mut opened, recovery) = self.open(1)?;
         let opened = opened.pop().ok_or_else(|| fault(&self.spec, "no queue"))?;
         let name = opened.device.name();
         self.build_over(name, opened, recovery)
     }
 
-    /// Opens `count` queues of the device (`xdp`, `packet`, `tap`), and returns a port for each. `each` sets what belongs
-    /// to one queue, given its number: the qdisc, the owners and their processor. The device or the kernel gives all
-    /// packets of a flow to one queue; a [`Spread`](wharf_core::sender::Spread) over a sender of each port sends them so.
+    /// Opens `count` queues of the device (`xdp`, `packet`, `tap`), and returns a port for each. `each` sets
+    /// what belongs to one queue, given its number: the qdisc, the owners and their processor. The device or
+    /// the kernel gives all packets of a flow to one queue; a [`Spread`](wharf_core::sender::Spread) over a
+    /// sender of each port sends them so.
     ///
     /// The ports share one pool, by default of 4096 frames for each. A device that has its queues inside
     /// ([`QueueLayout::Pairs`]) is one port.
@@ -190,7 +220,8 @@ impl PortBuilder {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`PortBuilder::build`], also for a kind with a single queue, or a qdisc set before `each`.
+    /// The errors of [`PortBuilder::build`], also for a kind with a single queue, or a qdisc set before
+    /// `each`.
     pub fn build_queues(
         mut self, count: u32, mut each: impl FnMut(Self, usize) -> Self,
     ) -> Result<Vec<Port>, QueueError> {
@@ -209,14 +240,15 @@ impl PortBuilder {
                 name += &suffix;
             }
             let (spec, registry, pool) = (self.spec.clone(), self.registry.clone(), self.pool.clone());
-            let queue = Self { spec, registry, pool, qdisc: None, ..self };
+            let host = self.host.clone();
+            let queue = Self { spec, registry, pool, host, qdisc: None, wrap: None, ..self };
             ports.push(each(queue, number).build_over(name, opened, reopener.clone())?);
         }
         Ok(ports)
     }
 
     /// Opens the device's queues, and returns their way to be opened again.
-    fn open(&self, count: u32) -> Result<(Vec<Opened>, Option<Arc<Reopener>>), QueueError> {
+    fn open(&mut self, count: u32) -> Result<(Vec<Opened>, Option<Arc<Reopener>>), QueueError> {
         let spec = self.parse()?;
         if self.direction == Direction::Both && !spec.kind().can.both {
             return Err(fault(&self.spec, "it cannot send and receive at once"));
@@ -226,12 +258,17 @@ impl PortBuilder {
         }
         let queues = Queues { count, ..Queues::default() };
         let queues = Queues { pool_shared_by: spec.devices(queues) as u32, ..queues };
-        let mut opened = spec.open(self.direction, queues)?;
-        if self.on_gone == OnGone::Fail && self.on_stall != OnStall::Reset {
-            return Ok((opened, None));
+        let mut opened = self.host.open(&spec, self.direction, queues)?;
+        let mut reopener = None;
+        if self.on_gone != OnGone::Fail || self.on_stall == OnStall::Reset {
+            let around = Reopener::around(&spec, self.direction, queues, self.on_gone, &mut opened);
+            reopener = around.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?;
         }
-        let reopener = Reopener::around(&spec, self.direction, queues, self.on_gone, &mut opened);
-        Ok((opened, reopener.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?))
+        if let Some(mut wrap) = self.wrap.take() {
+            let wrapped = |opened: Opened| Opened { device: wrap(opened.device), ..opened };
+            opened = opened.into_iter().map(wrapped).collect();
+        }
+        Ok((opened, reopener))
     }
 
     /// Reads the specification. A device that makes super-packets by default makes none for a program that
@@ -259,16 +296,12 @@ impl PortBuilder {
         }
     }
 
-    /// Opens a port over the other end of the device of the port called `name`.
-    pub(super) fn of_far_end(
-        name: &str, far_end: Box<dyn Duplex>, takes_chains: bool,
-    ) -> Result<Port, QueueError> {
+    /// Opens a port over the other end of the device of `near`.
+    pub(super) fn of_far_end(near: &Port, far_end: Box<dyn Duplex>) -> Result<Port, QueueError> {
+        let Inner { name, takes_chains, host, .. } = &*near.inner;
         let name = format!("far end of {name}");
-        Self::new(&name, Direction::Both).takes_chains(takes_chains).build_over(
-            name,
-            Opened::new(AnyDevice::Duplex(far_end)),
-            None,
-        )
+        let far = Self { host: host.clone(), ..Self::new(&name, Direction::Both) };
+        far.takes_chains(*takes_chains).build_over(name, Opened::new(AnyDevice::Duplex(far_end)), None)
     }
 
     fn build_over(
@@ -277,12 +310,13 @@ impl PortBuilder {
         let Self {
             direction, owners, poller: settings, stall_after, on_stall, on_gone, takes_chains, ..
         } = self;
+        let host = self.host.clone();
         if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(fault(&name, format!("no processor {cpu} for this process")));
         }
         let pool = match &self.pool {
             Some(pool) => pool.clone(),
-            None => PagePool::builder().frames(POOL_FRAMES).build()?,
+            None => PagePool::builder().frames(POOL_FRAMES).clock(host.clock()).build()?,
         };
         let Opened { device, receiving, far_end, .. } = opened;
         let (queue, source) = match direction {
@@ -295,18 +329,18 @@ impl PortBuilder {
             queue.set_claimants(owners.claimants());
             monitor.watch(queue);
         }
-        let settings = owners.settings(settings);
+        let settings = host.settings(owners.settings(settings));
         let parts = Parts { source, far_end, receiving: None, poller: None };
         let (parts, measured) = (Mutex::new(parts), Measurements::default());
-        let inner = Inner { name, pool, queue, settings, owners, parts, takes_chains, measured, monitor };
+        let inner =
+            Inner { name, pool, queue, host, settings, owners, parts, takes_chains, measured, monitor };
         let port = Port { inner: Arc::new(inner) };
         port.restart_poller(&mut port.parts())?;
         Ok(port)
     }
 
     fn queue(self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, QueueError> {
-        let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
-        let mut builder = TxQueue::builder_of(pool, device, clock, park)?;
+        let mut builder = TxQueue::builder_of(pool, device, self.host.clock(), self.host.park())?;
         if let Some(qdisc) = self.qdisc {
             builder = builder.qdisc(qdisc);
         }
@@ -315,6 +349,9 @@ impl PortBuilder {
         }
         if let Some(batching) = self.batching {
             builder = builder.batching(batching);
+        }
+        if let Some(packets) = self.lane_packets {
+            builder = builder.lane_frames(packets);
         }
         if let Some(max_bytes) = self.small_queues {
             builder = builder.small_queues(max_bytes);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use wharf_core::device::RxDevice;
 use wharf_core::queue::{Claimants, QueueError};
 use wharf_core::rx::{Handler, Receiver, RxQueue};
-use wharf_devices::host::{HostClock, HostPark, HostWait};
 
 /// A receive side in use.
 pub(super) struct Receiving {
@@ -66,7 +65,7 @@ impl Port {
     /// [`QueueError::Device`] if the port only sends, or its receive side is in use; [`QueueError::Closed`],
     /// [`QueueError::Pool`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
-        let wait = HostWait::new().map_err(|error| self.fault(error.to_string()))?;
+        let wait = self.inner.host.wait().map_err(|error| self.fault(error.to_string()))?;
         if matches!(self.parts().source, Source::OfQueue)
             && self.inner.owners.claimants() == Claimants::Pollers
         {
@@ -75,7 +74,7 @@ impl Port {
         }
         let (pool, settings) = (&self.inner.pool, self.inner.settings);
         self.receive(User::Caller, |open| {
-            let mut receiver = Receiver::on_caller(pool, Box::new(wait), settings, open)?;
+            let mut receiver = Receiver::on_caller(pool, wait, settings, open)?;
             receiver.keep(Lease(self.clone()));
             receiver.poller_counters().into_iter().for_each(|poller| self.inner.measured.add(poller));
             Ok((receiver.queue().clone(), receiver))
@@ -87,7 +86,7 @@ impl Port {
     /// # Errors
     /// The errors of [`Port::receiver`].
     pub fn served_receiver(&self) -> Result<Receiver, QueueError> {
-        let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
+        let (clock, park) = (self.inner.host.clock(), self.inner.host.park());
         self.receive(User::Served, |open| {
             let mut receiver = Receiver::behind_poller(&self.inner.pool, clock, park, open)?;
             receiver.keep(Lease(self.clone()));
@@ -133,7 +132,7 @@ impl Port {
     pub fn receivers(
         &self, count: usize, by: impl FnMut(&[u8]) -> u64 + Send + 'static,
     ) -> Result<Vec<Receiver>, QueueError> {
-        let (clock, park) = (Arc::new(HostClock), Arc::new(HostPark));
+        let (clock, park) = (self.inner.host.clock(), self.inner.host.park());
         self.receive(User::Served, |open| {
             let pool = &self.inner.pool;
             let mut receivers = Receiver::several_behind_poller(pool, clock, park, count, by, open)?;

@@ -1,4 +1,4 @@
-//! Tests of the public interface: paths, receivers, owners, metrics.
+//! Tests of the public interface: ports, receivers, owners, metrics.
 
 mod chains;
 mod closed;
@@ -13,3 +13,4 @@ mod quiet;
 mod receivers;
 mod reopened;
 mod stopped;
+mod virtual_time;

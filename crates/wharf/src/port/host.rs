@@ -1,0 +1,113 @@
+//! `Host`: a port's clock, its ways to wait, and what runs its pollers: threads, or a test that counts time
+//! by itself.
+
+use super::world::{Seated, World};
+use std::io;
+use std::sync::Arc;
+use wharf_core::device::DeviceError;
+use wharf_core::host::{Clock, Park, Wait};
+use wharf_core::poller::{Mode, Poller, PollerCounters, Settings};
+use wharf_core::queue::TxQueue;
+use wharf_core::rx::RxQueue;
+use wharf_devices::host::{HostClock, HostPark, HostWait, PollerBuilder, PollerThread};
+use wharf_devices::spec::{DeviceSpec, Direction, Opened, Queues};
+use wharf_devices::wire;
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Host {
+    /// This machine.
+    #[default]
+    Machine,
+    /// Virtual time.
+    World(Arc<World>),
+}
+
+/// What polls a port. It ends with this value.
+#[derive(Debug)]
+pub(super) enum Serving {
+    Thread(PollerThread),
+    Seat { _seated: Seated },
+}
+
+/// The queues that a poller serves.
+pub(super) struct Served<'a> {
+    pub(super) queue: Option<&'a TxQueue>,
+    pub(super) receiver: Option<&'a RxQueue>,
+}
+
+impl Host {
+    pub(super) fn clock(&self) -> Arc<dyn Clock> {
+        match self {
+            Self::Machine => Arc::new(HostClock),
+            Self::World(world) => world.clone(),
+        }
+    }
+
+    pub(super) fn park(&self) -> Arc<dyn Park> {
+        match self {
+            Self::Machine => Arc::new(HostPark),
+            Self::World(world) => world.clone(),
+        }
+    }
+
+    /// Returns the settings of its pollers. In virtual time, one that polls on for some microseconds would
+    /// wait for ever: time does not pass meanwhile.
+    pub(super) fn settings(&self, settings: Settings) -> Settings {
+        match self {
+            Self::Machine => settings,
+            Self::World(_) => Settings { mode: Mode::Sleeping, ..settings },
+        }
+    }
+
+    /// Opens the device that `spec` describes.
+    pub(super) fn open(
+        &self, spec: &DeviceSpec, direction: Direction, queues: Queues,
+    ) -> Result<Vec<Opened>, DeviceError> {
+        match (self, spec.kind().name) {
+            (Self::Machine, _) | (_, "null") => spec.open(direction, queues),
+            (Self::World(world), "wire") => wire::open_by(spec, world.clone()),
+            _ => Err(spec.fault("virtual time has the devices `wire` and `null` alone")),
+        }
+    }
+
+    /// Returns a way to wait, for a receiver that polls in its own calls.
+    pub(super) fn wait(&self) -> io::Result<Box<dyn Wait>> {
+        match self {
+            Self::Machine => Ok(Box::new(HostWait::new()?)),
+            Self::World(world) => Ok(world.wait()),
+        }
+    }
+
+    /// Starts a poller of `served`, on processor `cpu` if one is named. Returns it with its counters, where
+    /// it is a thread.
+    pub(super) fn serve(
+        &self, settings: Settings, cpu: Option<usize>, served: Served<'_>,
+    ) -> io::Result<Serving> {
+        let Served { queue, receiver } = served;
+        match self {
+            Self::Machine => {
+                let poller = PollerThread::builder().settings(settings);
+                let poller = cpu.into_iter().fold(poller, PollerBuilder::pin);
+                let poller = queue.into_iter().fold(poller, PollerBuilder::queue);
+                Ok(Serving::Thread(receiver.into_iter().fold(poller, PollerBuilder::receiver).start()?))
+            }
+            Self::World(world) => Ok(Serving::Seat {
+                _seated: world.seat(settings, |poller: &mut Poller| {
+                    queue.into_iter().for_each(|queue| poller.add(queue));
+                    receiver.into_iter().for_each(|receiver| poller.add_receiver(receiver));
+                }),
+            }),
+        }
+    }
+}
+
+impl Serving {
+    /// Returns the counters of a thread.
+    pub(super) fn counters(&self) -> Option<&Arc<PollerCounters>> {
+        match self {
+            Self::Thread(thread) => Some(thread.counters()),
+            Self::Seat { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Ports in virtual time: the same run twice is the same to the packet, and a wait takes none of the machine's time.
+
+use std::time::{Duration, Instant};
+use wharf::queue::QueueError;
+use wharf::testing::Virtual;
+
+const SECOND: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(10);
+
+/// Sends 200 packets in bursts over a slow wire that fails as `faults` say. Returns the time at which each arrived.
+fn arrivals(faults: &str) -> Vec<(u8, Duration)> {
+    let time = Virtual::new();
+    let (port, counts) = time.port_with_faults("wire:rate=1mbit,delay=3ms,ring=16", faults).unwrap();
+    let far_end = port.far_end().unwrap();
+    let (mut receiver, mut sender) = (far_end.receiver().unwrap(), port.sender("test").unwrap());
+    let (mut burst, mut received, mut arrived) = (sender.burst(8), far_end.burst(8), Vec::new());
+    for number in 0..25 {
+        sender.fill_within(&mut burst, 8, 200, SECOND).unwrap();
+        burst.iter_mut().for_each(|packet| packet.fill(number));
+        sender.send_within(&mut burst, LONG).unwrap();
+        while receiver.recv(&mut received).unwrap() > 0 {
+            arrived.extend(received.iter_mut().map(|packet| (packet[0], time.now())));
+            received.clear();
+        }
+    }
+    while receiver.recv_within(&mut received, SECOND).unwrap() > 0 {
+        arrived.extend(received.iter_mut().map(|packet| (packet[0], time.now())));
+        received.clear();
+    }
+    drop(sender);
+    let audit = port.close(SECOND);
+    assert_eq!(audit.out(), 0, "{audit}");
+    assert_eq!(arrived.len() as u64 + counts.of("error"), 200);
+    arrived
+}
+
+#[test]
+fn same_run_is_the_same_in_each_packet_and_takes_no_time() {
+    let began = Instant::now();
+    for faults in ["error=1%", "error=10%,short=1/3,late=20%,seed=7", "stall=5%,reorder=10%,half=1/3,seed=8"] {
+        let first = arrivals(faults);
+        assert_eq!(first, arrivals(faults), "{faults}");
+        assert!(first.last().unwrap().1 > Duration::from_millis(300), "200 packets of 224 bytes at 1 Mbit/s");
+    }
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+#[test]
+fn full_wire_makes_a_sender_wait_until_the_time_is_up() {
+    let time = Virtual::new();
+    let port = time.builder("wire:ring=16").small_queues(None).build().unwrap();
+    let far_end = port.far_end().unwrap();
+    let mut sender = port.sender("test").unwrap();
+    let mut sent = 0;
+    loop {
+        let mut burst = sender.burst(8);
+        sender.fill_within(&mut burst, 8, 100, SECOND).unwrap();
+        match sender.send_within(&mut burst, LONG) {
+            Ok(()) => sent += 8,
+            Err(QueueError::TimedOut) => break,
+            Err(error) => panic!("{error}"),
+        }
+        assert!(sent < 100_000, "nothing takes them");
+    }
+    assert!(time.now() >= LONG && sent > 16, "{sent} in {:?}", time.now());
+    drop((sender, far_end));
+    assert_eq!(port.close(SECOND).out(), 0);
+}
+
+#[test]
+fn two_handlers_that_answer_each_other_for_ever_let_time_pass() {
+    let time = Virtual::new();
+    let port = time.port("wire").unwrap();
+    let far_end = port.far_end().unwrap();
+    for (here, mut back) in
+        [(&port, port.sender("back").unwrap()), (&far_end, far_end.sender("back").unwrap())]
+    {
+        here.on_receive(Box::new(move |burst| {
+            _ = back.send_or_drop(burst);
+            wharf::queue::Rest::Free
+        }))
+        .unwrap();
+    }
+    let mut sender = port.sender("test").unwrap();
+    let packet = sender.packet(60).unwrap();
+    sender.send_packet(packet).unwrap();
+    time.run(Duration::from_millis(10));
+    assert_eq!(time.now(), Duration::from_millis(10));
+    assert!(port.queue().unwrap().counters().sent.get() > 100);
+}
+
+#[test]
+#[should_panic(expected = "this wait never ends")]
+fn wait_that_nothing_can_end_panics() {
+    let time = Virtual::new();
+    let port = time.port("wire").unwrap();
+    let far_end = port.far_end().unwrap();
+    let mut receiver = far_end.receiver().unwrap();
+    let mut received = far_end.burst(8);
+    _ = receiver.recv_within(&mut received, Duration::MAX);
+}
+
+#[test]
+fn other_kinds_are_refused() {
+    let error = Virtual::new().port("udp:127.0.0.1:9").unwrap_err().to_string();
+    assert!(error.contains("virtual time has the devices `wire` and `null` alone"), "{error}");
+    let error = Virtual::new().port_with_faults("wire", "smoke=1").unwrap_err().to_string();
+    assert!(error.contains("smoke"), "{error}");
+}
