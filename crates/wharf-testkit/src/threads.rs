@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wharf_core::host::{Clock, Park, Wake};
 
 /// A clock that a test moves.
@@ -79,6 +79,16 @@ pub fn within_a_minute(body: impl FnOnce() + Send + 'static) {
     match waits.recv_timeout(Duration::from_secs(60)) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung"),
         _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}
+
+/// Waits until `is_so`, and fails if that takes longer than `bound`.
+#[track_caller]
+pub fn eventually(bound: Duration, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < bound, "not within {bound:?}");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod drops;
 mod latency;
+mod snapshot;
 
 pub use crate::port::Metrics;
 pub use drops::drops_by_reason;
 pub use latency::Latency;
+pub use snapshot::Snapshot;
 #[doc(inline)]
 pub use wharf_core::counters::{Counter, QueueCounters, SenderCounters};
 #[doc(inline)]

@@ -184,6 +184,11 @@ impl PollerThread {
         &self.counters
     }
 
+    /// Asks the thread to end, and does not wait for that: it lets go of its queues soon after.
+    pub fn detach(mut self) {
+        self.thread = None;
+    }
+
     /// Builds a poller for any number of devices.
     pub fn builder() -> PollerBuilder {
         PollerBuilder::default()

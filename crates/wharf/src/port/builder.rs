@@ -3,6 +3,7 @@
 use super::metrics::Measurements;
 use super::recovery::Recovery;
 use super::{Host, Inner, OnGone, OnStall, Owners, Parts, Port, PortMonitor, Source};
+use crate::metrics::Snapshot;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::bql::Bounds;
@@ -330,7 +331,7 @@ impl PortBuilder {
             monitor.watch(queue);
         }
         let settings = host.settings(owners.settings(settings));
-        let parts = Parts { source, far_end, receiving: None, poller: None };
+        let parts = Parts { source, far_end, receiving: None, received: Snapshot::default(), poller: None };
         let (parts, measured) = (Mutex::new(parts), Measurements::default());
         let inner =
             Inner { name, pool, queue, host, settings, owners, parts, takes_chains, measured, monitor };

@@ -103,6 +103,13 @@ impl Host {
 }
 
 impl Serving {
+    /// Ends it, and does not wait for the thread.
+    pub(super) fn detach(self) {
+        if let Self::Thread(thread) = self {
+            thread.detach();
+        }
+    }
+
     /// Returns the counters of a thread.
     pub(super) fn counters(&self) -> Option<&Arc<PollerCounters>> {
         match self {

@@ -1,6 +1,6 @@
 //! The receive side of a port: the receiver or handler that has it, and how it is given back.
 
-use super::{Parts, Port};
+use super::{Parts, Port, Serving};
 use std::sync::Arc;
 use wharf_core::device::RxDevice;
 use wharf_core::queue::{Claimants, QueueError};
@@ -81,7 +81,8 @@ impl Port {
         })
     }
 
-    /// Makes the receiver that the port's poller thread serves: for tasks, and for threads that do other work.
+    /// Makes the receiver that the port's poller thread serves: for tasks, and for threads that do other
+    /// work.
     ///
     /// # Errors
     /// The errors of [`Port::receiver`].
@@ -142,15 +143,17 @@ impl Port {
         })
     }
 
-    /// Has the port's poller thread call `handler` with the packets that arrive, until the port is closed or its last
-    /// handle is dropped. A handler that panics ends receiving, and [`RxQueue::take_error`] tells so. It must not close the
-    /// port, which would wait for the handler's own end; it may drop its handle. A handler that keeps a handle of its own port
-    /// keeps that open: nothing but [`Port::close`] ends the two. Once it has ended, by [`RxQueue::close`] too, another
-    /// handler or receiver may take its place, where one device sends and receives.
+    /// Has the port's poller thread call `handler` with the packets that arrive, until the port is closed or
+    /// its last handle is dropped. A handler that panics ends receiving, and [`RxQueue::take_error`] tells
+    /// so. It must not close the port, which would wait for the handler's own end; it may drop its handle. A
+    /// handler that keeps a handle of its own port keeps that open: nothing but [`Port::close`] ends the two.
+    /// Once it has ended, by [`RxQueue::close`] too, another handler or receiver may take its place, where
+    /// one device sends and receives.
     ///
-    /// A handler that has no room for all packets leaves the others and returns [`Rest::Again`](wharf_core::rx::Rest):
-    /// nothing more is received. Any thread or task that has made room calls [`RxQueue::resume`], and the handler runs
-    /// again, also if it ran during the call. Without a call the poller asks it again after a millisecond at most.
+    /// A handler that has no room for all packets leaves the others and returns
+    /// [`Rest::Again`](wharf_core::rx::Rest): nothing more is received. Any thread or task that has made room
+    /// calls [`RxQueue::resume`], and the handler runs again, also if it ran during the call. Without a call
+    /// the poller asks it again after a millisecond at most.
     ///
     /// ```
     /// use std::collections::VecDeque;
@@ -234,12 +237,14 @@ impl Port {
         let queue = queue.takes_chains(self.inner.takes_chains);
         self.inner.measured.add_weak(queue.measured());
         self.inner.monitor.watch_receiver(&queue, self.inner.queue.is_none());
-        // The device would drop what comes before the receiver's first call, or before the poller's thread runs.
+        // The device would drop what comes before the receiver's first call, or before the poller's thread
+        // runs.
         queue.post_memory();
         Ok(queue)
     }
 
-    /// Takes the receive side back from a receiver that goes, or from a handler that has ended, if `is_it` is true of it.
+    /// Takes the receive side back from a receiver that goes, or from a handler that has ended, if `is_it` is
+    /// true of it.
     fn take_back(&self, is_it: impl FnOnce(&Receiving) -> bool) {
         let mut parts = self.parts();
         // There is none if the port is closed.
@@ -253,9 +258,10 @@ impl Port {
         // Without a thread, senders run the queue themselves.
         let before = self.restart_poller(&mut parts);
         drop(parts);
-        drop(before);
+        before.into_iter().flatten().for_each(Serving::detach);
         // A device that fails to close has no user any more.
         let _ = queue.close();
+        self.parts().received.add_receiver(&queue);
     }
 }
 

@@ -12,5 +12,6 @@ mod posted;
 mod quiet;
 mod receivers;
 mod reopened;
+mod snapshot;
 mod stopped;
 mod virtual_time;

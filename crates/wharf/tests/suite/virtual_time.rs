@@ -37,7 +37,8 @@ fn arrivals(faults: &str) -> Vec<(u8, Duration)> {
 #[test]
 fn same_run_is_the_same_in_each_packet_and_takes_no_time() {
     let began = Instant::now();
-    for faults in ["error=1%", "error=10%,short=1/3,late=20%,seed=7", "stall=5%,reorder=10%,half=1/3,seed=8"] {
+    for faults in ["error=1%", "error=10%,short=1/3,late=20%,seed=7", "stall=5%,reorder=10%,half=1/3,seed=8"]
+    {
         let first = arrivals(faults);
         assert_eq!(first, arrivals(faults), "{faults}");
         assert!(first.last().unwrap().1 > Duration::from_millis(300), "200 packets of 224 bytes at 1 Mbit/s");

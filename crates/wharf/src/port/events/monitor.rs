@@ -9,7 +9,7 @@ use super::kept::{DOWN, GONE, Kept, Remedy, UP, event_of, line_of};
 use super::log::{Listener, Log};
 use super::{Event, State};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use wharf_core::device::{DeviceError, DeviceListener};
@@ -37,6 +37,7 @@ pub(in crate::port) struct PortMonitor {
     poller: ArcSwapOption<Arc<dyn Wake>>,
     closed: AtomicBool,
     recovery: Recovery,
+    reopened: AtomicU64,
     /// Why the device could not be opened again at the last attempt.
     not_yet: ArcSwapOption<String>,
 }
@@ -56,6 +57,7 @@ impl PortMonitor {
             poller: ArcSwapOption::empty(),
             closed: AtomicBool::new(false),
             recovery,
+            reopened: AtomicU64::new(0),
             not_yet: ArcSwapOption::empty(),
         });
         if let Some(reopener) = &monitor.recovery.reopener {
@@ -72,6 +74,11 @@ impl PortMonitor {
         self.recovery.reopener.as_ref()
     }
 
+    /// Returns the number of times that the device was opened again.
+    pub(in crate::port) fn reopened(&self) -> u64 {
+        self.reopened.load(SeqCst)
+    }
+
     /// Hears of a device that is opened anew, in any thread.
     fn hear(&self, change: &Change<'_>) {
         match change {
@@ -86,6 +93,7 @@ impl PortMonitor {
             }
             &Change::Reopened { after } => {
                 self.not_yet.store(None);
+                self.reopened.fetch_add(1, SeqCst);
                 self.line.store(UP, SeqCst);
                 self.tell(Event::Reopened { after });
             }

@@ -1,0 +1,146 @@
+//! `Snapshot`: what a port has counted, in one value.
+
+use std::collections::BTreeMap;
+use std::ops::Sub;
+use wharf_core::counters::{QueueCounters, SenderCounters};
+use wharf_core::queue::TxQueue;
+use wharf_core::rx::RxQueue;
+
+/// What a port has counted by one moment: see [`Port::snapshot`](crate::Port::snapshot). Less an earlier one
+/// of the same port, it has the counts in between; what goes up and down stays that of the later moment.
+///
+/// Packets are each in one of these, at any time:
+/// - `accepted = sent + failed + returned + inside`, of those that senders handed over;
+/// - `dropped_at_senders`, of those that senders dropped before
+///   ([`Sender::send_or_drop`](crate::Sender::send_or_drop)).
+///
+/// `drops` has all that were lost, by reason: those at senders, those that failed (in the discipline, in the
+/// device or behind it), and those that were lost before a receiver had them.
+///
+/// ```
+/// use std::time::Duration;
+/// use wharf::{Direction, Port};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let port = Port::open("null", Direction::Send)?;
+/// let mut sender = port.sender("example")?;
+/// let before = port.snapshot();
+/// let packet = sender.packet(64)?;
+/// sender.send_packet(packet)?;
+/// drop(sender);
+/// port.close(Duration::from_secs(1));
+/// let sent = port.snapshot() - before;
+/// assert_eq!((sent.accepted, sent.sent, sent.inside, sent.sent_bytes), (1, 1, 0, 64));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The port's name.
+    pub device: String,
+    /// How the device works on this machine, such as `zerocopy`, where there are several ways.
+    pub mode: Option<&'static str>,
+    /// Packets that came to receivers and handlers.
+    pub received: u64,
+    /// Their bytes, from the Ethernet header on.
+    pub received_bytes: u64,
+    /// Packets that senders handed over.
+    pub accepted: u64,
+    /// Packets that left, less those that were lost behind the device, as it has learnt since.
+    pub sent: u64,
+    /// Bytes that left, from the Ethernet header on. Those of packets lost behind the device are among them.
+    pub sent_bytes: u64,
+    /// Packets that were lost in the discipline, in the device or behind it.
+    pub failed: u64,
+    /// Packets that came back unsent, as the port closed.
+    pub returned: u64,
+    /// Packets that wait, or that the device has.
+    pub inside: u64,
+    /// Packets that senders dropped before they handed them over.
+    pub dropped_at_senders: u64,
+    /// Packets lost, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Transmit calls that took packets.
+    pub batches: u64,
+    /// Doorbells rung.
+    pub doorbells: u64,
+    /// Packets that the device left in a batch.
+    pub requeues: u64,
+    /// The byte queue limit now; 0 without one.
+    pub limit_bytes: u64,
+    /// Waits of senders.
+    pub waits: u64,
+    /// Times that the device was opened again.
+    pub reopened: u64,
+    /// Frames of the pool that are in use, or on their way back.
+    pub frames_out: u64,
+}
+
+impl Snapshot {
+    /// Adds a transmit queue.
+    pub(crate) fn add_queue(&mut self, queue: &TxQueue) {
+        let (counters, senders) = (queue.counters(), queue.sender_totals());
+        let of = |count: fn(&QueueCounters) -> u64| count(counters);
+        // In this order: a packet that goes on meanwhile is inside.
+        self.sent += of(QueueCounters::sent_packets);
+        self.failed += of(QueueCounters::lost_packets);
+        self.returned += of(|all| all.returned.get());
+        self.sent_bytes += of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
+        self.batches += of(|all| all.batches.get());
+        self.doorbells += of(|all| all.doorbells.get());
+        self.requeues += of(|all| all.requeues.get());
+        self.limit_bytes += of(|all| all.bql_limit_bytes.get());
+        let SenderCounters { packets, drops, waits, .. } = &senders;
+        (self.accepted, self.dropped_at_senders) = (self.accepted + packets.get(), drops.get());
+        self.waits += waits.get();
+        self.inside = self.accepted.saturating_sub(self.sent + self.failed + self.returned);
+        queue.drops(&mut |reason, count| self.add_drops(reason, count));
+        self.mode = self.mode.or(queue.device_mode());
+    }
+
+    /// Adds a receive queue.
+    pub(crate) fn add_receiver(&mut self, queue: &RxQueue) {
+        self.received += queue.received();
+        self.received_bytes += queue.received_bytes();
+        queue.drops(&mut |reason, count| self.add_drops(reason, count));
+        self.mode = self.mode.or(queue.device_mode());
+    }
+
+    fn add_drops(&mut self, reason: &str, count: u64) {
+        if count > 0 {
+            *self.drops.entry(reason.into()).or_default() += count;
+        }
+    }
+}
+
+impl Sub for Snapshot {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        let less = |now: u64, before: u64| now.saturating_sub(before);
+        let mut drops = self.drops;
+        for (reason, count) in &before.drops {
+            drops.entry(reason.clone()).and_modify(|now| *now = less(*now, *count));
+        }
+        drops.retain(|_, count| *count > 0);
+        Self {
+            received: less(self.received, before.received),
+            received_bytes: less(self.received_bytes, before.received_bytes),
+            accepted: less(self.accepted, before.accepted),
+            sent: less(self.sent, before.sent),
+            sent_bytes: less(self.sent_bytes, before.sent_bytes),
+            failed: less(self.failed, before.failed),
+            returned: less(self.returned, before.returned),
+            dropped_at_senders: less(self.dropped_at_senders, before.dropped_at_senders),
+            batches: less(self.batches, before.batches),
+            doorbells: less(self.doorbells, before.doorbells),
+            requeues: less(self.requeues, before.requeues),
+            waits: less(self.waits, before.waits),
+            reopened: less(self.reopened, before.reopened),
+            drops,
+            ..self
+        }
+    }
+}

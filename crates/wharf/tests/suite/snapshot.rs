@@ -1,0 +1,75 @@
+//! A port's snapshot: it adds up at any time, outlives receivers and the port, and can be subtracted.
+
+use std::sync::mpsc;
+use std::time::Duration;
+use wharf::queue::Rest;
+use wharf::testing::Virtual;
+use wharf::{Direction, Port};
+use wharf_testkit::threads::within_a_minute;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn counts_add_up_at_any_time_and_outlive_receivers_and_the_port() {
+    let time = Virtual::new();
+    let (port, faults) = time.port_with_faults("wire:ring=64", "error=10%,late=10%,seed=3").unwrap();
+    let far_end = port.far_end().unwrap();
+    let (mut sender, begun) = (port.sender("test").unwrap(), port.snapshot());
+    let (mut burst, mut received, mut arrived) = (sender.burst(16), far_end.burst(16), 0);
+    for round in 0..40 {
+        // Each receiver takes a few packets, and goes.
+        let mut receiver = far_end.receiver().unwrap();
+        sender.fill_within(&mut burst, 16, 100, SECOND).unwrap();
+        sender.send_within(&mut burst, SECOND).unwrap();
+        arrived += receiver.recv_within(&mut received, SECOND).unwrap();
+        received.clear();
+        let now = port.snapshot() - begun.clone();
+        assert_eq!(now.accepted, 16 * (round + 1));
+        assert_eq!(now.accepted, now.sent + now.failed + now.returned + now.inside, "{now:?}");
+    }
+    drop(sender);
+    let half = port.snapshot();
+    port.close(SECOND);
+    let end = port.snapshot();
+    assert_eq!((end.accepted, end.inside), (640, 0), "{end:?}");
+    assert_eq!(end.accepted, end.sent + end.failed + end.returned);
+    assert_eq!((end.failed, end.drops.get("injected")), (faults.of("error"), Some(&faults.of("error"))));
+    assert_eq!((end.clone() - half).accepted, 0);
+    let far = far_end.snapshot();
+    // What a receiver had not taken when it went was its own.
+    assert!(far.received >= arrived as u64 && far.received <= end.sent, "{far:?} of {end:?}");
+    assert_eq!(far.received_bytes, far.received * 100);
+}
+
+#[test]
+fn drop_of_a_port_waits_for_no_handler() {
+    within_a_minute(|| {
+        let port = Port::open("wire", Direction::Send).unwrap();
+        let far_end = port.far_end().unwrap();
+        let ((begun, begins), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel::<()>());
+        let handler = move |_: &mut _| {
+            begun.send(()).unwrap();
+            _ = goes_on.recv();
+            Rest::Free
+        };
+        drop(far_end.on_receive(Box::new(handler)).unwrap());
+        let mut sender = port.sender("test").unwrap();
+        let packet = sender.packet(60).unwrap();
+        sender.send_packet(packet).unwrap();
+        begins.recv().unwrap();
+        drop(far_end);
+        drop(go_on);
+    });
+}
+
+#[test]
+fn task_closes_a_port_and_has_its_audit() {
+    let port = Port::open("null", Direction::Send).unwrap();
+    let mut sender = port.sender("test").unwrap();
+    let packet = sender.packet(60).unwrap();
+    sender.send_packet(packet).unwrap();
+    drop(sender);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(port.close_async(SECOND)).out(), 0);
+    assert_eq!(port.snapshot().sent, 1);
+}
