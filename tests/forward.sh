@@ -138,7 +138,19 @@ P
   echo "  $1: $file_mib MiB there and back, the same hash"
 }
 
+sizes() { # NAME: a datagram of each size that fits an MTU of 9000 comes back as it was, from the other host
+  local server asked
+  ip netns exec $c python3 tests/udp_sizes.py serve 7 2>"$out/sizes.err" &
+  server=$! started+=($!)
+  for _ in $(seq 100); do grep -q ready "$out/sizes.err" && break; sleep 0.05; done
+  asked=$(in_a python3 tests/udp_sizes.py check 10.9.0.2 7 18-8972) || die "$1: all sizes: $asked"
+  kill $server
+  wait $server 2>/dev/null
+  echo "  $1: $asked, of 60 to 9014 bytes each"
+}
+
 jumbo() { # NAME: frames of 9000 bytes
+  sizes "$1"
   iperf "$1, MTU 9000, TCP, IPv4" 10.9.0.2
   iperf "$1, MTU 9000, TCP, IPv6, the other way" fd09::2 -R
   iperf "$1, MTU 9000, UDP, IPv6" fd09::2 -u -b 100M -l 8900
@@ -256,6 +268,13 @@ forward packet:fa packet:fb
 jumbo packet
 forward xdp:fa xdp:fb
 jumbo xdp
+offloads off
+for kind in packet xdp; do
+  forward $kind:fa $kind:fb
+  sizes "$kind, no offloads at the peers"
+  forwarded
+done
+offloads on
 mtu 1500
 for kind in packet xdp; do
   odd_frames $kind

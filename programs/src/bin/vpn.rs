@@ -4,7 +4,7 @@
 //!
 //! - Each direction is a handler on the thread of the path that receives: it changes a packet in place and sends it on.
 //! - Headers go on and off at the front, in the packet's headroom: no byte of payload is moved.
-//! - Both paths share one pool, so a packet received by one is sent by the other. Its frames hold 3584 bytes: any MTU up to 3500 fits.
+//! - Both paths share one pool, so a packet received by one is sent by the other. Its frames hold 15872 bytes: any MTU up to 15700 fits.
 //! - What is longer, or finds no room on the other side, is dropped, and counted, as a router does. The end tells each by reason.
 
 use std::io::Read;
@@ -21,11 +21,11 @@ const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1, 8, 0];
 fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, tap, local, peer, key] = &arguments[..] else {
-        return Err("usage: vpn TAP LOCAL:PORT PEER:PORT KEY; TAP's MTU is at most 3500".into());
+        return Err("usage: vpn TAP LOCAL:PORT PEER:PORT KEY; TAP's MTU is at most 15700".into());
     };
     let headers = UdpHeaders::between(local.parse()?, peer.parse()?).ok_or("two versions of IP")?;
     let key: u8 = key.parse()?;
-    let pool = PagePool::builder().frame_bytes(4096).build()?;
+    let pool = PagePool::builder().frame_bytes(16384).build()?;
     let open = |spec: String| Port::builder(&spec, Direction::Both).pool(&pool).build();
     let (inside, outside) =
         (open(format!("tap:{tap},offload=off"))?, open(format!("udp:{local},dest=frame"))?);
