@@ -1,9 +1,10 @@
 //! `RxQueue`: the receive side of a device, run by pollers.
 //!
-//! A poll takes completions of the transmit side first, so that memory and room are freed before more is taken. It
-//! then receives up to the poller's budget and hands the frames to the user's handler. While the handler runs, only
-//! the queue's own lock is held, which other threads only try: the handler may send on any queue, by
-//! [`crate::tx::sender::Sender::try_send`]. A handler that blocks also blocks its poller and all devices of that.
+//! A poll takes completions of the transmit side first, so that memory and room are freed before more is
+//! taken. It then receives up to the poller's budget and hands the frames to the user's handler. While the
+//! handler runs, only the queue's own lock is held, which other threads only try: the handler may send on any
+//! queue, by [`crate::tx::sender::Sender::try_send`]. A handler that blocks also blocks its poller and all
+//! devices of that.
 
 mod counters;
 mod inbox;
@@ -63,8 +64,8 @@ impl std::fmt::Debug for RxShared {
 }
 
 impl RxQueue {
-    /// Receives from `device`, which only receives, into memory of `pool`. Each poll also takes the completions of
-    /// `completions`, the queues that the handler sends by, unless another thread owns them.
+    /// Receives from `device`, which only receives, into memory of `pool`. Each poll also takes the
+    /// completions of `completions`, the queues that the handler sends by, unless another thread owns them.
     ///
     /// # Errors
     /// [`QueueError::Device`] when the device cannot use the memory, [`QueueError::Pool`].
@@ -72,6 +73,18 @@ impl RxQueue {
         mut device: Box<dyn RxDevice>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
     ) -> Result<Self, QueueError> {
         device.attach(pool.region().clone())?;
+        Self::of_attached(device, pool, completions, handler)
+    }
+
+    /// Works like [`RxQueue::new`], for a device that has the memory of `pool` already: see
+    /// [`RxQueue::release`].
+    ///
+    /// # Errors
+    /// [`QueueError::Pool`].
+    #[doc(hidden)]
+    pub fn of_attached(
+        device: Box<dyn RxDevice>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
+    ) -> Result<Self, QueueError> {
         let description = Description::of(&*device);
         let state = RxState::new(Some(device), pool, &description.name, handler)?;
         Ok(Self::of_parts(description, None, completions, state))
@@ -182,8 +195,9 @@ impl RxQueue {
         Arc::downgrade(&shared)
     }
 
-    /// Has the device post memory for arrivals, on the caller's thread: a device drops what comes before. A poller does the
-    /// same, once its thread runs. An error is told like one of a poll. A dedicated owner of the queue keeps the device.
+    /// Has the device post memory for arrivals, on the caller's thread: a device drops what comes before. A
+    /// poller does the same, once its thread runs. An error is told like one of a poll. A dedicated owner of
+    /// the queue keeps the device.
     #[doc(hidden)]
     pub fn post_memory(&self) {
         let panicked = EndOnPanic(&self.shared);
@@ -209,8 +223,8 @@ impl RxQueue {
         self.shared.inboxes.get_or_init(|| inboxes)
     }
 
-    /// Calls the poller of the queue: it shows the packets again that the handler has left ([`Rest::Again`]). Any thread
-    /// may call, also while the handler runs: it then runs once more.
+    /// Calls the poller of the queue: it shows the packets again that the handler has left ([`Rest::Again`]).
+    /// Any thread may call, also while the handler runs: it then runs once more.
     pub fn resume(&self) {
         self.shared.resume();
     }
@@ -220,12 +234,22 @@ impl RxQueue {
         lock(&self.shared.error).take()
     }
 
-    /// Ends receiving: frees the frames that the handler had left, drops the handler, ends the wait of each [`Receiver`], closes a
-    /// device that belongs to no transmit queue. Waits for the end of a poll, for ever if the handler calls it.
+    /// Ends receiving: frees the frames that the handler had left, drops the handler, ends the wait of each
+    /// [`Receiver`], closes a device that belongs to no transmit queue. Waits for the end of a poll, for ever
+    /// if the handler calls it.
     ///
     /// # Errors
     /// The device's error.
     pub fn close(&self) -> Result<(), DeviceError> {
+        let device = self.release();
+        let cache = &mut lock(&self.shared.state).cache;
+        device.map_or(Ok(()), |mut device| close_receiver(&mut *device, cache))
+    }
+
+    /// Works like [`RxQueue::close`], and returns the device that belongs to no transmit queue as it is: it
+    /// keeps the frames that it has for arrivals.
+    #[doc(hidden)]
+    pub fn release(&self) -> Option<Box<dyn RxDevice>> {
         self.shared.end();
         self.resume(); // A thread that polls in its own calls may wait in one.
         let mut last = LastCounts::default();
@@ -234,12 +258,11 @@ impl RxQueue {
         let mut state = lock(&self.shared.state);
         state.free();
         state.wait_for_memory_in_turn(false);
-        let closed =
-            state.device.take().map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut state.cache));
+        let device = state.device.take();
         // Its senders give their memory back.
         let handler = state.take_handler();
         drop((state, handler));
-        closed
+        device
     }
 }
 

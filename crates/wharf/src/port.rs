@@ -31,6 +31,7 @@ use wharf_core::monitor::Watched;
 use wharf_core::poller::Settings;
 use wharf_core::pool::{Audit, Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::rx::RxQueue;
 use wharf_core::sender::Sender;
 pub use wharf_devices::reopen::OnGone;
 use wharf_devices::spec::Direction;
@@ -95,7 +96,11 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.monitor.close();
-        wharf_mem::lock(&self.parts).poller.take().into_iter().for_each(Serving::detach);
+        let mut parts = wharf_mem::lock(&self.parts);
+        parts.poller.take().into_iter().for_each(Serving::detach);
+        let source = std::mem::replace(&mut parts.source, Source::Closed);
+        drop(parts);
+        self.close_receiver(source);
     }
 }
 
@@ -107,6 +112,8 @@ struct Parts {
     receiving: Option<Receiving>,
     /// What receive sides that were closed have counted.
     received: Snapshot,
+    /// The drops of the device by then, ever since it was opened.
+    device_drops: Vec<(&'static str, u64)>,
     /// The poller's thread, unless a receiver polls for it.
     poller: Option<Serving>,
 }
@@ -167,8 +174,10 @@ impl Port {
         let Inner { name, pool, queue, monitor, .. } = &*self.inner;
         let parts = self.parts();
         let receiver = parts.receiving.as_ref().map(|receiving| receiving.queue.clone());
-        let mut snapshot = parts.received.clone();
+        let (mut snapshot, last) = (parts.received.clone(), parts.device_drops.clone());
         drop(parts);
+        let of_device = receiver.as_ref().map_or(last, RxQueue::device_drops);
+        of_device.into_iter().for_each(|(reason, count)| snapshot.add_drops(reason, count));
         (snapshot.device, snapshot.reopened) = (name.clone(), monitor.reopened());
         snapshot.frames_out = pool.audit().out() as u64;
         queue.iter().for_each(|queue| snapshot.add_queue(queue));
@@ -276,7 +285,7 @@ impl Port {
             queue.shutdown(time);
         }
         let mut parts = self.parts();
-        parts.source = Source::Closed;
+        let source = std::mem::replace(&mut parts.source, Source::Closed);
         let (receiving, poller) = (parts.receiving.take(), parts.poller.take());
         // The packets on their way to another end that is not in use are this port's again.
         parts.far_end = None;
@@ -284,9 +293,10 @@ impl Port {
         if let Some(Receiving { queue, .. }) = receiving {
             // The device's error, at its end, changes nothing for the caller.
             let _ = queue.close();
-            self.parts().received.add_receiver(&queue);
+            self.parts().count_last(&queue);
         }
         drop(poller);
+        self.inner.close_receiver(source);
         self.inner.monitor.close();
         self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }

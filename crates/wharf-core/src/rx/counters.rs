@@ -124,9 +124,19 @@ impl RxCounters {
 }
 
 impl RxQueue {
-    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`].
+    /// Shows the number of frames that were lost before a receiver or handler had them, by reason: those of
+    /// the device (see [`RxDevice::drops`]), those that were too long, and those without room in an inbox.
     /// After [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        let mut all = self.device_drops();
+        self.shared.counters.add_own_drops(&mut all);
+        all.into_iter().for_each(|(reason, count)| see(reason, count));
+        self.inbox_drops(see);
+    }
+
+    /// Returns those of the device, ever since it was opened.
+    #[doc(hidden)]
+    pub fn device_drops(&self) -> Vec<(&'static str, u64)> {
         let mut all = Vec::new();
         match self.shared.counters.last() {
             Some(last) => all.extend_from_slice(&last.drops),
@@ -134,8 +144,20 @@ impl RxQueue {
                 self.look_at_device(|device| device.drops(&mut |reason, count| all.push((reason, count))))
             }
         }
+        all
+    }
+
+    /// Shows the others.
+    #[doc(hidden)]
+    pub fn own_drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        let mut all = Vec::new();
         self.shared.counters.add_own_drops(&mut all);
         all.into_iter().for_each(|(reason, count)| see(reason, count));
+        self.inbox_drops(see);
+    }
+
+    fn inbox_drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.shared.inboxes.get().into_iter().flatten().for_each(|inbox| lock(inbox).drops(see));
     }
 
     /// Shows the packets that came by each receive queue of the interface, by the queue's number: see

@@ -133,9 +133,21 @@ impl Inbox {
         self.is_closed = true;
     }
 
+    /// Shows the packets dropped, by reason.
+    pub(super) fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.by_reason()
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .for_each(|(reason, count)| see(reason, count));
+    }
+
+    fn by_reason(&self) -> [(&'static str, u64); 2] {
+        [("inbox-full", self.full_drops), ("receiver-gone", self.gone_drops)]
+    }
+
     pub(super) fn measure(&self, walk: &mut Walk<'_>) {
         walk.show(TAKEN, self.taken);
         walk.show(BACKLOG, self.burst.len() as u64);
-        walk.by_reason(DROPS, &[("inbox-full", self.full_drops), ("receiver-gone", self.gone_drops)]);
+        walk.by_reason(DROPS, &self.by_reason());
     }
 }

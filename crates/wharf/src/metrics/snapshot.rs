@@ -100,15 +100,15 @@ impl Snapshot {
         self.mode = self.mode.or(queue.device_mode());
     }
 
-    /// Adds a receive queue.
+    /// Adds a receive queue, without the drops of its device.
     pub(crate) fn add_receiver(&mut self, queue: &RxQueue) {
         self.received += queue.received();
         self.received_bytes += queue.received_bytes();
-        queue.drops(&mut |reason, count| self.add_drops(reason, count));
+        queue.own_drops(&mut |reason, count| self.add_drops(reason, count));
         self.mode = self.mode.or(queue.device_mode());
     }
 
-    fn add_drops(&mut self, reason: &str, count: u64) {
+    pub(crate) fn add_drops(&mut self, reason: &str, count: u64) {
         if count > 0 {
             *self.drops.entry(reason.into()).or_default() += count;
         }

@@ -331,7 +331,14 @@ impl PortBuilder {
             monitor.watch(queue);
         }
         let settings = host.settings(owners.settings(settings));
-        let parts = Parts { source, far_end, receiving: None, received: Snapshot::default(), poller: None };
+        let parts = Parts {
+            source,
+            far_end,
+            receiving: None,
+            received: Snapshot::default(),
+            device_drops: Vec::new(),
+            poller: None,
+        };
         let (parts, measured) = (Mutex::new(parts), Measurements::default());
         let inner =
             Inner { name, pool, queue, host, settings, owners, parts, takes_chains, measured, monitor };

@@ -1,10 +1,10 @@
 //! The receive side of a port: the receiver or handler that has it, and how it is given back.
 
-use super::{Parts, Port, Serving};
+use super::{Inner, Parts, Port, Serving};
 use std::sync::Arc;
 use wharf_core::device::RxDevice;
 use wharf_core::queue::{Claimants, QueueError};
-use wharf_core::rx::{Handler, Receiver, RxQueue};
+use wharf_core::rx::{Handler, Receiver, Rest, RxQueue};
 
 /// A receive side in use.
 pub(super) struct Receiving {
@@ -51,12 +51,13 @@ pub(super) enum Source {
     OfQueue,
     /// A device of its own.
     Apart(Box<dyn RxDevice>),
+    /// The same, which has its memory already: a receiver has given it back.
+    Kept(Box<dyn RxDevice>),
 }
 
 impl Port {
     /// Makes the receiver that polls on its caller's thread, only in its own calls. When it is dropped,
-    /// the port gives another one, where one device sends and receives; a port that only receives ends
-    /// with its receiver.
+    /// the port gives another one: the device keeps what arrives meanwhile, as far as it has room.
     ///
     /// Where one device sends and receives, the port has no other poller until the receiver is dropped:
     /// senders that wait run the queue themselves.
@@ -232,6 +233,9 @@ impl Port {
             (Some(Source::Apart(device)), queue) => {
                 RxQueue::new(device, &self.inner.pool, queue.as_slice(), handler)
             }
+            (Some(Source::Kept(device)), queue) => {
+                RxQueue::of_attached(device, &self.inner.pool, queue.as_slice(), handler)
+            }
             _ => Err(self.fault("it only sends")),
         }?;
         let queue = queue.takes_chains(self.inner.takes_chains);
@@ -253,19 +257,46 @@ impl Port {
         };
         parts.source = match is_of_queue {
             true => Source::OfQueue,
-            false => Source::Gone("its receive side was closed with its receiver"),
+            false => Source::Gone("its receive side has ended"),
         };
         // Without a thread, senders run the queue themselves.
         let before = self.restart_poller(&mut parts);
         drop(parts);
         before.into_iter().flatten().for_each(Serving::detach);
-        // A device that fails to close has no user any more.
-        let _ = queue.close();
-        self.parts().received.add_receiver(&queue);
+        let has_ended = queue.has_ended();
+        let device = queue.release();
+        let mut parts = self.parts();
+        parts.count_last(&queue);
+        match device {
+            Some(device) if !has_ended && !matches!(parts.source, Source::Closed) => {
+                parts.source = Source::Kept(device);
+            }
+            device => {
+                drop(parts);
+                device.into_iter().for_each(|device| self.inner.close_receiver(Source::Kept(device)));
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Closes the device of a receive side that no receiver has, if it has memory of the pool. One that fails
+    /// to close has no user any more.
+    pub(super) fn close_receiver(&self, source: Source) {
+        let Source::Kept(device) = source else { return };
+        if let Ok(queue) = RxQueue::of_attached(device, &self.pool, &[], Box::new(|_| Rest::Free)) {
+            _ = queue.close();
+        }
     }
 }
 
 impl Parts {
+    /// Keeps what a receive queue that was closed has counted.
+    pub(super) fn count_last(&mut self, queue: &RxQueue) {
+        self.received.add_receiver(queue);
+        self.device_drops = queue.device_drops();
+    }
+
     /// Takes the receive side for a receiver.
     fn take_source(&mut self, port: &Port) -> Result<Source, QueueError> {
         self.check_open()?;

@@ -309,6 +309,31 @@ fn the_receive_side_comes_back_from_a_receiver_that_goes() {
     assert!(matches!(far_end.receiver(), Err(QueueError::Closed)));
 }
 
+#[test]
+fn device_that_only_receives_goes_to_the_next_receiver_with_what_came_meanwhile() {
+    let port = Port::open("udp:127.0.0.1:0,dest=frame", Direction::Receive).unwrap();
+    let address = port.name().trim_start_matches("udp:").trim_end_matches(",dest=frame").to_string();
+    let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let pool = port.pool().clone();
+    let mut received = port.burst(64);
+    for round in 0..4u64 {
+        (0..5).for_each(|_| _ = peer.send_to(b"hello", &address).unwrap());
+        let mut receiver = if round % 2 == 0 { port.served_receiver() } else { port.receiver() }.unwrap();
+        assert!(port.receiver().is_err(), "it is in use");
+        let mut packets = 0;
+        while packets < 5 {
+            let count = receiver.recv_within(&mut received, SECOND * 20).unwrap();
+            assert!(count > 0, "round {round}: {packets} of 5");
+            packets += count;
+            received.clear();
+        }
+        drop(receiver);
+        assert_eq!(port.snapshot().received, 5 * (round + 1));
+    }
+    drop((port, received));
+    eventually(SECOND * 20, || pool.audit().out() == 0);
+}
+
 /// Packets that the device has when its path closes come back with its other end, whichever of the two goes first.
 #[test]
 fn packets_that_a_closed_device_kept_come_back() {
