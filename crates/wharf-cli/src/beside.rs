@@ -49,6 +49,8 @@ pub(crate) fn run(words: &[OsString]) -> Option<ExitCode> {
     let error = exec(&path);
     // What cannot be run here, a folder for example, does not hide a program on PATH.
     let on_path = exec(program.as_ref());
+    // A start that fails leaves SIGPIPE at its default, which ends the process.
+    command_line::prepare(words);
     options.start();
     complain(&match (error.kind(), on_path.kind()) {
         (ErrorKind::NotFound, ErrorKind::NotFound) => format!(

@@ -118,6 +118,30 @@ fn a_program_that_is_not_there_is_one_line() {
 }
 
 #[test]
+fn a_failure_that_standard_error_does_not_take_is_exit_code_1() {
+    let folder = Folder::new();
+    let wharf = installed(&folder, "bin");
+    let code = |mut command: Command| {
+        let command = command.env("PATH", folder.path("none")).stdin(Stdio::null()).stdout(Stdio::null());
+        command.status().unwrap().code()
+    };
+    let closed = |args: &str| {
+        let mut command = command(&wharf, args);
+        let (_, writer) = std::io::pipe().unwrap();
+        command.stderr(writer);
+        command
+    };
+    // `send` fails as a program that is not there does.
+    for args in ["lab list", "--log json lab list", "send --pcap none"] {
+        assert_eq!(code(closed(args)), Some(1), "{args}: nobody reads it");
+        let mut limited = Command::new("/bin/bash");
+        let script = format!("ulimit -f 0; exec {wharf} {args} 2>{}", text(&folder.path("error")));
+        limited.args(["-c", &script]);
+        assert_eq!(code(limited), Some(1), "{args}: it is a file that may have no byte");
+    }
+}
+
+#[test]
 fn a_signal_reaches_the_program_and_its_end_is_the_commands() {
     let folder = Folder::new();
     let wharf = installed(&folder, "bin");
