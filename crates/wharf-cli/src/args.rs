@@ -36,7 +36,7 @@ pub(crate) use wrap::WrapArgs;
 use crate::Registries;
 use crate::beside::BesideArgs;
 use crate::command_line::{self, Line, examples};
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 use clap::{Args, Subcommand};
 
 /// The command line of `wharf`.
@@ -147,7 +147,8 @@ pub(crate) struct ExplainArgs {
 
 /// Makes the definition of the command line, with the kinds of `registries`.
 pub(crate) fn command(registries: &Registries) -> clap::Command {
-    command_line::definition::<Command>(registries).after_help(examples::wrap(EXAMPLES))
+    let command = command_line::definition::<Command>(registries).after_help(examples::wrap(EXAMPLES));
+    pages::with_examples(command, "wharf")
 }
 
 #[cfg(test)]
