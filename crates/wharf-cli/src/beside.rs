@@ -6,7 +6,9 @@ use crate::output::complain;
 use clap::Args;
 use std::env;
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -42,7 +44,7 @@ pub(crate) fn run(words: &[OsString]) -> Option<ExitCode> {
     let (beside, own) = asked(&words[at..])?;
     let Beside { name, program, package, .. } = beside;
     let exec = |path: &Path| Command::new(path).args(&words[1..at]).args(&own).exec();
-    let path = beside.path();
+    let path = beside_this(program);
     let error = exec(&path);
     // What cannot be run here, a folder for example, does not hide a program on PATH.
     let on_path = exec(program.as_ref());
@@ -75,13 +77,19 @@ impl Beside {
     fn is_own(&self) -> bool {
         self.program.strip_prefix("wharf-") == Some(self.name)
     }
+}
 
-    /// Returns the path that the program has beside this one.
-    fn path(&self) -> PathBuf {
-        env::current_exe()
-            .map(|this| this.with_file_name(self.program))
-            .unwrap_or_else(|_| self.program.into())
-    }
+/// Returns the path that `program` has beside this one.
+fn beside_this(program: &str) -> PathBuf {
+    env::current_exe().map(|this| this.with_file_name(program)).unwrap_or_else(|_| program.into())
+}
+
+/// True if `program` can be run, from beside this one or from PATH.
+pub(crate) fn is_there(program: &str) -> bool {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let on_path = env::split_paths(&folders).map(|folder| folder.join(program));
+    let is_program = |file: Metadata| file.is_file() && file.permissions().mode() & 0o111 != 0;
+    on_path.chain([beside_this(program)]).any(|path| path.metadata().is_ok_and(is_program))
 }
 
 /// Returns each command that is a program, with the first words of a line of that program that names it.
