@@ -1,9 +1,9 @@
 //! Users' input: sizes, rates, durations, faults, and the specification of a device that touches no file.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_tools::fault::FaultSpec;
 use wharf_devices::open::{Direction, open};
 use wharf_devices::units;
+use wharf_tools::fault::FaultSpec;
 
 fuzz_target!(|text: &str| {
     let _ = (units::size_bytes(text), units::bits_per_second(text));
