@@ -4,6 +4,7 @@
 # their own. Needs no privilege. Leaves nothing behind; every command has a time limit.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
+needs=(-p wharf-lab-cli --bin wharf-lab -p wharf-bench --bin wharf-bench)
 . tests/rig.sh
 # No start file of the user's says anything.
 export HOME=$out ZDOTDIR=$out XDG_CONFIG_HOME=$out XDG_DATA_HOME=$out TERM=xterm
@@ -63,6 +64,12 @@ completes "wharf send --when" --when-full
 completes "wharf send --when-full " wait drop-tail drop-head
 completes "wharf lab run b" bql batching
 completes "wharf lab run bql --se" --set --seed --seeds
+completes "wharf -q --color never lab run b" bql batching
+completes "wharf --log=json -v lab run bql --se" --set --seed --seeds
+completes "wharf --log text plan --direction " tx rx both
+completes "wharf help lab r" run
+completes "wharf -v help lab s" sweep
+completes "wharf help pl" plan
 completes "wharf plan --direction " tx rx both
 completes "wharf bench path --ow" --owner
 completes "wharf explain drop-" drop-head drop-tail

@@ -4,6 +4,7 @@
 # prlimit; without gcc or FUSE a part is skipped. Usage: tests/hostile.sh [COUNT [SEED]]: COUNT peers of each side by chance.
 set -eu
 cd "$(dirname "$0")/.."
+needs=(-p wharf-lab-cli --bin wharf-lab -p wharf-bench --bin wharf-bench)
 . tests/rig.sh
 count=${1:-25} seed=${2:-$$}
 echo "seed $seed"

@@ -86,9 +86,15 @@ licences() { # of all dependencies; advisories where the database is here
   cargo deny check --hide-inclusion-graph licenses bans sources || die "cargo deny"
 }
 
-install() { # as the README says it, at another profile
-  cargo install --quiet --offline --locked --path crates/wharf-cli --root "$out/root" --profile "$PROFILE" 2>"$out/install.err" || die "$(tail -1 "$out/install.err")"
+install() { # as the README and the guide say it, at another profile; the programs are found beside the command
+  local path
+  for path in crates/wharf-cli lab/wharf-lab-cli bench/wharf-bench; do
+    cargo install --quiet --offline --locked --path $path --root "$out/root" --profile "$PROFILE" 2>"$out/install.err" || die "$(tail -1 "$out/install.err")"
+  done
   runs "$out/root/bin/wharf"
+  "$out/root/bin/wharf" lab list | grep -q '^bql' || die "wharf lab list"
+  "$out/root/bin/wharf" plan --json | grep -q '"nic"' || die "wharf plan"
+  "$out/root/bin/wharf" bench path --cores 1 --seconds 0.02 --json | grep -q '"rows"' || die "wharf bench path"
   echo "install: works"
 }
 

@@ -4,6 +4,7 @@
 # has a time limit.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
+needs=(-p wharf-bench --bin wharf-bench)
 . tests/rig.sh
 to=xdp:va
 

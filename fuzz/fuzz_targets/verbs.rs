@@ -4,9 +4,9 @@
 use libfuzzer_sys::fuzz_target;
 use wharf_core::device::{Completions, Device, Notify, RxDevice, TxDevice, close_receiver};
 use wharf_core::pool::PagePool;
-use wharf_verbs::{PeerAddress, Verbs, VerbsOptions};
 use wharf_mem::Batch;
 use wharf_verbs::fake::{FakeDevice, Lie, library};
+use wharf_verbs::{PeerAddress, Verbs, VerbsOptions};
 
 const RING_FRAMES: u32 = 16;
 

@@ -1,8 +1,8 @@
 //! A virtio net header of any bytes before a frame of any bytes: it is refused, or its frame can be passed on and segmented.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_packet::gso::GsoPlan;
 use wharf_devices::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
+use wharf_packet::gso::GsoPlan;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((header, frame)) = bytes.split_first_chunk::<VNET_HEADER_BYTES>() else { return };

@@ -9,7 +9,7 @@ mod bench;
 use args::BenchArgs;
 use clap::Subcommand;
 use std::process::ExitCode;
-use wharf_cli::pages::Pages;
+use wharf_cli::pages::{self, Pages};
 use wharf_cli::{Registries, beside, command_line};
 
 /// The commands behind `wharf`.
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn definition() -> clap::Command {
-    command_line::definition::<Command>(&Registries::default())
+    pages::with_examples(command_line::definition::<Command>(&Registries::default()), "wharf-bench")
 }
 
 fn carry_out(command: Command) -> anyhow::Result<()> {

@@ -36,7 +36,7 @@ pub(crate) use wrap::WrapArgs;
 use crate::Registries;
 use crate::beside::BesideArgs;
 use crate::command_line::{self, Line, examples};
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 use clap::{Args, Subcommand};
 
 /// The command line of `wharf`.
@@ -55,11 +55,11 @@ Examples:
   wharf show 4711
       counters of a run that goes on; wharf set changes its rate
   wharf plan --nic cx5 --link gen3x16 --size 64
-      what a server can carry, and what stops it
+      what a server can carry, and what stops it (the program wharf-lab)
   wharf lab run bulk
-      what bulk dequeue was worth, in virtual time
+      what bulk dequeue was worth, in virtual time (wharf-lab)
   wharf bench path
-      what the path itself can do on this machine
+      what the path itself can do on this machine (wharf-bench)
   wharf devices
       the devices to send to and receive from, and interfaces
   wharf doctor xdp:eth0
@@ -94,11 +94,11 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Change settings of a run that goes on: rate, byte queue limit, batching, discipline
     Set(SetArgs),
-    /// Work out what a server can carry, and what stops it
+    /// Work out what a server can carry, and what stops it (a program of its own: wharf-lab)
     Plan(BesideArgs),
-    /// Run experiments in virtual time, beside published figures
+    /// Run experiments in virtual time, beside published figures (a program of its own: wharf-lab)
     Lab(BesideArgs),
-    /// Measure the path on this machine
+    /// Measure the path on this machine (a program of its own: wharf-bench)
     Bench(BesideArgs),
     /// List the devices that there are, what each lacks on this machine, and this machine's interfaces
     Devices(DevicesArgs),
@@ -147,7 +147,8 @@ pub(crate) struct ExplainArgs {
 
 /// Makes the definition of the command line, with the kinds of `registries`.
 pub(crate) fn command(registries: &Registries) -> clap::Command {
-    command_line::definition::<Command>(registries).after_help(examples::wrap(EXAMPLES))
+    let command = command_line::definition::<Command>(registries).after_help(examples::wrap(EXAMPLES));
+    pages::with_examples(command, "wharf")
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@ use crate::command_line::{self, OutputArgs};
 use crate::output::complain;
 use clap::Args;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -15,17 +17,15 @@ use std::process::{Command, ExitCode};
 struct Beside {
     name: &'static str,
     program: &'static str,
-    /// Words that the program wants before those of the command.
-    first: &'static [&'static str],
     /// The package that has it.
     package: &'static str,
 }
 
-const LAB: Beside = Beside { name: "lab", program: "wharf-lab", first: &[], package: "lab/wharf-lab-cli" };
+const LAB: Beside = Beside { name: "lab", program: "wharf-lab", package: "lab/wharf-lab-cli" };
 const ALL: [Beside; 3] = [
     LAB,
-    Beside { name: "plan", first: &["plan"], ..LAB },
-    Beside { name: "bench", program: "wharf-bench", first: &[], package: "bench/wharf-bench" },
+    Beside { name: "plan", ..LAB },
+    Beside { name: "bench", program: "wharf-bench", package: "bench/wharf-bench" },
 ];
 
 /// The words of such a command, which its program reads.
@@ -41,14 +41,15 @@ pub(crate) struct BesideArgs {
 /// name a command of this program.
 pub(crate) fn run(words: &[OsString]) -> Option<ExitCode> {
     let (options, at) = command_line::options(words)?;
-    let (command, rest) = words[at..].split_first()?;
-    let (beside, own) = asked(command, rest)?;
+    let (beside, own) = asked(&words[at..])?;
     let Beside { name, program, package, .. } = beside;
     let exec = |path: &Path| Command::new(path).args(&words[1..at]).args(&own).exec();
-    let path = beside.path();
+    let path = beside_this(program);
     let error = exec(&path);
     // What cannot be run here, a folder for example, does not hide a program on PATH.
     let on_path = exec(program.as_ref());
+    // A start that fails leaves SIGPIPE at its default, which ends the process.
+    command_line::prepare(words);
     options.start();
     complain(&match (error.kind(), on_path.kind()) {
         (ErrorKind::NotFound, ErrorKind::NotFound) => format!(
@@ -61,33 +62,45 @@ pub(crate) fn run(words: &[OsString]) -> Option<ExitCode> {
 }
 
 /// Returns the command that is asked for, or whose help or manual is, and the words for its program.
-fn asked(command: &OsStr, rest: &[OsString]) -> Option<(&'static Beside, Vec<OsString>)> {
-    let of = |word: &OsStr| ALL.iter().find(|one| word == one.name);
-    let behind = |beside: &'static Beside, rest: &[OsString]| {
-        beside.first.iter().map(OsString::from).chain(rest.iter().cloned()).collect::<Vec<_>>()
-    };
-    match (command.to_str()?, rest) {
-        ("help", [word, rest @ ..]) => {
-            let beside = of(word)?;
-            Some((beside, [behind(beside, rest), vec!["--help".into()]].concat()))
-        }
-        ("man", [word, ..]) => Some((of(word)?, [&["man".into()], rest].concat())),
-        _ => of(command).map(|beside| (beside, behind(beside, rest))),
+fn asked(words: &[OsString]) -> Option<(&'static Beside, Vec<OsString>)> {
+    let of = |word: &OsString| ALL.iter().find(|one| word == one.name);
+    let (first, rest) = words.split_first()?;
+    match first.to_str()? {
+        "help" => Some((of(rest.first()?)?, [rest, &["--help".into()]].concat())),
+        "man" => Some((of(rest.first()?)?, words.to_vec())),
+        _ => Some((of(first)?, words.to_vec())),
     }
 }
 
 impl Beside {
-    /// Returns the path that the program has beside this one.
-    fn path(&self) -> PathBuf {
-        env::current_exe()
-            .map(|this| this.with_file_name(self.program))
-            .unwrap_or_else(|_| self.program.into())
+    /// True if its program runs it where no other is named: `wharf-lab run` is `wharf lab run`.
+    fn is_own(&self) -> bool {
+        self.program.strip_prefix("wharf-") == Some(self.name)
     }
 }
 
-/// Returns each command that is a program, with that and the words that the program wants first.
+/// Returns the path that `program` has beside this one.
+fn beside_this(program: &str) -> PathBuf {
+    env::current_exe().map(|this| this.with_file_name(program)).unwrap_or_else(|_| program.into())
+}
+
+/// True if `program` can be run, from beside this one or from PATH.
+pub(crate) fn is_there(program: &str) -> bool {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let on_path = env::split_paths(&folders).map(|folder| folder.join(program));
+    let is_program = |file: Metadata| file.is_file() && file.permissions().mode() & 0o111 != 0;
+    on_path.chain([beside_this(program)]).any(|path| path.metadata().is_ok_and(is_program))
+}
+
+/// Returns each command that is a program, with the first words of a line of that program that names it.
 pub(crate) fn calls() -> impl Iterator<Item = (&'static str, String)> {
-    ALL.iter().map(|one| (one.name, [&[one.program], one.first].concat().join(" ")))
+    let named = |one: &Beside| if one.is_own() { String::new() } else { format!(" {}", one.name) };
+    ALL.iter().map(move |one| (one.name, format!("{}{}", one.program, named(one))))
+}
+
+/// Returns the command that `program` runs where no other is named.
+pub(crate) fn own_command(program: &str) -> Option<&'static str> {
+    ALL.iter().find(|one| one.program == program && one.is_own()).map(|one| one.name)
 }
 
 /// Returns the program of the command `name`.
@@ -99,9 +112,9 @@ pub(crate) fn program_of(name: &str) -> &'static str {
 pub(crate) fn by_itself(program: &'static str, definition: &clap::Command) -> clap::Command {
     let of = |one: &&Beside| one.program == program;
     let commands = ALL.iter().filter(of).filter_map(|one| Some((one, definition.find_subcommand(one.name)?)));
-    let commands = commands.flat_map(|(one, command)| match one.first {
-        [] => command.get_subcommands().cloned().collect(),
-        _ => vec![command.clone()],
+    let commands = commands.flat_map(|(one, command)| match one.is_own() {
+        true => command.get_subcommands().cloned().collect(),
+        false => vec![command.clone()],
     });
     OutputArgs::augment_args(clap::Command::new(program)).subcommands(commands)
 }
@@ -134,21 +147,21 @@ mod tests {
         let asked = |line: &str| {
             let words = words(line);
             let (_, at) = command_line::options(&words)?;
-            asked(&words[at], &words[at + 1..]).map(|(beside, own)| (beside.program, own))
+            asked(&words[at..]).map(|(beside, own)| (beside.program, own))
         };
         for (line, program, own) in [
-            ("wharf lab run bulk --help", "wharf-lab", "run bulk --help"),
+            ("wharf lab run bulk --help", "wharf-lab", "lab run bulk --help"),
+            ("wharf lab plan", "wharf-lab", "lab plan"),
             ("wharf -q --color never plan -- --nic cx5", "wharf-lab", "plan -- --nic cx5"),
-            ("wharf --log=json -vv bench path -q", "wharf-bench", "path -q"),
-            ("wharf help lab run", "wharf-lab", "run --help"),
+            ("wharf --log=json -vv bench path -q", "wharf-bench", "bench path -q"),
+            ("wharf help lab run", "wharf-lab", "lab run --help"),
             ("wharf help plan", "wharf-lab", "plan --help"),
             ("wharf man lab run", "wharf-lab", "man lab run"),
         ] {
             assert_eq!(asked(line), Some((program, words(own))), "{line}");
         }
-        for line in
-            ["wharf send lab", "wharf --help lab", "wharf", "wharf --color mauve lab", "wharf man send"]
-        {
+        let own = ["send lab", "--help lab", "--color mauve lab", "man send", "help send", "help", "man"];
+        for line in own.map(|line| format!("wharf {line}")).iter().map(String::as_str).chain(["wharf"]) {
             assert_eq!(asked(line), None, "{line}");
         }
     }

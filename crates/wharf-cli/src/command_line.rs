@@ -61,12 +61,16 @@ pub(crate) fn line_of<C: Subcommand>(read: Result<ArgMatches, clap::Error>) -> R
     Line::from_arg_matches(&read?)
 }
 
-/// Reads the command line `words` by its definition.
-pub(crate) fn read(definition: clap::Command, words: &[OsString]) -> Result<ArgMatches, clap::Error> {
-    // Before the first write: help, too, may go into a file.
+/// Prepares this process for its first write: to a file, too, or to a reader that has gone.
+pub(crate) fn prepare(words: &[OsString]) {
     let _ = signals::survive();
     note_file_limit();
     set_color(output::color_of(words));
+}
+
+/// Reads the command line `words` by its definition.
+pub(crate) fn read(definition: clap::Command, words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    prepare(words);
     let command = if short::is_asked(words) { short::shortened(definition) } else { definition };
     // `wharf version` is what people type first, as with cargo and git.
     match words {

@@ -41,7 +41,9 @@ pub(crate) fn start(format: LogFormat, quiet: bool, verbose: u8) {
         (false, 0) => LevelFilter::INFO,
         (false, _) => LevelFilter::DEBUG,
     };
-    let log = fmt().with_max_level(level).with_target(false).with_writer(|| AboveProgress);
+    // If standard error is closed, there is nothing left to do. The subscriber would say so there, and panic.
+    let log = fmt().with_max_level(level).with_target(false).log_internal_errors(false);
+    let log = log.with_writer(|| AboveProgress);
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().flatten_event(true).init(),

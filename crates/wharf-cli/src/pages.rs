@@ -1,5 +1,6 @@
 //! `wharf completions` and `wharf man`: texts made from the command line's own definition.
 
+use crate::command_line::examples;
 use crate::files::write_page;
 use crate::output::print;
 use crate::{beside, usage};
@@ -22,7 +23,6 @@ pub enum Pages {
 
 /// `wharf completions`.
 #[derive(Debug, Args)]
-#[command(after_help = COMPLETIONS)]
 pub struct CompletionsArgs {
     /// Shell to complete in
     #[arg(value_name = "SHELL", value_parser = shells())]
@@ -31,11 +31,32 @@ pub struct CompletionsArgs {
 
 const COMPLETIONS: &str = "\
 Examples:
-  source <(wharf completions bash)
+  source <(@PROGRAM@ completions bash)
       completes in this shell
-  wharf completions bash > ~/.local/share/bash-completion/completions/wharf
-  wharf completions zsh > /usr/local/share/zsh/site-functions/_wharf
-  wharf completions fish > ~/.config/fish/completions/wharf.fish";
+  @PROGRAM@ completions bash > ~/.local/share/bash-completion/completions/@PROGRAM@
+  @PROGRAM@ completions zsh > /usr/local/share/zsh/site-functions/_@FUNCTION@
+  @PROGRAM@ completions fish > ~/.config/fish/completions/@PROGRAM@.fish";
+
+const MAN: &str = "\
+Examples:
+  @PROGRAM@ man @COMMAND@ | man -l -
+      reads the page of one command
+  @PROGRAM@ man /usr/local/share/man/man1
+      installs its pages, such as that of man wharf-@COMMAND@";
+
+/// Adds the examples of `program` to these commands of its definition.
+pub fn with_examples(definition: clap::Command, program: &str) -> clap::Command {
+    let function = program.replace('-', "_");
+    let command = beside::own_command(program).unwrap_or("send");
+    [("completions", COMPLETIONS), ("man", MAN)].into_iter().fold(
+        definition,
+        |definition, (name, examples)| {
+            let examples = examples.replace("@PROGRAM@", program).replace("@FUNCTION@", &function);
+            let examples = examples::wrap(&examples.replace("@COMMAND@", command));
+            definition.mut_subcommand(name, |of| of.after_help(examples))
+        },
+    )
+}
 
 /// Returns a reader of the shells for which there are completions.
 fn shells() -> impl TypedValueParser<Value = Shell> {
@@ -44,19 +65,11 @@ fn shells() -> impl TypedValueParser<Value = Shell> {
 
 /// `wharf man`.
 #[derive(Debug, Args)]
-#[command(after_help = MAN)]
 pub struct ManArgs {
     /// Command, such as send or lab run: prints its page. A folder that exists: writes the pages of all commands into it
     #[arg(value_name = "COMMAND|DIR")]
     pub what: Vec<String>,
 }
-
-const MAN: &str = "\
-Examples:
-  wharf man send | man -l -
-      reads the page of one command
-  wharf man /usr/local/share/man/man1
-      installs all pages: man wharf-send; wharf-lab man DIR adds man wharf-lab-run";
 
 impl Pages {
     /// Prints or writes what is asked for of `program`, which has this definition. `with_words` adds, for completions, words that help does
@@ -88,26 +101,37 @@ fn completions(
     let script = String::from_utf8(script)?.replace(&format!(" {name} "), &format!(" {program} "));
     let mut script = script.replace(&format!(" {name}\n"), &format!(" {program}\n"));
     if args.shell == Shell::Fish {
+        // For fish the generator takes the word `help` itself for one that is to stand behind it.
+        script = script.replace(" help\" -f -a", "\" -f -a");
         fish_words(&command, program, "", &mut script);
     }
     if program == "wharf" {
-        script = with_programs(script, args.shell);
+        script = with_programs(script, args.shell, &command);
     }
     print(script.trim_end())
 }
 
 /// Adds to the completions of `wharf` that the words of commands that are programs are completed by these.
-fn with_programs(mut script: String, shell: Shell) -> String {
+fn with_programs(mut script: String, shell: Shell, command: &clap::Command) -> String {
     match shell {
-        Shell::Bash => script + include_str!("pages/beside.bash"),
-        Shell::Fish => script + include_str!("pages/beside.fish"),
+        Shell::Bash => {
+            let valued = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+            let valued: Vec<String> =
+                valued.filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
+            script
+                + &for_each_program(include_str!("pages/beside.bash"))
+                    .replace("@OPTIONS@", &valued.join(" | "))
+        }
+        Shell::Fish => script + &for_each_program(include_str!("pages/beside.fish")),
         _ => {
-            for (name, words) in beside::calls() {
+            for (name, call) in beside::calls() {
+                // The case of the command, and that of its help.
                 let case = format!("\n({name})\n");
-                let body = script.find(&case).map(|at| at + case.len());
-                if let Some((at, length)) = body.and_then(|at| Some((at, script[at..].find(";;")?))) {
-                    script.replace_range(at..at + length, &format!("_wharf_program {words} && ret=0\n"));
-                }
+                let parts = script.split(&case).enumerate().map(|(at, part)| match part.split_once(";;") {
+                    Some((_, rest)) if at > 0 => format!("_wharf_program {call} && ret=0\n;;{rest}"),
+                    _ => part.into(),
+                });
+                script = parts.collect::<Vec<String>>().join(&case);
             }
             script.replacen(
                 "\nif [ \"$funcstack",
@@ -116,6 +140,15 @@ fn with_programs(mut script: String, shell: Shell) -> String {
             )
         }
     }
+}
+
+/// Returns a script whose lines with `@COMMAND@` are there for each command that is a program.
+fn for_each_program(script: &str) -> String {
+    let filled = |line: &str| -> Vec<String> {
+        let of = |(name, call): (_, String)| line.replace("@COMMAND@", name).replace("@CALL@", &call);
+        if line.contains("@COMMAND@") { beside::calls().map(of).collect() } else { vec![line.into()] }
+    };
+    script.lines().flat_map(filled).map(|line| line + "\n").collect()
 }
 
 /// Adds the words of commands that are no options, which `clap_complete` leaves out for fish. `condition` is that of `command` itself.
@@ -139,8 +172,12 @@ fn fish_words(command: &clap::Command, program: &str, condition: &str, script: &
 fn man(args: &ManArgs, program: &str, definition: clap::Command) -> anyhow::Result<()> {
     let mut all = definition.disable_help_subcommand(true);
     all.build();
-    let named = args.what.iter().try_fold(&all, |command, word| command.find_subcommand(word));
-    match (named, &args.what[..]) {
+    let what: Vec<&str> = match &args.what[..] {
+        [] => beside::own_command(program).into_iter().collect(),
+        words => words.iter().map(String::as_str).collect(),
+    };
+    let named = what.iter().try_fold(&all, |command, word| command.find_subcommand(word));
+    match (named, &what[..]) {
         (Some(named), _) => print(page(named)?.trim_end()),
         (None, [folder]) if Path::new(folder).is_dir() => write_own(&all, program, Path::new(folder)),
         (None, words) => {

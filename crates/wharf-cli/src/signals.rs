@@ -5,7 +5,7 @@
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, bail};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::{flag, low_level::pipe};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -149,9 +149,10 @@ impl Signals {
 }
 
 /// Keeps signals from ending the process, as they do by default. A run that is watched prints its counters on
-/// SIGUSR1. SIGXFSZ comes with the error of a write beyond the limit on the size of files, which says it all.
+/// SIGUSR1. SIGPIPE comes with the error of a write that nobody reads, SIGXFSZ with that of one beyond the
+/// limit on the size of files: the error says it all.
 pub(crate) fn survive() -> anyhow::Result<()> {
-    for signal in [SIGUSR1, SIGUSR2, SIGXFSZ] {
+    for signal in [SIGPIPE, SIGUSR1, SIGUSR2, SIGXFSZ] {
         flag::register(signal, Arc::default()).context("cannot listen to signals")?;
     }
     Ok(())

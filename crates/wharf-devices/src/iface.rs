@@ -2,12 +2,14 @@
 //! receiving, times to check the kernel or an adapter, the state of a line, and errors.
 
 mod drops;
+mod line;
 mod timers;
 mod tx_book;
 
-pub use crate::link::{ETHERNET_BYTES, State, VLAN_BYTES, is_tagged};
 pub use drops::Drops;
 pub(crate) use drops::KernelDrops;
+pub(crate) use line::ETHERTYPE_AT;
+pub use line::{ETHERNET_BYTES, GONE, State, VLAN_BYTES, is_tagged};
 pub use timers::{LookTimer, StuckTimer};
 pub use tx_book::TxBook;
 

@@ -79,5 +79,5 @@ static BUILT_IN: &[&spec::Kind] = &[
     &virtio_user::KIND,
 ];
 
-pub use link::GONE;
+pub use iface::GONE;
 pub use wharf_core::units;

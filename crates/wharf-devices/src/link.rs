@@ -1,19 +1,16 @@
-//! Errors, frame lengths and state of a network interface, for every device on one.
+//! A network interface, for every device on one: its errors, and the lengths of its frames.
 
 mod health;
 
-pub use health::{Health, State};
+pub use health::Health;
 
-use crate::iface::io_fault;
+use crate::iface::{ETHERNET_BYTES, VLAN_BYTES, io_fault};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use wharf_core::device::DeviceError;
 use wharf_sys::errno::{EAGAIN, ENETDOWN, ENODEV, EPERM};
 use wharf_sys::interface::{Interface, InterfaceSocket, InterfaceState};
 use wharf_sys::netlink::Netlink;
-
-/// Reason of frames that fail because the interface has gone for good.
-pub const GONE: &str = "gone";
 
 /// Explains why `socket` cannot be opened: without the privilege the text names the remedy.
 pub(crate) fn no_socket(socket: &str, error: &io::Error) -> String {
@@ -22,13 +19,6 @@ pub(crate) fn no_socket(socket: &str, error: &io::Error) -> String {
         _ => format!("cannot open {socket}"),
     }
 }
-
-/// Bytes of an Ethernet header.
-pub const ETHERNET_BYTES: u32 = 14;
-/// Bytes of a VLAN tag.
-pub const VLAN_BYTES: u32 = 4;
-/// Offset of the EtherType, or of the first VLAN tag.
-pub(crate) const ETHERTYPE_AT: usize = 12;
 
 /// A usable interface.
 #[derive(Debug, Clone)]
@@ -140,11 +130,6 @@ pub(crate) fn down(interface: &str) -> String {
 
 pub(crate) fn no_carrier(interface: &str) -> String {
     format!("{interface} has no carrier: its other end is down or not plugged in")
-}
-
-/// Returns true if an Ethernet frame begins with a VLAN tag, for which the MTU leaves room.
-pub fn is_tagged(frame: &[u8]) -> bool {
-    matches!(frame.get(ETHERTYPE_AT..ETHERTYPE_AT + 2), Some([0x81, 0x00] | [0x88, 0xa8]))
 }
 
 #[cfg(test)]

@@ -27,7 +27,6 @@
 //! | `packets::Shape` | super-packets of every shape |
 //! | [`Scratch`] | a directory of a test's own |
 
-pub mod chance;
 pub mod content;
 pub mod gate;
 pub mod packets;

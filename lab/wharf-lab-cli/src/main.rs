@@ -11,7 +11,7 @@ use args::{LabArgs, PlanArgs};
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use std::process::ExitCode;
-use wharf_cli::pages::Pages;
+use wharf_cli::pages::{self, Pages};
 use wharf_cli::{Registries, beside, command_line};
 
 /// The commands behind `wharf`.
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 }
 
 fn definition() -> clap::Command {
-    command_line::definition::<Command>(&Registries::default())
+    pages::with_examples(command_line::definition::<Command>(&Registries::default()), "wharf-lab")
 }
 
 fn carry_out(command: Command) -> anyhow::Result<()> {

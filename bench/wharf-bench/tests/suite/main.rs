@@ -3,7 +3,9 @@
 #[path = "../../../../crates/wharf-cli/tests/common/programs/mod.rs"]
 mod common;
 
-use common::manners::{assert_documented, assert_examples_fit, assert_pages, assert_short_help, words};
+use common::manners::{
+    assert_documented, assert_examples_fit, assert_names_itself, assert_pages, assert_short_help, words,
+};
 use common::threads::assert_few_threads_will_do;
 use common::{SAMPLE, assert_wrong, command, finish, signal, started, wharf};
 use serde_json::Value;
@@ -83,6 +85,7 @@ fn pages_are_written_and_groff_takes_them_without_a_warning() {
 fn help_fits_and_has_examples() {
     assert_short_help(&COMMANDS);
     assert_examples_fit(&COMMANDS);
+    assert_names_itself("wharf-bench", "bench");
     assert_eq!(wharf(&["path", "--help"]).stdout, wharf(&["bench", "path", "--help"]).stdout);
     assert!(wharf(&["path", "--help"]).stdout.contains("Examples:"));
 }

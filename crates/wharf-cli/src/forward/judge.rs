@@ -2,6 +2,7 @@
 
 use super::account::DirectionReport;
 use crate::args::{ForwardArgs, WhenFull};
+use crate::beside;
 use crate::processor::ProcessorTime;
 use crate::verdict::{self, CommandLine, ForwardFigures, Verdict};
 use crate::watch::Settings;
@@ -27,6 +28,7 @@ pub(super) fn judge(
         kinds: ends.map(|end| end.kind()),
         from: direction.from.clone(),
         to: common.device.clone(),
+        has_bench: beside::is_there("wharf-bench"),
         rate: settings.rate,
         rate_has_changed: settings.rate_changes > 0,
         waits: settings.when_full == WhenFull::Wait,

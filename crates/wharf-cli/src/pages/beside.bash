@@ -1,22 +1,27 @@
 
-# The words behind lab, plan and bench are completed by the programs that these run.
+# The words behind a command that is a program of its own are completed by that program.
 _wharf_or_program() {
-    local program="" first=() run
-    case ${COMP_WORDS[1]} in
-        lab) program=wharf-lab ;;
-        plan) program=wharf-lab first=(plan) ;;
-        bench) program=wharf-bench ;;
-    esac
-    if [ "$COMP_CWORD" -lt 2 ] || ! type -P "$program" >/dev/null; then
+    local at=0 help="" call=() run
+    while [ ${#call[@]} -eq 0 ] && [ $((at += 1)) -lt "$COMP_CWORD" ]; do
+        case ${COMP_WORDS[at]} in
+            @OPTIONS@) [ "${COMP_WORDS[at + 1]}" != = ] || at=$((at + 1)); at=$((at + 1)) ;;
+            -*) ;;
+            help) help=help ;;
+            @COMMAND@) call=(@CALL@) ;;
+            *) break ;;
+        esac
+    done
+    if ! type -P "${call[0]}" >/dev/null; then
         _wharf "$@"
         return
     fi
-    complete -p "$program" >/dev/null 2>&1 || source <("$program" completions bash)
-    run=$(complete -p "$program")
+    complete -p "${call[0]}" >/dev/null 2>&1 || source <("${call[0]}" completions bash)
+    run=$(complete -p "${call[0]}")
     run=${run#*-F }
-    COMP_WORDS=("$program" "${first[@]}" "${COMP_WORDS[@]:2}")
-    COMP_CWORD=$((COMP_CWORD - 1 + ${#first[@]}))
-    "${run%% *}" "$program" "$2" "$3"
+    call=("${call[0]}" $help "${call[@]:1}")
+    COMP_WORDS=("${call[@]}" "${COMP_WORDS[@]:at + 1}")
+    COMP_CWORD=$((COMP_CWORD - at + ${#call[@]} - 1))
+    "${run%% *}" "${call[0]}" "$2" "$3"
 }
 complete -F _wharf_or_program -o nosort -o bashdefault -o default wharf 2>/dev/null ||
     complete -F _wharf_or_program -o bashdefault -o default wharf

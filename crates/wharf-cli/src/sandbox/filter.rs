@@ -56,9 +56,9 @@ const FAMILIES: &[libc::c_int] =
 /// Options of `prctl(2)`: names and slack of threads.
 const PRCTL: &[libc::c_int] =
     &[libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_TIMERSLACK, libc::PR_SET_VMA];
-/// Commands of `bpf(2)` that hand an interface's frames to an AF_XDP socket (linux/bpf.h): BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM,
-/// BPF_PROG_LOAD and BPF_LINK_CREATE.
-const BPF: &[libc::c_int] = &[0, 2, 5, 28];
+/// Commands of `bpf(2)` that hand an interface's frames to an AF_XDP socket, and end that (linux/bpf.h):
+/// BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_PROG_LOAD and BPF_LINK_CREATE.
+const BPF: &[libc::c_int] = &[0, 2, 3, 5, 28];
 /// Requests that type into a terminal: `TIOCSTI`, and `TIOCLINUX` by its selection (asm-generic/ioctls.h).
 const TYPES: [u64; 2] = [0x5412, 0x541c];
 

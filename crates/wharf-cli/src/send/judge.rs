@@ -2,6 +2,7 @@
 
 use super::account::Sent;
 use super::plan::Plan;
+use crate::beside;
 use crate::processor::ProcessorTime;
 use crate::report::Report;
 use crate::verdict::{self, Asked, CommandLine, SendFigures, Verdict};
@@ -19,6 +20,7 @@ pub(super) fn judge(
         kind,
         to: plan.args.to.to_string(),
         has_far_end: kind.can.far_end,
+        has_bench: beside::is_there("wharf-bench"),
         asked: asked(plan, report),
         // A super-packet counts for the packets in it, as in the rate that was asked for.
         sent: report.sent * plan.traffic.packets_each(),

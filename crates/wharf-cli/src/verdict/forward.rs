@@ -19,10 +19,12 @@ pub(crate) struct ForwardFigures {
     pub(crate) command: CommandLine,
     /// More pollers than there were, if queues and processors are there for them.
     pub(crate) pollers: Option<usize>,
-    /// Kinds of the ends.
+    /// Kinds of the ends, that which receives first.
     pub(crate) kinds: [&'static Kind; 2],
     pub(crate) from: String,
     pub(crate) to: String,
+    /// `wharf bench` can be run here.
+    pub(crate) has_bench: bool,
     /// The rate of `--rate`, or that of the last change.
     pub(crate) rate: Option<Rate>,
     pub(crate) rate_has_changed: bool,
@@ -46,14 +48,7 @@ pub(crate) struct ForwardFigures {
 
 /// Judges a direction.
 pub(crate) fn forward(figures: &ForwardFigures) -> Verdict {
-    let kind = figures.kinds[0];
-    // A drop at the receiving end is told by that end's row, any other by the sending end's.
-    let loss = Loss::of(&figures.drops, kind);
-    let loss = match &loss {
-        Some(loss) if loss.of_receiver() == 0 => Loss::of(&figures.drops, figures.kinds[1]),
-        _ => loss,
-    };
-    let loss = loss.map(|loss| figures.of_a_full_discipline(loss));
+    let loss = Loss::of(&figures.drops, &figures.kinds).map(|loss| figures.of_a_full_discipline(loss));
     let (bounded_by, cause) = figures.cause(loss.as_ref());
     let per_second =
         |packets: u64| if figures.seconds > 0.0 { packets as f64 / figures.seconds } else { 0.0 };
@@ -146,7 +141,9 @@ impl ForwardFigures {
             // More pollers have no more of a processor that other work has.
             (Bound::Processor, Some(_)) if self.polling.is_some_and(ProcessorTime::is_behind_others) => None,
             (Bound::Processor, Some(more)) => Some(self.command.with("--pollers", &more.to_string())),
-            (Bound::Device, _) => Some(format!("wharf bench device --to {}", super::quoted(&self.to))),
+            (Bound::Device, _) if self.has_bench => {
+                Some(format!("wharf bench device --to {}", super::quoted(&self.to)))
+            }
             _ if loss.of_queue() == loss.packets => None,
             _ => Some(loss.explain()),
         }

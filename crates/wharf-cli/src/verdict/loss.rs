@@ -23,14 +23,15 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// Returns the loss of a run whose drops are these, at devices of `kind`; `None` without any.
-    pub(super) fn of(by_reason: &BTreeMap<String, u64>, kind: &Kind) -> Option<Self> {
+    /// Returns the loss of a run whose drops are these, at devices of `kinds`, the receiving one first.
+    /// `None` without any.
+    pub(super) fn of(by_reason: &BTreeMap<String, u64>, kinds: &[&Kind]) -> Option<Self> {
         let by_reason: BTreeMap<String, u64> = by_reason
             .iter()
             .filter(|one| *one.1 > 0)
             .map(|(reason, count)| (reason.clone(), *count))
             .collect();
-        let cause = explanation(top(&by_reason)?, kind);
+        let cause = explanation(top(&by_reason)?, kinds);
         Some(Self { packets: by_reason.values().sum(), by_reason, cause })
     }
 
@@ -88,13 +89,18 @@ fn top(by_reason: &BTreeMap<String, u64>) -> Option<&str> {
     by_reason.iter().max_by_key(|one| one.1).map(|(reason, _)| reason.as_str())
 }
 
-/// Returns the event and the remedy of a reason, as the table has them for `kind`, or for a part of the path.
-fn explanation(reason: &str, kind: &Kind) -> String {
-    let mut rows = reasons::with([(kind.name, kind.reasons)]);
+/// Returns the event and the remedy of a reason, as the table has them for one of `kinds`, or for a part of the
+/// path. The receiving end's row explains a drop at that end; the sending end's, if it has one, any other.
+fn explanation(reason: &str, kinds: &[&Kind]) -> String {
+    let mut rows = reasons::with(kinds.iter().map(|kind| (kind.name, kind.reasons)));
     rows.retain(|row| row.word == reason);
-    let of_kind = |row: &&Reason| row.devices.contains(&kind.name);
+    let of_kind = |kind: &&Kind| rows.iter().find(|row| row.devices.contains(&kind.name));
     let of_part = |row: &&Reason| row.devices.iter().any(|device| PARTS.contains(device));
-    let row = rows.iter().find(of_kind).or_else(|| rows.iter().find(of_part)).or_else(|| rows.first());
+    let row = match OF_RECEIVER.contains(&reason) {
+        true => kinds.iter().find_map(of_kind),
+        false => kinds.iter().rev().find_map(of_kind),
+    };
+    let row = row.or_else(|| rows.iter().find(of_part)).or_else(|| rows.first());
     row.map_or_else(
         || "no cause is known for this word.".into(),
         |row| format!("{} {}", row.what_happened, row.what_to_do),

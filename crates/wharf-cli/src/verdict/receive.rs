@@ -63,7 +63,7 @@ impl ReceiveFigures {
 
     /// Returns the loss: drops at this receiver, or generated packets that never came to it.
     fn loss(&self) -> Option<Loss> {
-        if let Some(loss) = Loss::of(&self.drops, self.kind) {
+        if let Some(loss) = Loss::of(&self.drops, &[self.kind]) {
             return Some(loss);
         }
         let before = || Loss { packets: self.lost, by_reason: BTreeMap::new(), cause: self.cause_before() };

@@ -50,6 +50,8 @@ pub(crate) struct SendFigures {
     pub(crate) kind: &'static Kind,
     pub(crate) to: String,
     pub(crate) has_far_end: bool,
+    /// `wharf bench` can be run here.
+    pub(crate) has_bench: bool,
     pub(crate) asked: Asked,
     /// Packets sent, their rate, and that of their bits.
     pub(crate) sent: u64,
@@ -80,7 +82,7 @@ pub(crate) struct SendFigures {
 
 /// Judges a run.
 pub(crate) fn send(figures: &SendFigures) -> Verdict {
-    let loss = Loss::of(&figures.drops, figures.kind);
+    let loss = Loss::of(&figures.drops, &[figures.kind]);
     let asked_pps = figures.asked_pps();
     let (bounded_by, first, next) = if figures.is_as_asked() {
         (Bound::Rate, figures.as_asked(), None)
@@ -257,8 +259,10 @@ impl SendFigures {
     }
 
     fn next(&self, bounded_by: Bound, loss: Option<&Loss>) -> Option<String> {
-        let bench =
-            || (!self.has_far_end).then(|| format!("wharf bench device --to {}", super::quoted(&self.to)));
+        let bench = || {
+            let device = || format!("wharf bench device --to {}", super::quoted(&self.to));
+            (self.has_bench && !self.has_far_end).then(device)
+        };
         match bounded_by {
             Bound::Device if loss.is_some_and(|loss| loss.of_queue() > 0) => {
                 Some(self.command.with("--when-full", "wait"))
@@ -270,7 +274,8 @@ impl SendFigures {
             }
             Bound::Device => bench().or_else(|| (self.requeues > 0).then(|| "wharf explain requeues".into())),
             Bound::Processor => {
-                bench().filter(|_| self.kind.name != "null").or_else(|| Some("wharf bench path".into()))
+                let path = || self.has_bench.then(|| "wharf bench path".into());
+                bench().filter(|_| self.kind.name != "null").or_else(path)
             }
             Bound::Receiver => Some(self.command.with("--to", "null")),
             _ => None,

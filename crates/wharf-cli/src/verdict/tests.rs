@@ -3,6 +3,7 @@
 use super::*;
 use std::collections::BTreeMap;
 use wharf::qdisc::Rate;
+use wharf_devices::reasons::Counted;
 use wharf_devices::registry::Registry;
 use wharf_devices::spec::Kind;
 use wharf_tools::traffic::{Pause, Pauses};
@@ -30,6 +31,7 @@ fn short_of() -> SendFigures {
         kind: kind("packet"),
         to: "packet:eth0".into(),
         has_far_end: false,
+        has_bench: true,
         asked: Asked::Rate { pps: 1e6 },
         sent: 500_000,
         came_pps: 5e5,
@@ -216,6 +218,7 @@ fn direction() -> ForwardFigures {
         kinds: ["packet", "xdp"].map(kind),
         from: "packet:a".into(),
         to: "xdp:b".into(),
+        has_bench: true,
         rate: None,
         rate_has_changed: false,
         waits: false,
@@ -275,6 +278,39 @@ fn a_full_discipline_that_waits_is_the_cause_of_a_full_ring() {
     let [waits, drops] = [true, false].map(|waits| forward(&ForwardFigures { waits, ..full.clone() }));
     let [waits, drops] = [waits, drops].map(|verdict| verdict.loss.unwrap().cause);
     assert!(waits.contains("--when-full drop-tail") && !drops.contains("--when-full"), "{waits} {drops}");
+}
+
+#[test]
+fn a_loss_is_explained_by_the_row_of_the_end_that_counts_it() {
+    static OF_NEWCOMER: [Counted; 2] = [
+        Counted::Own { word: "jammed", what_happened: "It was jammed.", what_to_do: "Shake it." },
+        Counted::Own { word: "ring-full", what_happened: "Its ring was full.", what_to_do: "Wait." },
+    ];
+    let newcomer: &'static Kind =
+        Box::leak(Box::new(Kind { name: "newcomer", reasons: &OF_NEWCOMER, ..*kind("packet") }));
+    let cause = |kinds, jammed, full| {
+        let drops = drops(&[("jammed", jammed), ("ring-full", full)]);
+        forward(&ForwardFigures { sent: 600, kinds, drops, ..direction() }).loss.unwrap().cause
+    };
+    let (out, into) = ([kind("packet"), newcomer], [newcomer, kind("packet")]);
+    assert_eq!(cause(out, 400, 1), "It was jammed. Shake it.", "the end that sends");
+    assert_eq!(cause(into, 400, 1), "It was jammed. Shake it.", "the end that receives");
+    assert_eq!(cause(into, 1, 400), "Its ring was full. Wait.");
+    assert!(!cause(out, 1, 400).contains("Its ring"), "the ring of the end that receives");
+}
+
+#[test]
+fn a_program_that_is_not_there_is_no_next_command() {
+    let next = |has_bench, figures: SendFigures| send(&SendFigures { has_bench, ..figures }).next;
+    let busy = SendFigures { sending: time(1.0, 0.0), kind: kind("null"), to: "null".into(), ..short_of() };
+    assert_eq!(next(true, busy.clone()).as_deref(), Some("wharf bench path"));
+    assert_eq!(next(false, busy), None);
+    let full = || SendFigures { waits: 9, requeues: 7, ..short_of() };
+    assert_eq!(next(true, full()).as_deref(), Some("wharf bench device --to packet:eth0"));
+    assert_eq!(next(false, full()).as_deref(), Some("wharf explain requeues"));
+    let codel = ForwardFigures { sent: 600, drops: drops(&[("codel", 400)]), ..direction() };
+    let next = |has_bench| forward(&ForwardFigures { has_bench, ..codel.clone() }).next;
+    assert_eq!((next(true).as_deref(), next(false)), (Some("wharf bench device --to xdp:b"), None));
 }
 
 #[test]

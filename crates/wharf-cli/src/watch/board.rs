@@ -6,6 +6,7 @@ use super::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
+#[cfg(feature = "metrics")]
 use wharf_core::metrics::Walk;
 use wharf_core::poller::PollerCounters;
 

@@ -16,23 +16,6 @@ const STALL_AFTER: Duration = Duration::from_millis(200);
 /// A wait that a fault alone makes this long.
 pub const LONG: Duration = Duration::from_secs(10);
 
-/// Chance, by SplitMix64.
-pub struct Random(SplitMix64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(SplitMix64::new(seed))
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0.below(end)
-    }
-
-    pub fn millis(&mut self, from: u64, to: u64) -> Duration {
-        Duration::from_millis(from + self.below(to - from))
-    }
-}
-
 /// A process that ends with this value.
 pub struct Process(Child);
 
@@ -77,7 +60,7 @@ pub fn wait_until(time: Duration, mut is_so: impl FnMut() -> bool) -> Option<Dur
 
 pub struct Bed {
     pub device: Device,
-    pub random: Random,
+    pub random: SplitMix64,
     pub path: Port,
     pub far: Far,
     pub load: Load,
@@ -96,7 +79,7 @@ impl Bed {
         for name in ["all", "default"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
         }
-        let (folder, mut random) = (Folder::new(), Random::new(seed));
+        let (folder, mut random) = (Folder::new(), SplitMix64::new(seed));
         make_network(device);
         let (mut spec, direction) = (spec(device, &folder), Direction::Send);
         let is_both = !matches!(device, Packet | Udp) && random.below(2) == 0;
@@ -123,6 +106,11 @@ impl Bed {
         Self { device, random, path, far, load, peer, others: Vec::new(), folder, stalls: kind.has_stalls() }
     }
 
+    /// Returns a time by chance, from `from_ms` to `to_ms` - 1.
+    pub fn time(&mut self, from_ms: u64, to_ms: u64) -> Duration {
+        Duration::from_millis(from_ms + self.random.below(to_ms - from_ms))
+    }
+
     pub fn sent(&self) -> u64 {
         self.path.queue().unwrap().counters().sent.get()
     }
@@ -139,7 +127,7 @@ impl Bed {
     /// Lets the disturbance last; a stall until it is one.
     pub fn hold(&mut self) {
         let stall = if self.stalls { STALL_AFTER } else { Duration::ZERO };
-        let time = self.random.millis(50, 300);
+        let time = self.time(50, 300);
         std::thread::sleep(stall + time);
     }
 

@@ -63,7 +63,7 @@ fn among_no_descriptors(disturb: impl FnOnce()) {
 
 /// Another process stops this one for a while.
 fn stop(bed: &mut Bed) {
-    let time = bed.random.millis(50, 300);
+    let time = bed.time(50, 300);
     // No sender can be in time meanwhile.
     bed.load.shared.excused_ns.store((time + Duration::from_millis(100)).as_nanos() as u64, SeqCst);
     let own = std::process::id();

@@ -32,7 +32,7 @@ pub const KINDS: &[Kind] = &[
 
 /// Calls `step` until the disturbance is over.
 fn repeat(bed: &mut Bed, mut step: impl FnMut(&Bed, u64)) {
-    let (began, time) = (Instant::now(), bed.random.millis(50, 300));
+    let (began, time) = (Instant::now(), bed.time(50, 300));
     let mut number = 0;
     while began.elapsed() < time {
         step(bed, number);
@@ -44,7 +44,7 @@ fn repeat(bed: &mut Bed, mut step: impl FnMut(&Bed, u64)) {
 fn reopen_slowly(bed: &mut Bed) {
     for _ in 0..10 {
         bed.path.reopen().unwrap();
-        let time = bed.random.millis(1, 60);
+        let time = bed.time(1, 60);
         std::thread::sleep(time);
     }
 }
@@ -87,7 +87,7 @@ fn change_limits(bed: &mut Bed) {
 
 fn hold_memory(bed: &mut Bed) {
     let mut sender = bed.path.sender("holds").unwrap();
-    let (mut held, began, time) = (Vec::new(), Instant::now(), bed.random.millis(50, 300));
+    let (mut held, began, time) = (Vec::new(), Instant::now(), bed.time(50, 300));
     while began.elapsed() < time {
         let mut burst = sender.burst(256);
         // Others give back what they have.
@@ -136,7 +136,7 @@ fn listen_often(bed: &mut Bed) {
 
 fn close_while_reopened(bed: &mut Bed) {
     bed.path.reopen().unwrap();
-    let time = bed.random.millis(0, 20);
+    let time = bed.time(0, 20);
     std::thread::sleep(time);
     bed.path.close(Duration::from_millis(50));
 }

@@ -43,7 +43,7 @@ pub fn run(kind: &Kind, device: Device, seed: u64) -> Outcome {
     if went_on(&bed, (0, 0)).is_none() {
         outcome.faults.push(format!("nothing leaves at first: {:?}", bed.path.state()));
     }
-    let time = bed.random.millis(20, 120);
+    let time = bed.time(20, 120);
     std::thread::sleep(time);
     (kind.disturb)(&mut bed);
     outcome.after = match kind.end {

@@ -37,16 +37,16 @@ fn a_program_beside_the_command_gets_all_words_and_its_code_is_the_commands() {
     let wharf = installed(&folder, "bin");
     ["wharf-lab", "wharf-bench"].iter().for_each(|name| add(&folder, &format!("bin/{name}"), SAYS));
     for (args, says) in [
-        ("lab run bulk --set a=1 -q", "wharf-lab:run bulk --set a=1 -q"),
-        ("lab", "wharf-lab:"),
-        ("lab --help", "wharf-lab:--help"),
-        ("lab run -h", "wharf-lab:run -h"),
-        ("lab help run", "wharf-lab:help run"),
-        ("help lab run", "wharf-lab:run --help"),
+        ("lab run bulk --set a=1 -q", "wharf-lab:lab run bulk --set a=1 -q"),
+        ("lab", "wharf-lab:lab"),
+        ("lab --help", "wharf-lab:lab --help"),
+        ("lab run -h", "wharf-lab:lab run -h"),
+        ("lab help run", "wharf-lab:lab help run"),
+        ("help lab run", "wharf-lab:lab run --help"),
         ("plan --nic cx5 --json", "wharf-lab:plan --nic cx5 --json"),
         ("help plan", "wharf-lab:plan --help"),
-        ("bench path --json", "wharf-bench:path --json"),
-        ("-q --color never lab list", "wharf-lab:-q --color never list"),
+        ("bench path --json", "wharf-bench:bench path --json"),
+        ("-q --color never lab list", "wharf-lab:-q --color never lab list"),
         ("-vv --log=json plan -q", "wharf-lab:-vv --log=json plan -q"),
         ("man lab run", "wharf-lab:man lab run"),
     ] {
@@ -66,7 +66,7 @@ fn a_program_gets_the_standard_streams() {
     add(&folder, "bin/wharf-lab", SAYS);
     let input = fs::File::open(folder.file("input", b"what is passed on\n")).unwrap();
     let done = finish(command(&wharf, "lab").stdin(input).spawn().unwrap());
-    assert_eq!(done.stdout, "wharf-lab:\nwhat is passed on\n");
+    assert_eq!(done.stdout, "wharf-lab:lab\nwhat is passed on\n");
 }
 
 #[test]
@@ -78,10 +78,10 @@ fn what_cannot_be_run_beside_the_command_does_not_hide_a_program_on_path() {
     let list = || finish(command(&wharf, "lab list").env("PATH", &path).spawn().unwrap()).stdout;
     let beside = folder.path("bin/wharf-lab");
     fs::create_dir(&beside).unwrap();
-    assert_eq!(list(), "wharf-lab:list\n", "a folder");
+    assert_eq!(list(), "wharf-lab:lab list\n", "a folder");
     fs::remove_dir(&beside).unwrap();
     fs::write(&beside, "notes").unwrap();
-    assert_eq!(list(), "wharf-lab:list\n", "a file that is no program");
+    assert_eq!(list(), "wharf-lab:lab list\n", "a file that is no program");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_program_on_path_is_run_unless_one_is_beside_the_command() {
     add(&folder, "path/wharf-lab", SAYS);
     let path = format!("{}:{}", text(&folder.path("path")), std::env::var("PATH").unwrap());
     let done = || finish(command(&wharf, "lab list").env("PATH", &path).spawn().unwrap());
-    assert_eq!((done().code, done().stdout.as_str()), (Some(7), "wharf-lab:list\n"));
+    assert_eq!((done().code, done().stdout.as_str()), (Some(7), "wharf-lab:lab list\n"));
     add(&folder, "bin/wharf-lab", "#!/bin/sh\necho beside\n");
     assert_eq!((done().code, done().stdout.as_str()), (Some(0), "beside\n"));
 }
@@ -115,6 +115,30 @@ fn a_program_that_is_not_there_is_one_line() {
     fs::write(folder.path("bin/wharf-lab"), SAYS).unwrap();
     let refused = done("lab list");
     assert!(refused.code == Some(1) && refused.line().contains("Permission denied"), "{refused:?}");
+}
+
+#[test]
+fn a_failure_that_standard_error_does_not_take_is_exit_code_1() {
+    let folder = Folder::new();
+    let wharf = installed(&folder, "bin");
+    let code = |mut command: Command| {
+        let command = command.env("PATH", folder.path("none")).stdin(Stdio::null()).stdout(Stdio::null());
+        command.status().unwrap().code()
+    };
+    let closed = |args: &str| {
+        let mut command = command(&wharf, args);
+        let (_, writer) = std::io::pipe().unwrap();
+        command.stderr(writer);
+        command
+    };
+    // `send` fails as a program that is not there does.
+    for args in ["lab list", "--log json lab list", "send --pcap none"] {
+        assert_eq!(code(closed(args)), Some(1), "{args}: nobody reads it");
+        let mut limited = Command::new("/bin/bash");
+        let script = format!("ulimit -f 0; exec {wharf} {args} 2>{}", text(&folder.path("error")));
+        limited.args(["-c", &script]);
+        assert_eq!(code(limited), Some(1), "{args}: it is a file that may have no byte");
+    }
 }
 
 #[test]

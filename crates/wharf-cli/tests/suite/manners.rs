@@ -1,8 +1,8 @@
 //! Help, manual pages and completions say the same; output is as quiet, verbose and coloured as asked for.
 
 use crate::common::manners::{
-    assert_documented, assert_examples_fit, assert_pages, assert_short_help, completions, help, options,
-    words,
+    assert_documented, assert_examples_fit, assert_names_itself, assert_pages, assert_short_help,
+    completions, help, options, words,
 };
 use crate::common::{SAMPLE, command, finish, wharf};
 use std::process::Command;
@@ -52,8 +52,9 @@ fn short_help_has_a_line_for_each_option_and_long_help_keeps_all() {
 }
 
 #[test]
-fn examples_fit_80_columns() {
+fn examples_fit_80_columns_and_name_the_program() {
     assert_examples_fit(&COMMANDS);
+    assert_names_itself("wharf", "");
 }
 
 #[test]

@@ -146,8 +146,9 @@ fn guest_sends(folder: &Folder, count: &str) {
 fn a_scrape_of_a_forwarder_at_rest_equals_its_summary() {
     for (more, has_drops) in [
         (&[][..], false),
-        (&["--rate", "30mbit", "--qdisc", "fq_codel:limit=40"], true),
-        (&["--rate", "30mbit", "--qdisc", "prio:limit=20"], true),
+        // Far below what a guest sends, on a busy machine, too.
+        (&["--rate", "1mbit", "--qdisc", "fq_codel:limit=40"], true),
+        (&["--rate", "1mbit", "--qdisc", "prio:limit=20"], true),
     ] {
         let folder = Folder::new();
         let child = forwarding(&folder, more);
@@ -270,9 +271,9 @@ fn a_place_that_cannot_be_had_is_one_line() {
 fn a_client_that_ends_its_side_behind_the_request_has_the_whole_answer() {
     let folder = Folder::new();
     let socket = folder.path("metrics");
-    let from = format!("udp:127.0.0.1:{}", 20_000 + std::process::id() % 10_000);
     // The counters of a device that receives are waited for.
-    let child = command(&["receive", "--from", &from, "--metrics", &text(&socket)]).spawn().unwrap();
+    let child =
+        command(&["receive", "--from", "udp:127.0.0.1:0", "--metrics", &text(&socket)]).spawn().unwrap();
     let began = Instant::now();
     while Scrape::of(&socket).sum("wharf_pool_size_frames") == 0 {
         assert!(began.elapsed() < Duration::from_secs(20), "it does not begin");

@@ -2,7 +2,9 @@
 
 use crate::common::{Done, Folder, SAMPLE, command, finish, signal, text, wait, wharf};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -146,9 +148,16 @@ fn a_reader_that_stalls_holds_up_no_run() {
     let fifo = text(&folder.path("fifo"));
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let often = ["4", "--stats", "0.01"];
-    // No process opens the fifo: its pipe is full after some lines.
-    let done = wharf(&[&SEND[..], &often, &["--stats-file", &fifo]].concat());
-    assert!(done.code == Some(0) && done.line().contains("lines of counters left out"), "{done:?}");
+    let sent = |seconds| wharf(&[&SEND[..], &[seconds, "--stats", "0.01", "--stats-file", &fifo]].concat());
+    // No process opens the fifo.
+    assert_eq!(sent("0.2").code, Some(0));
+    // A process has it open, and its pipe is full.
+    let mut reader = File::options();
+    let mut reader = reader.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
+    while reader.write(&[b'\n'; 4096]).is_ok() {}
+    let done = sent("1");
+    let left_out = |line: &str| line.contains("lines of counters left out");
+    assert!(done.code == Some(0) && done.stderr.lines().any(left_out), "{done:?}");
     // Standard error is a pipe that is not read, filled by its first lines.
     let mut child = command(&[&SEND[..], &often, &["--json", "-q"]].concat()).spawn().unwrap();
     let began = Instant::now();

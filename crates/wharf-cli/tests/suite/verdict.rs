@@ -1,7 +1,8 @@
 //! The verdict under a summary, of runs that are bounded in known ways.
 
-use crate::common::{Folder, SAMPLE, command, finish, signal, text, wharf};
+use crate::common::{Folder, PROGRAM, SAMPLE, command, finish, install, signal, text, wharf};
 use serde_json::Value;
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -80,7 +81,21 @@ fn a_rate_that_the_device_does_not_take_is_said_to_be_missed_for_that() {
 
 #[test]
 fn a_rate_that_the_processor_does_not_reach_is_said_to_be_missed_for_that() {
-    let run = verdict("send --size 60 --rate 5000mpps --seconds 0.4 --to null");
+    // The program that the next command runs is there, or is not.
+    let folder = Folder::new();
+    let run = || {
+        let args =
+            ["send", "--size", "60", "--rate", "5000mpps", "--seconds", "0.4", "--to", "null", "--json"];
+        let wharf = folder.path("bin/wharf");
+        let _ = std::fs::remove_file(&wharf);
+        install(PROGRAM, &wharf);
+        let mut command = std::process::Command::new(&wharf);
+        command.args(args).env("PATH", folder.path("path")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        finish(command.spawn().unwrap()).json()["verdict"].clone()
+    };
+    assert_eq!(run()["next"], Value::Null);
+    install("/bin/true", &folder.path("path/wharf-bench"));
+    let run = run();
     assert_eq!(
         (&run["bounded_by"], &run["next"]),
         (&"processor".into(), &"wharf bench path".into()),

@@ -69,7 +69,7 @@ fn the_same_seed_fails_as_many_and_the_summary_says_so() {
     };
     let counts: Vec<u64> = ["7", "7", "8", "9", "10"].map(run).into();
     assert!(counts[0] == counts[1] && counts[2..].iter().any(|&count| count != counts[0]), "{counts:?}");
-    let done = wharf(&["send", "--size", "60", "--count", "5000", "--fault", "error=1/50"]);
+    let done = wharf(&["send", "--size", "60", "--count", "5000", "--fault", "error=1/50", "-q"]);
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
     assert!(
         done.stdout.contains("error 100") && done.stdout.contains("Every frame that did not fail"),

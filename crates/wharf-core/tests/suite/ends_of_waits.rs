@@ -15,9 +15,9 @@ use wharf_core::host::{Clock, Park, Wake};
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::random::SplitMix64;
 use wharf_core::sender::{Canceller, Sender};
 use wharf_testkit::assert_conserved;
-use wharf_testkit::chance::Chance;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::stalls::{Late, Stalls, run_delay};
 use wharf_testkit::threads::TestPark;
@@ -70,11 +70,11 @@ impl Park for PunctualPark {
 }
 
 /// Returns chance whose seed is not 0, and far from those of the neighbours of `seed`.
-fn chance(seed: u64) -> Chance {
-    Chance::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+fn chance(seed: u64) -> SplitMix64 {
+    SplitMix64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
 }
 
-fn micros(random: &mut Chance, end: u64) -> Duration {
+fn micros(random: &mut SplitMix64, end: u64) -> Duration {
     Duration::from_micros(random.below(end))
 }
 
@@ -114,7 +114,7 @@ impl Rig {
     }
 
     /// One call of a thread.
-    fn thread_step(&self, sender: &mut Sender, burst: &mut Burst, random: &mut Chance) {
+    fn thread_step(&self, sender: &mut Sender, burst: &mut Burst, random: &mut SplitMix64) {
         let (count, time) = (1 + random.below(32) as usize, micros(random, 4000));
         if let Err(error) = self.timed(time, || sender.fill_within(burst, count, 64, time)) {
             return self.account(0, burst, 0, Err(error));
@@ -180,7 +180,7 @@ impl Rig {
         }
     }
 
-    async fn task_step(&self, sender: &mut Sender, burst: &mut Burst, random: &mut Chance) {
+    async fn task_step(&self, sender: &mut Sender, burst: &mut Burst, random: &mut SplitMix64) {
         let (count, polls) = (1 + random.below(32) as usize, random.below(3));
         match patient(sender.fill_async(burst, count, 64), polls).await {
             Some(Ok(_)) => {}
@@ -259,7 +259,7 @@ fn setting(name: &str, default: f64) -> f64 {
 }
 
 /// Ends waits by cancellers.
-fn cancel(seconds: Duration, random: &mut Chance, cancellers: &[Canceller]) {
+fn cancel(seconds: Duration, random: &mut SplitMix64, cancellers: &[Canceller]) {
     let began = Instant::now();
     while began.elapsed() < seconds {
         std::thread::sleep(micros(random, 500));

@@ -213,20 +213,12 @@ fn each_band_has_its_own_list() {
     rig.end();
 }
 
-struct Random(SplitMix64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0.below(bound as u64) as usize
-    }
-}
-
 /// Waiters come, are served, come late or leave, and frames complete, in any order: those that stay are woken in
 /// order of arrival, at most as many as there is space for, and all in the end.
 #[test]
 fn any_order_of_events_serves_all_in_order_of_arrival() {
     for seed in 0..200 {
-        let (mut rig, mut random) = (Rig::full(), Random(SplitMix64::new(seed)));
+        let (mut rig, mut random) = (Rig::full(), SplitMix64::new(seed));
         let mut away = Vec::new();
         for _ in 0..300 {
             match random.below(10) {
@@ -240,9 +232,9 @@ fn any_order_of_events_serves_all_in_order_of_arrival() {
                         rig.waiting.push(seen.is_none().then_some((sender, watch)));
                     }
                 }
-                3..6 => rig.complete(1 + random.below(4)),
+                3..6 => rig.complete(1 + random.below(4) as usize),
                 6 if !rig.waiting.is_empty() => {
-                    let who = random.below(rig.waiting.len());
+                    let who = random.below(rig.waiting.len() as u64) as usize;
                     if rig.waiting[who].take().is_some() {
                         away.push(who);
                     }

@@ -1,50 +1,12 @@
 //! `Health`: the state of the interface as far as it has been noticed, and the errors to be reported.
 
-use super::{
-    EAGAIN, ENETDOWN, ENODEV, ETHERNET_BYTES, GONE, Link, VLAN_BYTES, down, is_tagged, no_carrier,
-    present_name,
-};
-use crate::iface::{io_fault, take_error};
+use super::{EAGAIN, ENETDOWN, ENODEV, Link, down, no_carrier, present_name};
+use crate::iface::{ETHERNET_BYTES, State, VLAN_BYTES, io_fault, is_tagged, take_error};
 use std::io;
 use std::os::fd::BorrowedFd;
 use wharf_core::device::DeviceError;
 use wharf_mem::Frame;
 use wharf_sys::interface::Interface;
-
-/// The state of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It carries frames.
-    Up,
-    /// Switched off, or without carrier: frames fail until it is back.
-    Down,
-    /// Frames fail for good.
-    Gone,
-}
-
-impl State {
-    /// Returns the reason of frames that fail in this state, if they do.
-    #[inline]
-    pub fn reason(self) -> Option<&'static str> {
-        match self {
-            Self::Up => None,
-            Self::Down => Some("link-down"),
-            Self::Gone => Some(GONE),
-        }
-    }
-
-    /// Makes the error of this state of `device`, if it is one. The system's answer is `errno`.
-    pub fn error(self, device: &str, what: &str, errno: i32) -> Option<DeviceError> {
-        if self == Self::Up {
-            return None;
-        }
-        let (device, what, source) = (device.into(), what.into(), io::Error::from_raw_os_error(errno));
-        Some(match self {
-            Self::Gone => DeviceError::Gone { device, what, source },
-            _ => DeviceError::Down { device, what, source },
-        })
-    }
-}
 
 #[derive(Debug)]
 pub struct Health {

@@ -5,8 +5,8 @@ mod slots;
 mod whole;
 
 use super::Opened;
-use crate::iface::{LookTimer, StuckTimer, TxBook};
-use crate::link::{GONE, Health, State, VLAN_BYTES};
+use crate::iface::{GONE, LookTimer, State, StuckTimer, TxBook, VLAN_BYTES};
+use crate::link::Health;
 use slots::Slots;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;

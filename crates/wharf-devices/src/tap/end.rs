@@ -2,8 +2,8 @@
 
 use super::TapOptions;
 use crate::host::HostClock;
-use crate::iface::{LookTimer, io_fault};
-use crate::link::{Health, Link, State, down};
+use crate::iface::{LookTimer, State, io_fault};
+use crate::link::{Health, Link, down};
 use std::io;
 use std::os::fd::AsFd;
 use wharf_core::device::DeviceError;

@@ -7,8 +7,7 @@
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
-use crate::iface::{Drops, Step, pool_fault};
-use crate::link::ETHERNET_BYTES;
+use crate::iface::{Drops, ETHERNET_BYTES, Step, pool_fault};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::array;
 use std::io::{self, IoSliceMut};

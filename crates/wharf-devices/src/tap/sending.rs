@@ -2,8 +2,7 @@
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
-use crate::iface::{LookTimer, StuckTimer, TxBook};
-use crate::link::State;
+use crate::iface::{LookTimer, State, StuckTimer, TxBook};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::io::{self, IoSlice};
 use wharf_core::device::Transmitted;

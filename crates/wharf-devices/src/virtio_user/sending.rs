@@ -3,7 +3,7 @@
 use super::HEADER_BYTES;
 use super::buffers::{Buffers, POOL_AT};
 use super::session::Queue;
-use crate::link::ETHERNET_BYTES;
+use crate::iface::ETHERNET_BYTES;
 use crate::virtio::{DriverRing, Extent, RingError, feature};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use wharf_core::device::{Completions, Transmitted};

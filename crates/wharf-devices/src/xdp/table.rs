@@ -6,7 +6,7 @@
 //! to [`PIECE_BYTES`] each, that the kernel still has.
 
 use super::memory::PIECE_BYTES;
-use crate::link::GONE;
+use crate::iface::GONE;
 use wharf_mem::{Frame, Region};
 
 /// Status of a frame that came back.

@@ -6,17 +6,17 @@ use crate::model::{Model, Words};
 use crate::traffic::{end, opened, options, packets};
 use wharf_core::device::{Completions, Device, Notify, RxDevice, TxDevice};
 use wharf_core::pool::PagePool;
+use wharf_core::random::SplitMix64;
 use wharf_intel::e1000::E1000;
 use wharf_intel::family::{Family, RingRegisters};
 use wharf_intel::igb::Igb;
 use wharf_mem::{Batch, Meta};
-use wharf_testkit::chance::Chance;
 use wharf_testkit::content::read;
 
 const RING: u32 = 64;
 
 /// Writes nonsense into some descriptors of a ring.
-fn scribble<F: Words>(model: &Model, ring: RingRegisters, chance: &mut Chance) {
+fn scribble<F: Words>(model: &Model, ring: RingRegisters, chance: &mut SplitMix64) {
     for _ in 0..chance.below(8) {
         let place = chance.below(RING.into()) as u32;
         let [first, second] = model.descriptor(ring, place);
@@ -31,7 +31,7 @@ fn scribble<F: Words>(model: &Model, ring: RingRegisters, chance: &mut Chance) {
     }
 }
 
-fn lie<F: Family + Words>(model: &Model, chance: &mut Chance) {
+fn lie<F: Family + Words>(model: &Model, chance: &mut SplitMix64) {
     if model.is_out() {
         return;
     }
@@ -51,7 +51,7 @@ fn lie<F: Family + Words>(model: &Model, chance: &mut Chance) {
 }
 
 /// Work that is asked of the adapter: it makes sense seldom.
-fn any_meta(chance: &mut Chance) -> Meta {
+fn any_meta(chance: &mut SplitMix64) -> Meta {
     Meta {
         gso_bytes: if chance.below(2) == 0 { 0 } else { chance.draw() as u16 },
         gso_kind: chance.below(6) as u8,
@@ -63,7 +63,7 @@ fn any_meta(chance: &mut Chance) -> Meta {
 }
 
 fn survives<F: Family + Words>(seed: u64) {
-    let mut chance = Chance::new(seed + 1);
+    let mut chance = SplitMix64::new(seed + 1);
     let pool = PagePool::builder().frames(512).build().unwrap();
     let (mut cache, region) = (pool.cache("test").unwrap(), pool.region().clone());
     let mut kept = packets(&mut cache, &region, 0..16);

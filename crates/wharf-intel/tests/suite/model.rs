@@ -6,11 +6,11 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use wharf_core::random::SplitMix64;
 use wharf_intel::bus::Bus;
 use wharf_intel::family::{Family, RingRegisters};
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::{Area, View};
-use wharf_testkit::chance::Chance;
 
 const REGISTER_BYTES: u32 = 128 << 10;
 const STATUS: u32 = 8;
@@ -36,7 +36,7 @@ struct State {
     /// Reads of registers.
     reads: Mutex<Vec<u32>>,
     /// Chance by which a register reads as anything; `None` for an adapter that does not lie.
-    lies: Mutex<Option<Chance>>,
+    lies: Mutex<Option<SplitMix64>>,
     /// A register that keeps its value.
     stuck: AtomicU32,
     /// Context descriptors that it was given.
@@ -74,7 +74,7 @@ impl Model {
 
     /// One read in four is a lie from now on, whatever the register; one in a thousand says that there is no adapter.
     pub fn lie(&self, seed: u64) {
-        *self.0.lies.lock().unwrap() = Some(Chance::new(seed));
+        *self.0.lies.lock().unwrap() = Some(SplitMix64::new(seed));
     }
 
     fn lie_of_a_read(&self) -> Option<u32> {

@@ -1,7 +1,8 @@
 //! Help, manual pages and completions; wrong use; signals, terminals, threads and folders.
 
 use crate::common::manners::{
-    assert_documented, assert_examples_fit, assert_pages, assert_short_help, completions, words,
+    assert_documented, assert_examples_fit, assert_names_itself, assert_pages, assert_short_help,
+    completions, words,
 };
 use crate::common::terminal::assert_wrapped;
 use crate::common::threads::assert_few_threads_will_do;
@@ -51,6 +52,10 @@ const WRONG: &[(&str, &str)] = &[
     ("lab run bulk --threads 1,0", "want a number from 1 to 1024"),
     ("lab run bulk --seconds 0", "want a time above 0"),
     ("lab run", "NAME"),
+    ("lab plan", "unrecognized subcommand 'plan'"),
+    ("lab man", "unrecognized subcommand 'man'"),
+    ("lab lab list", "unrecognized subcommand 'lab'"),
+    ("lab --version", "unexpected argument '--version'"),
 ];
 
 #[test]
@@ -78,8 +83,9 @@ fn short_help_has_a_line_for_each_option_and_long_help_keeps_all() {
 }
 
 #[test]
-fn examples_fit_80_columns() {
+fn examples_fit_80_columns_and_name_the_program() {
     assert_examples_fit(&COMMANDS);
+    assert_names_itself("wharf-lab", "lab");
 }
 
 #[test]
@@ -95,6 +101,7 @@ fn words_are_those_behind_wharf_lab() {
         let (done, wanted) = (wharf(by_itself), wharf(behind_wharf));
         assert_eq!(format!("{done:?}"), format!("{wanted:?}"), "{by_itself:?}");
     }
+    assert_eq!(wharf(&["-q", "lab"]).stderr, wharf(&["lab"]).stderr, "help");
     let version = wharf(&["--version"]).stdout;
     assert!(version.starts_with(concat!("wharf ", env!("CARGO_PKG_VERSION"))), "{version}");
 }

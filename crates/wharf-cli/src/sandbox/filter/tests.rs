@@ -138,7 +138,8 @@ fn arguments_decide_where_a_call_can_do_harm() {
         (libc::SYS_socket, [word(libc::AF_XDP), 3, 0], [word(libc::AF_VSOCK), 1, 0]),
         (libc::SYS_socket, [word(libc::AF_UNIX), 1, 0], [word(libc::AF_ALG), 5, 0]),
         (libc::SYS_prctl, [word(libc::PR_SET_NAME), 0, 0], [word(libc::PR_SET_DUMPABLE), 1, 0]),
-        // BPF_LINK_CREATE, and BPF_PROG_GET_FD_BY_ID.
+        // BPF_MAP_DELETE_ELEM, and BPF_MAP_GET_NEXT_KEY; BPF_LINK_CREATE, and BPF_PROG_GET_FD_BY_ID.
+        (libc::SYS_bpf, [3, 0, 0], [4, 0, 0]),
         (libc::SYS_bpf, [28, 0, 0], [13, 0, 0]),
         (libc::SYS_tgkill, [pid, 1, 6], [pid + 1, 1, 6]),
         // FIONREAD, and TIOCSTI: the kernel takes 32 bits of a request. TUNGETIFF, and TIOCLINUX.

@@ -64,6 +64,14 @@ pub fn assert_documented(commands: &[&str], name: &str, line: fn(&str) -> Vec<&s
     }
 }
 
+/// Asserts that examples name the program, called `name`, and that its page is that of the command `of` by default.
+pub fn assert_names_itself(name: &str, of: &str) {
+    let [completions, man] = ["completions", "man"].map(|command| help(command, "--help", 100));
+    assert!(completions.contains(&format!("source <({name} completions bash)")), "{completions}");
+    assert!(man.contains(&format!("  {name} man ")), "{man}");
+    assert_eq!(wharf(&["man"]).stdout, wharf(&[&["man"], &words(of)[..]].concat()).stdout);
+}
+
 /// Asserts that a page of each command is written, and that groff takes it without a warning.
 pub fn assert_pages(commands: &[&str]) {
     let folder = Folder::new();

@@ -2,7 +2,7 @@
 
 use super::SuperPackets;
 use super::pieces::Pieces;
-use crate::link::ETHERTYPE_AT;
+use crate::iface::ETHERTYPE_AT;
 use crate::vnet::VnetHeader;
 use wharf_mem::Meta;
 use wharf_packet::checksum;

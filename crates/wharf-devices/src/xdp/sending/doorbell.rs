@@ -2,8 +2,7 @@
 
 use super::super::table::TxStatus;
 use super::tx::{Kernel, Sending};
-use crate::iface::LookTimer;
-use crate::link::{GONE, State};
+use crate::iface::{GONE, LookTimer, State};
 use std::io;
 use wharf_core::device::DeviceError;
 use wharf_sys::errno::{EAGAIN, EBUSY, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO};

@@ -7,9 +7,9 @@ use super::rig::Rig;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 use wharf_core::device::TxDevice;
+use wharf_core::random::SplitMix64;
 use wharf_devices::virtio::feature;
 use wharf_mem::Meta;
-use wharf_testkit::chance::Chance;
 
 /// Bytes of the first pair's rings, which lie at the beginning of the memory.
 const RINGS_BYTES: u64 = 128 << 10;
@@ -17,7 +17,7 @@ const RINGS_BYTES: u64 = 128 << 10;
 const NEXT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
 
 /// Returns a word that a device may stumble over.
-fn odd_word(chance: &mut Chance) -> u64 {
+fn odd_word(chance: &mut SplitMix64) -> u64 {
     match chance.below(5) {
         0 => chance.draw(),
         1 => u64::MAX - chance.below(4),
@@ -28,7 +28,7 @@ fn odd_word(chance: &mut Chance) -> u64 {
 }
 
 /// Does one thing that no driver should do.
-fn misbehave(chance: &mut Chance, peer: &mut Peer, pair: &mut Pair) {
+fn misbehave(chance: &mut SplitMix64, peer: &mut Peer, pair: &mut Pair) {
     match chance.below(8) {
         0..=3 => {
             for _ in 0..chance.below(64) {
@@ -55,7 +55,7 @@ fn misbehave(chance: &mut Chance, peer: &mut Peer, pair: &mut Pair) {
     pair.send_queue.kick.signal();
 }
 
-fn hostile(chance: &mut Chance, rig: &mut Rig) {
+fn hostile(chance: &mut SplitMix64, rig: &mut Rig) {
     let mut peer = Peer::connect(&rig.socket.path());
     let wanted = [0, feature::PACKED, !0, chance.draw()][chance.below(4) as usize];
     peer.negotiate(wanted);
@@ -104,7 +104,7 @@ fn drivers_by_chance_are_survived_and_the_next_one_is_served() {
     for run in 0..runs {
         let seed = seed + run;
         println!("WHARF_SEED={seed}");
-        hostile(&mut Chance::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1), &mut rig);
+        hostile(&mut SplitMix64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1), &mut rig);
         told += std::mem::take(&mut rig.errors).len();
         longest = longest.max(next_is_served(&mut rig, run as u8 | 1));
         rig.errors.clear();

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use wharf_core::queue::TxQueue;
+use wharf_core::random::SplitMix64;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
-use wharf_testkit::chance::Chance;
 use wharf_testkit::{assert_conserved, pool};
 
 const NEED_REPLY: u32 = 8;
@@ -32,7 +32,7 @@ struct Given {
 }
 
 /// Answers `request`, which holds `body`: mostly as it should be.
-fn answer(chance: &mut Chance, stream: &mut UnixStream, request: u32, flags: u32, body: &[u8]) -> bool {
+fn answer(chance: &mut SplitMix64, stream: &mut UnixStream, request: u32, flags: u32, body: &[u8]) -> bool {
     let word = match request {
         _ if chance.below(40) == 0 => chance.draw(),
         1 => (1 << 32) | (1 << 30) | (chance.draw() & (1 << 15 | 1 << 34 | 1 << 35)),
@@ -49,7 +49,7 @@ fn answer(chance: &mut Chance, stream: &mut UnixStream, request: u32, flags: u32
 }
 
 /// Takes one message. Returns false once the driver has closed the connection.
-fn take(chance: &mut Chance, stream: &mut UnixStream, given: &mut Given) -> bool {
+fn take(chance: &mut SplitMix64, stream: &mut UnixStream, given: &mut Given) -> bool {
     let mut bytes = [0; 4096];
     let Ok((count, file)) = stream.recv_with_fd(&mut bytes) else { return true };
     let mut rest = &bytes[..count];
@@ -72,7 +72,7 @@ fn take(chance: &mut Chance, stream: &mut UnixStream, given: &mut Given) -> bool
 }
 
 /// Scribbles over what the driver shares, and calls.
-fn scribble(chance: &mut Chance, given: &mut Given) {
+fn scribble(chance: &mut SplitMix64, given: &mut Given) {
     for file in &given.memory {
         for _ in 0..chance.below(200) {
             let reach = [256, 8192, 1 << 18][chance.below(3) as usize];
@@ -86,7 +86,7 @@ fn scribble(chance: &mut Chance, given: &mut Given) {
 
 fn back_end(seed: u64, listener: &UnixListener) {
     let Ok((mut stream, _)) = listener.accept() else { return };
-    let (mut chance, mut given, began) = (Chance::new(seed), Given::default(), Instant::now());
+    let (mut chance, mut given, began) = (SplitMix64::new(seed), Given::default(), Instant::now());
     let ends_after = Duration::from_millis(5 + chance.below(60));
     stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     while began.elapsed() < ends_after && take(&mut chance, &mut stream, &mut given) {

@@ -3,7 +3,7 @@
 use super::Bench;
 use super::kernel::{Event, Random};
 use wharf_core::device::DeviceError;
-use wharf_devices::link::State;
+use wharf_devices::iface::State;
 use wharf_sys::errno::{EAGAIN, EBUSY, EINTR, ENOBUFS, ENOMEM};
 
 const STARTS: [u32; 3] = [0, u32::MAX - 20, u32::MAX];

@@ -5,7 +5,8 @@
 use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use wharf_devices::link::{Health, State};
+use wharf_devices::iface::State;
+use wharf_devices::link::Health;
 use wharf_devices::xdp::sending::tx::Kernel;
 use wharf_sys::errno::{EAGAIN, EBUSY, ENETDOWN, ENXIO};
 use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer, Shared};
