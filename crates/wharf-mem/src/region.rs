@@ -162,8 +162,7 @@ impl Region {
     #[inline]
     pub fn set_len(&self, frame: &mut Frame, len_bytes: u32) -> Result<(), MemError> {
         self.check(frame)?;
-        let room_bytes = (self.data_bytes_max() as usize).saturating_add_signed(-self.shift(frame)) as u32;
-        let max_bytes = room_bytes.min(LENGTH_BYTES_MAX);
+        let max_bytes = self.room_bytes(frame);
         if len_bytes > max_bytes {
             return Err(MemError::TooLong { len_bytes, max_bytes });
         }
@@ -172,6 +171,13 @@ impl Region {
         }
         frame.set_len_bytes(len_bytes);
         Ok(())
+    }
+
+    /// Returns the bytes that fit one buffer from the start of a frame of this pool.
+    #[inline(always)]
+    pub fn room_bytes(&self, frame: &Frame) -> u32 {
+        let room_bytes = (self.data_bytes_max() as usize).saturating_add_signed(-self.shift(frame)) as u32;
+        room_bytes.min(LENGTH_BYTES_MAX)
     }
 
     #[inline(always)]

@@ -6,13 +6,23 @@ use wharf_mem::{Frame, Meta, Region};
 /// A packet inside a [`Burst`](super::Burst), lent out to be changed. Its frame stays in the burst.
 #[derive(Debug)]
 pub struct PacketMut<'a> {
-    frame: &'a mut Frame,
-    region: &'a Region,
+    pub(super) frame: &'a mut Frame,
+    pub(super) region: &'a Region,
 }
 
 impl<'a> PacketMut<'a> {
     pub(super) fn new(frame: &'a mut Frame, region: &'a Region) -> Self {
         Self { frame, region }
+    }
+
+    /// Returns the packet's bytes; of a chain, those of all parts.
+    pub fn len(&self) -> usize {
+        self.frame.len_bytes() as usize
+    }
+
+    /// True if it has no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// True if it is a chain: see [`Packet::is_chain`](super::Packet::is_chain).

@@ -14,6 +14,7 @@ mod memory_stopped;
 mod options;
 mod owner_steps;
 mod owners;
+mod packet_ends;
 mod packets;
 mod panics;
 mod path;
