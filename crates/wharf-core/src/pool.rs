@@ -35,6 +35,7 @@ mod places;
 mod reservation;
 mod returns;
 mod segments;
+mod times;
 mod waiting;
 mod waitlist;
 mod whole;

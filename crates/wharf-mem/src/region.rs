@@ -34,7 +34,7 @@ pub use bytes::Chunks;
 pub use chain::Chain;
 
 use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
-use crate::meta::{Meta, Row};
+use crate::meta::{Meta, Row, Times, TimesRow};
 use crate::pool_number;
 use crate::spec::{MemError, RegionSpec};
 use bytes::Layout;
@@ -63,6 +63,7 @@ pub struct Region {
     spec: RegionSpec,
     layout: Layout,
     rows: Box<[Row]>,
+    times: Box<[TimesRow]>,
     retired: AtomicBool,
 }
 
@@ -80,7 +81,8 @@ impl Region {
         let number = pool_number::take().ok_or(MemError::PoolNumbers)?;
         let layout = Layout::new(&mapping, &spec, number);
         let rows = (0..spec.frames).map(|_| Row::default()).collect();
-        let region = Self { mapping, spec, layout, rows, retired: AtomicBool::new(false) };
+        let times = (0..spec.frames).map(|_| TimesRow::default()).collect();
+        let region = Self { mapping, spec, layout, rows, times, retired: AtomicBool::new(false) };
         // Last first, so that a stack hands out low addresses first.
         let free = (0..spec.frames).rev().map(|index| FreeFrame::new(number, index)).collect();
         Ok((region, free))
@@ -195,7 +197,29 @@ impl Region {
         Ok(if frame.has_meta() { self.row(frame).meta() } else { Meta::default() })
     }
 
-    /// Writes a frame's row of the side table.
+    /// Returns a frame's times; the default where it has none.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`] for another pool's frame.
+    pub fn times(&self, frame: &Frame) -> Result<Times, MemError> {
+        self.check(frame)?;
+        let has_times = frame.has_meta() && self.row(frame).has_times();
+        Ok(if has_times { self.times[frame.index() as usize].get() } else { Times::default() })
+    }
+
+    /// Sets a frame's times.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`] for another pool's frame.
+    pub fn set_times(&self, frame: &mut Frame, times: Times) -> Result<(), MemError> {
+        self.check(frame)?;
+        self.times[frame.index() as usize].set(times);
+        self.row(frame).set_has_times(times != Times::default());
+        frame.set_has_meta(true);
+        Ok(())
+    }
+
+    /// Writes a frame's row of the side table. Its times are gone.
     ///
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame.

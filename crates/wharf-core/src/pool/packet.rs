@@ -1,5 +1,6 @@
 //! `Packet`: one packet that the user owns. Dropping it gives its memory back to its cache.
 
+use super::times::{keeping_times, set_meta};
 use super::whole::{no_room, prepend};
 use super::{NoRoom, PagePool, PoolError};
 use crate::offload::complete_frame;
@@ -114,7 +115,7 @@ impl Packet {
             return true;
         }
         let (pool, frame) = self.parts();
-        complete_frame(pool.region(), frame).unwrap_or(false)
+        keeping_times(pool.region(), frame, |frame| complete_frame(pool.region(), frame)).unwrap_or(false)
     }
 
     /// Sets the length, bytes.
@@ -149,8 +150,7 @@ impl Packet {
     /// Sets the metadata.
     pub fn set_meta(&mut self, meta: &Meta) {
         if let Some(frame) = &mut self.frame {
-            // Cannot fail: the frame is of this pool.
-            let _ = self.pool.region().set_meta(frame, meta);
+            set_meta(self.pool.region(), frame, meta);
         }
     }
 

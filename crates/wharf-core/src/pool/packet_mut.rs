@@ -1,6 +1,7 @@
 //! `PacketMut`: a packet inside a burst, to be changed there.
 
 use super::PoolError;
+use super::times::set_meta;
 use wharf_mem::{Frame, Meta, Region};
 
 /// A packet inside a [`Burst`](super::Burst), lent out to be changed. Its frame stays in the burst.
@@ -61,8 +62,7 @@ impl<'a> PacketMut<'a> {
     /// Sets the metadata.
     #[inline]
     pub fn set_meta(&mut self, meta: &Meta) {
-        // Fails for a frame of another pool alone, which only a faulty device puts into a burst.
-        let _ = self.region.set_meta(self.frame, meta);
+        set_meta(self.region, self.frame, meta);
     }
 
     /// Sets its priority: see [`Packet::set_priority`](super::Packet::set_priority).

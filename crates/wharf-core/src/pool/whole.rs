@@ -1,5 +1,6 @@
 //! Bytes at both ends of a packet: room behind it, headers in front, parts made one.
 
+use super::times::{keeping_times, set_meta};
 use super::{NoRoom, Packet, PacketMut};
 use crate::offload::complete_frame;
 use wharf_mem::{Frame, MemError, Meta, Region};
@@ -130,7 +131,7 @@ fn reply(region: &Region, frame: &mut Frame) -> Option<UdpHeaders> {
     let (headers, payload) = UdpHeaders::reply_to(region.bytes(frame).ok()?)?;
     if meta.needs_checksum {
         // It is in the headers that are taken off.
-        region.set_meta(frame, &Meta { time_ns: meta.time_ns, ..Meta::default() }).ok()?;
+        set_meta(region, frame, &Meta { time_ns: meta.time_ns, ..Meta::default() });
     }
     region.set_len(frame, payload.end as u32).ok()?;
     region.trim_front(frame, payload.start).ok()?;
@@ -204,10 +205,11 @@ pub(super) fn no_room(bytes: usize, error: &MemError) -> NoRoom {
 fn finish(region: &Region, frame: &mut Frame) -> u64 {
     let meta = region.meta(frame).unwrap_or_default();
     if meta.needs_checksum || meta.gso_bytes != 0 {
+        let complete = |frame: &mut Frame| complete_frame(region, frame).unwrap_or(false);
         // A checksum that has no place stays with the device, which fails the packet with the reason.
-        let is_done = !meta.needs_checksum || complete_frame(region, frame).unwrap_or(false);
+        let is_done = !meta.needs_checksum || keeping_times(region, frame, complete);
         let meta = Meta { gso_bytes: 0, gso_kind: 0, needs_checksum: !is_done, ..meta };
-        let _ = region.set_meta(frame, &meta);
+        set_meta(region, frame, &meta);
     }
     let mut sum = ChunkSum::default();
     region.chunks(frame).into_iter().flatten().for_each(|chunk| sum.add(chunk));

@@ -4,6 +4,7 @@ mod audit;
 mod bql_properties;
 mod bql_traces;
 mod drops;
+mod edt;
 mod ends_of_waits;
 mod forms;
 mod fq_codel;
