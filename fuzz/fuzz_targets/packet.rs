@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use wharf_packet::checksum::{complete_transport, fold, sum};
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoPlan};
-use wharf_packet::{Ecn, Headers, ecn, flow_hash_seeded, mark_ce, traffic_class, tunnel};
+use wharf_packet::{Datagram, Ecn, Headers, UdpHeaders, ecn, flow_hash_seeded, mark_ce, traffic_class, tunnel};
 
 fuzz_target!(|bytes: &[u8]| {
     let (flow, class) = (flow_hash_seeded(bytes, 7), traffic_class(bytes));
@@ -15,6 +15,14 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(frame, bytes);
     }
     assert_eq!(flow_hash_seeded(&frame, 7), flow);
+    let datagram = Datagram::parse(bytes);
+    if let Some((headers, payload)) = UdpHeaders::reply_to(bytes) {
+        let (asked, mut back) = (datagram.unwrap(), vec![0; headers.len_bytes()]);
+        back.extend(&bytes[payload]);
+        headers.write(&mut back, 1).unwrap();
+        let answer = Datagram::parse(&back).unwrap();
+        assert_eq!((answer.source, answer.destination, answer.payload), (asked.destination, asked.source, asked.payload));
+    }
     let headers = Headers::parse(bytes);
     assert_eq!(Headers::parse(&frame), headers);
     let Ok(headers) = headers else { return };

@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 /// The path's clock: nanoseconds from any fixed origin. Read at most once per batch.
 pub trait Clock: Send + Sync + Debug {
@@ -15,6 +16,12 @@ pub trait Clock: Send + Sync + Debug {
     /// Returns the time exactly, from the same origin, for disciplines that measure it (`tbf`, `fq_codel`).
     fn exact_ns(&self) -> u64 {
         self.now_ns()
+    }
+
+    /// Returns the time of its origin, nanoseconds since 1970, if it is known: time stamps of arrivals
+    /// ([`Meta::time_ns`](wharf_mem::Meta::time_ns)) count from there.
+    fn origin_ns(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -120,6 +127,24 @@ impl Clock for HostClock {
     fn exact_ns(&self) -> u64 {
         wharf_sys::clock::monotonic_ns()
     }
+
+    fn origin_ns(&self) -> Option<u64> {
+        wharf_sys::clock::realtime_ns().checked_sub(wharf_sys::clock::monotonic_ns())
+    }
+}
+
+impl HostClock {
+    /// Returns `instant` by this clock, which is the one that [`Instant`] reads on Linux. Reads no clock but
+    /// at the first call.
+    pub fn ns_of(instant: Instant) -> u64 {
+        static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
+        let (origin, origin_ns) = *ORIGIN.get_or_init(|| (Instant::now(), HostClock.exact_ns()));
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        match instant.checked_duration_since(origin) {
+            Some(after) => origin_ns.saturating_add(ns(after)),
+            None => origin_ns.saturating_sub(ns(origin.duration_since(instant))),
+        }
+    }
 }
 
 /// A clock that stands still, for uses without time: no frame ages, and no byte limit falls.
@@ -177,5 +202,9 @@ impl Clock for Unfailing {
 
     fn exact_ns(&self) -> u64 {
         self.read(|clock| clock.exact_ns())
+    }
+
+    fn origin_ns(&self) -> Option<u64> {
+        outlive(|| self.clock.origin_ns())?
     }
 }

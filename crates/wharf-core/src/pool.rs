@@ -35,8 +35,10 @@ mod places;
 mod reservation;
 mod returns;
 mod segments;
+mod times;
 mod waiting;
 mod waitlist;
+mod whole;
 
 #[cfg(feature = "model")]
 #[path = "model/allocator.rs"]
@@ -48,12 +50,14 @@ pub(crate) use cache::RETURN_RING_FRAMES;
 pub use counters::PageCounters;
 pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
-pub use packet::{NoRoom, Packet};
+pub use packet::Packet;
 pub use packet_mut::PacketMut;
 pub(crate) use peer_queues::{Inside, PeerQueue, PeerQueues};
 pub(crate) use reservation::{QuotaKind, Reservation};
 pub(crate) use returns::Returns;
 pub use segments::Segments;
+#[doc(no_inline)]
+pub use wharf_packet::NoRoom;
 
 use crate::host::{Clock, HostClock};
 use depot::Depot;
@@ -220,7 +224,8 @@ impl PagePool {
         Cache::new(self, name)
     }
 
-    /// Takes one packet of `len_bytes` from the depot: convenient, but slow beside a [`Cache`].
+    /// Takes one packet of `len_bytes`, uninitialised ([`Packet`]), from the depot: convenient, but slow
+    /// beside a [`Cache`].
     ///
     /// # Errors
     /// [`PoolError::Exhausted`], [`PoolError::Memory`].

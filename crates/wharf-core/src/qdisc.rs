@@ -24,6 +24,7 @@ mod context;
 #[doc(hidden)]
 pub mod contract;
 mod discipline;
+mod edt;
 mod fifo;
 mod fq_codel;
 mod prio;
@@ -39,6 +40,7 @@ pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
 pub use codel::CODEL;
 pub use context::{Dropped, QdiscContext};
 pub use discipline::{Limit, Qdisc};
+pub use edt::{EXPIRED, Edt, EdtOptions, FLOW_FULL, HORIZON};
 pub use fifo::{Fifo, FifoLimit};
 pub use fq_codel::{FLOWS_MAX, FqCodel, FqCodelOptions, OVERLIMIT};
 pub use prio::Prio;

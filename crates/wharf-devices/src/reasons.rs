@@ -25,6 +25,14 @@ pub struct Reason {
     pub what_to_do: &'static str,
 }
 
+/// A row of the table.
+const fn row(
+    word: &'static str, devices: &'static [&'static str], what_happened: &'static str,
+    what_to_do: &'static str,
+) -> Reason {
+    Reason { word, devices: Cow::Borrowed(devices), what_happened, what_to_do }
+}
+
 /// A word by which a kind of device counts frames that fail or are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {

@@ -67,7 +67,7 @@ pub mod word;
 pub use batch::Batch;
 pub use frame::{Charge, Frame, FreeFrame};
 pub use lock::lock;
-pub use meta::Meta;
+pub use meta::{Meta, Times};
 pub use owner_cell::{Bias, BiasedOwnership, OwnerCell, Ownership, Published};
 pub use region::{Chain, Region};
 pub use spec::{FRAME_BYTES_MAX, MemError, RegionSpec};

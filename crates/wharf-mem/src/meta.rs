@@ -7,6 +7,11 @@
 use crate::frame::FreeFrame;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+/// The bits of a row's requests behind the numbers.
+const NEEDS_CHECKSUM: u64 = 1 << 56;
+/// The frame has [`Times`]: they are read only then, so that a row that is cleared need not clear them.
+const HAS_TIMES: u64 = 1 << 57;
+
 /// Offload requests and the time stamp of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Meta {
@@ -33,6 +38,33 @@ impl Meta {
     /// Returns the time stamp; `None` without one.
     pub fn stamp_ns(&self) -> Option<u64> {
         (!matches!(self.time_ns, 0 | Self::ASKS_TIME)).then_some(self.time_ns)
+    }
+}
+
+/// The times between which a frame is to leave, by the clock of its queue; 0 for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// The earliest time of departure, nanoseconds.
+    pub depart_ns: u64,
+    /// The time from which on it is of no use, nanoseconds.
+    pub expire_ns: u64,
+}
+
+/// A frame's times, in a table of their own: rows stay at half a cache line.
+#[derive(Debug, Default)]
+pub(crate) struct TimesRow {
+    depart_ns: AtomicU64,
+    expire_ns: AtomicU64,
+}
+
+impl TimesRow {
+    pub(crate) fn get(&self) -> Times {
+        Times { depart_ns: self.depart_ns.load(Relaxed), expire_ns: self.expire_ns.load(Relaxed) }
+    }
+
+    pub(crate) fn set(&self, times: Times) {
+        self.depart_ns.store(times.depart_ns, Relaxed);
+        self.expire_ns.store(times.expire_ns, Relaxed);
     }
 }
 
@@ -83,7 +115,7 @@ impl Row {
             checksum_start: (bits >> 16) as u16,
             checksum_offset: (bits >> 32) as u16,
             gso_kind: (bits >> 48) as u8,
-            needs_checksum: bits >> 56 != 0,
+            needs_checksum: bits & NEEDS_CHECKSUM != 0,
             time_ns: self.time_ns.load(Relaxed),
         }
     }
@@ -96,6 +128,21 @@ impl Row {
             | u64::from(meta.needs_checksum) << 56;
         self.requests.store(bits, Relaxed);
         self.time_ns.store(meta.time_ns, Relaxed);
+    }
+
+    pub(crate) fn has_times(&self) -> bool {
+        self.requests.load(Relaxed) & HAS_TIMES != 0
+    }
+
+    pub(crate) fn set_has_times(&self, has: bool) {
+        let others = self.requests.load(Relaxed) & !HAS_TIMES;
+        self.requests.store(others | if has { HAS_TIMES } else { 0 }, Relaxed);
+    }
+
+    /// Moves the start of the checksummed bytes.
+    pub(crate) fn set_checksum_start(&self, start: u16) {
+        let others = self.requests.load(Relaxed) & !(0xffff << 16);
+        self.requests.store(others | u64::from(start) << 16, Relaxed);
     }
 
     pub(crate) fn clear(&self) {

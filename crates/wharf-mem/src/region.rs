@@ -34,7 +34,7 @@ pub use bytes::Chunks;
 pub use chain::Chain;
 
 use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
-use crate::meta::{Meta, Row};
+use crate::meta::{Meta, Row, Times, TimesRow};
 use crate::pool_number;
 use crate::spec::{MemError, RegionSpec};
 use bytes::Layout;
@@ -63,6 +63,7 @@ pub struct Region {
     spec: RegionSpec,
     layout: Layout,
     rows: Box<[Row]>,
+    times: Box<[TimesRow]>,
     retired: AtomicBool,
 }
 
@@ -80,7 +81,8 @@ impl Region {
         let number = pool_number::take().ok_or(MemError::PoolNumbers)?;
         let layout = Layout::new(&mapping, &spec, number);
         let rows = (0..spec.frames).map(|_| Row::default()).collect();
-        let region = Self { mapping, spec, layout, rows, retired: AtomicBool::new(false) };
+        let times = (0..spec.frames).map(|_| TimesRow::default()).collect();
+        let region = Self { mapping, spec, layout, rows, times, retired: AtomicBool::new(false) };
         // Last first, so that a stack hands out low addresses first.
         let free = (0..spec.frames).rev().map(|index| FreeFrame::new(number, index)).collect();
         Ok((region, free))
@@ -162,8 +164,7 @@ impl Region {
     #[inline]
     pub fn set_len(&self, frame: &mut Frame, len_bytes: u32) -> Result<(), MemError> {
         self.check(frame)?;
-        let room_bytes = (self.data_bytes_max() as usize).saturating_add_signed(-self.shift(frame)) as u32;
-        let max_bytes = room_bytes.min(LENGTH_BYTES_MAX);
+        let max_bytes = self.room_bytes(frame);
         if len_bytes > max_bytes {
             return Err(MemError::TooLong { len_bytes, max_bytes });
         }
@@ -172,6 +173,13 @@ impl Region {
         }
         frame.set_len_bytes(len_bytes);
         Ok(())
+    }
+
+    /// Returns the bytes that fit one buffer from the start of a frame of this pool.
+    #[inline(always)]
+    pub fn room_bytes(&self, frame: &Frame) -> u32 {
+        let room_bytes = (self.data_bytes_max() as usize).saturating_add_signed(-self.shift(frame)) as u32;
+        room_bytes.min(LENGTH_BYTES_MAX)
     }
 
     #[inline(always)]
@@ -189,7 +197,29 @@ impl Region {
         Ok(if frame.has_meta() { self.row(frame).meta() } else { Meta::default() })
     }
 
-    /// Writes a frame's row of the side table.
+    /// Returns a frame's times; the default where it has none.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`] for another pool's frame.
+    pub fn times(&self, frame: &Frame) -> Result<Times, MemError> {
+        self.check(frame)?;
+        let has_times = frame.has_meta() && self.row(frame).has_times();
+        Ok(if has_times { self.times[frame.index() as usize].get() } else { Times::default() })
+    }
+
+    /// Sets a frame's times.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`] for another pool's frame.
+    pub fn set_times(&self, frame: &mut Frame, times: Times) -> Result<(), MemError> {
+        self.check(frame)?;
+        self.times[frame.index() as usize].set(times);
+        self.row(frame).set_has_times(times != Times::default());
+        frame.set_has_meta(true);
+        Ok(())
+    }
+
+    /// Writes a frame's row of the side table. Its times are gone.
     ///
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame.

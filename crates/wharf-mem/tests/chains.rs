@@ -44,6 +44,7 @@ enum Ending {
     Give,
     GiveOne,
     StripThenGive,
+    UnlinkThenGive,
 }
 
 fn end(pool: &mut Pool, mut head: Frame, ending: Ending, first_bytes: u32) {
@@ -55,13 +56,30 @@ fn end(pool: &mut Pool, mut head: Frame, ending: Ending, first_bytes: u32) {
         assert_eq!((head.len_bytes(), head.has_meta()), (first_bytes, false));
         assert!(is_patterned(0, pool.region.bytes(&head).unwrap()));
     }
+    if let Ending::UnlinkThenGive = ending {
+        let mut piece = 0;
+        while let Some(rest) = pool.region.unlink(&mut head) {
+            assert!(is_patterned(piece, pool.region.bytes(&head).unwrap()));
+            assert_eq!(pool.region.bytes(&head).unwrap().len() as u32, head.len_bytes());
+            let room = pool.region.room_bytes(&head);
+            pool.region.set_len(&mut head, room).unwrap();
+            pool.give(head);
+            (head, piece) = (rest, piece + 1);
+        }
+        assert!(is_patterned(piece, pool.region.bytes(&head).unwrap()));
+    }
     let mut batch = Batch::new(1);
     batch.push(head).unwrap();
     pool.region.give(&mut batch, &mut pool.free, 1).unwrap();
 }
 
 fn endings() -> impl Strategy<Value = Ending> {
-    prop_oneof![Just(Ending::Give), Just(Ending::GiveOne), Just(Ending::StripThenGive)]
+    prop_oneof![
+        Just(Ending::Give),
+        Just(Ending::GiveOne),
+        Just(Ending::StripThenGive),
+        Just(Ending::UnlinkThenGive)
+    ]
 }
 
 /// The longest piece: less for an interpreter.

@@ -21,6 +21,19 @@ pub enum Ecn {
     Ce = CE,
 }
 
+impl Ecn {
+    /// Returns the codepoint in a TOS byte or traffic class.
+    #[inline]
+    pub fn of(traffic_class: u8) -> Self {
+        match traffic_class & CE {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+}
+
 /// Reads the TOS byte or traffic class of an Ethernet frame behind up to two VLAN tags.
 ///
 /// Returns `None` where there is no IP packet, or less of it than two bytes.
@@ -48,12 +61,7 @@ pub fn dscp(frame: &[u8]) -> Option<u8> {
 /// Reads the ECN codepoint of an Ethernet frame; `None` as for [`traffic_class`].
 #[inline]
 pub fn ecn(frame: &[u8]) -> Option<Ecn> {
-    Some(match traffic_class(frame)? & CE {
-        0 => Ecn::NotEct,
-        1 => Ecn::Ect1,
-        2 => Ecn::Ect0,
-        _ => Ecn::Ce,
-    })
+    Some(Ecn::of(traffic_class(frame)?))
 }
 
 /// Marks an ECN-capable IP packet as Congestion Experienced, as the kernel's `INET_ECN_set_ce` does.

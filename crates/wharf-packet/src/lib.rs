@@ -10,7 +10,7 @@
 //! - [`flow_hash`] and [`QueueMap`] spread flows over queues;
 //! - [`tunnel`] finds the packet inside VXLAN, Geneve, GRE and IP in IP;
 //! - [`EthernetHeader`], [`IpHeader`] and [`UdpHeader`] write headers, [`UdpHeaders`] those of a flow of
-//!   datagrams;
+//!   datagrams, or of an answer; [`Datagram`] reads one;
 //! - [`gso`] segments super-packets: the plan, and the headers of each segment;
 //! - [`checksum`] has the Internet checksum (RFC 1071), its incremental update (RFC 1624) and SCTP's CRC-32C.
 #![cfg_attr(not(test), no_std)]
@@ -18,10 +18,12 @@
 
 mod build;
 pub mod checksum;
+mod datagram;
 mod ecn;
 mod ether;
 mod extensions;
 mod flow;
+mod front;
 pub mod gso;
 mod headers;
 mod ip;
@@ -29,6 +31,7 @@ pub mod tunnel;
 mod udp_headers;
 
 pub use build::{EthernetHeader, IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT, IpHeader, UdpHeader};
+pub use datagram::Datagram;
 pub use ecn::{Ecn, dscp, ecn, mark_ce, traffic_class};
 pub use ether::{
     ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, IpPacket, VLAN_BYTES,
@@ -36,6 +39,7 @@ pub use ether::{
 };
 pub use extensions::EXTENSIONS_MAX;
 pub use flow::{QueueMap, flow_hash, flow_hash_seeded};
+pub use front::{Front, NoRoom};
 pub use headers::{Headers, SCTP, SCTP_BYTES, TCP, TCP_BYTES, TCP_FLAGS_AT, TCP_LENGTH_AT, UDP, UDP_BYTES};
 pub use ip::{Fragment, HeaderError, IPV4_BYTES, IPV6_BYTES};
 pub use udp_headers::UdpHeaders;

@@ -2,20 +2,25 @@
 //! of each payload.
 
 use crate::checksum::{UDP_OFFSET, fold, from_sum, sum, update};
+use crate::gso::{GSO_UDP, GsoRequest};
 use crate::{
-    ETHERNET_BYTES, EthernetHeader, IPV4_BYTES, IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT, IPV6_BYTES,
-    IpHeader, UDP, UDP_BYTES, UdpHeader, VLAN_BYTES, word,
+    ETHERNET_BYTES, Ecn, EthernetHeader, Front, IPV4_BYTES, IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT,
+    IPV6_BYTES, IpHeader, NoRoom, UDP, UDP_BYTES, UdpHeader, VLAN_BYTES, VLAN_TAGS_MAX, datagram, word,
 };
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::ops::Range;
 
 /// Offset of the total length in an IPv4 header.
 const IPV4_LENGTH_AT: usize = 2;
+/// Offset of flags and fragment offset in an IPv4 header, and the flag "don't fragment".
+const IPV4_FLAGS_AT: usize = 6;
+const DONT_FRAGMENT: u16 = 0x4000;
 /// Offset of the payload length in an IPv6 header.
 const IPV6_LENGTH_AT: usize = 4;
 /// Offset of the length in a UDP header.
 const UDP_LENGTH_AT: usize = 4;
 
-/// The headers of a flow: Ethernet with or without a VLAN tag, IPv4 or IPv6, UDP.
+/// The headers of a flow: Ethernet with or without VLAN tags, IPv4 or IPv6, UDP.
 ///
 /// What all datagrams share is summed up once; lengths, identification and checksums are written for each
 /// (RFC 1624).
@@ -38,22 +43,29 @@ pub struct UdpHeaders {
     bytes: [u8; Self::BYTES_MAX],
     len_bytes: usize,
     is_ipv4: bool,
+    /// The identification that [`UdpHeaders::put`] writes.
+    identification: u16,
     /// Sum of pseudo header and UDP header without lengths.
     sum: u64,
 }
 
 impl UdpHeaders {
-    /// Bytes of the longest headers: Ethernet with a VLAN tag, IPv6, UDP.
-    pub const BYTES_MAX: usize = ETHERNET_BYTES + VLAN_BYTES + IPV6_BYTES + UDP_BYTES;
+    /// Bytes of the longest headers: Ethernet with two VLAN tags, IPv6, UDP.
+    pub const BYTES_MAX: usize = ETHERNET_BYTES + VLAN_TAGS_MAX * VLAN_BYTES + IPV6_BYTES + UDP_BYTES;
 
     /// Makes the headers of a flow. EtherType and protocol follow from `ip` and UDP, whatever is set.
     ///
     /// `None` if the versions of the addresses differ.
     pub fn new(ethernet: EthernetHeader, ip: IpHeader, udp: UdpHeader) -> Option<Self> {
-        let ethernet = EthernetHeader { ethertype: ip.ethertype(), ..ethernet };
-        let ip = IpHeader { protocol: UDP, identification: 0, ..ip };
         let mut bytes = [0; Self::BYTES_MAX];
-        let ip_at = ethernet.write(&mut bytes)?;
+        let ip_at = EthernetHeader { ethertype: ip.ethertype(), ..ethernet }.write(&mut bytes)?;
+        Self::behind(bytes, ip_at, ip, udp)
+    }
+
+    /// Writes IP and UDP behind the Ethernet header, which ends at `ip_at`.
+    fn behind(mut bytes: [u8; Self::BYTES_MAX], ip_at: usize, ip: IpHeader, udp: UdpHeader) -> Option<Self> {
+        let identification = ip.identification;
+        let ip = IpHeader { protocol: UDP, identification: 0, ..ip };
         let udp_at = ip_at + ip.write(&mut bytes[ip_at..], 0)?;
         let len_bytes = udp_at + udp.write(&mut bytes[udp_at..], 0)?;
         let is_ipv4 = ip.source.is_ipv4();
@@ -65,7 +77,7 @@ impl UdpHeaders {
         }
         put(&mut bytes[udp_at..], UDP_LENGTH_AT, 0);
         let sum = ip.pseudo_sum(0) + sum(&bytes[udp_at..len_bytes]);
-        Some(Self { bytes, len_bytes, is_ipv4, sum })
+        Some(Self { bytes, len_bytes, is_ipv4, identification, sum })
     }
 
     /// Makes the headers of a flow between two sockets, for devices whose kernel writes the Ethernet header
@@ -78,7 +90,125 @@ impl UdpHeaders {
         Self::new(ethernet, ip, UdpHeader { source: source.port(), destination: destination.port() })
     }
 
-    /// Returns the bytes of the headers: 42 to 66.
+    /// Makes the headers of an answer to the UDP datagram in `frame`, an Ethernet frame, and returns them
+    /// with the range of its payload: MAC addresses, IP addresses and ports are swapped, VLAN tags are
+    /// kept. IP options and extension headers are left out. As those of the kernel's sockets, an answer is
+    /// not to be fragmented, and has hop limit 64.
+    ///
+    /// Returns `None` where [`Datagram::parse`](crate::Datagram::parse) does, and where no answer can go:
+    /// from or to a group (multicast, broadcast), to port 0, or while hops of a source route are left.
+    ///
+    /// ```
+    /// use wharf_packet::{Datagram, UdpHeaders};
+    ///
+    /// let (client, server) = ("192.0.2.1:5000".parse().unwrap(), "198.51.100.1:9".parse().unwrap());
+    /// let mut question = *b"..........................................what?";
+    /// UdpHeaders::between(client, server).expect("one version of IP").write(&mut question, 0);
+    ///
+    /// let (headers, payload) = UdpHeaders::reply_to(&question).expect("a whole datagram");
+    /// assert_eq!(&question[payload], b"what?");
+    /// let mut answer = *b"..........................................that";
+    /// headers.write(&mut answer, 0);
+    /// assert_eq!(Datagram::parse(&answer).map(|answer| answer.destination), Some(client));
+    /// ```
+    pub fn reply_to(frame: &[u8]) -> Option<(Self, Range<usize>)> {
+        let (headers, payload) = datagram::whole(frame)?;
+        let ((from, to), ports) = (headers.addresses(frame)?, headers.ports(frame)?);
+        let mut bytes = [0; Self::BYTES_MAX];
+        bytes[..headers.ip_at].copy_from_slice(frame.get(..headers.ip_at)?);
+        let (destination, source) = bytes[..12].split_at_mut(6);
+        destination.swap_with_slice(source);
+        if source[0] & 1 != 0 || is_group(from) || is_group(to) || ports.0 == 0 || headers.is_source_routed()
+        {
+            return None;
+        }
+        let ip = IpHeader { dont_fragment: true, ..IpHeader::new(to, from, UDP) };
+        let udp = UdpHeader { source: ports.1, destination: ports.0 };
+        Some((Self::behind(bytes, headers.ip_at, ip, udp)?, payload))
+    }
+
+    /// Sets the ECN codepoint.
+    #[must_use]
+    pub fn ecn(self, ecn: Ecn) -> Self {
+        // The traffic class of IPv6 begins four bits further left.
+        let shift = if self.is_ipv4 { 0 } else { 4 };
+        self.with_ip_word(0, 3 << shift, (ecn as u16) << shift)
+    }
+
+    /// Forbids routers to fragment the datagrams, as they never do over IPv6.
+    #[must_use]
+    pub fn dont_fragment(self) -> Self {
+        if self.is_ipv4 { self.with_ip_word(IPV4_FLAGS_AT, 0, DONT_FRAGMENT) } else { self }
+    }
+
+    /// Sets the identification of the datagrams that [`UdpHeaders::put`] writes over IPv4. Those that may be
+    /// fragmented have to differ (RFC 6864); for others the default, 0, will do.
+    #[must_use]
+    pub fn identification(mut self, identification: u16) -> Self {
+        self.identification = identification;
+        self
+    }
+
+    /// Replaces the bits `mask` of a word of the IP header that no pseudo header has.
+    fn with_ip_word(mut self, at: usize, mask: u16, bits: u16) -> Self {
+        let (ip_at, is_ipv4) = (self.ip_at(), self.is_ipv4);
+        let ip = &mut self.bytes[ip_at..];
+        let number = |ip: &[u8], at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
+        let old = number(ip, at);
+        let new = old & !mask | bits;
+        put(ip, at, new);
+        if is_ipv4 {
+            let checksum = update(number(ip, IPV4_CHECKSUM_AT), old, new);
+            put(ip, IPV4_CHECKSUM_AT, checksum);
+        }
+        self
+    }
+
+    /// Puts the headers in front of a packet that is the payload, with both checksums in full. Of a chain,
+    /// all parts count. What the packet's metadata left to a device is finished before ([`Front::finish`]).
+    ///
+    /// # Errors
+    /// [`NoRoom`] in front of the packet, or in IP's length of 16 bits; nothing is changed then.
+    pub fn put(&self, packet: &mut impl Front) -> Result<(), NoRoom> {
+        let (mut headers, udp_bytes) = self.of_payload(packet.len_bytes())?;
+        // The length is in the pseudo header and in the header.
+        let checksum = from_sum(self.sum + 2 * u64::from(udp_bytes) + packet.finish(), UDP_OFFSET);
+        put(&mut headers, self.checksum_at(), checksum);
+        packet.prepend(self.len_bytes)?.copy_from_slice(&headers[..self.len_bytes]);
+        Ok(())
+    }
+
+    /// Puts the headers in front of a packet that is the payload of several datagrams, each of
+    /// `segment_bytes`, the last of what is left: a super-packet, which the device cuts, or the path where
+    /// the device cannot. Identifications count up. A payload of one datagram, or `segment_bytes` of 0, is
+    /// [`UdpHeaders::put`].
+    ///
+    /// # Errors
+    /// Those of [`UdpHeaders::put`]: all datagrams together have at most about 65 500 bytes.
+    pub fn put_segmented(&self, packet: &mut impl Front, segment_bytes: u16) -> Result<(), NoRoom> {
+        let payload_bytes = packet.len_bytes();
+        if segment_bytes == 0 || payload_bytes <= segment_bytes.into() {
+            return self.put(packet);
+        }
+        let (mut headers, udp_bytes) = self.of_payload(payload_bytes)?;
+        put(&mut headers, self.checksum_at(), self.partial(udp_bytes));
+        packet.prepend(self.len_bytes)?.copy_from_slice(&headers[..self.len_bytes]);
+        let request = GsoRequest { kind: GSO_UDP, segment_bytes, is_checksum_partial: true };
+        packet.request(&request, (self.len_bytes - UDP_BYTES) as u16);
+        Ok(())
+    }
+
+    /// Returns the headers of a datagram of `payload_bytes` without UDP's checksum, and the bytes of UDP.
+    fn of_payload(&self, payload_bytes: usize) -> Result<([u8; Self::BYTES_MAX], u16), NoRoom> {
+        let mut headers = [0; Self::BYTES_MAX];
+        let counted = UDP_BYTES + if self.is_ipv4 { IPV4_BYTES } else { 0 };
+        let no_room = NoRoom { bytes: payload_bytes, max_bytes: usize::from(u16::MAX) - counted };
+        let frame_bytes = payload_bytes.saturating_add(self.len_bytes);
+        let udp_bytes = self.write_but_checksum(&mut headers, frame_bytes, self.identification);
+        Ok((headers, udp_bytes.ok_or(no_room)?))
+    }
+
+    /// Returns the bytes of the headers: 42 to 70.
     pub fn len_bytes(&self) -> usize {
         self.len_bytes
     }
@@ -89,7 +219,7 @@ impl UdpHeaders {
     /// `None` if `frame` is shorter than the headers, or too long for IP.
     pub fn write(&self, frame: &mut [u8], identification: u16) -> Option<usize> {
         let payload_sum = sum(frame.get(self.len_bytes..)?);
-        let udp_bytes = self.write_but_checksum(frame, identification)?;
+        let udp_bytes = self.write_but_checksum(frame, frame.len(), identification)?;
         // The length is in the pseudo header and in the header.
         let checksum = from_sum(self.sum + 2 * u64::from(udp_bytes) + payload_sum, UDP_OFFSET);
         put(frame, self.checksum_at(), checksum);
@@ -100,20 +230,23 @@ impl UdpHeaders {
     /// header stands in the field (`CHECKSUM_PARTIAL`). Returns the offset where the summed bytes start; the
     /// checksum lies [`UDP_OFFSET`](crate::checksum::UDP_OFFSET) behind.
     pub fn write_partial(&self, frame: &mut [u8], identification: u16) -> Option<usize> {
-        let udp_bytes = self.write_but_checksum(frame, identification)?;
-        let udp_at = self.len_bytes - UDP_BYTES;
-        let ports = sum(&self.bytes[udp_at..self.len_bytes]);
-        // The sum less the ports: the complement adds up to all ones, which is 0.
-        let pseudo = fold(self.sum + u64::from(!fold(ports)) + u64::from(udp_bytes));
-        put(frame, self.checksum_at(), pseudo);
-        Some(udp_at)
+        let udp_bytes = self.write_but_checksum(frame, frame.len(), identification)?;
+        put(frame, self.checksum_at(), self.partial(udp_bytes));
+        Some(self.len_bytes - UDP_BYTES)
     }
 
-    /// Writes all but UDP's checksum, which is 0. Returns the bytes of the datagram.
-    fn write_but_checksum(&self, frame: &mut [u8], identification: u16) -> Option<u16> {
-        let (frame_bytes, udp_at) = (frame.len(), self.len_bytes - UDP_BYTES);
+    /// Returns the sum of the pseudo header of a datagram of `udp_bytes`.
+    fn partial(&self, udp_bytes: u16) -> u16 {
+        let ports = sum(&self.bytes[self.len_bytes - UDP_BYTES..self.len_bytes]);
+        // The sum less the ports: the complement adds up to all ones, which is 0.
+        fold(self.sum + u64::from(!fold(ports)) + u64::from(udp_bytes))
+    }
+
+    /// Writes all but UDP's checksum, which is 0, to the start of a frame that has `frame_bytes` in all.
+    /// Returns the bytes of the datagram.
+    fn write_but_checksum(&self, frame: &mut [u8], frame_bytes: usize, identification: u16) -> Option<u16> {
+        let (ip_at, udp_at) = (self.ip_at(), self.len_bytes - UDP_BYTES);
         let headers = frame.get_mut(..self.len_bytes)?;
-        let ip_at = udp_at - if self.is_ipv4 { IPV4_BYTES } else { IPV6_BYTES };
         // IPv4's length counts its own header, IPv6's does not.
         let counted_from = if self.is_ipv4 { ip_at } else { udp_at };
         let ip_bytes = u16::try_from(frame_bytes - counted_from).ok()?;
@@ -132,6 +265,10 @@ impl UdpHeaders {
         Some(udp_bytes)
     }
 
+    fn ip_at(&self) -> usize {
+        self.len_bytes - UDP_BYTES - if self.is_ipv4 { IPV4_BYTES } else { IPV6_BYTES }
+    }
+
     fn checksum_at(&self) -> usize {
         self.len_bytes - UDP_BYTES + UDP_OFFSET
     }
@@ -139,4 +276,9 @@ impl UdpHeaders {
 
 fn put(bytes: &mut [u8], at: usize, number: u16) {
     bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
+}
+
+/// True if `address` is not that of one machine.
+fn is_group(address: IpAddr) -> bool {
+    address.is_multicast() || address == Ipv4Addr::BROADCAST
 }

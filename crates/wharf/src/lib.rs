@@ -138,14 +138,14 @@ pub mod device {
     #[doc(inline)]
     pub use wharf_devices::vhost_user::install_sigbus_handler;
     #[doc(inline)]
-    pub use wharf_mem::{Batch, Frame, MemError, Meta, Region};
+    pub use wharf_mem::{Batch, Frame, MemError, Meta, Region, Times};
 }
 
 /// Queueing disciplines, and what one of your own implements.
 pub mod qdisc {
     #[doc(inline)]
     pub use wharf_core::qdisc::{
-        Backpressure, DscpBands, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc,
-        QdiscContext, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
+        Backpressure, DscpBands, Edt, EdtOptions, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order,
+        Prio, Qdisc, QdiscContext, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
     };
 }

@@ -50,14 +50,16 @@ async fn main() -> Result<(), Error> {
 }
 
 /// Answers questions until there are no more. Returns the number of answers, and of futures dropped.
-async fn answer(mut receiver: Receiver, mut sender: Sender) -> Result<(u64, u64), QueueError> {
+async fn answer(mut receiver: Receiver, mut sender: Sender) -> Result<(u64, u64), Error> {
     let (mut burst, mut answered, mut cancelled) = (sender.burst(32), 0, 0);
     loop {
         match receiver.recv_async(&mut burst).await {
             Err(QueueError::Closed) => return Ok((answered, cancelled)),
             received => answered += received? as u64,
         }
-        burst.iter_mut().for_each(turn_round);
+        for mut packet in burst.packets_mut() {
+            packet.reply().ok_or("no datagram")?.put(&mut packet)?;
+        }
         while !burst.is_empty() {
             tokio::select! {
                 biased;
@@ -71,12 +73,6 @@ async fn answer(mut receiver: Receiver, mut sender: Sender) -> Result<(u64, u64)
 /// The number in a datagram over IPv4.
 fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes([frame[42], frame[43], frame[44], frame[45]])
-}
-
-/// Swaps addresses and ports, which leaves both checksums right.
-fn turn_round(frame: &mut [u8]) {
-    (26..30).for_each(|at| frame.swap(at, at + 4));
-    (34..36).for_each(|at| frame.swap(at, at + 2));
 }
 
 /// Asks the server at `address` by plain sockets.

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use wharf::net::{Headers, UdpHeaders};
+use wharf::net::UdpHeaders;
 use wharf::queue::QueueError;
 use wharf::{Burst, Direction, Packet, Port, Receiver, Sender};
 
@@ -46,10 +46,10 @@ impl AsyncUdpSocket for WharfSocket {
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
         let mut sender = lock(&self.sender);
         let headers = UdpHeaders::between(self.local, transmit.destination).ok_or(ErrorKind::InvalidInput)?;
-        let len = headers.len_bytes() + transmit.contents.len();
-        let mut packet = sender.packet(len as u32).map_err(|_| ErrorKind::WouldBlock)?;
-        packet.bytes_mut()[headers.len_bytes()..].copy_from_slice(transmit.contents);
-        headers.write(packet.bytes_mut(), 0).ok_or(ErrorKind::InvalidInput)?;
+        let len = transmit.contents.len() as u32;
+        let mut packet = sender.packet(len).map_err(|_| ErrorKind::WouldBlock)?;
+        packet.bytes_mut().copy_from_slice(transmit.contents);
+        headers.put(&mut packet).map_err(|_| ErrorKind::InvalidInput)?;
         match sender.try_send(&mut packet.into()).map_err(other)? {
             0 => Err(ErrorKind::WouldBlock.into()),
             _ => Ok(()),
@@ -87,11 +87,10 @@ impl UdpPoller for Writable {
 
 /// Copies the datagram in `packet` to `buffer`.
 fn take(packet: &Packet, buffer: &mut [u8]) -> Option<RecvMeta> {
-    let headers = Headers::parse(packet.bytes()).ok()?;
-    let payload = packet.bytes().get(headers.payload_at(packet.bytes())?..)?;
-    buffer.get_mut(..payload.len())?.copy_from_slice(payload);
-    let addr = (headers.source(packet.bytes())?, headers.ports(packet.bytes())?.0).into();
-    Some(RecvMeta { addr, len: payload.len(), stride: payload.len(), ecn: None, dst_ip: None })
+    let datagram = packet.datagram()?;
+    let (addr, len) = (datagram.source, datagram.payload.len());
+    buffer.get_mut(..len)?.copy_from_slice(datagram.payload);
+    Some(RecvMeta { addr, len, stride: len, ecn: None, dst_ip: None })
 }
 
 fn other(error: QueueError) -> io::Error {

@@ -32,14 +32,13 @@ fn main() -> Result<(), Error> {
     let outgoing = relay(&inside, &outside, move |packet| {
         packet.trim_front(ETHERNET.len()).ok()?;
         packet.bytes_mut().iter_mut().for_each(|byte| *byte ^= key);
-        packet.prepend(headers.len_bytes()).ok()?;
-        headers.write(packet.bytes_mut(), 0)
+        headers.put(packet).ok()
     })?;
     let incoming = relay(&outside, &inside, move |packet| {
         packet.trim_front(headers.len_bytes()).ok()?;
         packet.bytes_mut().iter_mut().for_each(|byte| *byte ^= key);
         packet.prepend(ETHERNET.len()).ok()?.copy_from_slice(&ETHERNET);
-        Some(packet.len())
+        Some(())
     })?;
     println!("{} <-> {}", inside.name(), outside.name());
     std::io::stdin().read_to_end(&mut Vec::new())?;
@@ -54,7 +53,7 @@ fn main() -> Result<(), Error> {
 
 /// Sends on what `from` receives, as `change` has made it.
 fn relay(
-    from: &Port, to: &Port, mut change: impl FnMut(&mut Packet) -> Option<usize> + Send + 'static,
+    from: &Port, to: &Port, mut change: impl FnMut(&mut Packet) -> Option<()> + Send + 'static,
 ) -> Result<RxQueue, Error> {
     let (mut sender, mut changed) = (to.sender("relay")?, to.burst(256));
     Ok(from.on_receive(Box::new(move |arrived| {

@@ -1,4 +1,4 @@
-//! `--qdisc fq_codel`, as a user runs it: on each device that needs no privilege, with marks, drops by reason and statistics.
+//! `--qdisc fq_codel` and `edt`, as a user runs it: on each device that needs no privilege, with marks, drops by reason and statistics.
 
 use crate::common::{Folder, SAMPLE, SAMPLE_FRAMES, text, wharf};
 use serde_json::Value;
@@ -66,4 +66,26 @@ fn a_bucket_goes_before_fq_codel() {
     assert_eq!(number(direction, "/packets") + number(direction, "/drops/total"), SAMPLE_FRAMES, "{done}");
     assert_eq!(direction["qdisc"]["name"], "fq_codel");
     assert!(number(direction, "/qdisc/new_flows") > 0, "{done}");
+}
+
+/// Packets of the command have no times of their own: each leaves at once.
+#[test]
+fn edt_sends_everything_in_order_and_drops_beyond_the_limit_of_a_flow() {
+    for to in ["null", "wire", "wire:rate=1gbit,ring=16"] {
+        let edt = "edt:horizon=2s,limit=500";
+        let done =
+            run(&format!("send --size 200 --senders 3 --flows 40 --count 6000 --qdisc {edt} --to {to}"));
+        assert_eq!((number(&done, "/packets"), number(&done, "/drops/total")), (6000, 0), "{to}");
+        assert_eq!(
+            (&done["qdisc"]["name"], number(&done, "/qdisc/backlog_packets")),
+            (&"edt".into(), 0),
+            "{to}"
+        );
+    }
+    let slow = "send --size 1000 --senders 2 --count 3000 --to wire:rate=100mbit";
+    let done = run(&format!("{slow} --qdisc edt:flow-limit=4"));
+    let dropped = number(&done, "/drops/by_reason/flow-full");
+    assert!(dropped > 100, "{done}");
+    assert_eq!(number(&done, "/packets") + dropped, 3000, "{done}");
+    assert_eq!((number(&done, "/received/errors"), number(&done, "/pool/out")), (0, 0), "{done}");
 }

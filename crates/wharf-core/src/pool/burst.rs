@@ -3,7 +3,8 @@
 use super::{Packet, PacketMut, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, MemError};
 
-/// Packets in order. Dropping it gives the packets inside back to the pool.
+/// Packets in order. Dropping it gives the packets inside back to the pool. The bytes of one that was just
+/// filled are uninitialised: see [`Packet`].
 #[derive(Debug)]
 pub struct Burst {
     batch: Batch,

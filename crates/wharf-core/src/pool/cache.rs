@@ -224,7 +224,8 @@ impl Cache {
         Ok(region.take(&mut self.stack, to, count, self.charge.sender(), len_bytes, note)?)
     }
 
-    /// Works like [`Cache::take`], into a burst; a full burst gets 0, and no error.
+    /// Works like [`Cache::take`], into a burst, whose bytes are uninitialised then ([`Packet`]); a full
+    /// burst gets 0, and no error.
     ///
     /// # Errors
     /// The errors of [`Cache::take`].
@@ -239,7 +240,7 @@ impl Cache {
         }
     }
 
-    /// Takes one packet of `len_bytes`.
+    /// Takes one packet of `len_bytes`, uninitialised ([`Packet`]).
     ///
     /// # Errors
     /// The errors of [`Cache::take`].

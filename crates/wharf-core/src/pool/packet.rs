@@ -1,27 +1,16 @@
 //! `Packet`: one packet that the user owns. Dropping it gives its memory back to its cache.
 
-use super::{PagePool, PoolError};
+use super::times::{keeping_times, set_meta};
+use super::whole::{no_room, prepend};
+use super::{NoRoom, PagePool, PoolError};
 use crate::offload::complete_frame;
-use wharf_mem::{Batch, Frame, MemError, Meta};
-
-/// There is no room for a header in front of a packet, or fewer bytes than are to be taken off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} B at the front of a packet: at most {max_bytes} B can be moved")]
-pub struct NoRoom {
-    /// Bytes asked for.
-    pub bytes: usize,
-    /// The upper bound, bytes.
-    pub max_bytes: usize,
-}
-
-impl NoRoom {
-    fn of(bytes: usize, error: &MemError) -> Self {
-        let max_bytes = if let MemError::TooLong { max_bytes, .. } = error { *max_bytes as usize } else { 0 };
-        Self { bytes, max_bytes }
-    }
-}
+use wharf_mem::{Batch, Frame, Meta};
 
 /// An owned packet. Becomes a `Frame` as it enters the path.
+///
+/// The bytes of a fresh packet, and of a burst that was filled, are *uninitialised*: what an earlier packet
+/// of the pool has left there, which may be another program's secret or another peer's. Write each byte
+/// that is sent, or zero it (`packet.bytes_mut().fill(0)`). [`Packet::extend_back`] gives zeros.
 #[derive(Debug)]
 pub struct Packet {
     /// `None` only after `into_frame`.
@@ -106,8 +95,7 @@ impl Packet {
     /// [`NoRoom`] for more than [`Packet::headroom`]; nothing is changed then.
     pub fn prepend(&mut self, bytes: usize) -> Result<&mut [u8], NoRoom> {
         let (pool, frame) = self.parts();
-        pool.region().prepend(frame, bytes).map_err(|error| NoRoom::of(bytes, &error))?;
-        Ok(&mut self.head_mut()[..bytes])
+        prepend(pool.region(), frame, bytes)
     }
 
     /// Takes `bytes` off the front, which become headroom: a header that was read.
@@ -117,7 +105,7 @@ impl Packet {
     /// still to be filled in. Nothing is changed then.
     pub fn trim_front(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let (pool, frame) = self.parts();
-        pool.region().trim_front(frame, bytes).map_err(|error| NoRoom::of(bytes, &error))
+        pool.region().trim_front(frame, bytes).map_err(|error| no_room(bytes, &error))
     }
 
     /// Fills in the checksum that was left to the device ([`Meta::needs_checksum`]), as it is with packets received from a
@@ -127,7 +115,7 @@ impl Packet {
             return true;
         }
         let (pool, frame) = self.parts();
-        complete_frame(pool.region(), frame).unwrap_or(false)
+        keeping_times(pool.region(), frame, |frame| complete_frame(pool.region(), frame)).unwrap_or(false)
     }
 
     /// Sets the length, bytes.
@@ -162,8 +150,7 @@ impl Packet {
     /// Sets the metadata.
     pub fn set_meta(&mut self, meta: &Meta) {
         if let Some(frame) = &mut self.frame {
-            // Cannot fail: the frame is of this pool.
-            let _ = self.pool.region().set_meta(frame, meta);
+            set_meta(self.pool.region(), frame, meta);
         }
     }
 
@@ -182,7 +169,7 @@ impl Packet {
         }
     }
 
-    fn parts(&mut self) -> (&PagePool, &mut Frame) {
+    pub(super) fn parts(&mut self) -> (&PagePool, &mut Frame) {
         match &mut self.frame {
             Some(frame) => (&self.pool, frame),
             None => unreachable!("only into_frame takes the frame, and it consumes the packet"),

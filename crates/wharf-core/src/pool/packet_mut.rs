@@ -1,18 +1,29 @@
 //! `PacketMut`: a packet inside a burst, to be changed there.
 
 use super::PoolError;
+use super::times::set_meta;
 use wharf_mem::{Frame, Meta, Region};
 
 /// A packet inside a [`Burst`](super::Burst), lent out to be changed. Its frame stays in the burst.
 #[derive(Debug)]
 pub struct PacketMut<'a> {
-    frame: &'a mut Frame,
-    region: &'a Region,
+    pub(super) frame: &'a mut Frame,
+    pub(super) region: &'a Region,
 }
 
 impl<'a> PacketMut<'a> {
     pub(super) fn new(frame: &'a mut Frame, region: &'a Region) -> Self {
         Self { frame, region }
+    }
+
+    /// Returns the packet's bytes; of a chain, those of all parts.
+    pub fn len(&self) -> usize {
+        self.frame.len_bytes() as usize
+    }
+
+    /// True if it has no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// True if it is a chain: see [`Packet::is_chain`](super::Packet::is_chain).
@@ -51,8 +62,7 @@ impl<'a> PacketMut<'a> {
     /// Sets the metadata.
     #[inline]
     pub fn set_meta(&mut self, meta: &Meta) {
-        // Fails for a frame of another pool alone, which only a faulty device puts into a burst.
-        let _ = self.region.set_meta(self.frame, meta);
+        set_meta(self.region, self.frame, meta);
     }
 
     /// Sets its priority: see [`Packet::set_priority`](super::Packet::set_priority).

@@ -2,7 +2,7 @@
 
 use super::{wire_bytes, wire_packets};
 use crate::host::Clock;
-use wharf_mem::{Frame, Region};
+use wharf_mem::{Frame, Meta, Region, Times};
 use wharf_packet::{flow_hash_seeded, mark_ce};
 
 /// Comes with each call of a discipline. Nothing in it costs anything unless it is used.
@@ -48,6 +48,28 @@ impl QdiscContext<'_> {
     #[inline]
     pub(crate) fn wire_packets(&self, frame: &Frame) -> u64 {
         wire_packets(frame, self.region)
+    }
+
+    /// Returns the metadata of a frame; the default for a frame of another pool.
+    #[inline]
+    pub fn meta(&self, frame: &Frame) -> Meta {
+        self.region.meta(frame).unwrap_or_default()
+    }
+
+    /// Returns the times that a frame's sender has set
+    /// ([`Packet::depart_at_ns`](crate::pool::Packet::depart_at_ns)), by the clock of
+    /// [`QdiscContext::now_ns`].
+    #[inline]
+    pub fn times(&self, frame: &Frame) -> Times {
+        self.region.times(frame).unwrap_or_default()
+    }
+
+    /// Returns the time at which a device has received a frame, by the clock of [`QdiscContext::now_ns`];
+    /// now, if no device has noted it or the clock knows no date. Reads two clocks.
+    pub fn arrived_ns(&mut self, frame: &Frame) -> u64 {
+        let (now_ns, stamp_ns) = (self.now_ns(), self.meta(frame).stamp_ns());
+        let since_ns = |(stamp_ns, origin_ns): (u64, u64)| stamp_ns.saturating_sub(origin_ns).min(now_ns);
+        stamp_ns.zip(self.clock.origin_ns()).map_or(now_ns, since_ns)
     }
 
     /// Returns a hash of a frame's flow (addresses, protocol and ports), perturbed by `seed`.
@@ -114,5 +136,49 @@ impl Dropped {
     /// Shows the counts by reason that were not shown before.
     pub(super) fn take_reasons(&mut self, see: impl FnMut((&'static str, u64))) {
         self.reasons.drain(..).for_each(see);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::{Burst, PagePool};
+
+    /// A clock that began a second after 1970, and shows 50.
+    #[derive(Debug)]
+    struct Dated(Option<u64>);
+
+    impl Clock for Dated {
+        fn now_ns(&self) -> u64 {
+            50
+        }
+
+        fn origin_ns(&self) -> Option<u64> {
+            self.0
+        }
+    }
+
+    #[test]
+    fn arrival_is_by_the_clock_of_now_and_now_without_a_stamp_or_a_date() {
+        let pool = PagePool::builder().frames(4).huge_pages(false).build().unwrap();
+        let second = 1_000_000_000;
+        for (origin_ns, time_ns, arrived_ns) in [
+            (Some(second), second + 20, 20),
+            (Some(second), second + 90, 50),
+            (Some(second), 7, 0),
+            (Some(second), 0, 50),
+            (None, second + 20, 50),
+        ] {
+            let mut packet = pool.packet(60).unwrap();
+            packet.set_meta(&Meta { time_ns, ..Meta::default() });
+            packet.depart_at_ns(9);
+            let burst = Burst::from(packet);
+            let frame = &burst.frames()[0];
+            let (clock, mut dropped) = (Dated(origin_ns), Dropped::default());
+            let (region, now_ns) = (pool.region(), &mut None);
+            let mut cx = QdiscContext { region, clock: &clock, now_ns, dropped: &mut dropped };
+            assert_eq!(cx.arrived_ns(frame), arrived_ns);
+            assert_eq!((cx.meta(frame).time_ns, cx.times(frame).depart_ns), (time_ns, 9));
+        }
     }
 }

@@ -18,6 +18,8 @@ fn known_spellings_are_read() {
         ("prio:limit=7,map=46=1/cs1=2", None, 21),
         ("fq_codel", None, 10_240),
         ("fq_codel:target=1ms,limit=64,ecn=off", None, 64),
+        ("edt", None, 10_000),
+        ("edt:horizon=2s,flows=7,flow-limit=9,limit=64", None, 64),
     ] {
         let spec = parse(text).unwrap();
         assert_eq!((spec.limit(), spec.packets()), (limit, packets), "{text}");
@@ -35,7 +37,7 @@ fn every_kind_builds_a_discipline_of_its_name() {
 /// Those that do not drop at their limit ignore the setting.
 #[test]
 fn kinds_that_drop_at_the_head_do_so_if_asked() {
-    for name in ["fifo", "prio", "fq_codel"] {
+    for name in ["fifo", "prio", "fq_codel", "edt"] {
         let setup = QdiscSetup { when_full: WhenFull::DropHead, seed: 1 };
         assert_eq!(parse(name).unwrap().build(setup).when_full(), WhenFull::DropHead, "{name}");
     }
@@ -52,6 +54,8 @@ fn a_limit_is_set_where_there_is_none() {
         ("prio:limit=7", 21),
         ("fq_codel", 20),
         ("fq_codel:limit=7", 7),
+        ("edt", 20),
+        ("edt:limit=7", 7),
     ] {
         assert_eq!(parse(text).unwrap().or_limit(20).packets(), packets, "{text}");
     }
@@ -66,6 +70,9 @@ fn other_spellings_get_an_error_with_the_choices() {
     }
     for wrong in ["flows=0", "target=5", "target=2min", "ecn=yes", "limit=0", "rate=1", "quantum=0"] {
         assert!(parse(&format!("fq_codel:{wrong}")).is_err(), "{wrong}");
+    }
+    for wrong in ["horizon=2h", "flows=0", "flow-limit=0", "limit=2m", "flow_limit=9"] {
+        assert!(parse(&format!("edt:{wrong}")).is_err(), "{wrong}");
     }
     assert!(parse("none").unwrap_err().contains("want fifo"));
 }

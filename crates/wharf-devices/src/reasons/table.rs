@@ -1,7 +1,6 @@
 //! The table of reasons of this crate's kinds and of the parts of the path, sorted by word.
 
-use super::Reason;
-use std::borrow::Cow::Borrowed;
+use super::{Reason, row};
 
 /// The rows, sorted by word.
 pub(super) static ROWS: &[Reason] = &[
@@ -60,10 +59,22 @@ pub(super) static ROWS: &[Reason] = &[
         "Nothing: such a record cannot be sent.",
     ),
     row(
+        "expired",
+        &["discipline"],
+        "The program gave the packet a time until which it is of use, and its turn came later (`edt`).",
+        "Give packets more time, send less, or raise the rate behind the discipline.",
+    ),
+    row(
         "fill-ring-empty",
         &["xdp"],
         "The kernel had no buffer in the fill ring for an arriving frame: the receiver returned memory too slowly. A frame longer than a buffer counts, too.",
         "Give the receiver more memory (`--frames`), a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
+    ),
+    row(
+        "flow-full",
+        &["discipline"],
+        "A flow had as many packets in `edt` as `flow-limit` permits.",
+        "Send less of this flow, or give a higher `flow-limit`. With more `flows` fewer flows share a limit.",
     ),
     row(
         "foreign-pool",
@@ -100,6 +111,12 @@ pub(super) static ROWS: &[Reason] = &[
         &["segmenter", "packet", "tap", "vhost-user", "virtio-user"],
         "The segment size of a super-packet is 0 or longer than its payload, or gives too many segments.",
         "Correct `gso_bytes` in the frame's `Meta`.",
+    ),
+    row(
+        "horizon",
+        &["discipline"],
+        "The packet's time of departure was further away than `horizon` of `edt` permits.",
+        "Check which clock the program counts by (`CLOCK_MONOTONIC`), or give a longer `horizon`.",
     ),
     row(
         "inbox-full",
@@ -378,10 +395,3 @@ pub(super) static ROWS: &[Reason] = &[
         "Make room on the disk, or write elsewhere.",
     ),
 ];
-
-const fn row(
-    word: &'static str, devices: &'static [&'static str], what_happened: &'static str,
-    what_to_do: &'static str,
-) -> Reason {
-    Reason { word, devices: Borrowed(devices), what_happened, what_to_do }
-}

@@ -33,6 +33,28 @@ impl Region {
         self.link_behind(head, last, piece)
     }
 
+    /// Takes the pieces behind the first buffer off a chain, and returns them as a frame: the opposite of
+    /// [`Region::link`]. `None` for a frame that is no chain, or another pool's.
+    pub fn unlink(&self, head: &mut Frame) -> Option<Frame> {
+        if !self.is_chain(head) {
+            return None;
+        }
+        let row = self.row(head);
+        let piece = row.next()?;
+        let (first_bytes, piece_row) = (row.chunk_bytes(), &self.rows[piece.index() as usize]);
+        let template =
+            Frame::template(self.number(), head.sender(), head.len_bytes().saturating_sub(first_bytes));
+        let mut rest = Frame::from_parts(piece, template);
+        rest.set_has_meta(true);
+        if piece_row.next().is_none() {
+            piece_row.set_chunk_bytes(0);
+        }
+        row.set_next(None);
+        row.set_chunk_bytes(0);
+        head.set_len_bytes(first_bytes);
+        Some(rest)
+    }
+
     /// Begins to link many pieces behind `head`: only the first walks the chain.
     pub fn chain(&self, head: Frame) -> Chain<'_> {
         let last = head.index();

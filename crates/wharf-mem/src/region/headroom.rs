@@ -7,7 +7,6 @@
 
 use super::Region;
 use crate::frame::{Frame, LENGTH_BYTES_MAX};
-use crate::meta::Meta;
 use crate::spec::MemError;
 
 impl Region {
@@ -52,20 +51,17 @@ impl Region {
     fn move_start(
         &self, frame: &mut Frame, bytes: usize, max_bytes: usize, sign: i32,
     ) -> Result<(), MemError> {
-        let mut meta = self.meta(frame)?;
+        let meta = self.meta(frame)?;
         let too_long = |max_bytes: usize| MemError::TooLong {
             len_bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
             max_bytes: max_bytes as u32,
         };
         // At most the length of a chain: it fits.
         let by = if bytes <= max_bytes { sign * bytes as i32 } else { return Err(too_long(max_bytes)) };
+        let row = self.row(frame);
         if meta.needs_checksum {
             let start = i32::from(meta.checksum_start) - by;
-            meta.checksum_start = u16::try_from(start).map_err(|_| too_long(meta.checksum_start.into()))?;
-        }
-        let row = self.row(frame);
-        if meta != Meta::default() {
-            row.set_meta(&meta);
+            row.set_checksum_start(u16::try_from(start).map_err(|_| too_long(meta.checksum_start.into()))?);
         }
         row.set_shift(row.shift() + by);
         if row.chunk_bytes() != 0 {

@@ -2,6 +2,7 @@
 
 mod build;
 mod checksum;
+mod datagram;
 mod ecn;
 mod flow;
 mod gso;

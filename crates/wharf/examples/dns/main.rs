@@ -4,7 +4,6 @@
 //! `cargo run --release --example dns -- 127.0.0.1:5353`, then `dig @127.0.0.1 -p 5353 one.wharf.test`. The zone is
 //! `wharf.test` (RFC 6761 reserves `test`), with an IPv4 address for each of the names `one` to `nine`.
 
-mod headers;
 mod message;
 
 use std::sync::Arc;
@@ -70,15 +69,13 @@ fn answering(mut sender: Sender) -> Handler {
 
 /// Writes the answer to a question into the same memory.
 fn answered(mut packet: Packet) -> Option<Packet> {
-    let asked_bytes = packet.len();
+    let headers = packet.reply()?;
+    let asked = packet.len();
     // Room behind the question; the rest is truncated again.
-    packet.set_len((asked_bytes + message::RECORD_BYTES) as u32).ok()?;
-    let frame = packet.bytes_mut();
-    let message_at = headers::turn_round(frame)?;
-    let asked = asked_bytes.checked_sub(message_at)?;
-    let bytes = message::answer(frame.get_mut(message_at..)?, asked)?;
-    headers::set_lengths(frame, message_at, bytes);
-    packet.set_len((message_at + bytes) as u32).ok()?;
+    packet.extend_back(message::RECORD_BYTES).ok()?;
+    let bytes = message::answer(packet.bytes_mut(), asked)?;
+    packet.set_len(bytes as u32).ok()?;
+    headers.put(&mut packet).ok()?;
     Some(packet)
 }
 

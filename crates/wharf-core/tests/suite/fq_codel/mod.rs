@@ -1,6 +1,6 @@
 //! `fq_codel`: the contract, RFC 8289 to the nanosecond, flows beside each other, limits.
 
-mod allocations;
+pub mod allocations;
 mod rfc8289;
 mod stood;
 
