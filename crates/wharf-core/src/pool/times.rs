@@ -1,6 +1,8 @@
 //! The times between which a packet is to leave.
 
 use super::{Packet, PacketMut};
+use crate::host::HostClock;
+use std::time::Instant;
 use wharf_mem::{Frame, Meta, Region, Times};
 
 impl Packet {
@@ -16,12 +18,22 @@ impl Packet {
     /// let pool = PagePool::builder().frames(16).huge_pages(false).build()?;
     /// let mut packet = pool.packet(60)?;
     /// packet.depart_at_ns(HostClock.exact_ns() + 1_000_000); // in a millisecond
-    /// packet.expire_at_ns(HostClock::ns_of(Instant::now() + Duration::from_millis(5)));
+    /// packet.expire_at(Instant::now() + Duration::from_millis(5));
     /// # Ok::<(), wharf_core::pool::PoolError>(())
     /// ```
     pub fn depart_at_ns(&mut self, at_ns: u64) {
         let (pool, frame) = self.parts();
         change(pool.region(), frame, |times| times.depart_ns = at_ns);
+    }
+
+    /// Works like [`Packet::depart_at_ns`], by a time of this machine.
+    pub fn depart_at(&mut self, at: Instant) {
+        self.depart_at_ns(HostClock::ns_of(at));
+    }
+
+    /// Works like [`Packet::expire_at_ns`], by a time of this machine.
+    pub fn expire_at(&mut self, at: Instant) {
+        self.expire_at_ns(HostClock::ns_of(at));
     }
 
     /// Sets the time from which on the packet is of no use, by the same clock: [`Edt`](crate::qdisc::Edt)
