@@ -14,8 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use wharf::net::{Headers, UdpHeaders};
-use wharf::queue::QueueError;
-use wharf::{Burst, Direction, Packet, Port, Receiver, Sender};
+use wharf::{Burst, Direction, Packet, Port, Receiver, Sender, Wait};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -47,10 +46,10 @@ impl AsyncUdpSocket for WharfSocket {
         let mut sender = lock(&self.sender);
         let headers = UdpHeaders::between(self.local, transmit.destination).ok_or(ErrorKind::InvalidInput)?;
         let len = headers.len_bytes() + transmit.contents.len();
-        let mut packet = sender.packet(len as u32).map_err(|_| ErrorKind::WouldBlock)?;
+        let mut packet = sender.packet(len as u32, Wait::Never).map_err(|_| ErrorKind::WouldBlock)?;
         packet.bytes_mut()[headers.len_bytes()..].copy_from_slice(transmit.contents);
         headers.write(packet.bytes_mut(), 0).ok_or(ErrorKind::InvalidInput)?;
-        match sender.try_send(&mut packet.into()).map_err(other)? {
+        match sender.send_packet(packet, Wait::Never).map_err(io::Error::other)?.accepted {
             0 => Err(ErrorKind::WouldBlock.into()),
             _ => Ok(()),
         }
@@ -61,7 +60,7 @@ impl AsyncUdpSocket for WharfSocket {
     ) -> Poll<io::Result<usize>> {
         let (receiver, arrived) = &mut *lock(&self.receiver);
         if arrived.is_empty() {
-            ready!(receiver.poll_recv(context, arrived)).map_err(other)?;
+            ready!(receiver.poll_recv(context, arrived)).map_err(io::Error::other)?;
         }
         let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(metas) {
@@ -81,7 +80,7 @@ struct Writable(Arc<WharfSocket>);
 
 impl UdpPoller for Writable {
     fn poll_writable(self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
-        lock(&self.0.sender).poll_ready(context).map_err(other)
+        lock(&self.0.sender).poll_ready(context).map_err(io::Error::other)
     }
 }
 
@@ -92,10 +91,6 @@ fn take(packet: &Packet, buffer: &mut [u8]) -> Option<RecvMeta> {
     buffer.get_mut(..payload.len())?.copy_from_slice(payload);
     let addr = (headers.source(packet.bytes())?, headers.ports(packet.bytes())?.0).into();
     Some(RecvMeta { addr, len: payload.len(), stride: payload.len(), ecn: None, dst_ip: None })
-}
-
-fn other(error: QueueError) -> io::Error {
-    io::Error::other(error)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
