@@ -13,7 +13,7 @@ mod receiver;
 mod state;
 mod whole;
 
-pub use receiver::{Receiver, RecvError};
+pub use receiver::{Receiver, RecvError, select};
 
 use crate::device::{Description, DeviceError, ModeReason, RxDevice, close_receiver};
 use crate::host::Wake;

@@ -103,9 +103,9 @@ pub use port::{Event, Events, OnGone, OnStall, Owners, Port, PortBuilder, State}
 #[doc(inline)]
 pub use wharf_core::pool::{Burst, Packet, PagePool};
 #[doc(inline)]
-pub use wharf_core::rx::{Receiver, RecvError};
+pub use wharf_core::rx::{Receiver, RecvError, select};
 #[doc(inline)]
-pub use wharf_core::sender::{SendError, Sender, Sent};
+pub use wharf_core::sender::{Ready, SendError, Sender, Sent};
 #[doc(inline)]
 pub use wharf_core::wait::Wait;
 #[doc(inline)]

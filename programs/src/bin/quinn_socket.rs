@@ -2,7 +2,7 @@
 //! the client sends them by `udp:`, the server echoes them, and they are compared.
 //!
 //! - `try_send` writes a datagram with its headers into a packet; a full queue is `WouldBlock`.
-//! - `poll_writable` is `Sender::poll_ready`: it joins the waiters only if there is no room.
+//! - `poll_writable` is `Ready::poll_ready`, of a handle for each connection: room, and memory.
 //! - `poll_recv` is `Receiver::poll_recv`.
 
 use quinn::udp::{RecvMeta, Transmit};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use wharf::net::{Headers, UdpHeaders};
-use wharf::{Burst, Direction, Packet, Port, Receiver, Sender, Wait};
+use wharf::{Burst, Direction, Packet, Port, Ready, Receiver, Sender, Wait};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -39,7 +39,7 @@ impl WharfSocket {
 
 impl AsyncUdpSocket for WharfSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Writable(self))
+        Box::pin(Writable(lock(&self.sender).ready()))
     }
 
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
@@ -76,11 +76,11 @@ impl AsyncUdpSocket for WharfSocket {
 }
 
 #[derive(Debug)]
-struct Writable(Arc<WharfSocket>);
+struct Writable(Ready);
 
 impl UdpPoller for Writable {
     fn poll_writable(self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
-        lock(&self.0.sender).poll_ready(context).map_err(io::Error::other)
+        self.0.poll_ready(context).map(Ok)
     }
 }
 

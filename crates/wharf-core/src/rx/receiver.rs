@@ -1,5 +1,9 @@
 //! `Receiver`: receiving by calls, in place of a handler: on the caller's thread, from a poller's thread, or as a task.
 
+mod select;
+
+pub use select::select;
+
 use super::inbox::Inbox;
 use super::{Handler, RxQueue};
 use crate::device::DeviceError;
@@ -50,6 +54,8 @@ pub struct Receiver {
     way: Way,
     /// Wakes the task that waits.
     task: Arc<TaskWake>,
+    /// The greatest among several is that of the one that [`select`] has served last.
+    turn: u64,
     /// Dropped after all else: see [`Receiver::keep`].
     kept: Kept,
 }
@@ -93,6 +99,7 @@ impl Receiver {
             inbox,
             way: Way::Caller(Box::new(poller.begin())),
             task: Arc::default(),
+            turn: 0,
             kept: Kept::default(),
         })
     }
@@ -137,6 +144,7 @@ impl Receiver {
             inbox: inbox.clone(),
             way: Way::Poller { park: park.clone(), clock: clock.clone() },
             task: Arc::default(),
+            turn: 0,
             kept: Kept::default(),
         };
         queue.fill(inboxes).iter().map(receiver).collect()

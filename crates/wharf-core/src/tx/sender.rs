@@ -12,6 +12,7 @@ mod drops;
 mod error;
 mod new;
 mod permit;
+mod ready;
 mod spread;
 mod transmit;
 mod wait;
@@ -26,6 +27,7 @@ pub use crate::counters::DROP_TAIL;
 pub use cancel::Canceller;
 pub use error::{SendError, Sent};
 pub use permit::Permit;
+pub use ready::Ready;
 pub use spread::Spread;
 pub use watch::Watch;
 
@@ -33,12 +35,14 @@ use self::balance::Balance;
 use self::wait::{Fill, TaskWait};
 use crate::counters::SenderCounters;
 use crate::dscp;
+use crate::host::Wake;
 use crate::pool::{Burst, Cache, Packet, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
 use crate::tx::queue::waiters::Need;
 use crate::tx::queue::{ControlMessage, Shared};
 use crate::tx::sender::biased_owner::BiasedOwner;
+use crate::tx::sender::ready::Readiness;
 use crate::tx::small_queue::Credit;
 use crate::wait::{Deadline, Wait};
 use std::slice::from_mut;
@@ -70,6 +74,9 @@ pub struct Sender {
     turn_end: u64,
     /// The wait that [`Sender::poll_ready`] began.
     ready_wait: Option<TaskWait>,
+    /// What its handles ([`Sender::ready`]) know, and the wait of which they hear.
+    readiness: Arc<Readiness>,
+    ready_watch: Option<Watch>,
     /// See [`TxQueue::set_drop_tail`](crate::queue::TxQueue::set_drop_tail).
     is_drop_tail: bool,
     /// The last change of the queue's settings that this sender has put into force.
@@ -166,7 +173,7 @@ impl Sender {
     /// The errors of [`Sender::send`].
     pub async fn send_async(&mut self, burst: &mut Burst) -> Result<Sent, SendError> {
         let accepted = burst.len();
-        self.send_by(burst, Deadline::Of(Wait::Never))?;
+        self.send_what_fits(burst)?;
         while let Some(need) = self.need(burst.batch_mut()) {
             wait::wait_async(from_mut(self), need).await?;
             self.transmit_served(burst.batch_mut())?;
@@ -180,6 +187,16 @@ impl Sender {
         let batch = burst.batch_mut();
         let sent = self.transmit(batch)?;
         if batch.is_empty() { Ok(()) } else { self.send_rest(batch, sent, deadline) }
+    }
+
+    /// Sends what there is room for, and has no handle woken.
+    fn send_what_fits(&mut self, burst: &mut Burst) -> Result<usize, SendError> {
+        self.admit(burst)?;
+        let batch = burst.batch_mut();
+        match self.transmit(batch)? {
+            0 if !batch.is_empty() => self.transmit_driven(batch),
+            sent => Ok(sent),
+        }
     }
 
     /// Sends one packet, and waits for room. `&mut Burst::from(packet)` sends it by any other call.
@@ -211,7 +228,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Puts changed settings into force, unless the queue has ended.
+    /// Puts changed settings into force, unless the queue has ended, and looks after the wait of [`Ready`]s.
     #[cold]
     fn renew_settings(&mut self) -> Result<(), SendError> {
         let settings = self.shared.sender_settings();
@@ -221,7 +238,9 @@ impl Sender {
         }
         self.credit.set_max_bytes(settings.small_queue_bytes());
         self.is_drop_tail = settings.is_drop_tail();
-        self.settings_version = version;
+        if !self.goes_on_blocking() {
+            self.settings_version = version;
+        }
         Ok(())
     }
 
@@ -290,7 +309,8 @@ pub(crate) fn foreign_pool(ours: u8, theirs: u8, batch: &Batch) -> SendError {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.ready_wait = None;
+        (self.ready_wait, self.ready_watch) = (None, None);
+        self.readiness.wake();
         self.biased.retire(self.shared.cell());
         self.lane.abandon();
         self.shared.count_sender(-1);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use wharf::device::{AnyDevice, DeviceError, DeviceSpec, Kind, Opened, Opening, QueueLayout, Registry, open};
 use wharf::qdisc::{Fifo, FifoLimit};
 use wharf::queue::{Rest, Spread};
-use wharf::{Direction, Packet, Port, Receiver, RecvError, Sender, Wait, net};
+use wharf::{Direction, Packet, Port, Receiver, RecvError, Sender, Wait, net, select};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -353,4 +353,53 @@ fn a_polled_receiver_wakes_its_task_when_a_packet_comes() {
         }
     };
     assert_eq!(count, 1);
+}
+
+#[test]
+fn several_receivers_are_waited_for_at_once_and_each_has_its_turn() {
+    let near = Port::open("wire", Direction::Send).unwrap();
+    let far = near.far_end().unwrap();
+    let mut receivers = far.receivers(3, first_byte).unwrap();
+    let mut sender = near.sender("test").unwrap();
+    let mut burst = far.burst(4);
+    assert_eq!(select(&mut receivers, &mut burst, Duration::from_millis(1)).unwrap(), (0, 0));
+    for flow in 0..3 {
+        send(&mut sender, flow, 0, 12);
+    }
+    let mut turns = Vec::new();
+    while turns.len() < 9 {
+        let (at, packets) = select(&mut receivers, &mut burst, 10 * SECOND).unwrap();
+        assert!(packets > 0 && burst.iter_mut().all(|bytes| usize::from(bytes[0]) == at));
+        turns.push(at);
+        burst.clear();
+    }
+    let each = [0, 1, 2].map(|at| turns.iter().filter(|&&turn| turn == at).count());
+    assert!(each.iter().all(|&count| count >= 3), "{turns:?}");
+    let sending = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(20));
+        send(&mut sender, 1, 12, 4);
+    });
+    let late = std::iter::repeat_with(|| select(&mut receivers, &mut burst, 10 * SECOND).unwrap().0);
+    assert!(late.take(2).any(|at| at == 1), "a packet ends the wait");
+    sending.join().unwrap();
+    near.close(SECOND);
+    far.close(SECOND);
+    let ended = std::iter::repeat_with(|| {
+        burst.clear();
+        select(&mut receivers, &mut burst, 10 * SECOND)
+    });
+    assert!(ended.take(50).any(|ended| matches!(ended, Err(RecvError::Closed))));
+}
+
+#[test]
+fn a_receiver_that_polls_in_its_own_calls_may_be_selected() {
+    let near = Port::open("wire", Direction::Send).unwrap();
+    let far = near.far_end().unwrap();
+    let mut receivers = [far.receiver().unwrap()];
+    let mut burst = far.burst(8);
+    assert_eq!(select(&mut receivers, &mut burst, Duration::from_millis(1)).unwrap(), (0, 0));
+    let mut sender = near.sender("test").unwrap();
+    let sending = thread::spawn(move || send(&mut sender, 1, 0, 8));
+    assert!(select(&mut receivers, &mut burst, 10 * SECOND).unwrap().1 > 0);
+    sending.join().unwrap();
 }

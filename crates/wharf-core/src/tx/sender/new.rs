@@ -63,6 +63,8 @@ impl Sender {
             cancel: None,
             turn_end,
             ready_wait: None,
+            readiness: Arc::default(),
+            ready_watch: None,
             is_drop_tail,
             settings_version,
             counters,

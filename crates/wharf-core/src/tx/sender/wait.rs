@@ -124,6 +124,7 @@ pub(super) fn fill_by(
             continue;
         }
         if deadline.is_never() {
+            senders.iter_mut().for_each(|sender| _ = sender.blocks(Need::Memory));
             return Ok(0);
         }
         deadline = deadline.started(&*senders[0].shared.setup().clock);

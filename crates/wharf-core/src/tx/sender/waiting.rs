@@ -51,6 +51,10 @@ impl Sender {
     }
 
     pub(super) fn register(&mut self, need: Need, wake: Arc<dyn Wake>) -> Watch {
+        if self.ready_watch.take().is_some() {
+            // One place for one sender: its handles ask again.
+            self.readiness.wake();
+        }
         self.counters.waits.add(1);
         self.biased.release(self.shared.cell());
         if matches!(need, Need::Space { .. }) {
@@ -148,7 +152,15 @@ impl Sender {
         &mut self, batch: &mut Batch, sent: usize, deadline: Deadline,
     ) -> Result<(), SendError> {
         if deadline.is_never() {
-            return if sent == 0 { self.transmit_driven(batch).map(drop) } else { Ok(()) };
+            if sent == 0 {
+                self.transmit_driven(batch)?;
+            }
+            if let Some(need) = self.need(batch)
+                && self.blocks(need)
+            {
+                self.transmit_served(batch)?;
+            }
+            return Ok(());
         }
         let deadline = deadline.started(&*self.shared.setup().clock);
         while let Some(need) = self.need(batch) {
