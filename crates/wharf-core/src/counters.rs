@@ -271,7 +271,7 @@ table! {
         full_drops: Counter "packets",
         /// Frames dropped because their deadline passed before there was room: a part of `drops`.
         deadline_drops: Counter "packets",
-        /// Packets that `fill_or_drop` did not make, without free memory.
+        /// Packets that `fill` did not make in its time, without free memory.
         memory_drops: Counter "packets",
         /// Frames that it handed to the device as owner, for itself and others.
         drained_packets: Counter "packets",

@@ -52,8 +52,8 @@ pub trait Park: Send + Sync + Debug {
 }
 
 /// A way for a poller to wait: for a call, a time, or notifications of devices. One thread uses it; only
-/// [`Wait::wait`] blocks.
-pub trait Wait: Send + Debug {
+/// [`PollerWait::wait`] blocks.
+pub trait PollerWait: Send + Sync + Debug {
     /// Returns a wake-up of this thread; a call before the wait ends the next wait at once.
     fn waker(&self) -> Arc<dyn Wake>;
 
@@ -88,7 +88,7 @@ pub(crate) struct ParkWait {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl Wait for ParkWait {
+impl PollerWait for ParkWait {
     fn waker(&self) -> Arc<dyn Wake> {
         self.park.waker()
     }

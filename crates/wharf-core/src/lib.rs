@@ -28,6 +28,7 @@ pub mod rx;
 pub mod sg_writer;
 mod tx;
 pub mod units;
+pub mod wait;
 mod wakeup;
 
 pub use tx::{direct, engine, owner, queue, sender, small_queue};

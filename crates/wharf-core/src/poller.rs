@@ -12,7 +12,7 @@ pub mod schedule;
 pub use dedicated::Dedicated;
 pub use schedule::{Mode, Settings};
 
-use crate::host::{ParkWait, Wait, Wake};
+use crate::host::{ParkWait, PollerWait, Wake};
 use crate::metrics::{Measured, Walk, table};
 use crate::monitor::{LOOK_NS, Monitor, Watched};
 use crate::rx::{PulledTarget, RxQueue};
@@ -71,7 +71,7 @@ impl Measured for PollerCounters {
 #[derive(Debug)]
 pub struct Poller {
     bell: Arc<Bell>,
-    wait: Box<dyn Wait>,
+    wait: Box<dyn PollerWait>,
     settings: Settings,
     targets: Vec<Arc<dyn PollTarget>>,
     counters: Arc<PollerCounters>,
@@ -107,7 +107,7 @@ impl TxQueue {
 
 impl Poller {
     /// Makes a poller without devices, which waits by `wait`. A budget out of bounds is clamped.
-    pub fn new(wait: Box<dyn Wait>, settings: Settings) -> Self {
+    pub fn new(wait: Box<dyn PollerWait>, settings: Settings) -> Self {
         let budget_packets = settings.budget_packets.clamp(1, wharf_mem::batch::BATCH_FRAMES_MAX as u32);
         let settings = Settings { budget_packets, ..settings };
         Self { bell: Arc::default(), wait, settings, targets: Vec::new(), counters: Arc::default() }
@@ -178,7 +178,7 @@ impl Poller {
 #[derive(Debug)]
 pub struct ActivePoller {
     bell: Arc<Bell>,
-    wait: Box<dyn Wait>,
+    wait: Box<dyn PollerWait>,
     settings: Settings,
     schedule: Schedule,
     enrolled: Enrollment,

@@ -40,7 +40,7 @@ pub enum OnGone {
     /// goes at once each time.
     #[default]
     Reopen,
-    /// A path's queue ends: senders get [`QueueError::Failed`](wharf_core::queue::QueueError::Failed).
+    /// A path's queue ends: senders get [`SendError::Ended`](wharf_core::sender::SendError::Ended).
     Fail,
 }
 

@@ -46,6 +46,7 @@ use wharf_core::device::TxDevice;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueBuilder, TxQueue};
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 
 /// Makes a pool of `frames`.
 pub fn pool(frames: u32) -> PagePool {
@@ -75,9 +76,7 @@ pub fn numbered(sender: &mut Sender, first: u64, count: usize, len: u32) -> Burs
     while burst.len() < count {
         // Other senders may have all frames.
         let missing = count - burst.len();
-        if sender.fill(&mut burst, missing, len).is_err() {
-            sender.wait_for_memory().unwrap();
-        }
+        sender.fill(&mut burst, missing, len, Wait::Forever).unwrap();
     }
     for (n, bytes) in burst.iter_mut().enumerate() {
         bytes[..8].copy_from_slice(&(first + n as u64).to_be_bytes());

@@ -14,6 +14,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use wharf::Wait;
 use wharf::net::{Headers, UDP, checksum, flow_hash, word};
 use wharf::{Burst, Direction, PagePool, Port, Sender, queue::Handler, queue::Rest};
 
@@ -62,7 +63,7 @@ fn pass(mut sender: Sender, balancer: Arc<Balancer>) -> Handler {
                 drop(burst.push(packet));
             }
         }
-        let _ = sender.send_or_drop(burst); // An error says that the path is being closed.
+        let _ = sender.send_or_drop(burst, Wait::Never); // An error says that the path is being closed.
         Rest::Free
     })
 }

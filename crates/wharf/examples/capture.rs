@@ -10,9 +10,7 @@
 //! - `packet` and `udp` leave packets to the host, too; `xdp` takes them away from it.
 
 use std::time::{Duration, Instant};
-use wharf::queue::QueueError;
-use wharf::{Direction, PagePool, Port, Receiver, Sender};
-use wharf::{Owners, PortBuilder};
+use wharf::{Direction, Owners, PagePool, Port, PortBuilder, Receiver, RecvError, Sender, Wait};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -46,17 +44,13 @@ fn main() -> Result<(), Error> {
 }
 
 /// Writes what arrives until `until`, or until nothing more can come.
-fn capture(receiver: &mut Receiver, mut sender: Sender, until: Instant) -> Result<(), QueueError> {
+fn capture(receiver: &mut Receiver, mut sender: Sender, until: Instant) -> Result<(), Error> {
     let mut burst = sender.burst(256);
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match receiver.recv_within(&mut burst, left) {
-            Ok(_) => sender.send(&mut burst)?,
-            Err(QueueError::Closed) => return Ok(()),
-            Err(error) => return Err(error),
-        }
-        if left.is_zero() {
-            return Ok(());
+        match receiver.recv(&mut burst, until) {
+            Ok(0) | Err(RecvError::Closed) => return Ok(()),
+            Ok(_) => _ = sender.send(&mut burst, Wait::Forever)?,
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use wharf::net::{Headers, QueueMap};
-use wharf::{Direction, Packet, Port, Receiver, Sender, queue::QueueError};
+use wharf::{Direction, Packet, Port, Receiver, RecvError, SendError, Sender};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -54,7 +54,7 @@ async fn serve(path: &Port, tasks: u32) -> Result<u64, Error> {
     drop(to_tasks);
     while let Some(ended) = running.join_next().await {
         match ended? {
-            Ok(()) | Err(QueueError::Closed) => {}
+            Ok(()) | Err(SendError::Closed) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -68,7 +68,7 @@ async fn hand_out(mut receiver: Receiver, path: &Port, to: &[mpsc::Sender<Packet
     loop {
         match receiver.recv_async(&mut burst).await {
             Ok(count) => received += count as u64,
-            Err(QueueError::Closed) => return Ok(received),
+            Err(RecvError::Closed) => return Ok(received),
             Err(error) => return Err(error.into()),
         }
         while let Some(packet) = burst.pop() {
@@ -79,13 +79,13 @@ async fn hand_out(mut receiver: Receiver, path: &Port, to: &[mpsc::Sender<Packet
 }
 
 /// One task: sends the packets of its flows back.
-async fn echo(mut sender: Sender, mut packets: mpsc::Receiver<Packet>) -> Result<(), QueueError> {
+async fn echo(mut sender: Sender, mut packets: mpsc::Receiver<Packet>) -> Result<(), SendError> {
     let mut burst = sender.burst(BURST);
     while let Some(first) = packets.recv().await {
         let more = std::iter::from_fn(|| packets.try_recv().ok()).take(BURST - 1);
         std::iter::once(first).chain(more).for_each(|packet| drop(burst.push(packet)));
         burst.packets_mut().for_each(|mut packet| turn_round(packet.head_mut()));
-        sender.send_async(&mut burst).await?;
+        _ = sender.send_async(&mut burst).await?;
     }
     Ok(())
 }

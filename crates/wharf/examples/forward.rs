@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wharf::device::{AnyDevice, open};
 use wharf::forward::{Forward, ForwardSettings};
-use wharf::queue::{Handler, HostClock, HostPark, PollerThread, PoolError, Rest, RxQueue, TxQueue};
-use wharf::{Burst, Direction, PagePool, Sender};
+use wharf::queue::{Handler, HostClock, HostPark, PollerThread, Rest, RxQueue, TxQueue};
+use wharf::{Burst, Direction, PagePool, Sender, Wait};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -38,16 +38,9 @@ fn run(packets: usize) -> Result<[u64; 2], Error> {
     let mut sender = a.sender("host a")?;
     let (mut burst, mut left) = (sender.burst(32), packets);
     while left > 0 {
-        match sender.fill(&mut burst, left.min(32), 200) {
-            Ok(count) => left -= count,
-            Err(PoolError::Exhausted { .. }) => {
-                sender.wait_for_memory()?;
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        }
+        left -= sender.fill(&mut burst, left.min(32), 200, Wait::Forever)?;
         burst.iter_mut().for_each(|packet| packet.fill(left as u8));
-        sender.send(&mut burst)?;
+        _ = sender.send(&mut burst, Wait::Forever)?;
     }
     let until = Instant::now() + Duration::from_secs(60);
     while came_back.load(Relaxed) < packets as u64 && Instant::now() < until {
@@ -62,7 +55,7 @@ fn run(packets: usize) -> Result<[u64; 2], Error> {
 
 /// Sends the packets that fit. The poller shows the rest again, and receives no more before they have gone.
 fn pass_on(mut sender: Sender) -> Handler {
-    Box::new(move |burst: &mut Burst| match sender.try_send(burst) {
+    Box::new(move |burst: &mut Burst| match sender.send(burst, Wait::Never) {
         Ok(_) => Rest::Again,
         // The queue is closed.
         Err(_) => Rest::Free,

@@ -5,11 +5,11 @@
 //! of 1514 bytes.
 
 use std::sync::Arc;
-use wharf::PagePool;
 use wharf::device::TxDevice;
 use wharf::device::{Batch, Cache, Frame, Meta};
 use wharf::net::gso::GSO_TCPV4;
 use wharf::queue::{HostClock, HostPark, TxQueue};
+use wharf::{PagePool, Wait};
 use wharf_core::gso::{SegmentJob, SoftwareGso};
 use wharf_devices::null::Null;
 use wharf_testkit::wrappers::Helpless;
@@ -37,8 +37,8 @@ fn send(device: Box<dyn TxDevice>, packets: usize, count: usize) -> Result<(), E
     let mut path = queue.build_direct()?;
     let mut burst = path.burst(count);
     for _ in 0..packets / count.max(1) {
-        path.fill(&mut burst, count, 64)?;
-        path.send(&mut burst)?;
+        path.fill(&mut burst, count, 64, Wait::Never)?;
+        _ = path.send(&mut burst, Wait::Forever)?;
     }
     println!("{} packets", path.counters().packets.get());
     Ok(())

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::PagePool;
 use wharf::queue::{Batching, HostClock, HostPark, TxQueue};
+use wharf::{PagePool, Wait};
 use wharf_devices::null::Null;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,9 +22,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut sender = queue.sender("one core")?;
     let mut burst = sender.burst(size);
     for _ in 0..packets / size.max(1) {
-        sender.fill(&mut burst, size, 64)?;
+        sender.fill(&mut burst, size, 64, Wait::Never)?;
         burst.iter_mut().for_each(|packet| packet.copy_from_slice(&[1; 64]));
-        sender.send(&mut burst)?;
+        _ = sender.send(&mut burst, Wait::Forever)?;
     }
     drop(sender);
     println!("{} packets, {} out", queue.counters().packets.get(), queue.shutdown(Duration::MAX).out());

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 use wharf::device::{Batch, Device, Duplex, RxDevice, open};
-use wharf::queue::{HostClock, HostPark, PollerThread, PoolError, TxQueue, WakeFd};
-use wharf::{Direction, PagePool};
+use wharf::queue::{HostClock, HostPark, PollerThread, TxQueue, WakeFd};
+use wharf::{Direction, PagePool, Wait};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -30,20 +30,18 @@ fn run(packets: usize) -> Result<(u64, u64), Error> {
     let (mut burst, mut left) = (sender.burst(32), packets);
     while left > 0 || !burst.is_empty() {
         if burst.is_empty() {
-            match sender.fill(&mut burst, left.min(32), 1000) {
-                Ok(count) => left -= count,
-                Err(PoolError::Exhausted { .. }) => {
-                    let mut watch = sender.watch_memory(wake_fd.clone());
-                    while sender.look(&mut watch).transpose()?.is_none() {
-                        doze(&wake_fd)?;
-                    }
-                    continue;
+            let filled = sender.fill(&mut burst, left.min(32), 1000, Wait::Never)?;
+            if filled == 0 {
+                let mut watch = sender.watch_memory(wake_fd.clone());
+                while sender.look(&mut watch).transpose()?.is_none() {
+                    doze(&wake_fd)?;
                 }
-                Err(error) => return Err(error.into()),
+                continue;
             }
+            left -= filled;
             burst.iter_mut().for_each(|packet| packet.fill(0));
         }
-        if sender.try_send(&mut burst)? == 0 {
+        if sender.send(&mut burst, Wait::Never)?.accepted == 0 {
             let mut watch = sender.watch(0, burst.len(), wake_fd.clone());
             while sender.look(&mut watch).transpose()?.is_none() {
                 doze(&wake_fd)?;

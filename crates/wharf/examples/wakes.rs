@@ -17,7 +17,7 @@ use wharf::device::{
 };
 use wharf::qdisc::{Fifo, FifoLimit};
 use wharf::queue::{HostClock, HostPark, TxQueue};
-use wharf::{PagePool, Sender};
+use wharf::{PagePool, Sender, Wait};
 use wharf_devices::host::{pin, processors};
 use wharf_devices::null::Null;
 
@@ -214,9 +214,9 @@ impl Awake {
 fn send_on(mut sender: Sender, stop: &AtomicBool, awake: &Awake, began: Instant) -> Outcome<()> {
     let counters = sender.counters().clone();
     while !stop.load(SeqCst) {
-        let Ok(packet) = sender.packet(64) else { continue };
+        let Ok(packet) = sender.packet(64, Wait::Never) else { continue };
         let before = counters.waits.get();
-        sender.send_packet(packet)?;
+        _ = sender.send_packet(packet, Wait::Forever)?;
         if counters.waits.get() > before {
             awake.note(began);
         }
@@ -246,9 +246,9 @@ impl Path {
         for _ in 0..packets / burst_packets {
             while burst.len() < burst_packets {
                 let missing = burst_packets - burst.len();
-                self.active.fill(&mut burst, missing, 64)?;
+                self.active.fill(&mut burst, missing, 64, Wait::Never)?;
             }
-            self.active.send(&mut burst)?;
+            _ = self.active.send(&mut burst, Wait::Forever)?;
         }
         Ok(())
     }

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use wharf::Owners;
 use wharf::queue::{HostClock, HostPark, PollerThread, TxQueue};
-use wharf::{Direction, PagePool, Port, Sender};
+use wharf::{Direction, PagePool, Port, Sender, Wait};
 use wharf_devices::null::Null;
 
 fn send(mut sender: Sender, packets: usize, size: usize) -> Result<(), Box<dyn std::error::Error>> {
     let mut burst = sender.burst(size);
     for _ in 0..packets / size.max(1) {
-        sender.fill(&mut burst, size, 64)?;
+        sender.fill(&mut burst, size, 64, Wait::Never)?;
         burst.iter_mut().for_each(|packet| packet.copy_from_slice(&[1; 64]));
-        sender.send(&mut burst)?;
+        _ = sender.send(&mut burst, Wait::Forever)?;
     }
     Ok(())
 }

@@ -21,19 +21,22 @@
 //! let port = Port::open("wire", Direction::Send)?;
 //! let far_end = port.far_end()?;
 //!
-//! // One sender per thread. Packets go out in bursts, one call per burst; `send` waits for room, here for a
-//! second at most. let second = Duration::from_secs(1); let mut sender = port.sender("example")?; let mut
-//! burst = sender.burst(32); sender.fill_within(&mut burst, 32, 64, second)?; for (number, packet) in
-//! burst.iter_mut().enumerate() {
+//! // One sender per thread. Packets go out in bursts, one call per burst; `send` waits for room, here for a second at most.
+//! let second = Duration::from_secs(1);
+//! let mut sender = port.sender("example")?;
+//! let mut burst = sender.burst(32);
+//! sender.fill(&mut burst, 32, 64, second)?;
+//! for (number, packet) in burst.iter_mut().enumerate() {
 //!     packet.fill(number as u8);
 //! }
-//! sender.send_within(&mut burst, second)?;
+//! let sent = sender.send(&mut burst, second)?;
+//! assert_eq!(sent.left, 0, "a time that is over is no error");
 //!
 //! // The other end receives on this thread. `served_receiver` is for tasks, `on_receive` takes a handler.
 //! let mut receiver = far_end.receiver()?;
 //! let (mut received, mut bytes) = (far_end.burst(64), 0);
 //! while bytes < 32 * 64 {
-//!     receiver.recv_within(&mut received, second)?;
+//!     receiver.recv(&mut received, second)?;
 //!     bytes += received.iter_mut().map(|packet| packet.len()).sum::<usize>();
 //!     received.clear();
 //! }
@@ -105,9 +108,11 @@ pub use port::{Event, Events, OnGone, OnStall, Owners, Port, PortBuilder, State}
 #[doc(inline)]
 pub use wharf_core::pool::{Burst, Packet, PagePool};
 #[doc(inline)]
-pub use wharf_core::rx::Receiver;
+pub use wharf_core::rx::{Receiver, RecvError, select};
 #[doc(inline)]
-pub use wharf_core::sender::Sender;
+pub use wharf_core::sender::{Ready, SendError, Sender, Sent};
+#[doc(inline)]
+pub use wharf_core::wait::Wait;
 #[doc(inline)]
 pub use wharf_devices::spec::Direction;
 #[doc(no_inline)]

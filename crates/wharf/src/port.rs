@@ -52,13 +52,14 @@ pub(crate) use world::World;
 /// let far_end = port.far_end()?; // a wire has its other end in this process
 /// let mut sender = port.sender("example")?;
 /// let mut burst = sender.burst(32);
-/// sender.fill_within(&mut burst, 32, 64, Duration::from_secs(1))?;
-/// sender.send_within(&mut burst, Duration::from_secs(1))?;
+/// sender.fill(&mut burst, 32, 64, Duration::from_secs(1))?;
+/// let sent = sender.send(&mut burst, Duration::from_secs(1))?;
+/// assert_eq!(sent.left, 0, "all found room in time");
 ///
 /// let mut receiver = far_end.receiver()?;
 /// let (mut received, mut packets) = (far_end.burst(64), 0);
 /// while packets < 32 {
-///     packets += receiver.recv_within(&mut received, Duration::from_secs(1))?;
+///     packets += receiver.recv(&mut received, Duration::from_secs(1))?;
 ///     received.clear();
 /// }
 /// drop((sender, receiver));
@@ -189,7 +190,7 @@ impl Port {
     ///
     /// # Errors
     /// [`QueueError::Device`] if the port only receives, [`QueueError::Senders`], [`QueueError::Pool`],
-    /// [`QueueError::Closed`], [`QueueError::Dead`].
+    /// [`QueueError::Closed`], [`QueueError::Ended`].
     pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
         self.queue()?.sender(name)
     }
@@ -271,12 +272,12 @@ impl Port {
         self.inner.queue.as_ref().is_none_or(|queue| queue.drain(time))
     }
 
-    /// Closes the port: senders get [`QueueError::Closed`]. Packets inside are sent for up to `time`, the
-    /// others return to the pool; those that the device has stay with it. Returns the holders of the pool's
-    /// frames. A port that is dropped without this returns what has not left at once.
+    /// Closes the port: senders get [`SendError::Closed`](crate::SendError::Closed). Packets inside are sent for
+    /// up to `time`, the others return to the pool; those that the device has stay with it. Returns the
+    /// holders of the pool's frames. A port that is dropped without this returns what has not left at once.
     ///
     /// The device is free to be opened again, whatever clones, senders, receivers and events of the port
-    /// live: their calls say [`QueueError::Closed`], once a receiver has taken what came before. `udp` takes
+    /// live: their calls say that the queue is shut down, once a receiver has taken what came before. `udp` takes
     /// up to 4 s more, to hear of a neighbour that does not answer.
     ///
     /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it.

@@ -5,6 +5,7 @@ use crate::nic::ring::NicFault;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::PoolError;
 use wharf_core::queue::QueueError;
+use wharf_core::sender::SendError;
 
 /// A run that could not be made, or that broke a rule of the path or of a NIC.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,9 @@ pub enum RunError {
     /// The path's queue failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// A sender of the path failed.
+    #[error(transparent)]
+    Send(#[from] SendError),
     /// A NIC accessed memory that is not there.
     #[error(transparent)]
     Memory(#[from] MemoryFault),

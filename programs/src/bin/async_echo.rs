@@ -10,8 +10,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 use wharf::qdisc::{Fifo, FifoLimit, Rate, Tbf};
-use wharf::queue::QueueError;
-use wharf::{Direction, PagePool, Port, Receiver, Sender};
+use wharf::{Direction, PagePool, Port, Receiver, RecvError, Sender};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -54,7 +53,7 @@ async fn answer(mut receiver: Receiver, mut sender: Sender) -> Result<(u64, u64)
     let (mut burst, mut answered, mut cancelled) = (sender.burst(32), 0, 0);
     loop {
         match receiver.recv_async(&mut burst).await {
-            Err(QueueError::Closed) => return Ok((answered, cancelled)),
+            Err(RecvError::Closed) => return Ok((answered, cancelled)),
             received => answered += received? as u64,
         }
         for mut packet in burst.packets_mut() {
@@ -63,7 +62,7 @@ async fn answer(mut receiver: Receiver, mut sender: Sender) -> Result<(u64, u64)
         while !burst.is_empty() {
             tokio::select! {
                 biased;
-                sent = sender.send_async(&mut burst) => sent?,
+                sent = sender.send_async(&mut burst) => drop(sent?),
                 () = yield_now() => cancelled += 1,
             }
         }

@@ -21,9 +21,9 @@ fn main() -> Result<(), Error> {
     let mut sender = path.sender("example")?;
     let (mut burst, mut left) = (sender.burst(32), packets.parse::<usize>()?);
     while left > 0 {
-        left -= sender.fill_within(&mut burst, left.min(32), 60, SECOND)?;
+        left -= sender.fill(&mut burst, left.min(32), 60, SECOND)?;
         burst.iter_mut().for_each(|packet| packet.fill(0xff));
-        sender.send_within(&mut burst, SECOND)?;
+        _ = sender.send(&mut burst, SECOND)?;
     }
     path.drain(SECOND);
     print!("{}", page(&path));

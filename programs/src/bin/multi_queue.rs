@@ -45,12 +45,12 @@ fn there_and_back(out: &Port, into: &Port, number: u8, packets: usize) -> Result
     let (mut sender, mut receiver) = (out.sender("thread")?, into.receiver()?);
     let (mut burst, mut left) = (out.burst(64), packets);
     while left > 0 {
-        let mut on_the_way = sender.fill_within(&mut burst, left.min(64), 200, SECOND)?;
+        let mut on_the_way = sender.fill(&mut burst, left.min(64), 200, SECOND)?;
         burst.iter_mut().for_each(|packet| packet.fill(number));
-        sender.send_within(&mut burst, SECOND)?;
+        _ = sender.send(&mut burst, SECOND)?;
         left -= on_the_way;
         while on_the_way > 0 {
-            let count = receiver.recv_within(&mut burst, SECOND)?;
+            let count = receiver.recv(&mut burst, SECOND)?;
             if count == 0 || burst.iter_mut().flatten().any(|byte| *byte != number) {
                 return Err(format!("{}: {on_the_way} missing, or others' packets", into.name()).into());
             }

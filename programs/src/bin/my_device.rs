@@ -13,7 +13,7 @@ use wharf::device::{
     Batch, Cache, Can, CompletionMode, Completions, Device, DeviceError, DeviceSpec, Frame, Kind, Notify,
     Opened, Opening, Region, Registry, RxDevice, Transmitted, TxDevice, TxInfo,
 };
-use wharf::{Direction, Port};
+use wharf::{Direction, Port, Wait};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Packets on their way in one direction.
@@ -133,10 +133,9 @@ fn content(number: u64) -> impl Iterator<Item = u8> {
 fn send(path: &Port, packets: u64) -> Result<(), Error> {
     let mut sender = path.sender("near")?;
     for number in 0..packets {
-        sender.wait_for_memory_within(SECOND)?;
-        let mut packet = sender.packet(content(number).count() as u32)?;
+        let mut packet = sender.packet(content(number).count() as u32, SECOND)?;
         packet.bytes_mut().iter_mut().zip(content(number)).for_each(|(to, byte)| *to = byte);
-        sender.send_packet(packet)?;
+        _ = sender.send_packet(packet, Wait::Forever)?;
     }
     Ok(())
 }
@@ -145,8 +144,8 @@ fn echo(path: &Port, packets: u64) -> Result<(), Error> {
     let (mut receiver, mut sender) = (path.receiver()?, path.sender("far")?);
     let (mut burst, mut left) = (path.burst(32), packets);
     while left > 0 {
-        left -= receiver.recv_within(&mut burst, SECOND)? as u64;
-        sender.send_within(&mut burst, SECOND)?;
+        left -= receiver.recv(&mut burst, SECOND)? as u64;
+        _ = sender.send(&mut burst, SECOND)?;
     }
     path.drain(SECOND);
     Ok(())
@@ -155,7 +154,7 @@ fn echo(path: &Port, packets: u64) -> Result<(), Error> {
 fn check(path: &Port, packets: u64) -> Result<(), Error> {
     let (mut receiver, mut burst, mut number) = (path.served_receiver()?, path.burst(32), 0);
     while number < packets {
-        receiver.recv_within(&mut burst, SECOND)?;
+        receiver.recv(&mut burst, SECOND)?;
         for packet in burst.iter_mut() {
             if !packet.iter().copied().eq(content(number)) {
                 return Err(format!("packet {number} came back changed").into());

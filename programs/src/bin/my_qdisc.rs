@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use wharf::device::{Batch, Frame};
 use wharf::qdisc::{Backpressure, Limit, Qdisc, QdiscContext};
-use wharf::{Direction, Port};
+use wharf::{Direction, Port, Wait};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -157,9 +157,9 @@ fn through(fair: Fair) -> Result<(Vec<(u8, u16)>, u64), Error> {
     let mut sender = path.sender("all flows")?;
     for flow in 0..SENDING_FLOWS {
         for number in 0..SENT_BY_EACH {
-            let mut packet = sender.packet(500)?;
+            let mut packet = sender.packet(500, Wait::Never)?;
             write(packet.bytes_mut(), flow, number);
-            sender.send_packet(packet)?;
+            _ = sender.send_packet(packet, Wait::Forever)?;
         }
     }
     std::thread::sleep(Duration::from_millis(10));
@@ -191,7 +191,7 @@ fn arrived(far_end: &Port, is_over: impl Fn() -> bool) -> Result<Vec<(u8, u16)>,
     let (mut receiver, mut burst, mut arrived) = (far_end.receiver()?, far_end.burst(64), Vec::new());
     loop {
         let was_over = is_over();
-        let count = receiver.recv_within(&mut burst, Duration::from_millis(50))?;
+        let count = receiver.recv(&mut burst, Duration::from_millis(50))?;
         arrived.extend(
             burst.iter_mut().map(|packet| (packet[35], u16::from_be_bytes([packet[42], packet[43]]))),
         );

@@ -2,7 +2,7 @@
 //! the client sends them by `udp:`, the server echoes them, and they are compared.
 //!
 //! - `try_send` writes a datagram with its headers into a packet; a full queue is `WouldBlock`.
-//! - `poll_writable` is `Sender::poll_ready`: it joins the waiters only if there is no room.
+//! - `poll_writable` is `Ready::poll_ready`, of a handle for each connection: room, and memory.
 //! - `poll_recv` is `Receiver::poll_recv`.
 
 use quinn::udp::{RecvMeta, Transmit};
@@ -14,8 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use wharf::net::UdpHeaders;
-use wharf::queue::QueueError;
-use wharf::{Burst, Direction, Packet, Port, Receiver, Sender};
+use wharf::{Burst, Direction, Packet, Port, Ready, Receiver, Sender, Wait};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -40,17 +39,17 @@ impl WharfSocket {
 
 impl AsyncUdpSocket for WharfSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Writable(self))
+        Box::pin(Writable(lock(&self.sender).ready()))
     }
 
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
         let mut sender = lock(&self.sender);
         let headers = UdpHeaders::between(self.local, transmit.destination).ok_or(ErrorKind::InvalidInput)?;
         let len = transmit.contents.len() as u32;
-        let mut packet = sender.packet(len).map_err(|_| ErrorKind::WouldBlock)?;
+        let mut packet = sender.packet(len, Wait::Never).map_err(|_| ErrorKind::WouldBlock)?;
         packet.bytes_mut().copy_from_slice(transmit.contents);
         headers.put(&mut packet).map_err(|_| ErrorKind::InvalidInput)?;
-        match sender.try_send(&mut packet.into()).map_err(other)? {
+        match sender.send_packet(packet, Wait::Never).map_err(io::Error::other)?.accepted {
             0 => Err(ErrorKind::WouldBlock.into()),
             _ => Ok(()),
         }
@@ -61,7 +60,7 @@ impl AsyncUdpSocket for WharfSocket {
     ) -> Poll<io::Result<usize>> {
         let (receiver, arrived) = &mut *lock(&self.receiver);
         if arrived.is_empty() {
-            ready!(receiver.poll_recv(context, arrived)).map_err(other)?;
+            ready!(receiver.poll_recv(context, arrived)).map_err(io::Error::other)?;
         }
         let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(metas) {
@@ -77,11 +76,11 @@ impl AsyncUdpSocket for WharfSocket {
 }
 
 #[derive(Debug)]
-struct Writable(Arc<WharfSocket>);
+struct Writable(Ready);
 
 impl UdpPoller for Writable {
     fn poll_writable(self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
-        lock(&self.0.sender).poll_ready(context).map_err(other)
+        self.0.poll_ready(context).map(Ok)
     }
 }
 
@@ -91,10 +90,6 @@ fn take(packet: &Packet, buffer: &mut [u8]) -> Option<RecvMeta> {
     let (addr, len) = (datagram.source, datagram.payload.len());
     buffer.get_mut(..len)?.copy_from_slice(datagram.payload);
     Some(RecvMeta { addr, len, stride: len, ecn: None, dst_ip: None })
-}
-
-fn other(error: QueueError) -> io::Error {
-    io::Error::other(error)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -13,7 +13,7 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, IpCidr};
 use std::net::SocketAddrV4;
 use std::time::Duration;
-use wharf::{Burst, Direction, Packet, Port, Receiver, Sender};
+use wharf::{Burst, Direction, Packet, Port, Receiver, Sender, Wait};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -39,7 +39,7 @@ impl Nic {
 
     /// Waits up to `time` for a packet.
     fn wait(&mut self, time: Duration) -> Result<(), Error> {
-        Ok(self.receiver.recv_within(&mut self.arrived, time).map(drop)?)
+        Ok(self.receiver.recv(&mut self.arrived, time).map(drop)?)
     }
 }
 
@@ -49,14 +49,14 @@ impl phy::Device for Nic {
 
     fn receive(&mut self, _: Instant) -> Option<(Arrived, Leaving<'_>)> {
         if self.arrived.is_empty() {
-            self.receiver.recv(&mut self.arrived).ok()?;
+            self.receiver.recv(&mut self.arrived, Wait::Never).ok()?;
         }
-        let leaving = self.sender.packet(FRAME_BYTES as u32).ok()?;
+        let leaving = self.sender.packet(FRAME_BYTES as u32, Wait::Never).ok()?;
         Some((Arrived(self.arrived.pop()?), Leaving(leaving, &mut self.sender)))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Leaving<'_>> {
-        Some(Leaving(self.sender.packet(FRAME_BYTES as u32).ok()?, &mut self.sender))
+        Some(Leaving(self.sender.packet(FRAME_BYTES as u32, Wait::Never).ok()?, &mut self.sender))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -77,7 +77,7 @@ impl phy::TxToken for Leaving<'_> {
         let written = write(&mut self.0.bytes_mut()[..len]);
         if self.0.set_len(len as u32).is_ok() {
             // It fails only when the queue is closed.
-            drop(self.1.send_or_drop(&mut self.0.into()));
+            drop(self.1.send_or_drop(&mut self.0.into(), Wait::Never));
         }
         written
     }

@@ -11,7 +11,7 @@ use std::io::Read;
 use std::time::Duration;
 use wharf::net::UdpHeaders;
 use wharf::queue::{Rest, RxQueue};
-use wharf::{Direction, Packet, PagePool, Port};
+use wharf::{Direction, Packet, PagePool, Port, Wait};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -64,7 +64,7 @@ fn relay(
             }
         }
         // The queue counts what it drops, and fails only when it is closed.
-        drop(sender.send_or_drop(&mut changed));
+        drop(sender.send_or_drop(&mut changed, Wait::Never));
         Rest::Free
     }))?)
 }

@@ -1,7 +1,7 @@
 //! Senders while the ground moves. `wedge INTERFACE PEER`, as root, with both ends of a veth: it takes them down, changes
 //! their MTU and deletes them, under the feet of two senders that wait and one that drops.
 //!
-//! - Each call that may wait has a deadline: `TimedOut` leaves unsent packets in the burst, for the next try.
+//! - Each call that may wait has a deadline: packets that are left by then stay in the burst, for the next try.
 //! - `QueueCounters` tell what happened: packets failed by reason, and the device's last error.
 //! - A device that is gone stays gone. The pool outlives it: a new path over it sends at once.
 //! - Whatever happens, each packet is counted once, and all memory comes home.
@@ -10,8 +10,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::queue::QueueError;
-use wharf::{Direction, PagePool, Port};
+use wharf::{Direction, PagePool, Port, Wait};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -92,16 +91,12 @@ fn wait_and_send(path: &Port, name: &str, stop: &AtomicBool) -> Result<Duration,
     let mut burst = sender.burst(32);
     while !stop.load(Relaxed) {
         let mut began = Instant::now();
-        let filled = sender.fill_within(&mut burst, 32, 200, DEADLINE);
+        sender.fill(&mut burst, 32, 200, DEADLINE)?;
         longest = longest.max(began.elapsed());
         burst.iter_mut().for_each(|packet| packet.fill(0xff));
         began = Instant::now();
-        let sent = sender.send_within(&mut burst, DEADLINE);
+        _ = sender.send(&mut burst, DEADLINE)?;
         longest = longest.max(began.elapsed());
-        match filled.and(sent) {
-            Ok(()) | Err(QueueError::TimedOut) => {}
-            Err(error) => return Err(error.into()),
-        }
     }
     Ok(longest)
 }
@@ -112,9 +107,9 @@ fn drop_or_send(path: &Port, name: &str, stop: &AtomicBool) -> Result<Duration, 
     let mut burst = sender.burst(32);
     while !stop.load(Relaxed) {
         let began = Instant::now();
-        sender.fill_or_drop(&mut burst, 32, 200)?;
+        sender.fill(&mut burst, 32, 200, Wait::Never)?;
         burst.iter_mut().for_each(|packet| packet.fill(0xff));
-        sender.send_or_drop(&mut burst)?;
+        _ = sender.send_or_drop(&mut burst, Wait::Never)?;
         longest = longest.max(began.elapsed());
         thread::sleep(Duration::from_micros(200));
     }

@@ -13,7 +13,8 @@ use wharf_cli::signals::Signals;
 use wharf_cli::usage;
 use wharf_core::device::{AnyDevice, Device, Notify, RxDevice, close_receiver};
 use wharf_core::direct::Direct;
-use wharf_core::pool::{Burst, Cache, PagePool, PoolError};
+use wharf_core::pool::{Burst, Cache, PagePool};
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, processors};
 use wharf_devices::spec::{DeviceSpec, Direction, Queues};
 use wharf_mem::Batch;
@@ -122,13 +123,10 @@ impl Moves for Sends {
         let (mut packets, mut bursts) = (0, 0);
         for _ in 0..BURSTS {
             if self.burst.is_empty() {
-                match self.path.fill(&mut self.burst, self.count, PACKET_BYTES) {
-                    Ok(_) => write(&mut self.burst),
-                    Err(PoolError::Exhausted { .. }) => self.path.poll(),
-                    Err(error) => return Err(error.into()),
-                }
+                self.path.fill(&mut self.burst, self.count, PACKET_BYTES, Wait::Never)?;
+                write(&mut self.burst);
             }
-            let sent = self.path.try_send(&mut self.burst)?;
+            let sent = self.path.send(&mut self.burst, Wait::Never)?.accepted;
             (packets, bursts) = (packets + sent as u64, bursts + u64::from(sent > 0));
         }
         Ok((packets, bursts))

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{Builder, Scope, ScopedJoinHandle, sleep};
 use std::time::{Duration, Instant};
+use wharf::Wait;
 use wharf::device::TxDevice;
 use wharf::queue::{QueueBuilder, TxQueue};
 use wharf_core::direct::Direct;
-use wharf_core::pool::{Burst, PagePool, PoolError};
+use wharf_core::pool::{Burst, PagePool};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark, pin};
 use wharf_devices::null::Null;
@@ -128,9 +129,9 @@ fn direct(case: &Case) -> anyhow::Result<(f64, f64)> {
 fn send_directly(path: &mut Direct, burst: &mut Burst, count: usize) -> anyhow::Result<usize> {
     let mut packets = 0;
     for _ in 0..BURSTS {
-        packets += path.fill(burst, count, PACKET_BYTES)?;
+        packets += path.fill(burst, count, PACKET_BYTES, Wait::Never)?;
         write(burst);
-        path.send(burst)?;
+        _ = path.send(burst, Wait::Forever)?;
     }
     Ok(packets)
 }
@@ -182,13 +183,9 @@ fn send(mut sender: Sender, count: usize, stop: &AtomicBool) -> anyhow::Result<(
     let mut burst = sender.burst(count);
     while !stop.load(Relaxed) {
         for _ in 0..BURSTS {
-            match sender.fill(&mut burst, count, PACKET_BYTES) {
-                Ok(_) => {}
-                Err(PoolError::Exhausted { .. }) => sender.wait_for_memory()?,
-                Err(error) => return Err(error.into()),
-            }
+            sender.fill(&mut burst, count, PACKET_BYTES, Wait::Forever)?;
             write(&mut burst);
-            sender.send(&mut burst)?;
+            _ = sender.send(&mut burst, Wait::Forever)?;
         }
     }
     Ok(())

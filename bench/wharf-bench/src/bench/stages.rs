@@ -8,11 +8,14 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use wharf::SendError;
+use wharf::Sent;
+use wharf::Wait;
 use wharf::device::delegate;
 use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
-use wharf::queue::{QueueError, TxQueue};
+use wharf::queue::TxQueue;
 use wharf_core::direct::Direct;
-use wharf_core::pool::{Burst, PoolError};
+use wharf_core::pool::Burst;
 use wharf_core::sender::Sender;
 use wharf_devices::host::ticks;
 use wharf_devices::null::Null;
@@ -56,8 +59,8 @@ pub(super) fn measure(case: &Case) -> anyhow::Result<Option<Cycles>> {
 /// A sender or a direct path.
 trait Path {
     fn burst(&self, capacity: usize) -> Burst;
-    fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, PoolError>;
-    fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
+    fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, SendError>;
+    fn send(&mut self, burst: &mut Burst) -> Result<Sent, SendError>;
 }
 
 macro_rules! impl_path {
@@ -67,12 +70,12 @@ macro_rules! impl_path {
                 $path::burst(self, capacity)
             }
 
-            fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, PoolError> {
-                $path::fill(self, burst, count, PACKET_BYTES)
+            fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, SendError> {
+                $path::fill(self, burst, count, PACKET_BYTES, Wait::Forever)
             }
 
-            fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-                $path::send(self, burst)
+            fn send(&mut self, burst: &mut Burst) -> Result<Sent, SendError> {
+                $path::send(self, burst, Wait::Forever)
             }
         }
     )+};
@@ -94,7 +97,7 @@ fn profile(path: &mut impl Path, count: usize, watch: &Watch) -> anyhow::Result<
             alloc += filled.saturating_sub(start + overhead);
             fill += written.saturating_sub(filled + overhead);
             watch.begin();
-            path.send(&mut burst)?;
+            _ = path.send(&mut burst)?;
             watch.enter(Stage::Send);
         }
     }

@@ -23,9 +23,9 @@ use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
+use wharf::RecvError;
 use wharf::device::DeviceError;
 use wharf::metrics::drops_by_reason;
-use wharf::queue::QueueError;
 use wharf_devices::spec::{Direction, Queues};
 use wharf_tools::traffic::{Receiver, Recorder, Until};
 
@@ -190,7 +190,7 @@ impl Shared {
 /// The end of receiving.
 struct Received {
     receiver: Receiving,
-    ended: Result<(), QueueError>,
+    ended: Result<(), RecvError>,
     /// Processor time of the receiving thread, if that was loaded.
     time: Option<ProcessorTime>,
     /// Why the device was given up, or that its line was down at the end.

@@ -207,12 +207,11 @@ fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dy
     let [queue] = queues else {
         return Ok(Box::new(Spread::new(queues.iter().map(sender).collect::<Result<_, _>>()?)?));
     };
-    let mut sender = sender(queue)?;
     if plan.args.when_full == WhenFull::DropTail {
-        sender.set_drop_tail(true);
+        queue.set_drop_tail(true);
         queue.set_patience(Some(PATIENCE));
     }
-    Ok(Box::new(sender))
+    Ok(Box::new(sender(queue)?))
 }
 
 /// Runs the senders until they have ended and all frames have left.

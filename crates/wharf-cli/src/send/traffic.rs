@@ -1,8 +1,8 @@
 //! The traffic of a run, one part per sender, and its check.
 
 use std::sync::{Mutex, MutexGuard};
+use wharf::SendError;
 use wharf::qdisc::Order;
-use wharf::queue::QueueError;
 use wharf::testing::FailingMemory;
 use wharf_tools::traffic::{
     Drive, Driven, Generator, Replay, Source, Split, StampCheck, StreamReplay, StreamState, Submit, Verify,
@@ -119,7 +119,7 @@ impl Part {
     /// Sends all of it.
     pub(super) fn drive(
         self, drive: &Drive<'_>, by: &mut dyn Submit, memory: FailingMemory,
-    ) -> Result<Driven, QueueError> {
+    ) -> Result<Driven, SendError> {
         match self {
             Part::Stream(mut replay) => drive.run_failing(by, &mut *replay, memory),
             Part::Replay(mut replay) => drive.run_failing(by, &mut replay, memory),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wharf::queue::{Canceller, QueueError};
-use wharf::{Burst, Port, Sender, net};
+use wharf::{Burst, Port, SendError, Sender, net};
 
 pub const SENDERS: usize = 8;
 /// The time that each call has.
@@ -97,16 +97,28 @@ impl Shared {
         Ok(sender)
     }
 
-    /// Notes the end of a call. Returns true if the sender may go on.
-    fn note(&self, at: usize, ended: Result<(), QueueError>) -> bool {
-        let Err(error) = ended else { return true };
+    /// Notes the end of a call: true if it was done in time. Returns true if the sender may go on.
+    fn note(&self, at: usize, ended: Result<bool, SendError>) -> bool {
+        if matches!(ended, Ok(true)) {
+            return true;
+        }
         self.errors[at].fetch_add(1, SeqCst);
-        let goes_on = matches!(error, QueueError::TimedOut | QueueError::Cancelled);
+        let Err(error) = ended else { return true };
+        let goes_on = matches!(error, SendError::Cancelled);
         self.over[at].store(!goes_on, SeqCst);
-        if !goes_on && !matches!(error, QueueError::Closed | QueueError::Failed { .. }) {
+        if !goes_on && !matches!(error, SendError::Closed | SendError::Ended { .. }) {
             self.strange.lock().unwrap().push(error.to_string());
         }
         goes_on
+    }
+
+    /// Notes that the path gives no sender any more.
+    fn note_end(&self, at: usize, error: &QueueError) {
+        self.errors[at].fetch_add(1, SeqCst);
+        self.over[at].store(true, SeqCst);
+        if !matches!(error, QueueError::Closed | QueueError::Ended { .. }) {
+            self.strange.lock().unwrap().push(error.to_string());
+        }
     }
 
     /// Notes the end of a call that began then, with the delay of its thread by then.
@@ -125,11 +137,11 @@ impl Shared {
         result
     }
 
-    async fn limited<T>(&self, call: impl Future<Output = Result<T, QueueError>>) -> Result<T, QueueError> {
+    async fn limited<T>(&self, call: impl Future<Output = Result<T, SendError>>) -> Result<bool, SendError> {
         let (began, delayed_ns) = (Instant::now(), run_delay_ns());
         let result = tokio::time::timeout(TIME, call).await;
         self.note_time(began, delayed_ns);
-        result.unwrap_or(Err(QueueError::TimedOut))
+        result.map_or(Ok(false), |result| result.map(|_| true))
     }
 
     fn count(&self, before: usize, burst: &mut Burst) {
@@ -172,18 +184,18 @@ fn send(shared: &Shared, path: &Port, at: usize, pause: Duration) {
         let mut sender = match shared.sender(path, at) {
             Ok(sender) => sender,
             Err(error) => {
-                shared.note(at, Err(error));
+                shared.note_end(at, &error);
                 return;
             }
         };
         loop {
-            let filled = shared.timed(|| sender.fill_within(&mut burst, BURST, FRAME_BYTES, TIME));
-            let sent = filled.and_then(|_| {
+            let filled = shared.timed(|| sender.fill(&mut burst, BURST, FRAME_BYTES, TIME));
+            let sent = filled.and_then(|filled| {
                 burst.iter_mut().for_each(write);
                 let before = burst.len();
-                let sent = shared.timed(|| sender.send_within(&mut burst, TIME));
+                let sent = shared.timed(|| sender.send(&mut burst, TIME));
                 shared.count(before, &mut burst);
-                sent
+                sent.map(|sent| filled > 0 && sent.left == 0)
             });
             if !shared.note(at, sent) {
                 return;
@@ -203,13 +215,13 @@ async fn send_as_task(shared: Arc<Shared>, path: Port, at: usize, pause: Duratio
         let mut sender = match shared.sender(&path, at) {
             Ok(sender) => sender,
             Err(error) => {
-                shared.note(at, Err(error));
+                shared.note_end(at, &error);
                 return;
             }
         };
         loop {
-            let mut sent = shared.limited(sender.fill_async(&mut burst, BURST, FRAME_BYTES)).await.map(drop);
-            if sent.is_ok() {
+            let mut sent = shared.limited(sender.fill_async(&mut burst, BURST, FRAME_BYTES)).await;
+            if matches!(sent, Ok(true)) {
                 burst.iter_mut().for_each(write);
                 let before = burst.len();
                 sent = shared.limited(sender.send_async(&mut burst)).await;

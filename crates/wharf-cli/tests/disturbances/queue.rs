@@ -91,7 +91,7 @@ fn hold_memory(bed: &mut Bed) {
     while began.elapsed() < time {
         let mut burst = sender.burst(256);
         // Others give back what they have.
-        if sender.fill_within(&mut burst, 256, 100, Duration::from_millis(20)).is_ok() {
+        if sender.fill(&mut burst, 256, 100, Duration::from_millis(20)).unwrap_or(0) > 0 {
             held.push(burst);
         }
     }

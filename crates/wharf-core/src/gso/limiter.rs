@@ -10,8 +10,7 @@
 use super::{SegmentJob, SoftwareGso};
 use crate::pool::{Burst, PagePool};
 use crate::qdisc::wire_bytes;
-use crate::tx::queue::QueueError;
-use crate::tx::sender::SendNow;
+use crate::tx::sender::{SendError, SendNow};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Frame, Region};
 
@@ -45,7 +44,7 @@ impl GsoLimiter {
     /// # Errors
     /// Those of the sender. Packets not sent are still in the burst, a packet sent in part included.
     #[inline]
-    pub fn send(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<(), QueueError> {
+    pub fn send(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<(), SendError> {
         if self.current.is_none() && !burst.batch_mut().any_meta() {
             return by.send_now(burst);
         }
@@ -58,7 +57,7 @@ impl GsoLimiter {
     }
 
     #[inline(never)]
-    fn send_with_care(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<(), QueueError> {
+    fn send_with_care(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<(), SendError> {
         while !burst.is_empty() {
             if self.current.is_none() {
                 let region = burst.pool().region();
@@ -86,7 +85,7 @@ impl GsoLimiter {
     }
 
     /// Sends the first `count` packets as they are. Returns true if the sender took all of them.
-    fn pass(&mut self, burst: &mut Burst, count: usize, by: &mut impl SendNow) -> Result<bool, QueueError> {
+    fn pass(&mut self, burst: &mut Burst, count: usize, by: &mut impl SendNow) -> Result<bool, SendError> {
         if count == burst.len() {
             by.send_now(burst)?;
             return Ok(burst.is_empty());
@@ -104,7 +103,7 @@ impl GsoLimiter {
 
     /// Segments the first packet of the burst, which stays there until then, and sends its segments. Returns true if the sender took
     /// all of them.
-    fn send_pieces(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<bool, QueueError> {
+    fn send_pieces(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<bool, SendError> {
         loop {
             let (Some(job), Some(frame)) = (&mut self.current, burst.frames().first()) else {
                 return Ok(true);

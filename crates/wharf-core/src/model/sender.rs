@@ -1,6 +1,6 @@
 //! A sender's call in two parts: into the lane, and the owner's run.
 
-use super::{Burst, QueueError, Sender};
+use super::{Burst, SendError, Sender};
 
 #[doc(hidden)]
 impl Sender {
@@ -9,7 +9,7 @@ impl Sender {
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
-    pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
+    pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, SendError> {
         self.admit(burst)?;
         self.biased.release(self.shared.cell());
         self.push_admitted(burst.batch_mut());

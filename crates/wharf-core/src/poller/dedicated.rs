@@ -1,7 +1,8 @@
 //! `Dedicated`: a permanent owner, to which senders leave all draining.
 
 use crate::tx::engine::Pause;
-use crate::tx::queue::{OwnerKind, QdiscRun, QueueError, QueueState, Shared, TxQueue, Wakeups};
+use crate::tx::queue::{OwnerKind, QdiscRun, QueueState, Shared, TxQueue, Wakeups};
+use crate::tx::sender::SendError;
 use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
 use wharf_mem::{Ownership, Published};
 
@@ -37,8 +38,8 @@ impl TxQueue {
     /// Makes the calling thread the owner until the value is dropped. Waits for the present owner to leave.
     ///
     /// # Errors
-    /// [`QueueError::Dead`].
-    pub fn dedicate(&self) -> Result<Dedicated<'_>, QueueError> {
+    /// [`SendError::Ended`]: the owner before has panicked.
+    pub fn dedicate(&self) -> Result<Dedicated<'_>, SendError> {
         let shared = &*self.shared;
         let mut owned = loop {
             match shared.cell().claim(0) {

@@ -1,21 +1,46 @@
 //! `Receiver`: receiving by calls, in place of a handler: on the caller's thread, from a poller's thread, or as a task.
 
+mod select;
+
+pub use select::select;
+
 use super::inbox::Inbox;
 use super::{Handler, RxQueue};
-use crate::host::{Clock, Park, Wait, Wake};
+use crate::device::DeviceError;
+use crate::host::{Clock, Park, PollerWait, Wake};
 use crate::poller::{ActivePoller, Poller, PollerCounters, Settings};
 use crate::pool::{Burst, PagePool};
 use crate::tx::queue::QueueError;
+use crate::wait::Wait;
 use crate::wakeup::TaskWake;
 use std::any::Any;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 use wharf_mem::lock;
 
 /// Steps of a call that does not wait: unmasked notifications are looked at, then the device is polled.
 const STEPS_MAX: u32 = 4;
+
+/// The reason that a receiver has no packet.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// No packet will come any more: the device has ended, or the queue was closed.
+    #[error("the queue is shut down")]
+    Closed,
+    /// See [`DeviceError`].
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The burst belongs to another pool than the queue's.
+    #[error("this queue receives frames of pool {ours}, not of pool {theirs}")]
+    ForeignPool {
+        /// The queue's pool.
+        ours: u8,
+        /// The burst's.
+        theirs: u8,
+    },
+}
 
 /// Receives packets in bursts, in order.
 ///
@@ -29,13 +54,15 @@ pub struct Receiver {
     way: Way,
     /// Wakes the task that waits.
     task: Arc<TaskWake>,
+    /// The greatest among several is that of the one that [`select`] has served last.
+    turn: u64,
     /// Dropped after all else: see [`Receiver::keep`].
     kept: Kept,
 }
 
 /// A value that a receiver keeps alive.
 #[derive(Default)]
-struct Kept(Option<Box<dyn Any + Send>>);
+struct Kept(Option<Box<dyn Any + Send + Sync>>);
 
 impl std::fmt::Debug for Kept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,7 +86,7 @@ impl Receiver {
     /// # Errors
     /// Those of `open`.
     pub fn on_caller(
-        pool: &PagePool, wait: Box<dyn Wait>, settings: Settings,
+        pool: &PagePool, wait: Box<dyn PollerWait>, settings: Settings,
         open: impl FnOnce(Handler) -> Result<RxQueue, QueueError>,
     ) -> Result<Self, QueueError> {
         let (inboxes, handler) = Inbox::one(pool);
@@ -72,6 +99,7 @@ impl Receiver {
             inbox,
             way: Way::Caller(Box::new(poller.begin())),
             task: Arc::default(),
+            turn: 0,
             kept: Kept::default(),
         })
     }
@@ -116,6 +144,7 @@ impl Receiver {
             inbox: inbox.clone(),
             way: Way::Poller { park: park.clone(), clock: clock.clone() },
             task: Arc::default(),
+            turn: 0,
             kept: Kept::default(),
         };
         queue.fill(inboxes).iter().map(receiver).collect()
@@ -123,7 +152,7 @@ impl Receiver {
 
     /// Keeps `value` alive until the receiver and its poller are gone: the path that it belongs to.
     #[doc(hidden)]
-    pub fn keep(&mut self, value: impl Any + Send) {
+    pub fn keep(&mut self, value: impl Any + Send + Sync) {
         self.kept.0 = Some(Box::new(value));
     }
 
@@ -141,13 +170,66 @@ impl Receiver {
         }
     }
 
-    /// Moves packets that have arrived to the back of `into`, as many as there is room for. Returns their number: 0 if
-    /// there is none now, or no room.
+    /// Moves packets that have arrived to the back of `into`, as many as there is room for, and waits for one while there is
+    /// none. Returns their number: 0 if the time is over, or `into` has no room: a loop clears it.
     ///
     /// # Errors
-    /// [`QueueError::Device`], once for each error of the device; [`QueueError::Closed`] if no packet will come any more;
-    /// [`QueueError::ForeignPool`] for a burst of another pool.
-    pub fn recv(&mut self, into: &mut Burst) -> Result<usize, QueueError> {
+    /// [`RecvError::Device`], once for each error of the device; [`RecvError::Closed`] if no packet will come any more;
+    /// [`RecvError::ForeignPool`] for a burst of another pool.
+    pub fn recv(&mut self, into: &mut Burst, wait: impl Into<Wait>) -> Result<usize, RecvError> {
+        let count = self.recv_now(into)?;
+        if count > 0 || into.batch_mut().room() == 0 {
+            return Ok(count);
+        }
+        let mut left_ns = wait.into().left_ns();
+        while left_ns > 0 {
+            let started_ns = self.now_ns();
+            self.wait(left_ns);
+            let has_ended = self.queue.has_ended();
+            let count = self.take(into)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            self.check(has_ended)?;
+            left_ns = left_ns.saturating_sub(self.now_ns().saturating_sub(started_ns).max(1));
+        }
+        Ok(0)
+    }
+
+    /// Works like [`Receiver::recv`], and waits as a task for a packet. A receiver that polls in its own calls asks to be polled
+    /// again at once: give the queue to a poller's thread.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any time: packets stay with the receiver until a call returns them.
+    ///
+    /// # Errors
+    /// The errors of [`Receiver::recv`].
+    pub async fn recv_async(&mut self, into: &mut Burst) -> Result<usize, RecvError> {
+        poll_fn(|context| self.poll_recv(context, into)).await
+    }
+
+    /// Works like [`Receiver::recv_async`], for a type that is polled: pending, it wakes the task once there is a packet.
+    ///
+    /// # Errors
+    /// The errors of [`Receiver::recv`].
+    pub fn poll_recv(
+        &mut self, context: &mut Context<'_>, into: &mut Burst,
+    ) -> Poll<Result<usize, RecvError>> {
+        self.task.set(context.waker());
+        self.announce(self.task.clone());
+        match self.recv_now(into) {
+            Ok(0) if into.batch_mut().room() > 0 => {
+                if matches!(self.way, Way::Caller(_)) {
+                    context.waker().wake_by_ref();
+                }
+                Poll::Pending
+            }
+            received => Poll::Ready(received),
+        }
+    }
+
+    /// Takes what has arrived, and polls the device if that is nothing.
+    fn recv_now(&mut self, into: &mut Burst) -> Result<usize, RecvError> {
         // In this order: packets that came before the end are taken first.
         let mut has_ended = self.queue.has_ended();
         let mut count = self.take(into)?;
@@ -165,74 +247,12 @@ impl Receiver {
         if count == 0 { self.check(has_ended) } else { Ok(count) }
     }
 
-    /// Works like [`Receiver::recv`], and waits up to `time` for a packet. Returns 0 if none has come by then, and at once if
-    /// `into` has no room: a loop clears it.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv`].
-    pub fn recv_within(&mut self, into: &mut Burst, time: Duration) -> Result<usize, QueueError> {
-        let count = self.recv(into)?;
-        if count > 0 || into.batch_mut().room() == 0 {
-            return Ok(count);
-        }
-        let mut left_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        while left_ns > 0 {
-            let started_ns = self.now_ns();
-            self.wait(left_ns);
-            let has_ended = self.queue.has_ended();
-            let count = self.take(into)?;
-            if count > 0 {
-                return Ok(count);
-            }
-            self.check(has_ended)?;
-            left_ns = left_ns.saturating_sub(self.now_ns().saturating_sub(started_ns).max(1));
-        }
-        Ok(0)
-    }
-
-    /// Works like [`Receiver::recv_within`], until `end`.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv`].
-    pub fn recv_until(&mut self, into: &mut Burst, end: Instant) -> Result<usize, QueueError> {
-        self.recv_within(into, end.saturating_duration_since(Instant::now()))
-    }
-
-    /// Works like [`Receiver::recv`], and waits as a task for a packet. The future may be dropped at any time. A
-    /// receiver that polls in its own calls asks to be polled again at once: give the queue to a poller's thread.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv`].
-    pub async fn recv_async(&mut self, into: &mut Burst) -> Result<usize, QueueError> {
-        poll_fn(|context| self.poll_recv(context, into)).await
-    }
-
-    /// Works like [`Receiver::recv_async`], for a type that is polled: pending, it wakes the task once there is a packet.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv`].
-    pub fn poll_recv(
-        &mut self, context: &mut Context<'_>, into: &mut Burst,
-    ) -> Poll<Result<usize, QueueError>> {
-        self.task.set(context.waker());
-        self.announce(self.task.clone());
-        match self.recv(into) {
-            Ok(0) if into.batch_mut().room() > 0 => {
-                if matches!(self.way, Way::Caller(_)) {
-                    context.waker().wake_by_ref();
-                }
-                Poll::Pending
-            }
-            received => Poll::Ready(received),
-        }
-    }
-
     /// Takes packets out of the inbox, and calls a poller that has more.
-    fn take(&mut self, into: &mut Burst) -> Result<usize, QueueError> {
+    fn take(&mut self, into: &mut Burst) -> Result<usize, RecvError> {
         let mut inbox = lock(&self.inbox);
         let (ours, theirs) = (inbox.burst.number(), into.number());
         if ours != theirs {
-            return Err(QueueError::ForeignPool { ours, theirs });
+            return Err(RecvError::ForeignPool { ours, theirs });
         }
         let (count, was_full) = inbox.take(into);
         drop(inbox);
@@ -243,10 +263,10 @@ impl Receiver {
     }
 
     /// Returns 0, or the error that explains why there is no packet.
-    fn check(&self, has_ended: bool) -> Result<usize, QueueError> {
+    fn check(&self, has_ended: bool) -> Result<usize, RecvError> {
         match self.queue.take_error() {
             Some(error) => Err(error.into()),
-            None if has_ended => Err(QueueError::Closed),
+            None if has_ended => Err(RecvError::Closed),
             None => Ok(0),
         }
     }

@@ -2,11 +2,12 @@
 
 use crate::counters::QueueCounters;
 use crate::dscp::{self, DscpBands};
-use crate::host::Park;
+use crate::host::{Clock, Park};
 use crate::pool::{Audit, Burst, Cache, PoolError};
 use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Pause, Sink, TxEngine};
 use crate::tx::queue::{QueueBuilder, QueueError};
-use crate::tx::sender;
+use crate::tx::sender::{self, SendError, Sent};
+use crate::wait::{Deadline, Wait};
 use std::sync::Arc;
 use wharf_mem::Batch;
 
@@ -20,6 +21,7 @@ pub struct Direct {
     cache: Cache,
     counters: Arc<QueueCounters>,
     park: Arc<dyn Park>,
+    clock: Arc<dyn Clock>,
     quota: u32,
     /// The band of each DSCP, if the discipline looks at bands.
     bands: Option<DscpBands>,
@@ -44,18 +46,28 @@ impl QueueBuilder {
         cache.serve_a_sender();
         let bands = setup.uses_bands.then(|| engine.qdisc().dscp_bands());
         let quota = setup.policy.quota_packets;
-        Ok(Direct { engine, cache, counters, park: setup.park, quota, bands, closed: false })
+        let (park, clock) = (setup.park, setup.clock);
+        Ok(Direct { engine, cache, counters, park, clock, quota, bands, closed: false })
     }
 }
 
 impl Direct {
-    /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number.
+    /// Adds up to `count` packets of `len_bytes` to a burst, and waits for memory while there is none. Returns their number:
+    /// fewer if the pool has no more now, 0 if the burst is full or the time is over.
     ///
     /// # Errors
-    /// [`PoolError::Exhausted`] when all frames are in use: call [`Direct::poll`] and try again.
+    /// [`SendError::TooLong`].
     #[inline(always)]
-    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
-        self.cache.fill(burst, count, len_bytes)
+    pub fn fill(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, wait: impl Into<Wait>,
+    ) -> Result<usize, SendError> {
+        match self.cache.fill(burst, count, len_bytes) {
+            Ok(filled) => Ok(filled),
+            Err(PoolError::Exhausted { .. }) => {
+                self.fill_by(burst, count, len_bytes, Deadline::Of(wait.into()))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes an empty burst of the path's pool.
@@ -63,12 +75,51 @@ impl Direct {
         self.cache.pool().burst(capacity)
     }
 
-    /// Sends what fits now. Returns the number of packets sent; the others stay in the burst.
+    /// Sends the packets of `burst`, and waits for room; the clock is read only if it waits.
     ///
     /// # Errors
-    /// [`QueueError::ForeignPool`].
+    /// [`SendError::ForeignPool`].
     #[inline(always)]
-    pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+    pub fn send(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
+        let offered = burst.len();
+        self.send_now(burst)?;
+        let mut deadline = Deadline::Of(wait.into());
+        while !burst.is_empty() && self.naps(&mut deadline) {
+            self.send_now(burst)?;
+        }
+        let left = burst.len();
+        Ok(Sent { accepted: offered - left, dropped: 0, left })
+    }
+
+    #[cold]
+    fn fill_by(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, mut deadline: Deadline,
+    ) -> Result<usize, SendError> {
+        loop {
+            self.poll();
+            match self.cache.fill(burst, count, len_bytes) {
+                Err(PoolError::Exhausted { .. }) if self.naps(&mut deadline) => {}
+                Err(PoolError::Exhausted { .. }) => return Ok(0),
+                filled => return Ok(filled?),
+            }
+        }
+    }
+
+    /// Naps, unless the time is over. Returns true if it did.
+    #[cold]
+    fn naps(&mut self, deadline: &mut Deadline) -> bool {
+        *deadline = deadline.started(&*self.clock);
+        let left_ns = deadline.left_ns(&*self.clock);
+        if left_ns > 0 {
+            self.cache.release_cached_if_wanted();
+            self.park.park(NAP_NS.min(left_ns));
+        }
+        left_ns > 0
+    }
+
+    /// Sends what fits now.
+    #[inline(always)]
+    fn send_now(&mut self, burst: &mut Burst) -> Result<(), SendError> {
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
         let batch = burst.batch_mut();
         if ours != theirs || !(batch.is_of_pool(ours) || sender::all_of_pool(batch, ours)) {
@@ -79,30 +130,14 @@ impl Direct {
             burst.batch_mut().frames_mut().iter_mut().for_each(|frame| dscp::classify(frame, &region, bands));
             burst.batch_mut().refresh();
         }
-        let (offered, batch) = (burst.len(), burst.batch_mut());
+        let batch = burst.batch_mut();
         if let Some((_, pause)) = self.engine.pass(batch, batch.bytes(), self.quota)
             && !self.engine.reap_after(pause, &mut CacheSink(&mut self.cache))
         {
-            return Ok(offered);
+            return Ok(());
         }
         self.drive(batch);
-        Ok(offered - batch.len())
-    }
-
-    /// Sends all packets of `burst`; waits for space if there is none.
-    ///
-    /// # Errors
-    /// [`QueueError::ForeignPool`].
-    #[inline(always)]
-    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        loop {
-            self.try_send(burst)?;
-            if burst.is_empty() {
-                return Ok(());
-            }
-            self.cache.release_cached_if_wanted();
-            self.park.park(NAP_NS);
-        }
+        Ok(())
     }
 
     /// Takes completions, and sends the frames that wait in the qdisc.
@@ -177,7 +212,7 @@ impl Sink for CacheSink<'_> {
 
     #[inline(always)]
     fn recycle(&mut self, done: &mut Batch) {
-        // Cannot fail: `try_send` has checked the pool.
+        // Cannot fail: `send_now` has checked the pool.
         let given = self.0.give_own(done);
         debug_assert!(given.is_ok());
     }

@@ -1,19 +1,20 @@
 //! `Sender`: one producer's end of a queue. It owns a lane and a cache of frames; it can move to another thread, but
 //! not be shared.
 //!
-//! Every send publishes before it returns. On a full path `send` waits, `send_within` waits for a time, `send_async` waits as a
-//! task, `try_send` leaves the rest in the burst, and `send_or_drop` drops it. Read this file first, then `sender/transmit.rs`
+//! Every send publishes before it returns. On a full path `send` waits for as long as its caller says, and leaves the rest in
+//! the burst; `send_async` waits as a task, and `send_or_drop` drops the rest. Read this file first, then `sender/transmit.rs`
 //! (how frames go in) and `sender/waiting.rs` (how a sender waits).
 
 mod balance;
 mod biased_owner;
 mod cancel;
 mod drops;
+mod error;
 mod new;
 mod permit;
+mod ready;
 mod spread;
 mod transmit;
-mod until;
 mod wait;
 mod waiting;
 mod watch;
@@ -24,24 +25,28 @@ mod model;
 
 pub use crate::counters::DROP_TAIL;
 pub use cancel::Canceller;
+pub use error::{SendError, Sent};
 pub use permit::Permit;
+pub use ready::Ready;
 pub use spread::Spread;
 pub use watch::Watch;
 
 use self::balance::Balance;
-use self::wait::{Deadline, Fill, TaskWait};
+use self::wait::{Fill, TaskWait};
 use crate::counters::SenderCounters;
 use crate::dscp;
+use crate::host::Wake;
 use crate::pool::{Burst, Cache, Packet, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
 use crate::tx::queue::waiters::Need;
-use crate::tx::queue::{ControlMessage, QueueError, Shared};
+use crate::tx::queue::{ControlMessage, Shared};
 use crate::tx::sender::biased_owner::BiasedOwner;
+use crate::tx::sender::ready::Readiness;
 use crate::tx::small_queue::Credit;
+use crate::wait::{Deadline, Wait};
 use std::slice::from_mut;
 use std::sync::Arc;
-use std::time::Duration;
 use wharf_mem::lane::LaneProducer;
 use wharf_mem::{Batch, Frame};
 
@@ -69,7 +74,10 @@ pub struct Sender {
     turn_end: u64,
     /// The wait that [`Sender::poll_ready`] began.
     ready_wait: Option<TaskWait>,
-    /// See [`Sender::set_drop_tail`].
+    /// What its handles ([`Sender::ready`]) know, and the wait of which they hear.
+    readiness: Arc<Readiness>,
+    ready_watch: Option<Watch>,
+    /// See [`TxQueue::set_drop_tail`](crate::queue::TxQueue::set_drop_tail).
     is_drop_tail: bool,
     /// The last change of the queue's settings that this sender has put into force.
     settings_version: u32,
@@ -88,109 +96,101 @@ impl Sender {
         self.shared.setup().pool.burst(capacity)
     }
 
-    /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number: fewer if the pool runs empty, 0 if the
-    /// burst is full. Their bytes are those that the last user left.
+    /// Adds up to `count` packets of `len_bytes` to a burst, and waits for memory while there is none. Returns their number:
+    /// fewer if the pool has no more now, 0 if the burst is full or the time is over. Their bytes are those that the last
+    /// user left. With [`Wait::Never`], a queue without a poller is run for frames that have been completed.
     ///
     /// # Errors
-    /// [`PoolError::Exhausted`] when all frames are in use: send, or [`Sender::wait_for_memory`].
+    /// [`SendError::TooLong`]; if it waits, [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`].
     #[inline(always)]
-    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
-        self.cache.fill(burst, count, len_bytes)
+    pub fn fill(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, wait: impl Into<Wait>,
+    ) -> Result<usize, SendError> {
+        match self.cache.fill(burst, count, len_bytes) {
+            Ok(filled) => Ok(filled),
+            Err(PoolError::Exhausted { .. }) => {
+                let what = Fill { first: 0, count, len_bytes };
+                wait::fill_by(from_mut(self), burst, what, Deadline::Of(wait.into()))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// Works like [`Sender::fill`], but waits up to `time` for memory. Returns the number of packets: 0 only if the burst
-    /// is full.
+    /// Works like [`Sender::fill`], and waits for memory as a task, as long as it takes.
     ///
-    /// # Errors
-    /// A length too long ([`QueueError::Pool`]), and the errors of [`Sender::wait_for_memory_within`].
-    pub fn fill_within(
-        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, time: Duration,
-    ) -> Result<usize, QueueError> {
-        wait::fill_by(from_mut(self), burst, Fill { first: 0, count, len_bytes }, Deadline::Within(time))
-    }
-
-    /// Works like [`Sender::fill`], but waits for memory as a task. The future may be dropped at any time.
-    ///
-    /// # Errors
-    /// A length too long ([`QueueError::Pool`]), and the errors of [`Sender::wait_for_memory`].
-    pub async fn fill_async(
-        &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
-    ) -> Result<usize, QueueError> {
-        wait::fill_async(from_mut(self), burst, Fill { first: 0, count, len_bytes }).await
-    }
-
-    /// Waits until there is a free frame.
-    ///
-    /// # Errors
-    /// [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`].
-    pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
-        wait::wait(from_mut(self), Need::Memory, Deadline::Never)
-    }
-
-    /// Works like [`Sender::wait_for_memory`], for at most `time`.
-    ///
-    /// # Errors
-    /// [`QueueError::TimedOut`] besides.
-    pub fn wait_for_memory_within(&mut self, time: Duration) -> Result<(), QueueError> {
-        wait::wait(from_mut(self), Need::Memory, Deadline::Within(time))
-    }
-
-    /// Takes one packet of `len_bytes`.
+    /// # Cancel safety
+    /// The future may be dropped at any time: no packet is lost, and its turn for memory goes to the next one that waits.
     ///
     /// # Errors
     /// The errors of [`Sender::fill`].
-    pub fn packet(&mut self, len_bytes: u32) -> Result<Packet, PoolError> {
-        self.cache.packet(len_bytes)
+    pub async fn fill_async(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
+    ) -> Result<usize, SendError> {
+        wait::fill_async(from_mut(self), burst, Fill { first: 0, count, len_bytes }).await
     }
 
-    /// Sends all packets of `burst`; waits for space if there is none.
+    /// Waits until there is a free frame. False if the time is over. Where a take from the pool is made to fail.
     ///
     /// # Errors
-    /// [`QueueError::ForeignPool`], [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`]; unsent
+    /// [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`].
+    #[doc(hidden)]
+    pub fn wait_for_memory(&mut self, wait: impl Into<Wait>) -> Result<bool, SendError> {
+        wait::wait(from_mut(self), Need::Memory, Deadline::Of(wait.into()))
+    }
+
+    /// Takes one packet of `len_bytes`, and waits for memory while there is none.
+    ///
+    /// # Errors
+    /// [`SendError::NoMemory`] if the time is over, and the errors of [`Sender::fill`].
+    pub fn packet(&mut self, len_bytes: u32, wait: impl Into<Wait>) -> Result<Packet, SendError> {
+        let mut burst = self.burst(1);
+        self.fill(&mut burst, 1, len_bytes, wait)?;
+        Ok(burst.pop().ok_or_else(|| self.cache.pool().exhausted())?)
+    }
+
+    /// Sends the packets of `burst`, and waits for room. The time counts for the whole burst; the clock is read only if it
+    /// waits. With [`Wait::Never`] it sends what fits now; if none fits and the queue has no poller, it runs the queue and
+    /// tries once more.
+    ///
+    /// # Errors
+    /// [`SendError::ForeignPool`], [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`]; unsent
     /// packets are still in the burst.
-    #[inline]
-    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.send_by(burst, Deadline::Never)
+    #[inline(always)]
+    pub fn send(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
+        let offered = burst.len();
+        self.send_by(burst, Deadline::Of(wait.into()))?;
+        let left = burst.len();
+        Ok(Sent { accepted: offered - left, dropped: 0, left })
     }
 
-    /// Works like [`Sender::send`], and waits for at most `time` in all. Reads no clock unless it has to wait.
+    /// Works like [`Sender::send`], and waits as a task until all packets are sent.
     ///
-    /// # Errors
-    /// [`QueueError::TimedOut`] besides: packets sent by then have left the burst, the others are still in it.
-    #[inline]
-    pub fn send_within(&mut self, burst: &mut Burst, time: Duration) -> Result<(), QueueError> {
-        self.send_by(burst, Deadline::Within(time))
-    }
-
-    /// Works like [`Sender::send`], but waits as a task. The future may be dropped at any time: packets not sent stay in the
-    /// burst, and the place among the waiters goes to the next one.
+    /// # Cancel safety
+    /// The future may be dropped at any time: packets not sent stay in the burst, and the place among the waiters goes to the
+    /// next one.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
-    pub async fn send_async(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.try_send(burst)?;
+    pub async fn send_async(&mut self, burst: &mut Burst) -> Result<Sent, SendError> {
+        let accepted = burst.len();
+        self.send_what_fits(burst)?;
         while let Some(need) = self.need(burst.batch_mut()) {
             wait::wait_async(from_mut(self), need).await?;
             self.transmit_served(burst.batch_mut())?;
         }
-        Ok(())
+        Ok(Sent { accepted, ..Sent::default() })
     }
 
     #[inline(always)]
-    fn send_by(&mut self, burst: &mut Burst, deadline: Deadline) -> Result<(), QueueError> {
+    fn send_by(&mut self, burst: &mut Burst, deadline: Deadline) -> Result<(), SendError> {
         self.admit(burst)?;
         let batch = burst.batch_mut();
-        self.transmit(batch)?;
-        if batch.is_empty() { Ok(()) } else { self.send_rest(batch, deadline) }
+        let sent = self.transmit(batch)?;
+        if batch.is_empty() { Ok(()) } else { self.send_rest(batch, sent, deadline) }
     }
 
-    /// Sends the packets that fit now. Returns the number of packets sent; the others stay in the burst. If none fits and the
-    /// queue has no poller, this runs the queue and tries once more.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send`].
-    #[inline]
-    pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+    /// Sends what there is room for, and has no handle woken.
+    fn send_what_fits(&mut self, burst: &mut Burst) -> Result<usize, SendError> {
         self.admit(burst)?;
         let batch = burst.batch_mut();
         match self.transmit(batch)? {
@@ -199,12 +199,12 @@ impl Sender {
         }
     }
 
-    /// Sends one packet; waits for space if there is none. `&mut Burst::from(packet)` sends it by any other call.
+    /// Sends one packet, and waits for room. `&mut Burst::from(packet)` sends it by any other call.
     ///
     /// # Errors
-    /// The errors of [`Sender::send`]; the packet then goes back to its pool.
-    pub fn send_packet(&mut self, packet: Packet) -> Result<(), QueueError> {
-        self.send(&mut packet.into())
+    /// The errors of [`Sender::send`]; the packet then goes back to its pool, as it does if the time is over.
+    pub fn send_packet(&mut self, packet: Packet, wait: impl Into<Wait>) -> Result<Sent, SendError> {
+        self.send(&mut packet.into(), wait)
     }
 
     /// The sender's counters.
@@ -215,7 +215,7 @@ impl Sender {
     /// Checks that the queue is open and the frames are of its pool, charges them to this sender, and gives each a
     /// band if the discipline has bands.
     #[inline]
-    fn admit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+    fn admit(&mut self, burst: &mut Burst) -> Result<(), SendError> {
         if !self.shared.sender_settings().is_at(self.settings_version) {
             self.renew_settings()?;
         }
@@ -228,23 +228,25 @@ impl Sender {
         Ok(())
     }
 
-    /// Puts changed settings into force, unless the queue has ended.
+    /// Puts changed settings into force, unless the queue has ended, and looks after the wait of [`Ready`]s.
     #[cold]
-    fn renew_settings(&mut self) -> Result<(), QueueError> {
+    fn renew_settings(&mut self) -> Result<(), SendError> {
         let settings = self.shared.sender_settings();
         let version = settings.version();
         if self.shared.is_closed() {
             return Err(self.shared.closed_error());
         }
         self.credit.set_max_bytes(settings.small_queue_bytes());
-        self.is_drop_tail = settings.is_drop_tail().unwrap_or(self.is_drop_tail);
-        self.settings_version = version;
+        self.is_drop_tail = settings.is_drop_tail();
+        if !self.goes_on_blocking() {
+            self.settings_version = version;
+        }
         Ok(())
     }
 
     /// Charges frames that another cache took to this sender.
     #[cold]
-    fn charge(&self, burst: &mut Burst) -> Result<(), QueueError> {
+    fn charge(&self, burst: &mut Burst) -> Result<(), SendError> {
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
         let batch = burst.batch_mut();
         if ours != theirs || !all_of_pool(batch, ours) {
@@ -265,16 +267,16 @@ impl Sender {
 
 /// A sender, or several, for code that never waits.
 pub trait SendNow: Memory {
-    /// Sends the packets that fit now. The others stay in the burst, or are dropped if that is the sender's policy.
+    /// Sends the packets that fit now. The others stay in the burst, or are dropped if that is the queue's policy.
     ///
     /// # Errors
     /// The errors of [`Sender::send`]; unsent packets are still in the burst.
-    fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
+    fn send_now(&mut self, burst: &mut Burst) -> Result<(), SendError>;
 }
 
 impl SendNow for Sender {
-    fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        if self.is_drop_tail { self.send_or_drop(burst).map(drop) } else { self.try_send(burst).map(drop) }
+    fn send_now(&mut self, burst: &mut Burst) -> Result<(), SendError> {
+        self.submit(burst, Wait::Never).map(drop)
     }
 }
 
@@ -300,14 +302,15 @@ pub(crate) fn all_of_pool(batch: &Batch, ours: u8) -> bool {
 }
 
 #[cold]
-pub(crate) fn foreign_pool(ours: u8, theirs: u8, batch: &Batch) -> QueueError {
+pub(crate) fn foreign_pool(ours: u8, theirs: u8, batch: &Batch) -> SendError {
     let stranger = batch.frames().iter().map(|frame| frame.pool()).find(|&pool| pool != ours);
-    QueueError::ForeignPool { ours, theirs: stranger.unwrap_or(theirs) }
+    SendError::ForeignPool { ours, theirs: stranger.unwrap_or(theirs) }
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.ready_wait = None;
+        (self.ready_wait, self.ready_watch) = (None, None);
+        self.readiness.wake();
         self.biased.retire(self.shared.cell());
         self.lane.abandon();
         self.shared.count_sender(-1);

@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use wharf_core::pool::Holder;
-use wharf_core::queue::QueueError;
+use wharf_core::sender::SendError;
+use wharf_core::wait::Wait;
 use wharf_mem::Batch;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -16,9 +17,9 @@ fn shutdown_returns_frames_not_taken_and_names_holders_of_the_rest() {
     let mut sender = queue.sender("a stuck one").unwrap();
     for n in 0..5 {
         let mut burst = numbered(&mut sender, n * 10, 10, 100);
-        sender.try_send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Never).unwrap();
     }
-    let held = sender.packet(60).unwrap();
+    let held = sender.packet(60, Wait::Never).unwrap();
     let before = queue.audit();
     let with = |place| before.held.iter().filter(|held| held.place == Some(place)).count();
     assert_eq!((with(Holder::Device), before.out()), (1, 51), "BQL lets one packet out at first");
@@ -26,7 +27,7 @@ fn shutdown_returns_frames_not_taken_and_names_holders_of_the_rest() {
     let after = queue.shutdown(Duration::ZERO);
     assert_eq!(after.out(), 1, "{after}");
     let mut burst = sender.burst(1);
-    assert!(matches!(sender.send(&mut burst), Err(QueueError::Closed)));
+    assert!(matches!(sender.send(&mut burst, Wait::Forever), Err(SendError::Closed)));
     drop(held);
     drop(sender);
     assert_conserved(&queue);
@@ -40,7 +41,7 @@ fn audit_takes_late_completions_first() {
     let queue = builder(&pool, gate).build().unwrap();
     let mut sender = queue.sender("one").unwrap();
     let mut burst = numbered(&mut sender, 0, 1, 100);
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
     let audit = queue.audit();
     assert_eq!((audit.out(), audit.held[0].place), (1, Some(Holder::Device)), "{audit}");
     // It completes with neither a poller nor another send to see it.
@@ -49,7 +50,7 @@ fn audit_takes_late_completions_first() {
     assert_eq!(audit.to_string(), "0 of 64 frames out; 1 free, for their senders to fetch");
     // The same after the end.
     let mut burst = numbered(&mut sender, 1, 1, 100);
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
     drop(sender);
     assert_eq!(queue.shutdown(Duration::ZERO).out(), 0, "the gate opens as it closes");
     assert_conserved(&queue);
@@ -74,8 +75,8 @@ fn frames_in_a_return_ring_do_not_count_as_out() {
     let queue = builder(&pool, Gate::open(64).0).build().unwrap();
     let mut sender = queue.sender("lives").unwrap();
     let mut burst = numbered(&mut sender, 0, 32, 64);
-    sender.send(&mut burst).unwrap();
-    sender.wait_for_memory().unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
+    sender.wait_for_memory(Wait::Forever).unwrap();
     let audit = queue.shutdown(Duration::MAX);
     assert_eq!(audit.out(), 0, "{audit}");
     drop(sender);

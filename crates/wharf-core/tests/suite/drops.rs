@@ -6,6 +6,7 @@ use std::time::Duration;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{DROP_HEAD, Fifo, FifoLimit, Prio, Qdisc, WhenFull};
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
 
@@ -32,7 +33,7 @@ fn drop_tail_counts_packets_that_do_not_fit_at_the_sender() {
     // More than the pool has frames: dropped ones are free at once.
     for round in 0..50 {
         let mut burst = numbered(&mut sender, round * 8, 8, 64);
-        dropped += sender.send_or_drop(&mut burst).unwrap() as u64;
+        dropped += sender.send_or_drop(&mut burst, Wait::Never).unwrap().dropped as u64;
         assert!(burst.is_empty());
     }
     let counters = sender.counters().clone();
@@ -55,10 +56,10 @@ fn drop_tail_without_a_poller_goes_on() {
     let (queue, control) = stuck(&pool, fifo(4));
     let mut sender = queue.sender("drops").unwrap();
     let mut full = numbered(&mut sender, 0, 32, 64);
-    assert!(sender.send_or_drop(&mut full).unwrap() > 0);
+    assert!(sender.send_or_drop(&mut full, Wait::Never).unwrap().dropped > 0);
     open(&control);
-    let packet = sender.packet(64).unwrap();
-    let dropped = sender.send_or_drop(&mut packet.into()).unwrap();
+    let packet = sender.packet(64, Wait::Never).unwrap();
+    let dropped = sender.send_or_drop(&mut packet.into(), Wait::Never).unwrap().dropped;
     assert_eq!(dropped, 0, "the device is ready again, and only a sender can find out");
     drop(sender);
     assert_conserved(&queue);
@@ -71,7 +72,7 @@ fn survivors(qdisc: impl Qdisc + 'static) -> (TxQueue, Vec<u64>) {
     let mut sender = queue.sender("sends").unwrap();
     for n in 0..100 {
         let mut burst = numbered(&mut sender, n, 1, 64);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
     assert_eq!(sender.counters().waits.get(), 0, "no sender waits for a queue that drops");
     open(&control);
@@ -103,7 +104,7 @@ fn drop_head_has_no_small_queue_limit_by_default() {
         let mut sender = queue.sender("sends").unwrap();
         let sent = |n| {
             let mut burst = numbered(&mut sender, n, 1, 1500);
-            sender.try_send(&mut burst).unwrap()
+            sender.send(&mut burst, Wait::Never).unwrap().accepted
         };
         assert_eq!((0..300).map(sent).sum::<usize>(), taken);
         open(&control);
@@ -128,7 +129,7 @@ fn drop_head_drops_only_from_the_full_band() {
     let mut send = |n: u64, priority| {
         let mut burst = numbered(&mut sender, n, 1, 64);
         burst.packets_mut().for_each(|mut packet| packet.set_priority(priority));
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     };
     send(0, 0);
     (1..4).for_each(|n| send(n, 6));
@@ -149,9 +150,9 @@ fn drop_head_on_a_direct_path_keeps_the_newest() {
         builder(&pool, gate).qdisc(Box::new(fifo(10).when_full(WhenFull::DropHead))).build_direct().unwrap();
     for n in 0..200u64 {
         let mut burst = path.burst(1);
-        path.fill(&mut burst, 1, 64).unwrap();
+        path.fill(&mut burst, 1, 64, Wait::Never).unwrap();
         burst.iter_mut().for_each(|bytes| bytes[..8].copy_from_slice(&n.to_be_bytes()));
-        assert_eq!(path.try_send(&mut burst).unwrap(), 1);
+        assert_eq!(path.send(&mut burst, Wait::Never).unwrap().accepted, 1);
     }
     open(&control);
     path.poll();
@@ -178,7 +179,7 @@ fn many_senders_account_for_every_packet() {
                     scope.spawn(move || {
                         for round in 0..500 {
                             let mut burst = numbered(&mut sender, (who << 32) + round * 8, 8, 64);
-                            sender.send_or_drop(&mut burst).unwrap();
+                            _ = sender.send_or_drop(&mut burst, Wait::Never).unwrap();
                         }
                     })
                 })
@@ -217,7 +218,7 @@ fn policy_of_the_queue_then_senders_have_it_now_and_later() {
     for round in 0..50 {
         for sender in [&mut sender, &mut later] {
             let mut burst = numbered(sender, round * 8, 8, 64);
-            sender.submit(&mut burst).unwrap();
+            _ = sender.submit(&mut burst, Wait::Forever).unwrap();
             assert!(burst.is_empty());
         }
     }
@@ -230,7 +231,7 @@ fn policy_of_the_queue_then_senders_have_it_now_and_later() {
     let before = sender.counters().drops.get();
     for round in 0..50 {
         let mut burst = numbered(&mut sender, 1000 + round * 8, 8, 64);
-        sender.submit(&mut burst).unwrap();
+        _ = sender.submit(&mut burst, Wait::Forever).unwrap();
     }
     // The first call may drop, and takes over the policy.
     assert!(sender.counters().drops.get() <= before + 8);

@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 use wharf_core::host::{Clock, Park, Wake};
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::qdisc::{Fifo, FifoLimit};
-use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::queue::TxQueue;
 use wharf_core::random::SplitMix64;
 use wharf_core::sender::{Canceller, Sender};
+use wharf_core::sender::{SendError, Sent};
+use wharf_core::wait::Wait;
 use wharf_testkit::assert_conserved;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::stalls::{Late, Stalls, run_delay};
@@ -99,14 +101,15 @@ impl Rig {
     }
 
     /// Notes the end of a call that was given a burst of `offered` packets. The rest goes back to the pool.
-    fn account(&self, offered: usize, burst: &mut Burst, dropped: usize, ended: Result<(), QueueError>) {
+    fn account(&self, offered: usize, burst: &mut Burst, ended: Result<Sent, SendError>) {
         self.offered.fetch_add(offered as u64, SeqCst);
+        let dropped = ended.as_ref().map_or(0, |sent| sent.dropped);
         self.kept.fetch_add((burst.len() + dropped) as u64, SeqCst);
         let count = match ended {
-            Ok(()) => &self.done,
-            Err(QueueError::TimedOut) => &self.timed_out,
-            Err(QueueError::Cancelled) => &self.cancelled,
-            Err(QueueError::Closed) => return burst.clear(),
+            Ok(sent) if sent.left > 0 => &self.timed_out,
+            Ok(_) => &self.done,
+            Err(SendError::Cancelled) => &self.cancelled,
+            Err(SendError::Closed) => return burst.clear(),
             Err(error) => panic!("{error}"),
         };
         count.fetch_add(1, SeqCst);
@@ -116,18 +119,21 @@ impl Rig {
     /// One call of a thread.
     fn thread_step(&self, sender: &mut Sender, burst: &mut Burst, random: &mut SplitMix64) {
         let (count, time) = (1 + random.below(32) as usize, micros(random, 4000));
-        if let Err(error) = self.timed(time, || sender.fill_within(burst, count, 64, time)) {
-            return self.account(0, burst, 0, Err(error));
+        match self.timed(time, || sender.fill(burst, count, 64, time)) {
+            Ok(0) => _ = self.timed_out.fetch_add(1, SeqCst),
+            Ok(_) => {}
+            Err(error) => return self.account(0, burst, Err(error)),
         }
         let offered = burst.len();
-        let (dropped, ended) = self.timed(time, || match random.below(8) {
-            0 => (0, sender.try_send(burst).map(drop)),
-            1 => dropping(sender.send_or_drop(burst)),
-            2 | 3 => dropping(sender.send_or_drop_within(burst, time)),
-            4 => (0, if sender.is_ready() { sender.try_send(burst).map(drop) } else { Ok(()) }),
-            _ => (0, sender.send_within(burst, time)),
+        let ended = self.timed(time, || match random.below(8) {
+            0 => sender.send(burst, Wait::Never),
+            1 => sender.send_or_drop(burst, Wait::Never),
+            2 | 3 => sender.send_or_drop(burst, time),
+            4 if !sender.is_ready() => Ok(Sent::default()),
+            4 => sender.send(burst, Wait::Never),
+            _ => sender.send(burst, time),
         });
-        self.account(offered, burst, dropped, ended);
+        self.account(offered, burst, ended);
     }
 
     /// Runs a call that should take `time` at most.
@@ -157,13 +163,10 @@ impl Rig {
         let mut burst = sender.burst(32);
         while !self.is_over() {
             let count = 1 + random.below(32) as usize;
-            let filled = match sender.fill(&mut burst, count, 64) {
-                Ok(_) => Ok(()),
-                Err(_) => sender.wait_for_memory(),
-            };
+            let filled = sender.fill(&mut burst, count, 64, Wait::Forever);
             let offered = burst.len();
-            let sent = filled.and_then(|()| sender.send(&mut burst));
-            self.account(offered, &mut burst, 0, sent);
+            let sent = filled.and_then(|_| sender.send(&mut burst, Wait::Forever));
+            self.account(offered, &mut burst, sent);
         }
     }
 
@@ -184,18 +187,18 @@ impl Rig {
         let (count, polls) = (1 + random.below(32) as usize, random.below(3));
         match patient(sender.fill_async(burst, count, 64), polls).await {
             Some(Ok(_)) => {}
-            Some(Err(error)) => return self.account(0, burst, 0, Err(error)),
+            Some(Err(error)) => return self.account(0, burst, Err(error)),
             None => _ = self.given_up.fetch_add(1, SeqCst),
         }
         let offered = burst.len();
         let ended = match random.below(4) {
             0 => {
                 let ready = patient(poll_fn(|context| sender.poll_ready(context)), polls).await;
-                ready.map(|ready| ready.and_then(|()| sender.try_send(burst).map(drop)))
+                ready.map(|ready| ready.and_then(|()| sender.send(burst, Wait::Never)))
             }
             1 => match patient(sender.reserve(count), polls).await {
-                Some(Ok(mut permit)) if random.below(4) > 0 => Some(permit.send(burst).map(drop)),
-                Some(reserved) => Some(reserved.map(drop)),
+                Some(Ok(mut permit)) if random.below(4) > 0 => Some(permit.send(burst)),
+                Some(reserved) => Some(reserved.map(|_| Sent::default())),
                 None => None,
             },
             _ => patient(sender.send_async(burst), polls).await,
@@ -203,14 +206,7 @@ impl Rig {
         if ended.is_none() {
             self.given_up.fetch_add(1, SeqCst);
         }
-        self.account(offered, burst, 0, ended.unwrap_or(Ok(())));
-    }
-}
-
-fn dropping(sent: Result<usize, QueueError>) -> (usize, Result<(), QueueError>) {
-    match sent {
-        Ok(dropped) => (dropped, Ok(())),
-        Err(error) => (0, Err(error)),
+        self.account(offered, burst, ended.unwrap_or(Ok(Sent::default())));
     }
 }
 

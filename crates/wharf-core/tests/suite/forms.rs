@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use wharf_core::pool::{Burst, PoolError};
+use wharf_core::pool::Burst;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio};
-use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::sender::Sender;
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::{SendError, Sender};
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::{assert_conserved, builder, numbered, pool, pool_of};
 
@@ -35,7 +36,7 @@ fn full() -> (TxQueue, Arc<Control>) {
     let queue = builder(&pool(256), gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(2)))).build().unwrap();
     let mut first = queue.sender("fills").unwrap();
     let mut burst = numbered(&mut first, 0, 8, 64);
-    while first.try_send(&mut burst).unwrap() > 0 {}
+    while first.send(&mut burst, Wait::Never).unwrap().accepted > 0 {}
     (queue, control)
 }
 
@@ -68,8 +69,9 @@ fn payload_beyond_the_share_is_sent_whole_over_an_idle_queue() {
         let (gate, control) = Gate::new(ring);
         let queue = builder(&pool_of(2048, 1536), gate).build().unwrap();
         let mut sender = queue.sender("retransmits").unwrap();
-        let dropped =
-            payloads(&mut sender, 1, burst, |sender, packets| sender.send_or_drop(packets).unwrap());
+        let dropped = payloads(&mut sender, 1, burst, |sender, packets| {
+            sender.send_or_drop(packets, Wait::Never).unwrap().dropped
+        });
         let kept = sender.counters().packets.get();
         assert_eq!((dropped, kept), (0, DESTINATIONS as u64), "bursts of {burst}, a ring of {ring}");
         assert_eq!(sender.counters().waits.get(), 0);
@@ -83,10 +85,20 @@ fn waiting_calls_keep_the_share_that_drop_policies_waive() {
     let (gate, control) = Gate::new(1024);
     let queue = builder(&pool_of(2048, 1536), gate).build().unwrap();
     let mut sender = queue.sender("both").unwrap();
-    assert_eq!(payloads(&mut sender, 4, 32, |sender, packets| sender.send_or_drop(packets).unwrap()), 0);
+    assert_eq!(
+        payloads(&mut sender, 4, 32, |sender, packets| sender
+            .send_or_drop(packets, Wait::Never)
+            .unwrap()
+            .dropped),
+        0
+    );
     let mut burst = numbered(&mut sender, 0, 1, LEN);
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 0, "1 MB are inside: more than the share");
-    assert_eq!(sender.send_or_drop(&mut burst).unwrap(), 0);
+    assert_eq!(
+        sender.send(&mut burst, Wait::Never).unwrap().accepted,
+        0,
+        "1 MB are inside: more than the share"
+    );
+    assert_eq!(sender.send_or_drop(&mut burst, Wait::Never).unwrap().dropped, 0);
     drop((burst, sender));
     end(&queue, &control);
 }
@@ -99,13 +111,13 @@ fn account_stays_even_over_four_gigabytes_past_the_share() {
     let mut sender = queue.sender("long").unwrap();
     let mut burst = sender.burst(64);
     for _ in 0..1100 {
-        sender.fill(&mut burst, 64, 64_000).unwrap();
-        assert_eq!(sender.send_or_drop(&mut burst).unwrap(), 0);
+        sender.fill(&mut burst, 64, 64_000, Wait::Never).unwrap();
+        assert_eq!(sender.send_or_drop(&mut burst, Wait::Never).unwrap().dropped, 0);
         control.calls.lock().unwrap().clear();
     }
     assert!(queue.drain(Duration::MAX));
-    sender.fill(&mut burst, 2, 64_000).unwrap();
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 2, "nothing is inside");
+    sender.fill(&mut burst, 2, 64_000, Wait::Never).unwrap();
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 2, "nothing is inside");
     drop((burst, sender));
     end(&queue, &control);
 }
@@ -115,22 +127,21 @@ fn drops_are_counted_by_reason() {
     let (queue, control) = full();
     let mut sender = queue.sender("drops").unwrap();
     let mut burst = numbered(&mut sender, 10, 5, 64);
-    assert_eq!(sender.send_or_drop(&mut burst).unwrap(), 5);
+    assert_eq!(sender.send_or_drop(&mut burst, Wait::Never).unwrap().dropped, 5);
     let mut burst = numbered(&mut sender, 20, 3, 64);
-    assert_eq!(sender.send_or_drop_within(&mut burst, Duration::ZERO).unwrap(), 3);
+    assert_eq!(sender.send_or_drop(&mut burst, Duration::ZERO).unwrap().dropped, 3);
     let mut all = sender.burst(256);
-    let filled = sender.fill_or_drop(&mut all, 256, 64).unwrap();
-    let inside = queue.counters().accepted.get();
-    assert_eq!((filled as u64 + inside, all.len()), (256, filled));
-    assert_eq!(sender.fill_or_drop(&mut all, 4, 64).unwrap(), 0, "no memory");
+    while sender.fill(&mut all, 256, 64, Wait::Never).unwrap() > 0 {}
+    let (filled, inside) = (all.len(), queue.counters().accepted.get());
+    assert_eq!(filled as u64 + inside, 256);
+    assert_eq!(sender.fill(&mut all, 4, 64, Duration::ZERO).unwrap(), 0, "no memory");
     let mut full_burst = sender.burst(0);
-    assert_eq!(sender.fill_or_drop(&mut full_burst, 0, 64).unwrap(), 0, "nothing was asked for");
-    assert!(matches!(sender.fill_or_drop(&mut all, 1, 1 << 20), Err(PoolError::Memory(_)) | Ok(0)));
+    assert_eq!(sender.fill(&mut full_burst, 0, 64, Wait::Forever).unwrap(), 0, "nothing was asked for");
+    let too_long = sender.packet(1 << 20, Wait::Never);
+    assert!(matches!(too_long, Err(SendError::TooLong { .. } | SendError::NoMemory { .. })), "{too_long:?}");
     let counters = sender.counters().clone();
-    let missing = (256 - filled + 4.min(256 - filled)) as u64;
-    let by_reason = (counters.full_drops.get(), counters.deadline_drops.get(), counters.memory_drops.get());
-    assert_eq!((by_reason.0, by_reason.1), (5, 3));
-    assert!(by_reason.2 >= missing, "{by_reason:?}");
+    assert_eq!((counters.full_drops.get(), counters.deadline_drops.get()), (5, 3));
+    assert_eq!(counters.memory_drops.get(), inside.min(4));
     assert_eq!(counters.drops.get(), 8, "frames only");
     let of_queue = queue.sender_totals();
     assert_eq!((of_queue.full_drops.get(), of_queue.deadline_drops.get(), of_queue.drops.get()), (5, 3, 8));
@@ -140,16 +151,15 @@ fn drops_are_counted_by_reason() {
 
 /// Completed frames of a queue without a poller are found by its senders only.
 #[test]
-fn fill_or_drop_without_a_poller_finds_completed_frames() {
+fn fill_without_a_poller_finds_completed_frames() {
     let (gate, control) = Gate::new(64);
     let queue = builder(&pool(4), gate).build().unwrap();
     let mut sender = queue.sender("drops").unwrap();
     let mut burst = numbered(&mut sender, 0, 4, 64);
-    assert_eq!(sender.send_or_drop(&mut burst).unwrap(), 0);
-    assert_eq!(sender.fill_or_drop(&mut burst, 4, 64).unwrap(), 0);
+    assert_eq!(sender.send_or_drop(&mut burst, Wait::Never).unwrap().dropped, 0);
+    assert_eq!(sender.fill(&mut burst, 4, 64, Wait::Never).unwrap(), 0);
     open(&control);
-    assert_eq!(sender.fill_or_drop(&mut burst, 4, 64).unwrap(), 4);
-    assert_eq!(sender.counters().memory_drops.get(), 4);
+    assert_eq!(sender.fill(&mut burst, 4, 64, Wait::Never).unwrap(), 4);
     drop((burst, sender));
     end(&queue, &control);
 }
@@ -163,7 +173,7 @@ fn only_packets_of_full_bands_are_dropped() {
         let mut burst = numbered(&mut sender, first, priorities.len(), 64);
         let packets = burst.packets_mut().zip(priorities);
         packets.for_each(|(mut packet, &priority)| packet.set_priority(priority));
-        sender.send_or_drop(&mut burst).unwrap()
+        sender.send_or_drop(&mut burst, Wait::Never).unwrap().dropped
     };
     // Priorities 6 and 0 are bands 0 and 1.
     while send(0, &[0]) == 0 {}
@@ -184,7 +194,7 @@ fn room_within_the_time_is_used() {
             std::thread::sleep(Duration::from_millis(20));
             open(&control);
         });
-        assert_eq!(sender.send_or_drop_within(&mut burst, Duration::from_secs(50)).unwrap(), 0);
+        assert_eq!(sender.send_or_drop(&mut burst, Duration::from_secs(50)).unwrap().dropped, 0);
     });
     assert_eq!(sender.counters().drops.get(), 0);
     drop((burst, sender));
@@ -197,16 +207,16 @@ fn one_packet_goes_by_every_call() {
     let queue = builder(&pool(64), gate).build().unwrap();
     let mut sender = queue.sender("packets").unwrap();
     for _ in 0..3 {
-        let mut packet = || sender.packet(64).unwrap().into();
+        let mut packet = || sender.packet(64, Wait::Never).unwrap().into();
         let mut packets: [Burst; 5] = std::array::from_fn(|_| packet());
         let [a, b, c, d, e] = &mut packets;
-        assert_eq!(sender.try_send(a).unwrap(), 1);
-        sender.send_within(b, Duration::from_secs(1)).unwrap();
+        assert_eq!(sender.send(a, Wait::Never).unwrap().accepted, 1);
+        _ = sender.send(b, Duration::from_secs(1)).unwrap();
         assert!(polled(sender.send_async(c)).is_ready());
-        assert_eq!(sender.send_or_drop(d).unwrap(), 0);
-        assert_eq!(sender.send_or_drop_within(e, Duration::from_secs(1)).unwrap(), 0);
-        let packet = sender.packet(64).unwrap();
-        sender.send_packet(packet).unwrap();
+        assert_eq!(sender.send_or_drop(d, Wait::Never).unwrap().dropped, 0);
+        assert_eq!(sender.send_or_drop(e, Duration::from_secs(1)).unwrap().dropped, 0);
+        let packet = sender.packet(64, Wait::Never).unwrap();
+        _ = sender.send_packet(packet, Wait::Forever).unwrap();
         assert!(packets.iter().all(|burst| burst.is_empty()));
     }
     drop(sender);
@@ -224,17 +234,17 @@ fn ready_sender_joins_no_wait_list() {
         assert!(sender.is_ready());
         assert!(matches!(sender.poll_ready(&mut context), Poll::Ready(Ok(()))));
         let mut burst = numbered(&mut sender, n, 1, 64);
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 1);
         let Poll::Ready(Ok(mut permit)) = polled(sender.reserve(8)) else { panic!("there is room") };
         assert_eq!(permit.left(), 8);
-        permit.fill(&mut burst, 1, 64).unwrap();
-        assert_eq!((permit.send(&mut burst).unwrap(), permit.left()), (1, 7));
+        permit.fill(&mut burst, 1, 64, Wait::Never).unwrap();
+        assert_eq!((permit.send(&mut burst).unwrap().accepted, permit.left()), (1, 7));
     }
     assert_eq!(sender.counters().waits.get(), 0);
     queue.shutdown(Duration::ZERO);
     assert!(sender.is_ready(), "a send fails at once");
-    assert!(matches!(sender.poll_ready(&mut context), Poll::Ready(Err(QueueError::Closed))));
-    assert!(matches!(polled(sender.reserve(1)), Poll::Ready(Err(QueueError::Closed))));
+    assert!(matches!(sender.poll_ready(&mut context), Poll::Ready(Err(SendError::Closed))));
+    assert!(matches!(polled(sender.reserve(1)), Poll::Ready(Err(SendError::Closed))));
     drop(sender);
     end(&queue, &control);
 }
@@ -250,16 +260,16 @@ fn permit_holds_though_the_queue_fills_up() {
     {
         let Poll::Ready(Ok(mut permit)) = polled(sender.reserve(10)) else { panic!("there is room") };
         let mut others = numbered(&mut other, 0, 20, 64);
-        while other.try_send(&mut others).unwrap() > 0 {}
+        while other.send(&mut others, Wait::Never).unwrap().accepted > 0 {}
         assert!(!other.is_ready());
         assert_eq!(
-            (permit.send(&mut burst).unwrap(), permit.left()),
+            (permit.send(&mut burst).unwrap().accepted, permit.left()),
             (10, 0),
             "10 KB, in spite of the share"
         );
-        assert_eq!(permit.send(&mut rest).unwrap(), 0);
+        assert_eq!(permit.send(&mut rest).unwrap().left, 1);
     }
-    assert_eq!(sender.try_send(&mut rest).unwrap(), 0, "the permit is used up");
+    assert_eq!(sender.send(&mut rest, Wait::Never).unwrap().accepted, 0, "the permit is used up");
     drop((rest, sender, other));
     end(&queue, &control);
     assert!(control.sent().iter().copied().filter(|&n| n >= 100).eq(100..110));
@@ -279,7 +289,7 @@ fn unused_permit_lets_the_next_sender_through() {
     drop(reserving);
     assert!(matches!(two.poll_ready(&mut context), Poll::Ready(Ok(()))));
     let mut burst = numbered(&mut two, 100, 1, 64);
-    assert_eq!(two.try_send(&mut burst).unwrap(), 1);
+    assert_eq!(two.send(&mut burst, Wait::Never).unwrap().accepted, 1);
     drop((burst, one, two));
     end(&queue, &control);
 }
@@ -295,7 +305,7 @@ fn dropped_reservation_and_dead_asker_leave_the_wait_list() {
     open(&control);
     queue.poll();
     let mut burst = numbered(&mut gives_up, 100, 1, 64);
-    assert_eq!(gives_up.try_send(&mut burst).unwrap(), 1, "no sender waits before it");
+    assert_eq!(gives_up.send(&mut burst, Wait::Never).unwrap().accepted, 1, "no sender waits before it");
     drop((burst, gives_up));
     end(&queue, &control);
 }
@@ -315,7 +325,7 @@ proptest! {
         let (mut offered, mut dropped) = (0, 0);
         for (count, len, leave) in steps {
             let mut burst = numbered(&mut sender, 0, count, len);
-            let lost = sender.send_or_drop(&mut burst).unwrap();
+            let lost = sender.send_or_drop(&mut burst, Wait::Never).unwrap().dropped;
             prop_assert!(burst.is_empty());
             (offered, dropped) = (offered + count, dropped + lost);
             let counters = queue.counters();
@@ -341,7 +351,7 @@ fn a_canceller_ends_the_wait_of_a_task() {
         let context = &mut Context::from_waker(Waker::noop());
         assert!(waits.as_mut().poll(context).is_pending());
         canceller.cancel();
-        assert!(matches!(waits.poll(context), Poll::Ready(Err(QueueError::Cancelled))));
+        assert!(matches!(waits.poll(context), Poll::Ready(Err(SendError::Cancelled))));
     }
     assert_eq!(packets.iter().count(), packets.len(), "the rest stays in the burst");
     drop((packets, sender));

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use wharf_core::host::Park;
-use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::sender::Sender;
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::{SendError, Sender};
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::TestPark;
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -27,7 +28,7 @@ fn open(control: &Control) {
 /// Sends up to the limit. Returns a watch for more.
 fn fill_up(sender: &mut Sender) {
     let mut burst = numbered(sender, 0, 64, 100);
-    assert_eq!(sender.try_send(&mut burst).unwrap(), WITHIN);
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, WITHIN);
 }
 
 /// Asserts that the account holds no byte.
@@ -39,14 +40,14 @@ fn assert_even(queue: &TxQueue, sender: &mut Sender, control: &Control) {
 }
 
 /// Sends in a thread that is held, and runs `end` meanwhile.
-fn sent_beside(queue: &TxQueue, end: impl FnOnce()) -> Result<(), QueueError> {
+fn sent_beside(queue: &TxQueue, end: impl FnOnce()) -> Result<(), SendError> {
     let mut sender = queue.sender("held").unwrap();
     let counters = sender.counters().clone();
     std::thread::scope(|scope| {
         let sends = scope.spawn(move || {
             (0..20).try_for_each(|n| {
                 let mut burst = numbered(&mut sender, n * 10, 10, 100);
-                sender.send(&mut burst)
+                sender.send(&mut burst, Wait::Forever).map(drop)
             })
         });
         while counters.waits.get() == 0 {
@@ -103,7 +104,7 @@ fn shutdown_ends_the_wait_of_held_sender() {
         queue.shutdown(Duration::ZERO);
         open(&control);
     });
-    assert!(matches!(sent, Err(QueueError::Closed)), "{sent:?}");
+    assert!(matches!(sent, Err(SendError::Closed)), "{sent:?}");
 }
 
 #[test]
@@ -130,10 +131,10 @@ fn super_packets_are_charged_and_released_with_all_bytes() {
             control.allowed.store(0, SeqCst);
         }
         let mut burst = sender.burst(1);
-        let mut packet = sender.packet(1000).unwrap();
-        (0..2).for_each(|_| packet.append(sender.packet(500).unwrap()).unwrap());
+        let mut packet = sender.packet(1000, Wait::Never).unwrap();
+        (0..2).for_each(|_| packet.append(sender.packet(500, Wait::Never).unwrap()).unwrap());
         burst.push(packet).unwrap();
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 1, "round {round}");
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 1, "round {round}");
         open(&control);
         assert!(queue.drain(Duration::MAX));
     }
@@ -177,7 +178,7 @@ fn future_dropped_while_held_leaves_the_account_even() {
         assert_eq!(burst.len(), 64 - WITHIN);
     }
     let mut sending = Box::pin(sender.send_async(&mut burst));
-    assert_eq!(sending.as_mut().poll(&mut context).map(Result::unwrap), Poll::Ready(()));
+    assert_eq!(sending.as_mut().poll(&mut context).map(|sent| sent.unwrap().left), Poll::Ready(0));
     drop(sending);
     open(&control);
     assert!(queue.drain(Duration::MAX));

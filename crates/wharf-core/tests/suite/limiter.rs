@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use wharf_core::gso::GsoLimiter;
 use wharf_core::pool::{Burst, Cache, PagePool, PoolError};
-use wharf_core::queue::QueueError;
-use wharf_core::sender::SendNow;
+use wharf_core::sender::{SendError, SendNow};
 use wharf_core::sg_writer::Memory;
 use wharf_mem::{Batch, Frame, Meta};
 use wharf_packet::gso::{GSO_UDP, GsoPlan};
@@ -48,9 +47,9 @@ impl Memory for Taker {
 }
 
 impl SendNow for Taker {
-    fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+    fn send_now(&mut self, burst: &mut Burst) -> Result<(), SendError> {
         if self.is_closed {
-            return Err(QueueError::Closed);
+            return Err(SendError::Closed);
         }
         let room = self.rooms.pop_front().unwrap_or(usize::MAX).min(self.inside.room());
         let region = self.cache.pool().region().clone();

@@ -25,6 +25,7 @@ mod pollers;
 mod qdisc_change;
 mod qdisc_contract;
 mod qdisc_registry;
+mod ready;
 mod receivers;
 mod schedule;
 mod sg_writer;

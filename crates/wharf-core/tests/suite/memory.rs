@@ -4,6 +4,7 @@
 use crate::starved::Starved;
 use proptest::prelude::*;
 use std::sync::atomic::Ordering::SeqCst;
+use wharf_core::wait::Wait;
 use wharf_testkit::numbered;
 
 #[test]
@@ -32,19 +33,20 @@ fn freed_frames_serve_as_many_waiters_in_order_of_arrival() {
 fn waiter_gets_an_equal_part_up_to_its_want() {
     let mut rig = Starved::new(64, 3);
     let mut burst = numbered(&mut rig.senders[2].sender, 0, 64, 64);
-    rig.senders[2].sender.send(&mut burst).unwrap();
+    _ = rig.senders[2].sender.send(&mut burst, Wait::Forever).unwrap();
     for who in [0, 1] {
         // A failed request for 16 is waited for.
         let sender = &mut rig.senders[who].sender;
-        assert!(sender.fill(&mut burst, 16, 64).is_err());
+        assert_eq!(sender.fill(&mut burst, 16, 64, Wait::Never).unwrap(), 0);
         assert!(rig.waits(who));
     }
     rig.complete(40);
     assert_eq!(rig.log(), [0, 1]);
     let mut bursts = [rig.pool.burst(64), rig.pool.burst(64), rig.pool.burst(64)];
-    let mut fill = |who: usize, count| rig.senders[who].sender.fill(&mut bursts[who], count, 64).ok();
+    let mut fill =
+        |who: usize, count| rig.senders[who].sender.fill(&mut bursts[who], count, 64, Wait::Never).unwrap();
     // Frames without a waiter are for all.
-    assert_eq!((fill(2, 64), fill(0, 16), fill(1, 16)), (Some(8), Some(16), Some(16)));
+    assert_eq!((fill(2, 64), fill(0, 16), fill(1, 16)), (8, 16, 16));
     drop(bursts);
     rig.end();
 }
@@ -122,7 +124,7 @@ fn waiter_calls_in_frames_from_mailboxes() {
     let mut rig = Starved::new(16, 2);
     let mut other = rig.pool.cache("frees").unwrap();
     let mut burst = rig.pool.burst(16);
-    assert_eq!(rig.senders[0].sender.fill(&mut burst, 16, 64).unwrap(), 16);
+    assert_eq!(rig.senders[0].sender.fill(&mut burst, 16, 64, Wait::Never).unwrap(), 16);
     // A few at a time, so that they do go to the mailbox.
     let mut few = rig.pool.burst(1);
     assert!(few.push(burst.pop().unwrap()).is_ok());
@@ -143,9 +145,9 @@ fn sender_with_cached_frames_gives_them_up_with_its_next_packet() {
     // It has had many in use, and has a share of them at hand now.
     let mut burst = numbered(&mut rig.senders[0].sender, 0, 64, 64);
     rig.control.allowed.store(usize::MAX / 2, SeqCst);
-    rig.senders[0].sender.send(&mut burst).unwrap();
+    _ = rig.senders[0].sender.send(&mut burst, Wait::Forever).unwrap();
     let mut rest = rig.pool.burst(64);
-    while rig.senders[1].sender.fill(&mut rest, 64, 64).is_ok() {}
+    while rig.senders[1].sender.fill(&mut rest, 64, 64, Wait::Never).unwrap() > 0 {}
     assert!(rig.waits(1), "the others are out of reach");
     assert!(rig.sends(0));
     assert_eq!(rig.log(), [1]);

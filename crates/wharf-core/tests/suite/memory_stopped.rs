@@ -3,6 +3,7 @@
 use crate::starved::Starved;
 use std::sync::atomic::Ordering::SeqCst;
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::{builder, numbered};
 
@@ -37,7 +38,7 @@ fn stranded_elsewhere(
     queue.apply(|run| run.set_bql(None));
     let mut sender = queue.sender("stopped").unwrap();
     let mut burst = numbered(&mut sender, 0, rig.pool.frames() as usize, 64);
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
     (queue, sender, control)
 }
 
@@ -162,7 +163,7 @@ fn waiter_takes_frames_from_its_own_return_ring() {
         while let Ok(packet) = rig.pool.packet(64) {
             rest.push(packet).unwrap();
         }
-        while let Ok(packet) = rig.senders[0].sender.packet(64) {
+        while let Ok(packet) = rig.senders[0].sender.packet(64, Wait::Never) {
             rest.push(packet).unwrap();
         }
         // One is in its return ring before an owner knows that it waits.
@@ -183,18 +184,18 @@ fn direct_path_gives_up_unused_frames() {
     let (gate, _control) = Gate::open(1024);
     let mut direct = builder(&rig.pool, gate).build_direct().unwrap();
     let mut burst = direct.burst(64);
-    assert_eq!(direct.fill(&mut burst, 16, 64).unwrap(), 16);
-    direct.send(&mut burst).unwrap();
+    assert_eq!(direct.fill(&mut burst, 16, 64, Wait::Never).unwrap(), 16);
+    _ = direct.send(&mut burst, Wait::Forever).unwrap();
     direct.poll();
     let mut rest = rig.pool.burst(64);
-    while let Ok(packet) = rig.senders[0].sender.packet(64) {
+    while let Ok(packet) = rig.senders[0].sender.packet(64, Wait::Never) {
         rest.push(packet).unwrap();
     }
     assert!(rest.len() < 64, "some lie with the other");
     assert!(rig.waits(0));
     for _ in 0..16 {
-        direct.fill(&mut burst, 1, 64).unwrap();
-        direct.send(&mut burst).unwrap();
+        direct.fill(&mut burst, 1, 64, Wait::Never).unwrap();
+        _ = direct.send(&mut burst, Wait::Forever).unwrap();
         if !rig.log().is_empty() {
             break;
         }

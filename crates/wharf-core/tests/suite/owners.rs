@@ -9,6 +9,7 @@ use wharf_core::model::{ObservedRun, RunObserver};
 use wharf_core::owner::{Action, Policy};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::{assert_conserved, numbered, pool};
 
@@ -138,7 +139,7 @@ fn observed_runs_add_up() {
             scope.spawn(move || {
                 for n in 0..500 {
                     let mut burst = numbered(&mut sender, who << 32 | (n * 6), 6, 64);
-                    sender.send(&mut burst).unwrap();
+                    _ = sender.send(&mut burst, Wait::Forever).unwrap();
                 }
                 sender
             })
@@ -171,7 +172,7 @@ fn observed_sender_alone_drains_its_own_frames() {
     let mut sender = queue.sender("alone").unwrap();
     for n in 0..100 {
         let mut burst = numbered(&mut sender, n, 1, 64);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
     let run = ObservedRun { packets: 1, for_others: 0, longest_packets: 1 };
     assert_eq!(runs.taken(), vec![(0, run); 100]);
@@ -206,7 +207,7 @@ fn sender_ahead_of_its_balance_offers_the_queue_after_its_part() {
         let bit = other.stage(&mut theirs).unwrap();
         observer.0.lock().unwrap().replace((queue.clone(), bit));
         let before = observer.1.load(SeqCst);
-        sender.send(&mut own).unwrap();
+        _ = sender.send(&mut own, Wait::Forever).unwrap();
         observer.1.load(SeqCst) - before
     };
     let mut sender = queue.sender("sender").unwrap();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 use wharf_core::pool::{NoRoom, Packet, PagePool, PoolError};
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_mem::Meta;
 use wharf_packet::checksum::{UDP_OFFSET, complete};
 use wharf_packet::gso::{GSO_UDP, GsoPlan};
@@ -46,7 +47,7 @@ fn header_put_in_front_then_the_device_gets_all_in_order() {
         assert_eq!((packet.headroom(), packet.len()), (before - 42, payload.len() + 42));
         packet.trim_front(2).unwrap();
         assert_eq!(bytes(&packet), [&[7; 40][..], &payload].concat());
-        sender.send_packet(packet).unwrap();
+        _ = sender.send_packet(packet, Wait::Forever).unwrap();
     }
     control.allowed.store(usize::MAX / 2, std::sync::atomic::Ordering::SeqCst);
     drop(sender);

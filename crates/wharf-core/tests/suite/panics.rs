@@ -11,6 +11,7 @@ use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::{Sender, Watch};
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::TestPark;
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -67,7 +68,7 @@ fn full(pool: &PagePool) -> (TxQueue, Arc<Control>) {
     let queue = builder(pool, gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(8)))).build().unwrap();
     let mut sender = queue.sender("fills").unwrap();
     let mut burst = numbered(&mut sender, 0, 30, 64);
-    while sender.try_send(&mut burst).unwrap() > 0 {}
+    while sender.send(&mut burst, Wait::Never).unwrap().accepted > 0 {}
     (queue, control)
 }
 
@@ -80,7 +81,7 @@ fn assert_goes_on(queue: &TxQueue, control: &Control) {
     open(control);
     let mut sender = queue.sender("after").unwrap();
     let mut burst = numbered(&mut sender, 4711, 1, 64);
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
     assert!(queue.drain(Duration::MAX));
     assert_eq!(control.sent().last(), Some(&4711));
     drop((burst, sender));
@@ -152,7 +153,7 @@ impl Wake for AtOnce {
         let Some((mut sender, mut watch)) = self.waits.lock().unwrap().take() else { return };
         self.served.store(matches!(sender.look(&mut watch), Some(Ok(()))), SeqCst);
         let mut burst = numbered(&mut sender, 77, 1, 64);
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 1);
     }
 }
 
@@ -185,7 +186,7 @@ fn panicking_waker_of_memory_waiter_is_contained() {
         drop((burst, sender));
         assert!(panics.0.load(SeqCst) > 0);
         assert!(matches!(other.look(&mut watch), Some(Ok(()))));
-        assert_eq!(other.fill(&mut pool.burst(4), 4, 64).unwrap(), 4);
+        assert_eq!(other.fill(&mut pool.burst(4), 4, 64, Wait::Never).unwrap(), 4);
         drop(other);
         assert_conserved(&queue);
     });
@@ -225,7 +226,7 @@ fn panicking_clock_stands_still() {
         for round in 0..10 {
             clock.0.store(round == 5, SeqCst);
             let mut burst = numbered(&mut sender, 10 * round, 10, 64);
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
             control.allowed.fetch_add(10, SeqCst);
             queue.poll();
         }
@@ -295,7 +296,7 @@ fn panicking_poller_wake_up_does_not_end_the_sender() {
             let mut sender = queue.sender("sends").unwrap();
             for n in 0..10 {
                 let mut burst = numbered(&mut sender, n, 1, 64);
-                sender.send(&mut burst).unwrap();
+                _ = sender.send(&mut burst, Wait::Forever).unwrap();
             }
             open(&control);
             stop.stop();
@@ -322,13 +323,13 @@ fn panicking_device_keeps_only_its_own_frames() {
     let polls = dead.clone();
     assert!(std::thread::spawn(move || polls.poll()).join().is_err());
     assert!(counts.0.load(SeqCst) > 0, "the waiting sender is woken");
-    assert!(matches!(sender.look(&mut watch), Some(Err(QueueError::Dead { .. }))));
+    assert!(matches!(sender.look(&mut watch), Some(Err(wharf_core::sender::SendError::Ended { .. }))));
     drop((watch, sender));
     assert_eq!(dead.shutdown(Duration::ZERO).out(), inside, "those, and no others");
     drop(dead);
     let mut sender = other.sender("lives").unwrap();
     let mut burst = numbered(&mut sender, 9, 1, 64);
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
     assert!(other.drain(Duration::MAX));
     drop((burst, sender));
     other.shutdown(Duration::ZERO);
@@ -352,7 +353,7 @@ fn device_may_panic_under_a_dying_sender() {
                 }
             });
             assert!(dies.join().is_err());
-            assert!(matches!(queue.sender("late").map(drop), Err(QueueError::Dead { .. })));
+            assert!(matches!(queue.sender("late").map(drop), Err(QueueError::Ended { .. })));
         }
     });
 }
@@ -370,5 +371,5 @@ fn a_dead_queue_keeps_no_message() {
     let kept = message.clone();
     dead.apply(move |_| drop(kept));
     assert_eq!(Arc::strong_count(&message), 1);
-    assert!(matches!(dead.sender("late"), Err(QueueError::Dead { .. })), "not closed by a program");
+    assert!(matches!(dead.sender("late"), Err(QueueError::Ended { .. })), "not closed by a program");
 }

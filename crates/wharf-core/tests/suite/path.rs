@@ -6,7 +6,8 @@ use std::time::Duration;
 use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio, QdiscRegistry, QdiscSetup};
-use wharf_core::queue::QueueError;
+use wharf_core::sender::SendError;
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
 
@@ -19,7 +20,7 @@ fn packet_on_a_quiet_path_rings_the_doorbell_at_once() {
     let mut sender = queue.sender("one").unwrap();
     for n in 0..10 {
         let mut burst = numbered(&mut sender, n, 1, 60);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
         assert_eq!(control.doorbells.load(SeqCst) as u64, n + 1);
         assert_eq!(control.sent().len() as u64, n + 1);
     }
@@ -36,7 +37,7 @@ fn frames_left_by_the_device_go_first_next_time() {
     let mut sender = queue.sender("one").unwrap();
     for n in 0..20 {
         let mut burst = numbered(&mut sender, n * 10, 10, 100);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
     queue.poll();
     while control.sent().len() < 200 {
@@ -58,7 +59,7 @@ fn byte_limit_off_leaves_only_the_ring_and_can_be_set_live() {
         let mut sender = queue.sender("one").unwrap();
         let mut in_device = || {
             let mut burst = numbered(&mut sender, 0, 40, 1000);
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
             queue.poll();
             control.sent().len()
         };
@@ -90,7 +91,7 @@ fn batching_off_makes_one_call_and_doorbell_per_packet() {
     let mut sender = queue.sender("one").unwrap();
     for n in 0..10 {
         let mut burst = numbered(&mut sender, n * 32, 32, 100);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
     let calls = control.calls.lock().unwrap().clone();
     assert!(calls.iter().all(|call| call.len() == 1));
@@ -98,7 +99,7 @@ fn batching_off_makes_one_call_and_doorbell_per_packet() {
     queue.set_batching(Batching::Bytes(1000));
     for n in 10..40 {
         let mut burst = numbered(&mut sender, n * 32, 32, 100);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
     let calls = control.calls.lock().unwrap().clone();
     assert!(calls.iter().all(|call| call.len() <= 10), "1000 bytes are ten packets");
@@ -123,7 +124,7 @@ fn packets_without_a_priority_leave_by_the_bands_of_their_dscp() {
             if n == 4 {
                 burst.packets_mut().for_each(|mut packet| packet.set_priority(6));
             }
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
         }
         control.allowed.store(usize::MAX / 2, SeqCst);
         assert!(queue.drain(Duration::MAX));
@@ -141,12 +142,12 @@ fn priority_packet_behind_a_thousand_leaves_within_one_bulk() {
     let mut sender = queue.sender("one").unwrap();
     for n in 0..100 {
         let mut burst = numbered(&mut sender, n * 10, 10, 100);
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 10);
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 10);
     }
-    let mut urgent = sender.packet(100).unwrap();
+    let mut urgent = sender.packet(100, Wait::Never).unwrap();
     urgent.bytes_mut()[..8].copy_from_slice(&u64::MAX.to_be_bytes());
     urgent.set_priority(6);
-    sender.send_packet(urgent).unwrap();
+    _ = sender.send_packet(urgent, Wait::Forever).unwrap();
     let taken = control.sent().len();
     assert!(taken <= 64, "the ring is full with the first of them");
     while control.sent().len() < 1001 {
@@ -173,14 +174,14 @@ fn full_path_takes_no_more_and_full_band_holds_back_only_its_senders() {
     let mut taken = 0;
     for n in 0..40 {
         let mut burst = numbered(&mut sender, n * 10, 10, 100);
-        taken += sender.try_send(&mut burst).unwrap();
+        taken += sender.send(&mut burst, Wait::Never).unwrap().accepted;
     }
     assert!((20..200).contains(&taken), "{taken} of 400 taken: ring 8, band 20, lane 64");
-    let mut urgent = sender.packet(100).unwrap();
+    let mut urgent = sender.packet(100, Wait::Never).unwrap();
     urgent.set_priority(6);
     let mut burst = sender.burst(1);
     burst.push(urgent).unwrap();
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 1, "its band is empty");
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 1, "its band is empty");
     control.allowed.store(usize::MAX / 2, SeqCst);
     queue.poll();
     drop(sender);
@@ -198,7 +199,7 @@ fn false_completions_are_errors_and_lose_no_frame() {
     control.failures.store(3, SeqCst);
     for n in 0..4 {
         let mut burst = numbered(&mut sender, n * 10, 10, 100);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
     assert_eq!(queue.counters().device_errors.get(), 2);
     assert_eq!(
@@ -217,7 +218,7 @@ fn packets_of_another_pool_are_refused_and_kept() {
     let mut sender = queue.sender("one").unwrap();
     let mut burst = other.burst(4);
     burst.push(other.packet(60).unwrap()).unwrap();
-    assert!(matches!(sender.send(&mut burst), Err(QueueError::ForeignPool { .. })));
+    assert!(matches!(sender.send(&mut burst, Wait::Forever), Err(SendError::ForeignPool { .. })));
     assert_eq!(burst.len(), 1);
     drop(burst);
     assert_eq!(other.audit().out(), 0);
@@ -233,7 +234,7 @@ fn batching_off_applies_to_requeued_frames() {
     for n in 0..4 {
         control.allowed.store(1000, SeqCst);
         let mut burst = numbered(&mut sender, n * 32, 32, 100);
-        sender.try_send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Never).unwrap();
     }
     let before = control.calls();
     control.take_max.store(0, SeqCst);
@@ -257,7 +258,7 @@ fn byte_limit_of_zero_still_sends() {
         let mut sender = queue.sender("one").unwrap();
         let mut burst = numbered(&mut sender, 0, 100, 64);
         while !burst.is_empty() {
-            sender.try_send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Never).unwrap();
             control.allowed.store(10, SeqCst);
             queue.poll();
         }
@@ -290,7 +291,7 @@ proptest! {
             match op {
                 0..=2 => {
                     let mut burst = numbered(&mut sender, next, n, len);
-                    next += sender.try_send(&mut burst).unwrap() as u64;
+                    next += sender.send(&mut burst, Wait::Never).unwrap().accepted as u64;
                 }
                 3 => {
                     control.allowed.store(n * 4, SeqCst);
@@ -322,7 +323,7 @@ fn sender_alone_keeps_the_bias() {
     let send = |sender: &mut wharf_core::sender::Sender| {
         for n in 0..40 {
             let mut burst = numbered(sender, n, 1, 64);
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
         }
     };
     send(&mut sender);
@@ -333,7 +334,7 @@ fn sender_alone_keeps_the_bias() {
     send(&mut sender);
     assert!(is_kept(), "an idle sender takes nothing away");
     let mut burst = numbered(&mut second, 0, 1, 64);
-    second.send(&mut burst).unwrap();
+    _ = second.send(&mut burst, Wait::Forever).unwrap();
     assert!(!is_kept(), "a sending one does");
     drop((second, sender));
     assert_eq!(queue.shutdown(Duration::MAX).out(), 0);

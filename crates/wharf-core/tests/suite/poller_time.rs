@@ -8,12 +8,13 @@ use wharf_core::device::{
     AnyDevice, CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
     TxInfo,
 };
-use wharf_core::host::{Clock, Wait, Wake};
+use wharf_core::host::{Clock, PollerWait, Wake};
 use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
 use wharf_core::pool::{Burst, Cache};
 use wharf_core::qdisc::{Fifo, FifoLimit, Rate, Tbf};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_testkit::threads::{TestClock, TestPark};
 use wharf_testkit::{assert_conserved, pool};
@@ -119,7 +120,7 @@ impl Wake for NoWake {
     fn wake(&self) {}
 }
 
-impl Wait for VirtualWait {
+impl PollerWait for VirtualWait {
     fn waker(&self) -> Arc<dyn Wake> {
         Arc::new(NoWake)
     }
@@ -173,7 +174,7 @@ fn run(mode: Mode, arrivals: impl IntoIterator<Item = u64>) -> (Vec<u64>, u32, u
     let queue = TxQueue::builder_of(&pool, end, clock.clone(), Arc::new(TestPark)).unwrap().build().unwrap();
     let mut sender = queue.sender("forwards").unwrap();
     let handler = Box::new(move |burst: &mut Burst| {
-        sender.try_send(burst).unwrap();
+        _ = sender.send(burst, Wait::Never).unwrap();
         Rest::Again
     });
     let receiver = RxQueue::of(&queue, handler).unwrap();
@@ -230,8 +231,8 @@ fn frames_held_by_a_token_bucket_leave_when_tokens_allow() {
         let queue = builder.qdisc(Box::new(tbf)).build().unwrap();
         let mut sender = queue.sender("sends").unwrap();
         let mut burst = sender.burst(200);
-        sender.fill(&mut burst, 200, 64).unwrap();
-        sender.send(&mut burst).unwrap();
+        sender.fill(&mut burst, 200, 64, Wait::Never).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
         assert_eq!(queue.counters().packets.get(), 1);
         let stop = Arc::new(Mutex::new(None));
         let wait = VirtualWait { clock: clock.clone(), line: line.clone(), stop: stop.clone() };

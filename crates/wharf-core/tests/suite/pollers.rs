@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::device::TxDevice;
-use wharf_core::host::{NoClock, Park, Wait, Wake};
+use wharf_core::host::{NoClock, Park, PollerWait, Wake};
 use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::{Sleepers, within_a_minute};
 use wharf_testkit::wrappers::{InReap, Interrupted};
@@ -19,7 +20,7 @@ use wharf_testkit::{assert_conserved, numbered, pool};
 pub struct Threads(pub Sleepers);
 
 /// A notification flag per device.
-impl Wait for Threads {
+impl PollerWait for Threads {
     fn waker(&self) -> Arc<dyn Wake> {
         self.0.waker()
     }
@@ -61,7 +62,7 @@ impl Threads {
 fn send(queue: &TxQueue, first: u64, count: usize) {
     let mut sender = queue.sender("test").unwrap();
     let mut burst = numbered(&mut sender, first, count, 64);
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
 }
 
 fn await_sent(queue: &TxQueue, count: u64) {
@@ -163,13 +164,11 @@ fn pollers_sharing_devices_come_and_go_under_traffic() {
                         let mut sender = queue.sender("test").unwrap();
                         for n in 0..400 {
                             let mut burst = sender.burst(5);
-                            while sender.fill(&mut burst, 5, 64).is_err() {
-                                sender.wait_for_memory().unwrap();
-                            }
+                            sender.fill(&mut burst, 5, 64, Wait::Forever).unwrap();
                             burst.iter_mut().for_each(|bytes| {
                                 bytes[..8].copy_from_slice(&(who << 32 | n).to_be_bytes());
                             });
-                            sender.send(&mut burst).unwrap();
+                            _ = sender.send(&mut burst, Wait::Forever).unwrap();
                         }
                     })
                 })
@@ -281,7 +280,7 @@ fn receive_poll_takes_completions_of_its_send_queue() {
         let source = Source(arrivals.clone());
         let mut sender = queue.sender("forwards").unwrap();
         let handler = Box::new(move |burst: &mut Burst| {
-            sender.try_send(burst).unwrap();
+            _ = sender.send(burst, Wait::Never).unwrap();
             Rest::Again
         });
         let receiver = RxQueue::new(Box::new(source), &pool, std::slice::from_ref(&queue), handler).unwrap();
@@ -312,7 +311,7 @@ fn poller_that_comes_in_a_sole_run_leaves_the_sender_without_bias() {
                 *in_reap.lock().unwrap() = Some(Box::new(|| std::mem::forget(poller.begin())));
             }
             let mut burst = numbered(&mut sender, n, 1, 64);
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
         }
         let is_biased = format!("{queue:?}").contains(&format!("{:#x}", wharf_mem::word::BIASED));
         assert_eq!((is_biased, queue.counters().sent.get()), (!comes, 16));

@@ -12,6 +12,7 @@ use wharf_core::qdisc::{
     Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Prio, QDISC_CHANGED, Qdisc, Rate, RootQdisc, Tbf,
 };
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_mem::Batch;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::within_a_minute;
@@ -34,7 +35,7 @@ fn stuck(pool: &PagePool, qdisc: Box<dyn Qdisc>, packets: u64) -> (TxQueue, Arc<
     let mut sender = queue.sender("before").unwrap();
     for number in 0..packets {
         let mut burst = numbered(&mut sender, number, 1, 64);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
     (queue, control)
 }
@@ -171,7 +172,7 @@ fn messages_without_end_hold_up_no_sender() {
             post(queue.clone(), ALL, std::thread::current().id(), mine.clone());
             let mut sender = queue.sender("sends").unwrap();
             let mut burst = numbered(&mut sender, 0, 1, 64);
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
             // The sender's end, once the poller has left, carries out what is still there.
             let carried_out = mine.load(SeqCst);
             stop.stop();
@@ -196,7 +197,7 @@ fn changes_under_traffic_lose_nothing() {
                     let mut sender = queue.sender("sends").unwrap();
                     for number in 0..1500 {
                         let mut burst = numbered(&mut sender, who << 32 | number, 1, 64);
-                        sender.send(&mut burst).unwrap();
+                        _ = sender.send(&mut burst, Wait::Forever).unwrap();
                     }
                 })
             });

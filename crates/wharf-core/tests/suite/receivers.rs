@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
-use wharf_core::host::{NoClock, Park, Wait, Wake};
+use wharf_core::host::{NoClock, Park, PollerWait, Wake};
 use wharf_core::metrics::Walk;
 use wharf_core::poller::{ActivePoller, Mode, Poller, Settings};
 use wharf_core::pool::{Burst, Cache, PagePool};
 use wharf_core::queue::QueueError;
 use wharf_core::rx::{Receiver, Rest, RxQueue};
 use wharf_core::sg_writer::SgWriter;
+use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Meta, Region};
 use wharf_testkit::pool;
 use wharf_testkit::threads::{TestPark, within_a_minute};
@@ -24,7 +25,7 @@ use wharf_testkit::threads::{TestPark, within_a_minute};
 #[derive(Debug)]
 struct Untimed;
 
-impl Wait for Untimed {
+impl PollerWait for Untimed {
     fn waker(&self) -> Arc<dyn Wake> {
         TestPark.waker()
     }
@@ -156,7 +157,7 @@ impl Rig {
     fn take(&mut self, from: usize, packets: usize) {
         let Some(receiver) = &mut self.receivers[from] else { return };
         let mut burst = self.pool.burst(packets);
-        let count = receiver.recv(&mut burst).unwrap();
+        let count = receiver.recv(&mut burst, Wait::Never).unwrap();
         let model = &mut self.model[from];
         let wanted: Vec<u64> = model.inbox.drain(..packets.min(model.inbox.len())).collect();
         model.taken += count as u64;
@@ -288,7 +289,7 @@ fn packets_that_the_poller_held_wake_the_receiver() {
     arrivals.waiting.lock().unwrap().extend(0..300);
     (0..40).for_each(|_| _ = poller.step(0));
     let mut burst = pool.burst(256);
-    assert_eq!(receiver.recv(&mut burst).unwrap(), 256, "the poller holds the others");
+    assert_eq!(receiver.recv(&mut burst, Wait::Never).unwrap(), 256, "the poller holds the others");
     burst.clear();
     let calls = Arc::new(Calls::default());
     let waker = Waker::from(calls.clone());

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use wharf_core::host::{Wait, Wake};
+use wharf_core::host::{PollerWait, Wake};
 use wharf_core::poller::{Poller, Settings};
 use wharf_core::queue::Claimants;
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::threads::within_a_minute;
 use wharf_testkit::{numbered, pool};
@@ -29,7 +30,7 @@ impl Wake for StopsOnce {
 #[derive(Debug)]
 struct Calls(Arc<StopsOnce>);
 
-impl Wait for Calls {
+impl PollerWait for Calls {
     fn waker(&self) -> Arc<dyn Wake> {
         self.0.clone()
     }
@@ -51,7 +52,7 @@ impl Wait for Calls {
 
 fn send(sender: &mut Sender) {
     let mut burst = numbered(sender, 0, 1, 64);
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
 }
 
 /// The first sender is stopped between its bit and its call. The 33rd has the same bit, and calls for itself.

@@ -10,6 +10,7 @@ use wharf_core::host::Park;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio};
 use wharf_core::queue::{QueueBuilder, TxQueue};
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::TestPark;
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -23,15 +24,19 @@ fn held(build: impl FnOnce(QueueBuilder) -> QueueBuilder) -> (TxQueue, Sender, A
     let queue = build(builder(&pool(2048), gate).small_queues(Some(LIMIT_BYTES))).build().unwrap();
     let mut sender = queue.sender("one").unwrap();
     let mut burst = numbered(&mut sender, 0, 64, 100);
-    assert_eq!(sender.try_send(&mut burst).unwrap(), WITHIN, "{LIMIT_BYTES} B are {WITHIN} packets");
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 0, "and no more");
+    assert_eq!(
+        sender.send(&mut burst, Wait::Never).unwrap().accepted,
+        WITHIN,
+        "{LIMIT_BYTES} B are {WITHIN} packets"
+    );
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 0, "and no more");
     (queue, sender, control)
 }
 
 fn send_all(sender: &mut Sender) {
     for n in 100..200 {
         let mut burst = numbered(sender, n * 10, 10, 100);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
 }
 
@@ -49,7 +54,7 @@ fn sender_over_its_limit_is_held_until_bytes_have_left() {
         control.allowed.store(10, SeqCst);
         queue.poll();
         let mut burst = numbered(&mut sender, 100, 64, 100);
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 10, "as many as have left");
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 10, "as many as have left");
         assert_eq!(sender.counters().small_queue_bytes.get(), u64::from(LIMIT_BYTES));
         drop(burst);
         end(&queue, sender, &control);
@@ -61,7 +66,7 @@ fn held_sender_does_not_hold_another() {
     let (queue, sender, control) = held(|queue| queue);
     let mut other = queue.sender("other").unwrap();
     let mut burst = numbered(&mut other, 1000, 10, 100);
-    assert_eq!(other.try_send(&mut burst).unwrap(), 10);
+    assert_eq!(other.send(&mut burst, Wait::Never).unwrap().accepted, 10);
     drop(other);
     end(&queue, sender, &control);
     assert!(control.sent().contains(&1009));
@@ -74,7 +79,7 @@ fn two_packets_are_within_any_limit() {
     let queue = builder(&pool.unwrap(), gate).small_queues(Some(LIMIT_BYTES)).build().unwrap();
     let mut sender = queue.sender("long").unwrap();
     let mut burst = numbered(&mut sender, 0, 5, 5000);
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 2);
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 2);
     drop(burst);
     end(&queue, sender, &control);
 }
@@ -82,10 +87,10 @@ fn two_packets_are_within_any_limit() {
 #[test]
 fn urgent_packets_are_not_held() {
     let (queue, mut sender, control) = held(|queue| queue.qdisc(Box::new(Prio::new(1000))));
-    let mut urgent = sender.packet(100).unwrap();
+    let mut urgent = sender.packet(100, Wait::Never).unwrap();
     urgent.bytes_mut()[..8].copy_from_slice(&7777u64.to_be_bytes());
     urgent.set_priority(6);
-    sender.send_packet(urgent).unwrap();
+    _ = sender.send_packet(urgent, Wait::Forever).unwrap();
     end(&queue, sender, &control);
     assert!(control.sent().contains(&7777));
 }
@@ -173,7 +178,11 @@ fn held_sender_does_not_overtake_waiters_for_space() {
 
     let mut filler = queue.sender("fills").unwrap();
     let mut rest = numbered(&mut filler, 1000, 25, 100);
-    assert_eq!(filler.try_send(&mut rest).unwrap(), 25, "the device has one, the discipline 64: it is full");
+    assert_eq!(
+        filler.send(&mut rest, Wait::Never).unwrap().accepted,
+        25,
+        "the device has one, the discipline 64: it is full"
+    );
     let mut first = queue.sender("waits").unwrap();
     let mut watch = first.watch(0, 1, TestPark.waker());
     assert!(first.look(&mut watch).is_none());
@@ -185,7 +194,7 @@ fn held_sender_does_not_overtake_waiters_for_space() {
     control.allowed.store(usize::MAX / 2, SeqCst);
     queue.poll();
     assert!(first.look(&mut watch).unwrap().is_ok());
-    assert_eq!(sending.as_mut().poll(&mut context).map(Result::unwrap), Poll::Ready(()));
+    assert_eq!(sending.as_mut().poll(&mut context).map(|sent| sent.unwrap().left), Poll::Ready(0));
     drop((watch, first, filler, sending));
     end(&queue, sender, &control);
 }
@@ -201,7 +210,7 @@ fn limits_out_of_bounds_are_refused() {
     let mut sender = queue.sender("free").unwrap();
     for n in 0..16 {
         let mut burst = numbered(&mut sender, n * 64, 64, 1500);
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 64);
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 64);
     }
     end(&queue, sender, &control);
 }
@@ -219,14 +228,14 @@ proptest! {
         let (mut next, mut lens) = (0, Vec::new());
         for (count, len, leave, other) in steps {
             let mut burst = numbered(&mut sender, next, count, len);
-            let taken = sender.try_send(&mut burst).unwrap();
+            let taken = sender.send(&mut burst, Wait::Never).unwrap().accepted;
             lens.extend(std::iter::repeat_n(len, taken));
             next += taken as u64;
             if other {
                 // A second sender comes and goes: the first is not alone on the queue.
                 let mut other = queue.sender("other").unwrap();
                 let mut burst = numbered(&mut other, u64::MAX, 1, 60);
-                other.try_send(&mut burst).unwrap();
+                _ = other.send(&mut burst, Wait::Never).unwrap();
             }
             control.allowed.store(leave, SeqCst);
             queue.poll();
@@ -245,9 +254,9 @@ proptest! {
 fn try_send_without_a_poller_runs_the_queue() {
     let (queue, mut sender, control) = held(|queue| queue);
     let mut burst = numbered(&mut sender, 100, 64, 100);
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 0);
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 0);
     control.allowed.store(10, SeqCst);
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 10, "as many as have left");
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 10, "as many as have left");
     drop(burst);
     end(&queue, sender, &control);
 }
@@ -258,17 +267,21 @@ fn limit_changed_under_traffic_then_the_sender_has_it_with_its_next_call() {
         let (queue, mut sender, control) = held(|queue| queue.index_start(start));
         queue.set_small_queues(None);
         let mut burst = numbered(&mut sender, 100, 64, 100);
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 64, "none holds it");
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 64, "none holds it");
         queue.set_small_queues(Some(LIMIT_BYTES));
         let mut burst = numbered(&mut sender, 200, 64, 100);
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 0, "as many bytes are inside as may be, and more");
+        assert_eq!(
+            sender.send(&mut burst, Wait::Never).unwrap().accepted,
+            0,
+            "as many bytes are inside as may be, and more"
+        );
         control.allowed.store(usize::MAX / 2, SeqCst);
         queue.poll();
         control.allowed.store(0, SeqCst);
-        assert_eq!(sender.try_send(&mut burst).unwrap(), WITHIN, "all have left");
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, WITHIN, "all have left");
         // Out of bounds: the nearest.
         queue.set_small_queues(Some(1));
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 0);
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 0);
         drop(burst);
         end(&queue, sender, &control);
     }

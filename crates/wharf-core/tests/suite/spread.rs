@@ -6,6 +6,7 @@ use std::time::Duration;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::{Sender, Spread};
+use wharf_core::wait::Wait;
 use wharf_packet::QueueMap;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::{assert_conserved, builder, pool};
@@ -41,9 +42,9 @@ fn path(frames: u32, ring: usize) -> Path {
 
 impl Path {
     fn fill(&mut self, burst: &mut Burst, first: u64, count: usize) -> u64 {
-        while let Err(error) = self.spread.fill(burst, count, 64) {
+        while let Err(error) = self.spread.fill(burst, count, 64, Wait::Never) {
             assert!(error.to_string().contains("frames"), "{error}");
-            self.spread.wait_for_memory().unwrap();
+            self.spread.wait_for_memory(Wait::Forever).unwrap();
         }
         burst.iter_mut().enumerate().for_each(|(n, bytes)| write(bytes, first + n as u64));
         first + burst.len() as u64
@@ -78,7 +79,7 @@ fn flows_keep_queue_and_order_with_little_memory() {
     let (mut burst, mut next) = (path.pool.burst(32), 0);
     while next < 5000 {
         next = path.fill(&mut burst, next, (next % 32 + 1) as usize);
-        path.spread.send(&mut burst).unwrap();
+        _ = path.spread.send(&mut burst, Wait::Forever).unwrap();
         assert!(burst.is_empty());
     }
     path.close(next);
@@ -95,12 +96,12 @@ fn packets_that_do_not_fit_stay_in_the_burst_in_flow_order() {
         if burst.is_empty() {
             next = path.fill(&mut burst, next, 64);
         }
-        path.spread.try_send(&mut burst).unwrap();
+        _ = path.spread.send(&mut burst, Wait::Never).unwrap();
         refused += usize::from(!burst.is_empty());
     }
     assert!(refused > 0, "something was full");
     path.controls.iter().for_each(|control| control.allowed.store(usize::MAX / 2, SeqCst));
-    path.spread.send(&mut burst).unwrap();
+    _ = path.spread.send(&mut burst, Wait::Forever).unwrap();
     path.close(next);
 }
 

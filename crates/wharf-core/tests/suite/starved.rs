@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::{Sender, Watch};
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::{Log, Logs, TestClock};
 use wharf_testkit::{assert_conserved, builder, numbered};
@@ -65,7 +66,7 @@ impl Starved {
         let mut rig = Self::new(frames, waiting + 1);
         let holder = &mut rig.senders[waiting].sender;
         let mut burst = numbered(holder, 0, frames as usize, 64);
-        holder.send(&mut burst).unwrap();
+        _ = holder.send(&mut burst, Wait::Forever).unwrap();
         (0..waiting).for_each(|who| assert!(rig.waits(who), "{who}: there is none"));
         rig
     }
@@ -97,11 +98,10 @@ impl Starved {
     pub fn sends(&mut self, who: usize) -> bool {
         let One { sender, sent, .. } = &mut self.senders[who];
         let mut burst = sender.burst(1);
-        match sender.fill(&mut burst, 1, 64) {
-            Ok(_) => sender.send(&mut burst).unwrap(),
-            Err(PoolError::Exhausted { .. }) => return false,
-            Err(error) => panic!("{error}"),
+        if sender.fill(&mut burst, 1, 64, Wait::Never).unwrap() == 0 {
+            return false;
         }
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
         *sent += 1;
         true
     }
@@ -134,12 +134,12 @@ impl Starved {
             let sender = &mut self.senders[who].sender;
             loop {
                 let mut burst = sender.burst(64);
-                if sender.fill(&mut burst, 64, 64).is_err() {
+                if sender.fill(&mut burst, 64, 64, Wait::Never).unwrap() == 0 {
                     break;
                 }
                 bursts.push(burst);
             }
-            bursts.iter_mut().for_each(|burst| _ = sender.try_send(burst).unwrap());
+            bursts.iter_mut().for_each(|burst| _ = sender.send(burst, Wait::Never).unwrap().accepted);
             drop(bursts);
             (0..64).for_each(|_| self.complete(64));
             // Frames in its return ring move onto its stack.

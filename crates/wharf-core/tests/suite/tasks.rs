@@ -9,8 +9,9 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 use wharf_core::host::{self, Park};
 use wharf_core::qdisc::{Fifo, FifoLimit};
-use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::sender::Sender;
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::{SendError, Sender};
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::threads::{TestPark, within_a_minute};
 use wharf_testkit::wrappers::{InReap, Interrupted};
@@ -58,7 +59,7 @@ async fn send_numbered(mut sender: Sender, who: u64, count: u64) {
             bytes[..8].copy_from_slice(&(who << 32 | next).to_be_bytes());
             next += 1;
         }
-        sender.send_async(&mut burst).await.unwrap();
+        _ = sender.send_async(&mut burst).await.unwrap();
         assert!(burst.is_empty());
     }
 }
@@ -109,7 +110,7 @@ fn full(senders: usize) -> (TxQueue, Arc<wharf_testkit::gate::Control>, Vec<Send
     let queue = builder(&pool, gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(2)))).build().unwrap();
     let mut first = queue.sender("fills").unwrap();
     let mut burst = numbered(&mut first, 0, 8, 64);
-    while first.try_send(&mut burst).unwrap() > 0 {}
+    while first.send(&mut burst, Wait::Never).unwrap().accepted > 0 {}
     let senders = (0..senders).map(|who| queue.sender(&format!("waits {who}")).unwrap());
     (queue.clone(), control, senders.collect())
 }
@@ -151,8 +152,8 @@ fn filling_a_full_burst_adds_nothing_and_does_not_wait() {
     let (queue, _control, mut senders) = full(1);
     let sender = &mut senders[0];
     let mut burst = sender.burst(2);
-    assert_eq!(sender.fill(&mut burst, 2, 64).unwrap(), 2);
-    assert_eq!(sender.fill(&mut burst, 1, 64).unwrap(), 0, "no error: the pool has frames");
+    assert_eq!(sender.fill(&mut burst, 2, 64, Wait::Never).unwrap(), 2);
+    assert_eq!(sender.fill(&mut burst, 1, 64, Wait::Never).unwrap(), 0, "no error: the pool has frames");
     assert_eq!(block_on(sender.fill_async(&mut burst, 4, 64)).unwrap(), 0);
     assert_eq!((burst.len(), queue.pool().audit().out() > 0), (2, true));
 }
@@ -169,7 +170,7 @@ fn ready_sender_takes_a_packet() {
         block_on(ready).unwrap();
     }
     let mut burst = numbered(sender, 7, 1, 64);
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 1);
     drop(burst);
     drop(senders);
     assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
@@ -188,16 +189,16 @@ fn unused_turn_ends_with_the_next_packet() {
         block_on(ready).unwrap();
     }
     let mut burst = numbered(one, 7, 1, 64);
-    assert_eq!(one.try_send(&mut burst).unwrap(), 1);
+    assert_eq!(one.send(&mut burst, Wait::Never).unwrap().accepted, 1);
     // The other task fills the queue again, and then waits.
     control.allowed.store(0, SeqCst);
     let (mut rest, mut last) = (numbered(two, 100, 1, 64), numbered(one, 8, 1, 64));
-    while two.try_send(&mut rest).unwrap() > 0 {
+    while two.send(&mut rest, Wait::Never).unwrap().accepted > 0 {
         rest = numbered(two, 100, 1, 64);
     }
     let mut waits = Box::pin(two.send_async(&mut rest));
     assert!(poll_once(waits.as_mut(), &waker).is_pending());
-    assert_eq!(one.try_send(&mut last).unwrap(), 0, "it overtook");
+    assert_eq!(one.send(&mut last, Wait::Never).unwrap().accepted, 0, "it overtook");
     drop(waits);
     control.allowed.store(usize::MAX / 2, SeqCst);
     drop((last, rest, senders));
@@ -214,7 +215,7 @@ fn closed_queue_ends_every_wait() {
         let mut send = Box::pin(sender.send_async(&mut burst));
         assert!(poll_once(send.as_mut(), &waker).is_pending());
         queue.shutdown(Duration::ZERO);
-        assert!(matches!(block_on(send), Err(QueueError::Closed)));
+        assert!(matches!(block_on(send), Err(SendError::Closed)));
     }
     assert_eq!(burst.len(), 1);
 }
@@ -237,7 +238,7 @@ fn watch_wakes_and_gives_up_its_place_when_dropped() {
     }
     drop(watch);
     let mut burst = numbered(sender, 7, 1, 64);
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 1);
     drop(senders);
     assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
 }
@@ -255,7 +256,7 @@ fn memory_freed_between_look_and_notice_wakes() {
     let mut sender = queue.sender("waits").unwrap();
     let mut burst = numbered(&mut sender, 0, 64, 64);
     let mut owner = queue.dedicate().unwrap();
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
     owner.poll();
     let (woken, waker) = counting();
     let (wake, kept) = (Arc::new(Woken(waker)), Arc::new(Mutex::new(None)));
@@ -286,12 +287,12 @@ fn waiter_is_not_woken_without_free_memory() {
     let queue = builder(&pool, gate).build().unwrap();
     let mut sender = queue.sender("waits").unwrap();
     let mut burst = numbered(&mut sender, 0, 4, 64);
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
     let mut watch = sender.watch_memory(TestPark.waker());
     assert!((0..10).all(|_| sender.look(&mut watch).is_none()));
     control.allowed.store(1, SeqCst);
     assert!(matches!(sender.look(&mut watch), Some(Ok(()))));
-    assert_eq!(sender.fill(&mut burst, 4, 64).unwrap(), 1);
+    assert_eq!(sender.fill(&mut burst, 4, 64, Wait::Never).unwrap(), 1);
     control.allowed.store(usize::MAX / 2, SeqCst);
     drop((burst, watch, sender));
     assert_eq!(queue.shutdown(Duration::MAX).out(), 0);
@@ -312,18 +313,18 @@ fn a_cancel_wakes_a_wait_that_another_wait_of_the_sender_has_outlived() {
     let queue = builder(&pool(256), gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(2)))).build().unwrap();
     let mut first = queue.sender("fills").unwrap();
     let mut burst = numbered(&mut first, 0, 8, 64);
-    while first.try_send(&mut burst).unwrap() > 0 {}
+    while first.send(&mut burst, Wait::Never).unwrap().accepted > 0 {}
     let mut sender = queue.sender("waits").unwrap();
     let mut burst = numbered(&mut sender, 0, 4, 64);
     let canceller = sender.canceller();
     let (counting, waker) = counting();
     let mut context = Context::from_waker(&waker);
     assert!(sender.poll_ready(&mut context).is_pending());
-    assert!(matches!(sender.send_until(&mut burst, Instant::now()), Err(QueueError::TimedOut)));
+    assert_eq!(sender.send(&mut burst, Instant::now()).unwrap().left, 4);
     let before = counting.wakes.load(SeqCst);
     canceller.cancel();
     assert_eq!(counting.wakes.load(SeqCst), before + 1);
-    assert!(matches!(sender.poll_ready(&mut context), Poll::Ready(Err(QueueError::Cancelled))));
+    assert!(matches!(sender.poll_ready(&mut context), Poll::Ready(Err(SendError::Cancelled))));
     drop((burst, sender, first));
     control.allowed.store(usize::MAX / 2, SeqCst);
     assert!(queue.drain(Duration::MAX));

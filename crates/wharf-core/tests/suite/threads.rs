@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
-use wharf_core::pool::PoolError;
 use wharf_core::qdisc::{Fifo, FifoLimit};
-use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::SendError;
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::Gate;
 use wharf_testkit::threads::within_a_minute;
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -26,19 +27,12 @@ fn send_numbered(queue: &TxQueue, who: u64, count: u64) {
     let mut next = 0;
     while next < count {
         let want = ((next * 7 + who) % 32 + 1).min(count - next) as usize;
-        match sender.fill(&mut burst, want, 64) {
-            Ok(_) => {}
-            Err(PoolError::Exhausted { .. }) => {
-                sender.wait_for_memory().unwrap();
-                continue;
-            }
-            Err(error) => panic!("{error}"),
-        }
+        sender.fill(&mut burst, want, 64, Wait::Forever).unwrap();
         for bytes in burst.iter_mut() {
             bytes[..8].copy_from_slice(&(who << 32 | next).to_be_bytes());
             next += 1;
         }
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
         assert!(burst.is_empty(), "send sends all");
     }
 }
@@ -123,7 +117,7 @@ fn dedicated_owner_drains_for_all_and_loses_no_wake_up() {
                         std::thread::sleep(Duration::from_millis(30));
                         let mut sender = queue.sender("late").unwrap();
                         let mut burst = numbered(&mut sender, who << 32 | 3000, 1, 64);
-                        sender.send(&mut burst).unwrap();
+                        _ = sender.send(&mut burst, Wait::Forever).unwrap();
                     })
                 })
                 .collect();
@@ -153,7 +147,7 @@ fn dying_senders_leave_no_frame_behind() {
                 let died = std::thread::spawn(move || {
                     let mut sender = queue.sender("mortal").unwrap();
                     let mut burst = numbered(&mut sender, round * 100, 20, 64);
-                    sender.send(&mut burst).unwrap();
+                    _ = sender.send(&mut burst, Wait::Forever).unwrap();
                     let _unsent = numbered(&mut sender, 0, 10, 64);
                     std::panic::resume_unwind(Box::new("dies"));
                 });
@@ -177,14 +171,8 @@ fn closed_path_wakes_waiting_sender() {
                 let mut sender = queue.sender("waits").unwrap();
                 loop {
                     let mut burst = sender.burst(32);
-                    match sender.fill(&mut burst, 32, 64) {
-                        Ok(_) => {}
-                        Err(_) => match sender.wait_for_memory() {
-                            Ok(()) => continue,
-                            Err(error) => return error,
-                        },
-                    }
-                    if let Err(error) = sender.send(&mut burst) {
+                    let filled = sender.fill(&mut burst, 32, 64, Wait::Forever);
+                    if let Err(error) = filled.and_then(|_| sender.send(&mut burst, Wait::Forever)) {
                         return error;
                     }
                 }
@@ -193,7 +181,7 @@ fn closed_path_wakes_waiting_sender() {
                 std::thread::yield_now();
             }
             queue.shutdown(Duration::ZERO);
-            assert!(matches!(sender.join().unwrap(), QueueError::Closed));
+            assert!(matches!(sender.join().unwrap(), SendError::Closed));
         });
         assert_conserved(&queue);
     });
@@ -210,7 +198,7 @@ fn panicking_device_kills_its_queue_and_ends_all_waits() {
             let waits = scope.spawn(move || {
                 let mut burst = numbered(&mut waiting, 0, 200, 64);
                 loop {
-                    if let Err(error) = waiting.send(&mut burst) {
+                    if let Err(error) = waiting.send(&mut burst, Wait::Forever) {
                         return error;
                     }
                     burst = numbered(&mut waiting, 0, 20, 64);
@@ -226,13 +214,13 @@ fn panicking_device_kills_its_queue_and_ends_all_waits() {
             let error = waits.join();
             assert!(polled.is_err() || error.is_err(), "the owner of the queue panicked");
             if let Ok(error) = error {
-                assert!(matches!(error, QueueError::Dead { .. }), "{error}");
+                assert!(matches!(error, SendError::Ended { .. }), "{error}");
             }
         });
         let mut sender = queue.clone().sender("late");
         if let Ok(sender) = &mut sender {
             let mut burst = numbered(sender, 0, 1, 64);
-            assert!(matches!(sender.send(&mut burst), Err(QueueError::Dead { .. })));
+            assert!(matches!(sender.send(&mut burst, Wait::Forever), Err(SendError::Ended { .. })));
         }
         queue.shutdown(Duration::MAX);
     });
@@ -270,7 +258,7 @@ fn shutdown_beside_a_dedicated_owner_keeps_its_deadline() {
         let queue = builder(&pool, gate).build().unwrap();
         let mut sender = queue.sender("one").unwrap();
         let mut burst = numbered(&mut sender, 0, 30, 64);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| own(&queue, &stop, 0));
@@ -317,7 +305,7 @@ fn dropped_queue_after_many_senders_gives_its_frames_back() {
             for n in 0..60 {
                 let mut sender = queue.sender("guest").unwrap();
                 let mut burst = numbered(&mut sender, n, 1, 64);
-                assert_eq!(sender.try_send(&mut burst).unwrap(), 1, "round {round}");
+                assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 1, "round {round}");
             }
             drop(queue);
             assert_eq!(pool.audit().out(), 0, "round {round}: {}", pool.audit());
@@ -327,7 +315,7 @@ fn dropped_queue_after_many_senders_gives_its_frames_back() {
         for n in 0..10_000 {
             let mut sender = queue.sender("guest").unwrap();
             let mut burst = numbered(&mut sender, n, 1, 64);
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
         }
         assert_conserved(&queue);
     });
@@ -342,10 +330,10 @@ fn counters_of_many_past_senders_are_added_up() {
     for n in 0..10_000 {
         let mut sender = queue.sender("guest").unwrap();
         let mut burst = numbered(&mut sender, n, 1, 64);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
     let mut burst = numbered(&mut lives, 0, 1, 64);
-    lives.send(&mut burst).unwrap();
+    _ = lives.send(&mut burst, Wait::Forever).unwrap();
     let kept = queue.senders();
     assert!(kept.len() <= 1024 && std::sync::Arc::ptr_eq(&kept[1], &looked_at), "{}", kept.len());
     assert_eq!(kept[0].packets.get(), 1, "the living sender is named");
@@ -378,7 +366,7 @@ fn sender_alone_gives_way_to_other_threads() {
             for _ in 0..20 {
                 let mut second = queue.sender("now and then").unwrap();
                 let mut burst = numbered(&mut second, 1 << 32, 3, 64);
-                second.send(&mut burst).unwrap();
+                _ = second.send(&mut burst, Wait::Forever).unwrap();
             }
         });
         queue.drain(Duration::MAX);

@@ -8,6 +8,7 @@ use wharf_core::qdisc::{Fifo, FifoLimit, Prio, Qdisc};
 use wharf_core::queue::TxQueue;
 use wharf_core::random::SplitMix64;
 use wharf_core::sender::{Sender, Watch};
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::{Log, Logs};
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -38,7 +39,7 @@ impl Rig {
         let rig = Self::new(Fifo::new(FifoLimit::Packets(16)));
         let mut sender = rig.queue.sender("fills").unwrap();
         let mut burst = numbered(&mut sender, 1_000_000, 40, 64);
-        while sender.try_send(&mut burst).unwrap() > 0 {}
+        while sender.send(&mut burst, Wait::Never).unwrap().accepted > 0 {}
         rig
     }
 
@@ -86,7 +87,7 @@ impl Rig {
         let Some(seen) = sender.look(watch) else { return false };
         seen.unwrap();
         let mut burst = numbered(sender, (who * FRAMES) as u64, FRAMES, 64);
-        assert_eq!(sender.try_send(&mut burst).unwrap(), FRAMES, "{who} was served");
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, FRAMES, "{who} was served");
         self.waiting[who] = None;
         true
     }
@@ -181,7 +182,7 @@ fn discipline_without_bands_has_one_list() {
     for priority in [0, 6, 2] {
         let mut burst = numbered(&mut late, 0, 1, 64);
         burst.packets_mut().for_each(|mut packet| packet.set_priority(priority));
-        assert_eq!(late.try_send(&mut burst).unwrap(), 0, "priority {priority}");
+        assert_eq!(late.send(&mut burst, Wait::Never).unwrap().accepted, 0, "priority {priority}");
     }
     drop(late);
     rig.end();
@@ -196,7 +197,7 @@ fn each_band_has_its_own_list() {
         for n in 0..count {
             let mut burst = numbered(&mut sender, 1_000_000 + n, 1, 64);
             burst.packets_mut().for_each(|mut packet| packet.set_priority(priority));
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
         }
     }
     for band in [2, 1, 2, 1] {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use wharf_core::host::NoClock;
 use wharf_core::pool::PagePool;
-use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::SendError;
+use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::{Sleepers, within_a_minute};
 use wharf_testkit::{assert_conserved, numbered, pool};
@@ -29,7 +31,7 @@ fn memory_freed_just_before_the_waiter_is_seen_wakes_it() {
             sleep.await_asleep(1);
             let mut sender = queue.sender("waits").unwrap();
             let mut burst = numbered(&mut sender, 0, 1, 64);
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
             // The poller naps now, while there is something to come back for.
             sleep.await_asleep(0);
             let mut run = loop {
@@ -40,9 +42,7 @@ fn memory_freed_just_before_the_waiter_is_seen_wakes_it() {
             };
             // The thread that sleeps without a bound now is the sender.
             let waiter = scope.spawn(move || {
-                while sender.packet(64).is_err() {
-                    sender.wait_for_memory().unwrap();
-                }
+                sender.packet(64, Wait::Forever).unwrap();
             });
             sleep.await_asleep(1);
             control.allowed.store(1, SeqCst);
@@ -67,7 +67,7 @@ fn poller_resumes_after_a_dedicated_owner() {
             let mut sender = queue.sender("one").unwrap();
             let mut burst = numbered(&mut sender, 0, 10, 64);
             let mut owner = queue.dedicate().unwrap();
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
             owner.poll();
             drop(owner);
             // Frames that the owner left behind complete now, and only the poller is there.
@@ -108,7 +108,7 @@ fn poller_that_stops_leaves_a_dedicated_owner_called() {
             sleep.await_asleep(1);
             let mut sender = queue.sender("wakes the owner").unwrap();
             let mut burst = numbered(&mut sender, 0, 10, 64);
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
             while queue.counters().sent.get() < 10 {
                 std::thread::yield_now();
             }
@@ -137,15 +137,15 @@ fn panicking_device_under_a_dedicated_owner_kills_only_its_queue() {
                     owner.poll();
                 }
             });
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
             // A wait may end early without a cause.
             let error = loop {
-                match sender.wait_for_memory() {
-                    Ok(()) => continue,
+                match sender.wait_for_memory(Wait::Forever) {
+                    Ok(_) => continue,
                     Err(error) => break error,
                 }
             };
-            assert!(matches!(error, QueueError::Dead { .. }), "{error}");
+            assert!(matches!(error, SendError::Ended { .. }), "{error}");
             assert!(owner.join().is_err());
         });
     });

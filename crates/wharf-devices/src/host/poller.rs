@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
-use wharf_core::host::{Clock, Wait, Wake};
+use wharf_core::host::{Clock, PollerWait, Wake};
 use wharf_core::poller::{Poller, PollerCounters, PollerStop, Settings};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
@@ -102,7 +102,7 @@ impl HostWait {
     }
 }
 
-impl Wait for HostWait {
+impl PollerWait for HostWait {
     fn waker(&self) -> Arc<dyn Wake> {
         self.bell.clone()
     }

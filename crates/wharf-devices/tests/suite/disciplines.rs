@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use wharf_core::qdisc::contract::write_packet;
 use wharf_core::qdisc::{CODEL, FqCodel, FqCodelOptions, Rate, Tbf};
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::pool;
@@ -29,9 +30,9 @@ fn packets_are_sent_or_dropped_by_codel(spec: &str) {
     let polling = thread::spawn(|| poller.run());
     let (until, mut offered) = (Instant::now() + Duration::from_millis(500), 0);
     while Instant::now() < until {
-        let mut packet = sender.packet(1514).unwrap();
+        let mut packet = sender.packet(1514, Wait::Never).unwrap();
         write_packet(packet.bytes_mut(), offered as u16 % 4, 0, offered);
-        sender.send_packet(packet).unwrap();
+        _ = sender.send_packet(packet, Wait::Forever).unwrap();
         offered += 1;
     }
     assert!(queue.drain(Duration::MAX));

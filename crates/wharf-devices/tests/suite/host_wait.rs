@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
-use wharf_core::host::Wait;
+use wharf_core::host::PollerWait;
 use wharf_devices::host::HostWait;
 use wharf_sys::event::EventFd;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use wharf_core::device::{Completions, Device, DeviceError, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
 use wharf_devices::pcap::format::{
@@ -64,11 +65,11 @@ fn queue_sends_into_a_capture_and_all_frames_are_in_it() {
     let mut sender = queue.sender("one").unwrap();
     let mut expected = Vec::new();
     for number in 0..3000usize {
-        let mut packet = sender.packet((1 + number * 37 % 1500) as u32).unwrap();
+        let mut packet = sender.packet((1 + number * 37 % 1500) as u32, Wait::Never).unwrap();
         packet.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 3 + number) as u8);
         let mut bytes = packet.bytes().to_vec();
         if number % 10 == 0 {
-            let mut piece = sender.packet(900).unwrap();
+            let mut piece = sender.packet(900, Wait::Never).unwrap();
             piece.bytes_mut().fill(number as u8);
             bytes.extend_from_slice(piece.bytes());
             packet.append(piece).unwrap();
@@ -79,7 +80,7 @@ fn queue_sends_into_a_capture_and_all_frames_are_in_it() {
             packet.set_meta(&Meta { time_ns, ..packet.meta() });
         }
         expected.push((Record { ts_ns: time_ns, wire_len: bytes.len() as u32 }, bytes));
-        sender.send_packet(packet).unwrap();
+        _ = sender.send_packet(packet, Wait::Forever).unwrap();
     }
     assert!(queue.drain(Duration::MAX));
     drop(sender);

@@ -18,6 +18,7 @@ mod inbox;
 mod memory;
 mod path;
 mod poller;
+mod ready;
 mod reopen;
 mod reserved;
 mod reset_waiters;

@@ -1,14 +1,14 @@
 //! Sends a source's frames at a pace.
 
-use super::due::{Due, Wait};
+use super::due::{Between, Due};
 use super::{Pace, Pauses, Schedule, Source};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use wharf::testing::FailingMemory;
-use wharf_core::pool::{Burst, PoolError};
-use wharf_core::queue::QueueError;
-use wharf_core::sender::{Sender, Spread};
+use wharf_core::pool::Burst;
+use wharf_core::sender::{SendError, Sender, Spread};
+use wharf_core::wait::Wait;
 use wharf_sys::clock::monotonic_ns;
 use wharf_sys::timer::precise_sleeps;
 
@@ -33,23 +33,23 @@ pub trait Submit: Send {
     ///
     /// # Errors
     /// Those of [`Sender::send`].
-    fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
+    fn submit(&mut self, burst: &mut Burst) -> Result<(), SendError>;
 
-    /// Fills `burst` as [`Sender::fill`] does.
+    /// Fills `burst` as [`Sender::fill`] does, without waiting.
     ///
     /// # Errors
     /// Those of [`Sender::fill`].
     #[inline]
-    fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
-        self.sender().fill(burst, count, len_bytes)
+    fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, SendError> {
+        self.sender().fill(burst, count, len_bytes, Wait::Never)
     }
 
-    /// Waits for memory as [`Sender::wait_for_memory`] does.
+    /// Waits until there is a free frame.
     ///
     /// # Errors
-    /// Those of [`Sender::wait_for_memory`].
-    fn wait_for_memory(&mut self) -> Result<(), QueueError> {
-        self.sender().wait_for_memory()
+    /// Those of [`Sender::fill`].
+    fn wait_for_memory(&mut self) -> Result<(), SendError> {
+        self.sender().wait_for_memory(Wait::Forever).map(drop)
     }
 
     /// Returns the packets sent.
@@ -108,16 +108,16 @@ impl Submit for Spread {
         self.first()
     }
 
-    fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.send(burst)
+    fn submit(&mut self, burst: &mut Burst) -> Result<(), SendError> {
+        self.send(burst, Wait::Forever).map(drop)
     }
 
-    fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
-        Self::fill(self, burst, count, len_bytes)
+    fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, SendError> {
+        Self::fill(self, burst, count, len_bytes, Wait::Never)
     }
 
-    fn wait_for_memory(&mut self) -> Result<(), QueueError> {
-        Self::wait_for_memory(self)
+    fn wait_for_memory(&mut self) -> Result<(), SendError> {
+        Self::wait_for_memory(self, Wait::Forever).map(drop)
     }
 
     fn packets(&mut self) -> u64 {
@@ -136,8 +136,8 @@ impl Submit for Sender {
     }
 
     #[inline]
-    fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        Self::submit(self, burst)
+    fn submit(&mut self, burst: &mut Burst) -> Result<(), SendError> {
+        Self::submit(self, burst, Wait::Forever).map(drop)
     }
 }
 
@@ -190,8 +190,8 @@ impl<'a> Drive<'a> {
     /// is top speed, the calling thread's timed sleeps become precise.
     ///
     /// # Errors
-    /// [`QueueError`]: the device died, or the frames do not fit the pool's.
-    pub fn run<S: Source>(&self, by: &mut dyn Submit, source: &mut S) -> Result<Driven, QueueError> {
+    /// [`SendError`]: the device died, or the frames do not fit the pool's.
+    pub fn run<S: Source>(&self, by: &mut dyn Submit, source: &mut S) -> Result<Driven, SendError> {
         self.run_failing(by, source, FailingMemory::default())
     }
 
@@ -201,7 +201,7 @@ impl<'a> Drive<'a> {
     /// Those of [`Drive::run`].
     pub fn run_failing<S: Source>(
         &self, by: &mut dyn Submit, source: &mut S, memory: FailingMemory,
-    ) -> Result<Driven, QueueError> {
+    ) -> Result<Driven, SendError> {
         self.run_in(&HostTime, by, source, memory)
     }
 
@@ -211,7 +211,7 @@ impl<'a> Drive<'a> {
     /// Those of [`Drive::run`].
     pub fn run_in<S: Source>(
         &self, time: &impl Time, by: &mut dyn Submit, source: &mut S, mut memory: FailingMemory,
-    ) -> Result<Driven, QueueError> {
+    ) -> Result<Driven, SendError> {
         let mut burst = by.sender().burst(self.burst_packets.max(1));
         let mut due = Due::new(self.pace, self.burst_packets.max(1), self.start_ns);
         let mut driven = Driven { first_ns: time.now_ns(), ..Driven::default() };
@@ -255,17 +255,17 @@ impl<'a> Drive<'a> {
     ) -> Option<(usize, u64)> {
         let is_paced = !self.pace.is_top();
         if !source.is_ready() {
-            due.wait(Wait::Source, if is_paced { time.now_ns() } else { 0 });
+            due.wait(Between::Source, if is_paced { time.now_ns() } else { 0 });
             return None;
         }
         let now_ns = if is_paced || source.is_stamped() { time.now_ns() } else { 0 };
         let count = self.look(by, source, due, now_ns);
         if count == 0 {
-            due.wait(Wait::Process, self.await_due(time, due.next_ns, now_ns));
+            due.wait(Between::Process, self.await_due(time, due.next_ns, now_ns));
             return None;
         }
         if is_paced {
-            due.wait(Wait::Device { waits: by.waits() }, now_ns);
+            due.wait(Between::Device { waits: by.waits() }, now_ns);
         }
         Some((count, now_ns))
     }
@@ -301,11 +301,9 @@ impl<'a> Drive<'a> {
     fn send(
         &self, by: &mut dyn Submit, source: &mut impl Source, burst: &mut Burst, (count, due): (usize, &Due),
         now_ns: u64,
-    ) -> Result<Going, QueueError> {
-        match by.fill(burst, count, source.longest_bytes()) {
-            Ok(_) => {}
-            Err(PoolError::Exhausted { .. }) => return going(by.wait_for_memory()),
-            Err(error) => return Err(error.into()),
+    ) -> Result<Going, SendError> {
+        if by.fill(burst, count, source.longest_bytes())? == 0 {
+            return going(by.wait_for_memory());
         }
         if let Some(schedule) = self.schedule {
             burst.frames().iter().zip(&due.times_ns).for_each(|(frame, &due_ns)| schedule.set(frame, due_ns));
@@ -330,7 +328,7 @@ fn refused_nap_ns(refusals: u32) -> Option<u64> {
 
 /// Writes the source's next frames over those of `burst`, which have the length of its longest.
 #[inline]
-fn write(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> Result<(), QueueError> {
+fn write(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> Result<(), SendError> {
     let requests = source.requests();
     let written = if requests.is_none() { write_as_long(burst, source, now_ns) } else { 0 };
     if written == burst.len() {
@@ -364,10 +362,10 @@ fn write_as_long(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> us
 }
 
 /// Treats a queue that was shut down as an ordinary end.
-fn going(sent: Result<(), QueueError>) -> Result<Going, QueueError> {
+fn going(sent: Result<(), SendError>) -> Result<Going, SendError> {
     match sent {
         Ok(()) => Ok(Going::On),
-        Err(QueueError::Closed) => Ok(Going::Ended),
+        Err(SendError::Closed) => Ok(Going::Ended),
         Err(error) => Err(error),
     }
 }

@@ -48,7 +48,7 @@ impl Pauses {
 
 /// What a sender does between two frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum Between {
     /// It means to go on by itself.
     Process,
     /// It hands frames over; it had waited for the path so many times before.
@@ -68,22 +68,22 @@ pub(super) struct Due {
     /// Time by which the schedule has moved.
     moved_ns: u64,
     /// The wait at hand, and the time from which on it is a pause.
-    wait: (Wait, u64),
+    wait: (Between, u64),
     pauses: Pauses,
 }
 
 impl Due {
     /// Makes that of bursts of `burst_packets` at `pace`, of which the first frame is due at `start_ns`.
     pub(super) fn new(pace: Pace, burst_packets: usize, start_ns: u64) -> Self {
-        let (times_ns, wait) = (Vec::with_capacity(burst_packets), (Wait::Process, start_ns));
+        let (times_ns, wait) = (Vec::with_capacity(burst_packets), (Between::Process, start_ns));
         Self { pace, start_ns, times_ns, next_ns: start_ns, moved_ns: 0, wait, pauses: Pauses::default() }
     }
 
     /// Begins a wait, which the sender means to end at `until_ns`.
     #[inline]
-    pub(super) fn wait(&mut self, wait: Wait, until_ns: u64) {
+    pub(super) fn wait(&mut self, wait: Between, until_ns: u64) {
         // A source is asked again and again.
-        if wait != Wait::Source || self.wait.0 != wait {
+        if wait != Between::Source || self.wait.0 != wait {
             self.wait = (wait, until_ns);
         }
     }
@@ -119,9 +119,9 @@ impl Due {
     #[cold]
     fn pause(&mut self, gap_ns: u64, late_ns: u64, waits: u64) {
         let pause = match self.wait.0 {
-            Wait::Device { waits: before } if before != waits => &mut self.pauses.device,
-            Wait::Process | Wait::Device { .. } => &mut self.pauses.process,
-            Wait::Source => &mut self.pauses.source,
+            Between::Device { waits: before } if before != waits => &mut self.pauses.device,
+            Between::Process | Between::Device { .. } => &mut self.pauses.process,
+            Between::Source => &mut self.pauses.source,
         };
         let Pause { count, total_ns, max_ns } = *pause;
         *pause = Pause { count: count + 1, total_ns: total_ns + gap_ns, max_ns: max_ns.max(gap_ns) };

@@ -7,8 +7,11 @@ use wharf_core::device::{DeviceError, RxDevice};
 use wharf_core::poller::{Mode, Settings};
 use wharf_core::pool::{Burst, PagePool, PoolError};
 use wharf_core::queue::QueueError;
-use wharf_core::rx::{self, RxQueue};
+
+use wharf_core::rx::{self, RecvError, RxQueue};
+use wharf_core::wait::Wait;
 use wharf_devices::host::HostWait;
+use wharf_devices::iface::pool_fault;
 use wharf_mem::{Frame, Region};
 use wharf_sys::clock::{monotonic_ns, realtime_ns};
 
@@ -98,15 +101,15 @@ impl<C: Check> Receiver<C> {
     /// Receives until the device has ended, the check is done, or `until`.
     ///
     /// # Errors
-    /// [`QueueError::Device`]. Packets received before that have been checked.
-    pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), QueueError> {
+    /// [`RecvError::Device`]. Packets received before that have been checked.
+    pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), RecvError> {
         let (mut left, mut last) = (until.count, None);
         while left > 0 && !self.check.is_done() && !until.end.load(Acquire) {
             let stops = until.stop.load(Acquire);
             let received = match self.receive(stops) {
                 Ok(received) => received,
-                Err(QueueError::Closed) => break,
-                Err(QueueError::Device(error))
+                Err(RecvError::Closed) => break,
+                Err(RecvError::Device(error))
                     if !self.inner.queue().has_ended() && (until.survives)(&error) =>
                 {
                     continue;
@@ -114,7 +117,8 @@ impl<C: Check> Receiver<C> {
                 Err(error) => return Err(error),
             };
             if received > 0 {
-                left -= self.check_burst(left)?;
+                let checked = self.check_burst(left);
+                left -= checked.map_err(|error| pool_fault("receiver", error))?;
                 until.received.store(until.count - left, Relaxed);
             } else {
                 self.check.pause();
@@ -129,11 +133,11 @@ impl<C: Check> Receiver<C> {
 
     /// Receives, and waits a while if there is nothing: a short while once the end was asked for.
     #[inline]
-    fn receive(&mut self, stops: bool) -> Result<usize, QueueError> {
+    fn receive(&mut self, stops: bool) -> Result<usize, RecvError> {
         if stops || self.inner.queue().notifies() {
-            return self.inner.recv_within(&mut self.burst, if stops { ENDING_NAP } else { LOOK });
+            return self.inner.recv(&mut self.burst, if stops { ENDING_NAP } else { LOOK });
         }
-        let received = self.inner.recv(&mut self.burst)?;
+        let received = self.inner.recv(&mut self.burst, Wait::Never)?;
         self.idle = if received > 0 { 0 } else { IDLE_POLLS.min(self.idle + 1) };
         match self.mode {
             _ if received > 0 => {}
@@ -185,7 +189,7 @@ impl<C: Verify> Receiver<C> {
     ///
     /// # Errors
     /// Those of [`Receiver::run_until`].
-    pub fn run(mut self, stop: &AtomicBool) -> Result<Findings, QueueError> {
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Findings, RecvError> {
         let (end, received) = (AtomicBool::new(false), AtomicU64::new(0));
         let survives = |_: &DeviceError| false;
         self.run_until(&Until {

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf::testing::FailingMemory;
 use wharf_core::pool::{Burst, PagePool};
-use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::sender::Sender;
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::{SendError, Sender};
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::null::Null;
 use wharf_tools::traffic::{Drive, Driven, PAUSE_NS, Pace, Pause, Pauses, Position, Source, Submit, Time};
@@ -71,12 +72,12 @@ impl Submit for Noted<'_> {
         &mut self.sender
     }
 
-    fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+    fn submit(&mut self, burst: &mut Burst) -> Result<(), SendError> {
         let takes_ns = (self.takes_ns)(self.left_ns.len() as u64, burst.len());
         self.waits += u64::from(takes_ns >= MS);
         self.time.advance(takes_ns);
         self.left_ns.extend(std::iter::repeat_n(self.time.now_ns(), burst.len()));
-        self.sender.submit(burst)
+        self.sender.submit(burst, Wait::Forever).map(drop)
     }
 
     fn waits(&mut self) -> u64 {

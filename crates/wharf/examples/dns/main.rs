@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wharf::device::open;
 use wharf::queue::{Handler, HostClock, HostPark, PollerThread, Rest, RxQueue, TxQueue};
-use wharf::{Burst, Direction, Packet, PagePool, Sender};
+use wharf::{Burst, Direction, Packet, PagePool, Sender, Wait};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -61,7 +61,7 @@ fn answering(mut sender: Sender) -> Handler {
                 answered.into_iter().for_each(|packet| drop(burst.push(packet)));
             }
         }
-        let sent = sender.try_send(burst);
+        let sent = sender.send(burst, Wait::Never);
         shown_again = sent.is_ok() && !burst.is_empty();
         if shown_again { Rest::Again } else { Rest::Free }
     })

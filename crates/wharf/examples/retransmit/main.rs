@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use std::{ops::Range, thread};
-use wharf::{Direction, PagePool, Port, Sender};
+use wharf::{Direction, PagePool, Port, Sender, Wait};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Payload = [u8; 1232];
@@ -80,9 +80,9 @@ fn fan_out(mut sender: Sender, payloads: &Receiver<Arc<Payload>>, part: Range<u8
     for payload in payloads {
         let (mut left, bytes) = (part.clone(), (HEADERS.len() + payload.len()) as u32);
         while !left.is_empty() {
-            sender.fill_within(&mut burst, left.len().min(64), bytes, TIME)?;
+            sender.fill(&mut burst, left.len().min(64), bytes, TIME)?;
             burst.iter_mut().zip(&mut left).for_each(|(packet, at)| write(packet, &payload, at));
-            sender.send(&mut burst)?;
+            _ = sender.send(&mut burst, Wait::Forever)?;
         }
     }
     Ok(())

@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread::Thread;
 use std::time::Duration;
-use wharf::queue::{HostPark, Park, PoolError, QueueError, TxQueue, Wake};
-use wharf::{Burst, Sender};
+use wharf::queue::{HostPark, Park, QueueError, TxQueue, Wake};
+use wharf::{Burst, SendError, Sender, Wait};
 
 /// The message of a panic that is part of the soak.
 struct Wanted;
@@ -105,7 +105,7 @@ impl Crowd {
             DIES_IN.with(|dies_in| dies_in.set(0));
             match life {
                 Ok(Ok(())) => {}
-                Ok(Err(QueueError::Closed | QueueError::Dead { .. })) => return,
+                Ok(Err(SendError::Closed | SendError::Ended { .. })) => return,
                 Ok(Err(error)) => _ = self.fault.set(error.to_string()),
                 Err(panic) if panic.is::<Wanted>() => _ = self.died.fetch_add(1, SeqCst),
                 Err(panic) => _ = self.fault.set(what_panicked(Err(panic))),
@@ -117,9 +117,16 @@ impl Crowd {
     }
 
     /// Runs one sender from creation to its end.
-    fn live(&self, random: &mut Random) -> Result<(), QueueError> {
+    fn live(&self, random: &mut Random) -> Result<(), SendError> {
         let name = self.names.fetch_add(1, SeqCst);
-        let mut sender = self.queue.sender(&format!("sender {name}"))?;
+        let mut sender = match self.queue.sender(&format!("sender {name}")) {
+            Ok(sender) => sender,
+            Err(QueueError::Closed | QueueError::Ended { .. }) => return Err(SendError::Closed),
+            Err(error) => {
+                _ = self.fault.set(error.to_string());
+                return Err(SendError::Closed);
+            }
+        };
         let mut life = Life { crowd: self, name, next: 0 };
         if random.once_in(4) {
             DIES_IN.with(|dies_in| dies_in.set(1 + random.below(20)));
@@ -141,19 +148,19 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    fn step(&mut self, mut sender: Sender, random: &mut Random) -> Result<Sender, QueueError> {
+    fn step(&mut self, mut sender: Sender, random: &mut Random) -> Result<Sender, SendError> {
         let mut burst = self.filled(&mut sender, random)?;
         match random.below(20) {
             0 => {
                 // It sends half of the burst, then dies with the rest in hand.
                 let dies = random.once_in(8);
-                sender.try_send(&mut burst)?;
+                _ = sender.send(&mut burst, Wait::Never)?;
                 if dies {
                     resume_unwind(Box::new(Wanted));
                 }
             }
-            1..3 => _ = sender.send_or_drop(&mut burst)?,
-            3 => _ = sender.send_or_drop_within(&mut burst, Duration::from_micros(random.below(2000)))?,
+            1..3 => _ = sender.send_or_drop(&mut burst, Wait::Never)?,
+            3 => _ = sender.send_or_drop(&mut burst, Duration::from_micros(random.below(2000)))?,
             4..8 => self.as_a_task(&mut sender, &mut burst, random)?,
             8 => {
                 // It cancels its place in the wait list, served or not.
@@ -161,7 +168,7 @@ impl Life<'_> {
                 _ = sender.look(&mut watch).transpose()?;
                 self.crowd.given_up.fetch_add(1, SeqCst);
             }
-            _ => sender.send(&mut burst)?,
+            _ => _ = sender.send(&mut burst, Wait::Forever)?,
         }
         if random.once_in(50) {
             std::thread::sleep(Duration::from_micros(random.below(2000)));
@@ -169,17 +176,11 @@ impl Life<'_> {
         Ok(sender)
     }
 
-    fn filled(&mut self, sender: &mut Sender, random: &mut Random) -> Result<Burst, QueueError> {
+    fn filled(&mut self, sender: &mut Sender, random: &mut Random) -> Result<Burst, SendError> {
         let count = random.one_of(&[1, 1, 2, 8, 32, 64]);
         let mut burst = sender.burst(count);
         let len_bytes = random.one_of(&[60, 60, 590, 1514]);
-        loop {
-            match sender.fill(&mut burst, count, len_bytes) {
-                Ok(_) => break,
-                Err(PoolError::Exhausted { .. }) => sender.wait_for_memory()?,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        sender.fill(&mut burst, count, len_bytes, Wait::Forever)?;
         for bytes in burst.iter_mut() {
             stamp(bytes, self.name, self.next);
             self.next += 1;
@@ -190,7 +191,7 @@ impl Life<'_> {
     /// Sends as a task whose future may be dropped early.
     fn as_a_task(
         &self, sender: &mut Sender, burst: &mut Burst, random: &mut Random,
-    ) -> Result<(), QueueError> {
+    ) -> Result<(), SendError> {
         let task = TaskWaker { thread: std::thread::current(), panics: false };
         let bad = TaskWaker { panics: random.once_in(16), ..task };
         // Without a poller a waiting task wakes itself, and the panic would be in its own thread.
@@ -200,7 +201,7 @@ impl Life<'_> {
         let mut polls = 0;
         loop {
             match send.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(sent) => return sent,
+                Poll::Ready(sent) => return sent.map(drop),
                 Poll::Pending if polls >= patience => {
                     self.crowd.given_up.fetch_add(1, SeqCst);
                     return Ok(());

@@ -115,6 +115,7 @@ impl ForwardSettings {
         let queue = builder.small_queues(self.small_queues).build()?;
         if self.drop_tail {
             queue.set_patience(Some(PATIENCE));
+            queue.set_drop_tail(true);
         }
         Ok(queue)
     }
@@ -146,7 +147,6 @@ impl ForwardSettings {
     ) -> Result<(Handler, Arc<Counts>), ForwardError> {
         let sender = |queue: &TxQueue| queue.sender(&format!("from {name}"));
         let mut senders = leaving.iter().map(sender).collect::<Result<Vec<_>, _>>()?;
-        senders.iter_mut().for_each(|sender| sender.set_drop_tail(self.drop_tail));
         let limiter = self.longest_bytes.zip(leaving.first());
         let limiter = limiter.map(|(bytes, queue)| GsoLimiter::new(queue.pool(), bytes));
         let activity = activity.clone();

@@ -214,8 +214,8 @@ impl PortBuilder {
     /// let senders = ports.iter().map(|port| port.sender("example"));
     /// let mut sender = Spread::new(senders.collect::<Result<_, _>>()?)?;
     /// let mut burst = ports[0].burst(32);
-    /// sender.fill(&mut burst, 32, 64)?;
-    /// sender.send(&mut burst)?;
+    /// sender.fill(&mut burst, 32, 64, wharf::Wait::Forever)?;
+    /// assert_eq!(sender.send(&mut burst, wharf::Wait::Forever)?.left, 0);
     /// # Ok(())
     /// # }
     /// ```

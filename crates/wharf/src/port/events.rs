@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
+use wharf_core::wait::Wait;
 
 /// The state of a port's device. See [`Port::state`](super::Port::state).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +92,7 @@ pub enum Event {
 /// The events of a port, from the making of this value on. See [`Port::events`](super::Port::events).
 ///
 /// A program reads them by a blocking iterator, which ends when the port is closed; by [`Events::try_next`] or
-/// [`Events::next_within`]; as a task; or it waits for the descriptor in poll(2), which is readable while there are
+/// [`Events::wait`]; as a task; or it waits for the descriptor in poll(2), which is readable while there are
 /// events, and now and then once too often. Up to 256 unread events are kept: [`Events::missed`] counts older ones.
 #[derive(Debug)]
 pub struct Events {
@@ -125,17 +126,26 @@ impl Events {
         event
     }
 
-    /// Waits up to `time` for the next event. Returns `None` if there was none, or the port is closed.
-    pub fn next_within(&mut self, time: Duration) -> Option<Event> {
-        self.wait(Instant::now().checked_add(time))
-    }
-
-    /// Waits until `end` for the next event. Returns `None` if there was none, or the port is closed.
-    pub fn next_until(&mut self, end: Instant) -> Option<Event> {
-        self.wait(Some(end))
+    /// Waits for the next event. Returns `None` if there was none in that time, or the port is closed.
+    pub fn wait(&mut self, wait: impl Into<Wait>) -> Option<Event> {
+        let end = wait.into().end();
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        loop {
+            if let Poll::Ready(event) = self.poll_next(&mut Context::from_waker(&waker)) {
+                return event;
+            }
+            match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return None,
+                Some(left) => std::thread::park_timeout(left),
+                None => std::thread::park(),
+            }
+        }
     }
 
     /// Returns the next event as a task; `None` once the port is closed.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any time: the event stays for the next call.
     pub async fn next_async(&mut self) -> Option<Event> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -155,20 +165,6 @@ impl Events {
     pub fn missed(&self) -> u64 {
         self.missed
     }
-
-    fn wait(&mut self, until: Option<Instant>) -> Option<Event> {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        loop {
-            if let Poll::Ready(event) = self.poll_next(&mut Context::from_waker(&waker)) {
-                return event;
-            }
-            match until.map(|until| until.saturating_duration_since(Instant::now())) {
-                Some(Duration::ZERO) => return None,
-                Some(left) => std::thread::park_timeout(left),
-                None => std::thread::park(),
-            }
-        }
-    }
 }
 
 impl Iterator for Events {
@@ -176,7 +172,7 @@ impl Iterator for Events {
 
     /// Waits for the next event; `None` once the port is closed.
     fn next(&mut self) -> Option<Event> {
-        self.wait(None)
+        self.wait(Wait::Forever)
     }
 }
 

@@ -5,7 +5,7 @@ use super::world::{Seated, World};
 use std::io;
 use std::sync::Arc;
 use wharf_core::device::DeviceError;
-use wharf_core::host::{Clock, Park, Wait};
+use wharf_core::host::{Clock, Park, PollerWait};
 use wharf_core::poller::{Mode, Poller, PollerCounters, Settings};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
@@ -72,7 +72,7 @@ impl Host {
     }
 
     /// Returns a way to wait, for a receiver that polls in its own calls.
-    pub(super) fn wait(&self) -> io::Result<Box<dyn Wait>> {
+    pub(super) fn wait(&self) -> io::Result<Box<dyn PollerWait>> {
         match self {
             Self::Machine => Ok(Box::new(HostWait::new()?)),
             Self::World(world) => Ok(world.wait()),

@@ -117,7 +117,7 @@ impl Port {
     /// let threads = port.receivers(4, net::flow_hash)?.into_iter().map(|mut receiver| {
     ///     let mut received = port.burst(64);
     ///     std::thread::spawn(move || {
-    ///         while receiver.recv_within(&mut received, second).is_ok() {
+    ///         while receiver.recv(&mut received, second).is_ok() {
     ///             received.clear(); // of this receiver's flows alone, in order
     ///         }
     ///     })
@@ -167,8 +167,8 @@ impl Port {
     /// # let port = near.far_end()?;
     /// # let mut sender = near.sender("example")?;
     /// # let mut burst = sender.burst(100);
-    /// # sender.fill(&mut burst, 100, 64)?;
-    /// # sender.send(&mut burst)?;
+    /// # sender.fill(&mut burst, 100, 64, wharf::Wait::Never)?;
+    /// # _ = sender.send(&mut burst, wharf::Wait::Forever)?;
     /// let room: Arc<Mutex<VecDeque<Packet>>> = Arc::default(); // for 8 packets
     /// let task = room.clone();
     /// let queue = port.on_receive(Box::new(move |burst| {

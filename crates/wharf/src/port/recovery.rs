@@ -12,7 +12,7 @@ pub enum OnStall {
     /// Also closes the device, whose frames fail as `lost`, and opens it again on the same memory. Senders keep their handles and
     /// wait meanwhile.
     Reset,
-    /// Also ends the queue: senders get [`QueueError::Failed`](crate::queue::QueueError::Failed).
+    /// Also ends the queue: senders get [`SendError::Ended`](crate::SendError::Ended).
     Fail,
 }
 

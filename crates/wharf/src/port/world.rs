@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use wharf_core::host::{Clock, Park, Wait, Wake};
+use wharf_core::host::{Clock, Park, PollerWait, Wake};
 use wharf_core::poller::{ActivePoller, Poller, Settings};
 use wharf_mem::lock;
 
@@ -82,7 +82,7 @@ impl Drop for Seated {
 
 impl World {
     /// Returns a way to wait, for a receiver that polls in its own calls.
-    pub(crate) fn wait(self: &Arc<Self>) -> Box<dyn Wait> {
+    pub(crate) fn wait(self: &Arc<Self>) -> Box<dyn PollerWait> {
         Box::new(WorldWait::new(self, &Arc::default(), false))
     }
 
@@ -203,7 +203,7 @@ impl WorldWait {
     }
 }
 
-impl Wait for WorldWait {
+impl PollerWait for WorldWait {
     fn waker(&self) -> Arc<dyn Wake> {
         self.plan.clone()
     }

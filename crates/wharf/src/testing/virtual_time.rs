@@ -26,11 +26,11 @@ use wharf_devices::spec::Direction;
 /// let far_end = port.far_end()?;
 /// let mut receiver = far_end.receiver()?;
 /// let mut sender = port.sender("test")?;
-/// let packet = sender.packet(1000)?;
-/// sender.send_packet(packet)?;
+/// let packet = sender.packet(1000, Duration::ZERO)?;
+/// sender.send_packet(packet, Duration::ZERO)?;
 ///
 /// let mut received = far_end.burst(8);
-/// assert_eq!(receiver.recv_within(&mut received, Duration::from_secs(60))?, 1);
+/// assert_eq!(receiver.recv(&mut received, Duration::from_secs(60))?, 1);
 /// assert_eq!(time.now(), Duration::from_millis(6)); // 1000 bytes at 8 Mbit/s, and the delay
 /// # Ok(())
 /// # }

@@ -4,7 +4,7 @@
 use std::net::UdpSocket;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
-use wharf::{Direction, PagePool, Port, Receiver, Sender};
+use wharf::{Direction, PagePool, Port, Receiver, Sender, Wait};
 use wharf_testkit::threads::within_a_minute;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -21,14 +21,14 @@ fn content(len: usize) -> Vec<u8> {
 fn send(sender: &mut Sender, len: usize) {
     let bytes = content(len);
     let mut pieces = bytes.chunks(1000).map(|chunk| {
-        let mut piece = sender.packet(chunk.len() as u32).unwrap();
+        let mut piece = sender.packet(chunk.len() as u32, Wait::Never).unwrap();
         piece.bytes_mut().copy_from_slice(chunk);
         piece
     });
     let mut packet = pieces.next().unwrap();
     pieces.for_each(|piece| packet.append(piece).map_err(|(error, _)| error).unwrap());
     assert_eq!(packet.is_chain(), len > 1000);
-    sender.send_packet(packet).unwrap();
+    _ = sender.send_packet(packet, Wait::Forever).unwrap();
 }
 
 fn too_long(path: &Port, receiver: &Receiver) -> u64 {
@@ -61,7 +61,7 @@ fn over_a_wire(takes_chains: bool, sizes: impl Iterator<Item = usize> + Clone) {
         if !takes_chains && len > MOST {
             continue;
         }
-        assert_eq!(receiver.recv_within(&mut arrived, LONG).unwrap(), 1, "{len} B");
+        assert_eq!(receiver.recv(&mut arrived, LONG).unwrap(), 1, "{len} B");
         assert_eq!(arrived.packets_mut().next().unwrap().is_chain(), len > MOST);
         let packet = arrived.pop().unwrap();
         assert_eq!((packet.is_chain(), packet.len()), (len > MOST, len));
@@ -104,7 +104,7 @@ fn datagrams_longer_than_a_frame_are_counted_or_come_as_chains() {
                     lost += 1;
                     continue;
                 }
-                assert_eq!(receiver.recv_within(&mut arrived, LONG).unwrap(), 1, "{len} B");
+                assert_eq!(receiver.recv(&mut arrived, LONG).unwrap(), 1, "{len} B");
                 let packet = arrived.pop().unwrap();
                 assert!(packet.chunks().flatten().skip(HEADERS).eq(&content(len)), "{len} B");
             }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf::queue::{QueueError, Rest};
-use wharf::{Direction, PagePool, Port, Receiver, Sender, net};
+use wharf::{Direction, PagePool, Port, Receiver, RecvError, SendError, Sender, Wait, net};
 use wharf::{Events, OnGone, Owners};
 use wharf_testkit::threads::within_a_minute;
 
@@ -47,10 +47,10 @@ fn handles(spec: &str, direction: Direction, round: usize) -> Handles {
     let mut sender = has(Direction::Send).then(|| path.sender("test").unwrap());
     if let Some(sender) = &mut sender {
         let mut burst = sender.burst(PACKETS);
-        sender.fill_within(&mut burst, PACKETS, 100, SECOND).unwrap();
+        sender.fill(&mut burst, PACKETS, 100, SECOND).unwrap();
         burst.iter_mut().for_each(write);
         // What has no room stays in the burst.
-        _ = sender.send_within(&mut burst, Duration::from_millis(1));
+        _ = sender.send(&mut burst, Duration::from_millis(1));
     }
     let events = path.events().unwrap();
     Handles { path, sender, receiver, events }
@@ -75,25 +75,27 @@ impl Handles {
         let mut burst = self.path.burst(PACKETS);
         let mut taken = 0;
         if let Some(receiver) = &mut self.receiver {
-            while let Ok(count) = receiver.recv_within(&mut burst, LONG) {
+            while let Ok(count) = receiver.recv(&mut burst, LONG) {
                 assert!(count > 0, "{what}: its end is not told");
                 taken += count;
                 burst.clear();
             }
-            is_closed(receiver.recv(&mut burst).err());
+            let ended = receiver.recv(&mut burst, Wait::Never);
+            assert!(matches!(ended, Err(RecvError::Closed)), "{what}: {ended:?}");
         }
         let device = audit.held.iter().filter(|held| held.place.is_some()).count();
         assert!(audit.out() <= taken + device, "{what}: {audit}");
         if let Some(sender) = &mut self.sender {
-            sender.fill_within(&mut burst, 1, 64, SECOND).unwrap();
-            is_closed(sender.send_within(&mut burst, SECOND).err());
+            sender.fill(&mut burst, 1, 64, SECOND).unwrap();
+            let ended = sender.send(&mut burst, SECOND);
+            assert!(matches!(ended, Err(SendError::Closed)), "{what}: {ended:?}");
             is_closed(self.path.sender("late").err());
         }
         is_closed(self.path.receiver().err());
         is_closed(self.path.on_receive(Box::new(|_| Rest::Free)).err());
         is_closed(self.path.reopen().err());
         is_closed(self.path.far_end().err());
-        assert!(self.events.next_within(LONG).is_none() || self.events.by_ref().count() < 256, "{what}");
+        assert!(self.events.wait(LONG).is_none() || self.events.by_ref().count() < 256, "{what}");
         self.path.close(MOMENT);
     }
 }
@@ -206,9 +208,9 @@ fn closed_interface_is_opened_again() {
         let mut far = handles("packet:vb", Direction::Send, 0);
         let sender = far.sender.as_mut().unwrap();
         let arrive = || {
-            let mut packet = sender.packet(100).unwrap();
+            let mut packet = sender.packet(100, Wait::Never).unwrap();
             write(packet.bytes_mut());
-            sender.send_packet(packet).unwrap();
+            _ = sender.send_packet(packet, Wait::Forever).unwrap();
         };
         let arrive = Mutex::new(arrive);
         for spec in ["xdp:va", "packet:va"] {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use wharf::Events;
 use wharf::queue::Spread;
-use wharf::{Direction, Event, Port, net};
+use wharf::{Direction, Event, Port, Wait, net};
 use wharf_testkit::threads::within_a_minute;
 
 const QUEUES: u32 = 4;
@@ -55,15 +55,15 @@ fn receivers_by(kind: &str) -> BTreeMap<u16, (usize, usize)> {
     let (mut burst, mut received) = (near[0].burst(256), far[0].burst(256));
     let (mut places, mut next) = (BTreeMap::new(), BTreeMap::<u16, u32>::new());
     for number in 0..100 {
-        sender.fill_within(&mut burst, FLOWS.into(), 100, SECOND).unwrap();
+        sender.fill(&mut burst, FLOWS.into(), 100, SECOND).unwrap();
         (0..FLOWS).zip(burst.iter_mut()).for_each(|(flow, bytes)| write(bytes, flow, number));
-        sender.send_within(&mut burst, SECOND).unwrap();
+        _ = sender.send(&mut burst, SECOND).unwrap();
         let (mut arrived, since) = (0, Instant::now());
         while arrived < FLOWS {
             assert!(since.elapsed() < 20 * SECOND, "{kind}: {arrived} of round {number}");
             for (queue, receivers) in receivers.iter_mut().enumerate() {
                 for (at, receiver) in receivers.iter_mut().enumerate() {
-                    receiver.recv(&mut received).unwrap();
+                    receiver.recv(&mut received, Wait::Never).unwrap();
                     for bytes in received.iter_mut().filter(|bytes| bytes[23] == net::UDP) {
                         let flow = u16::from_be_bytes([bytes[34], bytes[35]]);
                         let next = next.entry(flow).or_default();
@@ -78,8 +78,8 @@ fn receivers_by(kind: &str) -> BTreeMap<u16, (usize, usize)> {
     }
     for path in &far {
         let mut answers = path.sender("answers").unwrap();
-        answers.fill_within(&mut received, 8, 100, SECOND).unwrap();
-        answers.send_within(&mut received, SECOND).unwrap();
+        answers.fill(&mut received, 8, 100, SECOND).unwrap();
+        _ = answers.send(&mut received, SECOND).unwrap();
         assert!(path.drain(SECOND) && path.queue().unwrap().counters().sent.get() == 8, "{kind}");
     }
     drop((sender, receivers, burst, received));
@@ -113,12 +113,12 @@ fn packets_before_a_receivers_first_call_then_it_has_them() {
         );
         let (mut sender, mut receiver) = (near.sender("test").unwrap(), far.receiver().unwrap());
         let (mut burst, mut received, mut packets) = (near.burst(32), far.burst(32), 0);
-        sender.fill_within(&mut burst, 32, 100, SECOND).unwrap();
+        sender.fill(&mut burst, 32, 100, SECOND).unwrap();
         burst.iter_mut().zip(0..).for_each(|(bytes, number)| write(bytes, 1, number));
-        sender.send_within(&mut burst, SECOND).unwrap();
+        _ = sender.send(&mut burst, SECOND).unwrap();
         assert!(near.drain(SECOND));
         while packets < 32 {
-            assert!(receiver.recv_within(&mut received, SECOND).unwrap() > 0, "{packets} of 32");
+            assert!(receiver.recv(&mut received, SECOND).unwrap() > 0, "{packets} of 32");
             packets += received.iter_mut().filter(|bytes| bytes[23] == net::UDP).count();
             received.clear();
         }
@@ -130,10 +130,10 @@ fn send_until(path: &Port, stop: &AtomicBool) -> u64 {
     let mut sender = path.sender("test").unwrap();
     let (mut burst, mut accepted, time) = (path.burst(32), 0, Duration::from_millis(20));
     while !stop.load(SeqCst) {
-        if sender.fill_within(&mut burst, 32, 100, time).is_ok() {
+        if sender.fill(&mut burst, 32, 100, time).is_ok_and(|filled| filled > 0) {
             burst.iter_mut().zip(0..).for_each(|(bytes, number)| write(bytes, 1, number));
             // What has no room by then is dropped.
-            _ = sender.send_within(&mut burst, time);
+            _ = sender.send(&mut burst, time);
             accepted += 32 - burst.len() as u64;
         }
         burst.clear();
@@ -145,7 +145,7 @@ fn send_until(path: &Port, stop: &AtomicBool) -> u64 {
 fn receive_until(path: &Port, stop: &AtomicBool, packets: &AtomicU64) {
     let (mut receiver, mut received) = (path.receiver().unwrap(), path.burst(256));
     while !stop.load(SeqCst) {
-        receiver.recv_within(&mut received, Duration::from_millis(20)).unwrap();
+        receiver.recv(&mut received, Duration::from_millis(20)).unwrap();
         let count = received.iter_mut().filter(|bytes| bytes.get(23) == Some(&net::UDP)).count();
         packets.fetch_add(count as u64, SeqCst);
         received.clear();
@@ -154,7 +154,7 @@ fn receive_until(path: &Port, stop: &AtomicBool, packets: &AtomicU64) {
 
 fn wait_for(events: &mut Events, what: &str, is_it: impl Fn(&Event) -> bool) {
     let began = Instant::now();
-    while !events.next_within(20 * SECOND).is_some_and(|event| is_it(&event)) {
+    while !events.wait(20 * SECOND).is_some_and(|event| is_it(&event)) {
         assert!(began.elapsed() < 20 * SECOND, "not {what}");
     }
 }

@@ -5,7 +5,7 @@ use wharf::Owners;
 use wharf::metrics::MetricKind;
 use wharf::qdisc::{Fifo, FifoLimit, WhenFull};
 use wharf::queue::Rest;
-use wharf::{Direction, Port, Sender};
+use wharf::{Direction, Port, Sender, Wait};
 use wharf_core::pool::Holder;
 
 /// Bytes of each packet.
@@ -105,8 +105,8 @@ fn assert_adds_up(path: &Port, case: &str) -> Series {
 
 fn send(sender: &mut Sender, packets: usize) -> usize {
     let mut burst = sender.burst(packets);
-    sender.fill_within(&mut burst, packets, BYTES as u32, SECOND).unwrap();
-    sender.try_send(&mut burst).unwrap()
+    sender.fill(&mut burst, packets, BYTES as u32, SECOND).unwrap();
+    sender.send(&mut burst, Wait::Never).unwrap().accepted
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn path_of_each_kind_then_metrics_add_up_at_each_stage() {
         assert_adds_up(&path, &format!("{spec}, new"));
         let mut senders = ["first", "second", "second"].map(|name| path.sender(name).unwrap());
         let sent: Vec<_> = senders.iter_mut().map(|sender| send(sender, 64)).collect();
-        let kept = senders[0].packet(100).unwrap();
+        let kept = senders[0].packet(100, Wait::Never).unwrap();
         let series = assert_adds_up(&path, &format!("{spec}, {sent:?} sent"));
         assert_eq!(series.sum("wharf_sender_packets", "first"), sent[0] as u64);
         assert_eq!(series.sum("wharf_sender_packets", "second"), (sent[1] + sent[2]) as u64);
@@ -153,7 +153,7 @@ fn receiver_and_pollers_then_they_are_counted() {
         assert_eq!(send(&mut sender, 32), 32);
         let (mut received, mut packets) = (far_end.burst(64), 0);
         while packets < 32 {
-            packets += receiver.recv_within(&mut received, SECOND).unwrap();
+            packets += receiver.recv(&mut received, SECOND).unwrap();
             received.clear();
         }
         let series = Series::of(&far_end);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use wharf::Owners;
 use wharf::qdisc::{Fifo, FifoLimit};
 use wharf::queue::{PollerThread, QueueError, Rest, RxQueue};
-use wharf::{Direction, Port, Sender};
+use wharf::{Direction, Port, RecvError, SendError, Sender, Wait};
 use wharf_devices::host::processors;
 use wharf_testkit::threads::eventually;
 
@@ -21,11 +21,11 @@ fn wire(spec: &str) -> (Port, Port) {
 
 fn send(sender: &mut Sender, packets: usize) {
     let mut burst = sender.burst(packets);
-    assert_eq!(sender.fill_within(&mut burst, packets, 64, SECOND).unwrap(), packets);
+    assert_eq!(sender.fill(&mut burst, packets, 64, SECOND).unwrap(), packets);
     for (number, packet) in burst.iter_mut().enumerate() {
         packet.fill(number as u8);
     }
-    sender.send_within(&mut burst, SECOND).unwrap();
+    _ = sender.send(&mut burst, SECOND).unwrap();
 }
 
 fn close(path: &Port, packets: u64) {
@@ -40,11 +40,11 @@ fn packets_arrive_on_the_callers_thread_in_order() {
     let (path, far_end) = wire("wire");
     let mut receiver = far_end.receiver().unwrap();
     let mut received = far_end.burst(8);
-    assert_eq!(receiver.recv(&mut received).unwrap(), 0, "nothing has been sent");
+    assert_eq!(receiver.recv(&mut received, Wait::Never).unwrap(), 0, "nothing has been sent");
     send(&mut path.sender("test").unwrap(), 32);
     let mut numbers = Vec::new();
     while numbers.len() < 32 {
-        assert!(receiver.recv_within(&mut received, SECOND).unwrap() > 0);
+        assert!(receiver.recv(&mut received, SECOND).unwrap() > 0);
         numbers.extend(received.iter_mut().map(|packet| packet[0]));
         received.clear();
     }
@@ -59,7 +59,7 @@ fn a_receiver_without_packets_waits_for_its_time() {
         let mut receiver = if served { far_end.served_receiver() } else { far_end.receiver() }.unwrap();
         let began = Instant::now();
         let mut received = far_end.burst(8);
-        assert_eq!(receiver.recv_within(&mut received, Duration::from_millis(30)).unwrap(), 0);
+        assert_eq!(receiver.recv(&mut received, Duration::from_millis(30)).unwrap(), 0);
         assert!(began.elapsed() >= Duration::from_millis(30), "served {served}: {:?}", began.elapsed());
     }
 }
@@ -77,7 +77,7 @@ fn a_served_receiver_takes_what_the_poller_received() {
     });
     let (mut received, mut packets) = (far_end.burst(64), 0);
     while packets < 40 * 32 {
-        packets += receiver.recv_within(&mut received, SECOND).unwrap();
+        packets += receiver.recv(&mut received, SECOND).unwrap();
         received.clear();
     }
     sending.join().unwrap();
@@ -113,17 +113,17 @@ fn a_full_path_ends_a_send_by_its_time_or_by_another_thread() {
     let path = Port::builder("wire:ring=16", Direction::Send).qdisc(fifo).build().unwrap();
     let mut sender = path.sender("test").unwrap();
     let mut burst = sender.burst(256);
-    let timed_out = loop {
-        sender.fill(&mut burst, 256, 64).unwrap();
-        if let Err(error) = sender.send_within(&mut burst, Duration::from_millis(20)) {
-            break error;
+    let left = loop {
+        sender.fill(&mut burst, 256, 64, Wait::Never).unwrap();
+        let sent = sender.send(&mut burst, Duration::from_millis(20)).unwrap();
+        if sent.left > 0 {
+            break sent.left;
         }
     };
-    assert!(matches!(timed_out, QueueError::TimedOut), "{timed_out}");
-    assert!(!burst.is_empty(), "unsent packets are still in the burst");
+    assert_eq!(burst.len(), left, "unsent packets are still in the burst");
     let canceller = sender.canceller();
     let cancelling = thread::spawn(move || canceller.cancel());
-    assert!(matches!(sender.send(&mut burst), Err(QueueError::Cancelled)));
+    assert!(matches!(sender.send(&mut burst, Wait::Forever), Err(SendError::Cancelled)));
     cancelling.join().unwrap();
     burst.clear();
     drop(sender);
@@ -143,7 +143,7 @@ fn owners_that_are_not_senders_send_and_receive_all() {
         senders.iter_mut().for_each(|sender| send(sender, 32));
         let (mut received, mut packets) = (far_end.burst(64), 0);
         while packets < 64 {
-            packets += receiver.recv_within(&mut received, SECOND).unwrap();
+            packets += receiver.recv(&mut received, SECOND).unwrap();
             received.clear();
         }
         assert!(path.drain(SECOND));
@@ -163,7 +163,7 @@ fn a_sole_sender_runs_the_queue_itself() {
         send(sender, 32);
         let mut packets = 0;
         while packets < 32 {
-            packets += receiver.recv_within(&mut received, SECOND).unwrap();
+            packets += receiver.recv(&mut received, SECOND).unwrap();
             received.clear();
         }
         sender.counters().drained_packets.get()
@@ -198,7 +198,7 @@ fn a_device_that_sends_and_receives_is_never_deaf() {
     let mut received = path.burst(8);
     for _ in 0..50 {
         socket.send_to(b"datagram", &address).unwrap();
-        assert_eq!(receiver.recv_within(&mut received, SECOND).unwrap(), 1);
+        assert_eq!(receiver.recv(&mut received, SECOND).unwrap(), 1);
         received.clear();
     }
 }
@@ -209,11 +209,11 @@ fn close_ends_every_wait() {
         let (_path, far_end) = wire("wire");
         let mut receiver = if served { far_end.served_receiver() } else { far_end.receiver() }.unwrap();
         let mut received = far_end.burst(8);
-        let waiting = thread::spawn(move || receiver.recv_within(&mut received, 60 * SECOND));
+        let waiting = thread::spawn(move || receiver.recv(&mut received, 60 * SECOND));
         thread::sleep(Duration::from_millis(20));
         assert_eq!(far_end.close(SECOND).out(), 0);
         let ended = waiting.join().unwrap();
-        assert!(matches!(ended, Err(QueueError::Closed)), "served {served}: {ended:?}");
+        assert!(matches!(ended, Err(RecvError::Closed)), "served {served}: {ended:?}");
     }
 }
 
@@ -237,7 +237,7 @@ fn a_task_learns_of_the_end() {
             break ended;
         }
     };
-    assert!(matches!(ended, Err(QueueError::Closed)), "{ended:?}");
+    assert!(matches!(ended, Err(RecvError::Closed)), "{ended:?}");
     closing.join().unwrap();
 }
 
@@ -283,7 +283,7 @@ fn the_receive_side_comes_back_from_a_handler_that_has_ended() {
     closed.close().unwrap();
     let mut receiver = far_end.receiver().unwrap();
     send(&mut sender, 1);
-    assert_eq!(receiver.recv_until(&mut far_end.burst(8), std::time::Instant::now() + SECOND).unwrap(), 1);
+    assert_eq!(receiver.recv(&mut far_end.burst(8), std::time::Instant::now() + SECOND).unwrap(), 1);
     drop((receiver, sender));
     path.close(SECOND);
     drop(far_end);
@@ -299,7 +299,7 @@ fn the_receive_side_comes_back_from_a_receiver_that_goes() {
         send(&mut sender, 8);
         let (mut received, mut packets) = (far_end.burst(64), 0);
         while packets < 8 {
-            packets += receiver.recv_within(&mut received, SECOND).unwrap();
+            packets += receiver.recv(&mut received, SECOND).unwrap();
             received.clear();
         }
     }
@@ -322,7 +322,7 @@ fn device_that_only_receives_goes_to_the_next_receiver_with_what_came_meanwhile(
         assert!(port.receiver().is_err(), "it is in use");
         let mut packets = 0;
         while packets < 5 {
-            let count = receiver.recv_within(&mut received, SECOND * 20).unwrap();
+            let count = receiver.recv(&mut received, SECOND * 20).unwrap();
             assert!(count > 0, "round {round}: {packets} of 5");
             packets += count;
             received.clear();

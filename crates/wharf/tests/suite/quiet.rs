@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use wharf::device::{AnyDevice, Device, Kind, Notify, Opened, Registry, TxDevice, delegate};
-use wharf::{Direction, Event, Port};
+use wharf::{Direction, Event, Port, Wait};
 use wharf_testkit::gate::{Control, Gate};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -57,15 +57,15 @@ fn a_stall_of_a_device_that_sleeps_until_it_notifies_is_seen_and_so_is_its_end()
     let (control, mut end) = OPENED.lock().unwrap().take().unwrap();
     let (mut events, mut sender) = (path.events().unwrap(), path.sender("sender").unwrap());
     let mut burst = sender.burst(8);
-    sender.fill_within(&mut burst, 8, 64, LONG).unwrap();
+    sender.fill(&mut burst, 8, 64, LONG).unwrap();
     burst.iter_mut().for_each(|packet| packet.fill(0));
-    sender.send(&mut burst).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
     drop(burst);
-    let stalled = events.next_within(LONG);
+    let stalled = events.wait(LONG);
     assert!(matches!(stalled, Some(Event::Stalled { .. })), "{stalled:?}");
     control.allowed.store(usize::MAX / 2, SeqCst);
     std::io::Write::write_all(&mut end, &[1]).unwrap();
-    let resumed = events.next_within(LONG);
+    let resumed = events.wait(LONG);
     assert!(matches!(resumed, Some(Event::Resumed { .. })), "{resumed:?}");
     assert!(path.drain(LONG));
     drop(sender);

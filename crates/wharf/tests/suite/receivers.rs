@@ -6,20 +6,20 @@ use std::thread;
 use std::time::Duration;
 use wharf::device::{AnyDevice, DeviceError, DeviceSpec, Kind, Opened, Opening, QueueLayout, Registry, open};
 use wharf::qdisc::{Fifo, FifoLimit};
-use wharf::queue::{QueueError, Rest, Spread};
-use wharf::{Direction, Packet, Port, Receiver, Sender, net};
+use wharf::queue::{Rest, Spread};
+use wharf::{Direction, Packet, Port, Receiver, RecvError, Sender, Wait, net, select};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Sends `packets` packets of flow `flow`, numbered from `first` on.
 fn send(sender: &mut Sender, flow: u8, first: u64, packets: usize) {
     let mut burst = sender.burst(packets);
-    assert_eq!(sender.fill_within(&mut burst, packets, 64, SECOND).unwrap(), packets);
+    assert_eq!(sender.fill(&mut burst, packets, 64, SECOND).unwrap(), packets);
     for (number, packet) in (first..).zip(burst.iter_mut()) {
         packet[..14].fill(flow);
         packet[20..28].copy_from_slice(&number.to_be_bytes());
     }
-    sender.send_within(&mut burst, SECOND).unwrap();
+    _ = sender.send(&mut burst, SECOND).unwrap();
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -30,7 +30,7 @@ fn number(bytes: &[u8]) -> u64 {
 fn receive(receiver: &mut Receiver, path: &Port, flow: u8, first: u64, packets: usize) {
     let (mut burst, mut numbers) = (path.burst(256), Vec::new());
     while numbers.len() < packets {
-        assert!(receiver.recv_within(&mut burst, 10 * SECOND).unwrap() > 0, "{} came", numbers.len());
+        assert!(receiver.recv(&mut burst, 10 * SECOND).unwrap() > 0, "{} came", numbers.len());
         assert!(burst.iter_mut().all(|bytes| bytes[0] == flow), "another receiver's");
         numbers.extend(burst.iter_mut().map(|bytes| number(bytes)));
         burst.clear();
@@ -106,12 +106,12 @@ fn threads_and_tasks_receive_their_flows() {
             let mut flows: std::collections::BTreeMap<u8, u64> = Default::default();
             loop {
                 let received = match at % 2 {
-                    0 => receiver.recv_within(&mut burst, 60 * SECOND),
+                    0 => receiver.recv(&mut burst, 60 * SECOND),
                     _ => runtime.block_on(receiver.recv_async(&mut burst)),
                 };
                 match received {
                     Ok(_) => {}
-                    Err(QueueError::Closed) => return flows,
+                    Err(RecvError::Closed) => return flows,
                     Err(error) => panic!("{error}"),
                 }
                 for bytes in burst.iter_mut() {
@@ -162,12 +162,10 @@ fn the_receive_side_changes_hands_under_traffic() {
             let mut sender = path.sender("test").unwrap();
             let mut burst = sender.burst(64);
             while stop.load(SeqCst) == 0 {
-                sender.fill_within(&mut burst, 64, 64, SECOND).unwrap();
+                sender.fill(&mut burst, 64, 64, SECOND).unwrap();
                 burst.iter_mut().enumerate().for_each(|(flow, bytes)| bytes.fill(flow as u8));
-                match sender.send_within(&mut burst, Duration::from_millis(5)) {
-                    Ok(()) | Err(QueueError::TimedOut) => burst.clear(),
-                    Err(error) => panic!("{error}"),
-                }
+                _ = sender.send(&mut burst, Duration::from_millis(5)).unwrap();
+                burst.clear();
             }
         }
     });
@@ -182,7 +180,7 @@ fn the_receive_side_changes_hands_under_traffic() {
             // They go in turn; packets for those that have gone are dropped.
             let mut receiver = receivers.swap_remove(turn % receivers.len());
             if turn % 2 == 0 {
-                receiver.recv_within(&mut received, Duration::from_millis(20)).unwrap();
+                receiver.recv(&mut received, Duration::from_millis(20)).unwrap();
                 received.clear();
             }
         }
@@ -201,13 +199,13 @@ fn close_ends_the_wait_of_each_receiver() {
     let far_end = path.far_end().unwrap();
     let waiting = far_end.receivers(4, net::flow_hash).unwrap().into_iter().map(|mut receiver| {
         let mut burst = far_end.burst(8);
-        thread::spawn(move || receiver.recv_within(&mut burst, 600 * SECOND))
+        thread::spawn(move || receiver.recv(&mut burst, 600 * SECOND))
     });
     let waiting: Vec<_> = waiting.collect();
     thread::sleep(Duration::from_millis(20));
     assert_eq!(far_end.close(SECOND).out(), 0);
     for ended in waiting.into_iter().map(|thread| thread.join().unwrap()) {
-        assert!(matches!(ended, Err(QueueError::Closed)), "{ended:?}");
+        assert!(matches!(ended, Err(RecvError::Closed)), "{ended:?}");
     }
 }
 
@@ -218,7 +216,7 @@ fn a_panic_of_the_users_function_is_told_and_ends_each_wait() {
     let receivers = far_end.receivers(3, |_: &[u8]| panic!("as the test wants")).unwrap();
     let waiting = receivers.into_iter().map(|mut receiver| {
         let mut burst = far_end.burst(8);
-        thread::spawn(move || receiver.recv_within(&mut burst, 600 * SECOND).unwrap_err().to_string())
+        thread::spawn(move || receiver.recv(&mut burst, 600 * SECOND).unwrap_err().to_string())
     });
     let waiting: Vec<_> = waiting.collect();
     send(&mut path.sender("test").unwrap(), 0, 0, 1);
@@ -307,13 +305,13 @@ fn each_queue_of_a_device_is_a_path_of_one_pool() {
     let senders: Result<_, _> = paths.iter().map(|path| path.sender("test")).collect();
     let mut spread = Spread::new(senders.unwrap()).unwrap();
     let mut burst = paths[3].burst(200);
-    spread.fill(&mut burst, 200, 64).unwrap();
+    spread.fill(&mut burst, 200, 64, Wait::Never).unwrap();
     burst.iter_mut().enumerate().for_each(|(flow, bytes)| bytes.fill(flow as u8));
-    spread.send_within(&mut burst, SECOND).unwrap();
+    _ = spread.send(&mut burst, SECOND).unwrap();
     let mut received = [0; 4];
     while received.iter().sum::<usize>() < 200 {
         for ((receiver, far_end), count) in receivers.iter_mut().zip(&far_ends).zip(&mut received) {
-            *count += receiver.recv(&mut far_end.burst(256)).unwrap();
+            *count += receiver.recv(&mut far_end.burst(256), Wait::Never).unwrap();
         }
     }
     assert!(received.iter().all(|&count| count > 20), "{received:?}");
@@ -346,8 +344,8 @@ fn a_polled_receiver_wakes_its_task_when_a_packet_comes() {
     let context = &mut Context::from_waker(&waker);
     assert!(receiver.poll_recv(context, &mut received).is_pending());
     let mut sender = path.sender("test").unwrap();
-    let packet = sender.packet(64).unwrap();
-    sender.send_packet(packet).unwrap();
+    let packet = sender.packet(64, Wait::Never).unwrap();
+    _ = sender.send_packet(packet, Wait::Forever).unwrap();
     let count = loop {
         match receiver.poll_recv(context, &mut received) {
             Poll::Ready(count) => break count.unwrap(),
@@ -355,4 +353,53 @@ fn a_polled_receiver_wakes_its_task_when_a_packet_comes() {
         }
     };
     assert_eq!(count, 1);
+}
+
+#[test]
+fn several_receivers_are_waited_for_at_once_and_each_has_its_turn() {
+    let near = Port::open("wire", Direction::Send).unwrap();
+    let far = near.far_end().unwrap();
+    let mut receivers = far.receivers(3, first_byte).unwrap();
+    let mut sender = near.sender("test").unwrap();
+    let mut burst = far.burst(4);
+    assert_eq!(select(&mut receivers, &mut burst, Duration::from_millis(1)).unwrap(), (0, 0));
+    for flow in 0..3 {
+        send(&mut sender, flow, 0, 12);
+    }
+    let mut turns = Vec::new();
+    while turns.len() < 9 {
+        let (at, packets) = select(&mut receivers, &mut burst, 10 * SECOND).unwrap();
+        assert!(packets > 0 && burst.iter_mut().all(|bytes| usize::from(bytes[0]) == at));
+        turns.push(at);
+        burst.clear();
+    }
+    let each = [0, 1, 2].map(|at| turns.iter().filter(|&&turn| turn == at).count());
+    assert!(each.iter().all(|&count| count >= 3), "{turns:?}");
+    let sending = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(20));
+        send(&mut sender, 1, 12, 4);
+    });
+    let late = std::iter::repeat_with(|| select(&mut receivers, &mut burst, 10 * SECOND).unwrap().0);
+    assert!(late.take(2).any(|at| at == 1), "a packet ends the wait");
+    sending.join().unwrap();
+    near.close(SECOND);
+    far.close(SECOND);
+    let ended = std::iter::repeat_with(|| {
+        burst.clear();
+        select(&mut receivers, &mut burst, 10 * SECOND)
+    });
+    assert!(ended.take(50).any(|ended| matches!(ended, Err(RecvError::Closed))));
+}
+
+#[test]
+fn a_receiver_that_polls_in_its_own_calls_may_be_selected() {
+    let near = Port::open("wire", Direction::Send).unwrap();
+    let far = near.far_end().unwrap();
+    let mut receivers = [far.receiver().unwrap()];
+    let mut burst = far.burst(8);
+    assert_eq!(select(&mut receivers, &mut burst, Duration::from_millis(1)).unwrap(), (0, 0));
+    let mut sender = near.sender("test").unwrap();
+    let sending = thread::spawn(move || send(&mut sender, 1, 0, 8));
+    assert!(select(&mut receivers, &mut burst, 10 * SECOND).unwrap().1 > 0);
+    sending.join().unwrap();
 }

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wharf::device::{AnyDevice, Device, DeviceError, Kind, Opened, Place, Registry, TxDevice, delegate};
-use wharf::queue::QueueError;
-use wharf::{Direction, Event, Port, Sender};
+use wharf::{Direction, Event, Port, SendError, Sender, Wait};
 use wharf::{Events, OnGone, OnStall, Owners, PortBuilder, State};
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::stalls::{Late, Stalls, run_delay};
@@ -108,7 +107,7 @@ fn placed(name: &str, build: impl FnOnce(PortBuilder) -> PortBuilder) -> (Port, 
 }
 
 fn next(events: &mut Events) -> Event {
-    events.next_within(LONG).expect("an event")
+    events.wait(LONG).expect("an event")
 }
 
 fn reopened(events: &mut Events) -> Duration {
@@ -132,12 +131,9 @@ fn run(mut sender: Sender, stop: &AtomicBool, late: &Mutex<Late>) -> u64 {
     let mut accepted = 0;
     let mut burst = sender.burst(32);
     while !stop.load(SeqCst) {
-        if timed(late, || sender.fill_within(&mut burst, 32, 64, TIME)).is_ok() {
+        if timed(late, || sender.fill(&mut burst, 32, 64, TIME)).is_ok_and(|filled| filled > 0) {
             burst.iter_mut().for_each(|packet| packet.fill(0));
-            let count = burst.len();
-            let sent = timed(late, || sender.send_within(&mut burst, TIME));
-            assert!(matches!(sent, Ok(()) | Err(QueueError::TimedOut)), "{sent:?}");
-            accepted += (count - burst.len()) as u64;
+            accepted += timed(late, || sender.send(&mut burst, TIME)).unwrap().accepted as u64;
         }
         burst.clear();
     }
@@ -244,7 +240,7 @@ fn senders_wait_for_a_program_that_opens_it_again() {
             world.is_gone.store(true, SeqCst);
             assert!(matches!(next(&mut events), Event::Gone { .. }));
             world.is_gone.store(false, SeqCst);
-            assert_eq!(events.next_within(Duration::from_millis(300)), None, "no attempt by itself");
+            assert_eq!(events.wait(Duration::from_millis(300)), None, "no attempt by itself");
             path.reopen().unwrap();
             reopened(&mut events);
             assert!(path.drain(LONG) || path.queue().unwrap().counters().sent.get() > 0);
@@ -266,14 +262,14 @@ fn a_queue_that_fails_ends_every_wait_with_its_reason() {
             world.is_gone.store(goes, SeqCst);
             let _events = path.events().unwrap();
             let error = loop {
-                if let Err(error) = sender.fill_within(&mut burst, 32, 64, LONG) {
+                if let Err(error) = sender.fill(&mut burst, 32, 64, LONG) {
                     break error;
                 }
-                if let Err(error) = sender.send(&mut burst) {
+                if let Err(error) = sender.send(&mut burst, Wait::Forever) {
                     break error;
                 }
             };
-            let is_told = matches!(&error, QueueError::Failed { why, .. } if why.contains(word));
+            let is_told = matches!(&error, SendError::Ended { why } if why.contains(word));
             assert!(is_told, "{name}: {error}");
             assert!(path.sender("late").is_err(), "{name}");
             drop((burst, sender));
@@ -296,8 +292,8 @@ fn a_path_that_is_closed_while_its_device_is_away_ends_at_once() {
         world.is_gone.store(true, SeqCst);
         let mut sender = path.sender("test").unwrap();
         let mut burst = sender.burst(8);
-        sender.fill(&mut burst, 8, 64).unwrap();
-        sender.send(&mut burst).unwrap();
+        sender.fill(&mut burst, 8, 64, Wait::Never).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
         assert!(matches!(next(&mut events), Event::Gone { .. }));
         let began = Instant::now();
         drop((burst, sender));
@@ -357,13 +353,12 @@ fn a_device_that_goes_while_it_is_reset_fails_where_that_is_asked_for() {
         let mut burst = sender.burst(32);
         world.is_gone.store(true, SeqCst);
         let error = loop {
-            _ = sender.fill_within(&mut burst, 32, 64, Duration::from_millis(20));
-            match sender.send_within(&mut burst, Duration::from_millis(20)) {
-                Ok(()) | Err(QueueError::TimedOut) => {}
-                Err(error) => break error,
+            _ = sender.fill(&mut burst, 32, 64, Duration::from_millis(20));
+            if let Err(error) = sender.send(&mut burst, Duration::from_millis(20)) {
+                break error;
             }
         };
-        assert!(matches!(&error, QueueError::Failed { why, .. } if why.contains("removed")), "{error}");
+        assert!(matches!(&error, SendError::Ended { why } if why.contains("removed")), "{error}");
         drop((burst, sender));
         assert_eq!(path.close(Duration::ZERO).out(), 0);
     });

@@ -19,9 +19,9 @@ fn counts_add_up_at_any_time_and_outlive_receivers_and_the_port() {
     for round in 0..40 {
         // Each receiver takes a few packets, and goes.
         let mut receiver = far_end.receiver().unwrap();
-        sender.fill_within(&mut burst, 16, 100, SECOND).unwrap();
-        sender.send_within(&mut burst, SECOND).unwrap();
-        arrived += receiver.recv_within(&mut received, SECOND).unwrap();
+        sender.fill(&mut burst, 16, 100, SECOND).unwrap();
+        _ = sender.send(&mut burst, SECOND).unwrap();
+        arrived += receiver.recv(&mut received, SECOND).unwrap();
         received.clear();
         let now = port.snapshot() - begun.clone();
         assert_eq!(now.accepted, 16 * (round + 1));
@@ -54,8 +54,8 @@ fn drop_of_a_port_waits_for_no_handler() {
         };
         drop(far_end.on_receive(Box::new(handler)).unwrap());
         let mut sender = port.sender("test").unwrap();
-        let packet = sender.packet(60).unwrap();
-        sender.send_packet(packet).unwrap();
+        let packet = sender.packet(60, SECOND).unwrap();
+        _ = sender.send_packet(packet, SECOND).unwrap();
         begins.recv().unwrap();
         drop(far_end);
         drop(go_on);
@@ -66,8 +66,8 @@ fn drop_of_a_port_waits_for_no_handler() {
 fn task_closes_a_port_and_has_its_audit() {
     let port = Port::open("null", Direction::Send).unwrap();
     let mut sender = port.sender("test").unwrap();
-    let packet = sender.packet(60).unwrap();
-    sender.send_packet(packet).unwrap();
+    let packet = sender.packet(60, SECOND).unwrap();
+    _ = sender.send_packet(packet, SECOND).unwrap();
     drop(sender);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(runtime.block_on(port.close_async(SECOND)).out(), 0);

@@ -53,7 +53,7 @@ fn child() {
 }
 
 fn send(sender: &mut Sender, burst: &mut Burst) {
-    sender.fill_within(burst, 16, 100, HANGS).unwrap();
+    sender.fill(burst, 16, 100, HANGS).unwrap();
     for packet in burst.iter_mut() {
         packet.fill(0);
         packet[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
@@ -61,7 +61,7 @@ fn send(sender: &mut Sender, burst: &mut Burst) {
         packet[22..24].copy_from_slice(&[64, 17]);
         packet[38..40].copy_from_slice(&66u16.to_be_bytes());
     }
-    while sender.send_within(burst, HANGS).is_err() {}
+    while sender.send(burst, HANGS).is_err() {}
 }
 
 /// A thread of another process, stopped.

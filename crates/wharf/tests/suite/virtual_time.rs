@@ -1,8 +1,8 @@
 //! Ports in virtual time: the same run twice is the same to the packet, and a wait takes none of the machine's time.
 
 use std::time::{Duration, Instant};
-use wharf::queue::QueueError;
 use wharf::testing::Virtual;
+use wharf::{Sent, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(10);
@@ -15,15 +15,15 @@ fn arrivals(faults: &str) -> Vec<(u8, Duration)> {
     let (mut receiver, mut sender) = (far_end.receiver().unwrap(), port.sender("test").unwrap());
     let (mut burst, mut received, mut arrived) = (sender.burst(8), far_end.burst(8), Vec::new());
     for number in 0..25 {
-        sender.fill_within(&mut burst, 8, 200, SECOND).unwrap();
+        sender.fill(&mut burst, 8, 200, SECOND).unwrap();
         burst.iter_mut().for_each(|packet| packet.fill(number));
-        sender.send_within(&mut burst, LONG).unwrap();
-        while receiver.recv(&mut received).unwrap() > 0 {
+        _ = sender.send(&mut burst, LONG).unwrap();
+        while receiver.recv(&mut received, Wait::Never).unwrap() > 0 {
             arrived.extend(received.iter_mut().map(|packet| (packet[0], time.now())));
             received.clear();
         }
     }
-    while receiver.recv_within(&mut received, SECOND).unwrap() > 0 {
+    while receiver.recv(&mut received, SECOND).unwrap() > 0 {
         arrived.extend(received.iter_mut().map(|packet| (packet[0], time.now())));
         received.clear();
     }
@@ -55,11 +55,11 @@ fn full_wire_makes_a_sender_wait_until_the_time_is_up() {
     let mut sent = 0;
     loop {
         let mut burst = sender.burst(8);
-        sender.fill_within(&mut burst, 8, 100, SECOND).unwrap();
-        match sender.send_within(&mut burst, LONG) {
-            Ok(()) => sent += 8,
-            Err(QueueError::TimedOut) => break,
-            Err(error) => panic!("{error}"),
+        sender.fill(&mut burst, 8, 100, SECOND).unwrap();
+        let Sent { accepted, left, .. } = sender.send(&mut burst, LONG).unwrap();
+        sent += accepted;
+        if left > 0 {
+            break;
         }
         assert!(sent < 100_000, "nothing takes them");
     }
@@ -77,14 +77,14 @@ fn two_handlers_that_answer_each_other_for_ever_let_time_pass() {
         [(&port, port.sender("back").unwrap()), (&far_end, far_end.sender("back").unwrap())]
     {
         here.on_receive(Box::new(move |burst| {
-            _ = back.send_or_drop(burst);
+            _ = back.send_or_drop(burst, Wait::Never);
             wharf::queue::Rest::Free
         }))
         .unwrap();
     }
     let mut sender = port.sender("test").unwrap();
-    let packet = sender.packet(60).unwrap();
-    sender.send_packet(packet).unwrap();
+    let packet = sender.packet(60, SECOND).unwrap();
+    _ = sender.send_packet(packet, SECOND).unwrap();
     time.run(Duration::from_millis(10));
     assert_eq!(time.now(), Duration::from_millis(10));
     assert!(port.queue().unwrap().counters().sent.get() > 100);
@@ -98,7 +98,7 @@ fn wait_that_nothing_can_end_panics() {
     let far_end = port.far_end().unwrap();
     let mut receiver = far_end.receiver().unwrap();
     let mut received = far_end.burst(8);
-    _ = receiver.recv_within(&mut received, Duration::MAX);
+    _ = receiver.recv(&mut received, Duration::MAX);
 }
 
 #[test]

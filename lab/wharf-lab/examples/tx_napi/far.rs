@@ -9,6 +9,7 @@ use wharf_core::pool::Burst;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::{Handler, Rest};
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_devices::host::ExactClock;
 
 /// Returns a handler that sends each message back.
@@ -16,7 +17,7 @@ pub(super) fn echoing(queue: &TxQueue, seen: &Arc<Counts>) -> Result<Handler, Qu
     let (mut sender, seen) = (queue.sender("echo")?, seen.clone());
     Ok(Box::new(move |burst: &mut Burst| {
         let offered = burst.len();
-        let sent = sender.try_send(burst);
+        let sent = sender.send(burst, Wait::Never);
         seen.arrived.fetch_add((offered - burst.len()) as u64, Relaxed);
         if sent.is_ok() && !burst.is_empty() { Rest::Again } else { Rest::Free }
     }))
@@ -76,12 +77,14 @@ impl PendingAcks {
         let Self { last, sender, burst } = self;
         for owed in last.iter_mut() {
             let Some(message) = owed else { continue };
-            if burst.is_empty() && sender.fill(burst, 1, Protocol::Tcp.frame_bytes(0)).is_err() {
+            if burst.is_empty()
+                && sender.fill(burst, 1, Protocol::Tcp.frame_bytes(0), Wait::Never).unwrap_or(0) == 0
+            {
                 return false;
             }
             burst.iter_mut().for_each(|frame| message.write(frame));
-            match sender.try_send(burst) {
-                Ok(0) => return false,
+            match sender.send(burst, Wait::Never) {
+                Ok(sent) if sent.accepted == 0 => return false,
                 _ => *owed = None,
             }
         }

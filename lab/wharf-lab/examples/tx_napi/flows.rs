@@ -12,6 +12,7 @@ use wharf_core::pool::Burst;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::{Handler, Rest};
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_devices::host::ExactClock;
 
 /// The time after which an application that waits looks whether it is to stop.
@@ -112,11 +113,13 @@ impl Flow {
     /// Takes `count` frames, or fewer if there are no more; `waits` decides if it waits for them. True if it
     /// got any.
     fn fill(&mut self, burst: &mut Burst, count: usize, frame_bytes: u32, waits: bool) -> bool {
-        let mut has_some =
-            |sender: &mut Sender| sender.fill(burst, count, frame_bytes).is_ok() || !burst.is_empty();
+        let mut has_some = |sender: &mut Sender| {
+            sender.fill(burst, count, frame_bytes, Wait::Never).is_ok_and(|filled| filled > 0)
+                || !burst.is_empty()
+        };
         let sender = &mut self.sender;
         // A sender that waits for memory and then takes none keeps it from the others for a while.
-        has_some(sender) || (waits && sender.wait_for_memory().is_ok() && has_some(sender))
+        has_some(sender) || (waits && sender.wait_for_memory(Wait::Forever).is_ok() && has_some(sender))
     }
 
     /// Sends as much of a burst as the window permits. True if any went in.
@@ -134,7 +137,7 @@ impl Flow {
         }
         let sent = seen.send(|| {
             // The counters report a closed or dead queue at the end.
-            let _ = if waits { self.sender.send(burst) } else { self.sender.try_send(burst).map(|_| ()) };
+            let _ = self.sender.send(burst, if waits { Wait::Forever } else { Wait::Never });
             (offered - burst.len()) as u64
         });
         burst.clear();

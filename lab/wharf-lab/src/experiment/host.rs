@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use wharf_core::delegate;
 use wharf_core::device::{Device, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::host::Clock;
-use wharf_core::pool::{Burst, PagePool, PoolBuilder, PoolError};
+use wharf_core::pool::{Burst, PagePool, PoolBuilder};
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_devices::host::ExactClock;
 use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::Batch;
@@ -111,16 +112,13 @@ impl<D: TxDevice, F: FnMut(&mut D, &mut Batch, bool) -> Transmitted + Send> TxDe
     }
 }
 
-/// Makes up to `count` packets and calls `prepare` with them, or waits for memory, and sends what there is.
+/// Makes up to `count` packets, calls `prepare` with them, and sends them.
 pub(crate) fn send(
     sender: &mut Sender, burst: &mut Burst, count: usize, len_bytes: u32, prepare: &dyn Fn(&mut Burst),
 ) -> Result<(), String> {
-    match sender.fill(burst, count, len_bytes) {
-        Ok(_) => prepare(burst),
-        Err(PoolError::Exhausted { .. }) => sender.wait_for_memory().map_err(|error| error.to_string())?,
-        Err(error) => return Err(error.to_string()),
-    }
-    sender.send(burst).map_err(|error| error.to_string())
+    sender.fill(burst, count, len_bytes, Wait::Forever).map_err(|error| error.to_string())?;
+    prepare(burst);
+    sender.send(burst, Wait::Forever).map(drop).map_err(|error| error.to_string())
 }
 
 /// The first fault of a thread, and the flag that stops all.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use wharf::RecvError;
 use wharf::device::{DeviceError, Duplex};
-use wharf::queue::QueueError;
 use wharf_core::poller::Mode;
 use wharf_tools::traffic::{Findings, Receiver, Until};
 
@@ -27,7 +27,7 @@ const SILENT: Duration = Duration::from_millis(100);
 
 /// The receiving thread.
 pub(super) struct Receiving {
-    thread: JoinHandle<Result<(Findings, Option<ProcessorTime>), QueueError>>,
+    thread: JoinHandle<Result<(Findings, Option<ProcessorTime>), RecvError>>,
     /// Asks for the end at once.
     end: Arc<AtomicBool>,
     /// Time that a frame takes on the wire.

@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-use wharf::queue::{QueueError, TxQueue};
+use wharf::SendError;
+use wharf::queue::TxQueue;
 use wharf_core::host::Clock;
 use wharf_devices::host::{ExactClock, HostClock};
 use wharf_tools::traffic::{Driven, Echo};
@@ -94,9 +95,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
-    pub(super) fn wait(
-        &self, ended: &Receiver<Result<Driven, QueueError>>,
-    ) -> Result<Vec<Driven>, QueueError> {
+    pub(super) fn wait(&self, ended: &Receiver<Result<Driven, SendError>>) -> Result<Vec<Driven>, SendError> {
         let (mut driven, mut failed) = (Vec::new(), None);
         let mut closed = false;
         loop {

@@ -1,9 +1,10 @@
-//! `QueueError`: the errors of queues and senders.
+//! `QueueError`: the errors of building a queue, its senders and its receivers, and of their settings.
 
 use crate::device::DeviceError;
 use crate::pool::PoolError;
+use std::sync::Arc;
 
-/// An error of a queue or a sender.
+/// An error of building a queue, its senders or its receivers, or of their settings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
@@ -37,24 +38,10 @@ pub enum QueueError {
     /// The queue has been shut down.
     #[error("the queue is shut down")]
     Closed,
-    /// The time given for a wait is over.
-    #[error("timed out")]
-    TimedOut,
-    /// Another thread has ended the wait: see [`crate::sender::Canceller`].
-    #[error("the wait was cancelled")]
-    Cancelled,
-    /// The queue has ended: its device is of no use any more. See [`TxQueue::fail`](crate::queue::TxQueue::fail).
-    #[error("the queue of {device} has ended: {why}")]
-    Failed {
-        /// Name of the device.
-        device: String,
-        /// The reason.
-        why: String,
-    },
-    /// A device panicked while its queue was being run.
-    #[error("the queue is dead: its owner panicked inside the device {device}")]
-    Dead {
-        /// Name of the device.
-        device: String,
+    /// The queue has ended: see [`SendError::Ended`](crate::sender::SendError::Ended).
+    #[error("{why}")]
+    Ended {
+        /// The device, and the reason.
+        why: Arc<str>,
     },
 }

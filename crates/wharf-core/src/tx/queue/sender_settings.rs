@@ -3,11 +3,7 @@
 //! A sender compares one number with each call: that of the last change. So a change costs nothing until there is one, and a sender
 //! that is about to send has it.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-
-/// The policy of a sender for packets that do not fit.
-const WAITS: u8 = 1;
-const DROPS: u8 = 2;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// See the module.
 #[derive(Debug)]
@@ -16,8 +12,7 @@ pub(crate) struct SenderSettings {
     version: AtomicU32,
     /// The most bytes that one sender may have inside; 0 for no limit.
     small_queue_bytes: AtomicU32,
-    /// 0 leaves each sender its own policy.
-    policy: AtomicU8,
+    is_drop_tail: AtomicBool,
 }
 
 impl SenderSettings {
@@ -25,7 +20,7 @@ impl SenderSettings {
         Self {
             version: AtomicU32::new(0),
             small_queue_bytes: AtomicU32::new(small_queue_bytes.unwrap_or(0)),
-            policy: AtomicU8::new(0),
+            is_drop_tail: AtomicBool::new(false),
         }
     }
 
@@ -45,9 +40,9 @@ impl SenderSettings {
         Some(self.small_queue_bytes.load(Ordering::Relaxed)).filter(|&bytes| bytes > 0)
     }
 
-    /// True if senders drop packets that do not fit, false if they wait; `None` leaves each its own policy.
-    pub(crate) fn is_drop_tail(&self) -> Option<bool> {
-        Some(self.policy.load(Ordering::Relaxed)).filter(|&policy| policy != 0).map(|policy| policy == DROPS)
+    /// True if senders drop packets that do not fit, false if they wait.
+    pub(crate) fn is_drop_tail(&self) -> bool {
+        self.is_drop_tail.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_small_queue_bytes(&self, bytes: Option<u32>) {
@@ -56,7 +51,7 @@ impl SenderSettings {
     }
 
     pub(super) fn set_drop_tail(&self, is_drop_tail: bool) {
-        self.policy.store(if is_drop_tail { DROPS } else { WAITS }, Ordering::Relaxed);
+        self.is_drop_tail.store(is_drop_tail, Ordering::Relaxed);
         self.note_change();
     }
 

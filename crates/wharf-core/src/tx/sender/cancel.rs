@@ -31,7 +31,7 @@ struct State {
 
 impl Canceller {
     /// Ends the sender's wait, or its next one if it does not wait now: the call returns
-    /// [`QueueError::Cancelled`](crate::queue::QueueError::Cancelled), once. A need that is met at the same time wins,
+    /// [`SendError::Cancelled`](super::SendError::Cancelled), once. A need that is met at the same time wins,
     /// and the call counts for the next wait. Of several waits of a task, the first that looks ends.
     pub fn cancel(&self) {
         let mut state = lock(&self.state);

@@ -1,77 +1,52 @@
 //! Drop policies: calls that drop packets in place of waiting.
 //!
 //! Assumption: a program that drops has no use for packets that it holds back. So its small-queue limit, which is there to
-//! hold packets back, is waived: a packet is dropped only because its band or the lane is full, its time is over, or there
-//! is no memory. [`SenderCounters`] counts each apart.
+//! hold packets back, is waived: a packet is dropped only because its band or the lane is full, or its time is over.
+//! [`SenderCounters`] counts each apart.
 
-use super::wait::{self, Deadline, Fill};
-use super::{Burst, PoolError, QueueError, Sender};
+use super::{Burst, SendError, Sender, Sent};
 use crate::counters::{Counter, SenderCounters};
 use crate::dscp;
-use std::slice::from_mut;
-use std::time::Duration;
+use crate::wait::{Deadline, Wait};
 use wharf_mem::Batch;
 
 impl Sender {
-    /// Works like [`Sender::fill`], and counts packets for which there is no memory as `memory_drops`, in place of the error.
-    /// Returns the number of packets added.
-    ///
-    /// # Errors
-    /// [`PoolError::Memory`] for a length too long.
-    pub fn fill_or_drop(
-        &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
-    ) -> Result<usize, PoolError> {
-        wait::fill_or_drop(from_mut(self), burst, Fill { first: 0, count, len_bytes })
-    }
-
-    /// Sends the packets that fit now and drops those of full bands, without waiting. Returns the number of packets dropped:
-    /// `full_drops`. The sender's small-queue limit does not count.
+    /// Works like [`Sender::send`], and drops the packets that find no room in that time: `deadline_drops`. With
+    /// [`Wait::Never`] it drops those of full bands, and sends the others: `full_drops`. The sender's small-queue limit does
+    /// not count.
     ///
     /// # Errors
     /// The errors of [`Sender::send`]; unsent packets are then still in the burst.
     #[inline]
-    pub fn send_or_drop(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
-        self.past_share(|sender| {
-            sender.admit(burst)?;
-            let batch = burst.batch_mut();
-            sender.transmit(batch)?;
-            if batch.is_empty() { Ok(0) } else { sender.drop_rest(batch) }
-        })
+    pub fn send_or_drop(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
+        self.send_or_drop_by(burst, Deadline::Of(wait.into()))
     }
 
-    /// Works like [`Sender::send_or_drop`], but waits up to `time` for room. Packets that it has not accepted by then are
-    /// `deadline_drops`.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send`]; unsent packets are then still in the burst.
-    pub fn send_or_drop_within(&mut self, burst: &mut Burst, time: Duration) -> Result<usize, QueueError> {
-        self.send_or_drop_by(burst, Deadline::Within(time))
-    }
-
+    #[inline]
     pub(super) fn send_or_drop_by(
         &mut self, burst: &mut Burst, deadline: Deadline,
-    ) -> Result<usize, QueueError> {
-        match self.past_share(|sender| sender.send_by(burst, deadline)) {
-            Err(QueueError::TimedOut) => {
-                let batch = burst.batch_mut();
-                self.discard(batch, batch.len(), |counters| &counters.deadline_drops)
-            }
-            sent => sent.map(|()| 0),
-        }
+    ) -> Result<Sent, SendError> {
+        let offered = burst.len();
+        let dropped = self.past_share(|sender| {
+            sender.admit(burst)?;
+            let batch = burst.batch_mut();
+            let sent = sender.transmit(batch)?;
+            if batch.is_empty() { Ok(0) } else { sender.drop_rest(batch, sent, deadline) }
+        })?;
+        Ok(Sent { accepted: offered - dropped, dropped, left: 0 })
     }
 
-    /// Sends by the sender's policy: by [`Sender::send`], or by [`Sender::send_or_drop`] after [`Sender::set_drop_tail`].
+    /// Sends by the queue's policy: by [`Sender::send`], or, once [`TxQueue::set_drop_tail`] has said so, by
+    /// [`Sender::send_or_drop`] without waiting.
     ///
     /// # Errors
     /// The errors of [`Sender::send`]; unsent packets are then still in the burst.
+    ///
+    /// [`TxQueue::set_drop_tail`]: crate::queue::TxQueue::set_drop_tail
+    #[doc(hidden)]
     #[inline]
-    pub fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        if self.is_drop_tail { self.send_or_drop(burst).map(drop) } else { self.send(burst) }
-    }
-
-    /// Sets the policy of [`Sender::submit`] and of a forwarder: true to drop packets that do not fit, in place of waiting.
-    pub fn set_drop_tail(&mut self, is_drop_tail: bool) {
-        self.is_drop_tail = is_drop_tail;
+    pub fn submit(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
+        if self.is_drop_tail { self.send_or_drop(burst, Wait::Never) } else { self.send(burst, wait) }
     }
 
     /// Runs `send` with the small-queue limit waived.
@@ -83,9 +58,14 @@ impl Sender {
         sent
     }
 
-    /// Sends packets as long as there is room for some, and drops those of full bands.
+    /// Sends packets as long as there is room for some, and drops those of full bands, or what is left at the deadline.
+    /// Returns the number of packets dropped.
     #[cold]
-    fn drop_rest(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+    fn drop_rest(&mut self, batch: &mut Batch, sent: usize, deadline: Deadline) -> Result<usize, SendError> {
+        if !deadline.is_never() {
+            self.send_rest(batch, sent, deadline)?;
+            return self.discard(batch, batch.len(), |counters| &counters.deadline_drops);
+        }
         let mut dropped = 0;
         while let Some(need) = self.need(batch) {
             // The lane alone is full: an owner at work is given the time to empty it.
@@ -106,7 +86,7 @@ impl Sender {
 
     fn discard(
         &mut self, batch: &mut Batch, count: usize, reason: impl Fn(&SenderCounters) -> &Counter,
-    ) -> Result<usize, QueueError> {
+    ) -> Result<usize, SendError> {
         self.cache.give_first(batch, count)?;
         self.counters.drops.add(count as u64);
         reason(&self.counters).add(count as u64);

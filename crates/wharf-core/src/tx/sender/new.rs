@@ -17,11 +17,9 @@ impl TxQueue {
     /// Makes a sender of this queue; the ledger lists its memory under `name`.
     ///
     /// # Errors
-    /// [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`], [`QueueError::Dead`].
+    /// [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`], [`QueueError::Ended`].
     pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
-        if self.shared.is_closed() {
-            return Err(self.shared.closed_error());
-        }
+        self.shared.check_open()?;
         let at = self.shared.take_slot()?;
         let counters = Arc::new(SenderCounters::named(name));
         self.shared.senders().keep(&counters);
@@ -46,7 +44,7 @@ impl Sender {
         let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &setup.pool)) };
         let settings = shared.sender_settings();
         let settings_version = settings.version();
-        let is_drop_tail = settings.is_drop_tail().unwrap_or(false);
+        let is_drop_tail = settings.is_drop_tail();
         let credit = Credit::new(settings.small_queue_bytes(), setup.index_start, setup.clock.now_ns());
         let biased = if setup.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
@@ -65,6 +63,8 @@ impl Sender {
             cancel: None,
             turn_end,
             ready_wait: None,
+            readiness: Arc::default(),
+            ready_watch: None,
             is_drop_tail,
             settings_version,
             counters,

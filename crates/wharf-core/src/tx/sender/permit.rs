@@ -5,8 +5,9 @@
 //! meanwhile (the turn of a sender that was served), is room that no other sender takes.
 
 use super::wait::{TaskWait, poll_wait};
-use super::{Burst, PoolError, QueueError, Sender, watch};
+use super::{Burst, SendError, Sender, Sent, watch};
 use crate::tx::queue::waiters::Need;
+use crate::wait::Wait;
 use std::future::poll_fn;
 use std::slice::from_mut;
 use std::task::{Context, Poll, ready};
@@ -25,21 +26,22 @@ impl Permit<'_> {
         self.sender.turn_left()
     }
 
-    /// Fills a burst, as [`Sender::fill`] does.
+    /// Works like [`Sender::fill`].
     ///
     /// # Errors
     /// The errors of [`Sender::fill`].
-    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
-        self.sender.fill(burst, count, len_bytes)
+    pub fn fill(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, wait: impl Into<Wait>,
+    ) -> Result<usize, SendError> {
+        self.sender.fill(burst, count, len_bytes, wait)
     }
 
-    /// Sends the packets of `burst` without waiting: all that it still permits, and others only if there is room. Returns
-    /// their number; the others stay in the burst.
+    /// Sends the packets of `burst` without waiting: all that it still permits, and others only if there is room.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
-    pub fn send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
-        self.sender.past_share(|sender| sender.try_send(burst))
+    pub fn send(&mut self, burst: &mut Burst) -> Result<Sent, SendError> {
+        self.sender.past_share(|sender| sender.send(burst, Wait::Never))
     }
 }
 
@@ -50,33 +52,33 @@ impl Drop for Permit<'_> {
 }
 
 impl Sender {
-    /// True if [`Sender::try_send`] would send a packet of any band now, or fail for another reason than room. Never waits;
+    /// True if [`Sender::send`] without waiting would send a packet of any band now, or fail for another reason than room. Never waits;
     /// runs a queue without a poller, if that is what it takes.
     pub fn is_ready(&mut self) -> bool {
         let is_closed = |sender: &Self| sender.shared.is_closed();
         self.has_room(1) || is_closed(self) || (!self.is_driven() && self.drive() && self.has_room(1))
     }
 
-    /// Asks whether the sender is ready: the next [`Sender::try_send`] then sends at least one packet. Joins the waiters
+    /// Asks whether the sender is ready: the next [`Sender::send`] without waiting then sends at least one packet. Joins the waiters
     /// only if there is no room; the task is then woken. A later call goes on with the same place, and dropping the sender
     /// gives it up.
     ///
     /// ```
     /// # use std::task::{Context, Poll};
-    /// # use wharf_core::{pool::Burst, queue::QueueError, sender::Sender};
+    /// # use wharf_core::{pool::Burst, sender::{SendError, Sender}, wait::Wait};
     /// // As a sink does it: `poll_ready`, then a call that does not wait.
-    /// fn poll_send(sender: &mut Sender, burst: &mut Burst, context: &mut Context<'_>) -> Poll<Result<(), QueueError>> {
+    /// fn poll_send(sender: &mut Sender, burst: &mut Burst, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
     ///     while !burst.is_empty() {
     ///         std::task::ready!(sender.poll_ready(context))?;
-    ///         sender.try_send(burst)?;
+    ///         _ = sender.send(burst, Wait::Never)?;
     ///     }
     ///     Poll::Ready(Ok(()))
     /// }
     /// ```
     ///
     /// # Errors
-    /// [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`].
-    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), QueueError>> {
+    /// [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`].
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         let mut wait = self.ready_wait.take();
         let polled = self.poll_room(context, 1, &mut wait);
         self.ready_wait = wait;
@@ -87,19 +89,19 @@ impl Sender {
     /// and keeps it. Joins the waiters only if there is none. The future may be dropped at any time.
     ///
     /// ```
-    /// # use wharf_core::{pool::Burst, queue::QueueError, sender::Sender};
-    /// # async fn send(sender: &mut Sender, burst: &mut Burst) -> Result<(), QueueError> {
+    /// # use wharf_core::{pool::Burst, sender::{SendError, Sender}, wait::Wait};
+    /// # async fn send(sender: &mut Sender, burst: &mut Burst) -> Result<(), SendError> {
     /// let mut permit = sender.reserve(32).await?; // the packets that are made next have room
     /// let room = permit.left();
-    /// permit.fill(burst, room, 100)?;
-    /// permit.send(burst)?;
+    /// permit.fill(burst, room, 100, Wait::Never)?;
+    /// assert_eq!(permit.send(burst)?.left, 0);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`QueueError::Closed`], [`QueueError::Dead`], [`QueueError::Cancelled`].
-    pub async fn reserve(&mut self, count: usize) -> Result<Permit<'_>, QueueError> {
+    /// [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`].
+    pub async fn reserve(&mut self, count: usize) -> Result<Permit<'_>, SendError> {
         // A sender is served once half of its lane is free.
         let count = count.clamp(1, (self.lane.capacity() / 2).max(1));
         let mut wait = None;
@@ -110,7 +112,7 @@ impl Sender {
     /// Gives the sender a turn of `count` packets once there is room for them.
     fn poll_room(
         &mut self, context: &mut Context<'_>, count: usize, wait: &mut Option<TaskWait>,
-    ) -> Poll<Result<(), QueueError>> {
+    ) -> Poll<Result<(), SendError>> {
         while wait.is_some() || !self.has_room(count) {
             let need = match wait {
                 Some(wait) => wait.need,

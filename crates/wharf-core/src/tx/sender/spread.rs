@@ -1,14 +1,14 @@
 //! `Spread`: one producer's end of a device with several transmit queues. Each flow keeps to one queue, in order.
 
 use super::cancel::Canceller;
-use super::wait::{self, Deadline, Fill};
-use super::{SendNow, Sender};
+use super::wait::{self, Fill};
+use super::{SendError, SendNow, Sender, Sent};
 use crate::pool::{Burst, Packet, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::queue::QueueError;
 use crate::tx::queue::waiters::Need;
+use crate::wait::{Deadline, Wait};
 use std::task::{Context, Poll};
-use std::time::Duration;
 use wharf_mem::{Batch, Frame};
 use wharf_packet::QueueMap;
 
@@ -88,118 +88,84 @@ impl Spread {
         self.senders[0].burst(capacity)
     }
 
-    /// Takes one packet of `len_bytes`, from the first sender whose cache has a frame, in turn.
+    /// Works like [`Sender::packet`], from the first sender whose cache has a frame, in turn.
     ///
     /// # Errors
-    /// The errors of [`Sender::fill`].
-    pub fn packet(&mut self, len_bytes: u32) -> Result<Packet, PoolError> {
+    /// The errors of [`Sender::packet`].
+    pub fn packet(&mut self, len_bytes: u32, wait: impl Into<Wait>) -> Result<Packet, SendError> {
         let mut burst = self.burst(1);
-        self.fill(&mut burst, 1, len_bytes)?;
-        burst.pop().ok_or_else(|| self.senders[0].pool().exhausted())
+        self.fill(&mut burst, 1, len_bytes, wait)?;
+        Ok(burst.pop().ok_or_else(|| self.senders[0].pool().exhausted())?)
     }
 
     /// Works like [`Sender::send_packet`], by the queue of the packet's flow.
     ///
     /// # Errors
     /// The errors of [`Sender::send_packet`].
-    pub fn send_packet(&mut self, packet: Packet) -> Result<(), QueueError> {
-        self.send(&mut packet.into())
+    pub fn send_packet(&mut self, packet: Packet, wait: impl Into<Wait>) -> Result<Sent, SendError> {
+        self.send(&mut packet.into(), wait)
     }
 
     /// Works like [`Sender::fill`], from the first sender whose cache has frames, in turn.
     ///
     /// # Errors
     /// The errors of [`Sender::fill`].
-    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+    pub fn fill(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, wait: impl Into<Wait>,
+    ) -> Result<usize, SendError> {
         let what = self.what(count, len_bytes);
-        wait::fill(&mut self.senders, burst, what)
+        wait::fill_by(&mut self.senders, burst, what, Deadline::Of(wait.into()))
     }
 
-    /// Works like [`Spread::fill`], but waits up to `time` for memory.
+    /// Works like [`Spread::fill`], and waits for memory as a task.
+    ///
+    /// # Cancel safety
+    /// That of [`Sender::fill_async`].
     ///
     /// # Errors
-    /// The errors of [`Sender::fill_within`].
-    pub fn fill_within(
-        &mut self, burst: &mut Burst, count: usize, len_bytes: u32, time: Duration,
-    ) -> Result<usize, QueueError> {
-        let what = self.what(count, len_bytes);
-        wait::fill_by(&mut self.senders, burst, what, Deadline::Within(time))
-    }
-
-    /// Works like [`Spread::fill`], but waits for memory as a task.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::fill_async`].
+    /// The errors of [`Sender::fill`].
     pub async fn fill_async(
         &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
-    ) -> Result<usize, QueueError> {
+    ) -> Result<usize, SendError> {
         let what = self.what(count, len_bytes);
         wait::fill_async(&mut self.senders, burst, what).await
     }
 
-    /// Works like [`Sender::fill_or_drop`], from all queues; one of the senders counts.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::fill_or_drop`].
-    pub fn fill_or_drop(
-        &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
-    ) -> Result<usize, PoolError> {
-        let what = self.what(count, len_bytes);
-        wait::fill_or_drop(&mut self.senders, burst, what)
-    }
-
-    /// Sends the packets that fit now, each by the queue of its flow. Returns the number of packets sent; the others stay in
-    /// the burst, each flow in order.
+    /// Sends the packets of `burst`, each by the queue of its flow, and waits for room, for one time in all. Packets that are
+    /// left stay in the burst, each flow in order.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
-    pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
-        self.each(burst, Sender::try_send)
+    pub fn send(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
+        let deadline = self.started(wait);
+        self.each(burst, |by, packets| {
+            let offered = packets.len();
+            by.send_by(packets, deadline)?;
+            Ok(Sent { accepted: offered - packets.len(), dropped: 0, left: packets.len() })
+        })
     }
 
-    /// Sends all packets of `burst`; waits for space if there is none.
+    /// Works like [`Spread::send`], and waits as a task until all packets are sent.
+    ///
+    /// # Cancel safety
+    /// That of [`Sender::send_async`].
     ///
     /// # Errors
-    /// The errors of [`Sender::send`]; unsent packets are still in the burst.
-    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.each(burst, |by, packets| by.send(packets).map(|()| 0)).map(drop)
-    }
-
-    /// Works like [`Spread::send`], and waits for at most `time` in all.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send_within`]; unsent packets are still in the burst.
-    pub fn send_within(&mut self, burst: &mut Burst, time: Duration) -> Result<(), QueueError> {
-        let deadline = self.started(Deadline::Within(time));
-        self.each(burst, |by, packets| by.send_by(packets, deadline).map(|()| 0)).map(drop)
-    }
-
-    /// Works like [`Spread::send`], but waits for space as a task. The future may be dropped at any time.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send`]; unsent packets are still in the burst.
-    pub async fn send_async(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        let mut sorted = self.sort(burst)?;
+    /// The errors of [`Sender::send`].
+    pub async fn send_async(&mut self, burst: &mut Burst) -> Result<Sent, SendError> {
+        let (mut sorted, mut sum) = (self.sort(burst)?, Sent::default());
         for (by, packets) in sorted.queues() {
-            by.send_async(packets).await?;
+            sum += by.send_async(packets).await?;
         }
-        Ok(())
+        Ok(sum)
     }
 
-    /// Works like [`Sender::send_or_drop`], each packet by the queue of its flow.
+    /// Works like [`Sender::send_or_drop`], each packet by the queue of its flow, for one time in all.
     ///
     /// # Errors
     /// The errors of [`Sender::send_or_drop`].
-    pub fn send_or_drop(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
-        self.each(burst, Sender::send_or_drop)
-    }
-
-    /// Works like [`Sender::send_or_drop_within`], for at most `time` in all.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send_or_drop_within`].
-    pub fn send_or_drop_within(&mut self, burst: &mut Burst, time: Duration) -> Result<usize, QueueError> {
-        let deadline = self.started(Deadline::Within(time));
+    pub fn send_or_drop(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
+        let deadline = self.started(wait);
         self.each(burst, |by, packets| by.send_or_drop_by(packets, deadline))
     }
 
@@ -212,7 +178,7 @@ impl Spread {
     ///
     /// # Errors
     /// The errors of [`Sender::poll_ready`].
-    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), QueueError>> {
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         let mut is_ready = true;
         // Each registers for its wake-up.
         for sender in &mut self.senders {
@@ -221,20 +187,13 @@ impl Spread {
         if is_ready { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Waits until there is a free frame, from any queue.
+    /// Works like [`Sender::wait_for_memory`], from any queue.
     ///
     /// # Errors
     /// The errors of [`Sender::wait_for_memory`].
-    pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
-        wait::wait(&mut self.senders, Need::Memory, Deadline::Never)
-    }
-
-    /// Works like [`Spread::wait_for_memory`], for at most `time`.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::wait_for_memory_within`].
-    pub fn wait_for_memory_within(&mut self, time: Duration) -> Result<(), QueueError> {
-        wait::wait(&mut self.senders, Need::Memory, Deadline::Within(time))
+    #[doc(hidden)]
+    pub fn wait_for_memory(&mut self, wait: impl Into<Wait>) -> Result<bool, SendError> {
+        wait::wait(&mut self.senders, Need::Memory, Deadline::Of(wait.into()))
     }
 
     /// Returns the number of packets sent by all queues.
@@ -253,16 +212,16 @@ impl Spread {
         Fill { first: self.next, count, len_bytes }
     }
 
-    fn started(&self, deadline: Deadline) -> Deadline {
-        deadline.started(&*self.senders[0].shared.setup().clock)
+    fn started(&self, wait: impl Into<Wait>) -> Deadline {
+        Deadline::Of(wait.into()).started(&*self.senders[0].shared.setup().clock)
     }
 
     /// Sorts the packets by queue, in order within each.
-    fn sort<'a>(&'a mut self, burst: &'a mut Burst) -> Result<Sorted<'a>, QueueError> {
+    fn sort<'a>(&'a mut self, burst: &'a mut Burst) -> Result<Sorted<'a>, SendError> {
         let pool = self.senders[0].pool();
         let (ours, theirs) = (pool.region().number(), burst.number());
         if ours != theirs {
-            return Err(QueueError::ForeignPool { ours, theirs });
+            return Err(SendError::ForeignPool { ours, theirs });
         }
         let batch = burst.batch_mut();
         while let Some(frame) = batch.pop() {
@@ -277,15 +236,18 @@ impl Spread {
     /// Sends the packets of each queue by `send`, and adds up what it returns.
     fn each(
         &mut self, burst: &mut Burst,
-        mut send: impl FnMut(&mut Sender, &mut Burst) -> Result<usize, QueueError>,
-    ) -> Result<usize, QueueError> {
-        self.sort(burst)?.queues().try_fold(0, |sum, (by, packets)| Ok(sum + send(by, packets)?))
+        mut send: impl FnMut(&mut Sender, &mut Burst) -> Result<Sent, SendError>,
+    ) -> Result<Sent, SendError> {
+        self.sort(burst)?.queues().try_fold(Sent::default(), |mut sum, (by, packets)| {
+            sum += send(by, packets)?;
+            Ok(sum)
+        })
     }
 }
 
 impl SendNow for Spread {
-    fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        self.each(burst, |by, packets| by.send_now(packets).map(|()| 0)).map(drop)
+    fn send_now(&mut self, burst: &mut Burst) -> Result<(), SendError> {
+        self.each(burst, |by, packets| by.submit(packets, Wait::Never)).map(drop)
     }
 }
 

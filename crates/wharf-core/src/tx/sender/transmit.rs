@@ -5,17 +5,17 @@
 //! 2. *as owner*: the queue is idle; the sender claims it, and its burst goes to the device past the lane;
 //! 3. *by the lane*: another thread owns the queue and pulls the published frames.
 
-use super::{BYPASS_FRAMES, Sender};
+use super::{BYPASS_FRAMES, SendError, Sender};
 use crate::dscp;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
-use crate::tx::queue::{PassOutcome, QdiscRun, QueueError, Shared};
+use crate::tx::queue::{PassOutcome, QdiscRun, Shared};
 use wharf_mem::{Batch, Published};
 
 impl Sender {
     /// Sends what fits now, by the fastest way open. Returns the number of frames.
     #[inline]
-    pub(super) fn transmit(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+    pub(super) fn transmit(&mut self, batch: &mut Batch) -> Result<usize, SendError> {
         let full = self.shared.full_bands();
         if full != 0 {
             return self.transmit_in_turn(batch, full);
@@ -41,7 +41,7 @@ impl Sender {
     /// Works like [`Sender::transmit`], while bands are full or waited for: sends up to the first frame of such a band, or
     /// all if the sender was served. Gives up cached buffers while a cache waits for memory.
     #[cold]
-    fn transmit_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {
+    fn transmit_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, SendError> {
         let count = before_full(batch, full).max(self.turn_left());
         let within_credit = self.within_credit(batch);
         let sent = self.put(batch, count.min(within_credit));
@@ -63,7 +63,7 @@ impl Sender {
 
     /// Puts up to `max` frames into the lane, whichever bands are full, and publishes them.
     #[inline]
-    pub(super) fn put(&mut self, batch: &mut Batch, max: usize) -> Result<usize, QueueError> {
+    pub(super) fn put(&mut self, batch: &mut Batch, max: usize) -> Result<usize, SendError> {
         let count = self.push(batch, max);
         if count > 0 {
             self.publish()?;
@@ -133,7 +133,7 @@ impl Sender {
     /// Claims the idle queue and sends the burst as its owner, past the lane; by the lane if another thread was
     /// faster.
     #[inline]
-    fn transmit_as_owner(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+    fn transmit_as_owner(&mut self, batch: &mut Batch) -> Result<usize, SendError> {
         let (offered, bytes) = (batch.len(), batch.bytes());
         let (lane, bit) = (&mut self.lane, self.bit);
         let drained = lane.is_drained();
@@ -175,7 +175,7 @@ impl Sender {
 
     /// Runs a queue without a poller and sends again: otherwise a full queue would stay full for ever.
     #[cold]
-    pub(super) fn transmit_driven(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+    pub(super) fn transmit_driven(&mut self, batch: &mut Batch) -> Result<usize, SendError> {
         if !self.is_driven() && self.drive() { self.transmit(batch) } else { Ok(0) }
     }
 
@@ -197,7 +197,7 @@ impl Sender {
     }
 
     #[inline]
-    pub(super) fn publish(&mut self) -> Result<(), QueueError> {
+    pub(super) fn publish(&mut self) -> Result<(), SendError> {
         self.biased.release(self.shared.cell());
         match self.shared.cell().publish(self.bit) {
             Published::Owner(owned) => {

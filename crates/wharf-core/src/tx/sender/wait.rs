@@ -5,42 +5,14 @@
 //! waiting task asks to be polled again at once, and runs the queue itself each time.
 
 use super::cancel::Waiting;
-use super::{Burst, PoolError, QueueError, Sender, Watch};
-use crate::host::{Clock, Wake};
+use super::{Burst, PoolError, SendError, Sender, Watch};
+use crate::host::Wake;
 use crate::tx::queue::waiters::Need;
+use crate::wait::Deadline;
 use crate::wakeup::TaskWake;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
-
-/// The end of a wait.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Deadline {
-    /// There is none.
-    Never,
-    /// This long after the first wait begins.
-    Within(Duration),
-    /// At a time of the queue's clock, ns.
-    At(u64),
-}
-
-impl Deadline {
-    /// Starts the time of a wait: the only call that reads the clock before the wait.
-    pub(super) fn started(self, clock: &dyn Clock) -> Self {
-        let Self::Within(time) = self else { return self };
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Self::At(clock.exact_ns().saturating_add(time_ns))
-    }
-
-    /// Returns the time left; `u64::MAX` without an end.
-    fn left_ns(self, clock: &dyn Clock) -> u64 {
-        match self.started(clock) {
-            Self::At(at_ns) if at_ns < u64::MAX => at_ns.saturating_sub(clock.exact_ns()),
-            _ => u64::MAX,
-        }
-    }
-}
 
 /// The packets that a burst is filled with, and the sender whose memory is taken first.
 #[derive(Debug, Clone, Copy)]
@@ -63,27 +35,27 @@ fn register(senders: &mut [Sender], need: Need, wake: &Arc<dyn Wake>) -> Vec<Wat
     senders.iter_mut().map(|sender| sender.register(need, wake.clone())).collect()
 }
 
-fn look(senders: &mut [Sender], watches: &mut [Watch]) -> Option<Result<(), QueueError>> {
+fn look(senders: &mut [Sender], watches: &mut [Watch]) -> Option<Result<(), SendError>> {
     senders.iter_mut().zip(watches).find_map(|(sender, watch)| sender.look(watch))
 }
 
-/// Registers, and sleeps as a thread until a sender is served, the first one is cancelled, or the deadline has passed.
+/// Registers, and sleeps as a thread until a sender is served, or the first one is cancelled. False if the deadline has passed.
 #[cold]
-pub(super) fn wait(senders: &mut [Sender], need: Need, deadline: Deadline) -> Result<(), QueueError> {
+pub(super) fn wait(senders: &mut [Sender], need: Need, deadline: Deadline) -> Result<bool, SendError> {
     let shared = senders[0].shared.clone();
     let (wake, deadline) = (shared.setup().park.waker(), deadline.started(&*shared.setup().clock));
     let waiting = senders[0].cancel.as_ref().map(|cancel| cancel.enter(&wake));
     let mut watches = register(senders, need, &wake);
     loop {
         if let Some(seen) = look(senders, &mut watches) {
-            return seen;
+            return seen.map(|()| true);
         }
         if waiting.as_ref().is_some_and(|waiting| waiting.is_cancelled()) {
-            return Err(QueueError::Cancelled);
+            return Err(SendError::Cancelled);
         }
         let left_ns = deadline.left_ns(&*shared.setup().clock);
         if left_ns == 0 {
-            return Err(QueueError::TimedOut);
+            return Ok(false);
         }
         let naps_ns = senders.iter().zip(&watches).map(|(sender, watch)| sender.nap_ns(watch));
         shared.setup().park.park(naps_ns.fold(left_ns, u64::min));
@@ -91,7 +63,7 @@ pub(super) fn wait(senders: &mut [Sender], need: Need, deadline: Deadline) -> Re
 }
 
 /// Waits as a task until a sender is served. The future may be dropped at any time: the places go to the next ones.
-pub(super) async fn wait_async(senders: &mut [Sender], need: Need) -> Result<(), QueueError> {
+pub(super) async fn wait_async(senders: &mut [Sender], need: Need) -> Result<(), SendError> {
     let mut wait = None;
     poll_fn(|context| poll_wait(senders, context, need, &mut wait)).await
 }
@@ -99,7 +71,7 @@ pub(super) async fn wait_async(senders: &mut [Sender], need: Need) -> Result<(),
 /// Registers a wait, or looks at the one that is under way. Clears `wait` once it is over.
 pub(super) fn poll_wait(
     senders: &mut [Sender], context: &mut Context<'_>, need: Need, wait: &mut Option<TaskWait>,
-) -> Poll<Result<(), QueueError>> {
+) -> Poll<Result<(), SendError>> {
     let TaskWait { wake, watches, cancel, .. } = wait.get_or_insert_with(|| {
         let wake = Arc::new(TaskWake::default());
         wake.set(context.waker());
@@ -114,7 +86,7 @@ pub(super) fn poll_wait(
     }
     if cancel.as_ref().is_some_and(Waiting::is_cancelled) {
         *wait = None;
-        return Poll::Ready(Err(QueueError::Cancelled));
+        return Poll::Ready(Err(SendError::Cancelled));
     }
     if !senders.iter().all(Sender::is_driven) {
         context.waker().wake_by_ref();
@@ -128,7 +100,7 @@ pub(super) fn fill(senders: &mut [Sender], burst: &mut Burst, what: Fill) -> Res
     let mut in_turn = first.iter_mut().chain(rest);
     let mut filled = Ok(0);
     for sender in &mut in_turn {
-        filled = sender.fill(burst, what.count, what.len_bytes);
+        filled = sender.cache.fill(burst, what.count, what.len_bytes);
         if !matches!(filled, Err(PoolError::Exhausted { .. })) {
             break;
         }
@@ -136,54 +108,51 @@ pub(super) fn fill(senders: &mut [Sender], burst: &mut Burst, what: Fill) -> Res
     filled
 }
 
-/// Works like [`fill`], and waits for memory as a thread.
+/// Works like [`fill`], and waits for memory as a thread. The first sender counts the packets for which there was none in time.
+#[cold]
 pub(super) fn fill_by(
     senders: &mut [Sender], burst: &mut Burst, what: Fill, mut deadline: Deadline,
-) -> Result<usize, QueueError> {
+) -> Result<usize, SendError> {
+    let mut may_drive = deadline.is_never();
     loop {
         match fill(senders, burst, what) {
-            Err(PoolError::Exhausted { .. }) => {
-                deadline = deadline.started(&*senders[0].shared.setup().clock)
-            }
+            Err(PoolError::Exhausted { .. }) => {}
             filled => return Ok(filled?),
         }
-        wait(senders, Need::Memory, deadline)?;
+        if may_drive && drive_undriven(senders) {
+            may_drive = false;
+            continue;
+        }
+        if deadline.is_never() {
+            senders.iter_mut().for_each(|sender| _ = sender.blocks(Need::Memory));
+            return Ok(0);
+        }
+        deadline = deadline.started(&*senders[0].shared.setup().clock);
+        if !wait(senders, Need::Memory, deadline)? {
+            let missing = what.count.min(burst.batch_mut().room());
+            senders[what.first].counters.memory_drops.add(missing as u64);
+            return Ok(0);
+        }
     }
+}
+
+/// Runs queues without a poller: only senders find their completed frames. Returns true if there are such queues.
+fn drive_undriven(senders: &mut [Sender]) -> bool {
+    let undriven = senders.iter_mut().filter(|sender| !sender.is_driven());
+    undriven.fold(false, |_, sender| {
+        sender.drive();
+        true
+    })
 }
 
 /// Works like [`fill`], and waits for memory as a task.
 pub(super) async fn fill_async(
     senders: &mut [Sender], burst: &mut Burst, what: Fill,
-) -> Result<usize, QueueError> {
+) -> Result<usize, SendError> {
     loop {
         match fill(senders, burst, what) {
             Err(PoolError::Exhausted { .. }) => wait_async(senders, Need::Memory).await?,
             filled => return Ok(filled?),
         }
     }
-}
-
-/// Works like [`fill`], until the burst has its packets. The first sender counts those for which there is no memory.
-pub(super) fn fill_or_drop(
-    senders: &mut [Sender], burst: &mut Burst, what: Fill,
-) -> Result<usize, PoolError> {
-    let (mut left, mut may_drive) = (what.count, true);
-    while left > 0 {
-        match fill(senders, burst, Fill { count: left, ..what }) {
-            Ok(0) => break,
-            Ok(filled) => left -= filled,
-            // Without a poller only senders find completed frames.
-            Err(PoolError::Exhausted { .. }) if may_drive => {
-                may_drive = false;
-                senders.iter_mut().filter(|sender| !sender.is_driven()).for_each(|sender| _ = sender.drive());
-            }
-            Err(PoolError::Exhausted { .. }) => {
-                let missing = left.min(burst.batch_mut().room());
-                senders[what.first].counters.memory_drops.add(missing as u64);
-                break;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(what.count - left)
 }

@@ -5,13 +5,13 @@
 //! the next.
 
 use super::cancel::Canceller;
-use super::wait::{self, Deadline};
-use super::{Sender, Watch};
+use super::{SendError, Sender, Watch, wait};
 use crate::dscp;
 use crate::host::Wake;
+use crate::tx::queue::QdiscRun;
 use crate::tx::queue::waiters::{Need, has_reached};
-use crate::tx::queue::{QdiscRun, QueueError};
 use crate::tx::small_queue::{Credit, QueueProgress};
+use crate::wait::Deadline;
 use std::slice::from_mut;
 use std::sync::Arc;
 use wharf_mem::word::{RUNNING, WAIT};
@@ -51,6 +51,10 @@ impl Sender {
     }
 
     pub(super) fn register(&mut self, need: Need, wake: Arc<dyn Wake>) -> Watch {
+        if self.ready_watch.take().is_some() {
+            // One place for one sender: its handles ask again.
+            self.readiness.wake();
+        }
         self.counters.waits.add(1);
         self.biased.release(self.shared.cell());
         if matches!(need, Need::Space { .. }) {
@@ -72,8 +76,8 @@ impl Sender {
     /// need may be met already, and this runs a queue that has no owner), and at each wake-up.
     ///
     /// # Errors
-    /// [`QueueError::Closed`], [`QueueError::Dead`].
-    pub fn look(&mut self, watch: &mut Watch) -> Option<Result<(), QueueError>> {
+    /// [`SendError::Closed`], [`SendError::Ended`].
+    pub fn look(&mut self, watch: &mut Watch) -> Option<Result<(), SendError>> {
         let seen = loop {
             if let Some(seen) = self.look_once(watch) {
                 break seen;
@@ -95,7 +99,7 @@ impl Sender {
         Some(seen)
     }
 
-    fn look_once(&mut self, watch: &Watch) -> Option<Result<(), QueueError>> {
+    fn look_once(&mut self, watch: &Watch) -> Option<Result<(), SendError>> {
         self.biased.release(self.shared.cell());
         // The watch's own queue: a caller may mix up two.
         let shared = watch.shared.clone();
@@ -142,16 +146,31 @@ impl Sender {
         }
     }
 
-    /// The slow part of `send`: waits in turn, then sends what there is room for.
+    /// The slow part of `send`, after `sent` packets: waits in turn, then sends what there is room for.
     #[cold]
-    pub(super) fn send_rest(&mut self, batch: &mut Batch, deadline: Deadline) -> Result<(), QueueError> {
+    pub(super) fn send_rest(
+        &mut self, batch: &mut Batch, sent: usize, deadline: Deadline,
+    ) -> Result<(), SendError> {
+        if deadline.is_never() {
+            if sent == 0 {
+                self.transmit_driven(batch)?;
+            }
+            if let Some(need) = self.need(batch)
+                && self.blocks(need)
+            {
+                self.transmit_served(batch)?;
+            }
+            return Ok(());
+        }
         let deadline = deadline.started(&*self.shared.setup().clock);
         while let Some(need) = self.need(batch) {
             if self.spin(need) && self.transmit(batch)? > 0 {
                 continue;
             }
             let (began_ns, gone) = (self.shared.setup().clock.now_ns(), self.shared.counters().gone());
-            wait::wait(from_mut(self), need, deadline)?;
+            if !wait::wait(from_mut(self), need, deadline)? {
+                return Ok(());
+            }
             self.learn_from_sleep(began_ns, gone);
             self.transmit_served(batch)?;
         }
@@ -160,7 +179,7 @@ impl Sender {
 
     /// Sends what there is room for after a wait: past a full band's mark only if the sender has waited for space in
     /// turn, not for its own completions.
-    pub(super) fn transmit_served(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
+    pub(super) fn transmit_served(&mut self, batch: &mut Batch) -> Result<(), SendError> {
         let left = self.turn_left();
         if left > 0 {
             let count = self.within_credit(batch).min(left);

@@ -14,6 +14,7 @@ use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::contract::{ManualClock, check, write_packet};
 use wharf_core::qdisc::{CODEL, FqCodel, FqCodelOptions, Limit, OVERLIMIT, Rate, RootQdisc, Tbf, WhenFull};
+use wharf_core::wait::Wait;
 use wharf_mem::Batch;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -308,7 +309,7 @@ fn drops_at_dequeue_reach_the_queue_and_it_drains() {
     for n in 0..1000 {
         tick(500);
         let mut burst = numbered(&mut sender, n, 1, 1514);
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
     }
     tick(1_000_000);
     for _ in 0..500 {
@@ -376,7 +377,7 @@ fn senders_wait_at_the_limit_while_codel_drops() {
     let mut sender = queue.sender("sends").unwrap();
     let mut send = |n| {
         let mut burst = numbered(&mut sender, n, 1, 64);
-        sender.try_send(&mut burst).unwrap()
+        sender.send(&mut burst, Wait::Never).unwrap().accepted
     };
     let sent: usize = (0..300).map(&mut send).sum();
     assert!((50..=52).contains(&sent), "{sent}");

@@ -11,6 +11,7 @@ use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::pool;
@@ -36,9 +37,9 @@ fn ends() -> (TxQueue, RxQueue, Receiver<Vec<u8>>) {
 
 fn send(sender: &mut Sender, number: u32) {
     let bytes = frame(number, 100);
-    let mut packet = sender.packet(bytes.len() as u32).unwrap();
+    let mut packet = sender.packet(bytes.len() as u32, Wait::Never).unwrap();
     packet.bytes_mut().copy_from_slice(&bytes);
-    sender.send_packet(packet).unwrap();
+    _ = sender.send_packet(packet, Wait::Forever).unwrap();
 }
 
 fn idles_and_wakes(mode: Mode) {

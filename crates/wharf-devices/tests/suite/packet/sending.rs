@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use wharf_core::host::Clock;
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread, pin, processors};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::content::len_of;
@@ -71,14 +72,9 @@ impl Path {
         let mut sender = self.queue.sender("test").unwrap();
         for number in numbers {
             let bytes = frame(number, len_of(number));
-            let mut packet = loop {
-                match sender.packet(bytes.len() as u32) {
-                    Ok(packet) => break packet,
-                    Err(_) => sender.wait_for_memory().unwrap(),
-                }
-            };
+            let mut packet = sender.packet(bytes.len() as u32, Wait::Forever).unwrap();
             packet.bytes_mut().copy_from_slice(&bytes);
-            sender.send_packet(packet).unwrap();
+            _ = sender.send_packet(packet, Wait::Forever).unwrap();
         }
     }
 

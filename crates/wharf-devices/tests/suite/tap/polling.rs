@@ -10,6 +10,7 @@ use wharf_core::poller::Mode;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::end::End;
@@ -46,9 +47,9 @@ fn idles_and_wakes(mode: Mode) {
             assert_eq!(kernel.send_all(), (1, vec![]));
             // Only the poller reads this file, so it has been woken.
             assert_eq!(arrived.recv_timeout(Duration::from_secs(20)), Ok(bytes.clone()));
-            let mut packet = sender.packet(100).unwrap();
+            let mut packet = sender.packet(100, Wait::Never).unwrap();
             packet.bytes_mut().copy_from_slice(&bytes);
-            sender.send_packet(packet).unwrap();
+            _ = sender.send_packet(packet, Wait::Forever).unwrap();
             assert_eq!(to.receive(1), [bytes]);
             // Long enough for it to have fallen asleep, most times.
             std::thread::sleep(Duration::from_millis(2));
@@ -101,12 +102,10 @@ fn send_buffer_makes_senders_wait_for_a_shaper_behind_the_interface() {
         for number in 0..32 {
             while burst.len() < 32 {
                 let missing = 32 - burst.len();
-                if sender.fill(&mut burst, missing, 1000).is_err() {
-                    sender.wait_for_memory().unwrap();
-                }
+                sender.fill(&mut burst, missing, 1000, Wait::Forever).unwrap();
             }
             burst.iter_mut().for_each(|bytes| bytes.copy_from_slice(&frame(number, 1000)));
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
         }
         drop((burst, sender));
         assert!(queue.drain(Duration::MAX));

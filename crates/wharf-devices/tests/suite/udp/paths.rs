@@ -8,6 +8,7 @@ use std::time::Duration;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::content::content;
@@ -53,14 +54,9 @@ fn many_senders_share_a_socket_and_all_is_accounted_for() {
             std::thread::spawn(move || {
                 for number in 0..2000 {
                     let bytes = frame(address, address, &content(who, number, 200).collect::<Vec<u8>>());
-                    let mut packet = loop {
-                        match sender.packet(bytes.len() as u32) {
-                            Ok(packet) => break packet,
-                            Err(_) => sender.wait_for_memory().map(drop).unwrap(),
-                        }
-                    };
+                    let mut packet = sender.packet(bytes.len() as u32, Wait::Forever).unwrap();
                     packet.bytes_mut().copy_from_slice(&bytes);
-                    sender.send_packet(packet).unwrap();
+                    _ = sender.send_packet(packet, Wait::Forever).unwrap();
                 }
             })
         });

@@ -11,6 +11,7 @@ use wharf_core::device::AnyDevice;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_testkit::{Scratch, pool};
@@ -32,8 +33,8 @@ fn a_poller_sleeps_while_frames_wait_for_a_driver() {
     // More than the byte limit lets into the device.
     let mut sender = queue.sender("sender").unwrap();
     let mut burst = sender.burst(64);
-    sender.fill(&mut burst, 64, 200).unwrap();
-    assert_eq!(sender.try_send(&mut burst).unwrap(), 64);
+    sender.fill(&mut burst, 64, 200, Wait::Never).unwrap();
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 64);
     drop(burst);
     sleeps(&poller, "no driver");
     let mut peer = Peer::connect(&socket.path());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::wait::Wait;
 use wharf_devices::host::PollerThread;
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::threads::within_a_minute;
@@ -94,8 +95,8 @@ fn frames_in_the_ring_are_charged_to_the_sender_unless_orphaned() {
             });
             // Charged, it waits for its own to leave; else it never had to.
             let mut burst = sender.burst(1);
-            sender.fill(&mut burst, 1, 1500).unwrap();
-            sender.send(&mut burst).unwrap();
+            sender.fill(&mut burst, 1, 1500, Wait::Never).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
             let waits = sender.counters().waits.get();
             assert_eq!(waits > 0, charged, "{napi}: {waits}");
             let far = loop {
@@ -133,13 +134,8 @@ fn sender_waiting_for_memory_gets_sent_frames_in_every_mode() {
             let mut burst = sender.burst(8);
             let mut sent = 0;
             while sent < 2000 {
-                match sender.fill(&mut burst, 8, 60) {
-                    Ok(count) => {
-                        sender.send(&mut burst).unwrap();
-                        sent += count as u64;
-                    }
-                    Err(_) => sender.wait_for_memory().unwrap(),
-                }
+                sent += sender.fill(&mut burst, 8, 60, Wait::Forever).unwrap() as u64;
+                _ = sender.send(&mut burst, Wait::Forever).unwrap();
             }
             drop(sender);
             end(&queue, sent);

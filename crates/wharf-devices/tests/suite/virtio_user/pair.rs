@@ -7,6 +7,7 @@ use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
@@ -101,10 +102,8 @@ pub fn queue(spec: &str, frames: u32) -> TxQueue {
 /// Sends `count` frames of `len_bytes`. Returns the number that went in.
 pub fn send(sender: &mut Sender, count: usize, len_bytes: u32) -> usize {
     let mut burst = sender.burst(64);
-    if count > 0 && sender.fill(&mut burst, count, len_bytes).is_err() {
-        return 0;
-    }
-    let sent = sender.try_send(&mut burst).unwrap();
+    sender.fill(&mut burst, count, len_bytes, Wait::Never).unwrap();
+    let sent = sender.send(&mut burst, Wait::Never).unwrap().accepted;
     burst.clear();
     sent
 }
@@ -125,10 +124,10 @@ fn a_packet_without_headroom_for_the_header_fails_by_name() {
     let queue = queue(&socket.driver(""), 256);
     let mut sender = queue.sender("test").unwrap();
     for left in [0, 11, 12] {
-        let mut packet = sender.packet(60).unwrap();
+        let mut packet = sender.packet(60, Wait::Never).unwrap();
         let used = packet.headroom() - left;
         packet.prepend(used).unwrap().fill(2);
-        sender.send_packet(packet).unwrap();
+        _ = sender.send_packet(packet, Wait::Forever).unwrap();
         queue.poll();
     }
     assert_eq!(far.receive_all(), 1);

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use wharf_core::pool::Burst;
 use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::wait::Wait;
 use wharf_devices::host::PollerThread;
 use wharf_devices::open::{Direction, open};
 use wharf_mem::Batch;
@@ -68,17 +69,14 @@ fn flows_go_by_several_pairs_each_in_order_there_and_back() {
             let mut burst = sender.burst(32);
             let mut next = 0;
             while next < FRAMES {
-                if sender.fill(&mut burst, 32.min((FRAMES - next) as usize), 60).is_err() {
-                    sender.wait_for_memory().unwrap();
-                    continue;
-                }
+                sender.fill(&mut burst, 32.min((FRAMES - next) as usize), 60, Wait::Forever).unwrap();
                 for bytes in burst.iter_mut() {
                     bytes.fill(0);
                     bytes[11] = (next * 5 % u64::from(FLOWS)) as u8;
                     bytes[20..28].copy_from_slice(&next.to_be_bytes());
                     next += 1;
                 }
-                sender.send(&mut burst).unwrap();
+                _ = sender.send(&mut burst, Wait::Forever).unwrap();
             }
             let (far, seen) = other.join().unwrap();
             let mut back: BTreeMap<u8, Vec<u64>> = BTreeMap::new();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use wharf_core::device::RxDevice;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::Batch;
@@ -43,14 +44,9 @@ fn send_over(rates: Rates, seed: u64, ring: u32, packets: u32) -> TxQueue {
     let receiver = thread::spawn(move || receive_all(far, pool(512)));
     let mut sender = queue.sender("one").unwrap();
     for number in 0..packets {
-        let mut packet = loop {
-            match sender.packet(len_of(number) as u32) {
-                Ok(packet) => break packet,
-                Err(_) => sender.wait_for_memory().unwrap(),
-            }
-        };
+        let mut packet = sender.packet(len_of(number) as u32, Wait::Forever).unwrap();
         write(packet.bytes_mut(), 0, number);
-        sender.send_packet(packet).unwrap();
+        _ = sender.send_packet(packet, Wait::Forever).unwrap();
     }
     assert!(queue.drain(Duration::MAX));
     drop(sender);

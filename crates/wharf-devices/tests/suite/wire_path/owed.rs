@@ -7,6 +7,7 @@ use std::time::Duration;
 use wharf_core::device::{RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::null::Null;
 use wharf_devices::wire::{WireSpec, wire};
@@ -27,8 +28,8 @@ fn all_completions_of_a_sender_that_is_gone_go_home() {
     let mut sender = queue.sender("mortal").unwrap();
     for _ in 0..4 {
         let mut burst = sender.burst(50);
-        sender.fill(&mut burst, 50, 60).unwrap();
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 50);
+        sender.fill(&mut burst, 50, 60, Wait::Never).unwrap();
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 50);
     }
     drop(sender);
     let (mut cache, mut batch) = (far_pool.cache("far").unwrap(), Batch::new(200));
@@ -48,10 +49,8 @@ fn sender_without_memory_finds_frames_others_gave_back() {
             let waiting = scope.spawn(|| {
                 let mut sender = queue.sender("waits").unwrap();
                 let mut burst = sender.burst(1);
-                while sender.fill(&mut burst, 1, 60).is_err() {
-                    sender.wait_for_memory().unwrap();
-                }
-                sender.send(&mut burst).unwrap();
+                sender.fill(&mut burst, 1, 60, Wait::Forever).unwrap();
+                _ = sender.send(&mut burst, Wait::Forever).unwrap();
             });
             while queue.senders().first().is_none_or(|sender| sender.waits.get() == 0) {
                 thread::sleep(Duration::from_millis(1));
@@ -68,11 +67,8 @@ fn send_until_closed(queue: &TxQueue, burst_packets: usize) {
     let Ok(mut sender) = queue.sender("sends") else { return };
     let mut burst = sender.burst(8);
     loop {
-        let sent = match sender.fill(&mut burst, burst_packets, 60) {
-            Ok(_) => sender.send(&mut burst),
-            Err(_) => sender.wait_for_memory(),
-        };
-        if sent.is_err() {
+        let filled = sender.fill(&mut burst, burst_packets, 60, Wait::Forever);
+        if filled.and_then(|_| sender.send(&mut burst, Wait::Forever)).is_err() {
             return;
         }
     }
@@ -112,9 +108,9 @@ fn send_over(len_bytes: Option<u32>, own: Option<Cache>) {
     let mut sender = queue.sender("one").unwrap();
     for number in 0..200 {
         let mut burst = sender.burst(1);
-        let filled = sender.fill(&mut burst, 1, 500);
+        let filled = sender.fill(&mut burst, 1, 500, Wait::Never);
         assert!(filled.is_ok(), "packet {number}: {filled:?}; {:?}", queue.counters().last_error());
-        sender.try_send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Never).unwrap();
         queue.poll();
     }
     assert_eq!(queue.counters().packets.get(), 200, "{:?}", queue.counters().last_error());

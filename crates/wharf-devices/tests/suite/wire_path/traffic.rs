@@ -6,10 +6,11 @@ use std::thread;
 use std::time::Duration;
 use wharf_core::device::RxDevice;
 use wharf_core::engine::Batching;
-use wharf_core::pool::{Cache, PagePool, PoolError};
+use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::Prio;
 use wharf_core::queue::{QueueBuilder, TxQueue};
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::Batch;
@@ -82,17 +83,14 @@ fn send(sender: &mut Sender, who: u32, first: u32, count: u32) {
     while number < first + count {
         let want = (number % 32 + 1).min(first + count - number);
         for _ in 0..want {
-            match sender.fill(&mut burst, 1, len_of(number) as u32) {
-                Ok(_) => {
-                    write(burst.iter_mut().last().unwrap(), who, number);
-                    number += 1;
-                }
-                Err(PoolError::Exhausted { .. }) if burst.is_empty() => sender.wait_for_memory().unwrap(),
-                Err(PoolError::Exhausted { .. }) => break,
-                Err(error) => panic!("{error}"),
+            let wait = if burst.is_empty() { Wait::Forever } else { Wait::Never };
+            if sender.fill(&mut burst, 1, len_of(number) as u32, wait).unwrap() == 0 {
+                break;
             }
+            write(burst.iter_mut().last().unwrap(), who, number);
+            number += 1;
         }
-        sender.send(&mut burst).unwrap();
+        _ = sender.send(&mut burst, Wait::Forever).unwrap();
         assert!(burst.is_empty());
     }
 }
@@ -207,11 +205,9 @@ fn the_path_of_one_sender_drives_a_wire() {
         let receiver = thread::spawn(move || far.run());
         let mut burst = direct.burst(1);
         for number in 0..3000 {
-            while direct.fill(&mut burst, 1, len_of(number) as u32).is_err() {
-                direct.poll();
-            }
+            direct.fill(&mut burst, 1, len_of(number) as u32, Wait::Forever).unwrap();
             write(burst.iter_mut().next().unwrap(), 0, number);
-            direct.send(&mut burst).unwrap();
+            _ = direct.send(&mut burst, Wait::Forever).unwrap();
         }
         while direct.pending() > 0 {
             direct.poll();
@@ -232,10 +228,10 @@ fn a_priority_packet_leaves_within_one_bulk_after_a_thousand_bulk_ones() {
     let mut sender = queue.sender("both").unwrap();
     let mut put = |who: u32, number: u32, priority: u8| {
         let mut burst = sender.burst(1);
-        sender.fill(&mut burst, 1, len_of(number) as u32).unwrap();
+        sender.fill(&mut burst, 1, len_of(number) as u32, Wait::Never).unwrap();
         write(burst.iter_mut().next().unwrap(), who, number);
         burst.packets_mut().for_each(|mut packet| packet.set_priority(priority));
-        assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
+        assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 1);
     };
     (0..1000).for_each(|number| put(0, number, 2));
     put(1, 0, 6);

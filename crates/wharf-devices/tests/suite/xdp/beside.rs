@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::content::len_of;
@@ -33,14 +34,9 @@ fn frames(flow: u8, count: u32) -> Vec<Vec<u8>> {
 fn send(queue: &TxQueue, frames: &[Vec<u8>]) {
     let mut sender = queue.sender("test").unwrap();
     for bytes in frames {
-        let mut packet = loop {
-            match sender.packet(bytes.len() as u32) {
-                Ok(packet) => break packet,
-                Err(_) => sender.wait_for_memory().unwrap(),
-            }
-        };
+        let mut packet = sender.packet(bytes.len() as u32, Wait::Forever).unwrap();
         packet.bytes_mut().copy_from_slice(bytes);
-        sender.send_packet(packet).unwrap();
+        _ = sender.send_packet(packet, Wait::Forever).unwrap();
     }
 }
 

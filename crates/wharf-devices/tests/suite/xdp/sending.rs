@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf_core::host::Clock;
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
 use wharf_mem::Meta;
@@ -288,16 +289,13 @@ fn a_path_over_it_adds_up() {
         let mut burst = sender.burst(32);
         for round in 0..300 {
             while burst.is_empty() {
-                match sender.fill(&mut burst, 32, 60 + round) {
-                    Ok(_) => {}
-                    Err(_) => sender.wait_for_memory().unwrap(),
-                }
+                sender.fill(&mut burst, 32, 60 + round, Wait::Forever).unwrap();
             }
             for (packet, number) in burst.iter_mut().zip(0..) {
                 let len = packet.len();
                 packet.copy_from_slice(&frame(number, len));
             }
-            sender.send(&mut burst).unwrap();
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
         }
         drop(sender);
         assert!(queue.drain(Duration::from_secs(20)), "stuck");
@@ -335,7 +333,7 @@ fn super_packets_leave_in_pieces() {
             burst.push(packet_of(&plain, None, |len| cache.packet(len).unwrap())).unwrap();
             expected.push(plain);
         }
-        direct.send(&mut burst).unwrap();
+        _ = direct.send(&mut burst, Wait::Forever).unwrap();
         assert!(to.receive(expected.len()) == expected, "frames differ from those sent");
         let until = HostClock.now_ns() + 5_000_000_000;
         while direct.pending() > 0 && HostClock.now_ns() < until {

@@ -7,6 +7,7 @@ use wharf_core::gso::{SegmentJob, SoftwareGso};
 use wharf_core::pool::{Packet, PagePool};
 use wharf_core::queue::{QueueBuilder, TxQueue};
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_mem::{Batch, Meta};
 use wharf_testkit::packets::{Shape, cut, frame_of, packet_of};
@@ -37,12 +38,7 @@ fn numbered(who: u8, number: u32) -> (Vec<u8>, Option<Meta>) {
 
 /// Waits for memory as long as it takes.
 fn taken(sender: &mut Sender, len_bytes: u32) -> Packet {
-    loop {
-        match sender.packet(len_bytes) {
-            Ok(packet) => return packet,
-            Err(_) => sender.wait_for_memory().unwrap(),
-        }
-    }
+    sender.packet(len_bytes, Wait::Forever).unwrap()
 }
 
 fn pieces_of(who: u8) -> Vec<Vec<u8>> {
@@ -69,7 +65,7 @@ fn senders_that_hold_all_memory_still_send() {
                         for number in 0..PACKETS {
                             let (bytes, meta) = numbered(who, number);
                             let packet = packet_of(&bytes, meta.as_ref(), |len| taken(&mut sender, len));
-                            sender.send_packet(packet).unwrap();
+                            _ = sender.send_packet(packet, Wait::Forever).unwrap();
                         }
                     });
                 }
@@ -112,7 +108,7 @@ fn segments_count_as_packets_of_a_bulk() {
         let counters = direct.counters();
         let all = [&counters.packets, &counters.batches, &counters.doorbells, &counters.sent];
         counts = all.map(|counter| counter.get());
-        assert_eq!(direct.try_send(&mut burst).unwrap(), 3);
+        assert_eq!(direct.send(&mut burst, Wait::Never).unwrap().accepted, 3);
         direct.poll();
     }
     let counters = direct.counters();

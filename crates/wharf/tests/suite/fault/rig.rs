@@ -8,10 +8,11 @@ use std::time::Duration;
 use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultSpec};
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::{RxDevice, TxDevice};
-use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::pool::PagePool;
 use wharf_core::qdisc::Prio;
-use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
-use wharf_core::sender::Sender;
+use wharf_core::queue::{QueueBuilder, TxQueue};
+use wharf_core::sender::{SendError, Sender};
+use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::null::Null;
 use wharf_devices::wire::{Wire, WireSpec, wire};
@@ -119,12 +120,12 @@ impl Case {
         let (mut burst, mut number) = (direct.burst(32), 0);
         while number < self.packets && self.cut_at.is_none_or(|at| u64::from(number) < at) {
             let want = (number % 32 + 1).min(self.packets - number);
-            if memory.fails() || direct.fill(&mut burst, want as usize, 64).is_err() {
+            if memory.fails() || direct.fill(&mut burst, want as usize, 64, Wait::Never).unwrap() == 0 {
                 direct.poll();
                 continue;
             }
             number = self.number(&mut burst, 0, number);
-            direct.send(&mut burst).unwrap();
+            _ = direct.send(&mut burst, Wait::Forever).unwrap();
         }
         while self.cut_at.is_none() && direct.pending() > 0 {
             direct.poll();
@@ -153,20 +154,16 @@ impl Case {
     }
 
     /// Sends all of one sender's packets, or until the queue is shut down.
-    fn send(&self, sender: &mut Sender, who: u32, mut memory: FailingMemory) -> Result<(), QueueError> {
+    fn send(&self, sender: &mut Sender, who: u32, mut memory: FailingMemory) -> Result<(), SendError> {
         let (mut burst, mut number) = (sender.burst(32), 0);
         while number < self.packets {
             let want = ((number * 7 + who) % 32 + 1).min(self.packets - number);
-            let filled = match memory.fails() {
-                true => Err(PoolError::Exhausted { frames: 0 }),
-                false => sender.fill(&mut burst, want as usize, 64),
-            };
-            if filled.is_err() {
-                sender.wait_for_memory()?;
+            if memory.fails() || sender.fill(&mut burst, want as usize, 64, Wait::Never)? == 0 {
+                sender.wait_for_memory(Wait::Forever)?;
                 continue;
             }
             number = self.number(&mut burst, who, number);
-            sender.send(&mut burst)?;
+            _ = sender.send(&mut burst, Wait::Forever)?;
         }
         Ok(())
     }
@@ -187,7 +184,7 @@ impl Case {
                 let memory = FailingMemory::new(&self.faults, who, &rig.counts);
                 let mut sender = queue.sender("sends").unwrap();
                 move || match self.send(&mut sender, who, memory) {
-                    Ok(()) | Err(QueueError::Closed) => {}
+                    Ok(()) | Err(SendError::Closed) => {}
                     Err(error) => panic!("{error}"),
                 }
             };

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wharf_core::device::TxDevice;
 use wharf_core::host::Clock;
-use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::sender::Sender;
+use wharf_core::sender::{SendError, Sender};
+use wharf_core::wait;
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
 use wharf_devices::null::Null;
 use wharf_mem::Batch;
@@ -138,14 +139,12 @@ impl Rig {
         &self, queue: &TxQueue, (device, policy): (Device, Policy), threads: u32, waits: &Histogram,
         bench: &mut Bench<'_>, name: &str,
     ) -> Result<Window, LabError> {
+        queue.set_drop_tail(policy == Policy::DropTail);
         let made = (0..threads).map(|number| queue.sender(&format!("sender {number}")));
         let senders = made.collect::<Result<Vec<_>, _>>().map_err(|error| fault(name, &error))?;
         let (stop, is_2011) = (AtomicBool::new(false), device == Device::As2011);
         std::thread::scope(|scope| {
-            let begin = |mut sender: Sender| {
-                sender.set_drop_tail(policy == Policy::DropTail);
-                host::start(scope, name, || self.send_on(sender, is_2011, &stop))
-            };
+            let begin = |sender: Sender| host::start(scope, name, || self.send_on(sender, is_2011, &stop));
             let stopping = StopGuard(&stop);
             let running = senders.into_iter().map(begin).collect::<Result<Vec<_>, _>>()?;
             let window = self.look(queue, &stop, bench, name);
@@ -170,9 +169,7 @@ impl Rig {
     }
 
     /// Sends until stopped. Returns the times of the sends that waited.
-    fn send_on(
-        &self, mut by: impl Submit, is_2011: bool, stop: &AtomicBool,
-    ) -> Result<Histogram, QueueError> {
+    fn send_on(&self, mut by: impl Submit, is_2011: bool, stop: &AtomicBool) -> Result<Histogram, SendError> {
         let (waits, counters) = (Histogram::default(), by.sender().counters().clone());
         let count = if is_2011 { 1 } else { self.settings.burst };
         let mut burst = by.sender().burst(count);
@@ -180,10 +177,7 @@ impl Rig {
             if is_2011 {
                 host::spin(self.settings.make_ns);
             }
-            match by.sender().fill(&mut burst, count, self.settings.frame_bytes) {
-                Err(PoolError::Exhausted { .. }) => by.sender().wait_for_memory()?,
-                filled => _ = filled?,
-            }
+            by.sender().fill(&mut burst, count, self.settings.frame_bytes, wait::Wait::Forever)?;
             let (waited, dropped) = (counters.waits.get(), counters.drops.get());
             let began_ns = ExactClock.now_ns();
             by.submit(&mut burst)?;

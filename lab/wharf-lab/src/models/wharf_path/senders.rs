@@ -4,6 +4,7 @@ use super::{SenderSetup, Setup};
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
+use wharf_core::wait::Wait;
 use wharf_sim::RunError;
 
 /// A sender with its burst.
@@ -34,7 +35,10 @@ pub(super) struct Senders {
 impl One {
     /// Fills its burst. Returns the number of packets: none if there is no frame.
     pub(super) fn fill(&mut self) -> usize {
-        let filled = self.sender.fill(&mut self.burst, self.setup.burst, self.setup.frame_bytes).unwrap_or(0);
+        let filled = self
+            .sender
+            .fill(&mut self.burst, self.setup.burst, self.setup.frame_bytes, Wait::Never)
+            .unwrap_or(0);
         set_up(&mut self.burst, self.number, self.setup.band);
         filled
     }

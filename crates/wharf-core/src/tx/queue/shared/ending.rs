@@ -1,6 +1,7 @@
 //! The end of a queue: closed by its user, failed with its device, or dead by a panic of its owner.
 
 use super::{QueueError, Shared};
+use crate::tx::sender::SendError;
 use std::sync::atomic::Ordering;
 use wharf_mem::word::DEAD;
 
@@ -37,16 +38,28 @@ impl Shared {
 
     /// Returns the error of a closed queue: its death, or the end of its device.
     #[cold]
-    pub(crate) fn closed_error(&self) -> QueueError {
+    pub(crate) fn closed_error(&self) -> SendError {
+        let device = &self.setup.device.name;
         match self.failure.get() {
             _ if self.cell.word() & DEAD != 0 => self.dead(),
-            Some(why) => QueueError::Failed { device: self.setup.device.name.clone(), why: why.clone() },
-            None => QueueError::Closed,
+            Some(why) => SendError::Ended { why: format!("the queue of {device} has ended: {why}").into() },
+            None => SendError::Closed,
         }
     }
 
     #[cold]
-    pub(crate) fn dead(&self) -> QueueError {
-        QueueError::Dead { device: self.setup.device.name.clone() }
+    pub(crate) fn dead(&self) -> SendError {
+        let device = &self.setup.device.name;
+        let why = format!("the queue is dead: its owner panicked inside the device {device}");
+        SendError::Ended { why: why.into() }
+    }
+
+    /// Checks that the queue takes senders.
+    pub(crate) fn check_open(&self) -> Result<(), QueueError> {
+        match self.is_closed().then(|| self.closed_error()) {
+            None => Ok(()),
+            Some(SendError::Ended { why }) => Err(QueueError::Ended { why }),
+            Some(_) => Err(QueueError::Closed),
+        }
     }
 }
