@@ -127,6 +127,14 @@ impl UdpHeaders {
         Some((Self::behind(bytes, headers.ip_at, ip, udp)?, payload))
     }
 
+    /// Sets the MAC addresses, for a device that sends whole frames (`xdp`, `packet`, `tap`).
+    #[must_use]
+    pub fn macs(mut self, source: [u8; 6], destination: [u8; 6]) -> Self {
+        self.bytes[..6].copy_from_slice(&destination);
+        self.bytes[6..12].copy_from_slice(&source);
+        self
+    }
+
     /// Sets the ECN codepoint.
     #[must_use]
     pub fn ecn(self, ecn: Ecn) -> Self {

@@ -13,6 +13,7 @@ use wharf_core::qdisc::{
     DROP_HEAD, EXPIRED, Edt, EdtOptions, FLOW_FULL, HORIZON, Limit, Rate, RootQdisc, Tbf, WhenFull,
 };
 use wharf_core::random::SplitMix64;
+use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Meta};
 use wharf_packet::UdpHeaders;
 use wharf_testkit::gate::Gate;
@@ -284,11 +285,11 @@ fn queue_in_virtual_time_then_each_packet_is_sent_or_dropped_with_a_reason() {
     let queue = builder.qdisc(Box::new(edt)).build().unwrap();
     let mut sender = queue.sender("edt").unwrap();
     for number in 0..100u64 {
-        let mut packet = sender.packet(60).unwrap();
+        let mut packet = sender.packet(60, Wait::Never).unwrap();
         packet.bytes_mut().fill(0);
         packet.depart_at_ns(START_NS + number * MS);
         packet.expire_at_ns(if number % 10 == 3 { START_NS + number * MS } else { 0 });
-        sender.send_packet(packet).unwrap();
+        _ = sender.send_packet(packet, Wait::Never).unwrap();
     }
     for now_ms in 1..=60u64 {
         clock.0.store(START_NS + now_ms * MS, SeqCst);
