@@ -5,6 +5,7 @@ mod closed;
 mod events;
 mod interfaces;
 mod metrics;
+mod opening;
 mod port;
 mod posted;
 mod quiet;
