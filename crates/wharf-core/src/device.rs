@@ -7,20 +7,21 @@
 mod any;
 mod delegate;
 mod description;
+mod error;
 mod listener;
 
 pub use any::{AnyDevice, TxSide};
 #[doc(hidden)]
 pub use delegate::parts;
 pub(crate) use description::Description;
+pub use error::{DeviceError, Refusal};
 pub use listener::DeviceListener;
 
-use crate::options::OptionError;
 use crate::pool::Cache;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf_mem::{Batch, Frame, MemError, Region};
+use wharf_mem::{Batch, Frame, Region};
 
 /// Reason of frames that a device held when it was closed to be opened anew.
 pub const LOST: &str = "lost";
@@ -69,102 +70,6 @@ impl TxInfo {
     /// Returns true if frames come back when they have really left.
     pub fn has_real_completions(&self) -> bool {
         self.completions == CompletionMode::Real
-    }
-}
-
-/// Errors of a device. Each message names the device, the place and the figures.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeviceError {
-    /// The device completed a frame that it does not hold: never given, or completed before.
-    #[error("{device}: completion of slot {slot}, which holds no frame (ring of {ring_frames})")]
-    NotHeld {
-        /// Name of the device.
-        device: String,
-        /// The slot completed.
-        slot: u32,
-        /// Slots of the ring.
-        ring_frames: u32,
-    },
-    /// More bytes completed than were queued.
-    #[error("{device}: {source}")]
-    OverCompletion {
-        /// Name of the device.
-        device: String,
-        /// Both figures.
-        source: crate::bql::BqlError,
-    },
-    /// All frames have come back, with fewer bytes than they were given with.
-    #[error("{device}: all frames completed, yet {in_flight_bytes} bytes of them did not")]
-    UnderCompletion {
-        /// Name of the device.
-        device: String,
-        /// Bytes that never came back.
-        in_flight_bytes: u32,
-    },
-    /// A frame of a pool that the device was not attached to.
-    #[error("{device}: {source}")]
-    Memory {
-        /// Name of the device.
-        device: String,
-        /// The frame and the pools.
-        source: MemError,
-    },
-    /// A system call failed.
-    #[error("{device}: {what}: {source}")]
-    Io {
-        /// Name of the device.
-        device: String,
-        /// The attempt.
-        what: String,
-        /// The system's answer.
-        source: std::io::Error,
-    },
-    /// The line is switched off, or has no carrier: frames fail until it is up again.
-    #[error("{device}: {what}: {source}")]
-    Down {
-        /// Name of the device.
-        device: String,
-        /// The part that is down, and the way to bring it up if there is one.
-        what: String,
-        /// The system's answer.
-        source: std::io::Error,
-    },
-    /// The interface or peer is gone: frames fail for good.
-    #[error("{device}: {what}: {source}")]
-    Gone {
-        /// Name of the device.
-        device: String,
-        /// The part that is gone.
-        what: String,
-        /// The system's answer.
-        source: std::io::Error,
-    },
-    /// Frames completed as sent were lost behind the device, as it has learnt since: each is reported once.
-    #[error("{device}: {what}: {source}")]
-    Undelivered {
-        /// Name of the device.
-        device: String,
-        /// The cause of the last one, and the way to mend it if there is one.
-        what: String,
-        /// Frames by reason, as far as no earlier error has counted them.
-        counts: Vec<(&'static str, u64)>,
-        /// The system's answer.
-        source: std::io::Error,
-    },
-    /// A specification or a use that the device does not support.
-    #[error("{device}: {what}")]
-    Unsupported {
-        /// Name of the device.
-        device: String,
-        /// The unsupported part, and the supported ones.
-        what: String,
-    },
-}
-
-impl From<OptionError> for DeviceError {
-    fn from(error: OptionError) -> Self {
-        Self::Unsupported { device: error.subject, what: error.what }
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A poll takes completions of the transmit side first, so that memory and room are freed before more is
 //! taken. It then receives up to the poller's budget and hands the frames to the user's handler. While the
-//! handler runs, only the queue's own lock is held, which other threads only try: the handler may send on any
-//! queue, by [`crate::tx::sender::Sender::send`] without waiting. A handler that blocks also blocks its poller and all
-//! devices of that.
+//! handler runs, only the queue's own lock is held, which other threads only try: the handler may send on
+//! any queue, by [`crate::tx::sender::Sender::send`] without waiting. A handler that blocks also blocks its
+//! poller and all devices of that.
 
 mod counters;
 mod inbox;

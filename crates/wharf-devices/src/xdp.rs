@@ -47,7 +47,7 @@ pub(crate) use spec::KIND;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use wharf_core::device::DeviceError;
+use wharf_core::device::{self, DeviceError};
 use wharf_mem::Region;
 use wharf_sys::errno::{E2BIG, EBUSY, EEXIST, EINVAL, ENOBUFS, ENOSPC, EOPNOTSUPP, EPERM};
 use wharf_sys::ethtool::{Ethtool, Rings};
@@ -165,7 +165,12 @@ fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> D
         (Step::Direct, Some(E2BIG)) => format!("the program's map of sockets has no room for queue {queue}"),
         (Step::Direct, _) => format!("cannot put the socket of queue {queue} into the program's map"),
     };
-    link.fault(&what)(source)
+    let why = match (step, source.raw_os_error()) {
+        (Step::Register, Some(ENOBUFS)) => device::Refusal::LockedMemory,
+        (Step::Bind, Some(EINVAL)) if ways::lacks(link, queue) => device::Refusal::NoSuchQueue,
+        _ => return link.fault(&what)(source),
+    };
+    DeviceError::Refused { device: link.name.clone(), why, what, source: Some(source) }
 }
 
 /// The step of the setup that failed, and the system's answer.

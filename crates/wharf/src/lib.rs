@@ -100,10 +100,12 @@
 
 pub mod forward;
 pub mod metrics;
+mod open_error;
 mod port;
 pub mod queue;
 pub mod testing;
 
+pub use open_error::{OpenError, OpenErrorKind};
 pub use port::{Event, Events, OnGone, OnStall, Owners, Port, PortBuilder, State};
 #[doc(inline)]
 pub use wharf_core::pool::{Burst, Packet, PagePool};
@@ -122,8 +124,8 @@ pub use wharf_packet as net;
 pub mod device {
     #[doc(inline)]
     pub use wharf_core::device::{
-        AnyDevice, CompletionMode, Completions, Device, DeviceError, Duplex, ModeReason, Notify, RxDevice,
-        Transmitted, TxDevice, TxInfo,
+        AnyDevice, CompletionMode, Completions, Device, DeviceError, Duplex, ModeReason, Notify, Refusal,
+        RxDevice, Transmitted, TxDevice, TxInfo,
     };
     #[doc(inline)]
     pub use wharf_core::options::{Key, OptionError, Options, Values};

@@ -15,6 +15,7 @@ pub use metrics::Metrics;
 pub use owner::Owners;
 pub use recovery::OnStall;
 
+use crate::OpenError;
 use crate::metrics::Snapshot;
 use atomic_waker::AtomicWaker;
 use events::PortMonitor;
@@ -130,8 +131,8 @@ impl Port {
     /// [`Kind::host_loss`](wharf_devices::spec::Kind::host_loss) before.
     ///
     /// # Errors
-    /// [`QueueError::Device`] with the reason, also for a specification that cannot be; [`QueueError::Pool`].
-    pub fn open(spec: &str, direction: Direction) -> Result<Self, QueueError> {
+    /// [`OpenError`] with the reason.
+    pub fn open(spec: &str, direction: Direction) -> Result<Self, OpenError> {
         Self::builder(spec, direction).build()
     }
 
@@ -272,13 +273,14 @@ impl Port {
         self.inner.queue.as_ref().is_none_or(|queue| queue.drain(time))
     }
 
-    /// Closes the port: senders get [`SendError::Closed`](crate::SendError::Closed). Packets inside are sent for
-    /// up to `time`, the others return to the pool; those that the device has stay with it. Returns the
-    /// holders of the pool's frames. A port that is dropped without this returns what has not left at once.
+    /// Closes the port: senders get [`SendError::Closed`](crate::SendError::Closed). Packets inside are
+    /// sent for up to `time`, the others return to the pool; those that the device has stay with it.
+    /// Returns the holders of the pool's frames. A port that is dropped without this returns what has not
+    /// left at once.
     ///
     /// The device is free to be opened again, whatever clones, senders, receivers and events of the port
-    /// live: their calls say that the queue is shut down, once a receiver has taken what came before. `udp` takes
-    /// up to 4 s more, to hear of a neighbour that does not answer.
+    /// live: their calls say that the queue is shut down, once a receiver has taken what came before. `udp`
+    /// takes up to 4 s more, to hear of a neighbour that does not answer.
     ///
     /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it.
     pub fn close(&self, time: Duration) -> Audit {

@@ -170,12 +170,13 @@ impl Receiver {
         }
     }
 
-    /// Moves packets that have arrived to the back of `into`, as many as there is room for, and waits for one while there is
-    /// none. Returns their number: 0 if the time is over, or `into` has no room: a loop clears it.
+    /// Moves packets that have arrived to the back of `into`, as many as there is room for, and waits for
+    /// one while there is none. Returns their number: 0 if the time is over, or `into` has no room: a loop
+    /// clears it.
     ///
     /// # Errors
-    /// [`RecvError::Device`], once for each error of the device; [`RecvError::Closed`] if no packet will come any more;
-    /// [`RecvError::ForeignPool`] for a burst of another pool.
+    /// [`RecvError::Device`], once for each error of the device; [`RecvError::Closed`] if no packet will
+    /// come any more; [`RecvError::ForeignPool`] for a burst of another pool.
     pub fn recv(&mut self, into: &mut Burst, wait: impl Into<Wait>) -> Result<usize, RecvError> {
         let count = self.recv_now(into)?;
         if count > 0 || into.batch_mut().room() == 0 {
@@ -196,8 +197,8 @@ impl Receiver {
         Ok(0)
     }
 
-    /// Works like [`Receiver::recv`], and waits as a task for a packet. A receiver that polls in its own calls asks to be polled
-    /// again at once: give the queue to a poller's thread.
+    /// Works like [`Receiver::recv`], and waits as a task for a packet. A receiver that polls in its own
+    /// calls asks to be polled again at once: give the queue to a poller's thread.
     ///
     /// # Cancel safety
     /// The future may be dropped at any time: packets stay with the receiver until a call returns them.

@@ -52,8 +52,8 @@ impl QueueBuilder {
 }
 
 impl Direct {
-    /// Adds up to `count` packets of `len_bytes` to a burst, and waits for memory while there is none. Returns their number:
-    /// fewer if the pool has no more now, 0 if the burst is full or the time is over.
+    /// Adds up to `count` packets of `len_bytes` to a burst, and waits for memory while there is none.
+    /// Returns their number: fewer if the pool has no more now, 0 if the burst is full or the time is over.
     ///
     /// # Errors
     /// [`SendError::TooLong`].

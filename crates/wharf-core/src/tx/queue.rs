@@ -86,8 +86,9 @@ impl TxQueue {
         self.shared.sender_settings().set_small_queue_bytes(max_bytes);
     }
 
-    /// Sets the policy of all senders that send by it, of a forwarder above all, now and later, also under traffic: true to
-    /// drop packets that do not fit, in place of waiting. In force for each sender from its next call but one.
+    /// Sets the policy of all senders that send by it, of a forwarder above all, now and later, also under
+    /// traffic: true to drop packets that do not fit, in place of waiting. In force for each sender from
+    /// its next call but one.
     pub fn set_drop_tail(&self, is_drop_tail: bool) {
         self.shared.sender_settings().set_drop_tail(is_drop_tail);
     }

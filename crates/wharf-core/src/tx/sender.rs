@@ -1,9 +1,9 @@
 //! `Sender`: one producer's end of a queue. It owns a lane and a cache of frames; it can move to another thread, but
 //! not be shared.
 //!
-//! Every send publishes before it returns. On a full path `send` waits for as long as its caller says, and leaves the rest in
-//! the burst; `send_async` waits as a task, and `send_or_drop` drops the rest. Read this file first, then `sender/transmit.rs`
-//! (how frames go in) and `sender/waiting.rs` (how a sender waits).
+//! Every send publishes before it returns. On a full path `send` waits for as long as its caller says, and
+//! leaves the rest in the burst; `send_async` waits as a task, and `send_or_drop` drops the rest. Read this
+//! file first, then `sender/transmit.rs` (how frames go in) and `sender/waiting.rs` (how a sender waits).
 
 mod balance;
 mod biased_owner;
@@ -96,12 +96,14 @@ impl Sender {
         self.shared.setup().pool.burst(capacity)
     }
 
-    /// Adds up to `count` packets of `len_bytes` to a burst, and waits for memory while there is none. Returns their number:
-    /// fewer if the pool has no more now, 0 if the burst is full or the time is over. Their bytes are those that the last
-    /// user left. With [`Wait::Never`], a queue without a poller is run for frames that have been completed.
+    /// Adds up to `count` packets of `len_bytes` to a burst, and waits for memory while there is none.
+    /// Returns their number: fewer if the pool has no more now, 0 if the burst is full or the time is over.
+    /// Their bytes are those that the last user left. With [`Wait::Never`], a queue without a poller is run
+    /// for frames that have been completed.
     ///
     /// # Errors
-    /// [`SendError::TooLong`]; if it waits, [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`].
+    /// [`SendError::TooLong`]; if it waits, [`SendError::Closed`], [`SendError::Ended`],
+    /// [`SendError::Cancelled`].
     #[inline(always)]
     pub fn fill(
         &mut self, burst: &mut Burst, count: usize, len_bytes: u32, wait: impl Into<Wait>,
@@ -119,7 +121,8 @@ impl Sender {
     /// Works like [`Sender::fill`], and waits for memory as a task, as long as it takes.
     ///
     /// # Cancel safety
-    /// The future may be dropped at any time: no packet is lost, and its turn for memory goes to the next one that waits.
+    /// The future may be dropped at any time: no packet is lost, and its turn for memory goes to the next
+    /// one that waits.
     ///
     /// # Errors
     /// The errors of [`Sender::fill`].
@@ -129,7 +132,8 @@ impl Sender {
         wait::fill_async(from_mut(self), burst, Fill { first: 0, count, len_bytes }).await
     }
 
-    /// Waits until there is a free frame. False if the time is over. Where a take from the pool is made to fail.
+    /// Waits until there is a free frame. False if the time is over. Where a take from the pool is made to
+    /// fail.
     ///
     /// # Errors
     /// [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`].
@@ -148,26 +152,23 @@ impl Sender {
         Ok(burst.pop().ok_or_else(|| self.cache.pool().exhausted())?)
     }
 
-    /// Sends the packets of `burst`, and waits for room. The time counts for the whole burst; the clock is read only if it
-    /// waits. With [`Wait::Never`] it sends what fits now; if none fits and the queue has no poller, it runs the queue and
-    /// tries once more.
+    /// Sends the packets of `burst`, and waits for room. The time counts for the whole burst; the clock is
+    /// read only if it waits. With [`Wait::Never`] it sends what fits now; if none fits and the queue has
+    /// no poller, it runs the queue and tries once more.
     ///
     /// # Errors
-    /// [`SendError::ForeignPool`], [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`]; unsent
-    /// packets are still in the burst.
+    /// [`SendError::ForeignPool`], [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`];
+    /// unsent packets are still in the burst.
     #[inline(always)]
     pub fn send(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
-        let offered = burst.len();
-        self.send_by(burst, Deadline::Of(wait.into()))?;
-        let left = burst.len();
-        Ok(Sent { accepted: offered - left, dropped: 0, left })
+        self.send_by(burst, Deadline::Of(wait.into()))
     }
 
     /// Works like [`Sender::send`], and waits as a task until all packets are sent.
     ///
     /// # Cancel safety
-    /// The future may be dropped at any time: packets not sent stay in the burst, and the place among the waiters goes to the
-    /// next one.
+    /// The future may be dropped at any time: packets not sent stay in the burst, and the place among the
+    /// waiters goes to the next one.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
@@ -182,11 +183,14 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn send_by(&mut self, burst: &mut Burst, deadline: Deadline) -> Result<(), SendError> {
+    fn send_by(&mut self, burst: &mut Burst, deadline: Deadline) -> Result<Sent, SendError> {
         self.admit(burst)?;
         let batch = burst.batch_mut();
-        let sent = self.transmit(batch)?;
-        if batch.is_empty() { Ok(()) } else { self.send_rest(batch, sent, deadline) }
+        let accepted = self.transmit(batch)?;
+        if batch.is_empty() {
+            return Ok(Sent { accepted, ..Sent::default() });
+        }
+        self.send_rest(batch, accepted, deadline)
     }
 
     /// Sends what there is room for, and has no handle woken.
@@ -267,7 +271,8 @@ impl Sender {
 
 /// A sender, or several, for code that never waits.
 pub trait SendNow: Memory {
-    /// Sends the packets that fit now. The others stay in the burst, or are dropped if that is the queue's policy.
+    /// Sends the packets that fit now. The others stay in the burst, or are dropped if that is the queue's
+    /// policy.
     ///
     /// # Errors
     /// The errors of [`Sender::send`]; unsent packets are still in the burst.

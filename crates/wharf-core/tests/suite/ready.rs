@@ -41,7 +41,8 @@ impl Task {
     }
 }
 
-/// A queue that is full: a device of one frame that completes none, a FIFO of two packets, and a sender that found no room.
+/// A queue that is full: a device of one frame that completes none, a FIFO of two packets, and a sender
+/// that found no room.
 fn full(frames: u32) -> (TxQueue, Arc<Control>, Sender) {
     let (gate, control) = Gate::new(1);
     let fifo = Box::new(Fifo::new(FifoLimit::Packets(2)));

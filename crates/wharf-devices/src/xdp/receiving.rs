@@ -15,7 +15,7 @@ use opening::{Open, Setup, no_completions};
 use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf_core::device::{Device, DeviceError, ModeReason, Notify, RxDevice};
+use wharf_core::device::{self, Device, DeviceError, ModeReason, Notify, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::errno::ENODEV;
@@ -82,8 +82,8 @@ impl XdpReceiver {
         interface: &str, options: &ReceiveOptions, choice: QueueChoice, count: u32,
     ) -> Result<Vec<Self>, DeviceError> {
         let sets = choice.to_receive(count.max(1), queues::receiving(interface));
-        let sets =
-            sets.map_err(|what| DeviceError::Unsupported { device: format!("xdp:{interface}"), what })?;
+        let (device, why) = (format!("xdp:{interface}"), device::Refusal::NoSuchQueue);
+        let sets = sets.map_err(|what| DeviceError::Refused { device, why, what, source: None })?;
         let last = sets.iter().flatten().max().copied().unwrap_or_default();
         let programs = Programs::new(options.common.access.source(interface, &options.steering)?, last);
         let one = |queues: Vec<u32>| {

@@ -208,6 +208,11 @@ pub(super) fn invalid(link: &Link, queue: u32) -> String {
     }
 }
 
+/// True if the interface has no such queue, as far as it says.
+pub(super) fn lacks(link: &Link, queue: u32) -> bool {
+    queues(link).is_none_or(|count| queue >= count) && queue > 0
+}
+
 /// Returns the driver's name, if it has one.
 pub(super) fn driver(link: &Link) -> Option<String> {
     Ethtool::open().and_then(|tool| tool.driver(&link.interface_name)).ok().map(|(driver, _)| driver)

@@ -1,9 +1,9 @@
-//! The handles of a sender (`core: tx/sender/ready.rs`): a task polls a handle that was made a moment ago, while the sender blocks
-//! and an owner makes room.
+//! The handles of a sender (`core: tx/sender/ready.rs`): a task polls a handle that was made a moment ago,
+//! while the sender blocks and an owner makes room.
 //!
-//! (A) The task registers its waker, then checks the mark. (B) The sender sets the mark, joins the waiters and checks for room; who
-//! finds room takes the mark away, then wakes all handles. Sequentially consistent stores and loads have fences in between, since
-//! loom takes them for acquire and release.
+//! (A) The task registers its waker, then checks the mark. (B) The sender sets the mark, joins the waiters
+//! and checks for room; who finds room takes the mark away, then wakes all handles. Sequentially consistent
+//! stores and loads have fences in between, since loom takes them for acquire and release.
 
 use crate::{OF_THREE_THREADS, may};
 use loom::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};

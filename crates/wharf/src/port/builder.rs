@@ -3,6 +3,7 @@
 use super::metrics::Measurements;
 use super::recovery::Recovery;
 use super::{Host, Inner, OnGone, OnStall, Owners, Parts, Port, PortMonitor, Source};
+use crate::OpenError;
 use crate::metrics::Snapshot;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -186,9 +187,14 @@ impl PortBuilder {
     /// Opens the port.
     ///
     /// # Errors
-    /// [`QueueError::Device`] with the reason: a specification that cannot be, a device that cannot be
-    /// opened, no thread, no such processor. [`QueueError::Pool`], [`QueueError::Setting`].
-    pub fn build(mut self) -> Result<Port, QueueError> {
+    /// [`OpenError`] with the reason: a specification that cannot be, a device that cannot be opened, no
+    /// memory, no thread, no such processor.
+    pub fn build(self) -> Result<Port, OpenError> {
+        let (spec, direction, registry) = (self.spec.clone(), self.direction, self.registry.clone());
+        self.built().map_err(|error| OpenError::new(&spec, direction, &registry, error))
+    }
+
+    fn built(mut self) -> Result<Port, QueueError> {
         let (mut opened, recovery) = self.open(1)?;
         let opened = opened.pop().ok_or_else(|| fault(&self.spec, "no queue"))?;
         let name = opened.device.name();
@@ -224,6 +230,14 @@ impl PortBuilder {
     /// The errors of [`PortBuilder::build`], also for a kind with a single queue, or a qdisc set before
     /// `each`.
     pub fn build_queues(
+        self, count: u32, each: impl FnMut(Self, usize) -> Self,
+    ) -> Result<Vec<Port>, OpenError> {
+        let (spec, direction, registry) = (self.spec.clone(), self.direction, self.registry.clone());
+        let built = self.built_queues(count, each);
+        built.map_err(|error| OpenError::new(&spec, direction, &registry, error))
+    }
+
+    fn built_queues(
         mut self, count: u32, mut each: impl FnMut(Self, usize) -> Self,
     ) -> Result<Vec<Port>, QueueError> {
         if self.qdisc.is_some() {

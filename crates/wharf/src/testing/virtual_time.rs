@@ -1,13 +1,14 @@
 //! `Virtual`: ports in virtual time, for tests that are quick and give the same results each time.
 
 use super::fault::{Fault, FaultCounts, FaultSpec};
+use crate::OpenError;
 use crate::port::{Host, Port, PortBuilder, World};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::host::Clock;
-use wharf_core::queue::QueueError;
 use wharf_core::wrap_device;
+use wharf_devices::registry::Registry;
 use wharf_devices::spec::Direction;
 
 /// Virtual time, and the ports that live in it: wires (`wire`, with rate and delay) and `null`.
@@ -50,7 +51,7 @@ impl Virtual {
     ///
     /// # Errors
     /// The errors of [`PortBuilder::build`]; also for other kinds of devices.
-    pub fn port(&self, spec: &str) -> Result<Port, QueueError> {
+    pub fn port(&self, spec: &str) -> Result<Port, OpenError> {
         self.builder(spec).build()
     }
 
@@ -64,11 +65,11 @@ impl Virtual {
     /// `short=1/3,late=10%`; see [`FaultSpec::parse`]. Returns the counts of its faults, too.
     ///
     /// # Errors
-    /// Those of [`Virtual::port`]; [`QueueError::Device`] for faults that cannot be.
-    pub fn port_with_faults(&self, spec: &str, faults: &str) -> Result<(Port, Arc<FaultCounts>), QueueError> {
-        let parsed = FaultSpec::parse(faults).map_err(|error| DeviceError::Unsupported {
-            device: spec.into(),
-            what: format!("faults: {error}"),
+    /// Those of [`Virtual::port`]; [`OpenError`] for faults that cannot be.
+    pub fn port_with_faults(&self, spec: &str, faults: &str) -> Result<(Port, Arc<FaultCounts>), OpenError> {
+        let parsed = FaultSpec::parse(faults).map_err(|error| {
+            let error = DeviceError::Unsupported { device: spec.into(), what: format!("faults: {error}") };
+            OpenError::new(spec, Direction::Both, &Registry::default(), error.into())
         })?;
         let counts = Arc::new(Mutex::new(Arc::default()));
         let (world, kept) = (self.world.clone(), counts.clone());

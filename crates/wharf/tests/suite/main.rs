@@ -7,6 +7,7 @@ mod fault;
 mod forward;
 mod interfaces;
 mod metrics;
+mod opening;
 mod port;
 mod posted;
 mod quiet;

@@ -9,13 +9,16 @@ use std::sync::Arc;
 /// Wait between two polls of several receivers of which one polls its device in its own calls.
 const NAP_NS: u64 = 100_000;
 
-/// Receives from whichever of `receivers` has packets, as [`Receiver::recv`] does. Returns its number and the number of packets:
-/// no packet if the time is over, or `into` has no room. Each receiver that has packets has its turn.
+/// Receives from whichever of `receivers` has packets, as [`Receiver::recv`] does. Returns its number and
+/// the number of packets: no packet if the time is over, or `into` has no room. Each receiver that has
+/// packets has its turn.
 ///
-/// Their packets are of one pool, that of `into`. Receivers that a poller's thread serves wake the caller at once. Others are polled in turn, every 100 µs.
+/// Their packets are of one pool, that of `into`. Receivers that a poller's thread serves wake the caller
+/// at once. Others are polled in turn, every 100 µs.
 ///
 /// # Errors
-/// [`RecvError::Closed`] once no packet will come from any of them, and the other errors of [`Receiver::recv`].
+/// [`RecvError::Closed`] once no packet will come from any of them, and the other errors of
+/// [`Receiver::recv`].
 pub fn select(
     receivers: &mut [Receiver], into: &mut Burst, wait: impl Into<Wait>,
 ) -> Result<(usize, usize), RecvError> {
@@ -43,7 +46,8 @@ pub fn select(
     }
 }
 
-/// Has this thread woken by each receiver that a poller's thread serves. Returns how it waits; `None` if there is none.
+/// Has this thread woken by each receiver that a poller's thread serves. Returns how it waits; `None` if
+/// there is none.
 fn announce_to_all(receivers: &[Receiver]) -> Option<Arc<dyn Park>> {
     let park = receivers.iter().find_map(|receiver| match &receiver.way {
         Way::Poller { park, .. } => Some(park.clone()),

@@ -1,8 +1,8 @@
 //! Drop policies: calls that drop packets in place of waiting.
 //!
-//! Assumption: a program that drops has no use for packets that it holds back. So its small-queue limit, which is there to
-//! hold packets back, is waived: a packet is dropped only because its band or the lane is full, or its time is over.
-//! [`SenderCounters`] counts each apart.
+//! Assumption: a program that drops has no use for packets that it holds back. So its small-queue limit,
+//! which is there to hold packets back, is waived: a packet is dropped only because its band or the lane is
+//! full, or its time is over. [`SenderCounters`] counts each apart.
 
 use super::{Burst, SendError, Sender, Sent};
 use crate::counters::{Counter, SenderCounters};
@@ -11,9 +11,9 @@ use crate::wait::{Deadline, Wait};
 use wharf_mem::Batch;
 
 impl Sender {
-    /// Works like [`Sender::send`], and drops the packets that find no room in that time: `deadline_drops`. With
-    /// [`Wait::Never`] it drops those of full bands, and sends the others: `full_drops`. The sender's small-queue limit does
-    /// not count.
+    /// Works like [`Sender::send`], and drops the packets that find no room in that time: `deadline_drops`.
+    /// With [`Wait::Never`] it drops those of full bands, and sends the others: `full_drops`. The sender's
+    /// small-queue limit does not count.
     ///
     /// # Errors
     /// The errors of [`Sender::send`]; unsent packets are then still in the burst.
@@ -58,12 +58,12 @@ impl Sender {
         sent
     }
 
-    /// Sends packets as long as there is room for some, and drops those of full bands, or what is left at the deadline.
-    /// Returns the number of packets dropped.
+    /// Sends packets as long as there is room for some, and drops those of full bands, or what is left at
+    /// the deadline. Returns the number of packets dropped.
     #[cold]
     fn drop_rest(&mut self, batch: &mut Batch, sent: usize, deadline: Deadline) -> Result<usize, SendError> {
         if !deadline.is_never() {
-            self.send_rest(batch, sent, deadline)?;
+            _ = self.send_rest(batch, sent, deadline)?;
             return self.discard(batch, batch.len(), |counters| &counters.deadline_drops);
         }
         let mut dropped = 0;

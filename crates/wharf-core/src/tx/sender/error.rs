@@ -58,7 +58,8 @@ pub enum SendError {
         /// The upper bound, bytes.
         max_bytes: u32,
     },
-    /// All frames are in use, and none came back in time: see [`Sender::packet`](crate::sender::Sender::packet).
+    /// All frames are in use, and none came back in time: see
+    /// [`Sender::packet`](crate::sender::Sender::packet).
     #[error("the pool is empty: all {frames} frames are in use")]
     NoMemory {
         /// Frames of the pool.

@@ -36,7 +36,8 @@ impl Permit<'_> {
         self.sender.fill(burst, count, len_bytes, wait)
     }
 
-    /// Sends the packets of `burst` without waiting: all that it still permits, and others only if there is room.
+    /// Sends the packets of `burst` without waiting: all that it still permits, and others only if there is
+    /// room.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
@@ -52,29 +53,16 @@ impl Drop for Permit<'_> {
 }
 
 impl Sender {
-    /// True if [`Sender::send`] without waiting would send a packet of any band now, or fail for another reason than room. Never waits;
-    /// runs a queue without a poller, if that is what it takes.
+    /// True if [`Sender::send`] without waiting would send a packet of any band now, or fail for another
+    /// reason than room. Never waits; runs a queue without a poller, if that is what it takes.
     pub fn is_ready(&mut self) -> bool {
         let is_closed = |sender: &Self| sender.shared.is_closed();
         self.has_room(1) || is_closed(self) || (!self.is_driven() && self.drive() && self.has_room(1))
     }
 
-    /// Asks whether the sender is ready: the next [`Sender::send`] without waiting then sends at least one packet. Joins the waiters
-    /// only if there is no room; the task is then woken. A later call goes on with the same place, and dropping the sender
-    /// gives it up.
-    ///
-    /// ```
-    /// # use std::task::{Context, Poll};
-    /// # use wharf_core::{pool::Burst, sender::{SendError, Sender}, wait::Wait};
-    /// // As a sink does it: `poll_ready`, then a call that does not wait.
-    /// fn poll_send(sender: &mut Sender, burst: &mut Burst, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-    ///     while !burst.is_empty() {
-    ///         std::task::ready!(sender.poll_ready(context))?;
-    ///         _ = sender.send(burst, Wait::Never)?;
-    ///     }
-    ///     Poll::Ready(Ok(()))
-    /// }
-    /// ```
+    /// Asks whether the sender is ready: the next [`Sender::send`] without waiting then sends at least one
+    /// packet. Joins the waiters only if there is no room; the task is then woken. A later call goes on
+    /// with the same place, and dropping the sender gives it up.
     ///
     /// # Errors
     /// [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`].

@@ -1,9 +1,9 @@
 //! `Ready`: handles that hear when a sender may go on, and the calls of a sender that are polled.
 //!
-//! (A) A handle registers its waker, then checks whether the sender is blocked. (B) The sender marks itself blocked, then joins
-//! the waiters; who serves it takes the mark away, then wakes all handles. A handle that is made meanwhile is in the list
-//! before it checks (loom: `ready.rs`). So no handle sleeps while the sender may go on. No lock is held, so that a task
-//! that is stopped holds up no owner.
+//! (A) A handle registers its waker, then checks whether the sender is blocked. (B) The sender marks itself
+//! blocked, then joins the waiters; who serves it takes the mark away, then wakes all handles. A handle
+//! that is made meanwhile is in the list before it checks (loom: `ready.rs`). So no handle sleeps while the
+//! sender may go on. No lock is held, so that a task that is stopped holds up no owner.
 
 use super::wait::poll_wait;
 use super::watch::pass_on;
@@ -37,8 +37,9 @@ impl Wake for Readiness {
     }
 }
 
-/// A handle that hears when a [`Sender`] may go on, once a call without waiting ([`Wait::Never`]) has found no room, or no
-/// memory. Each clone wakes a task of its own. The sender itself may stand behind a lock, or with another task.
+/// A handle that hears when a [`Sender`] may go on, once a call without waiting ([`Wait::Never`]) has found
+/// no room, or no memory. Each clone wakes a task of its own. The sender itself may stand behind a lock, or
+/// with another task.
 #[derive(Debug)]
 pub struct Ready {
     shared: Arc<Shared>,
@@ -53,8 +54,8 @@ impl Ready {
         Self { shared, readiness, wake }
     }
 
-    /// Asks whether the sender may go on; pending, the task is woken once it may, and once the queue ends. Without a poller, it runs
-    /// the queue, and asks to be polled again at once.
+    /// Asks whether the sender may go on; pending, the task is woken once it may, and once the queue ends.
+    /// Without a poller, it runs the queue, and asks to be polled again at once.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.wake.set(context.waker());
         if self.readiness.is_blocked.load(SeqCst) && !self.shared.has_poller() {
@@ -84,8 +85,9 @@ impl Sender {
         Ready::new(&self.shared, &self.readiness)
     }
 
-    /// Sends packets of `burst`, as many as there is room for. Pending if there is room for none: the task is woken, in turn. A later
-    /// call goes on with the same place among the waiters, and dropping the sender gives it up.
+    /// Sends packets of `burst`, as many as there is room for. Pending if there is room for none: the task
+    /// is woken, in turn. A later call goes on with the same place among the waiters, and dropping the
+    /// sender gives it up.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
@@ -103,7 +105,8 @@ impl Sender {
         }
     }
 
-    /// Takes one packet of `len_bytes` once there is room to send it, and memory. Pending without either: the task is woken, in turn.
+    /// Takes one packet of `len_bytes` once there is room to send it, and memory. Pending without either:
+    /// the task is woken, in turn.
     ///
     /// # Errors
     /// The errors of [`Sender::packet`], and those of [`Sender::send`].

@@ -131,18 +131,14 @@ impl Spread {
         wait::fill_async(&mut self.senders, burst, what).await
     }
 
-    /// Sends the packets of `burst`, each by the queue of its flow, and waits for room, for one time in all. Packets that are
-    /// left stay in the burst, each flow in order.
+    /// Sends the packets of `burst`, each by the queue of its flow, and waits for room, for one time in
+    /// all. Packets that are left stay in the burst, each flow in order.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
     pub fn send(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
         let deadline = self.started(wait);
-        self.each(burst, |by, packets| {
-            let offered = packets.len();
-            by.send_by(packets, deadline)?;
-            Ok(Sent { accepted: offered - packets.len(), dropped: 0, left: packets.len() })
-        })
+        self.each(burst, |by, packets| by.send_by(packets, deadline))
     }
 
     /// Works like [`Spread::send`], and waits as a task until all packets are sent.

@@ -39,7 +39,8 @@ fn look(senders: &mut [Sender], watches: &mut [Watch]) -> Option<Result<(), Send
     senders.iter_mut().zip(watches).find_map(|(sender, watch)| sender.look(watch))
 }
 
-/// Registers, and sleeps as a thread until a sender is served, or the first one is cancelled. False if the deadline has passed.
+/// Registers, and sleeps as a thread until a sender is served, or the first one is cancelled. False if the
+/// deadline has passed.
 #[cold]
 pub(super) fn wait(senders: &mut [Sender], need: Need, deadline: Deadline) -> Result<bool, SendError> {
     let shared = senders[0].shared.clone();
@@ -108,7 +109,8 @@ pub(super) fn fill(senders: &mut [Sender], burst: &mut Burst, what: Fill) -> Res
     filled
 }
 
-/// Works like [`fill`], and waits for memory as a thread. The first sender counts the packets for which there was none in time.
+/// Works like [`fill`], and waits for memory as a thread. The first sender counts the packets for which
+/// there was none in time.
 #[cold]
 pub(super) fn fill_by(
     senders: &mut [Sender], burst: &mut Burst, what: Fill, mut deadline: Deadline,
@@ -136,7 +138,8 @@ pub(super) fn fill_by(
     }
 }
 
-/// Runs queues without a poller: only senders find their completed frames. Returns true if there are such queues.
+/// Runs queues without a poller: only senders find their completed frames. Returns true if there are such
+/// queues.
 fn drive_undriven(senders: &mut [Sender]) -> bool {
     let undriven = senders.iter_mut().filter(|sender| !sender.is_driven());
     undriven.fold(false, |_, sender| {

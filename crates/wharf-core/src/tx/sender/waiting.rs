@@ -5,7 +5,7 @@
 //! the next.
 
 use super::cancel::Canceller;
-use super::{SendError, Sender, Watch, wait};
+use super::{SendError, Sender, Sent, Watch, wait};
 use crate::dscp;
 use crate::host::Wake;
 use crate::tx::queue::QdiscRun;
@@ -150,18 +150,30 @@ impl Sender {
     #[cold]
     pub(super) fn send_rest(
         &mut self, batch: &mut Batch, sent: usize, deadline: Deadline,
-    ) -> Result<(), SendError> {
+    ) -> Result<Sent, SendError> {
+        let offered = sent + batch.len();
         if deadline.is_never() {
-            if sent == 0 {
-                self.transmit_driven(batch)?;
-            }
-            if let Some(need) = self.need(batch)
-                && self.blocks(need)
-            {
-                self.transmit_served(batch)?;
-            }
-            return Ok(());
+            self.send_rest_now(batch, sent)?;
+        } else {
+            self.send_rest_by(batch, deadline)?;
         }
+        Ok(Sent { accepted: offered - batch.len(), dropped: 0, left: batch.len() })
+    }
+
+    /// Runs a queue without a poller if none fitted, and has handles woken for what does not fit.
+    fn send_rest_now(&mut self, batch: &mut Batch, sent: usize) -> Result<(), SendError> {
+        if sent == 0 {
+            self.transmit_driven(batch)?;
+        }
+        if let Some(need) = self.need(batch)
+            && self.blocks(need)
+        {
+            self.transmit_served(batch)?;
+        }
+        Ok(())
+    }
+
+    fn send_rest_by(&mut self, batch: &mut Batch, deadline: Deadline) -> Result<(), SendError> {
         let deadline = deadline.started(&*self.shared.setup().clock);
         while let Some(need) = self.need(batch) {
             if self.spin(need) && self.transmit(batch)? > 0 {
