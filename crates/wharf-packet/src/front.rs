@@ -67,6 +67,11 @@ pub trait Front {
     /// Returns the sum of all its bytes, to be [`fold`](crate::checksum::fold)ed.
     fn finish(&mut self) -> u64;
 
+    /// Works like [`Front::finish`], where something was left to a device.
+    fn complete(&mut self) {
+        _ = self.finish();
+    }
+
     /// Makes the packet longer by `bytes` at the front, and returns them to be written.
     ///
     /// # Errors

@@ -118,8 +118,9 @@ impl UdpHeaders {
         bytes[..headers.ip_at].copy_from_slice(frame.get(..headers.ip_at)?);
         let (destination, source) = bytes[..12].split_at_mut(6);
         destination.swap_with_slice(source);
-        if source[0] & 1 != 0 || is_group(from) || is_group(to) || ports.0 == 0 || headers.is_source_routed()
-        {
+        let is_to_many = (source[0] | destination[0]) & 1 != 0 || is_group(from) || is_group(to);
+        let is_nowhere = from.is_unspecified() || from == to || ports.0 == 0;
+        if is_to_many || is_nowhere || headers.is_source_routed() {
             return None;
         }
         let ip = IpHeader { dont_fragment: true, ..IpHeader::new(to, from, UDP) };
@@ -176,7 +177,8 @@ impl UdpHeaders {
     /// all parts count. What the packet's metadata left to a device is finished before ([`Front::finish`]).
     ///
     /// # Errors
-    /// [`NoRoom`] in front of the packet, or in IP's length of 16 bits; nothing is changed then.
+    /// [`NoRoom`] in front of the packet, or in IP's length of 16 bits. The packet has its bytes then, and no
+    /// request of a device.
     pub fn put(&self, packet: &mut impl Front) -> Result<(), NoRoom> {
         let (mut headers, udp_bytes) = self.of_payload(packet.len_bytes())?;
         // The length is in the pseudo header and in the header.
@@ -199,6 +201,7 @@ impl UdpHeaders {
             return self.put(packet);
         }
         let (mut headers, udp_bytes) = self.of_payload(payload_bytes)?;
+        packet.complete();
         put(&mut headers, self.checksum_at(), self.partial(udp_bytes));
         packet.prepend(self.len_bytes)?.copy_from_slice(&headers[..self.len_bytes]);
         let request = GsoRequest { kind: GSO_UDP, segment_bytes, is_checksum_partial: true };

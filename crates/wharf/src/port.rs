@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 use wharf_core::device::Duplex;
+use wharf_core::host::outlive;
 use wharf_core::monitor::Watched;
 use wharf_core::poller::Settings;
 use wharf_core::pool::{Audit, Burst, PagePool};
@@ -40,8 +41,9 @@ pub(crate) use world::World;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
 ///
-/// A clone is another handle to the same port, and so is a receiver. The last handle that is dropped asks its
-/// thread to end, and waits for nothing: the device is let go of soon after. ([`Port::close`] returns once it
+/// A clone is another handle to the same port, and so is a receiver. The last handle that is dropped waits for
+/// no thread: another one lets go of the device soon after. (A wire's other end is let go of at once, after the
+/// end of a handler that runs.) ([`Port::close`] returns once it
 /// is.) Senders may outlive the port, and then run the queue themselves.
 ///
 /// ```
@@ -91,6 +93,8 @@ struct Inner {
     parts: Mutex<Parts>,
     /// Receivers get packets longer than a frame, as chains.
     takes_chains: bool,
+    /// Its device is the other end of another port's, in this process.
+    is_far_end: bool,
     measured: Measurements,
     monitor: Arc<PortMonitor>,
 }
@@ -99,10 +103,26 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.monitor.close();
         let mut parts = wharf_mem::lock(&self.parts);
-        parts.poller.take().into_iter().for_each(Serving::detach);
+        let (poller, receiving) = (parts.poller.take(), parts.receiving.take());
         let source = std::mem::replace(&mut parts.source, Source::Closed);
+        let far_end = parts.far_end.take();
         drop(parts);
-        self.close_receiver(source);
+        let Some(poller) = poller else { return receiving::close_kept(&self.pool, source) };
+        let (pool, queue) = (self.pool.clone(), self.queue.clone());
+        let close = move || {
+            // A poller that still runs a handler is waited for, by nobody else.
+            drop(poller);
+            receiving.iter().for_each(|receiving| _ = receiving.queue.close());
+            receiving::close_kept(&pool, source);
+            drop((queue, far_end));
+        };
+        // The other end of a wire gives packets back to this end, which must still be there: it goes first.
+        match self.host {
+            Host::Machine if !self.is_far_end => {
+                _ = std::thread::Builder::new().name("wharf-close".into()).spawn(close);
+            }
+            _ => close(),
+        }
     }
 }
 
@@ -112,6 +132,8 @@ struct Parts {
     far_end: Option<Box<dyn Duplex>>,
     /// The receive side in use.
     receiving: Option<Receiving>,
+    /// A receive side that is being closed, or given back.
+    leaving: Option<RxQueue>,
     /// What receive sides that were closed have counted.
     received: Snapshot,
     /// The drops of the device by then, ever since it was opened.
@@ -174,11 +196,12 @@ impl Port {
     /// for each 4096.
     pub fn snapshot(&self) -> Snapshot {
         let Inner { name, pool, queue, monitor, .. } = &*self.inner;
-        let parts = self.parts();
-        let receiver = parts.receiving.as_ref().map(|receiving| receiving.queue.clone());
-        let (mut snapshot, last) = (parts.received.clone(), parts.device_drops.clone());
+        let mut parts = self.parts();
+        let in_use = parts.receiving.as_ref().map(|receiving| receiving.queue.clone());
+        let receiver = in_use.or_else(|| parts.leaving.clone());
+        parts.note_device_drops(receiver.as_ref());
+        let (mut snapshot, of_device) = (parts.received.clone(), parts.device_drops.clone());
         drop(parts);
-        let of_device = receiver.as_ref().map_or(last, RxQueue::device_drops);
         of_device.into_iter().for_each(|(reason, count)| snapshot.add_drops(reason, count));
         (snapshot.device, snapshot.reopened) = (name.clone(), monitor.reopened());
         snapshot.frames_out = pool.audit().out() as u64;
@@ -290,16 +313,18 @@ impl Port {
         let mut parts = self.parts();
         let source = std::mem::replace(&mut parts.source, Source::Closed);
         let (receiving, poller) = (parts.receiving.take(), parts.poller.take());
+        let receiving = receiving.map(|receiving| receiving.queue).or_else(|| parts.leaving.clone());
+        parts.leaving.clone_from(&receiving);
         // The packets on their way to another end that is not in use are this port's again.
         parts.far_end = None;
         drop(parts);
-        if let Some(Receiving { queue, .. }) = receiving {
+        if let Some(queue) = receiving {
             // The device's error, at its end, changes nothing for the caller.
             let _ = queue.close();
             self.parts().count_last(&queue);
         }
         drop(poller);
-        self.inner.close_receiver(source);
+        receiving::close_kept(&self.inner.pool, source);
         self.inner.monitor.close();
         self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }
@@ -312,7 +337,9 @@ impl Port {
         let closed = Arc::new((AtomicWaker::new(), OnceLock::new()));
         let (port, closing) = (self.clone(), closed.clone());
         let close = move || {
-            _ = closing.1.set(port.close(time));
+            // A handler's drop may panic.
+            let audit = outlive(|| port.close(time)).unwrap_or_else(|| port.pool().audit());
+            _ = closing.1.set(audit);
             closing.0.wake();
         };
         if std::thread::Builder::new().name("wharf-close".into()).spawn(close).is_err() {
@@ -343,7 +370,9 @@ impl Port {
             started = Some(serving.map_err(|error| self.fault(format!("no thread to poll it: {error}")))?);
         }
         started.iter().filter_map(Serving::counters).for_each(|counters| measured.add(counters));
-        Ok(std::mem::replace(&mut parts.poller, started))
+        let before = std::mem::replace(&mut parts.poller, started);
+        before.iter().filter_map(Serving::counters).for_each(|counters| measured.forget(counters));
+        Ok(before)
     }
 
     fn fault(&self, what: impl Into<String>) -> QueueError {

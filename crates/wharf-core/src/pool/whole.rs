@@ -148,6 +148,11 @@ impl Front for Packet {
         finish(pool.region(), frame)
     }
 
+    fn complete(&mut self) {
+        let (pool, frame) = self.parts();
+        complete(pool.region(), frame);
+    }
+
     fn prepend(&mut self, bytes: usize) -> Result<&mut [u8], NoRoom> {
         Packet::prepend(self, bytes)
     }
@@ -164,6 +169,10 @@ impl Front for PacketMut<'_> {
 
     fn finish(&mut self) -> u64 {
         finish(self.region, self.frame)
+    }
+
+    fn complete(&mut self) {
+        complete(self.region, self.frame);
     }
 
     fn prepend(&mut self, bytes: usize) -> Result<&mut [u8], NoRoom> {
@@ -203,6 +212,14 @@ pub(super) fn no_room(bytes: usize, error: &MemError) -> NoRoom {
 
 /// See [`Front::finish`].
 fn finish(region: &Region, frame: &mut Frame) -> u64 {
+    complete(region, frame);
+    let mut sum = ChunkSum::default();
+    region.chunks(frame).into_iter().flatten().for_each(|chunk| sum.add(chunk));
+    sum.sum()
+}
+
+/// See [`Front::complete`].
+fn complete(region: &Region, frame: &mut Frame) {
     let meta = region.meta(frame).unwrap_or_default();
     if meta.needs_checksum || meta.gso_bytes != 0 {
         let complete = |frame: &mut Frame| complete_frame(region, frame).unwrap_or(false);
@@ -211,9 +228,6 @@ fn finish(region: &Region, frame: &mut Frame) -> u64 {
         let meta = Meta { gso_bytes: 0, gso_kind: 0, needs_checksum: !is_done, ..meta };
         set_meta(region, frame, &meta);
     }
-    let mut sum = ChunkSum::default();
-    region.chunks(frame).into_iter().flatten().for_each(|chunk| sum.add(chunk));
-    sum.sum()
 }
 
 /// The metadata of a packet that is to be cut as `request` says.

@@ -134,9 +134,15 @@ impl RxQueue {
         self.inbox_drops(see);
     }
 
-    /// Returns those of the device, ever since it was opened.
+    /// Returns those of the device, ever since it was opened; `None` while a poll has a device that belongs to no
+    /// transmit queue.
     #[doc(hidden)]
-    pub fn device_drops(&self) -> Vec<(&'static str, u64)> {
+    pub fn try_device_drops(&self) -> Option<Vec<(&'static str, u64)>> {
+        let is_free = self.shared.of.is_some() || self.shared.state.try_lock().is_ok();
+        is_free.then(|| self.device_drops())
+    }
+
+    fn device_drops(&self) -> Vec<(&'static str, u64)> {
         let mut all = Vec::new();
         match self.shared.counters.last() {
             Some(last) => all.extend_from_slice(&last.drops),

@@ -7,7 +7,8 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 
 /// What a port has counted by one moment: see [`Port::snapshot`](crate::Port::snapshot). Less an earlier one
-/// of the same port, it has the counts in between; what goes up and down stays that of the later moment.
+/// of the same port, it has the counts in between. What goes up and down (`inside`, `limit_bytes`, `frames_out`)
+/// stays that of the later moment, so that the equation below is one of a snapshot, not of a difference.
 ///
 /// Packets are each in one of these, at any time:
 /// - `accepted = sent + failed + returned + inside`, of those that senders handed over;
@@ -84,8 +85,9 @@ impl Snapshot {
         let (counters, senders) = (queue.counters(), queue.sender_totals());
         let of = |count: fn(&QueueCounters) -> u64| count(counters);
         // In this order: a packet that goes on meanwhile is inside.
-        self.sent += of(QueueCounters::sent_packets);
-        self.failed += of(QueueCounters::lost_packets);
+        let undelivered = counters.undelivered.get();
+        self.sent += of(|all| all.sent.get()).saturating_sub(undelivered);
+        self.failed += of(|all| all.failed.get()) + undelivered;
         self.returned += of(|all| all.returned.get());
         self.sent_bytes += of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
         self.batches += of(|all| all.batches.get());
@@ -93,9 +95,12 @@ impl Snapshot {
         self.requeues += of(|all| all.requeues.get());
         self.limit_bytes += of(|all| all.bql_limit_bytes.get());
         let SenderCounters { packets, drops, waits, .. } = &senders;
-        (self.accepted, self.dropped_at_senders) = (self.accepted + packets.get(), drops.get());
+        // A sender counts what it has sent in its own call behind the device.
+        let gone = self.sent + self.failed + self.returned;
+        self.accepted = (self.accepted + packets.get()).max(gone);
+        self.inside = self.accepted - gone;
+        self.dropped_at_senders += drops.get();
         self.waits += waits.get();
-        self.inside = self.accepted.saturating_sub(self.sent + self.failed + self.returned);
         queue.drops(&mut |reason, count| self.add_drops(reason, count));
         self.mode = self.mode.or(queue.device_mode());
     }

@@ -40,6 +40,7 @@ pub struct PortBuilder {
     lane_packets: Option<u32>,
     wrap: Option<Box<dyn FnMut(AnyDevice) -> AnyDevice + Send>>,
     pub(super) host: Host,
+    is_far_end: bool,
 }
 
 impl std::fmt::Debug for PortBuilder {
@@ -68,6 +69,7 @@ impl PortBuilder {
             lane_packets: None,
             wrap: None,
             host: Host::default(),
+            is_far_end: false,
         }
     }
 
@@ -315,7 +317,7 @@ impl PortBuilder {
     pub(super) fn of_far_end(near: &Port, far_end: Box<dyn Duplex>) -> Result<Port, QueueError> {
         let Inner { name, takes_chains, host, .. } = &*near.inner;
         let name = format!("far end of {name}");
-        let far = Self { host: host.clone(), ..Self::new(&name, Direction::Both) };
+        let far = Self { host: host.clone(), is_far_end: true, ..Self::new(&name, Direction::Both) };
         far.takes_chains(*takes_chains).build_over(name, Opened::new(AnyDevice::Duplex(far_end)), None)
     }
 
@@ -325,7 +327,7 @@ impl PortBuilder {
         let Self {
             direction, owners, poller: settings, stall_after, on_stall, on_gone, takes_chains, ..
         } = self;
-        let host = self.host.clone();
+        let (host, is_far_end) = (self.host.clone(), self.is_far_end);
         if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(fault(&name, format!("no processor {cpu} for this process")));
         }
@@ -349,13 +351,25 @@ impl PortBuilder {
             source,
             far_end,
             receiving: None,
+            leaving: None,
             received: Snapshot::default(),
             device_drops: Vec::new(),
             poller: None,
         };
         let (parts, measured) = (Mutex::new(parts), Measurements::default());
-        let inner =
-            Inner { name, pool, queue, host, settings, owners, parts, takes_chains, measured, monitor };
+        let inner = Inner {
+            name,
+            pool,
+            queue,
+            host,
+            settings,
+            owners,
+            parts,
+            takes_chains,
+            is_far_end,
+            measured,
+            monitor,
+        };
         let port = Port { inner: Arc::new(inner) };
         port.restart_poller(&mut port.parts())?;
         Ok(port)

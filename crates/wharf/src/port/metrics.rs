@@ -70,6 +70,12 @@ impl Measurements {
         parts.push(part);
     }
 
+    /// Leaves out a part that has ended, or soon will.
+    pub(super) fn forget<M: Measured + 'static>(&self, part: &Arc<M>) {
+        let part: Arc<dyn Measured> = part.clone();
+        wharf_mem::lock(&self.0).retain(|other| !other.ptr_eq(&Arc::downgrade(&part)));
+    }
+
     fn each(&self, see: impl FnMut(Arc<dyn Measured>)) {
         let parts = wharf_mem::lock(&self.0).clone();
         parts.iter().filter_map(Weak::upgrade).for_each(see);

@@ -1,8 +1,9 @@
 //! The receive side of a port: the receiver or handler that has it, and how it is given back.
 
-use super::{Inner, Parts, Port, Serving};
+use super::{Parts, Port, Serving};
 use std::sync::Arc;
 use wharf_core::device::RxDevice;
+use wharf_core::pool::PagePool;
 use wharf_core::queue::{Claimants, QueueError};
 use wharf_core::rx::{Handler, Receiver, Rest, RxQueue};
 
@@ -259,10 +260,13 @@ impl Port {
             true => Source::OfQueue,
             false => Source::Gone("its receive side has ended"),
         };
+        parts.leaving = Some(queue.clone());
         // Without a thread, senders run the queue themselves.
         let before = self.restart_poller(&mut parts);
         drop(parts);
-        before.into_iter().flatten().for_each(Serving::detach);
+        // The other end of a wire is let go of in order: see Drop for Inner.
+        let end = if self.inner.is_far_end { drop } else { Serving::detach };
+        before.into_iter().flatten().for_each(end);
         let has_ended = queue.has_ended();
         let device = queue.release();
         let mut parts = self.parts();
@@ -273,28 +277,41 @@ impl Port {
             }
             device => {
                 drop(parts);
-                device.into_iter().for_each(|device| self.inner.close_receiver(Source::Kept(device)));
+                device.into_iter().for_each(|device| close_kept(&self.inner.pool, Source::Kept(device)));
             }
         }
     }
 }
 
-impl Inner {
-    /// Closes the device of a receive side that no receiver has, if it has memory of the pool. One that fails
-    /// to close has no user any more.
-    pub(super) fn close_receiver(&self, source: Source) {
-        let Source::Kept(device) = source else { return };
-        if let Ok(queue) = RxQueue::of_attached(device, &self.pool, &[], Box::new(|_| Rest::Free)) {
-            _ = queue.close();
-        }
+/// Closes the device of a receive side that no receiver has, if it has memory of `pool`. One that fails to close
+/// has no user any more.
+pub(super) fn close_kept(pool: &PagePool, source: Source) {
+    let Source::Kept(device) = source else { return };
+    if let Ok(queue) = RxQueue::of_attached(device, pool, &[], Box::new(|_| Rest::Free)) {
+        _ = queue.close();
     }
 }
 
 impl Parts {
     /// Keeps what a receive queue that was closed has counted.
     pub(super) fn count_last(&mut self, queue: &RxQueue) {
+        if self.leaving.take().is_none() {
+            // Two close it at the same time, and the other has counted it.
+            return;
+        }
         self.received.add_receiver(queue);
-        self.device_drops = queue.device_drops();
+        self.note_device_drops(Some(queue));
+    }
+
+    /// Notes the drops of the device that receives, if it is not in use just now.
+    pub(super) fn note_device_drops(&mut self, queue: Option<&RxQueue>) {
+        if let Source::Kept(device) = &mut self.source {
+            self.device_drops.clear();
+            device.drops(&mut |reason, count| self.device_drops.push((reason, count)));
+        }
+        if let Some(drops) = queue.and_then(RxQueue::try_device_drops) {
+            self.device_drops = drops;
+        }
     }
 
     /// Takes the receive side for a receiver.

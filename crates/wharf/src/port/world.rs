@@ -33,6 +33,10 @@ pub(crate) struct World {
     seated: AtomicU64,
     /// Steps that did something, and moments.
     changes: AtomicU64,
+    /// Steps that did something.
+    done: AtomicU64,
+    /// Waits in [`Park::park`].
+    parked: AtomicU64,
 }
 
 /// When a poller, or a thread, is to go on.
@@ -99,15 +103,19 @@ impl World {
 
     /// Lets time pass until `end_ns`.
     pub(crate) fn run(&self, end_ns: u64) {
-        while !self.pass(end_ns) {}
+        while !self.pass(end_ns, || false) {}
     }
 
     /// Runs the pollers, and lets time pass to the next moment at which one is due, `end_ns` at most. Returns
     /// true at the end.
-    fn pass(&self, end_ns: u64) -> bool {
-        self.settle(end_ns);
+    fn pass(&self, end_ns: u64, is_called: impl Fn() -> bool) -> bool {
+        let has_done = self.settle(end_ns);
         if self.now_ns() >= end_ns {
             return true;
+        }
+        // What the pollers have just done may be what the caller waits for.
+        if has_done || is_called() {
+            return false;
         }
         let due_ns = lock(&self.seats).iter().map(|seat| seat.plan.due_ns.load(SeqCst)).min();
         let next_ns = due_ns.unwrap_or(u64::MAX).min(end_ns);
@@ -118,12 +126,14 @@ impl World {
     }
 
     /// Runs the pollers until all sleep. A device may have handed frames on in a poll that found nothing: all
-    /// are polled twice.
-    fn settle(&self, end_ns: u64) {
+    /// are polled twice. Returns true if one did something.
+    fn settle(&self, end_ns: u64) -> bool {
+        let done = self.done.load(SeqCst);
         for _ in 0..2 {
             self.changes.fetch_add(1, SeqCst);
             self.run_pollers(end_ns);
         }
+        self.done.load(SeqCst) != done
     }
 
     /// Runs the pollers until all sleep, or lets a little time pass, up to `end_ns`.
@@ -151,6 +161,8 @@ impl World {
         let Some(mut poller) = seat.poller.take() else { return false };
         drop(seats);
         plan.sleeps.store(false, SeqCst);
+        // A handler that waits has time pass: this poller is due when that is over.
+        plan.due_ns.store(u64::MAX, SeqCst);
         let before = poller.counters().fruitful_polls.get();
         for _ in 0..STEPS_MAX {
             poller.step(u64::MAX);
@@ -158,8 +170,12 @@ impl World {
                 break;
             }
         }
+        if !plan.sleeps.load(SeqCst) {
+            plan.due_ns.store(self.now_ns(), SeqCst);
+        }
         if poller.counters().fruitful_polls.get() != before {
             self.changes.fetch_add(1, SeqCst);
+            self.done.fetch_add(1, SeqCst);
         }
         // Its port may have let go of it meanwhile.
         let mut seats = lock(&self.seats);
@@ -184,7 +200,13 @@ impl Park for World {
 
     fn park(&self, timeout_ns: u64) {
         let end_ns = self.now_ns().saturating_add(timeout_ns);
-        while !self.bell.is_rung.swap(false, SeqCst) && !self.pass(end_ns) {}
+        self.parked.fetch_add(1, SeqCst);
+        let is_rung = || self.bell.is_rung.load(SeqCst);
+        while !is_rung() && !self.pass(end_ns, is_rung) {}
+        // One that waits in a handler leaves the call to the wait further out.
+        if self.parked.fetch_sub(1, SeqCst) == 1 {
+            self.bell.is_rung.store(false, SeqCst);
+        }
     }
 }
 
@@ -239,7 +261,8 @@ impl PollerWait for WorldWait {
             }
             (_, false) => {
                 if !self.plan.is_rung.swap(false, SeqCst) {
-                    self.world.pass(end_ns);
+                    let plan = self.plan.clone();
+                    self.world.pass(end_ns, || plan.is_rung.load(SeqCst));
                 }
                 self.watched.iter().copied().for_each(told);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wharf::queue::Rest;
 use wharf::testing::Virtual;
 use wharf::{Direction, Port};
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{eventually, within_a_minute};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -44,20 +44,18 @@ fn counts_add_up_at_any_time_and_outlive_receivers_and_the_port() {
 #[test]
 fn drop_of_a_port_waits_for_no_handler() {
     within_a_minute(|| {
-        let port = Port::open("wire", Direction::Send).unwrap();
-        let far_end = port.far_end().unwrap();
+        let port = Port::open("udp:127.0.0.1:0,dest=frame", Direction::Receive).unwrap();
+        let address = port.name().trim_start_matches("udp:").trim_end_matches(",dest=frame").to_string();
         let ((begun, begins), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel::<()>());
         let handler = move |_: &mut _| {
             begun.send(()).unwrap();
             _ = goes_on.recv();
             Rest::Free
         };
-        drop(far_end.on_receive(Box::new(handler)).unwrap());
-        let mut sender = port.sender("test").unwrap();
-        let packet = sender.packet(60, SECOND).unwrap();
-        _ = sender.send_packet(packet, SECOND).unwrap();
+        drop(port.on_receive(Box::new(handler)).unwrap());
+        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"hello", address).unwrap();
         begins.recv().unwrap();
-        drop(far_end);
+        drop(port);
         drop(go_on);
     });
 }
@@ -72,4 +70,55 @@ fn task_closes_a_port_and_has_its_audit() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(runtime.block_on(port.close_async(SECOND)).out(), 0);
     assert_eq!(port.snapshot().sent, 1);
+}
+
+#[test]
+fn snapshot_adds_up_while_a_sender_sends() {
+    let port = Port::open("null", Direction::Send).unwrap();
+    let mut sender = port.sender("test").unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut burst = sender.burst(32);
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                sender.fill(&mut burst, 32, 60, SECOND).unwrap();
+                _ = sender.send(&mut burst, SECOND).unwrap();
+            }
+        });
+        for _ in 0..3000 {
+            let now = port.snapshot();
+            assert_eq!(now.accepted, now.sent + now.failed + now.returned + now.inside, "{now:?}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn handler_of_a_device_of_its_own_takes_a_snapshot_of_its_port() {
+    within_a_minute(|| {
+        let port = Port::open("udp:127.0.0.1:0,dest=frame", Direction::Receive).unwrap();
+        let address = port.name().trim_start_matches("udp:").trim_end_matches(",dest=frame").to_string();
+        let (counted, counts) = mpsc::channel();
+        let own = port.clone();
+        let handler = move |_: &mut _| {
+            _ = counted.send(own.snapshot().received);
+            Rest::Free
+        };
+        port.on_receive(Box::new(handler)).unwrap();
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.send_to(b"hello", &address).unwrap();
+        counts.recv().unwrap();
+        port.close(SECOND);
+        assert_eq!(port.snapshot().received, 1);
+    });
+}
+
+#[test]
+fn port_that_is_dropped_lets_go_of_a_device_that_a_handler_has() {
+    let port = Port::open("udp:127.0.0.1:0,dest=frame", Direction::Receive).unwrap();
+    let (pool, address) = (port.pool().clone(), port.name().trim_start_matches("udp:").to_string());
+    let queue = port.on_receive(Box::new(|_| Rest::Free)).unwrap();
+    drop(port);
+    eventually(SECOND * 20, || pool.audit().out() == 0 && queue.has_ended());
+    eventually(SECOND * 20, || std::net::UdpSocket::bind(address.trim_end_matches(",dest=frame")).is_ok());
 }

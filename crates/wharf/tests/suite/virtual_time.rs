@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use wharf::testing::Virtual;
-use wharf::{Sent, Wait};
+use wharf::{Owners, Sent, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(10);
@@ -107,4 +107,46 @@ fn other_kinds_are_refused() {
     assert!(error.contains("virtual time has the devices `wire` and `null` alone"), "{error}");
     let error = Virtual::new().port_with_faults("wire", "smoke=1").unwrap_err().to_string();
     assert!(error.contains("smoke"), "{error}");
+}
+
+#[test]
+fn packet_arrives_at_its_time_by_each_kind_of_receiver_and_owner() {
+    for (served, owners) in
+        [(false, Owners::Auto), (true, Owners::Auto), (true, Owners::Poller { cpu: None })]
+    {
+        let time = Virtual::new();
+        let port = time.builder("wire:delay=1ms").owners(owners).build().unwrap();
+        let far_end = port.far_end().unwrap();
+        let mut receiver = if served { far_end.served_receiver() } else { far_end.receiver() }.unwrap();
+        let mut senders = [port.sender("a").unwrap(), port.sender("b").unwrap()];
+        let mut received = far_end.burst(8);
+        for (number, sender) in senders.iter_mut().enumerate() {
+            let packet = sender.packet(60, SECOND).unwrap();
+            _ = sender.send_packet(packet, SECOND).unwrap();
+            assert_eq!(receiver.recv(&mut received, Duration::MAX).unwrap(), 1);
+            let due = Duration::from_millis(number as u64 + 1);
+            assert_eq!(time.now(), due, "served: {served}, {owners:?}");
+            received.clear();
+        }
+    }
+}
+
+#[test]
+fn handler_that_waits_has_time_pass() {
+    let time = Virtual::new();
+    let (port, full) = (time.port("wire").unwrap(), time.port("wire:ring=2").unwrap());
+    let (far_end, _nobody) = (port.far_end().unwrap(), full.far_end().unwrap());
+    let mut back = full.sender("back").unwrap();
+    let mut left = full.burst(64);
+    back.fill(&mut left, 64, 60, SECOND).unwrap();
+    let handler = move |_: &mut _| {
+        _ = back.send(&mut left, Duration::from_millis(10));
+        wharf::queue::Rest::Free
+    };
+    far_end.on_receive(Box::new(handler)).unwrap();
+    let mut sender = port.sender("test").unwrap();
+    let packet = sender.packet(60, SECOND).unwrap();
+    _ = sender.send_packet(packet, SECOND).unwrap();
+    time.run(SECOND);
+    assert_eq!(time.now(), SECOND);
 }
