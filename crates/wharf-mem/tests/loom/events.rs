@@ -1,6 +1,6 @@
 //! Events of a path: an owner tells, a poller moves the news into the log, a reader reads. The descriptor is a flag
 //! that is swapped: the kernel writes and reads an event counter under one lock, so that one follows the other.
-//! `crates/wharf/src/path/events/monitor.rs`.
+//! `crates/wharf/src/port/events/monitor.rs`.
 
 use crate::{OF_THREE_THREADS, check};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -20,19 +20,19 @@ struct Monitor {
 impl Monitor {
     /// An owner tells: no lock.
     fn tell(&self) {
-        // wharf/path/events/monitor.rs tell: self.news.push(event);
+        // wharf/port/events/monitor.rs tell: self.news.push(event);
         self.news.push(0);
         self.told.fetch_add(1, SeqCst);
-        // wharf/path/events/monitor.rs tell: self.ring();
+        // wharf/port/events/monitor.rs tell: self.ring();
         self.is_readable.swap(true, SeqCst);
     }
 
     /// A poller looks. It rings only for news of its own.
     fn look(&self) {
-        // wharf/path/events/monitor.rs try_settled: let mut kept = self.kept.try_lock().ok()?;
+        // wharf/port/events/monitor.rs try_settled: let mut kept = self.kept.try_lock().ok()?;
         if let Ok(mut log) = self.log.try_lock() {
-            // wharf/path/events/monitor.rs take: let kept = self.settled();
-            // wharf/path/events/monitor.rs settle: self.news.take().for_each(|event| kept.hear(event));
+            // wharf/port/events/monitor.rs take: let kept = self.settled();
+            // wharf/port/events/monitor.rs settle: self.news.take().for_each(|event| kept.hear(event));
             *log += self.news.take().count();
         }
     }
@@ -43,11 +43,11 @@ impl Monitor {
         *log += self.news.take().count();
         let is_there = *next < *log;
         *next += usize::from(is_there);
-        // wharf/path/events/monitor.rs take: if *next == kept.log.end() {
+        // wharf/port/events/monitor.rs take: if *next == kept.log.end() {
         if *next == *log {
-            // wharf/path/events/monitor.rs take: listener.clear();
+            // wharf/port/events/monitor.rs take: listener.clear();
             self.is_readable.swap(false, SeqCst);
-            // wharf/path/events/monitor.rs take: if !self.news.is_empty() || self.is_closed() {
+            // wharf/port/events/monitor.rs take: if !self.news.is_empty() || self.is_closed() {
             if !self.news.is_empty() {
                 self.is_readable.swap(true, SeqCst);
             }

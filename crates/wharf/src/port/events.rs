@@ -92,7 +92,7 @@ pub enum Event {
 /// The events of a port, from the making of this value on. See [`Port::events`](super::Port::events).
 ///
 /// A program reads them by a blocking iterator, which ends when the port is closed; by [`Events::try_next`] or
-/// [`Events::next_within`]; as a task; or it waits for the descriptor in poll(2), which is readable while there are
+/// [`Events::wait`]; as a task; or it waits for the descriptor in poll(2), which is readable while there are
 /// events, and now and then once too often. Up to 256 unread events are kept: [`Events::missed`] counts older ones.
 #[derive(Debug)]
 pub struct Events {
