@@ -197,7 +197,7 @@ impl TxQueue {
         }
     }
 
-    /// Ends the queue for its senders, whose calls and waits return [`QueueError::Failed`] with `why` from now on. Frames inside
+    /// Ends the queue for its senders, whose calls and waits return [`SendError::Ended`](crate::sender::SendError::Ended) with `why` from now on. Frames inside
     /// stay there until [`TxQueue::shutdown`].
     pub fn fail(&self, why: &str) {
         self.shared.fail(why);
