@@ -119,7 +119,7 @@ impl UdpHeaders {
         let (destination, source) = bytes[..12].split_at_mut(6);
         destination.swap_with_slice(source);
         let is_to_many = (source[0] | destination[0]) & 1 != 0 || is_group(from) || is_group(to);
-        let is_nowhere = from.is_unspecified() || from == to || ports.0 == 0;
+        let is_nowhere = from.is_unspecified() || ports.0 == 0;
         if is_to_many || is_nowhere || headers.is_source_routed() {
             return None;
         }

@@ -38,5 +38,9 @@ fn main() -> Result<(), Error> {
     let seen = seen.sum::<Result<u64, _>>()?;
     let now = port.snapshot();
     println!("{} came, {seen} seen, lost: {:?}", now.received, now.drops);
-    if now.received == seen + now.drops.values().sum::<u64>() { Ok(()) } else { Err("some are missing".into()) }
+    if now.received == seen + now.drops.values().sum::<u64>() {
+        Ok(())
+    } else {
+        Err("some are missing".into())
+    }
 }

@@ -2,7 +2,7 @@
 //! `cancel PACKETS`.
 
 use std::time::Duration;
-use wharf::{Direction, Port, PagePool};
+use wharf::{Direction, PagePool, Port};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -22,13 +22,13 @@ async fn main() -> Result<(), Error> {
                     tokio::task::yield_now().await;
                     continue;
                 };
-                packet[..8].copy_from_slice(&u64::to_be_bytes(next));
+                packet.bytes_mut()[..8].copy_from_slice(&u64::to_be_bytes(next));
                 _ = burst.push(packet);
                 next += 1;
                 continue;
             }
             tokio::select! {
-                sent = sender.send_async(&mut burst) => _ = sent?,
+                sent = sender.send_async(&mut burst) => drop(sent?),
                 () = tokio::task::yield_now() => dropped += 1,
             }
         }
@@ -37,11 +37,11 @@ async fn main() -> Result<(), Error> {
     let (mut received, mut expected, mut dropped) = (far_end.burst(8), 0, 0);
     while expected < packets {
         tokio::select! {
-            count = receiver.recv_async(&mut received) => _ = count?,
+            count = receiver.recv_async(&mut received) => drop(count?),
             () = tokio::time::sleep(Duration::from_micros(20)) => dropped += 1,
         }
         while let Some(packet) = received.pop() {
-            let number = u64::from_be_bytes(packet[..8].try_into()?);
+            let number = u64::from_be_bytes(packet.bytes()[..8].try_into()?);
             assert!(number >= expected - expected.min(8), "{number} after {expected}");
             expected += 1;
         }
@@ -49,5 +49,9 @@ async fn main() -> Result<(), Error> {
     let sends = sending.await??;
     println!("{expected} packets, each once; {sends} sends and {dropped} receptions dropped meanwhile");
     drop(receiver);
-    if port.close_async(Duration::from_secs(1)).await.out() == 0 { Ok(()) } else { Err("memory is missing".into()) }
+    if port.close_async(Duration::from_secs(1)).await.out() == 0 {
+        Ok(())
+    } else {
+        Err("memory is missing".into())
+    }
 }

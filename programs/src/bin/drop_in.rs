@@ -36,7 +36,10 @@ impl Transmitter {
 fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, spec, source_mac, source, destination_mac, destination, threads, packets] = &arguments[..] else {
-        return Err("usage: drop_in SPEC SOURCE_MAC SOURCE:PORT DESTINATION_MAC DESTINATION:PORT THREADS PACKETS".into());
+        return Err(
+            "usage: drop_in SPEC SOURCE_MAC SOURCE:PORT DESTINATION_MAC DESTINATION:PORT THREADS PACKETS"
+                .into(),
+        );
     };
     let (source, destination): (SocketAddr, SocketAddr) = (source.parse()?, destination.parse()?);
     let headers = UdpHeaders::between(source, destination).ok_or("two versions of IP")?;
@@ -80,8 +83,12 @@ fn main() -> Result<(), Error> {
     port.close(Duration::from_secs(1));
     watcher.join().map_err(|_| "the watcher panicked")?;
     let now = port.snapshot();
-    println!("{handed} handed over; {} sent, {} failed, {} returned: {:?}", now.sent, now.failed, now.returned, now.drops);
-    let is_whole = now.accepted == handed as u64 && now.accepted == now.sent + now.failed + now.returned + now.inside;
+    println!(
+        "{handed} handed over; {} sent, {} failed, {} returned: {:?}",
+        now.sent, now.failed, now.returned, now.drops
+    );
+    let is_whole =
+        now.accepted == handed as u64 && now.accepted == now.sent + now.failed + now.returned + now.inside;
     if is_whole { Ok(()) } else { Err("the counts do not add up".into()) }
 }
 

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use wharf::net::UdpHeaders;
-use wharf::qdisc::Edt;
+use wharf::qdisc::{Edt, EdtOptions};
 use wharf::queue::Rest;
 use wharf::{Direction, Port};
 
@@ -22,16 +22,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (source, gap): (SocketAddr, _) = (source.parse()?, Duration::from_micros(gap.parse()?));
     let to = |text: &String| UdpHeaders::between(source, text.parse().ok()?);
-    let headers: Vec<UdpHeaders> = receivers.iter().map(to).collect::<Option<_>>().ok_or("no such receiver")?;
+    let headers: Vec<UdpHeaders> =
+        receivers.iter().map(to).collect::<Option<_>>().ok_or("no such receiver")?;
     let from = Port::open(input, Direction::Both)?;
-    let output = Port::builder(output, Direction::Send).qdisc(Edt::default()).build()?;
+    let output = Port::builder(output, Direction::Send).qdisc(Edt::new(EdtOptions::default())).build()?;
     let (mut sender, mut leaving) = (output.sender("relay")?, output.burst(256));
     let mut next = vec![Instant::now(); headers.len()];
     from.on_receive(Box::new(move |arrived| {
         while let Some(packet) = arrived.pop() {
             let (now, Some(datagram)) = (Instant::now(), packet.datagram()) else { continue };
             for (headers, next) in headers.iter().zip(&mut next) {
-                let Ok(mut copy) = sender.packet(datagram.payload.len() as u32, Duration::ZERO) else { break };
+                let Ok(mut copy) = sender.packet(datagram.payload.len() as u32, Duration::ZERO) else {
+                    break;
+                };
                 copy.bytes_mut().copy_from_slice(datagram.payload);
                 if headers.put(&mut copy).is_err() {
                     continue;

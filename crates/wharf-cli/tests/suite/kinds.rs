@@ -8,12 +8,13 @@ use wharf::device::{Reason, Registry, Values};
 use wharf_cli::Registries;
 
 /// Crates that count frames by reason, and whether the command is built with them.
-const CRATES: [(&str, bool); 6] = [
+const CRATES: [(&str, bool); 7] = [
     ("wharf-core", true),
     ("wharf-packet", true),
     ("wharf-devices", true),
     ("wharf-intel", cfg!(feature = "intel")),
     ("wharf-verbs", cfg!(feature = "verbs")),
+    ("wharf", true),
     ("wharf-tools", true),
 ];
 /// Texts in front of a word that is a reason.
@@ -61,6 +62,7 @@ const NO_REASONS: &[&str] = &[
     "unswitched-off",
     "foreign",
     "limit",
+    "flow-limit",
 ];
 /// Folders, or files, of kinds of devices, whose words must have a row for that kind.
 const KINDS: [&str; 8] = ["packet", "pcap", "tap", "udp", "vhost-user", "virtio-user", "wire", "xdp"];

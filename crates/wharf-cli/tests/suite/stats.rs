@@ -21,8 +21,8 @@ const SEND: [&str; 8] = ["send", "--size", "60", "--rate", "10kpps", "--to", "nu
 fn signals_print_the_counters_and_the_run_goes_on() {
     for json in [true, false] {
         let child =
-            command(&[&SEND[..], &["1", if json { "--json" } else { "--bql=on" }]].concat()).spawn().unwrap();
-        sleep(Duration::from_millis(500));
+            command(&[&SEND[..], &["3", if json { "--json" } else { "--bql=on" }]].concat()).spawn().unwrap();
+        sleep(Duration::from_millis(1000));
         for name in ["USR2", "USR1"] {
             signal(&child, name);
         }

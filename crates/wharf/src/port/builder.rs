@@ -8,7 +8,7 @@ use crate::metrics::Snapshot;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::bql::Bounds;
-use wharf_core::device::{AnyDevice, DeviceError, Duplex, RxDevice};
+use wharf_core::device::{AnyDevice, DeviceError, Duplex};
 use wharf_core::engine::Batching;
 use wharf_core::poller::Settings;
 use wharf_core::pool::PagePool;
@@ -116,13 +116,11 @@ impl PortBuilder {
         self
     }
 
-    /// Sets the packets that each sender may have on their way to the queue: a power of two, at most 65536;
-    /// 256 by default. What finds no room there waits, or counts as `full_drops`, before the discipline sees
-    /// it.
+    /// Sets the packets that each sender may have on their way to the queue: a power of two up to 65536,
+    /// 256 by default. What finds no room waits, or counts as `full_drops`, before the discipline sees it.
     #[must_use]
-    pub fn lane_packets(mut self, packets: u32) -> Self {
-        self.lane_packets = Some(packets);
-        self
+    pub fn lane_packets(self, packets: u32) -> Self {
+        Self { lane_packets: Some(packets), ..self }
     }
 
     /// Puts what `wrap` makes around each device that is opened, such as one that fails in a test, or a
@@ -177,13 +175,12 @@ impl PortBuilder {
     }
 
     /// Has receivers and handlers get packets longer than a frame ([`PagePool::packet_bytes_max`]) as chains,
-    /// if `takes` is true: see [`Packet::is_chain`](crate::Packet::is_chain). By default such packets are
-    /// dropped, and counted as `too-long`; `tap`, `virtio-user` and `vhost-user` are opened with
+    /// if `takes_chains` is true: see [`Packet::is_chain`](crate::Packet::is_chain). By default such packets
+    /// are dropped, and counted as `too-long`; `tap`, `virtio-user` and `vhost-user` are opened with
     /// `offload=off` then. A key that asks for super-packets is refused, unless frames hold them.
     #[must_use]
-    pub fn takes_chains(mut self, takes: bool) -> Self {
-        self.takes_chains = takes;
-        self
+    pub fn takes_chains(self, takes_chains: bool) -> Self {
+        Self { takes_chains, ..self }
     }
 
     /// Opens the port.
@@ -339,7 +336,9 @@ impl PortBuilder {
         let (queue, source) = match direction {
             Direction::Receive => (None, Source::Apart(device.into_rx()?)),
             Direction::Send => (Some(self.queue(&pool, device)?), Source::Gone("it was opened to send")),
-            Direction::Both => (Some(self.queue(&pool, device)?), source(receiving)),
+            Direction::Both => {
+                (Some(self.queue(&pool, device)?), receiving.map_or(Source::OfQueue, Source::Apart))
+            }
         };
         let monitor = PortMonitor::new(stall_after, Recovery { on_stall, on_gone, reopener });
         if let Some(queue) = &queue {
@@ -394,10 +393,6 @@ impl PortBuilder {
         }
         builder.build()
     }
-}
-
-fn source(receiving: Option<Box<dyn RxDevice>>) -> Source {
-    receiving.map_or(Source::OfQueue, Source::Apart)
 }
 
 pub(super) fn fault(name: &str, what: impl Into<String>) -> QueueError {

@@ -14,11 +14,11 @@ use wharf_mem::lock;
 
 /// Rounds of the pollers at one moment, after which time passes all the same: two ports may answer each other
 /// for ever.
-const ROUNDS_MAX: u32 = 1000;
+const ROUNDS_MAX: u32 = 100;
 /// Steps of a poller in one round, likewise.
 const STEPS_MAX: u32 = 1000;
 /// Time that then passes.
-const TICK_NS: u64 = 1000;
+const TICK_NS: u64 = 10_000;
 
 /// From this time on, a hundred years, nothing happens.
 const NEVER_NS: u64 = 3_200_000_000_000_000_000;
@@ -103,19 +103,15 @@ impl World {
 
     /// Lets time pass until `end_ns`.
     pub(crate) fn run(&self, end_ns: u64) {
-        while !self.pass(end_ns, || false) {}
+        while !self.pass(end_ns) {}
     }
 
     /// Runs the pollers, and lets time pass to the next moment at which one is due, `end_ns` at most. Returns
     /// true at the end.
-    fn pass(&self, end_ns: u64, is_called: impl Fn() -> bool) -> bool {
-        let has_done = self.settle(end_ns);
+    fn pass(&self, end_ns: u64) -> bool {
+        self.settle(end_ns);
         if self.now_ns() >= end_ns {
             return true;
-        }
-        // What the pollers have just done may be what the caller waits for.
-        if has_done || is_called() {
-            return false;
         }
         let due_ns = lock(&self.seats).iter().map(|seat| seat.plan.due_ns.load(SeqCst)).min();
         let next_ns = due_ns.unwrap_or(u64::MAX).min(end_ns);
@@ -123,6 +119,12 @@ impl World {
         self.now_ns.fetch_max(next_ns, SeqCst);
         self.settle(end_ns);
         false
+    }
+
+    /// Works like [`World::pass`], for a wait: time does not pass if `is_called`, or if the pollers have just done
+    /// something, which may be what the caller waits for.
+    fn pass_unless(&self, end_ns: u64, is_called: impl Fn() -> bool) -> bool {
+        if self.settle(end_ns) || is_called() { self.now_ns() >= end_ns } else { self.pass(end_ns) }
     }
 
     /// Runs the pollers until all sleep. A device may have handed frames on in a poll that found nothing: all
@@ -202,7 +204,7 @@ impl Park for World {
         let end_ns = self.now_ns().saturating_add(timeout_ns);
         self.parked.fetch_add(1, SeqCst);
         let is_rung = || self.bell.is_rung.load(SeqCst);
-        while !is_rung() && !self.pass(end_ns, is_rung) {}
+        while !is_rung() && !self.pass_unless(end_ns, is_rung) {}
         // One that waits in a handler leaves the call to the wait further out.
         if self.parked.fetch_sub(1, SeqCst) == 1 {
             self.bell.is_rung.store(false, SeqCst);
@@ -262,7 +264,7 @@ impl PollerWait for WorldWait {
             (_, false) => {
                 if !self.plan.is_rung.swap(false, SeqCst) {
                     let plan = self.plan.clone();
-                    self.world.pass(end_ns, || plan.is_rung.load(SeqCst));
+                    self.world.pass_unless(end_ns, || plan.is_rung.load(SeqCst));
                 }
                 self.watched.iter().copied().for_each(told);
             }
