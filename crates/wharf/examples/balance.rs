@@ -14,9 +14,8 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use wharf::Wait;
 use wharf::net::{Headers, UDP, checksum, flow_hash, word};
-use wharf::{Burst, Direction, PagePool, Port, Sender, queue::Handler, queue::Rest};
+use wharf::{Burst, Direction, PagePool, Port, Sender, Wait, queue::Handler, queue::Rest};
 
 struct Balancer {
     service: SocketAddrV4,

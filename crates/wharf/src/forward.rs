@@ -24,7 +24,9 @@ mod line;
 mod pass;
 mod ring;
 
-pub use delay::{DelayMeter, QueueDelay};
+#[doc(hidden)]
+pub use delay::DelayMeter;
+pub use delay::QueueDelay;
 pub use direction::{Direction, Summary};
 pub use end::{End, Place};
 
@@ -42,17 +44,21 @@ use wharf_devices::host::{HostClock, PollerThread};
 /// Frames of memory by default: of one direction, or of both if they share it. A quarter waits for packets at each end of an AF_XDP
 /// pair. Two rings of 2048, two disciplines of 1000 and the caches come to another half. Larger disciplines get more
 /// ([`ForwardSettings::qdisc_packets`]).
+#[doc(hidden)]
 pub const FRAMES: u32 = 16384;
 /// Bytes of a frame by default: 1536 of data.
+#[doc(hidden)]
 pub const FRAME_BYTES: u32 = 2048;
 /// Frames where all arrivals may be super-packets: fewer, and each large enough for one, since the kernel copies few pieces faster
 /// than many (`bench/tap.sh`). Unused ones take no memory.
+#[doc(hidden)]
 pub const SUPER_FRAMES: u32 = 4096;
 /// Least memory of a direction that receives super-packets: four of the longest.
 const SUPER_POOL_BYTES: u64 = 4 << 16;
 /// Most memory, however large the discipline: 256 MiB of ordinary frames, which an AF_XDP end would pin.
 const FRAMES_MAX: u32 = 1 << 17;
 /// Bytes of such a frame.
+#[doc(hidden)]
 pub const SUPER_FRAME_BYTES: u32 = 65536;
 /// Packets in the default discipline: the kernel's `txqueuelen`.
 const FIFO_PACKETS: usize = 1000;
@@ -106,6 +112,7 @@ pub enum ForwardError {
 }
 
 /// Makes the discipline of one direction, for frames of a pool.
+#[doc(hidden)]
 pub type MakeQdisc = Box<dyn Fn(&PagePool) -> Box<dyn Qdisc>>;
 
 /// Settings of a forwarder.

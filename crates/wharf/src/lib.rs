@@ -58,7 +58,7 @@
 //! | event | what it means | what ends it |
 //! |---|---|---|
 //! | [`Event::Down`] | no carrier, switched off, no peer: packets fail or wait | [`Event::Up`] |
-//! | [`Event::Gone`] | the interface, the peer or the queue is gone | nothing: open another port |
+//! | [`Event::Gone`] | the interface, the peer or the queue is gone | [`Event::Reopened`], unless [`OnGone`] says otherwise |
 //! | [`Event::Stalled`] | the device completes nothing, for longer than it ever takes | [`Event::Resumed`] |
 //! | [`Event::Panicked`] | a handler or discipline panicked | nothing |
 //!
@@ -77,9 +77,9 @@
 //! | what is done about it: wait, reset, open again, fail | [`OnStall`], [`OnGone`], [`Port::reopen`] |
 //! | queueing disciplines, or one of your own | module [`qdisc`] |
 //! | devices by specification, or one of your own | module [`device`] |
-//! | what all of these count, in one walk | module [`metrics`] |
+//! | what all of these count: one value that adds up, or a walk | [`Port::snapshot`], module [`metrics`] |
 //! | packets that arrive at one device and leave by another, both ways | module [`forward`] |
-//! | tests: a device that fails as told, the contract of a discipline | module [`testing`] |
+//! | tests: virtual time, devices that fail as told, the contract of a discipline | module [`testing`] |
 //! | the parts of a port: transmit queue, pollers, clocks and ways to wait, real or modelled | module [`queue`] |
 //!
 //! Examples that are programs, of at most 100 lines: `retransmit`, `echo` (tasks), `balance` (a load
@@ -92,7 +92,7 @@
 //! Kinds of other crates come by [`Registry::with`](device::Registry::with). With `default-features = false`
 //! and `xdp`, `packet` and `udp`, a first build compiles 27 crates, `wharf` included.
 //!
-//! `unswitched-off` is for a measurement alone: the path without the switch for batching.
+//! `serde` makes [`metrics::Snapshot`] a record. `unswitched-off` is for a measurement alone: the path without the switch for batching.
 //!
 //! Generators, checking receivers and traces are `wharf-tools`. The command line has the same devices and
 //! disciplines: `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
@@ -110,9 +110,9 @@ pub use port::{Event, Events, OnGone, OnStall, Owners, Port, PortBuilder, State}
 #[doc(inline)]
 pub use wharf_core::pool::{Burst, Packet, PagePool};
 #[doc(inline)]
-pub use wharf_core::rx::{Receiver, RecvError, select};
+pub use wharf_core::rx::{Receiver, RecvError};
 #[doc(inline)]
-pub use wharf_core::sender::{Ready, SendError, Sender, Sent};
+pub use wharf_core::sender::{SendError, Sender, Sent};
 #[doc(inline)]
 pub use wharf_core::wait::Wait;
 #[doc(inline)]
@@ -124,35 +124,46 @@ pub use wharf_packet as net;
 pub mod device {
     #[doc(inline)]
     pub use wharf_core::device::{
-        AnyDevice, CompletionMode, Completions, Device, DeviceError, Duplex, ModeReason, Notify, Refusal,
-        RxDevice, Transmitted, TxDevice, TxInfo,
+        CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
     };
     #[doc(inline)]
-    pub use wharf_core::options::{Key, OptionError, Options, Values};
+    pub use wharf_core::options::{Key, Options};
     #[doc(inline)]
     pub use wharf_core::pool::Cache;
     #[doc(inline)]
     pub use wharf_core::{delegate, wrap_device};
     #[doc(inline)]
-    pub use wharf_devices::reasons::{Counted, Reason};
-    #[doc(inline)]
     pub use wharf_devices::registry::{Registry, open};
     #[doc(inline)]
-    pub use wharf_devices::requirements::{Capability, Requirement};
-    #[doc(inline)]
-    pub use wharf_devices::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout, Queues};
+    pub use wharf_devices::spec::{DeviceSpec, Kind, Opened, Opening};
     #[cfg(feature = "vhost")]
     #[doc(inline)]
     pub use wharf_devices::vhost_user::install_sigbus_handler;
     #[doc(inline)]
-    pub use wharf_mem::{Batch, Frame, MemError, Meta, Region, Times};
+    pub use wharf_mem::{Batch, Frame, Meta, Region};
+
+    // Types of fields and of parts of errors, which few programs name.
+    #[doc(hidden)]
+    pub use wharf_core::device::{AnyDevice, Duplex, ModeReason, Refusal};
+    #[doc(hidden)]
+    pub use wharf_core::options::{OptionError, Values};
+    #[doc(hidden)]
+    pub use wharf_devices::reasons::{Counted, Reason};
+    #[doc(hidden)]
+    pub use wharf_devices::requirements::{Capability, Requirement};
+    #[doc(hidden)]
+    pub use wharf_devices::spec::{Can, Place, QueueLayout, Queues};
+    #[doc(hidden)]
+    pub use wharf_mem::{MemError, Times};
 }
 
 /// Queueing disciplines, and what one of your own implements.
 pub mod qdisc {
+    #[doc(hidden)]
+    pub use wharf_core::qdisc::DscpBands;
     #[doc(inline)]
     pub use wharf_core::qdisc::{
-        Backpressure, DscpBands, Edt, EdtOptions, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order,
-        Prio, Qdisc, QdiscContext, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
+        Backpressure, Edt, EdtOptions, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc,
+        QdiscContext, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
     };
 }

@@ -5,6 +5,7 @@ mod latency;
 mod snapshot;
 
 pub use crate::port::Metrics;
+#[doc(hidden)]
 pub use drops::drops_by_reason;
 pub use latency::Latency;
 pub use snapshot::Snapshot;

@@ -7,17 +7,21 @@ pub use wharf_core::bql::Bounds;
 pub use wharf_core::direct::Direct;
 #[doc(inline)]
 pub use wharf_core::engine::Batching;
+#[doc(hidden)]
+pub use wharf_core::host::Wake;
 #[doc(inline)]
-pub use wharf_core::host::{Clock, Park, Wake};
+pub use wharf_core::host::{Clock, Park};
 #[doc(inline)]
 pub use wharf_core::poller::{Mode, Settings};
 #[doc(inline)]
-pub use wharf_core::pool::{Audit, NoRoom, PacketMut, PoolBuilder, PoolError};
+pub use wharf_core::pool::{Audit, PacketMut, PoolBuilder, PoolError};
 #[doc(inline)]
 pub use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
 #[doc(inline)]
-pub use wharf_core::rx::{Handler, Rest, RxQueue};
+pub use wharf_core::rx::{Handler, Rest, RxQueue, select};
 #[doc(inline)]
-pub use wharf_core::sender::{Canceller, Permit, Spread};
+pub use wharf_core::sender::{Canceller, Permit, Ready, Spread};
+#[doc(hidden)]
+pub use wharf_devices::host::WakeFd;
 #[doc(inline)]
-pub use wharf_devices::host::{HostClock, HostPark, PollerThread, WakeFd};
+pub use wharf_devices::host::{HostClock, HostPark, PollerThread};

@@ -4,8 +4,8 @@ mod fault;
 mod virtual_time;
 
 #[doc(hidden)]
-pub use fault::{Chance, FailingMemory, FaultReset, roll::Roll};
-pub use fault::{Fault, FaultCounts, FaultSpec, INJECTED};
+pub use fault::{Chance, FailingMemory, FaultReset, INJECTED, roll::Roll};
+pub use fault::{Fault, FaultCounts, FaultSpec};
 pub use virtual_time::Virtual;
 #[doc(inline)]
 pub use wharf_core::qdisc::contract::check as check_qdisc;

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use wharf::net::UdpHeaders;
-use wharf::{Burst, Direction, Packet, Port, Ready, Receiver, Sender, Wait};
+use wharf::queue::Ready;
+use wharf::{Burst, Direction, Packet, Port, Receiver, Sender, Wait};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

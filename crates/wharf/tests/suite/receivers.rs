@@ -7,7 +7,7 @@ use std::time::Duration;
 use wharf::device::{AnyDevice, DeviceError, DeviceSpec, Kind, Opened, Opening, QueueLayout, Registry, open};
 use wharf::qdisc::{Fifo, FifoLimit};
 use wharf::queue::{Rest, Spread};
-use wharf::{Direction, Packet, Port, Receiver, RecvError, Sender, Wait, net, select};
+use wharf::{Direction, Packet, Port, Receiver, RecvError, Sender, Wait, net, queue::select};
 
 const SECOND: Duration = Duration::from_secs(1);
 
