@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The ten programs of `programs/`: builds them with crates of other people, runs each one, in network namespaces where it needs
-# interfaces, and counts their lines (tests/programs.py says by which rule). Needs root. Leaves nothing behind; every command has
+# The programs of `programs/`: builds them with crates of other people, runs each one, in network namespaces where it needs
+# interfaces, and counts the lines of ten (tests/programs.py says by which rule). Needs root. Leaves nothing behind; every command has
 # a time limit.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -97,6 +97,78 @@ print(f"{len(seen)} samples of {len(kinds)} names")
 P
 }
 
+backpressure() { within 60 "$bin/backpressure"; }
+
+cancel() { within 60 "$bin/cancel" 20000; }
+
+errors() { in_a "$bin/errors"; }
+
+# begin NAME COMMAND...: starts a program in space a, which ends with its input: descriptor $end.
+begin() {
+  local name=$1
+  shift
+  exec {end}> >(within 60 ip netns exec $a "$@" >"$out/$name" 2>&1)
+  pid=$!
+  for _ in $(seq 100); do grep -q "from\|listening" "$out/$name" && return; sleep 0.05; done
+  cat "$out/$name"
+  return 1
+}
+
+datagrams() { # COUNT GAP_MS PORT: from space b
+  within 60 ip netns exec $b python3 - "$@" <<'P'
+import socket, sys, time
+count, gap_ms, port = map(int, sys.argv[1:])
+senders = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(16)]
+for number in range(count):
+    senders[number % 16].sendto(number.to_bytes(8, "big") + bytes(92), ("10.0.0.2", port))
+    time.sleep(gap_ms / 1000)
+P
+}
+
+broker() { # three workers, one of which is slow: each packet was seen, or lost for a reason
+  begin broker "$bin/broker" packet:sa 3 20 && datagrams 5000 0 9999 && exec {end}>&- && wait "$pid" && cat "$out/broker" &&
+    [ "$(sed -n 's/ came.*//p' "$out/broker")" -ge 5000 ]
+}
+
+relay() { # to two receivers, each packet of which comes 2 ms or so after the one before
+  within 60 ip netns exec $b python3 - <<'P' >"$out/receivers" &
+import select, socket, time
+receivers = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+for number, receiver in enumerate(receivers):
+    receiver.bind(("10.0.0.1", 7001 + number))
+came = {receiver: [] for receiver in receivers}
+while (ready := select.select(receivers, [], [], 4 if any(came.values()) else 20)[0]):
+    for receiver in ready:
+        receiver.recv(2000)
+        came[receiver].append(time.monotonic())
+for times in came.values():
+    gaps = sorted(after - before for before, after in zip(times, times[1:]))
+    print(len(times), f"{gaps[len(gaps) // 2] * 1e3:.2f}")
+P
+  local receivers=$!
+  begin relay "$bin/relay" udp:10.0.0.2:6000,dest=frame udp:10.0.0.2:6001,dest=frame 10.0.0.2:6001 2000 10.0.0.1:7001 10.0.0.1:7002 &&
+    datagrams 100 2 6000 && wait $receivers && exec {end}>&- && wait "$pid" && cat "$out/receivers" "$out/relay" &&
+    awk '$1 < 50 || $2 < 1.5 || $2 > 4 { bad = 1 } END { exit bad || NR != 2 }' "$out/receivers"
+}
+
+drop_in() { # its interface is deleted and made again meanwhile
+  within 60 ip netns exec $a "$bin/drop_in" packet:da 02:00:00:00:00:0d 10.1.0.2:5000 02:00:00:00:00:0e 10.1.0.1:9 4 10000 >"$out/drop_in" 2>&1 &
+  local sending=$!
+  sleep 0.5
+  ip -n $a link del da
+  sleep 0.3
+  drop_in_pair && wait $sending && cat "$out/drop_in" && grep -q '^gone' "$out/drop_in" && grep -q '^back after' "$out/drop_in"
+}
+drop_in_pair() { ip -n $a link add da type veth peer name db netns $b && ip -n $a link set da up && ip -n $b link set db up; }
+drop_in_pair || die "no veth for drop_in"
+
+for program in backpressure cancel errors broker relay drop_in; do
+  began=$SECONDS
+  if "$program" >"$out/$program.log" 2>&1; then result=ok; else result=FAILED; failed=1; fi
+  echo "-- $program: $result, $((SECONDS - began)) s"
+  cat "$out/$program.log"
+done
+
 for program in retransmit wedge async_echo quinn_socket smoltcp_device vpn my_device my_qdisc multi_queue metrics; do
   began=$SECONDS
   if "$program" >"$out/$program.log" 2>&1; then result=ok; else result=FAILED; fi
@@ -104,4 +176,5 @@ for program in retransmit wedge async_echo quinn_socket smoltcp_device vpn my_de
   cat "$out/$program.log"
   echo "$program $result" >>"$out/results"
 done
-tests/programs.py "$out/results"
+tests/programs.py "$out/results" || failed=1
+exit ${failed:-0}

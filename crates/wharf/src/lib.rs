@@ -58,7 +58,7 @@
 //! | event | what it means | what ends it |
 //! |---|---|---|
 //! | [`Event::Down`] | no carrier, switched off, no peer: packets fail or wait | [`Event::Up`] |
-//! | [`Event::Gone`] | the interface, the peer or the queue is gone | [`Event::Reopened`], unless [`OnGone`] says otherwise |
+//! | [`Event::Gone`] | the interface, the peer or the queue is gone | [`Event::Reopened`]: see [`OnGone`] |
 //! | [`Event::Stalled`] | the device completes nothing, for longer than it ever takes | [`Event::Resumed`] |
 //! | [`Event::Panicked`] | a handler or discipline panicked | nothing |
 //!
@@ -92,7 +92,8 @@
 //! Kinds of other crates come by [`Registry::with`](device::Registry::with). With `default-features = false`
 //! and `xdp`, `packet` and `udp`, a first build compiles 27 crates, `wharf` included.
 //!
-//! `serde` makes [`metrics::Snapshot`] a record. `unswitched-off` is for a measurement alone: the path without the switch for batching.
+//! `serde` makes [`metrics::Snapshot`] a record. `unswitched-off` is for a measurement alone: the path without
+//! the switch for batching.
 //!
 //! Generators, checking receivers and traces are `wharf-tools`. The command line has the same devices and
 //! disciplines: `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.

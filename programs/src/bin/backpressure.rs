@@ -11,7 +11,8 @@ fn run(faults: &str) -> Result<(Vec<u8>, Duration), Error> {
     let (time, second) = (Virtual::new(), Duration::from_secs(1));
     let (port, counts) = time.port_with_faults("wire:rate=10mbit,delay=2ms,ring=64", faults)?;
     let far_end = port.far_end()?;
-    let (mut receiver, mut received, mut arrived) = (far_end.receiver()?, far_end.burst(64), Vec::new());
+    let (mut receiver, mut received, mut arrived) =
+        (far_end.served_receiver()?, far_end.burst(64), Vec::new());
     let mut senders = [port.sender("a")?, port.sender("b")?];
     let mut burst = port.burst(10);
     let mut take = |wait| -> Result<bool, Error> {
