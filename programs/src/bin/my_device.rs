@@ -23,8 +23,7 @@ type Wire = Arc<Mutex<VecDeque<Vec<u8>>>>;
 const RING: u32 = 64;
 const SECOND: Duration = Duration::from_secs(1);
 
-static KIND: Kind =
-    Kind { can: Can::BOTH, ..Kind::new("channel", "channel", "a NIC inside the process", open) };
+static KIND: Kind = Kind { can: Can::BOTH, ..Kind::new("channel", "channel", "a NIC in memory", open) };
 
 fn open(_: &DeviceSpec, _: Opening) -> Result<Vec<Opened>, DeviceError> {
     let (there, back) = (Wire::default(), Wire::default());
