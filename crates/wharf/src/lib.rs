@@ -80,7 +80,7 @@
 //! | what all of these count: one value that adds up, or a walk | [`Port::snapshot`], module [`metrics`] |
 //! | packets that arrive at one device and leave by another, both ways | module [`forward`] |
 //! | tests: virtual time, devices that fail as told, the contract of a discipline | module [`testing`] |
-//! | the parts of a port: transmit queue, pollers, clocks and ways to wait, real or modelled | module [`queue`] |
+//! | the parts of a port: transmit queue, pollers, clocks, ways to wait | module [`queue`] |
 //!
 //! Examples that are programs, of at most 100 lines: `retransmit`, `echo` (tasks), `balance` (a load
 //! balancer), `capture` (to disk).
@@ -92,8 +92,8 @@
 //! Kinds of other crates come by [`Registry::with`](device::Registry::with). With `default-features = false`
 //! and `xdp`, `packet` and `udp`, a first build compiles 27 crates, `wharf` included.
 //!
-//! `serde` makes [`metrics::Snapshot`] a record. `unswitched-off` is for a measurement alone: the path without
-//! the switch for batching.
+//! `serde` makes [`metrics::Snapshot`] a record. `unswitched-off` is for a measurement alone: the path
+//! without the switch for batching.
 //!
 //! Generators, checking receivers and traces are `wharf-tools`. The command line has the same devices and
 //! disciplines: `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.

@@ -121,8 +121,8 @@ impl World {
         false
     }
 
-    /// Works like [`World::pass`], for a wait: time does not pass if `is_called`, or if the pollers have just done
-    /// something, which may be what the caller waits for.
+    /// Works like [`World::pass`], for a wait: time does not pass if `is_called`, or if the pollers have just
+    /// done something, which may be what the caller waits for.
     fn pass_unless(&self, end_ns: u64, is_called: impl Fn() -> bool) -> bool {
         if self.settle(end_ns) || is_called() { self.now_ns() >= end_ns } else { self.pass(end_ns) }
     }
