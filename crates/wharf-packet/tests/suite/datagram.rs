@@ -110,7 +110,8 @@ proptest! {
         let reply = UdpHeaders::reply_to(&frame);
         let group = |ip: IpAddr| ip.is_multicast() || ip == IpAddr::from([255; 4]);
         let answered = plain.filter(|(from, to, ..)| {
-            frame[0] & 1 == 0 && from.port() != 0 && !group(from.ip()) && !group(to.ip())
+            let is_of_one = (frame[0] | frame[6]) & 1 == 0 && !from.ip().is_unspecified();
+            is_of_one && from.port() != 0 && !group(from.ip()) && !group(to.ip())
         });
         prop_assert_eq!(reply.clone().map(|reply| reply.1), answered.clone().map(|plain| plain.3));
         let (Some((headers, _)), Some((from, to, ..))) = (reply, answered) else { return Ok(()) };

@@ -8,14 +8,14 @@ use wharf_core::metrics::{Measured, Metric, Walk};
 /// pollers.
 ///
 /// ```
-/// use wharf::{Direction, Port};
+/// use wharf::{Direction, Port, Wait};
 /// use wharf::metrics::MetricKind;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let port = Port::open("null", Direction::Send)?;
 /// let mut sender = port.sender("example")?;
-/// let packet = sender.packet(64)?;
-/// sender.send_packet(packet)?;
+/// let packet = sender.packet(64, Wait::Never)?;
+/// _ = sender.send_packet(packet, Wait::Never)?;
 ///
 /// // The text format of Prometheus; a label's value must have `\\`, `"` and line ends escaped.
 /// let mut text = String::new();
