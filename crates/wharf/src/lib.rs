@@ -79,7 +79,7 @@
 //! | devices by specification, or one of your own | module [`device`] |
 //! | what all of these count: one value that adds up, or a walk | [`Port::snapshot`], module [`metrics`] |
 //! | packets that arrive at one device and leave by another, both ways | module [`forward`] |
-//! | tests: virtual time, devices that fail as told, the contract of a discipline | module [`testing`] |
+//! | tests: virtual time, devices with faults, the contract of a discipline | module [`testing`] |
 //! | the parts of a port: transmit queue, pollers, clocks, ways to wait | module [`queue`] |
 //!
 //! Examples that are programs, of at most 100 lines: `retransmit`, `echo` (tasks), `balance` (a load

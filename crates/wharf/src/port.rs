@@ -41,10 +41,10 @@ pub(crate) use world::World;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
 ///
-/// A clone is another handle to the same port, and so is a receiver. The last handle that is dropped waits for
-/// no thread: another one lets go of the device soon after. (A wire's other end is let go of at once, after the
-/// end of a handler that runs.) ([`Port::close`] returns once it
-/// is.) Senders may outlive the port, and then run the queue themselves.
+/// A clone is another handle to the same port, and so is a receiver. The last handle that is dropped waits
+/// for no thread: another one lets go of the device soon after. (A wire's other end is let go of at once,
+/// after the end of a handler that runs.) ([`Port::close`] returns once it is.) Senders may outlive the port,
+/// and then run the queue themselves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -109,20 +109,22 @@ impl Drop for Inner {
         drop(parts);
         let Some(poller) = poller else { return receiving::close_kept(&self.pool, source) };
         let (pool, queue) = (self.pool.clone(), self.queue.clone());
+        // The other end of a wire gives packets back to this end, which must still be there: it goes first.
+        let is_at_once = self.is_far_end || matches!(self.host, Host::World(_));
+        // A handler that has dropped the last handle ends with its queue: it cannot wait for its own end.
+        let is_own_end = is_at_once && poller.runs_caller();
         let close = move || {
-            // A poller that still runs a handler is waited for, by nobody else.
             drop(poller);
-            receiving.iter().for_each(|receiving| _ = receiving.queue.close());
+            let closed = receiving.iter().filter(|_| !is_own_end);
+            closed.for_each(|receiving| _ = receiving.queue.close());
             receiving::close_kept(&pool, source);
             drop((queue, far_end));
         };
-        // The other end of a wire gives packets back to this end, which must still be there: it goes first.
-        match self.host {
-            Host::Machine if !self.is_far_end => {
-                _ = std::thread::Builder::new().name("wharf-close".into()).spawn(close);
-            }
-            _ => close(),
+        if is_at_once {
+            return close();
         }
+        // Without a thread, the closure is dropped here, and closes by the drops of what it has.
+        _ = std::thread::Builder::new().name("wharf-close".into()).spawn(close);
     }
 }
 
@@ -136,7 +138,7 @@ struct Parts {
     leaving: Option<RxQueue>,
     /// What receive sides that were closed have counted.
     received: Snapshot,
-    /// The drops of the device by then, ever since it was opened.
+    /// The drops of the device since it was opened, when they were last read.
     device_drops: Vec<(&'static str, u64)>,
     /// The poller's thread, unless a receiver polls for it.
     poller: Option<Serving>,
@@ -356,7 +358,7 @@ impl Port {
         wharf_mem::lock(&self.inner.parts)
     }
 
-    /// Starts the poller anew, for the queues that it now has. Returns the one before.
+    /// Starts a poller for the queues that there are now, in place of the present one. Returns that.
     fn restart_poller(&self, parts: &mut Parts) -> Result<Option<Serving>, QueueError> {
         let Inner { queue, host, settings, owners, measured, .. } = &*self.inner;
         let served = parts.receiving.as_ref().filter(|receiving| receiving.is_served());

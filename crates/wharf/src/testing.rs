@@ -1,4 +1,4 @@
-//! For tests of a user's own: ports in virtual time, devices that fail as told, the contract of a discipline.
+//! For tests of a user's own: ports in virtual time, devices with faults, the contract of a discipline.
 
 mod fault;
 mod virtual_time;

@@ -184,6 +184,11 @@ impl PollerThread {
         &self.counters
     }
 
+    /// True if the calling thread is the poller's: a handler calls.
+    pub fn is_current(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == thread::current().id())
+    }
+
     /// Asks the thread to end, and does not wait for that: it lets go of its queues soon after.
     pub fn detach(mut self) {
         self.thread = None;

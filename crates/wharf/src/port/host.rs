@@ -27,7 +27,7 @@ pub(crate) enum Host {
 #[derive(Debug)]
 pub(super) enum Serving {
     Thread(PollerThread),
-    Seat { _seated: Seated },
+    Seat(Seated),
 }
 
 /// The queues that a poller serves.
@@ -92,17 +92,23 @@ impl Host {
                 let poller = queue.into_iter().fold(poller, PollerBuilder::queue);
                 Ok(Serving::Thread(receiver.into_iter().fold(poller, PollerBuilder::receiver).start()?))
             }
-            Self::World(world) => Ok(Serving::Seat {
-                _seated: world.seat(settings, |poller: &mut Poller| {
-                    queue.into_iter().for_each(|queue| poller.add(queue));
-                    receiver.into_iter().for_each(|receiver| poller.add_receiver(receiver));
-                }),
-            }),
+            Self::World(world) => Ok(Serving::Seat(world.seat(settings, |poller: &mut Poller| {
+                queue.into_iter().for_each(|queue| poller.add(queue));
+                receiver.into_iter().for_each(|receiver| poller.add_receiver(receiver));
+            }))),
         }
     }
 }
 
 impl Serving {
+    /// True if a handler that it runs calls.
+    pub(super) fn runs_caller(&self) -> bool {
+        match self {
+            Self::Thread(thread) => thread.is_current(),
+            Self::Seat(seated) => seated.runs(),
+        }
+    }
+
     /// Ends it, and does not wait for the thread.
     pub(super) fn detach(self) {
         if let Self::Thread(thread) = self {
@@ -114,7 +120,7 @@ impl Serving {
     pub(super) fn counters(&self) -> Option<&Arc<PollerCounters>> {
         match self {
             Self::Thread(thread) => Some(thread.counters()),
-            Self::Seat { .. } => None,
+            Self::Seat(_) => None,
         }
     }
 }

@@ -283,8 +283,8 @@ impl Port {
     }
 }
 
-/// Closes the device of a receive side that no receiver has, if it has memory of `pool`. One that fails to close
-/// has no user any more.
+/// Closes the device of a receive side that no receiver has, if it has memory of `pool`. An error at its end
+/// changes nothing for anyone.
 pub(super) fn close_kept(pool: &PagePool, source: Source) {
     let Source::Kept(device) = source else { return };
     if let Ok(queue) = RxQueue::of_attached(device, pool, &[], Box::new(|_| Rest::Free)) {

@@ -73,6 +73,14 @@ pub(crate) struct Seated {
     number: u64,
 }
 
+impl Seated {
+    /// True while the poller runs, and may be in a handler.
+    pub(crate) fn runs(&self) -> bool {
+        let seats = lock(&self.world.seats);
+        seats.iter().any(|seat| seat.number == self.number && seat.poller.is_none())
+    }
+}
+
 impl Drop for Seated {
     fn drop(&mut self) {
         let mut seats = lock(&self.world.seats);

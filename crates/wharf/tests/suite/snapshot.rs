@@ -122,3 +122,34 @@ fn port_that_is_dropped_lets_go_of_a_device_that_a_handler_has() {
     eventually(SECOND * 20, || pool.audit().out() == 0 && queue.has_ended());
     eventually(SECOND * 20, || std::net::UdpSocket::bind(address.trim_end_matches(",dest=frame")).is_ok());
 }
+
+#[test]
+fn handler_drops_the_last_handle_of_its_own_port() {
+    within_a_minute(|| {
+        for is_virtual in [false, true] {
+            let time = Virtual::new();
+            let port =
+                if is_virtual { time.port("wire") } else { Port::open("wire", Direction::Both) }.unwrap();
+            let far_end = port.far_end().unwrap();
+            let (done, is_done) = mpsc::channel();
+            let own = std::sync::Arc::new(std::sync::Mutex::new(None));
+            let taken = own.clone();
+            let handler = move |_: &mut _| {
+                drop(taken.lock().unwrap().take());
+                _ = done.send(());
+                Rest::Free
+            };
+            drop(far_end.on_receive(Box::new(handler)).unwrap());
+            *own.lock().unwrap() = Some(far_end);
+            let mut sender = port.sender("test").unwrap();
+            let packet = sender.packet(60, SECOND).unwrap();
+            _ = sender.send_packet(packet, SECOND).unwrap();
+            if is_virtual {
+                time.run(SECOND);
+            }
+            is_done.recv().unwrap();
+            drop(sender);
+            port.close(Duration::ZERO);
+        }
+    });
+}

@@ -1,8 +1,8 @@
 //! `Ready`: handles that hear when a sender may go on, and the calls of a sender that are polled.
 //!
 //! (A) A handle registers its waker, then checks whether the sender is blocked. (B) The sender marks itself
-//! blocked, then joins the waiters; who serves it takes the mark away, then wakes all handles. A handle
-//! that is made meanwhile is in the list before it checks (loom: `ready.rs`). So no handle sleeps while the
+//! blocked, then joins the waiters. The owner that serves it clears the mark, then wakes all handles. A new
+//! handle is in the list before it checks (loom: `ready.rs`). So no handle sleeps while the
 //! sender may go on. No lock is held, so that a task that is stopped holds up no owner.
 
 use super::wait::poll_wait;
