@@ -5,6 +5,7 @@ mod events;
 mod host;
 mod metrics;
 mod owner;
+mod pollers;
 mod receiving;
 mod recovery;
 mod world;
@@ -20,8 +21,10 @@ use crate::metrics::Snapshot;
 use atomic_waker::AtomicWaker;
 use events::PortMonitor;
 pub(crate) use host::Host;
-use host::{Served, Serving};
+use host::Serving;
 use metrics::Measurements;
+pub(crate) use pollers::Pollers;
+use pollers::Served;
 use receiving::{Receiving, Source};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -36,7 +39,7 @@ use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::RxQueue;
 use wharf_core::sender::Sender;
 pub use wharf_devices::reopen::OnGone;
-use wharf_devices::spec::Direction;
+use wharf_devices::spec::{DeviceSpec, Direction};
 pub(crate) use world::World;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
@@ -85,11 +88,16 @@ impl std::fmt::Debug for Port {
 struct Inner {
     name: String,
     pool: PagePool,
+    /// The pool of what arrives.
+    receiving_pool: PagePool,
     /// `None` if it only receives.
     queue: Option<TxQueue>,
     host: Host,
     settings: Settings,
     owners: Owners,
+    pollers: Arc<Pollers>,
+    /// Its number among the ports of the pollers.
+    number: usize,
     parts: Mutex<Parts>,
     /// Receivers get packets longer than a frame, as chains.
     takes_chains: bool,
@@ -103,12 +111,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.monitor.close();
         let mut parts = wharf_mem::lock(&self.parts);
-        let (poller, receiving) = (parts.poller.take(), parts.receiving.take());
+        let (poller, receiving) = (self.pollers.leave(self.number), parts.receiving.take());
         let source = std::mem::replace(&mut parts.source, Source::Closed);
         let far_end = parts.far_end.take();
         drop(parts);
-        let Some(poller) = poller else { return receiving::close_kept(&self.pool, source) };
-        let (pool, queue) = (self.pool.clone(), self.queue.clone());
+        let Some(poller) = poller else { return receiving::close_kept(&self.receiving_pool, source) };
+        let (pool, queue) = (self.receiving_pool.clone(), self.queue.clone());
         // The other end of a wire gives packets back to this end, which must still be there: it goes first.
         let is_at_once = self.is_far_end || matches!(self.host, Host::World(_));
         // A handler that has dropped the last handle ends with its queue: it cannot wait for its own end.
@@ -140,8 +148,6 @@ struct Parts {
     received: Snapshot,
     /// The drops of the device since it was opened, when they were last read.
     device_drops: Vec<(&'static str, u64)>,
-    /// The poller's thread, unless a receiver polls for it.
-    poller: Option<Serving>,
 }
 
 impl Port {
@@ -163,6 +169,11 @@ impl Port {
     /// Builds a port over `spec` for `direction`, with other settings than those of [`Port::open`].
     pub fn builder(spec: &str, direction: Direction) -> PortBuilder {
         PortBuilder::new(spec, direction)
+    }
+
+    /// Works like [`Port::builder`], for a specification that is read already.
+    pub fn builder_of(spec: &DeviceSpec, direction: Direction) -> PortBuilder {
+        PortBuilder::of_spec(spec, direction)
     }
 
     /// Returns the port's name: its device's, with the port that `udp:HOST:0` was given.
@@ -314,7 +325,7 @@ impl Port {
         }
         let mut parts = self.parts();
         let source = std::mem::replace(&mut parts.source, Source::Closed);
-        let (receiving, poller) = (parts.receiving.take(), parts.poller.take());
+        let (receiving, poller) = (parts.receiving.take(), self.inner.pollers.leave(self.inner.number));
         let receiving = receiving.map(|receiving| receiving.queue).or_else(|| parts.leaving.clone());
         parts.leaving.clone_from(&receiving);
         // The packets on their way to another end that is not in use are this port's again.
@@ -326,7 +337,7 @@ impl Port {
             self.parts().count_last(&queue);
         }
         drop(poller);
-        receiving::close_kept(&self.inner.pool, source);
+        receiving::close_kept(&self.inner.receiving_pool, source);
         self.inner.monitor.close();
         self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }
@@ -358,23 +369,16 @@ impl Port {
         wharf_mem::lock(&self.inner.parts)
     }
 
-    /// Starts a poller for the queues that there are now, in place of the present one. Returns that.
-    fn restart_poller(&self, parts: &mut Parts) -> Result<Option<Serving>, QueueError> {
-        let Inner { queue, host, settings, owners, measured, .. } = &*self.inner;
+    /// Has its queues polled that there are now. Returns the poller until now.
+    fn restart_poller(&self, parts: &Parts) -> Result<Option<Serving>, QueueError> {
+        let Inner { queue, pollers, number, .. } = &*self.inner;
         let served = parts.receiving.as_ref().filter(|receiving| receiving.is_served());
         let is_received_from = parts.receiving.as_ref().is_some_and(|receiving| receiving.is_of_queue);
         // A device has one place in a poller: its receive queue runs its transmit queue, too.
-        let queue = queue.as_ref().filter(|_| !is_received_from);
-        let mut started = None;
-        if queue.is_some() || served.is_some() {
-            let served = Served { queue, receiver: served.map(|receiving| &receiving.queue) };
-            let serving = host.serve(*settings, owners.cpu(), served);
-            started = Some(serving.map_err(|error| self.fault(format!("no thread to poll it: {error}")))?);
-        }
-        started.iter().filter_map(Serving::counters).for_each(|counters| measured.add(counters));
-        let before = std::mem::replace(&mut parts.poller, started);
-        before.iter().filter_map(Serving::counters).for_each(|counters| measured.forget(counters));
-        Ok(before)
+        let queue = queue.clone().filter(|_| !is_received_from);
+        let served = Served { queue, receiver: served.map(|receiving| receiving.queue.clone()) };
+        let before = pollers.serve(*number, served);
+        before.map_err(|error| self.fault(format!("no thread to poll it: {error}")))
     }
 
     fn fault(&self, what: impl Into<String>) -> QueueError {

@@ -1,14 +1,13 @@
 //! `Host`: a port's clock, its ways to wait, and what runs its pollers: threads, or a test that counts time
 //! by itself.
 
+use super::pollers::Served;
 use super::world::{Seated, World};
 use std::io;
 use std::sync::Arc;
 use wharf_core::device::DeviceError;
 use wharf_core::host::{Clock, Park, PollerWait};
 use wharf_core::poller::{Mode, Poller, PollerCounters, Settings};
-use wharf_core::queue::TxQueue;
-use wharf_core::rx::RxQueue;
 use wharf_devices::host::{HostClock, HostPark, HostWait, PollerBuilder, PollerThread};
 use wharf_devices::spec::{DeviceSpec, Direction, Opened, Queues};
 use wharf_devices::wire;
@@ -28,12 +27,6 @@ pub(crate) enum Host {
 pub(super) enum Serving {
     Thread(PollerThread),
     Seat(Seated),
-}
-
-/// The queues that a poller serves.
-pub(super) struct Served<'a> {
-    pub(super) queue: Option<&'a TxQueue>,
-    pub(super) receiver: Option<&'a RxQueue>,
 }
 
 impl Host {
@@ -79,22 +72,22 @@ impl Host {
         }
     }
 
-    /// Starts a poller of `served`, on processor `cpu` if one is named. Returns it with its counters, where
-    /// it is a thread.
+    /// Starts a poller of `served`, on processor `cpu` if one is named.
     pub(super) fn serve(
-        &self, settings: Settings, cpu: Option<usize>, served: Served<'_>,
+        &self, settings: Settings, cpu: Option<usize>, served: &[Served],
     ) -> io::Result<Serving> {
-        let Served { queue, receiver } = served;
+        let queues = || served.iter().filter_map(|one| one.queue.as_ref());
+        let receivers = || served.iter().filter_map(|one| one.receiver.as_ref());
         match self {
             Self::Machine => {
                 let poller = PollerThread::builder().settings(settings);
                 let poller = cpu.into_iter().fold(poller, PollerBuilder::pin);
-                let poller = queue.into_iter().fold(poller, PollerBuilder::queue);
-                Ok(Serving::Thread(receiver.into_iter().fold(poller, PollerBuilder::receiver).start()?))
+                let poller = queues().fold(poller, PollerBuilder::queue);
+                Ok(Serving::Thread(receivers().fold(poller, PollerBuilder::receiver).start()?))
             }
             Self::World(world) => Ok(Serving::Seat(world.seat(settings, |poller: &mut Poller| {
-                queue.into_iter().for_each(|queue| poller.add(queue));
-                receiver.into_iter().for_each(|receiver| poller.add_receiver(receiver));
+                queues().for_each(|queue| poller.add(queue));
+                receivers().for_each(|receiver| poller.add_receiver(receiver));
             }))),
         }
     }
