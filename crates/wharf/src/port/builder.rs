@@ -22,6 +22,8 @@ pub struct PortBuilder {
     spec: String,
     /// The same, read already.
     parsed: Option<DeviceSpec>,
+    /// The port's name, if that is not its device's.
+    name: Option<String>,
     direction: Direction,
     registry: Registry,
     /// Its queues, open already, and their way to be opened again.
@@ -59,6 +61,7 @@ impl PortBuilder {
     pub(super) fn new(spec: &str, direction: Direction) -> Self {
         Self {
             spec: spec.into(),
+            name: None,
             parsed: None,
             direction,
             registry: Registry::default(),
@@ -88,6 +91,11 @@ impl PortBuilder {
 
     pub(super) fn of_spec(spec: &DeviceSpec, direction: Direction) -> Self {
         Self { parsed: Some(spec.clone()), ..Self::new(&spec.to_string(), direction) }
+    }
+
+    pub(super) fn over(devices: Vec<Opened>, direction: Direction) -> Self {
+        let spec = devices.first().map_or(String::new(), |opened| opened.device.name());
+        Self { opened: devices, ..Self::new(&spec, direction) }
     }
 
     /// Sets the kinds of devices; those of this crate by default.
@@ -175,6 +183,10 @@ impl PortBuilder {
 
     pub(crate) fn polled_by(self, pollers: &Arc<Pollers>) -> Self {
         Self { pollers: Some(pollers.clone()), ..self }
+    }
+
+    pub(crate) fn direction(self, direction: Direction) -> Self {
+        Self { direction, ..self }
     }
 
     /// Sets the pool of what arrives, where the device receives apart from its transmit queue.

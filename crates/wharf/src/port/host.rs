@@ -1,13 +1,14 @@
 //! `Host`: a port's clock, its ways to wait, and what runs its pollers: threads, or a test that counts time
 //! by itself.
 
-use super::pollers::Served;
 use super::world::{Seated, World};
 use std::io;
 use std::sync::Arc;
 use wharf_core::device::DeviceError;
 use wharf_core::host::{Clock, Park, PollerWait};
 use wharf_core::poller::{Mode, Poller, PollerCounters, Settings};
+use wharf_core::queue::TxQueue;
+use wharf_core::rx::RxQueue;
 use wharf_devices::host::{HostClock, HostPark, HostWait, PollerBuilder, PollerThread};
 use wharf_devices::spec::{DeviceSpec, Direction, Opened, Queues};
 use wharf_devices::wire;
@@ -27,6 +28,13 @@ pub(crate) enum Host {
 pub(super) enum Serving {
     Thread(PollerThread),
     Seat(Seated),
+}
+
+/// The queues that a poller serves for one port.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Served {
+    pub(super) queue: Option<TxQueue>,
+    pub(super) receiver: Option<RxQueue>,
 }
 
 impl Host {

@@ -1,11 +1,9 @@
 //! `Pollers`: what polls the ports that share a poller: one thread, begun anew as their queues come and go.
 
-use super::host::{Host, Serving};
+use super::host::{Host, Served, Serving};
 use std::io;
 use std::sync::{Arc, Mutex};
 use wharf_core::poller::{PollerCounters, Settings};
-use wharf_core::queue::TxQueue;
-use wharf_core::rx::RxQueue;
 use wharf_mem::lock;
 
 /// See the module.
@@ -22,13 +20,6 @@ struct State {
     /// By port.
     served: Vec<Served>,
     serving: Option<Serving>,
-}
-
-/// The queues that a poller serves for one port.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Served {
-    pub(super) queue: Option<TxQueue>,
-    pub(super) receiver: Option<RxQueue>,
 }
 
 impl Pollers {
@@ -68,13 +59,22 @@ impl Pollers {
         std::mem::replace(&mut state.serving, started)
     }
 
+    /// Serves no port any more, once the thread has ended.
+    pub(crate) fn stop(&self) {
+        let mut state = lock(&self.state);
+        state.served.fill(Served::default());
+        let serving = state.serving.take();
+        drop(state);
+        drop(serving);
+    }
+
     fn start(&self, served: &[Served]) -> io::Result<Option<Serving>> {
         let is_idle = served.iter().all(|one| one.queue.is_none() && one.receiver.is_none());
         if is_idle { Ok(None) } else { self.host.serve(self.settings, self.cpu, served).map(Some) }
     }
 
     /// Returns the counters of the thread, if there is one.
-    pub(super) fn counters(&self) -> Option<Arc<PollerCounters>> {
+    pub(crate) fn counters(&self) -> Option<Arc<PollerCounters>> {
         lock(&self.state).serving.as_ref().and_then(Serving::counters).cloned()
     }
 }

@@ -2,7 +2,6 @@
 
 use super::PortBuilder;
 use crate::OpenError;
-use crate::metrics::Snapshot;
 use crate::open_error::Refusing;
 use crate::port::metrics::Measurements;
 use crate::port::recovery::Recovery;
@@ -25,7 +24,17 @@ impl PortBuilder {
     /// # Errors
     /// [`OpenError`] with the reason: a specification that cannot be, a device that cannot be opened.
     pub fn open(self, count: u32) -> Result<Self, OpenError> {
-        self.open_as(Queues { count, ..Queues::default() })
+        let queues = self.queues(count).map_err(|error| self.refusing().error(error))?;
+        self.open_as(queues)
+    }
+
+    /// Returns what is asked for if there are to be `count` queues, which share a pool.
+    fn queues(&self, count: u32) -> Result<Queues, QueueError> {
+        let (spec, queues) = (self.parse()?, Queues { count, ..Queues::default() });
+        if count == 0 || count > 1 && spec.kind().queues == QueueLayout::One {
+            return Err(fault(&self.spec, format!("it cannot have {count} queues")));
+        }
+        Ok(Queues { pool_shared_by: spec.devices(queues) as u32, ..queues })
     }
 
     pub(crate) fn open_as(mut self, queues: Queues) -> Result<Self, OpenError> {
@@ -50,14 +59,19 @@ impl PortBuilder {
     }
 
     pub(crate) fn refusing(&self) -> Refusing {
-        let registry = self.parsed.is_none().then(|| self.registry.clone());
+        let is_read = self.parsed.is_some() || !self.opened.is_empty();
+        let registry = (!is_read).then(|| self.registry.clone());
         Refusing { spec: self.spec.clone(), direction: self.direction, registry }
     }
 
-    fn built(mut self) -> Result<Port, QueueError> {
+    pub(in crate::port) fn built(mut self) -> Result<Port, QueueError> {
         self.opened(Queues::default())?;
         match self.opened.pop() {
-            Some(opened) if self.opened.is_empty() => self.build_over(opened.device.name(), opened),
+            Some(opened) if self.opened.is_empty() => {
+                let opened = self.wrapped(opened);
+                let name = self.name.take().unwrap_or_else(|| opened.device.name());
+                self.build_over(name, opened)
+            }
             _ => Err(fault(&self.spec, "several queues are several ports: call build_queues")),
         }
     }
@@ -103,7 +117,9 @@ impl PortBuilder {
         if self.qdisc.is_some() {
             return Err(fault(&self.spec, "each queue has a qdisc of its own"));
         }
-        self.opened(Queues { count, ..Queues::default() })?;
+        if self.opened.is_empty() {
+            self.opened(self.queues(count)?)?;
+        }
         let queues = std::mem::take(&mut self.opened);
         if self.pool.is_none() {
             let frames = POOL_FRAMES.saturating_mul(queues.len() as u32);
@@ -112,38 +128,60 @@ impl PortBuilder {
         if self.has_one_poller && self.pollers.is_none() {
             self.pollers = Some(self.new_pollers());
         }
-        let mut ports = Vec::new();
-        for (number, opened) in queues.into_iter().enumerate() {
-            let (mut name, suffix) = (opened.device.name(), format!("#{number}"));
-            if number > 0 && !name.ends_with(&suffix) {
-                name += &suffix;
-            }
-            let (spec, parsed, registry) = (self.spec.clone(), self.parsed.clone(), self.registry.clone());
-            let (pool, receiving_pool) = (self.pool.clone(), self.receiving_pool.clone());
-            let (host, pollers, reopener) = (self.host.clone(), self.pollers.clone(), self.reopener.clone());
-            let opened_later = Vec::new();
-            let queue = Self {
-                spec,
-                parsed,
-                registry,
-                opened: opened_later,
-                reopener,
-                pool,
-                receiving_pool,
-                host,
-                pollers,
-                qdisc: None,
-                wrap: None,
-                ..self
-            };
-            ports.push(each(queue, number).build_over(name, opened)?);
+        let port = |(number, opened)| {
+            let opened = self.wrapped(opened);
+            self.port_of(number, opened, |queue| each(queue, number))
+        };
+        queues.into_iter().enumerate().map(port).collect()
+    }
+
+    /// Returns the number of queues that it has, or will have if `queues` are asked for.
+    pub(crate) fn queues_of(&self, queues: Queues) -> usize {
+        let of_spec = || self.parse().map_or(1, |spec| spec.devices(queues));
+        if self.opened.is_empty() { of_spec() } else { self.opened.len() }
+    }
+
+    /// Takes the queues of the device, once they are open: for a program that drives them itself.
+    pub fn take_devices(&mut self) -> Vec<Opened> {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// Builds the port of queue `number`, with these settings and what `each` makes of them.
+    pub(crate) fn port_of(
+        &self, number: usize, opened: Opened, each: impl FnOnce(Self) -> Self,
+    ) -> Result<Port, QueueError> {
+        let (mut name, suffix) = (opened.device.name(), format!("#{number}"));
+        if number > 0 && !name.ends_with(&suffix) {
+            name += &suffix;
         }
-        Ok(ports)
+        let queue = Self {
+            spec: self.spec.clone(),
+            name: None,
+            parsed: self.parsed.clone(),
+            registry: self.registry.clone(),
+            opened: Vec::new(),
+            reopener: self.reopener.clone(),
+            pool: self.pool.clone(),
+            receiving_pool: self.receiving_pool.clone(),
+            host: self.host.clone(),
+            pollers: self.pollers.clone(),
+            qdisc: None,
+            wrap: None,
+            ..*self
+        };
+        each(queue).build_over(name, opened)
     }
 
     fn new_pollers(&self) -> Arc<Pollers> {
         let settings = self.host.settings(self.owners.settings(self.poller));
         Pollers::new(self.host.clone(), settings, self.owners.cpu())
+    }
+
+    pub(crate) fn wrapped(&mut self, opened: Opened) -> Opened {
+        match &mut self.wrap {
+            Some(wrap) => Opened { device: wrap(opened.device), ..opened },
+            None => opened,
+        }
     }
 
     /// Opens the device's queues, unless they are open.
@@ -155,19 +193,10 @@ impl PortBuilder {
         if self.direction == Direction::Both && !spec.kind().can.both {
             return Err(fault(&self.spec, "it cannot send and receive at once"));
         }
-        if queues.count == 0 || queues.count > 1 && spec.kind().queues == QueueLayout::One {
-            return Err(fault(&self.spec, format!("it cannot have {} queues", queues.count)));
-        }
-        let pool_shared_by = queues.pool_shared_by.max(spec.devices(queues) as u32);
-        let queues = Queues { pool_shared_by, ..queues };
         let mut opened = self.host.open(&spec, self.direction, queues)?;
         if self.on_gone != OnGone::Fail || self.on_stall == OnStall::Reset {
             let around = Reopener::around(&spec, self.direction, queues, self.on_gone, &mut opened);
             self.reopener = around.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?;
-        }
-        if let Some(mut wrap) = self.wrap.take() {
-            let wrapped = |opened: Opened| Opened { device: wrap(opened.device), ..opened };
-            opened = opened.into_iter().map(wrapped).collect();
         }
         self.opened = opened;
         Ok(())
@@ -198,24 +227,30 @@ impl PortBuilder {
         }
     }
 
-    /// Opens a port over the other end of the device of `near`.
-    pub(in crate::port) fn of_far_end(near: &Port, far_end: Box<dyn Duplex>) -> Result<Port, QueueError> {
+    /// Builds a port over the other end of the device of `near`.
+    pub(in crate::port) fn of_far_end(near: &Port, far_end: Box<dyn Duplex>, direction: Direction) -> Self {
         let Inner { name, takes_chains, host, .. } = &*near.inner;
-        let name = format!("far end of {name}");
-        let far = Self { host: host.clone(), is_far_end: true, ..Self::new(&name, Direction::Both) };
-        far.takes_chains(*takes_chains).build_over(name, Opened::new(AnyDevice::Duplex(far_end)))
+        Self {
+            name: Some(format!("far end of {name}")),
+            takes_chains: *takes_chains,
+            host: host.clone(),
+            is_far_end: true,
+            ..Self::over(vec![Opened::new(AnyDevice::Duplex(far_end))], direction)
+        }
+    }
+
+    fn recovery(&mut self) -> Recovery {
+        Recovery {
+            on_stall: self.on_stall,
+            on_gone: self.on_gone,
+            stall_after: self.stall_after,
+            remedy_after: self.remedy_after,
+            reopener: self.reopener.take(),
+        }
     }
 
     fn build_over(mut self, name: String, opened: Opened) -> Result<Port, QueueError> {
         let Self { direction, owners, poller: settings, takes_chains, .. } = self;
-        let (on_stall, on_gone) = (self.on_stall, self.on_gone);
-        let recovery = Recovery {
-            on_stall,
-            on_gone,
-            stall_after: self.stall_after,
-            remedy_after: self.remedy_after,
-            reopener: self.reopener.take(),
-        };
         let (host, is_far_end) = (self.host.clone(), self.is_far_end);
         if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(fault(&name, format!("no processor {cpu} for this process")));
@@ -226,29 +261,21 @@ impl PortBuilder {
         };
         let receiving_pool = self.receiving_pool.take().unwrap_or_else(|| pool.clone());
         let pollers = self.pollers.take().unwrap_or_else(|| self.new_pollers());
+        let monitor = PortMonitor::new(self.recovery());
         let Opened { device, receiving, far_end, .. } = opened;
         let (queue, source) = match direction {
-            Direction::Receive => (None, Source::Apart(device.into_rx()?)),
+            Direction::Receive => (None, Source::Apart(receiving.map_or_else(|| device.into_rx(), Ok)?)),
             Direction::Send => (Some(self.queue(&pool, device)?), Source::Gone("it was opened to send")),
             Direction::Both => {
                 (Some(self.queue(&pool, device)?), receiving.map_or(Source::OfQueue, Source::Apart))
             }
         };
-        let monitor = PortMonitor::new(recovery);
         if let Some(queue) = &queue {
             queue.set_claimants(owners.claimants());
             monitor.watch(queue);
         }
         let settings = host.settings(owners.settings(settings));
-        let parts = Parts {
-            source,
-            far_end,
-            receiving: None,
-            leaving: None,
-            received: Snapshot::default(),
-            device_drops: Vec::new(),
-        };
-        let (parts, measured, number) = (Mutex::new(parts), Measurements::default(), pollers.join());
+        let (parts, number) = (Mutex::new(Parts::new(source, far_end)), pollers.join());
         let inner = Inner {
             name,
             pool,
@@ -262,7 +289,7 @@ impl PortBuilder {
             parts,
             takes_chains,
             is_far_end,
-            measured,
+            measured: Measurements::default(),
             monitor,
         };
         let port = Port { inner: Arc::new(inner) };

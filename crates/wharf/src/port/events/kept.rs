@@ -5,7 +5,7 @@ use super::log::Log;
 use super::{Event, State};
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
-use wharf_core::monitor::{Link, Sign, Watchdog};
+use wharf_core::monitor::{LOOK_NS, Link, Sign, Watchdog};
 use wharf_devices::reopen::OnGone;
 
 /// States of the line, as threads without the lock know it.
@@ -20,9 +20,6 @@ pub(super) enum Remedy {
     /// End the queue, for this reason.
     Fail(String),
 }
-
-/// Time between two comparisons while a stall is put up with.
-const PATIENCE_LOOK_NS: u64 = 100_000_000;
 
 /// State of the device, as the poller and readers know it.
 #[derive(Debug)]
@@ -78,13 +75,14 @@ impl Kept {
         self.patience.iter_mut().for_each(|patience| patience.excuse(now_ns));
     }
 
-    /// Returns the time until the next comparison, ns, if one is due at all.
-    pub(super) fn compares_after_ns(&self) -> Option<u64> {
-        let bound_ns = match &self.stall {
-            State::Stalled { .. } if self.patience.is_some() => PATIENCE_LOOK_NS,
-            _ => self.watchdog.bound_ns(),
-        };
-        self.watchdog.is_waiting().then_some(bound_ns)
+    /// Returns when the next comparison is due, ns, if one is due at all.
+    pub(super) fn compares_at_ns(&self, now_ns: u64) -> Option<u64> {
+        let of_patience = self.patience.as_ref().and_then(Watchdog::due_ns);
+        let due_ns = [self.watchdog.due_ns(), of_patience].into_iter().flatten().min();
+        // Of a stall that is known, the end is looked for.
+        let end_ns = now_ns.saturating_add(self.watchdog.bound_ns());
+        let is_waiting = self.watchdog.is_waiting();
+        is_waiting.then(|| due_ns.map_or(end_ns, |due_ns| due_ns.clamp(now_ns + LOOK_NS, end_ns)))
     }
 
     /// Takes in news. A state of the line that is known is none.

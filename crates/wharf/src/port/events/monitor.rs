@@ -302,7 +302,7 @@ impl Monitor for PortMonitor {
             self.wants_look.store(true, SeqCst);
         }
         // Nothing else wakes the poller while its device completes nothing.
-        let stall_ns = kept.compares_after_ns().map_or(u64::MAX, |after_ns| now_ns.saturating_add(after_ns));
+        let stall_ns = kept.compares_at_ns(now_ns).unwrap_or(u64::MAX);
         if matches!(kept.line, State::Gone { .. }) || is_up && self.listeners.load().is_empty() {
             return stall_ns;
         }
