@@ -23,6 +23,7 @@ pub mod fold;
 mod forward;
 mod helper;
 pub mod host;
+mod host_queue;
 mod live;
 mod log;
 pub mod machine;

@@ -1,6 +1,7 @@
 //! The report of `send`, `receive` and `forward` on one direction, as printed in JSON. `account.rs` of each
 //! command fills it in. Its keys are a promise: they are added to, never renamed.
 
+use crate::host_queue::HostQueueReport;
 use crate::output::{bit_rate, bytes, grouped, packet_rate, time};
 use crate::verdict::Verdict;
 use serde::Serialize;
@@ -59,6 +60,8 @@ pub(crate) struct Report {
     pub(crate) timing_error_ns: Option<TimingReport>,
     /// Pauses after which frames are due later, of the sender that paused for longest; null at top speed.
     pub(crate) pauses: Option<Pauses>,
+    /// The queue of the host's network stack behind the device; null without one.
+    pub(crate) host_queue: Option<HostQueueReport>,
     pub(crate) senders: Vec<SenderReport>,
     /// By transmit queue.
     pub(crate) queues: Vec<QueueReport>,

@@ -43,6 +43,8 @@ pub(crate) enum Bound {
     Rate,
     /// The device took no more, or memory for its frames was short.
     Device,
+    /// The queue of the host's network stack behind it.
+    Host,
     /// The wire behind it.
     Link,
     /// The receiver was too slow.

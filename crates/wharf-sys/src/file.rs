@@ -13,7 +13,8 @@ use std::path::Path;
 /// Those of `open(2)`; `ELOOP` for a link.
 pub fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+    let flags = libc::O_NOFOLLOW | libc::O_APPEND;
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path)
 }
 
 /// Opens the pipe `fd` once more, to be written without waiting (`O_NONBLOCK`). Programs that share `fd` wait as before.

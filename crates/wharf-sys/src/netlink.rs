@@ -1,13 +1,16 @@
 //! Questions to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit, its kind, relations and XDP program,
 //! whether the neighbour on the way to an address answers, and the default routes.
 
+mod dump;
 mod link;
 mod neighbour;
 mod netdev;
+mod qdisc;
 mod routes;
 
 pub use link::{AttachMode, AttachedProgram, LinkInfo};
 pub use netdev::{XdpFeatures, xdp_features};
+pub use qdisc::RootQdisc;
 
 use crate::call::{check, socket};
 use crate::interface::Interface;

@@ -137,7 +137,13 @@ impl<D: Device> Notify for Trace<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Device for Trace<D> {
-    delegate!(inner: name, mode, mode_reason, link, visit);
+    delegate!(inner: name, mode, mode_reason, visit);
+
+    /// Writes what has waited for a second: an idle device is asked now and then.
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        self.to.lock().flush_late();
+        self.inner.link()
+    }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region.clone());

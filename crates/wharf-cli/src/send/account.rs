@@ -2,6 +2,7 @@
 
 use super::plan::Plan;
 use super::sending::Sending;
+use crate::host_queue::HostQueueReport;
 use crate::processor::ProcessorTime;
 use crate::queues::{drops, of_queues, sum};
 use crate::report::{ClassReport, LatencyReport, QdiscReport, ReceivedReport, Report, TimingReport};
@@ -47,6 +48,10 @@ pub(super) struct Sent {
     pub(super) time: ProcessorTime,
     /// Share of the supervisor's looks at which all memory was in use.
     pub(super) short_share: f64,
+    /// The queue of the host's network stack, as the last packet had left.
+    pub(super) host_queue: Option<HostQueueReport>,
+    /// Seconds from the last refusal of a datagram to the end, if there was one.
+    pub(super) unrefused_seconds: Option<f64>,
 }
 
 /// What arrived.
@@ -80,6 +85,7 @@ impl Account<'_> {
             latency_ns: latencies.map(|latencies| LatencyReport::of(&latencies.all())),
             latency_by_dscp: latencies.map(ClassReport::all_of).unwrap_or_default(),
             pauses: self.timing.is_some().then_some(self.sent.pauses),
+            host_queue: self.sent.host_queue.clone(),
             timing_error_ns: self.timing.as_mut().and_then(timing),
             received: self.received.as_ref().map(|reception| self.received(reception, queues, lost.total)),
             drops: lost,

@@ -39,6 +39,8 @@ pub(super) fn judge(
         away_seconds,
         late_ns: report.timing_error_ns.as_ref().map_or(0, |timing| timing.p99),
         pauses: report.pauses.unwrap_or_default(),
+        host_queue: report.host_queue.clone(),
+        unrefused_seconds: sent.unrefused_seconds,
     })
 }
 

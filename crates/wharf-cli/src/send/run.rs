@@ -10,6 +10,7 @@ use super::plan::{Plan, frame_bytes_for};
 use super::sending::{Sending, sending};
 use super::table;
 use crate::args::{SmallQueues, WhenFull};
+use crate::host_queue::HostQueue;
 use crate::news::News;
 use crate::output::{detail, note};
 use crate::outside::Outside;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
-use supervise::Supervisor;
+use supervise::{Settled, Supervisor};
 use wharf::forward::DelayMeter;
 use wharf::queue::TxQueue;
 use wharf_core::device::PATIENCE;
@@ -241,7 +242,8 @@ fn send(
     let first_ns = driven.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
     let pauses = driven.iter().map(|driven| driven.pauses).max_by_key(Pauses::total_ns).unwrap_or_default();
     tell_pauses(&pauses);
-    let (end_ns, given_up, lost, short_share) = supervisor.settle();
+    let Settled { end_ns, given_up, lost, short_share, unrefused_seconds } = supervisor.settle();
+    let host_queue = sending.host_queue.as_ref().and_then(HostQueue::report);
     let span_ns = end_ns.saturating_sub(first_ns.unwrap_or(end_ns));
-    Ok(Sent { span_ns, given_up, lost, pauses, time, short_share })
+    Ok(Sent { span_ns, given_up, lost, pauses, time, short_share, host_queue, unrefused_seconds })
 }

@@ -1,6 +1,7 @@
 //! The queues of a run: the device is opened, wrapped, and put behind a discipline.
 
 use super::plan::Plan;
+use crate::host_queue::HostQueue;
 use crate::news::{News, treated};
 use crate::session::{open, waits_for};
 use crate::signals::Signals;
@@ -30,6 +31,8 @@ pub(super) struct Sending {
     pub(super) wrapped: Wrapped,
     /// A record of the delays in each queue's discipline, for a page.
     pub(super) meters: Vec<DelayMeter>,
+    /// The queue of the host's network stack behind the device.
+    pub(super) host_queue: Option<HostQueue>,
 }
 
 /// Opens the device's queues.
@@ -65,7 +68,8 @@ pub(super) fn sending(
     let ports = signals.unless_asked(&waits, build)??;
     let queues: Vec<TxQueue> = ports.iter().flat_map(Port::queue).cloned().collect();
     let name = ports.first().map_or_else(|| to.name(), |port| port.name().into());
-    Ok(Sending { name, has_bql, ports, queues, has_far_end, delay, wrapped, meters })
+    let host_queue = HostQueue::of(to, &name);
+    Ok(Sending { host_queue, name, has_bql, ports, queues, has_far_end, delay, wrapped, meters })
 }
 
 impl Sending {

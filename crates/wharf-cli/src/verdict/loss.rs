@@ -63,9 +63,15 @@ impl Loss {
     }
 
     /// Returns a sentence on a loss that the kernel tells of in part: an undelivered datagram is not always answered.
-    pub(super) fn least_sentence(&self) -> String {
-        let (packets, reason) = (packets_text(self.packets), self.reason());
-        format!("Lost at least {packets}, and perhaps all, as {reason}: {}", self.cause)
+    /// In the last `answered_since` seconds, none was.
+    pub(super) fn least_sentence(&self, answered_since: Option<f64>) -> String {
+        let (packets, reason, cause) = (packets_text(self.packets), self.reason(), &self.cause);
+        match answered_since {
+            None => format!("Lost at least {packets}, and perhaps all, as {reason}: {cause}"),
+            Some(seconds) => {
+                format!("Lost at least {packets} as {reason}, but none in the last {seconds:.1} s: {cause}")
+            }
+        }
     }
 
     /// Returns the command that says more.

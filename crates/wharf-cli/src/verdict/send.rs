@@ -1,6 +1,8 @@
 //! The verdict on `send`.
 
+use super::loss::packets_text;
 use super::{Bound, CommandLine, FRAMES_MIN, Loss, Verdict, came, link_cause, percent, processor_cause};
+use crate::host_queue::HostQueueReport;
 use crate::output::{packet_rate, time};
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
@@ -25,6 +27,11 @@ const WAITED_SHARE: f64 = 0.2;
 const SHORT_SHARE: f64 = 0.5;
 /// Share of the time from which on the device's absence counts.
 const AWAY_SHARE: f64 = 0.05;
+
+/// Share of the packets sent from which on those that wait in the host's queue count.
+const HELD_SHARE: f64 = 0.03;
+/// Time without a refusal from which on packets arrive: hosts report one a second at least.
+const ANSWERED_SECONDS: f64 = 2.0;
 
 /// The reason of packets that were inside when the path was closed.
 const CLOSED: &str = "closed";
@@ -78,6 +85,10 @@ pub(crate) struct SendFigures {
     /// pace.
     pub(crate) late_ns: u64,
     pub(crate) pauses: Pauses,
+    /// The queue of the host's network stack behind the device, if it is known.
+    pub(crate) host_queue: Option<HostQueueReport>,
+    /// Time from the last refusal of a datagram to the end, if there was one.
+    pub(crate) unrefused_seconds: Option<f64>,
 }
 
 /// Judges a run.
@@ -91,11 +102,15 @@ pub(crate) fn send(figures: &SendFigures) -> Verdict {
         (bounded_by, format!("{}: {cause}.", figures.began()), figures.next(bounded_by, loss.as_ref()))
     };
     let offered = figures.sent + loss.as_ref().map_or(0, |loss| loss.packets);
-    let sentence = |loss: &Loss| match figures.is_unanswered(loss) {
-        true => loss.least_sentence(),
+    let sentence = |loss: &Loss| match figures.is_refused(loss) {
+        true => loss.least_sentence(figures.answered_since()),
         false => loss.sentence(offered),
     };
-    let text = std::iter::once(first).chain(loss.as_ref().map(sentence)).collect();
+    let held = figures
+        .held_by_host()
+        .filter(|_| bounded_by != Bound::Host)
+        .map(|held| format!("Behind the device, {held}."));
+    let text = std::iter::once(first).chain(held).chain(loss.as_ref().map(sentence)).collect();
     let next = next.or_else(|| loss.as_ref().map(Loss::explain));
     Verdict { text, bounded_by, asked_pps, came_pps: figures.came_pps, loss, next }
 }
@@ -111,7 +126,7 @@ impl SendFigures {
     fn is_as_asked(&self) -> bool {
         match self.asked {
             Asked::Top => false,
-            _ if self.pauses != Pauses::default() => false,
+            _ if self.pauses != Pauses::default() || self.held_by_host().is_some() => false,
             Asked::Original => self.late_ns <= LATE_NS_MAX,
             Asked::Rate { pps } => !self.is_held_up() && self.keeps_rate(pps),
         }
@@ -163,9 +178,29 @@ impl SendFigures {
         }
     }
 
-    /// True if the other side of a UDP socket did not take packets: the kernel is told of few of them.
-    fn is_unanswered(&self, loss: &Loss) -> bool {
+    /// True if the other side of a UDP socket, or the way to it, refused packets: the kernel is told of few of them.
+    fn is_refused(&self, loss: &Loss) -> bool {
         self.kind.name == "udp" && UNANSWERED.contains(&loss.reason())
+    }
+
+    /// Returns the seconds at the end in which nothing was refused, if they are so many that packets arrived.
+    fn answered_since(&self) -> Option<f64> {
+        self.unrefused_seconds.filter(|&seconds| seconds >= ANSWERED_SECONDS)
+    }
+
+    /// True if it refused them up to the end.
+    fn is_unanswered(&self, loss: &Loss) -> bool {
+        self.is_refused(loss) && self.answered_since().is_none()
+    }
+
+    /// Returns what the host's queue kept from the wire, if that is more than passes by.
+    fn held_by_host(&self) -> Option<String> {
+        let HostQueueReport { kind, dropped, backlog, .. } = self.host_queue.as_ref()?;
+        let holds = *backlog as f64 > HELD_SHARE * self.sent as f64;
+        let dropped = (*dropped > 0).then(|| format!("dropped {}", packets_text(*dropped)));
+        let held = holds.then(|| format!("held {} at the end", packets_text(*backlog)));
+        let what: Vec<String> = dropped.into_iter().chain(held).collect();
+        (!what.is_empty()).then(|| format!("the host's queue ({kind}) {}", what.join(" and ")))
     }
 
     /// Returns what bounded the rate, and the evidence, as the end of a sentence.
@@ -182,6 +217,9 @@ impl SendFigures {
         }
         if let Some(cause) = self.paused().filter(|_| self.is_as_asked_between_pauses()) {
             return cause;
+        }
+        if let Some(held) = self.held_by_host() {
+            return (Bound::Host, held);
         }
         if let Some(loss) = loss.filter(|loss| self.is_unanswered(loss)) {
             return (Bound::Receiver, format!("{} takes no packets ({})", self.to, loss.reason()));

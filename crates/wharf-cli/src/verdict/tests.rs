@@ -1,6 +1,7 @@
 //! Verdicts by table: figures, the bound, and words of the text.
 
 use super::*;
+use crate::host_queue::HostQueueReport;
 use std::collections::BTreeMap;
 use wharf::qdisc::Rate;
 use wharf_devices::reasons::Counted;
@@ -49,6 +50,8 @@ fn short_of() -> SendFigures {
         away_seconds: 0.0,
         late_ns: 0,
         pauses: Pauses::default(),
+        host_queue: None,
+        unrefused_seconds: None,
     }
 }
 
@@ -81,6 +84,34 @@ fn threads_that_wait_or_spin_tell_the_bound() {
         (SendFigures { sending: time(0.7, 0.15), ..base.clone() }, Bound::Processor, "a processor 70 %"),
         (SendFigures { sending: time(0.5, 0.5), waits: 0, ..base }, Bound::Processor, "for one 50 % of it"),
     ]);
+}
+
+#[test]
+fn the_hosts_queue_is_a_witness_before_the_receiver_is_blamed() {
+    let (kind, to) = (kind("udp"), "udp:10.0.0.2:9".to_string());
+    let drops = BTreeMap::from([("connection-refused".to_string(), 9)]);
+    let refused = SendFigures { kind, to, drops, unrefused_seconds: Some(0.1), ..short_of() };
+    let verdict = send(&refused);
+    assert_eq!(verdict.bounded_by, Bound::Receiver);
+    assert!(verdict.text[1].contains("perhaps all"), "{verdict:?}");
+
+    let htb = HostQueueReport { kind: "htb".into(), sent: 9, dropped: 3, backlog: 20_000 };
+    let verdict = send(&SendFigures { host_queue: Some(htb.clone()), ..refused.clone() });
+    assert_eq!(verdict.bounded_by, Bound::Host);
+    let says = "the host's queue (htb) dropped 3 packets and held 20000 packets at the end.";
+    assert!(verdict.text[0].ends_with(says), "{verdict:?}");
+
+    // A receiver that came late refuses no more.
+    let verdict = send(&SendFigures { unrefused_seconds: Some(2.1), ..refused });
+    assert_ne!(verdict.bounded_by, Bound::Receiver);
+    assert!(verdict.text[1].contains("9 packets as connection-refused, but none in the last 2.1 s"));
+
+    // Nothing is as asked over a hole; what passes by is none.
+    let kept = SendFigures { came_pps: 1e6, sent: 1_000_000, ..short_of() };
+    let verdict = send(&SendFigures { host_queue: Some(htb), ..kept.clone() });
+    assert_eq!(verdict.bounded_by, Bound::Host);
+    let passing = HostQueueReport { backlog: 9, ..HostQueueReport::default() };
+    assert_eq!(send(&SendFigures { host_queue: Some(passing), ..kept }).bounded_by, Bound::Rate);
 }
 
 #[test]

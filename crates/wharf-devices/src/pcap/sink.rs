@@ -17,6 +17,7 @@ use wharf_core::device::{
 use wharf_core::host::Clock;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::clock::monotonic_ns;
 
 /// Frames held between two reaps.
 const RING_FRAMES: usize = BATCH_FRAMES_MAX;
@@ -27,8 +28,9 @@ const AGAIN: Duration = Duration::from_millis(2);
 /// Reason of frames that the reader had not taken by then.
 const READER_STALLED: &str = "reader-stalled";
 
-/// The writing device. A frame is complete when it is in the writer's buffer, of 64 KiB. A later error of the
-/// system fails the frames that come after it, and [`Device::close`].
+/// The writing device. A frame is complete when it is in the writer's buffer, of 64 KiB, which is written when
+/// it is full, or after a second. A later error of the system fails the frames that come after it, and
+/// [`Device::close`], which counts those of the buffer as undelivered.
 ///
 /// A frame for a pipe ([`is_stream`]) is complete when the pipe has it. While the reader takes nothing, the device is one that
 /// completes nothing: senders wait, and no thread does.
@@ -127,6 +129,14 @@ impl<W: Write> PcapSink<W> {
         }
     }
 
+    /// Writes what has waited for a second.
+    fn push_late(&mut self) {
+        let Some(writer) = self.writer.as_mut().filter(|_| !self.is_stream) else { return };
+        if let Err(error) = writer.flush_late(monotonic_ns()) {
+            self.note(error);
+        }
+    }
+
     /// Makes room for a record. Returns false if the reader of a stream takes nothing.
     fn makes_room(&mut self) -> bool {
         if self.is_stream && self.writer.as_ref().is_some_and(PcapWriter::is_full) {
@@ -157,16 +167,20 @@ impl<W: Write> PcapSink<W> {
 
     #[cold]
     fn note(&mut self, error: PcapError) -> &'static str {
-        let reason = match &error {
-            PcapError::Malformed { fault: Fault::RecordEmpty, .. } => EMPTY,
-            PcapError::Malformed { fault: Fault::TimeTooLate { .. }, .. } => "bad-time",
-            PcapError::Write { cause, .. } if cause.kind() == ErrorKind::BrokenPipe => "reader-gone",
-            _ => "write-error",
-        };
+        let reason = reason_of(&error);
         if matches!(self.error, ErrorOnce::None) {
             self.error = ErrorOnce::Due(device_error(&self.name, error));
         }
         reason
+    }
+}
+
+fn reason_of(error: &PcapError) -> &'static str {
+    match error {
+        PcapError::Malformed { fault: Fault::RecordEmpty, .. } => EMPTY,
+        PcapError::Malformed { fault: Fault::TimeTooLate { .. }, .. } => "bad-time",
+        PcapError::Write { cause, .. } if cause.kind() == ErrorKind::BrokenPipe => "reader-gone",
+        _ => "write-error",
     }
 }
 
@@ -199,6 +213,12 @@ impl<W: Write + Send> Device for PcapSink<W> {
         Ok(())
     }
 
+    /// Writes what has waited for a second: an idle device is asked now and then. A file has no line.
+    fn link(&mut self) -> Option<Result<(), DeviceError>> {
+        self.push_late();
+        None
+    }
+
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.book.visit(see);
     }
@@ -210,16 +230,16 @@ impl<W: Write + Send> Device for PcapSink<W> {
         if ended.as_ref().is_err_and(would_block) {
             missing -= self.book.fail_last(missing, READER_STALLED);
         }
-        ended.map_err(|error| match (device_error(&self.name, error), missing) {
-            (DeviceError::Io { device, what, source }, missing @ 1..) => {
-                let what = format!("{what}, and {missing} frames that count as sent");
-                DeviceError::Io { device, what, source }
+        let Err(error) = ended else { return Ok(()) };
+        let reason = reason_of(&error);
+        Err(match device_error(&self.name, error) {
+            DeviceError::Io { device, what, source } | DeviceError::Gone { device, what, source }
+                if missing > 0 =>
+            {
+                let what = format!("{what}, without {missing} frames");
+                DeviceError::Undelivered { device, what, counts: vec![(reason, missing)], source }
             }
-            (DeviceError::Gone { device, what, source }, missing @ 1..) => {
-                let what = format!("{what}, without {missing} frames that count as sent");
-                DeviceError::Gone { device, what, source }
-            }
-            (error, _) => error,
+            error => error,
         })
     }
 }
@@ -249,6 +269,9 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
                 Ok(()) => self.book.sent(frame),
                 Err(reason) => self.book.fail([frame], reason),
             }
+        }
+        if now_ns > 0 {
+            self.push_late();
         }
         let stopped = self.room() == 0;
         Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }

@@ -165,6 +165,48 @@ impl Write for Disk {
     }
 }
 
+/// A file that is read while it is written, and cut by another program, is a capture at any time.
+#[test]
+fn what_is_gathered_is_in_the_file_after_a_second_and_one_that_was_cut_begins_anew() {
+    const S: u64 = 1_000_000_000;
+    let scratch = Scratch::new("late");
+    let path = scratch.file("late.pcap");
+    let mut writer = PcapWriter::create(&path, PcapOptions::default()).unwrap();
+    let mut write = |second: u64| {
+        writer.write(NOW_NS, [&[second as u8; 60][..]], 60).unwrap();
+        writer.flush_late(second * S + S / 2).unwrap();
+        records(&path).len()
+    };
+    assert_eq!([write(5), write(5), write(6)], [1, 1, 3], "the first is late, and so are those after it");
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    assert_eq!(write(7), 1);
+    writer.finish().unwrap();
+    assert_eq!(records(&path)[0].1, [7; 60]);
+}
+
+/// An idle queue is asked for its line now and then.
+#[test]
+fn the_sink_of_an_idle_queue_writes_what_it_has() {
+    let scratch = Scratch::new("idle");
+    let path = scratch.file("idle.pcap");
+    let mut sink = PcapSink::create(&path, PcapOptions::default()).unwrap();
+    let (pool, mut batch) = (pool(64), Batch::new(64));
+    let mut cache = pool.cache("test").unwrap();
+    sink.attach(pool.region().clone()).unwrap();
+    let mut send = |sink: &mut PcapSink| {
+        push(&mut cache, &mut batch, &[1; 60], NOW_NS);
+        sink.transmit(&mut batch, false);
+        reap(sink, &mut cache);
+    };
+    send(&mut sink);
+    send(&mut sink);
+    assert_eq!(records(&path).len(), 1, "the second is not late");
+    std::thread::sleep(Duration::from_millis(1050));
+    assert!(sink.link().is_none());
+    assert_eq!(records(&path).len(), 2);
+    sink.close().unwrap();
+}
+
 #[test]
 fn a_full_disk_fails_frames_and_is_reported_once() {
     let error = PcapSink::create(Path::new("/dev/full"), PcapOptions::default()).unwrap_err();

@@ -1,22 +1,18 @@
 //! The default routes of a network namespace, in all tables: `ip route show table all default`.
 
-use super::{HEADER_BYTES, Netlink, error_of, half, nested, strange, word};
+use super::dump::dump;
+use super::{HEADER_BYTES, Netlink, half, nested, word};
 use std::io;
 
 /// Bytes of `struct rtmsg` (linux/rtnetlink.h), and offsets in it.
 const ROUTE_BYTES: usize = 12;
-const QUESTION_BYTES: usize = HEADER_BYTES + ROUTE_BYTES;
 const DESTINATION_BITS_AT: usize = 1;
 const TYPE_AT: usize = 7;
 /// Bytes of `struct rtnexthop`, and the offset of the interface's index in it.
 const NEXT_HOP_BYTES: usize = 8;
 const NEXT_HOP_INTERFACE_AT: usize = 4;
-/// Offset of `nlmsg_flags` in the header.
-const FLAGS_AT: usize = 6;
 /// Dumps of a family to ask for, while routes change meanwhile.
 const TRIES: usize = 3;
-/// More than the kernel sends at once of a dump.
-const DUMP_BYTES: usize = 65536;
 
 impl Netlink {
     /// Returns the indices of the interfaces that a default route of any table leads to. A family that the
@@ -30,40 +26,11 @@ impl Netlink {
     }
 }
 
-/// Asks for the routes of a family by a socket of its own: after an error the rest of a dump would come as
-/// the answer to the next question.
 fn defaults(family: i32) -> io::Result<Vec<i32>> {
-    let mut question = [0; QUESTION_BYTES];
-    question[..4].copy_from_slice(&(QUESTION_BYTES as u32).to_ne_bytes());
-    question[4..6].copy_from_slice(&libc::RTM_GETROUTE.to_ne_bytes());
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    question[FLAGS_AT..FLAGS_AT + 2].copy_from_slice(&flags.to_ne_bytes());
-    question[HEADER_BYTES] = family as u8;
-    let (netlink, mut part, mut interfaces) = (Netlink::open()?, vec![0; DUMP_BYTES], Vec::new());
-    let mut bytes = netlink.ask(&question, &mut part)?;
-    while !read_part(&part[..bytes], &mut |message| interfaces.extend(default_of(message)))? {
-        bytes = netlink.receive(&mut part)?;
-    }
+    let (mut body, mut interfaces) = ([0; ROUTE_BYTES], Vec::new());
+    body[0] = family as u8;
+    dump(libc::RTM_GETROUTE, &body, &mut |message| interfaces.extend(default_of(message)))?;
     Ok(interfaces)
-}
-
-/// Shows the routes in one part of a dump. Returns true at its end, which may lie behind routes; an error if
-/// routes have changed meanwhile (`NLM_F_DUMP_INTR`), or if the kernel could not go on.
-fn read_part(mut part: &[u8], see: &mut impl FnMut(&[u8])) -> io::Result<bool> {
-    while !part.is_empty() {
-        let bytes = u32::from_ne_bytes(word(part, 0).ok_or_else(strange)?) as usize;
-        let message = part.get(..bytes.max(HEADER_BYTES)).ok_or_else(strange)?;
-        if half(message, FLAGS_AT).is_some_and(|flags| flags & libc::NLM_F_DUMP_INTR as u16 != 0) {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        match i32::from(half(message, 4).ok_or_else(strange)?) {
-            libc::NLMSG_DONE => return error_of(message).map_or(Ok(true), Err),
-            libc::NLMSG_ERROR => return Err(error_of(message).unwrap_or_else(strange)),
-            _ => see(message),
-        }
-        part = part.get(message.len().next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(false)
 }
 
 /// Returns the interfaces of a route, if it is a default route that packets can take.
@@ -98,6 +65,7 @@ fn next_hops(mut hops: &[u8]) -> Vec<i32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::dump::{FLAGS_AT, read_part};
     use super::*;
 
     /// A message of a dump: a route to a network of `bits`, with attributes.

@@ -10,6 +10,7 @@ use wharf_core::device::DeviceError;
 use wharf_devices::pcap::format::{PcapOptions, PcapWriter};
 use wharf_devices::pcap::{create_file, device_error};
 use wharf_mem::lock;
+use wharf_sys::clock::monotonic_ns;
 
 /// Counts of a trace. Any thread may read them at any time; they are final once the device is closed.
 #[derive(Debug, Default)]
@@ -187,6 +188,12 @@ impl File {
     /// True if there is a file to write to.
     pub(super) fn is_open(&mut self) -> bool {
         self.writer.as_mut().is_some_and(|writer| !writer.sink_mut().is_broken())
+    }
+
+    /// Writes what has waited for a second.
+    pub(super) fn flush_late(&mut self) {
+        // The thread counts frames that cannot be written: it knows the reason.
+        self.writer.iter_mut().for_each(|writer| _ = writer.flush_late(monotonic_ns()));
     }
 
     /// Writes one frame, or counts it as missed.

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use wharf_devices::pcap::format::{PcapError, PcapOptions, PcapWriter};
 use wharf_devices::pcap::{create_stream, is_stream};
+use wharf_sys::clock::monotonic_ns;
 
 /// Writes each frame, whole and with its arrival time, and hands it on to another check.
 #[derive(Debug)]
@@ -60,15 +61,16 @@ impl<C: Check> Check for Recorder<C> {
         {
             self.fail(error);
         }
-        self.has_pending = self.is_stream;
+        self.has_pending = true;
         self.check.check(frame, at);
     }
 
     fn pause(&mut self) {
-        if std::mem::take(&mut self.has_pending)
-            && let Some(Err(error)) = self.writer.as_mut().map(PcapWriter::flush)
-        {
-            self.fail(error);
+        if let (true, Some(writer)) = (self.has_pending, &mut self.writer) {
+            // A stream's reader waits; a file's may follow it.
+            let flushed = if self.is_stream { writer.flush() } else { writer.flush_late(monotonic_ns()) };
+            self.has_pending = writer.has_pending();
+            flushed.err().into_iter().for_each(|error| self.fail(error));
         }
         self.check.pause();
     }

@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wharf::SendError;
 use wharf::queue::TxQueue;
 use wharf_core::host::Clock;
@@ -48,11 +48,27 @@ pub(super) struct Supervisor<'a> {
     lost: Cell<Option<Option<u64>>>,
     /// Frames of memory but those that the senders' bursts take.
     shared_frames: u64,
+    /// Datagrams refused, and when the last one was.
+    refused: Cell<(u64, Option<Instant>)>,
     /// Looks, and those at which all memory was in use.
     looks: Cell<[u64; 2]>,
     /// Counts at the live line before.
     before: RefCell<Before>,
     outside: &'a Outside,
+}
+
+/// What the supervisor knows once all sent frames have left.
+pub(super) struct Settled {
+    /// The time then, nanoseconds of CLOCK_MONOTONIC.
+    pub(super) end_ns: u64,
+    /// The error if the supervisor gave the device up.
+    pub(super) given_up: Option<String>,
+    /// See [`Supervisor::lost_before_end`].
+    pub(super) lost: Option<u64>,
+    /// Share of the looks at which all memory was in use.
+    pub(super) short_share: f64,
+    /// Seconds since a datagram was refused last, if one was.
+    pub(super) unrefused_seconds: Option<f64>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -77,6 +93,7 @@ impl<'a> Supervisor<'a> {
             given_up: RefCell::default(),
             lost: Cell::default(),
             shared_frames: u64::from(plan.frames()).saturating_sub(of_bursts),
+            refused: Cell::default(),
             looks: Cell::default(),
             before: RefCell::default(),
             outside,
@@ -116,16 +133,20 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC; the error if the supervisor gave the
-    /// device up; the result of [`Supervisor::lost_before_end`]; and the share of the looks at which all memory was in use.
-    pub(super) fn settle(self) -> (u64, Option<String>, Option<u64>, f64) {
+    /// Waits until all sent frames have left.
+    pub(super) fn settle(self) -> Settled {
         let [looks, short] = self.looks.get();
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
         let drained = || self.queues.iter().all(|queue| queue.drain_until(soon_ns()));
         while !drained() && !self.is_overdue() {}
         self.outside.page.end(&self.outside.board);
-        let lost = self.lost.get().unwrap_or_else(|| self.lost_before_end());
-        (ExactClock.now_ns(), self.given_up.into_inner(), lost, short as f64 / looks.max(1) as f64)
+        Settled {
+            end_ns: ExactClock.now_ns(),
+            lost: self.lost.get().unwrap_or_else(|| self.lost_before_end()),
+            given_up: self.given_up.into_inner(),
+            short_share: short as f64 / looks.max(1) as f64,
+            unrefused_seconds: self.refused.get().1.map(|last| last.elapsed().as_secs_f64()),
+        }
     }
 
     /// Returns the frames that the device has lost by now; `None` in a stall, whose frames count as lost before the end, too.
@@ -137,6 +158,7 @@ impl<'a> Supervisor<'a> {
     fn next_look(&self) -> Duration {
         self.show();
         self.look_at_memory();
+        self.look_at_refusals();
         self.outside.page.look(&self.outside.board);
         if let Some(error) = self.look_at_device() {
             self.given_up.borrow_mut().get_or_insert(error);
@@ -174,6 +196,15 @@ impl<'a> Supervisor<'a> {
         let mut drops = drops(self.queues).by_reason;
         drops.retain(|reason, _| !matches!(reason.as_str(), "drop-tail" | "drop-head"));
         (sum(self.queues, |all| all.sent.get()), drops)
+    }
+
+    /// Notes when datagrams are refused.
+    fn look_at_refusals(&self) {
+        let (before, _) = self.refused.get();
+        let now = sum(self.queues, |all| all.undelivered.get());
+        if now > before {
+            self.refused.set((now, Some(Instant::now())));
+        }
     }
 
     /// Counts a look, and whether all memory was in use.

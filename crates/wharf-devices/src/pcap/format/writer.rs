@@ -1,6 +1,6 @@
 //! Writing a capture, one packet at a time.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -15,6 +15,9 @@ use super::{
 
 /// Records are gathered up to this length before they are written.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Time after which gathered records are late, ns.
+const LATE_NS: u64 = 1_000_000_000;
 
 /// Settings of a capture to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,10 @@ pub struct PcapWriter<W: Write = File> {
     written_bytes: u64,
     /// Makes the sink `len_bytes` long, if that is possible.
     cut: fn(&mut W, u64),
+    /// Returns the sink's length in bytes, if it is known.
+    len_bytes: fn(&W) -> Option<u64>,
+    /// When what was late was last written, nanoseconds of the caller's clock.
+    flushed_ns: u64,
     has_ended: bool,
 }
 
@@ -73,6 +80,7 @@ impl PcapWriter {
         let mut writer = Self::new(create_file(path)?, &path.to_string_lossy(), options)?;
         // Another kind of file stays unchanged.
         writer.cut = |file, len_bytes| drop(file.set_len(len_bytes));
+        writer.len_bytes = |file| file.metadata().ok().filter(Metadata::is_file).map(|of| of.len());
         Ok(writer)
     }
 }
@@ -100,9 +108,18 @@ impl<W: Write> PcapWriter<W> {
         let PcapOptions { resolution, byte_order, snap_len } = options;
         let header = FileHeader { resolution, byte_order, snap_len: effective_snap_len(snap_len) };
         let (name, pending) = (displayed(name), header.encode().to_vec());
-        let (begun_bytes, written_bytes, has_ended) = (0, 0, false);
-        let mut writer =
-            Self { sink, name, header, pending, begun_bytes, written_bytes, cut: |_, _| {}, has_ended };
+        let mut writer = Self {
+            sink,
+            name,
+            header,
+            pending,
+            begun_bytes: 0,
+            written_bytes: 0,
+            cut: |_, _| {},
+            len_bytes: |_| None,
+            flushed_ns: 0,
+            has_ended: false,
+        };
         writer.write_pending()?; // now, so that a full disk shows at once
         Ok(writer)
     }
@@ -184,6 +201,27 @@ impl<W: Write> PcapWriter<W> {
     pub fn flush(&mut self) -> Result<(), PcapError> {
         self.write_pending()?;
         self.sink.flush().map_err(|cause| self.cannot_write(cause))
+    }
+
+    /// Writes the gathered records if that was last done a second ago, at `now_ns`: a reader that follows the
+    /// file sees them, and a kill loses no more. A file that was cut meanwhile (`copytruncate` of
+    /// logrotate(8)) begins anew, with a header.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::flush`].
+    pub fn flush_late(&mut self, now_ns: u64) -> Result<(), PcapError> {
+        if self.pending.is_empty() || now_ns.saturating_sub(self.flushed_ns) < LATE_NS {
+            return Ok(());
+        }
+        self.flushed_ns = now_ns;
+        let is_cut = (self.len_bytes)(&self.sink).is_some_and(|len_bytes| len_bytes < self.written_bytes);
+        if is_cut && self.begun_bytes == 0 {
+            let (done, failure) = drain_into(&mut self.sink, &self.header.encode());
+            self.written_bytes = done as u64;
+            failure.map_or(Ok(()), |cause| Err(self.cannot_write(cause)))?;
+        }
+        self.flush()
     }
 
     /// Writes the gathered records and closes the file.
