@@ -94,8 +94,10 @@ impl Sender {
     pub fn poll_send(
         &mut self, context: &mut Context<'_>, burst: &mut Burst,
     ) -> Poll<Result<Sent, SendError>> {
+        let offered = burst.len();
         loop {
-            let accepted = self.send_what_fits(burst)?;
+            self.send_what_fits(burst)?;
+            let accepted = offered - burst.len();
             if accepted > 0 || burst.is_empty() {
                 // It needs no place among the waiters now.
                 self.ready_wait = None;

@@ -138,7 +138,7 @@ impl Spread {
     /// The errors of [`Sender::send`].
     pub fn send(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
         let deadline = self.started(wait);
-        self.each(burst, |by, packets| by.send_by(packets, deadline))
+        self.each(burst, |by, packets| by.send_by(packets, || deadline))
     }
 
     /// Works like [`Spread::send`], and waits as a task until all packets are sent.
