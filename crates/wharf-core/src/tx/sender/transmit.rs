@@ -13,8 +13,8 @@ use crate::tx::queue::{PassOutcome, QdiscRun, Shared};
 use wharf_mem::{Batch, Published};
 
 impl Sender {
-    /// Sends what fits now, by the fastest way open. The number is the caller's to know, by the batch: to return
-    /// it costs a burst of one packet five instructions.
+    /// Sends what fits now, by the fastest way open. The number is the caller's to know, by the batch: to
+    /// return it costs a burst of one packet five instructions.
     #[inline]
     pub(super) fn transmit(&mut self, batch: &mut Batch) -> Result<(), SendError> {
         let full = self.shared.full_bands();
@@ -94,8 +94,8 @@ impl Sender {
         count
     }
 
-    /// Sends a whole burst under the bias, without a locked instruction. Returns false, with nothing done, if that
-    /// is not open.
+    /// Sends a whole burst under the bias, without a locked instruction. Returns false, with nothing done, if
+    /// that is not open.
     #[inline(always)]
     fn transmit_biased(&mut self, batch: &mut Batch, bytes: u64) -> bool {
         let shared = &self.shared;
@@ -176,8 +176,8 @@ impl Sender {
         if batch.is_empty() { Ok(()) } else { self.put(batch, usize::MAX) }
     }
 
-    /// Runs a queue without a poller and sends again: otherwise a full queue would stay full for ever. Returns
-    /// true if it has sent some.
+    /// Runs a queue without a poller and sends again: otherwise a full queue would stay full for ever.
+    /// Returns true if it has sent some.
     #[cold]
     pub(super) fn transmit_driven(&mut self, batch: &mut Batch) -> Result<bool, SendError> {
         if !self.is_driven() && self.drive() { self.transmit_some(batch) } else { Ok(false) }

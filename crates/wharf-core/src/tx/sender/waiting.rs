@@ -146,8 +146,8 @@ impl Sender {
         }
     }
 
-    /// The slow part of `send`, which was offered so many packets: waits in turn, then sends what there is room
-    /// for.
+    /// The slow part of `send`, which was offered so many packets: waits in turn, then sends what there is
+    /// room for.
     #[cold]
     pub(super) fn send_rest(
         &mut self, batch: &mut Batch, offered: usize, deadline: Deadline,
