@@ -3,7 +3,7 @@
 use super::{Parts, Port, Serving};
 use std::sync::Arc;
 use wharf_core::device::RxDevice;
-use wharf_core::pool::PagePool;
+use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{Claimants, QueueError};
 use wharf_core::rx::{Handler, Receiver, Rest, RxQueue};
 
@@ -172,7 +172,7 @@ impl Port {
     /// # _ = sender.send(&mut burst, wharf::Wait::Forever)?;
     /// let room: Arc<Mutex<VecDeque<Packet>>> = Arc::default(); // for 8 packets
     /// let task = room.clone();
-    /// let queue = port.on_receive(Box::new(move |burst| {
+    /// let queue = port.on_receive(move |burst| {
     ///     let mut room = room.lock().unwrap();
     ///     while room.len() < 8
     ///         && let Some(packet) = burst.pop()
@@ -180,7 +180,7 @@ impl Port {
     ///         room.push_back(packet);
     ///     }
     ///     Rest::Again
-    /// }))?;
+    /// })?;
     /// let mut packets = 0;
     /// while packets < 100 {
     ///     packets += std::mem::take(&mut *task.lock().unwrap()).len();
@@ -192,8 +192,10 @@ impl Port {
     ///
     /// # Errors
     /// The errors of [`Port::receiver`].
-    pub fn on_receive(&self, handler: Handler) -> Result<RxQueue, QueueError> {
-        self.receive(User::Handler, |open| open(handler).map(|queue| (queue.clone(), queue)))
+    pub fn on_receive(
+        &self, handler: impl FnMut(&mut Burst) -> Rest + Send + 'static,
+    ) -> Result<RxQueue, QueueError> {
+        self.receive(User::Handler, |open| open(Box::new(handler)).map(|queue| (queue.clone(), queue)))
     }
 
     /// Gives the receive side to `user`. `make` opens its queue with a handler.

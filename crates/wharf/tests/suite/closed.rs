@@ -92,7 +92,7 @@ impl Handles {
             is_closed(self.path.sender("late").err());
         }
         is_closed(self.path.receiver().err());
-        is_closed(self.path.on_receive(Box::new(|_| Rest::Free)).err());
+        is_closed(self.path.on_receive(|_| Rest::Free).err());
         is_closed(self.path.reopen().err());
         is_closed(self.path.far_end().err());
         assert!(self.events.wait(LONG).is_none() || self.events.by_ref().count() < 256, "{what}");
@@ -127,7 +127,7 @@ fn closes_beside_a_handler(spec: &str, mut arrive: impl FnMut()) {
             _ = own.name();
             Rest::Free
         };
-        let queue = path.on_receive(Box::new(handler)).unwrap();
+        let queue = path.on_receive(handler).unwrap();
         while !runs.load(SeqCst) {
             arrive();
             std::thread::sleep(Duration::from_millis(1));

@@ -76,10 +76,10 @@ fn two_handlers_that_answer_each_other_for_ever_let_time_pass() {
     for (here, mut back) in
         [(&port, port.sender("back").unwrap()), (&far_end, far_end.sender("back").unwrap())]
     {
-        here.on_receive(Box::new(move |burst| {
+        here.on_receive(move |burst| {
             _ = back.send_or_drop(burst, Wait::Never);
             wharf::queue::Rest::Free
-        }))
+        })
         .unwrap();
     }
     let mut sender = port.sender("test").unwrap();
@@ -143,7 +143,7 @@ fn handler_that_waits_has_time_pass() {
         _ = back.send(&mut left, Duration::from_millis(10));
         wharf::queue::Rest::Free
     };
-    far_end.on_receive(Box::new(handler)).unwrap();
+    far_end.on_receive(handler).unwrap();
     let mut sender = port.sender("test").unwrap();
     let packet = sender.packet(60, SECOND).unwrap();
     _ = sender.send_packet(packet, SECOND).unwrap();
