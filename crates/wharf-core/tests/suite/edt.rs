@@ -359,6 +359,12 @@ fn times_last_until_the_frame_is_free_whatever_else_is_set() {
     lent.expire_at_ns(0);
     let mut packet = burst.pop().unwrap();
     assert_eq!(times_of(&mut packet), (6, 0));
+    let (mut burst, now) = (wharf_core::pool::Burst::from(packet), std::time::Instant::now());
+    let mut lent = burst.packets_mut().next().unwrap();
+    lent.depart_at(now);
+    lent.expire_at(now + Duration::from_nanos(5));
+    let mut packet = burst.pop().unwrap();
+    assert_eq!(times_of(&mut packet), (HostClock::ns_of(now), HostClock::ns_of(now) + 5));
     drop(packet);
     for _ in 0..4 {
         let mut fresh = pool.packet(60).unwrap();
