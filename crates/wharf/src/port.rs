@@ -276,7 +276,8 @@ impl Port {
     /// # Errors
     /// [`QueueError::Device`]: the system is out of descriptors.
     pub fn events(&self) -> Result<Events, QueueError> {
-        Events::new(&self.inner.monitor).map_err(|error| self.fault(format!("no descriptor: {error}")))
+        Events::new(&self.inner.monitor, &self.inner.host)
+            .map_err(|error| self.fault(format!("no descriptor: {error}")))
     }
 
     /// Closes the device, whose frames fail as `lost`, and opens it again, on the same memory. Senders and

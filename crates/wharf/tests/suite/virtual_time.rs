@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use wharf::testing::Virtual;
-use wharf::{Owners, Sent, Wait};
+use wharf::{Event, Owners, Sent, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(10);
@@ -44,6 +44,23 @@ fn same_run_is_the_same_in_each_packet_and_takes_no_time() {
         assert!(first.last().unwrap().1 > Duration::from_millis(300), "200 packets of 224 bytes at 1 Mbit/s");
     }
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+#[test]
+fn wait_for_an_event_is_one_in_virtual_time() {
+    let time = Virtual::new();
+    let port = time.port("wire:delay=5ms").unwrap();
+    let far_end = port.far_end().unwrap();
+    let (mut events, mut sender) = (far_end.events().unwrap(), port.sender("test").unwrap());
+    assert_eq!((events.wait(LONG), time.now()), (None, LONG));
+    far_end.on_receive(|_| panic!("as the test wants")).unwrap();
+    let packet = sender.packet(60, Wait::Never).unwrap();
+    _ = sender.send_packet(packet, Wait::Never).unwrap();
+    let event = events.wait(LONG);
+    assert!(matches!(event, Some(Event::Panicked { .. })), "{event:?}");
+    assert_eq!(time.now(), LONG + Duration::from_millis(5));
+    far_end.close(SECOND);
+    assert_eq!(events.next(), None, "the port is closed");
 }
 
 #[test]
