@@ -1,6 +1,7 @@
 //! Ports in virtual time: the same run twice is the same to the packet, and a wait takes none of the machine's time.
 
 use std::time::{Duration, Instant};
+use wharf::queue::select;
 use wharf::testing::Virtual;
 use wharf::{Event, Owners, Sent, Wait};
 
@@ -61,6 +62,22 @@ fn wait_for_an_event_is_one_in_virtual_time() {
     assert_eq!(time.now(), LONG + Duration::from_millis(5));
     far_end.close(SECOND);
     assert_eq!(events.next(), None, "the port is closed");
+}
+
+#[test]
+fn wait_for_a_packet_takes_its_time_to_the_nanosecond() {
+    let time = Virtual::new();
+    let port = time.port("wire").unwrap();
+    let far_end = port.far_end().unwrap();
+    for (mut receiver, mut received) in
+        [(far_end.receiver().unwrap(), far_end.burst(8)), (port.served_receiver().unwrap(), port.burst(8))]
+    {
+        let began = time.now();
+        assert_eq!(receiver.recv(&mut received, LONG).unwrap(), 0);
+        assert_eq!(time.now() - began, LONG);
+        assert_eq!(select(&mut [receiver], &mut received, LONG).unwrap(), (0, 0));
+        assert_eq!(time.now() - began, 2 * LONG);
+    }
 }
 
 #[test]
