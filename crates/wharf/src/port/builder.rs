@@ -5,6 +5,7 @@ use super::recovery::Recovery;
 use super::{Host, Inner, OnGone, OnStall, Owners, Parts, Port, PortMonitor, Source};
 use crate::OpenError;
 use crate::metrics::Snapshot;
+use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::bql::Bounds;
@@ -17,9 +18,6 @@ use wharf_core::queue::{QueueError, TxQueue};
 use wharf_devices::registry::Registry;
 use wharf_devices::reopen::Reopener;
 use wharf_devices::spec::{DeviceSpec, Direction, Opened, QueueLayout, Queues, SUPER_PACKET_BYTES_MAX};
-
-/// Frames of a pool, for each queue.
-const POOL_FRAMES: u32 = 4096;
 
 /// The settings of a new port. See [`Port::builder`].
 pub struct PortBuilder {
@@ -81,7 +79,7 @@ impl PortBuilder {
     }
 
     /// Sets the pool, which several ports may share; by default one of its own, of 4096 frames for packets of
-    /// up to 1536 bytes.
+    /// up to 1536 bytes, or more where the device would copy otherwise: `xdp` that receives by `igb` or `igc`.
     #[must_use]
     pub fn pool(mut self, pool: &PagePool) -> Self {
         self.pool = Some(pool.clone());
@@ -244,8 +242,7 @@ impl PortBuilder {
         }
         let (queues, reopener) = self.open(count)?;
         if self.pool.is_none() {
-            let frames = POOL_FRAMES.saturating_mul(queues.len() as u32);
-            self.pool = Some(PagePool::builder().frames(frames).build()?);
+            self.pool = Some(self.host.pool(&queues)?);
         }
         let mut ports = Vec::new();
         for (number, opened) in queues.into_iter().enumerate() {
@@ -330,7 +327,7 @@ impl PortBuilder {
         }
         let pool = match &self.pool {
             Some(pool) => pool.clone(),
-            None => PagePool::builder().frames(POOL_FRAMES).clock(host.clock()).build()?,
+            None => host.pool(from_ref(&opened))?,
         };
         let Opened { device, receiving, far_end, .. } = opened;
         let (queue, source) = match direction {
