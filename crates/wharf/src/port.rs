@@ -22,7 +22,7 @@ use events::PortMonitor;
 pub(crate) use host::Host;
 use host::{Served, Serving};
 use metrics::Measurements;
-use receiving::{Receiving, Source};
+use receiving::{GivingBack, Receiving, Source};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Poll;
@@ -91,6 +91,7 @@ struct Inner {
     settings: Settings,
     owners: Owners,
     parts: Mutex<Parts>,
+    giving_back: GivingBack,
     /// Receivers get packets longer than a frame, as chains.
     takes_chains: bool,
     /// Its device is the other end of another port's, in this process.
@@ -308,7 +309,8 @@ impl Port {
     /// live: their calls say that the queue is shut down, once a receiver has taken what came before. `udp`
     /// takes up to 4 s more, to hear of a neighbour that does not answer.
     ///
-    /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it.
+    /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it. It
+    /// waits for up to 5 s for another thread that drops a receiver just then, and has the device.
     pub fn close(&self, time: Duration) -> Audit {
         if let Some(queue) = &self.inner.queue {
             queue.shutdown(time);
@@ -328,6 +330,7 @@ impl Port {
         }
         drop(poller);
         receiving::close_kept(&self.inner.pool, source);
+        self.inner.giving_back.wait();
         self.inner.monitor.close();
         self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }

@@ -361,6 +361,7 @@ impl PortBuilder {
             settings,
             owners,
             parts,
+            giving_back: Default::default(),
             takes_chains,
             is_far_end,
             measured,
