@@ -18,7 +18,7 @@ use crate::outside::Outside;
 use crate::sandbox::Sandbox;
 use crate::signals::Signals;
 use crate::usage;
-use wharf::forward::Place;
+use wharf::forward::Forward;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<()> {
@@ -27,8 +27,8 @@ pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<
         note(&format!("{}: no mistake in it", source.path()));
         return Ok(());
     }
-    for (end, place) in [(&args.a, Place::First), (&args.b, Place::Second)] {
-        let spared = host::spare(args.host, end, place.direction(end.kind()));
+    for (spec, end) in [(&args.a, 0), (&args.b, 1)] {
+        let spared = host::spare(args.host, spec, Forward::direction_at(end, spec.kind()));
         spared.map_err(|error| placed(args, error))?;
     }
     let sandbox = Sandbox::prepare(&args.sandbox)?;

@@ -8,11 +8,13 @@ use crate::signals::{Signals, Waits};
 use crate::usage;
 use anyhow::{Context, anyhow};
 use std::cell::Cell;
+use std::error::Error;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
-use wharf::device::{DeviceError, ModeReason, TxInfo};
+use wharf::device::{ModeReason, TxInfo};
+use wharf::{OpenError, OpenErrorKind, PortBuilder};
 use wharf_devices::host::{pin, processors};
-use wharf_devices::spec::{DeviceSpec, Direction, Opened, Queues};
+use wharf_devices::spec::{DeviceSpec, Opened};
 
 /// Longest time between two looks at the signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -34,22 +36,25 @@ pub(crate) fn check_cpus<'a>(cpus: impl IntoIterator<Item = &'a usize>) -> anyho
     Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))))
 }
 
-/// Opens the device of `option`, and gives up on its peer once a signal has come, or after `give_up`. `is_usage` says whether a specification that cannot be
-/// is a wrong use.
+/// Opens `queues` queues of `spec`, named by `option`, by `port`, and gives up on a peer once a signal has come, or after
+/// `give_up`.
 pub fn open(
-    option: &str, is_usage: bool, spec: &DeviceSpec, direction: Direction, queues: Queues, signals: &Signals,
+    option: &str, spec: &DeviceSpec, port: PortBuilder, queues: u32, signals: &Signals,
     give_up: Option<Duration>,
-) -> anyhow::Result<Vec<Opened>> {
+) -> anyhow::Result<PortBuilder> {
     log::note_device(&spec.name());
-    let opening = spec.clone();
-    let opened =
-        signals.unless_asked(&waits_for(spec).at_most(give_up), move || opening.open(direction, queues))?;
-    let opened = opened.map_err(|error| match error {
-        DeviceError::Unsupported { .. } if is_usage => usage(format!("{option} {error}")),
-        error => error.into(),
+    let opened = signals.unless_asked(&waits_for(spec).at_most(give_up), move || port.open(queues))?;
+    let opened = opened.map_err(|error| match is_usage(spec, &error) {
+        true => usage(format!("{option} {error}")),
+        false => error.into(),
     })?;
-    tell_opened(&opened);
+    tell_opened(opened.devices());
     Ok(opened)
+}
+
+/// True if the error says that the specification of `spec` cannot be: a wrong use. One about a capture is none.
+pub(crate) fn is_usage(spec: &DeviceSpec, error: &OpenError) -> bool {
+    error.kind() == OpenErrorKind::Unsupported && error.source().is_none() && spec.file().is_none()
 }
 
 /// Prints each queue of a device that was opened, with `--verbose`, and lets the log know the device.

@@ -1,57 +1,73 @@
 //! The wrappers that a command puts around its device, and their reports.
 
 use crate::args::WrapArgs;
-use crate::recovery::Recovery;
 use crate::report::{FaultReport, TraceReport};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use wharf::device::wrap_device;
 use wharf::device::{AnyDevice, DeviceError};
-use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultSpec};
+use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultReset, FaultSpec};
+use wharf_mem::lock;
 use wharf_tools::trace::{TraceCounts, TraceFile};
 
 /// The wrappers around a device.
 #[derive(Debug, Default)]
 pub(crate) struct Wrapped {
-    fault: Option<(FaultSpec, Arc<FaultCounts>)>,
+    fault: Option<(FaultSpec, Arc<Mutex<Injected>>)>,
     trace: Option<(PathBuf, Arc<TraceCounts>)>,
 }
 
-/// Wraps `device`, which `recovery` opens again, as `args` say. The trace is next to the device: frames in it have reached the device.
+/// The faults around a device that was opened.
+#[derive(Debug, Default)]
+struct Injected {
+    counts: Arc<FaultCounts>,
+    resets: Vec<FaultReset>,
+}
+
+/// Returns what wraps a device as `args` say. The trace is next to the device: frames in it have reached the device.
 pub(crate) fn wrap(
-    mut device: AnyDevice, args: &WrapArgs, recovery: &Recovery,
-) -> Result<(AnyDevice, Wrapped), DeviceError> {
-    let mut wrapped = Wrapped::default();
-    if let Some(path) = &args.trace {
-        let file = TraceFile::create(path)?;
-        wrapped.trace = Some((path.clone(), file.counts()));
-        device = wrap_device!(device, |inner| file.around(inner));
-    }
-    if let Some(spec) = &args.fault {
-        let counts = &mut wrapped.fault;
-        device = wrap_device!(device, |inner| {
-            let fault = Fault::new(inner, spec);
-            *counts = Some((spec.clone(), fault.counts()));
-            recovery.reset_with(fault.reset());
-            fault
-        });
-    }
-    Ok((device, wrapped))
+    args: &WrapArgs,
+) -> Result<(impl FnMut(AnyDevice) -> AnyDevice + Send + 'static, Wrapped), DeviceError> {
+    let file = args.trace.as_deref().map(TraceFile::create).transpose()?;
+    let trace = args.trace.clone().zip(file.as_ref().map(TraceFile::counts));
+    let fault = args.fault.clone().map(|spec| (spec, Arc::<Mutex<Injected>>::default()));
+    let wrapped = Wrapped { fault: fault.clone(), trace };
+    let wrap = move |mut device: AnyDevice| {
+        if let Some(file) = &file {
+            device = wrap_device!(device, |inner| file.around(inner));
+        }
+        if let Some((spec, injected)) = &fault {
+            device = wrap_device!(device, |inner| {
+                let (fault, mut injected) = (Fault::new(inner, spec), lock(injected));
+                injected.counts = fault.counts();
+                injected.resets.push(fault.reset());
+                fault
+            });
+        }
+        device
+    };
+    Ok((wrap, wrapped))
 }
 
 impl Wrapped {
     /// Returns the failing takes of sender number `sender`.
     pub(crate) fn memory(&self, sender: u32) -> FailingMemory {
         match &self.fault {
-            Some((spec, counts)) => FailingMemory::new(spec, sender, counts),
+            Some((spec, injected)) => FailingMemory::new(spec, sender, &lock(injected).counts),
             None => FailingMemory::default(),
         }
     }
 
+    /// Returns what ends the faults when the device is opened anew.
+    pub(crate) fn resets(&self) -> Vec<FaultReset> {
+        self.fault.as_ref().map_or(Vec::new(), |(_, injected)| lock(injected).resets.clone())
+    }
+
     /// Returns the counts of injected faults, if there are to be any.
     pub(crate) fn faults(&self) -> Option<FaultReport> {
-        let (spec, counts) = self.fault.as_ref()?;
-        let injected = counts.by_kind().map(|(kind, count)| (kind.to_string(), count)).collect();
+        let (spec, injected) = self.fault.as_ref()?;
+        let injected =
+            lock(injected).counts.by_kind().map(|(kind, count)| (kind.to_string(), count)).collect();
         Some(FaultReport { seed: spec.seed, injected })
     }
 

@@ -28,7 +28,7 @@ use wharf_sys::event::EventFd;
 
 /// Name of the threads that open interfaces again.
 pub const INTERFACE_THREAD: &str = "wharf-reopen";
-/// Time in which all sides are to have closed their device. A side that nothing polls may be late: the attempts begin without it.
+/// Time in which all sides are to have closed their device. The attempts begin without a side that nothing polls.
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
 /// Treatment of a device whose interface or peer has gone.
@@ -36,8 +36,7 @@ const CLOSING_MAX: Duration = Duration::from_secs(1);
 pub enum OnGone {
     /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Port::reopen`).
     Wait,
-    /// Works like [`OnGone::Wait`], and it is tried ten times a second to open it again, less often if it
-    /// goes at once each time.
+    /// Works like [`OnGone::Wait`], and it is opened again: it is tried ten times a second, later less often.
     #[default]
     Reopen,
     /// A path's queue ends: senders get [`SendError::Ended`](wharf_core::sender::SendError::Ended).
@@ -276,8 +275,12 @@ impl Reopener {
                             break;
                         }
                     }
-                    Err(error) if self.on_gone == OnGone::Fail && is_missing(&error) => {
-                        return self.tell(&Change::Gone(&error));
+                    // What a reset finds missing has gone.
+                    Err(error) if !self.is_automatic() && is_missing(&error) => {
+                        self.tell(&Change::Gone(&error));
+                        if self.on_gone == OnGone::Fail {
+                            return;
+                        }
                     }
                     Err(error) => self.tell(&Change::NotYet(&error)),
                 }

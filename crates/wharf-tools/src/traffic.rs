@@ -34,7 +34,7 @@ pub use echo::Echo;
 pub use generate::{Generator, GeneratorError, GeneratorSpec, SUPER_PACKETS_MAX, Sizes};
 pub use latencies::Latencies;
 pub use pace::{Pace, Position};
-pub use receive::{Receiver, Until};
+pub use receive::{Receiver, Until, receiving};
 pub use record::Recorder;
 pub use replay::{Replay, Split};
 pub use stamp::{Stamp, stamp_of};

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::device::{AnyDevice, open};
+use wharf::device::{AnyDevice, Duplex, Opened, open};
 use wharf::forward::{Forward, ForwardSettings};
-use wharf::queue::{Handler, HostClock, HostPark, PollerThread, Rest, RxQueue, TxQueue};
-use wharf::{Burst, Direction, PagePool, Sender, Wait};
+use wharf::queue::{Handler, Rest};
+use wharf::{Burst, Direction, Owners, Port, PortBuilder, Sender, Wait};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -22,18 +22,19 @@ fn main() -> Result<(), Error> {
 
 /// Sends `packets` from host A. Returns the number that arrived at host B, and the number that came back.
 fn run(packets: usize) -> Result<[u64; 2], Error> {
-    let (fast, slow) = (open("wire", Direction::Send)?, open("wire:rate=2gbit", Direction::Send)?);
-    let (far_a, far_b) = (fast.far_end.ok_or("two ends")?, slow.far_end.ok_or("two ends")?);
+    let (mut fast, mut slow) = (open("wire", Direction::Send)?, open("wire:rate=2gbit", Direction::Send)?);
+    let (far_a, far_b) = (fast.far_end.take(), slow.far_end.take());
 
     // The forwarder: both directions send frames of one pool, so that no byte is copied on the way through.
-    let (fast, slow) = (vec![fast.device.into()], vec![slow.device.into()]);
-    let forwarder = Forward::start(fast, slow, &ForwardSettings::default())?;
+    let ends = [fast, slow].map(|end| Port::builder_over(vec![end], Direction::Both));
+    let forwarder = Forward::start(ends, &ForwardSettings::default())?;
 
     // The hosts, each with memory of its own; one poller serves both.
-    let (a, b) = (queue(&self::pool(1024)?, far_a.into())?, queue(&self::pool(1024)?, far_b.into())?);
+    let a = host(far_a)?.build()?;
+    let b = host(far_b)?.poller_of(&a).build()?;
     let (came_back, arrived) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let ends = [RxQueue::of(&a, count(&came_back))?, RxQueue::of(&b, echo(b.sender("echo")?, &arrived))?];
-    let hosts = PollerThread::builder().receiver(&ends[0]).receiver(&ends[1]).start()?;
+    a.on_receive(count(&came_back))?;
+    b.on_receive(echo(b.sender("echo")?, &arrived))?;
 
     let mut sender = a.sender("host a")?;
     let (mut burst, mut left) = (sender.burst(32), packets);
@@ -46,7 +47,7 @@ fn run(packets: usize) -> Result<[u64; 2], Error> {
     while came_back.load(Relaxed) < packets as u64 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
-    drop((hosts, burst, sender));
+    drop((burst, sender, a, b));
     for direction in forwarder.finish(Duration::ZERO) {
         assert!(direction.drops.is_empty() && direction.missing().is_none(), "{direction:?}");
     }
@@ -80,12 +81,10 @@ fn count(frames: &Arc<AtomicU64>) -> Handler {
     })
 }
 
-fn pool(frames: u32) -> Result<PagePool, Error> {
-    Ok(PagePool::builder().frames(frames).build()?)
-}
-
-fn queue(pool: &PagePool, device: AnyDevice) -> Result<TxQueue, Error> {
-    Ok(TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?.build()?)
+/// Returns the settings of a host at the far end of a wire.
+fn host(far_end: Option<Box<dyn Duplex>>) -> Result<PortBuilder, Error> {
+    let device = AnyDevice::Duplex(far_end.ok_or("a wire has two ends")?);
+    Ok(Port::builder_over(vec![Opened::new(device)], Direction::Both).owners(Owners::Senders))
 }
 
 #[cfg(test)]

@@ -28,9 +28,11 @@ mod ring;
 pub use delay::DelayMeter;
 pub use delay::QueueDelay;
 pub use direction::{Direction, Summary};
-pub use end::{End, Place};
 
-use line::Line;
+use crate::open_error::OpenError;
+use crate::port::{Host, Pollers, Port, PortBuilder};
+use end::End;
+use line::{Line, Lines};
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::bql::Bounds;
@@ -39,7 +41,8 @@ use wharf_core::poller::{PollerCounters, Settings};
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc};
 use wharf_core::queue::QueueError;
-use wharf_devices::host::{HostClock, PollerThread};
+use wharf_devices::host::HostClock;
+use wharf_devices::spec::{self, DeviceSpec, Kind, Opened, Queues};
 
 /// Frames of memory by default: of one direction, or of both if they share it. A quarter waits for packets at each end of an AF_XDP
 /// pair. Two rings of 2048, two disciplines of 1000 and the caches come to another half. Larger disciplines get more
@@ -67,6 +70,9 @@ const FIFO_PACKETS: usize = 1000;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForwardError {
+    /// See [`OpenError`].
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// See [`QueueError`].
     #[error(transparent)]
     Queue(#[from] QueueError),
@@ -93,6 +99,12 @@ pub enum ForwardError {
         /// Its queues.
         b_queues: usize,
     },
+    /// The other end of a device is in this process, where nothing uses it: a wire's.
+    #[error("{device}: its other end is in this process, where nothing uses it")]
+    OtherEnd {
+        /// The device.
+        device: String,
+    },
     /// Too little memory for super-packets of 64 KiB: besides the one being received, some are with the sender, the device and the
     /// discipline.
     #[error(
@@ -106,9 +118,6 @@ pub enum ForwardError {
         /// The end that receives.
         name: String,
     },
-    /// The system gave no thread, or not the processor asked for.
-    #[error("cannot start a poller: {0}")]
-    Thread(#[from] std::io::Error),
 }
 
 /// Makes the discipline of one direction, for frames of a pool.
@@ -172,25 +181,83 @@ impl std::fmt::Debug for ForwardSettings {
 #[derive(Debug)]
 pub struct Forward {
     /// Stopped first.
-    pollers: Vec<PollerThread>,
+    pollers: Vec<Arc<Pollers>>,
     directions: Vec<Direction>,
+    ports: [Vec<Port>; 2],
 }
 
 impl Forward {
-    /// Starts a forwarder between two devices, each queue of which is an end: see the module. Both have as many, or one has one. It leaves
-    /// out a direction for which one end lacks a side.
+    /// Returns the directions of a device of `kind` at end 0 or 1: both, or the only one of the kind or the end. A
+    /// capture is read at the first end and written at the second.
+    pub fn direction_at(end: usize, kind: &Kind) -> spec::Direction {
+        match end {
+            _ if kind.can.both => spec::Direction::Both,
+            0 if kind.can.receive => spec::Direction::Receive,
+            1 if !kind.can.send => spec::Direction::Receive,
+            _ => spec::Direction::Send,
+        }
+    }
+
+    /// Returns the settings of the ports of both ends, each opened as [`Forward::direction_at`] says.
+    pub fn ends(a: &DeviceSpec, b: &DeviceSpec) -> [PortBuilder; 2] {
+        let end = |at, spec: &DeviceSpec| Port::builder_of(spec, Self::direction_at(at, spec.kind()));
+        [end(0, a), end(1, b)]
+    }
+
+    /// Opens `queues` queues of each end that can have several, without memory.
     ///
     /// # Errors
-    /// [`ForwardError`]: above all, a device's error as it is attached to its memory.
-    pub fn start(a: Vec<End>, b: Vec<End>, settings: &ForwardSettings) -> Result<Self, ForwardError> {
-        let queues = a.len().max(b.len());
-        let mut directions = [None, None];
-        for line in lines([a, b])? {
-            line.start(settings, &mut directions)?;
+    /// Those of [`PortBuilder::open`].
+    pub fn open(ends: [PortBuilder; 2], queues: u32) -> Result<[PortBuilder; 2], OpenError> {
+        let [a, b] = ends;
+        let all = Queues { count: queues, ..Queues::default() };
+        // If one end has one queue only, all queues of the other share memory.
+        let has_pool_each = a.queues_of(all) == b.queues_of(all);
+        let all = Queues { pool_shared_by: if has_pool_each { 1 } else { queues }, ..all };
+        Ok([a.open_as(all)?, b.open_as(all)?])
+    }
+
+    /// Starts a forwarder between two devices, of which a queue each is opened unless some are open already: see the
+    /// module. Both have as many, or one has one. It leaves out a direction for which one end lacks a side. Of the
+    /// settings of the ends' ports, it sets the pools, qdiscs, byte limits, owners and pollers.
+    ///
+    /// # Errors
+    /// [`ForwardError`]: above all, a device's error as it is opened, or attached to its memory.
+    pub fn start(ends: [PortBuilder; 2], settings: &ForwardSettings) -> Result<Self, ForwardError> {
+        let [mut a, mut b] = Self::open(ends, 1)?;
+        let (queues_a, queues_b) = (a.take_devices(), b.take_devices());
+        let end = |builder, queues: &[Opened]| match queues {
+            [] => Err(ForwardError::Queues { a: String::new(), a_queues: 0, b: String::new(), b_queues: 0 }),
+            [first, ..] => End::of(builder, first),
+        };
+        let ends = [end(a, &queues_a)?, end(b, &queues_b)?];
+        let counts = [queues_a.len(), queues_b.len()];
+        let lines = lines([queues_a, queues_b], &ends)?;
+        let there = [0, 1].map(|at| ends[at].receives && ends[1 - at].sends);
+        if there == [false; 2] {
+            let [a, b] = ends.map(|end| end.name);
+            return Err(ForwardError::Nothing { a, b });
         }
-        let directions: Vec<Direction> = directions.into_iter().flatten().collect();
-        let pollers = settings.start_pollers(&directions, queues)?;
-        Ok(Self { pollers, directions })
+        let direction = |at: usize| {
+            let [from, to] = [at, 1 - at].map(|at| ends[at].name.clone());
+            there[at].then(|| Direction::new(["a-b", "b-a"][at], from, to))
+        };
+        let directions = [direction(0), direction(1)];
+        let queues = counts[0].max(counts[1]);
+        let receivers = (0..2).filter(|&at| there[at]).map(|at| counts[at]).sum();
+        let pollers = settings.pollers_of(queues, receivers);
+        let ports = [Vec::new(), Vec::new()];
+        let mut all = Lines { settings, ends, pollers, queues, directions, ports };
+        for line in lines {
+            all.start(line)?;
+        }
+        let Lines { pollers, directions, ports, .. } = all;
+        Ok(Self { pollers, directions: directions.into_iter().flatten().collect(), ports })
+    }
+
+    /// Returns the ports of each end, by queue: for their events and states.
+    pub fn ports(&self) -> &[Vec<Port>; 2] {
+        &self.ports
     }
 
     /// Returns its directions, that of the first end's arrivals first.
@@ -199,8 +266,8 @@ impl Forward {
     }
 
     /// Returns the counters of its pollers.
-    pub fn poller_counters(&self) -> impl Iterator<Item = &Arc<PollerCounters>> {
-        self.pollers.iter().map(PollerThread::counters)
+    pub fn poller_counters(&self) -> impl Iterator<Item = Arc<PollerCounters>> {
+        self.pollers.iter().filter_map(|pollers| pollers.counters())
     }
 
     /// True if nothing will arrive any more at either end, and all arrivals have left.
@@ -211,8 +278,8 @@ impl Forward {
     /// Ends it: it receives no more, and sends the frames inside for up to `grace`. The rest comes back unsent and is counted as returned.
     /// The summaries have the devices' errors as they closed.
     pub fn finish(self, grace: Duration) -> Vec<Summary> {
-        let Self { pollers, directions } = self;
-        drop(pollers);
+        let Self { pollers, directions, ports } = self;
+        pollers.iter().for_each(|pollers| pollers.stop());
         let deadline_ns =
             HostClock.now_ns().saturating_add(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX));
         for direction in &directions {
@@ -225,49 +292,31 @@ impl Forward {
             .for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
         // The directions may share their memory: completions of both come first.
         closed.iter_mut().for_each(Summary::settle);
+        ports.iter().flatten().for_each(|port| drop(port.close(Duration::ZERO)));
         closed
     }
 }
 
 /// Groups the queues that forward by themselves: queue by queue, or all of them.
-fn lines(ends: [Vec<End>; 2]) -> Result<Vec<Line>, ForwardError> {
-    let name = |ends: &[End]| ends.first().map_or(String::new(), |end| end.name.clone());
-    let [a, b] = ends;
+fn lines(queues: [Vec<Opened>; 2], ends: &[End; 2]) -> Result<Vec<Line>, ForwardError> {
+    let [a, b] = queues.map(|queues| queues.into_iter().enumerate().collect::<Vec<_>>());
     match (a.len(), b.len()) {
-        (1.., 1) | (1, 1..) => Ok(vec![Line { ends: [a, b] }]),
-        (a_queues, b_queues) if a_queues == b_queues && a_queues > 0 => {
-            Ok(a.into_iter().zip(b).map(|(a, b)| Line { ends: [vec![a], vec![b]] }).collect())
+        (1.., 1) | (1, 1..) => Ok(vec![Line { queues: [a, b] }]),
+        (a_queues, b_queues) if a_queues == b_queues => {
+            Ok(a.into_iter().zip(b).map(|(a, b)| Line { queues: [vec![a], vec![b]] }).collect())
         }
-        (a_queues, b_queues) => Err(ForwardError::Queues { a: name(&a), a_queues, b: name(&b), b_queues }),
+        (a_queues, b_queues) => {
+            let [a, b] = ends.each_ref().map(|end| end.name.clone());
+            Err(ForwardError::Queues { a, a_queues, b, b_queues })
+        }
     }
 }
 
 impl ForwardSettings {
-    /// Starts the pollers: one for each of the `queues`, or as many as were asked for. A queue whose device also receives is served by
-    /// the poller that receives from it.
-    fn start_pollers(
-        &self, directions: &[Direction], queues: usize,
-    ) -> Result<Vec<PollerThread>, ForwardError> {
-        let receivers: usize = directions.iter().map(|direction| direction.receivers.len()).sum();
+    /// Returns the pollers: one for each of the `queues`, or as many as were asked for.
+    fn pollers_of(&self, queues: usize, receivers: usize) -> Vec<Arc<Pollers>> {
         let threads = self.pollers.unwrap_or(queues).clamp(1, receivers.max(1));
-        let start = |thread: usize| {
-            let mut builder = PollerThread::builder().settings(self.poller);
-            if let Some(&cpu) = self.cpus.get(thread % self.cpus.len().max(1)) {
-                builder = builder.pin(cpu);
-            }
-            for (at, direction) in directions.iter().enumerate() {
-                // One thread takes both directions of a queue if there are no more threads than queues.
-                let is_mine = |&number: &usize| (at * queues + number) % threads == thread;
-                let mine = (0..direction.receivers.len()).filter(is_mine);
-                builder =
-                    mine.fold(builder, |builder, number| builder.receiver(&direction.receivers[number]));
-                if !directions.iter().enumerate().any(|(other, back)| other != at && back.is_of_queue) {
-                    let mine = (0..direction.queues.len()).filter(is_mine);
-                    builder = mine.fold(builder, |builder, number| builder.queue(&direction.queues[number]));
-                }
-            }
-            builder.start()
-        };
-        Ok((0..threads).map(start).collect::<Result<_, _>>()?)
+        let cpu = |thread: usize| self.cpus.get(thread % self.cpus.len().max(1)).copied();
+        (0..threads).map(|thread| Pollers::new(Host::Machine, self.poller, cpu(thread))).collect()
     }
 }

@@ -59,6 +59,8 @@
 //! |---|---|---|
 //! | [`Event::Down`] | no carrier, switched off, no peer: packets fail or wait | [`Event::Up`] |
 //! | [`Event::Gone`] | the interface, the peer or the queue is gone | [`Event::Reopened`]: see [`OnGone`] |
+//! | [`Event::Reset`] | the device is closed, to be opened again, as asked | [`Event::Reopened`] |
+//! | [`Event::NotYet`] | it cannot be opened again yet | [`Event::Reopened`] |
 //! | [`Event::Stalled`] | the device completes nothing, for longer than it ever takes | [`Event::Resumed`] |
 //! | [`Event::Panicked`] | a handler or discipline panicked | nothing |
 //!
@@ -76,7 +78,7 @@
 //! | what happens to the device: line down, up, gone, stalls, panics | [`Port::events`], [`Port::state`], [`Event`] |
 //! | what is done about it: wait, reset, open again, fail | [`OnStall`], [`OnGone`], [`Port::reopen`] |
 //! | queueing disciplines, or one of your own | module [`qdisc`] |
-//! | devices by specification, or one of your own | module [`device`] |
+//! | devices by specification, or one of your own | module [`device`], [`Port::builder_over`] |
 //! | what all of these count: one value that adds up, or a walk | [`Port::snapshot`], module [`metrics`] |
 //! | packets that arrive at one device and leave by another, both ways | module [`forward`] |
 //! | tests: virtual time, devices with faults, the contract of a discipline | module [`testing`] |

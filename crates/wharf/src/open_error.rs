@@ -53,17 +53,29 @@ pub enum OpenErrorKind {
     Io,
 }
 
-impl OpenError {
-    pub(crate) fn new(spec: &str, direction: Direction, registry: &Registry, error: QueueError) -> Self {
-        let name = spec.split([':', ',']).next().unwrap_or_default();
-        let kind = match registry.parse_for(spec, direction) {
-            Err(_) if registry.kinds().iter().any(|kind| kind.name == name) => OpenErrorKind::BadKey,
-            Err(_) => OpenErrorKind::UnknownKind,
-            Ok(_) => kind_of(&error),
-        };
-        Self { kind, device: spec.into(), error }
-    }
+/// What an error is to say about a specification.
+pub(crate) struct Refusing {
+    pub(crate) spec: String,
+    pub(crate) direction: Direction,
+    /// What reads it; `None` if it was read before.
+    pub(crate) registry: Option<Registry>,
+}
 
+impl Refusing {
+    pub(crate) fn error(self, error: QueueError) -> OpenError {
+        let Self { spec, direction, registry } = self;
+        let name = spec.split([':', ',']).next().unwrap_or_default();
+        let unread = registry.filter(|registry| registry.parse_for(&spec, direction).is_err());
+        let kind = match unread.map(|registry| registry.kinds().iter().any(|kind| kind.name == name)) {
+            Some(true) => OpenErrorKind::BadKey,
+            Some(false) => OpenErrorKind::UnknownKind,
+            None => kind_of(&error),
+        };
+        OpenError { kind, device: spec, error }
+    }
+}
+
+impl OpenError {
     /// Returns what kind of error it is.
     pub fn kind(&self) -> OpenErrorKind {
         self.kind
@@ -111,6 +123,10 @@ fn kind_of(error: &QueueError) -> OpenErrorKind {
         QueueError::Device(error) => error,
         _ => return OpenErrorKind::Unsupported,
     };
+    kind_of_device(error)
+}
+
+pub(crate) fn kind_of_device(error: &DeviceError) -> OpenErrorKind {
     match error {
         DeviceError::Refused { why: Refusal::NoSuchQueue, .. } => OpenErrorKind::NoSuchQueue,
         DeviceError::Refused { why: Refusal::LockedMemory, .. } => OpenErrorKind::LockedMemory,

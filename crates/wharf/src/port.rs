@@ -1,10 +1,12 @@
 //! `Port`: a device, its pool, its queue and the thread that serves them, opened by one specification.
 
 mod builder;
+mod closing;
 mod events;
 mod host;
 mod metrics;
 mod owner;
+mod pollers;
 mod receiving;
 mod recovery;
 mod world;
@@ -17,26 +19,23 @@ pub use recovery::OnStall;
 
 use crate::OpenError;
 use crate::metrics::Snapshot;
-use atomic_waker::AtomicWaker;
 use events::PortMonitor;
 pub(crate) use host::Host;
 use host::{Served, Serving};
 use metrics::Measurements;
+pub(crate) use pollers::Pollers;
 use receiving::{GivingBack, Receiving, Source};
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use wharf_core::device::Duplex;
-use wharf_core::host::outlive;
 use wharf_core::monitor::Watched;
-use wharf_core::poller::Settings;
-use wharf_core::pool::{Audit, Burst, PagePool};
+use wharf_core::poller::{PollerCounters, Settings};
+use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::RxQueue;
 use wharf_core::sender::Sender;
 pub use wharf_devices::reopen::OnGone;
-use wharf_devices::spec::Direction;
+use wharf_devices::spec::{DeviceSpec, Direction, Opened};
 pub(crate) use world::World;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
@@ -85,11 +84,16 @@ impl std::fmt::Debug for Port {
 struct Inner {
     name: String,
     pool: PagePool,
+    /// The pool of what arrives.
+    receiving_pool: PagePool,
     /// `None` if it only receives.
     queue: Option<TxQueue>,
     host: Host,
     settings: Settings,
     owners: Owners,
+    pollers: Arc<Pollers>,
+    /// Its number among the ports of the pollers.
+    number: usize,
     parts: Mutex<Parts>,
     giving_back: GivingBack,
     /// Receivers get packets longer than a frame, as chains.
@@ -98,35 +102,6 @@ struct Inner {
     is_far_end: bool,
     measured: Measurements,
     monitor: Arc<PortMonitor>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.monitor.close();
-        let mut parts = wharf_mem::lock(&self.parts);
-        let (poller, receiving) = (parts.poller.take(), parts.receiving.take());
-        let source = std::mem::replace(&mut parts.source, Source::Closed);
-        let far_end = parts.far_end.take();
-        drop(parts);
-        let Some(poller) = poller else { return receiving::close_kept(&self.pool, source) };
-        let (pool, queue) = (self.pool.clone(), self.queue.clone());
-        // The other end of a wire gives packets back to this end, which must still be there: it goes first.
-        let is_at_once = self.is_far_end || matches!(self.host, Host::World(_));
-        // A handler that has dropped the last handle ends with its queue: it cannot wait for its own end.
-        let is_own_end = is_at_once && poller.runs_caller();
-        let close = move || {
-            drop(poller);
-            let closed = receiving.iter().filter(|_| !is_own_end);
-            closed.for_each(|receiving| _ = receiving.queue.close());
-            receiving::close_kept(&pool, source);
-            drop((queue, far_end));
-        };
-        if is_at_once {
-            return close();
-        }
-        // Without a thread, the closure is dropped here, and closes by the drops of what it has.
-        _ = std::thread::Builder::new().name("wharf-close".into()).spawn(close);
-    }
 }
 
 /// The parts that come and go.
@@ -141,8 +116,13 @@ struct Parts {
     received: Snapshot,
     /// The drops of the device since it was opened, when they were last read.
     device_drops: Vec<(&'static str, u64)>,
-    /// The poller's thread, unless a receiver polls for it.
-    poller: Option<Serving>,
+}
+
+impl Parts {
+    fn new(source: Source, far_end: Option<Box<dyn Duplex>>) -> Self {
+        let (received, device_drops) = (Snapshot::default(), Vec::new());
+        Self { source, far_end, receiving: None, leaving: None, received, device_drops }
+    }
 }
 
 impl Port {
@@ -164,6 +144,29 @@ impl Port {
     /// Builds a port over `spec` for `direction`, with other settings than those of [`Port::open`].
     pub fn builder(spec: &str, direction: Direction) -> PortBuilder {
         PortBuilder::new(spec, direction)
+    }
+
+    /// Works like [`Port::builder`], for a specification that is read already.
+    pub fn builder_of(spec: &DeviceSpec, direction: Direction) -> PortBuilder {
+        PortBuilder::of_spec(spec, direction)
+    }
+
+    /// Builds a port over devices of one's own, which are open and have no memory yet: one for each queue. They
+    /// cannot be opened again.
+    ///
+    /// ```
+    /// use wharf::device::Opened;
+    /// use wharf::{Direction, Port};
+    /// # use wharf_devices::null::Null as MyDevice;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = Opened::tx(MyDevice::default()); // a `TxDevice`
+    /// let port = Port::builder_over(vec![device], Direction::Send).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder_over(devices: Vec<Opened>, direction: Direction) -> PortBuilder {
+        PortBuilder::over(devices, direction)
     }
 
     /// Returns the port's name: its device's, with the port that `udp:HOST:0` was given.
@@ -228,12 +231,25 @@ impl Port {
     /// # Errors
     /// [`QueueError::Device`] if there is none, or it was taken already; [`QueueError::Closed`].
     pub fn far_end(&self) -> Result<Self, QueueError> {
+        self.far_end_builder(Direction::Both)?.built()
+    }
+
+    /// Works like [`Port::far_end`], with other settings.
+    ///
+    /// # Errors
+    /// Those of [`Port::far_end`].
+    pub fn far_end_builder(&self, direction: Direction) -> Result<PortBuilder, QueueError> {
         let mut parts = self.parts();
         parts.check_open()?;
         let far_end = parts.far_end.take();
         drop(parts);
         let far_end = far_end.ok_or_else(|| self.fault("its other end is not in this process"))?;
-        PortBuilder::of_far_end(self, far_end)
+        Ok(PortBuilder::of_far_end(self, far_end, direction))
+    }
+
+    /// Returns the counters of the thread that polls it, if there is one now.
+    pub fn poller_counters(&self) -> Option<Arc<PollerCounters>> {
+        self.inner.pollers.counters()
     }
 
     /// Returns the state of the device, which is asked for its line, unless a thread works with it. A state
@@ -300,85 +316,20 @@ impl Port {
         self.inner.queue.as_ref().is_none_or(|queue| queue.drain(time))
     }
 
-    /// Closes the port: senders get [`SendError::Closed`](crate::SendError::Closed). Packets inside are
-    /// sent for up to `time`, the others return to the pool; those that the device has stay with it.
-    /// Returns the holders of the pool's frames. A port that is dropped without this returns what has not
-    /// left at once.
-    ///
-    /// The device is free to be opened again, whatever clones, senders, receivers and events of the port
-    /// live: their calls say that the queue is shut down, once a receiver has taken what came before. `udp`
-    /// takes up to 4 s more, to hear of a neighbour that does not answer.
-    ///
-    /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it. It
-    /// waits for up to 5 s for another thread that drops a receiver just then, and has the device.
-    pub fn close(&self, time: Duration) -> Audit {
-        if let Some(queue) = &self.inner.queue {
-            queue.shutdown(time);
-        }
-        let mut parts = self.parts();
-        let source = std::mem::replace(&mut parts.source, Source::Closed);
-        let (receiving, poller) = (parts.receiving.take(), parts.poller.take());
-        let receiving = receiving.map(|receiving| receiving.queue).or_else(|| parts.leaving.clone());
-        parts.leaving.clone_from(&receiving);
-        // The packets on their way to another end that is not in use are this port's again.
-        parts.far_end = None;
-        drop(parts);
-        if let Some(queue) = receiving {
-            // The device's error, at its end, changes nothing for the caller.
-            let _ = queue.close();
-            self.parts().count_last(&queue);
-        }
-        drop(poller);
-        receiving::close_kept(&self.inner.pool, source);
-        self.inner.giving_back.wait();
-        self.inner.monitor.close();
-        self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
-    }
-
-    /// Works like [`Port::close`], for a task: a thread of its own closes the port.
-    ///
-    /// # Cancel safety
-    /// The port is closed all the same if the future is dropped after its first poll.
-    pub async fn close_async(&self, time: Duration) -> Audit {
-        let closed = Arc::new((AtomicWaker::new(), OnceLock::new()));
-        let (port, closing) = (self.clone(), closed.clone());
-        let close = move || {
-            // A handler's drop may panic.
-            let audit = outlive(|| port.close(time)).unwrap_or_else(|| port.pool().audit());
-            _ = closing.1.set(audit);
-            closing.0.wake();
-        };
-        if std::thread::Builder::new().name("wharf-close".into()).spawn(close).is_err() {
-            return self.close(time);
-        }
-        poll_fn(move |cx| {
-            closed.0.register(cx.waker());
-            closed.1.get().map_or(Poll::Pending, |audit| Poll::Ready(Audit::clone(audit)))
-        })
-        .await
-    }
-
     fn parts(&self) -> MutexGuard<'_, Parts> {
         wharf_mem::lock(&self.inner.parts)
     }
 
-    /// Starts a poller for the queues that there are now, in place of the present one. Returns that.
-    fn restart_poller(&self, parts: &mut Parts) -> Result<Option<Serving>, QueueError> {
-        let Inner { queue, host, settings, owners, measured, .. } = &*self.inner;
+    /// Has its queues polled that there are now. Returns the poller until now.
+    fn restart_poller(&self, parts: &Parts) -> Result<Option<Serving>, QueueError> {
+        let Inner { queue, pollers, number, .. } = &*self.inner;
         let served = parts.receiving.as_ref().filter(|receiving| receiving.is_served());
         let is_received_from = parts.receiving.as_ref().is_some_and(|receiving| receiving.is_of_queue);
         // A device has one place in a poller: its receive queue runs its transmit queue, too.
-        let queue = queue.as_ref().filter(|_| !is_received_from);
-        let mut started = None;
-        if queue.is_some() || served.is_some() {
-            let served = Served { queue, receiver: served.map(|receiving| &receiving.queue) };
-            let serving = host.serve(*settings, owners.cpu(), served);
-            started = Some(serving.map_err(|error| self.fault(format!("no thread to poll it: {error}")))?);
-        }
-        started.iter().filter_map(Serving::counters).for_each(|counters| measured.add(counters));
-        let before = std::mem::replace(&mut parts.poller, started);
-        before.iter().filter_map(Serving::counters).for_each(|counters| measured.forget(counters));
-        Ok(before)
+        let queue = queue.clone().filter(|_| !is_received_from);
+        let served = Served { queue, receiver: served.map(|receiving| receiving.queue.clone()) };
+        let before = pollers.serve(*number, served);
+        before.map_err(|error| self.fault(format!("no thread to poll it: {error}")))
     }
 
     fn fault(&self, what: impl Into<String>) -> QueueError {

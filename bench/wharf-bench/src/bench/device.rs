@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf::queue::TxQueue;
+use wharf::{OnGone, Port};
 use wharf_cli::host;
 use wharf_cli::session::open;
 use wharf_cli::signals::Signals;
@@ -16,7 +17,7 @@ use wharf_core::direct::Direct;
 use wharf_core::pool::{Burst, Cache, PagePool};
 use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, processors};
-use wharf_devices::spec::{DeviceSpec, Direction, Queues};
+use wharf_devices::spec::{DeviceSpec, Direction};
 use wharf_mem::Batch;
 
 /// Time from the first packet until rings and caches are in their steady state.
@@ -70,8 +71,9 @@ pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
 fn opened(
     option: &str, spec: &DeviceSpec, direction: Direction, signals: &Signals,
 ) -> anyhow::Result<AnyDevice> {
-    let mut opened = open(option, true, spec, direction, Queues::default(), signals, None)?;
-    Ok(opened.pop().context("a device has at least one queue")?.device)
+    let mut port =
+        open(option, spec, Port::builder_of(spec, direction).on_gone(OnGone::Fail), 1, signals, None)?;
+    Ok(port.take_devices().pop().context("a device has at least one queue")?.device)
 }
 
 fn pool(args: &DeviceArgs) -> anyhow::Result<PagePool> {

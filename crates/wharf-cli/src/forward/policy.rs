@@ -5,7 +5,7 @@ use crate::files::check_written;
 use crate::sandbox;
 use crate::session::check_cpus;
 use crate::usage;
-use wharf::forward::Place;
+use wharf::forward::Forward;
 use wharf::qdisc::{Order, QdiscRegistry, QdiscSpec};
 
 /// Time that a full discipline which drops holds up a packet, at the rate and with the longest ordinary frames.
@@ -17,8 +17,8 @@ const FRAME_BITS: u64 = 1514 * 8;
 
 /// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
-    for (spec, place) in [(&args.a, Place::First), (&args.b, Place::Second)] {
-        spec.check(place.direction(spec.kind())).map_err(usage)?;
+    for (spec, end) in [(&args.a, 0), (&args.b, 1)] {
+        spec.check(Forward::direction_at(end, spec.kind())).map_err(usage)?;
     }
     check_ends(args)?;
     check_queues(args)?;

@@ -7,29 +7,29 @@ use super::manage::Manager;
 use super::policy::Policy;
 use super::reload::Reload;
 use super::tell::Tells;
-use crate::args::{ForwardArgs, RecoveryArgs, WhenFull};
+use crate::args::{ForwardArgs, WhenFull};
 use crate::config::Origin;
 use crate::log;
+use crate::news::treated;
 use crate::output;
 use crate::outside::Outside;
 use crate::processor::Meter;
-use crate::recovery::Recovery;
 use crate::report::{TraceReport, device_text};
 use crate::sandbox::Sandbox;
-use crate::session::{Outcome, Watch, tell_mode, tell_opened, waits_for};
+use crate::session::{Outcome, Watch, is_usage, tell_mode, tell_opened, waits_for};
 use crate::signals::Signals;
 use crate::usage;
 use crate::verdict::link_bps;
 use crate::watch::{Running, Settings};
 use std::time::Duration;
-use wharf::device::DeviceError;
-use wharf::device::wrap_device;
-use wharf::forward::{End, Forward, ForwardError, ForwardSettings, Place};
+use wharf::PortBuilder;
+use wharf::device::{AnyDevice, wrap_device};
+use wharf::forward::{Forward, ForwardError, ForwardSettings};
 use wharf::qdisc::Rate;
 use wharf::queue::TxQueue;
 use wharf_core::poller;
 use wharf_core::rx::RxQueue;
-use wharf_devices::spec::{DeviceSpec, Queues};
+use wharf_devices::spec::DeviceSpec;
 use wharf_tools::trace::TraceFile;
 
 /// Time for frames inside to leave once the end was asked for.
@@ -40,17 +40,14 @@ pub(super) fn run(
     args: &ForwardArgs, sandbox: &Sandbox, origin: Origin<'_>, outside: &Outside,
 ) -> anyhow::Result<Outcome<ForwardReport>> {
     let Outside { signals, page, board, .. } = outside;
-    let ([mut a, mut b], recoveries) = ends(args, signals)?;
+    let mut ends = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
     if let Some(file) = &mirror {
-        let traced = |device| wrap_device!(device, |inner| file.around(inner).sent_only());
-        for end in [&mut a, &mut b] {
-            *end = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced)).collect();
-        }
+        ends = ends.map(|end| end.wrap(mirroring(file.clone())));
     }
     let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
     let in_force = Settings::of_forwarder(args, &policy);
-    let forward = Forward::start(a, b, &settings(args, &in_force)).map_err(starting)?;
+    let forward = Forward::start(ends, &settings(args, &in_force)).map_err(starting)?;
     let queues = || forward.directions().iter().flat_map(|direction| &direction.queues);
     queues().for_each(|queue| queue.set_batching(args.batch));
     let running = |direction| Running::forwarding(direction, &in_force);
@@ -64,17 +61,14 @@ pub(super) fn run(
     output::note(&format!("forwarding {}", between(&forward)));
     for direction in forward.directions() {
         tell_mode(&direction.to, direction.queues.first().and_then(TxQueue::device_mode_reason));
-        let call = |recovery: &Recovery| recovery.call_pollers_of(&direction.queues, &direction.receivers);
-        recoveries.iter().for_each(call);
     }
     let meter = Meter::of_process();
-    let mut tells = Tells::of(&forward, args.recovery, &recoveries);
+    let mut tells = Tells::of(&forward, args)?;
     let manager = Manager::start(signals, board, Reload::new(origin, args, mirror.as_ref()));
     page.begin(None);
     let lost = watch(args, outside, &forward, &mut tells, manager);
     page.end(board);
-    let away: Vec<String> = recoveries.iter().filter_map(Recovery::fault).collect();
-    let time = meter.elapsed();
+    let (away, time) = (tells.end(), meter.elapsed());
     let finished = forward.finish(GRACE);
     tells.look_back(&finished, lost.as_ref());
     finished
@@ -124,41 +118,34 @@ fn millisecond_bytes(rate: Rate) -> u64 {
 }
 
 /// Opens the ends, each with as many queues as asked for, if it can have several.
-fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<([Vec<End>; 2], [Recovery; 2])> {
-    let queues = Queues { count: args.queues, ..Queues::default() };
-    // If one end has one queue only, all queues of the other share memory.
-    let has_pool_each = args.a.devices(queues) == args.b.devices(queues);
-    let pool_shared_by = if has_pool_each { 1 } else { args.queues };
-    let queues = Queues { pool_shared_by, ..queues };
-    let (a, b, recovery) = (args.a.clone(), args.b.clone(), args.recovery);
-    let waits = waits_for(&a).and(&waits_for(&b)).at_most(recovery.give_up);
-    signals.unless_asked(&waits, move || {
-        let (a, of_a) = end(&a, Place::First, queues, recovery)?;
-        let (b, of_b) = end(&b, Place::Second, queues, recovery)?;
-        Ok(([a, b], [of_a, of_b]))
-    })?
+fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<[PortBuilder; 2]> {
+    let specs = [&args.a, &args.b];
+    specs.iter().for_each(|spec| log::note_device(&spec.name()));
+    let [a, b] = Forward::ends(&args.a, &args.b);
+    let ends = [treated(a, args.recovery, &args.a), treated(b, args.recovery, &args.b)];
+    let waits = waits_for(&args.a).and(&waits_for(&args.b)).at_most(args.recovery.give_up);
+    let queues = args.queues;
+    let opened = signals.unless_asked(&waits, move || Forward::open(ends, queues))?;
+    let opened = opened.map_err(|error| {
+        let spec = specs.into_iter().find(|spec| spec.to_string() == error.device());
+        if spec.is_some_and(|spec| is_usage(spec, &error)) { usage(error) } else { error.into() }
+    })?;
+    opened.iter().for_each(|end| tell_opened(end.devices()));
+    Ok(opened)
 }
 
-/// Makes an error about a specification a wrong use; one about a capture is none.
-fn end(
-    spec: &DeviceSpec, place: Place, queues: Queues, recovery: RecoveryArgs,
-) -> anyhow::Result<(Vec<End>, Recovery)> {
-    let fault = |error| match error {
-        DeviceError::Unsupported { .. } if spec.file().is_none() => usage(error),
-        error => error.into(),
-    };
-    let direction = place.direction(spec.kind());
-    log::note_device(&spec.name());
-    let mut opened = spec.open(direction, queues).map_err(fault)?;
-    tell_opened(&opened);
-    let recovery = Recovery::around(recovery, spec, direction, queues, &mut opened)?;
-    let ends: Result<Vec<End>, DeviceError> = opened.into_iter().map(End::of).collect();
-    Ok((ends.map_err(fault)?, recovery))
+/// Returns what has a device that sends write what has left to `file`.
+fn mirroring(file: TraceFile) -> impl FnMut(AnyDevice) -> AnyDevice + Send + 'static {
+    move |device| match device {
+        AnyDevice::Rx(_) => device,
+        device => wrap_device!(device, |inner| file.around(inner).sent_only()),
+    }
 }
 
+/// Makes an error about an end that cannot be one a wrong use.
 fn starting(error: ForwardError) -> anyhow::Error {
     match error {
-        ForwardError::Nothing { .. } => usage(error),
+        ForwardError::Nothing { .. } | ForwardError::OtherEnd { .. } => usage(error),
         error => error.into(),
     }
 }

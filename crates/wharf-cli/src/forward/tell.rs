@@ -1,18 +1,17 @@
 //! Lines on standard error about the devices while frames are forwarded.
 
-use crate::args::RecoveryArgs;
-use crate::link::{LinkWatch, Packets, dropped};
+use crate::args::ForwardArgs;
+use crate::news::News;
 use crate::overload::Overload;
 use crate::queues::sum;
-use crate::recovery::Recovery;
 use crate::repeats::Lines;
-use crate::stall::Stall;
 use wharf::forward::{Direction, Forward, Summary};
 use wharf_core::counters::QueueCounters;
 use wharf_core::rx::RxQueue;
 
 /// The lines printed so far.
 pub(super) struct Tells {
+    ends: [News; 2],
     /// By direction.
     ways: Vec<Way>,
     lines: Lines,
@@ -20,45 +19,42 @@ pub(super) struct Tells {
 
 /// What was printed of one direction.
 struct Way {
-    link: LinkWatch,
-    /// By queue.
+    /// Errors printed, by queue.
     sending: Vec<Told>,
     overload: Overload,
 }
 
 impl Tells {
-    pub(super) fn of(forward: &Forward, args: RecoveryArgs, [a, b]: &[Recovery; 2]) -> Self {
-        let way = |direction: &Direction| {
-            let recovery = if a.is_of(&direction.to) { a } else { b };
-            let told = |_| Told { errors: 0, stall: Stall::new(args, recovery.clone()) };
-            Way {
-                link: LinkWatch::new(direction.to.clone(), args, recovery).of_forward(),
-                sending: direction.queues.iter().map(told).collect(),
-                overload: Overload::new(format!("{} to {}", direction.from, direction.to)),
-            }
+    pub(super) fn of(forward: &Forward, args: &ForwardArgs) -> anyhow::Result<Self> {
+        let [a, b] = forward.ports();
+        let ends = [News::of(a, &args.a, args.recovery)?, News::of(b, &args.b, args.recovery)?];
+        let way = |direction: &Direction| Way {
+            sending: direction.queues.iter().map(|_| Told::default()).collect(),
+            overload: Overload::new(format!("{} to {}", direction.from, direction.to)),
         };
-        Self { ways: forward.directions().iter().map(way).collect(), lines: Lines::default() }
+        let ways = forward.directions().iter().map(way).collect();
+        Ok(Self { ends: ends.map(News::of_forward), ways, lines: Lines::default() })
     }
 
     /// Prints what has changed at both ends. Returns the error of a device that is given up.
     pub(super) fn look(&mut self, forward: &Forward) -> Option<String> {
-        let mut given_up = None;
         for (direction, way) in forward.directions().iter().zip(&mut self.ways) {
             way.overload.look(|| (sum(&direction.queues, |all| all.sent.get()), direction.drops()));
         }
-        for (direction, Way { link, sending, .. }) in forward.directions().iter().zip(&mut self.ways) {
-            let dropped = || Packets::Leaving(sum(&direction.queues, dropped));
-            let errors = sum(&direction.queues, |all| all.device_errors.get());
-            given_up = link.look(&direction.queues, errors, dropped, &mut self.lines).or(given_up);
-            for (queue, told) in direction.queues.iter().zip(sending) {
-                let news = told.news(queue.counters());
-                news.iter().for_each(|line| self.lines.tell(line));
-                given_up = told.stall.look(&direction.to, queue, link).or(given_up);
-            }
+        let given_up = self.ends.each_mut().map(|end| end.look(&mut self.lines));
+        for (direction, Way { sending, .. }) in forward.directions().iter().zip(&mut self.ways) {
+            let told = direction.queues.iter().zip(sending);
+            let news = told.filter_map(|(queue, told)| told.news(queue.counters()));
+            news.for_each(|line| self.lines.tell(&line));
             let arriving = direction.receivers.iter().filter_map(RxQueue::take_error);
             arriving.for_each(|error| self.lines.tell(&error.to_string()));
         }
-        given_up
+        given_up.into_iter().flatten().next()
+    }
+
+    /// Ends the lines about devices. Returns the faults of those that are away.
+    pub(super) fn end(&mut self) -> Vec<String> {
+        self.ends.iter_mut().filter_map(News::end).collect()
     }
 
     /// Prints what has changed at the end of the run, without the errors that the summary prints.
@@ -73,11 +69,10 @@ impl Tells {
     }
 }
 
-/// Errors and a stall that were printed for a queue of a sending end.
-#[derive(Debug)]
+/// Errors that were printed for a queue of a sending end.
+#[derive(Debug, Default)]
 struct Told {
     errors: u64,
-    stall: Stall,
 }
 
 impl Told {

@@ -4,12 +4,11 @@ use super::account::{Account, ReceiveReport};
 use super::live::{Live, Published};
 use crate::args::{OnGone, OnStall, ReceiveArgs, RecoveryArgs};
 use crate::files::check_written;
-use crate::link::{LinkWatch, Packets};
+use crate::news::{News, treated};
 use crate::output::{self, with_causes};
 use crate::outside::Outside;
 use crate::overload::Overload;
 use crate::processor::{Meter, ProcessorTime};
-use crate::recovery::Recovery;
 use crate::repeats::Lines;
 use crate::report::{RxQueueReport, device_text};
 use crate::sandbox::Sandbox;
@@ -23,11 +22,11 @@ use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
-use wharf::RecvError;
 use wharf::device::DeviceError;
 use wharf::metrics::drops_by_reason;
-use wharf_devices::spec::{Direction, Queues};
-use wharf_tools::traffic::{Receiver, Recorder, Until};
+use wharf::{Port, RecvError};
+use wharf_devices::spec::Direction;
+use wharf_tools::traffic::{Receiver, Recorder, Until, receiving};
 
 /// Time in which arrivals are still received once a signal has asked for the end.
 const GRACE: Duration = Duration::from_millis(500);
@@ -50,16 +49,12 @@ pub(super) fn run(
     args: &ReceiveArgs, sandbox: &Sandbox, outside: &Outside,
 ) -> anyhow::Result<Outcome<ReceiveReport>> {
     let Outside { signals, page, board, .. } = outside;
-    let pool = args.memory.pool();
-    let pool = pool.build()?;
-    // An error about a capture is no wrong use.
-    let is_usage = args.from.file().is_none();
-    let recovery_args =
+    let pool = args.memory.pool().build()?;
+    let treatment =
         RecoveryArgs { on_gone: args.on_gone, on_stall: Some(OnStall::Report), give_up: args.give_up };
-    let (direction, queues) = (Direction::Receive, Queues::default());
-    let mut opened = open("--from", is_usage, &args.from, direction, queues, signals, args.give_up)?;
-    let recovery = Recovery::around(recovery_args, &args.from, direction, queues, &mut opened)?;
-    let opened = opened.pop().context("a device has at least one queue")?;
+    let port = treated(Port::builder_of(&args.from, Direction::Receive).pool(&pool), treatment, &args.from);
+    let port = open("--from", &args.from, receiving(port, args.poll), 1, signals, args.give_up)?;
+    let opened = port.devices().first().context("a device has at least one queue")?;
     if opened.far_end.is_some() {
         let what = "its other end is in this process, where nothing sends; `wharf send` does both";
         return Err(usage(format!("--from {}: {what}", opened.device.name())));
@@ -70,12 +65,15 @@ pub(super) fn run(
     // A fifo waits for its reader.
     let waits = Waits::new("waiting for the reader of the fifo");
     let recorder = signals.unless_asked(&waits, move || Recorder::new(published, file.as_deref()))??;
-    let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap, &recovery)?;
-    let (rx, mode, memory) = (wrapped_device.into_rx()?, args.poll, pool.clone());
-    let waits = waits_for(&args.from).at_most(args.give_up);
-    let receiver = signals.unless_asked(&waits, move || Receiver::new(rx, &memory, mode, recorder))??;
+    let (wrap, wrapped) = wrap(&args.wrap)?;
+    let (port, mode, waits) = (port.wrap(wrap), args.poll, waits_for(&args.from).at_most(args.give_up));
+    let opening = move || {
+        let port = port.build()?;
+        anyhow::Ok((Receiver::new(&port, mode, recorder)?, port))
+    };
+    let (receiver, port) = signals.unless_asked(&waits, opening)??;
     board.put(vec![Running::receiving(&device, receiver.queue(), &pool)]);
-    recovery.call_pollers_of(&[], std::slice::from_ref(receiver.queue()));
+    let news = News::of(from_ref(&port), &args.from, treatment)?.reset_with(wrapped.resets());
     sandbox.enter()?;
     let mode = receiver.queue().device_mode();
     announce(args, &device_text(&device, mode));
@@ -83,12 +81,10 @@ pub(super) fn run(
     let mode_reason = reason.map(|reason| reason.what.clone());
     tell_mode(&device, reason);
     let live = Live::new(receiver.queue().clone(), counts);
-    let link = LinkWatch::new(device.clone(), recovery_args, &recovery);
-    let Received { receiver, ended, time, fault } = receive(args, receiver, &live, link, &recovery, outside)?;
+    let Received { receiver, ended, time, fault } = receive(args, receiver, &live, news, outside)?;
     let batches = receiver.batches();
     let mut account = Account { device, mode, mode_reason, batches, wrapped, ..Account::default() };
-    let away = recovery.fault();
-    account.fault(recovery.failure().or(fault).or(away));
+    account.fault(fault);
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     account.fault(receiver.queue().close().err().map(|error| error.to_string()));
     // Once it is closed: the last line of `--stats` has the same.
@@ -100,6 +96,7 @@ pub(super) fn run(
     let arrivals = published.into_arrivals();
     arrivals.latencies().inspect(|delays| page.add_delays("from stamp to arrival", &delays.all()));
     account.fault(unwritten.map(|error| error.to_string()));
+    port.close(Duration::ZERO);
     let mut outcome = account.close(&arrivals, args.from.file().is_some(), &pool.audit(), signals.asked());
     outcome.report.common.verdict = Some(outcome.report.judge(args, time));
     Ok(outcome)
@@ -113,8 +110,7 @@ fn announce(args: &ReceiveArgs, device: &str) {
 
 /// Receives in a thread of its own, and watches over it.
 fn receive(
-    args: &ReceiveArgs, mut receiver: Receiving, live: &Live, mut link: LinkWatch, recovery: &Recovery,
-    outside: &Outside,
+    args: &ReceiveArgs, mut receiver: Receiving, live: &Live, mut news: News, outside: &Outside,
 ) -> anyhow::Result<Received> {
     let Outside { signals, page, board, .. } = outside;
     let (queue, mut overload) = (receiver.queue().clone(), Overload::new(args.from.name()));
@@ -125,11 +121,8 @@ fn receive(
     let run = move || {
         // Dropped at the end, whatever that is.
         let (_ending, meter) = (ending, Meter::of_thread());
-        let Shared { stop, end, received, errors, .. } = &*seen;
-        let survives = |error: &DeviceError| {
-            errors.fetch_add(1, Ordering::AcqRel);
-            survives(error, outlives_line, &mut seen.lines())
-        };
+        let Shared { stop, end, received, .. } = &*seen;
+        let survives = |error: &DeviceError| survives(error, outlives_line, &mut seen.lines());
         let result = receiver.run_until(&Until { stop, end, count, received, survives: &survives });
         let (seconds, load_share) = receiver.load();
         let time = meter.elapsed().if_loaded(seconds, load_share);
@@ -141,16 +134,14 @@ fn receive(
     loop {
         let next = watch.look(GRACE, GRACE_OF_TIME);
         shared.stop.store(watch.is_ending(), Ordering::Release);
-        let errors = shared.errors.load(Ordering::Acquire);
-        recovery.tell_counts();
-        let lost = link.look(std::slice::from_ref(&queue), errors, || Packets::Arriving, &mut shared.lines());
-        given_up = given_up.or(lost).or_else(|| recovery.given_up(args.from.name(), args.give_up?));
-        let ends = watch.is_overdue() || recovery.failure().is_some() || given_up.is_some();
+        given_up = given_up.or_else(|| news.look(&mut shared.lines()));
+        let ends = watch.is_overdue() || given_up.is_some();
         shared.end.store(ends, Ordering::Release);
         if ended.recv_timeout(next) != Err(mpsc::RecvTimeoutError::Timeout) {
             page.end(board);
             let (receiver, ended, time) = joined(thread)?;
-            let fault = given_up.or_else(|| link.fault());
+            let away = news.end();
+            let fault = given_up.or_else(|| news.line_fault()).or(away);
             return Ok(Received { receiver, ended, time, fault });
         }
         page.look(board);
@@ -176,8 +167,6 @@ struct Shared {
     stop: AtomicBool,
     end: AtomicBool,
     received: AtomicU64,
-    /// Errors that the device survives.
-    errors: AtomicU64,
     lines: Mutex<Lines>,
 }
 

@@ -10,6 +10,7 @@ use super::plan::{Plan, frame_bytes_for};
 use super::sending::{Sending, sending};
 use super::table;
 use crate::args::{SmallQueues, WhenFull};
+use crate::news::News;
 use crate::output::{detail, note};
 use crate::outside::Outside;
 use crate::page::Page;
@@ -20,7 +21,7 @@ use crate::sandbox::Sandbox;
 use crate::session::{Outcome, joined, start, tell_mode};
 use crate::verdict::link_bps;
 use crate::watch::{Running, Settings};
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use receiving::{Received, Receiving};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,10 +33,9 @@ use wharf::queue::TxQueue;
 use wharf_core::device::PATIENCE;
 use wharf_core::engine::Batching;
 use wharf_core::host::Clock;
-use wharf_core::poller;
 use wharf_core::pool::PagePool;
 use wharf_core::sender::Spread;
-use wharf_devices::host::{ExactClock, PollerBuilder, PollerThread, processors};
+use wharf_devices::host::{ExactClock, processors};
 use wharf_tools::traffic::{Drive, Echo, Pause, Pauses, Schedule, Submit, Verify};
 
 /// Most frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
@@ -59,29 +59,27 @@ pub(super) fn run(
     tell_memory(plan);
     let (schedule, link_bps) =
         ((!plan.pace().is_top()).then(|| Schedule::new(&pool)), link_bps(&plan.args.to));
-    let mut sending = sending(plan, &pool, batching, schedule.as_ref(), signals)?;
-    let (far_end, delay) = (sending.far_end.take(), sending.delay);
-    let Sending { name, queues, recovery, meters, .. } = &sending;
+    let sending = sending(plan, &pool, batching, schedule.as_ref(), signals)?;
+    let Sending { name, ports, queues, meters, .. } = &sending;
     let has_bql = sending.has_bql;
     board.put(vec![Running::sending(name, queues, has_bql, settings(plan, batching), meters.clone())]);
-    let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
-    let echo = plan.args.echo.then(|| Echo::new(&queues[0], check(plan))).transpose()?;
-    let poller = start_poller(plan, queues, echo.as_ref())?;
-    board.put_pollers([poller.counters()]);
-    recovery.call_pollers_of(queues, echo.as_ref().map(Echo::receiver).map_or(&[], std::slice::from_ref));
+    let receiving =
+        sending.has_far_end.then(|| Receiving::start(plan, &ports[0], sending.delay)).transpose()?;
+    let echo = plan.args.echo.then(|| Echo::new(&ports[0], check(plan))).transpose()?;
+    board.put_pollers(ports[0].poller_counters());
+    let mut news = sending.news(plan)?;
     sandbox.map_or(Ok(()), Sandbox::enter)?;
     tell_mode(name, queues[0].device_mode_reason());
     tell_endless(plan, name);
     page.begin(Some(&name_of(plan, batching)));
-    let sent = send(plan, &sending, echo.as_ref(), schedule.as_ref(), outside);
+    let sent = send(plan, &sending, &mut news, echo.as_ref(), schedule.as_ref(), outside);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
         echo::wait(echo, &queues[0], signals);
     }
-    drop(poller);
-    let echoed = echo.map(echo::finish);
-    queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
+    let (away, echoed) = (news.end(), echo.map(echo::finish));
+    ports.iter().for_each(|port| drop(port.close(Duration::ZERO)));
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
-    let (sent, away) = (sent?, recovery.fault());
+    let sent = sent?;
     // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
     let (audit, received) = (queues[0].audit(), received?);
@@ -93,7 +91,7 @@ pub(super) fn run(
     let mut outcome = account.close(signals.asked());
     outcome.faults.extend(away);
     plan.tell_snapped();
-    let away_seconds = recovery.absent().as_secs_f64();
+    let away_seconds = news.absent().as_secs_f64();
     outcome.report.verdict = Some(judge(plan, &outcome.report, &sent, receiving, away_seconds, link_bps));
     Ok(outcome)
 }
@@ -159,17 +157,6 @@ fn settings(plan: &Plan, batching: Batching) -> Settings {
     }
 }
 
-/// Starts the poller of the queues. A queue with a receive side is served through that.
-fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow::Result<PollerThread> {
-    let settings = poller::Settings { mode: plan.args.poll, ..poller::Settings::default() };
-    let builder = PollerThread::builder().settings(settings);
-    let builder = match echo {
-        Some(echo) => builder.receiver(echo.receiver()),
-        None => queues.iter().fold(builder, PollerBuilder::queue),
-    };
-    builder.start().context("cannot start a thread")
-}
-
 fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
     let pool = PagePool::builder().frames(frames).frame_bytes(plan.frame_bytes);
     Ok(pool.build()?)
@@ -216,7 +203,8 @@ fn senders_of(plan: &Plan, queues: &[TxQueue], at: u16) -> anyhow::Result<Box<dy
 
 /// Runs the senders until they have ended and all frames have left.
 fn send(
-    plan: &Plan, sending: &Sending, echo: Option<&Echo>, schedule: Option<&Arc<Schedule>>, outside: &Outside,
+    plan: &Plan, sending: &Sending, news: &mut News, echo: Option<&Echo>, schedule: Option<&Arc<Schedule>>,
+    outside: &Outside,
 ) -> anyhow::Result<Sent> {
     let senders = (0..plan.threads()).map(|at| senders_of(plan, &sending.queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
@@ -246,7 +234,7 @@ fn send(
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }
     drop(results);
-    let supervisor = Supervisor::new(plan, sending, echo, &stop, outside);
+    let supervisor = Supervisor::new(plan, sending, news, echo, &stop, outside);
     let driven = supervisor.wait(&ended);
     let time = threads.into_iter().map(joined).sum::<anyhow::Result<_>>()?;
     let driven = driven?;

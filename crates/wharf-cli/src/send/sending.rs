@@ -1,32 +1,33 @@
 //! The queues of a run: the device is opened, wrapped, and put behind a discipline.
 
 use super::plan::Plan;
-use crate::recovery::Recovery;
+use crate::news::{News, treated};
 use crate::session::{open, waits_for};
 use crate::signals::Signals;
 use crate::wrap::{Wrapped, wrap};
-use anyhow::Context;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf::forward::DelayMeter;
 use wharf::queue::TxQueue;
-use wharf_core::device::{AnyDevice, Duplex, TxSide};
+use wharf::{Owners, Port};
+use wharf_core::device::AnyDevice;
 use wharf_core::engine::Batching;
+use wharf_core::poller;
 use wharf_core::pool::PagePool;
-use wharf_devices::host::{HostClock, HostPark};
-use wharf_devices::spec::Queues;
 use wharf_tools::traffic::{Schedule, Timed};
 
 /// The device's queues, with all that belongs to them.
 pub(super) struct Sending {
     pub(super) name: String,
     pub(super) has_bql: bool,
+    pub(super) ports: Vec<Port>,
+    /// Those of the ports.
     pub(super) queues: Vec<TxQueue>,
-    pub(super) far_end: Option<Box<dyn Duplex>>,
+    /// The other end is in this process.
+    pub(super) has_far_end: bool,
     /// Time that a frame takes to the far end.
     pub(super) delay: Duration,
     pub(super) wrapped: Wrapped,
-    pub(super) recovery: Recovery,
     /// A record of the delays in each queue's discipline, for a page.
     pub(super) meters: Vec<DelayMeter>,
 }
@@ -35,41 +36,53 @@ pub(super) struct Sending {
 pub(super) fn sending(
     plan: &Plan, pool: &PagePool, batching: Batching, schedule: Option<&Arc<Schedule>>, signals: &Signals,
 ) -> anyhow::Result<Sending> {
-    let mut all: Option<Sending> = None;
-    let direction = plan.direction();
-    let queues = Queues { count: plan.args.queues, ..Queues::default() };
-    let mut opened =
-        open("--to", true, &plan.args.to, direction, queues, signals, plan.args.recovery.give_up)?;
-    let recovery = Recovery::around(plan.args.recovery, &plan.args.to, direction, queues, &mut opened)?;
-    for opened in opened {
-        let completes = opened.device.as_tx().is_some_and(|device| device.info().has_real_completions());
-        let (name, has_bql) = (opened.device.name(), completes && !plan.args.bql.is_off());
-        let (device, wrapped) = wrap(opened.device, &plan.args.wrap, &recovery)?;
-        let device = match schedule {
-            Some(schedule) => match device.try_into()? {
-                TxSide::Tx(device) => AnyDevice::tx(Timed::new(device, schedule.clone())),
-                TxSide::Duplex(device) => AnyDevice::duplex(Timed::new(device, schedule.clone())),
-            },
-            None => device,
-        };
-        let qdisc = plan.args.qdisc.build(plan.args.when_full.setup());
-        // Each packet costs a little more: not without a page.
-        let meter = plan.args.report.is_some().then(DelayMeter::default);
-        let qdisc = DelayMeter::around(meter.as_ref(), qdisc, pool);
-        let builder = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?
-            .qdisc(qdisc)
-            .batching(batching)
-            .small_queues(plan.small_queue_bytes)
-            .byte_limits(plan.args.bql);
-        let waits = waits_for(&plan.args.to).at_most(plan.args.recovery.give_up);
-        let queue = signals.unless_asked(&waits, move || builder.build())??;
-        let (far_end, delay) = (opened.far_end, opened.delay);
-        let recovery = recovery.clone();
-        let (queues, meters) = (Vec::new(), Vec::new());
-        let first = || Sending { name, has_bql, queues, far_end, delay, wrapped, recovery, meters };
-        let all = all.get_or_insert_with(first);
-        all.queues.push(queue);
-        all.meters.extend(meter);
+    let (args, to) = (&plan.args, &plan.args.to);
+    let settings = poller::Settings { mode: args.poll, ..poller::Settings::default() };
+    let port = Port::builder_of(to, plan.direction()).pool(pool).poller(settings).one_poller(true);
+    let port = port.owners(Owners::Senders).takes_chains(true).batching(batching).byte_limits(args.bql);
+    let port = treated(port.small_queues(plan.small_queue_bytes), args.recovery, to);
+    let port = open("--to", to, port, args.queues, signals, args.recovery.give_up)?;
+    let devices = port.devices();
+    let completes = |device: &AnyDevice| device.as_tx().is_some_and(|tx| tx.info().has_real_completions());
+    let has_bql = !args.bql.is_off() && devices.first().is_some_and(|first| completes(&first.device));
+    let has_far_end = devices.iter().any(|opened| opened.far_end.is_some());
+    let delay = devices.first().map_or(Duration::ZERO, |opened| opened.delay);
+    // Each packet costs a little more: not without a page.
+    let meters = devices.iter().filter(|_| args.report.is_some()).map(|_| DelayMeter::default());
+    let meters: Vec<DelayMeter> = meters.collect();
+    let qdisc = |at| DelayMeter::around(meters.get(at), args.qdisc.build(args.when_full.setup()), pool);
+    let mut qdiscs: Vec<_> = (0..devices.len()).map(|at| Some(qdisc(at))).collect();
+    let ((mut wrap, wrapped), schedule) = (wrap(&args.wrap)?, schedule.cloned());
+    let port = port.wrap(move |device| timed(wrap(device), schedule.as_ref()));
+    let waits = waits_for(to).at_most(args.recovery.give_up);
+    let queues = args.queues;
+    let build = move || {
+        port.build_queues(queues, |queue, at| match qdiscs.get_mut(at).and_then(Option::take) {
+            Some(qdisc) => queue.qdisc(qdisc),
+            None => queue,
+        })
+    };
+    let ports = signals.unless_asked(&waits, build)??;
+    let queues: Vec<TxQueue> = ports.iter().flat_map(Port::queue).cloned().collect();
+    let name = ports.first().map_or_else(|| to.name(), |port| port.name().into());
+    Ok(Sending { name, has_bql, ports, queues, has_far_end, delay, wrapped, meters })
+}
+
+impl Sending {
+    /// Begins the watch over the device.
+    pub(super) fn news(&self, plan: &Plan) -> anyhow::Result<News> {
+        let news = News::of(&self.ports, &plan.args.to, plan.args.recovery)?;
+        Ok(news.reset_with(self.wrapped.resets()))
     }
-    all.context("a device has at least one queue")
+}
+
+/// Returns `device`, with the times of departures kept in `schedule`, if there is one.
+fn timed(device: AnyDevice, schedule: Option<&Arc<Schedule>>) -> AnyDevice {
+    match (device, schedule) {
+        (AnyDevice::Tx(device), Some(schedule)) => AnyDevice::tx(Timed::new(device, schedule.clone())),
+        (AnyDevice::Duplex(device), Some(schedule)) => {
+            AnyDevice::duplex(Timed::new(device, schedule.clone()))
+        }
+        (device, _) => device,
+    }
 }

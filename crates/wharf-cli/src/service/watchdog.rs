@@ -62,7 +62,7 @@ impl Watchdog {
 }
 
 /// Returns the steps of a poller that have ended.
-fn turns(counters: &Arc<PollerCounters>) -> u64 {
+fn turns(counters: Arc<PollerCounters>) -> u64 {
     let counts = [&counters.polls, &counters.pauses, &counters.sleeps];
     counts.into_iter().fold(0, |sum, count| sum.wrapping_add(count.get()))
 }

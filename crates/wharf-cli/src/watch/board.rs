@@ -58,8 +58,8 @@ impl Board {
     }
 
     /// Shows these pollers, too.
-    pub(crate) fn put_pollers<'a>(&self, pollers: impl IntoIterator<Item = &'a Arc<PollerCounters>>) {
-        *self.pollers() = pollers.into_iter().cloned().collect();
+    pub(crate) fn put_pollers(&self, pollers: impl IntoIterator<Item = Arc<PollerCounters>>) {
+        *self.pollers() = pollers.into_iter().collect();
     }
 
     /// The command that runs.

@@ -86,6 +86,12 @@ impl Watchdog {
         self.since_ns = self.since_ns.map(|_| now_ns);
     }
 
+    /// Returns when a look would find a stall, ns, if nothing completes; `None` while none can begin.
+    pub fn due_ns(&self) -> Option<u64> {
+        let since_ns = self.since_ns.filter(|_| !self.is_stalled)?;
+        Some(since_ns.saturating_add(self.bound_ns()))
+    }
+
     /// True if the device held frames at the last look.
     pub fn is_waiting(&self) -> bool {
         self.since_ns.is_some()

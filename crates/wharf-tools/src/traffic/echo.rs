@@ -3,16 +3,16 @@
 use super::receive::whole;
 use super::{Findings, Verify};
 use std::sync::{Arc, Mutex};
+use wharf::Port;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::Burst;
-use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::queue::QueueError;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_mem::lock;
 
 type Shared = Arc<Mutex<Box<dyn Verify>>>;
 
-/// The receive side of a queue's device, and the check of all that arrives there. A poller takes it ([`Echo::receiver`]); its thread
-/// checks.
+/// The receive side of a port, and the check of all that arrives there. The port's poller checks.
 #[derive(Debug)]
 pub struct Echo {
     receiver: RxQueue,
@@ -28,11 +28,11 @@ impl std::fmt::Debug for Check {
 }
 
 impl Echo {
-    /// Makes that of `queue`, with memory of its pool.
+    /// Makes that of `port`, which takes chains.
     ///
     /// # Errors
-    /// See [`RxQueue::of`].
-    pub fn new(queue: &TxQueue, check: Box<dyn Verify>) -> Result<Self, QueueError> {
+    /// Those of [`Port::on_receive`].
+    pub fn new(port: &Port, check: Box<dyn Verify>) -> Result<Self, QueueError> {
         let clocks = check.clocks();
         let check = Arc::new(Mutex::new(check));
         let (checks, mut joined) = (check.clone(), Vec::new());
@@ -44,11 +44,11 @@ impl Echo {
             }
             Rest::Free
         };
-        let receiver = RxQueue::of(queue, Box::new(handler))?.takes_chains(true);
+        let receiver = port.on_receive(handler)?;
         Ok(Self { receiver, check: Check(check) })
     }
 
-    /// Returns the receive side for a poller.
+    /// Returns the receive side.
     pub fn receiver(&self) -> &RxQueue {
         &self.receiver
     }
@@ -58,7 +58,7 @@ impl Echo {
         self.receiver.received()
     }
 
-    /// Returns the findings, and the device's last error as it received. No poller has it any more.
+    /// Returns the findings, and the device's last error as it received.
     pub fn finish(self) -> (Findings, Option<DeviceError>) {
         let findings = lock(&self.check.0).findings().clone();
         let error = self.receiver.take_error().or(self.receiver.close().err());

@@ -3,14 +3,13 @@
 use super::{Arrival, Check, Clocks, Findings, Verify};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::device::{DeviceError, RxDevice};
+use wharf::{Port, PortBuilder};
+use wharf_core::device::DeviceError;
 use wharf_core::poller::{Mode, Settings};
-use wharf_core::pool::{Burst, PagePool, PoolError};
+use wharf_core::pool::{Burst, PoolError};
 use wharf_core::queue::QueueError;
-
 use wharf_core::rx::{self, RecvError, RxQueue};
 use wharf_core::wait::Wait;
-use wharf_devices::host::HostWait;
 use wharf_devices::iface::pool_fault;
 use wharf_mem::{Frame, Region};
 use wharf_sys::clock::{monotonic_ns, realtime_ns};
@@ -57,6 +56,13 @@ struct Load {
     idle_ns: u64,
 }
 
+/// Sets what a port must have for a [`Receiver`] that waits for arrivals by `mode`: packets come whole, so many
+/// at a time.
+pub fn receiving(port: PortBuilder, mode: Mode) -> PortBuilder {
+    let settings = Settings { mode, budget_packets: BUDGET as u32, ..Settings::default() };
+    port.poller(settings).takes_chains(true)
+}
+
 /// Ends of receiving, besides the device's own end and [`Check::is_done`].
 #[derive(Clone, Copy)]
 pub struct Until<'a> {
@@ -73,29 +79,14 @@ pub struct Until<'a> {
 }
 
 impl<C: Check> Receiver<C> {
-    /// Makes one of `device`, which has no memory attached yet, with frames of `pool`. It waits for arrivals by `mode`.
+    /// Makes the one of `port`, which is built with [`receiving`]. It waits for arrivals by `mode`.
     ///
     /// # Errors
-    /// [`QueueError::Device`], [`QueueError::Pool`].
-    pub fn new(device: Box<dyn RxDevice>, pool: &PagePool, mode: Mode, check: C) -> Result<Self, QueueError> {
-        let wait = HostWait::new().map_err(|source| {
-            let (device, what) = (device.name(), "cannot wait for its notifications".into());
-            DeviceError::Io { device, what, source }
-        })?;
-        let settings = Settings { mode, budget_packets: BUDGET as u32, ..Settings::default() };
-        let inner = rx::Receiver::on_caller(pool, Box::new(wait), settings, |handler| {
-            Ok(RxQueue::new(device, pool, &[], handler)?.takes_chains(true))
-        })?;
-        Ok(Self {
-            inner,
-            mode,
-            idle: 0,
-            burst: pool.burst(BUDGET),
-            joined: Vec::new(),
-            batches: 0,
-            load: Load::default(),
-            check,
-        })
+    /// Those of [`Port::receiver`].
+    pub fn new(port: &Port, mode: Mode, check: C) -> Result<Self, QueueError> {
+        let (inner, burst) = (port.receiver()?, port.burst(BUDGET));
+        let (joined, load) = (Vec::new(), Load::default());
+        Ok(Self { inner, mode, idle: 0, burst, joined, batches: 0, load, check })
     }
 
     /// Receives until the device has ended, the check is done, or `until`.

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{sleep, spawn};
 use std::time::Duration;
+use wharf::{Direction, Owners, Port};
 use wharf_core::device::{Completions, Device, DeviceError, RxDevice, TxDevice, close_receiver};
-use wharf_core::queue::TxQueue;
-use wharf_devices::host::{HostClock, HostPark, PollerThread};
-use wharf_devices::open::{Direction, open};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_mem::Batch;
 use wharf_testkit::threads::within_a_minute;
@@ -59,12 +57,10 @@ fn switch(path: &Path, client: bool, stop: &AtomicBool) {
 /// Sends generated packets by the device of `spec`; all come back, as they were sent and in order.
 fn echoed(spec: &str) {
     let pool = pool(1024);
-    let device = open(spec, Direction::Both).unwrap().device;
-    let queue =
-        TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).unwrap().build().unwrap();
+    let port = Port::builder(spec, Direction::Both).pool(&pool).takes_chains(true).owners(Owners::Senders);
+    let port = port.build().unwrap();
     let generators = GeneratorSpec { sizes: Sizes::Imix, ..GeneratorSpec::default() }.generators().unwrap();
-    let echo = Echo::new(&queue, Box::new(StampCheck::new(generators.clone()))).unwrap();
-    let poller = PollerThread::builder().receiver(echo.receiver()).start().unwrap();
+    let echo = Echo::new(&port, Box::new(StampCheck::new(generators.clone()))).unwrap();
     let drive = Drive {
         pace: Pace::default(),
         start_ns: 0,
@@ -73,19 +69,18 @@ fn echoed(spec: &str) {
         schedule: None,
         stop: &AtomicBool::new(false),
     };
-    let mut sender = queue.sender("test").unwrap();
+    let mut sender = port.sender("test").unwrap();
     let mut generator = generators[0].clone().ending_after(PACKETS);
     assert_eq!(drive.run(&mut sender, &mut generator).unwrap().packets, PACKETS);
     drop(sender);
     while echo.packets() < PACKETS {
         sleep(Duration::from_millis(1));
     }
-    drop(poller);
     let (findings, error) = echo.finish();
     assert_eq!((findings.packets, findings.errors), (PACKETS, 0), "{:?}", findings.first_error);
     assert!(error.is_none(), "{error:?}");
-    queue.shutdown(Duration::ZERO);
-    assert_conserved(&queue);
+    port.close(Duration::ZERO);
+    assert_conserved(port.queue().unwrap());
 }
 
 fn both(name: &str, keys: &'static str, driver_listens: bool) {

@@ -6,11 +6,8 @@
 
 mod message;
 
-use std::sync::Arc;
-use std::time::Duration;
-use wharf::device::open;
-use wharf::queue::{Handler, HostClock, HostPark, PollerThread, Rest, RxQueue, TxQueue};
-use wharf::{Burst, Direction, Packet, PagePool, Sender, Wait};
+use wharf::queue::{Handler, Rest};
+use wharf::{Burst, Direction, Owners, Packet, Port, Sender, Wait};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -25,27 +22,17 @@ fn main() -> Result<(), Error> {
 
 /// A name server that answers until it is dropped.
 struct Server {
-    queue: TxQueue,
-    poller: Option<PollerThread>,
+    _port: Port,
 }
 
 impl Server {
     /// Starts a server at `address`, such as 0.0.0.0:53.
     fn start(address: &str) -> Result<Self, Error> {
-        let pool = PagePool::builder().frames(2048).build()?;
         // One socket for both ways: it is bound to the address, and each frame goes to its own destination.
-        let device = open(&format!("udp:{address},dest=frame"), Direction::Send)?.device;
-        let queue = TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark))?.build()?;
-        let receiver = RxQueue::of(&queue, answering(queue.sender("answers")?))?;
-        let poller = PollerThread::builder().receiver(&receiver).start()?;
-        Ok(Self { queue, poller: Some(poller) })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.poller = None;
-        self.queue.shutdown(Duration::ZERO);
+        let port = Port::builder(&format!("udp:{address},dest=frame"), Direction::Both);
+        let port = port.owners(Owners::Senders).build()?;
+        port.on_receive(answering(port.sender("answers")?))?;
+        Ok(Self { _port: port })
     }
 }
 

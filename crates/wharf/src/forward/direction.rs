@@ -1,16 +1,16 @@
 //! One direction, while it runs and once it is over.
 
-use super::MakeQdisc;
 use super::delay::{BANDS, Delayed, Delays, QueueDelay};
 use super::pass::{Activity, Counts};
 use super::ring::RingDelays;
+use super::{ForwardSettings, MakeQdisc};
 use crate::metrics::Latency;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_core::counters::{Counter, QueueCounters};
-use wharf_core::device::DeviceError;
+use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::pool::Audit;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
@@ -30,8 +30,6 @@ pub struct Direction {
     pub has_bql: bool,
     /// Its receive sides, by queue.
     pub receivers: Vec<RxQueue>,
-    /// True if the devices of the receivers are those of the other direction's queues.
-    pub(super) is_of_queue: bool,
     pub(super) activity: Arc<Activity>,
     /// By receiver.
     pub(super) counts: Vec<Arc<Counts>>,
@@ -90,12 +88,24 @@ impl Direction {
             queues: Vec::new(),
             has_bql: false,
             receivers: Vec::new(),
-            is_of_queue: false,
             activity: Arc::default(),
             counts: Vec::new(),
             delays: Vec::new(),
             ring_delays: Vec::new(),
         }
+    }
+
+    /// Adds a queue of `device`, whose discipline notes `delays`. Returns the device, which notes its own.
+    pub(super) fn add_queue(
+        &mut self, device: AnyDevice, delays: &Arc<Delays>, settings: &ForwardSettings,
+    ) -> AnyDevice {
+        self.has_bql = !settings.byte_limits.is_off()
+            && device.as_tx().is_some_and(|device| device.info().has_real_completions());
+        let ring_delays = Arc::<RingDelays>::default();
+        let device = ring_delays.around(device);
+        self.delays.push(delays.clone());
+        self.ring_delays.push(ring_delays);
+        device
     }
 
     /// Returns the frames lost so far, by reason. It asks the devices, so it is not for every packet.

@@ -1,78 +1,112 @@
 //! `Line`: queues that forward by themselves, both ways: one queue of each end, or all of them if only one end has several.
 
 use super::delay::{Delayed, Delays};
-use super::direction::Direction;
 use super::end::End;
 use super::pass::{self, Activity, Counts};
-use super::ring::RingDelays;
 use super::{
     FIFO_PACKETS, FRAME_BYTES, FRAMES, FRAMES_MAX, ForwardError, ForwardSettings, SUPER_FRAME_BYTES,
     SUPER_FRAMES, SUPER_POOL_BYTES,
 };
+use crate::port::{Owners, Pollers, Port};
 use std::sync::Arc;
-use wharf_core::device::{AnyDevice, PATIENCE};
+use wharf_core::device::PATIENCE;
 use wharf_core::gso::GsoLimiter;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
-use wharf_core::rx::{Handler, RxQueue};
+use wharf_core::rx::Handler;
 use wharf_core::sender::Spread;
-use wharf_devices::host::{HostClock, HostPark};
+use wharf_devices::spec::{Direction, Opened};
 
-/// The queues of each end, at least one. At most one of the ends has more.
+/// The queues of each end, with their numbers, at least one. At most one of the ends has more.
 pub(super) struct Line {
-    pub(super) ends: [Vec<End>; 2],
+    pub(super) queues: [Vec<(usize, Opened)>; 2],
 }
 
-/// The end that frames come from.
-struct Source<'a> {
-    ends: &'a mut [End],
-    /// The queues of the other direction. They have the devices if these do both ways.
-    back: &'a [TxQueue],
-    pool: &'a PagePool,
+/// What the lines have in common.
+pub(super) struct Lines<'a> {
+    pub(super) settings: &'a ForwardSettings,
+    pub(super) ends: [End; 2],
+    /// The pollers that serve the ports, in turn.
+    pub(super) pollers: Vec<Arc<Pollers>>,
+    /// Queues of the end that has more.
+    pub(super) queues: usize,
+    /// The directions, that of the first end's arrivals first, where there are arrivals.
+    pub(super) directions: [Option<super::Direction>; 2],
+    /// The ports of each end.
+    pub(super) ports: [Vec<Port>; 2],
 }
 
-impl Line {
-    /// Starts its directions and adds them to `directions`, that of the first end's arrivals first.
-    pub(super) fn start(
-        self, settings: &ForwardSettings, directions: &mut [Option<Direction>; 2],
-    ) -> Result<(), ForwardError> {
-        let Self { mut ends } = self;
-        let [a, b] = ends.each_ref().map(|end| &end[0]);
-        let names = [a.name.clone(), b.name.clone()];
-        let there = [a.receives() && b.sends(), b.receives() && a.sends()];
-        if there == [false; 2] {
-            let [a, b] = names;
-            return Err(ForwardError::Nothing { a, b });
+impl Lines<'_> {
+    /// Opens the ports of `line`, and has arrivals at each leave by those of the other end.
+    pub(super) fn start(&mut self, line: Line) -> Result<(), ForwardError> {
+        let there = self.directions.each_ref().map(Option::is_some);
+        let large = self.ends.iter().filter(|end| end.receives).all(End::receives_super_packets);
+        let is_shared = there == [true; 2] && self.ends.iter().any(|end| end.is_one);
+        let [a, b] = line.queues.each_ref().map(Vec::len);
+        let pools = self.settings.pools(is_shared, large, a.max(b))?;
+        for at in (0..2).filter(|&at| there[at] && self.ends[at].receives_super_packets()) {
+            suffices(&pools[at], &self.ends[at].name)?;
         }
-        let large = [a, b].into_iter().filter(|end| end.receives()).all(End::receives_super_packets);
-        let is_shared = there == [true; 2] && (a.is_one || b.is_one);
-        let queues = ends[0].len().max(ends[1].len());
-        let pools = settings.pools(is_shared, large, queues)?;
-        let mut leaving = [Vec::new(), Vec::new()];
-        for at in (0..2).filter(|&at| there[at]) {
-            if ends[at][0].receives_super_packets() {
-                suffices(&pools[at], &names[at])?;
-            }
-            let [from, to] = [at, 1 - at].map(|at| names[at].clone());
-            let name = ["a-b", "b-a"][at];
-            let direction = directions[at].get_or_insert_with(|| Direction::new(name, from, to));
-            for device in ends[1 - at].iter_mut().filter_map(End::take_sending) {
-                direction.has_bql = !settings.byte_limits.is_off()
-                    && device.as_tx().is_some_and(|device| device.info().has_real_completions());
-                let (delays, ring_delays) = (Arc::default(), Arc::<RingDelays>::default());
-                let device = ring_delays.around(device);
-                leaving[at].push(settings.queue(&pools[at], device, &delays)?);
-                direction.delays.push(delays);
-                direction.ring_delays.push(ring_delays);
+        let mut ports = [Vec::new(), Vec::new()];
+        for (at, queues) in line.queues.into_iter().enumerate() {
+            for (number, opened) in queues {
+                ports[at].push(self.port(at, number, opened, &pools)?);
             }
         }
-        for at in (0..2).filter(|&at| there[at]) {
-            let Some(direction) = &mut directions[at] else { continue };
-            let from = Source { ends: &mut ends[at], back: &leaving[1 - at], pool: &pools[at] };
-            settings.add_receivers(direction, &leaving[at], from)?;
-            direction.queues.extend_from_slice(&leaving[at]);
+        for (at, direction) in self.directions.iter_mut().enumerate() {
+            let Some(direction) = direction else { continue };
+            let leaving: Vec<TxQueue> = ports[1 - at].iter().flat_map(Port::queue).cloned().collect();
+            for port in &ports[at] {
+                let (handler, counts) =
+                    self.settings.handler(&leaving, &direction.from, &direction.activity)?;
+                direction.receivers.push(port.on_receive(handler)?);
+                direction.counts.push(counts);
+            }
+            direction.queues.extend(leaving);
         }
+        self.ports.iter_mut().zip(ports).for_each(|(all, ports)| all.extend(ports));
         Ok(())
+    }
+
+    /// Opens the port of queue `number` of end `at`. What arrives there lies in the first pool of the end's
+    /// direction, and what leaves in the other one's.
+    fn port(
+        &mut self, at: usize, number: usize, opened: Opened, pools: &[PagePool; 2],
+    ) -> Result<Port, ForwardError> {
+        let is_both_ways = self.directions.iter().all(Option::is_some);
+        let arrives = self.directions[at].is_some();
+        let (settings, end, leaving) = (self.settings, &mut self.ends[at], &mut self.directions[1 - at]);
+        // One thread takes both ends of a line if there are no more threads than queues.
+        let turn = if is_both_ways { at * self.queues + number } else { number };
+        let pollers = &self.pollers[turn % self.pollers.len()];
+        let mut opened = end.builder.wrapped(opened);
+        let direction = match (leaving.is_some(), arrives) {
+            (true, true) => Direction::Both,
+            (true, false) => Direction::Send,
+            (false, _) => Direction::Receive,
+        };
+        let delays = Arc::<Delays>::default();
+        if let Some(leaving) = leaving {
+            opened.device = leaving.add_queue(opened.device, &delays, settings);
+        }
+        let port = end.builder.port_of(number, opened, |port| {
+            let port =
+                port.direction(direction).owners(Owners::Senders).polled_by(pollers).takes_chains(true);
+            match direction {
+                Direction::Receive => port.pool(&pools[at]),
+                _ => {
+                    let pool = &pools[1 - at];
+                    let qdisc = Delayed::new((settings.qdisc)(pool), pool.frames(), delays);
+                    let port = port.pool(pool).receiving_pool(&pools[at]).qdisc(qdisc);
+                    port.byte_limits(settings.byte_limits).small_queues(settings.small_queues)
+                }
+            }
+        })?;
+        if let (true, Ok(queue)) = (settings.drop_tail, port.queue()) {
+            queue.set_patience(Some(PATIENCE));
+            queue.set_drop_tail(true);
+        }
+        Ok(port)
     }
 }
 
@@ -102,44 +136,6 @@ impl ForwardSettings {
         let first = pool()?;
         let second = if shared { first.clone() } else { pool()? };
         Ok([first, second])
-    }
-
-    /// Builds the transmit queue, whose discipline notes its delays.
-    fn queue(
-        &self, pool: &PagePool, device: AnyDevice, delays: &Arc<Delays>,
-    ) -> Result<TxQueue, ForwardError> {
-        let builder = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))
-            .map_err(wharf_core::queue::QueueError::from)?;
-        let qdisc = Delayed::new((self.qdisc)(pool), pool.frames(), delays.clone());
-        let builder = builder.qdisc(Box::new(qdisc)).byte_limits(self.byte_limits);
-        let queue = builder.small_queues(self.small_queues).build()?;
-        if self.drop_tail {
-            queue.set_patience(Some(PATIENCE));
-            queue.set_drop_tail(true);
-        }
-        Ok(queue)
-    }
-
-    /// Hands arrivals of each side to the queues `leaving`.
-    fn add_receivers(
-        &self, direction: &mut Direction, leaving: &[TxQueue], from: Source<'_>,
-    ) -> Result<(), ForwardError> {
-        for (at, end) in from.ends.iter_mut().enumerate() {
-            let (handler, counts) = self.handler(leaving, &end.name, &direction.activity)?;
-            let own = end.take_receiving();
-            direction.is_of_queue = own.is_none();
-            let receiver = match (own, from.back.get(at)) {
-                (Some(device), _) => RxQueue::new(device, from.pool, leaving, handler)?,
-                (None, Some(back)) => RxQueue::of(back, handler)?,
-                (None, None) => {
-                    let name = end.name.clone();
-                    return Err(ForwardError::Nothing { a: name.clone(), b: name });
-                }
-            };
-            direction.receivers.push(receiver.takes_chains(true));
-            direction.counts.push(counts);
-        }
-        Ok(())
     }
 
     fn handler(

@@ -10,6 +10,7 @@ mod monitor;
 pub(super) use monitor::PortMonitor;
 
 use super::Host;
+use crate::OpenErrorKind;
 use log::Listener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -65,6 +66,17 @@ pub enum Event {
         since: Instant,
         /// The device's words.
         why: String,
+    },
+    /// The device is closed, to be opened again: a program, or [`OnStall::Reset`](super::OnStall::Reset), has
+    /// asked for it.
+    Reset,
+    /// The device cannot be opened again yet. Told once in a row for each reason, and not while its interface or
+    /// peer is merely away.
+    NotYet {
+        /// The device's words.
+        why: String,
+        /// What hinders: of [`OpenErrorKind::NotPermitted`](crate::OpenErrorKind::NotPermitted) no wait helps.
+        kind: OpenErrorKind,
     },
     /// The device was opened again, after it had gone or was reset: see [`OnGone`](super::OnGone), [`OnStall`](super::OnStall).
     Reopened {

@@ -34,10 +34,11 @@ pub(super) enum Serving {
     Seat(Seated),
 }
 
-/// The queues that a poller serves.
-pub(super) struct Served<'a> {
-    pub(super) queue: Option<&'a TxQueue>,
-    pub(super) receiver: Option<&'a RxQueue>,
+/// The queues that a poller serves for one port.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Served {
+    pub(super) queue: Option<TxQueue>,
+    pub(super) receiver: Option<RxQueue>,
 }
 
 impl Host {
@@ -91,22 +92,22 @@ impl Host {
         }
     }
 
-    /// Starts a poller of `served`, on processor `cpu` if one is named. Returns it with its counters, where
-    /// it is a thread.
+    /// Starts a poller of `served`, on processor `cpu` if one is named.
     pub(super) fn serve(
-        &self, settings: Settings, cpu: Option<usize>, served: Served<'_>,
+        &self, settings: Settings, cpu: Option<usize>, served: &[Served],
     ) -> io::Result<Serving> {
-        let Served { queue, receiver } = served;
+        let queues = || served.iter().filter_map(|one| one.queue.as_ref());
+        let receivers = || served.iter().filter_map(|one| one.receiver.as_ref());
         match self {
             Self::Machine => {
                 let poller = PollerThread::builder().settings(settings);
                 let poller = cpu.into_iter().fold(poller, PollerBuilder::pin);
-                let poller = queue.into_iter().fold(poller, PollerBuilder::queue);
-                Ok(Serving::Thread(receiver.into_iter().fold(poller, PollerBuilder::receiver).start()?))
+                let poller = queues().fold(poller, PollerBuilder::queue);
+                Ok(Serving::Thread(receivers().fold(poller, PollerBuilder::receiver).start()?))
             }
             Self::World(world) => Ok(Serving::Seat(world.seat(settings, |poller: &mut Poller| {
-                queue.into_iter().for_each(|queue| poller.add(queue));
-                receiver.into_iter().for_each(|receiver| poller.add_receiver(receiver));
+                queues().for_each(|queue| poller.add(queue));
+                receivers().for_each(|receiver| poller.add_receiver(receiver));
             }))),
         }
     }

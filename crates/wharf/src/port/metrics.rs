@@ -45,12 +45,13 @@ impl<'a> Metrics<'a> {
     ///
     /// Counting a pool's frames reads a row per frame: some microseconds for each 4096.
     pub fn each(&self, see: &mut dyn FnMut(&Metric<'_>)) {
-        let Inner { name, pool, queue, measured, .. } = &*self.port.inner;
+        let Inner { name, pool, queue, measured, pollers, .. } = &*self.port.inner;
         let mut all = Walk::new(see);
         let walk = &mut all.with("path", name);
         pool.measure(walk);
         queue.iter().for_each(|queue| queue.measured().measure(walk));
         measured.each(|part| part.measure(walk));
+        pollers.counters().iter().for_each(|counters| counters.measure(walk));
     }
 }
 
@@ -68,12 +69,6 @@ impl Measurements {
         let mut parts = wharf_mem::lock(&self.0);
         parts.retain(|part| part.strong_count() > 0);
         parts.push(part);
-    }
-
-    /// Leaves out a part that has ended, or soon will.
-    pub(super) fn forget<M: Measured + 'static>(&self, part: &Arc<M>) {
-        let part: Arc<dyn Measured> = part.clone();
-        wharf_mem::lock(&self.0).retain(|other| !other.ptr_eq(&Arc::downgrade(&part)));
     }
 
     fn each(&self, see: impl FnMut(Arc<dyn Measured>)) {

@@ -105,7 +105,7 @@ impl Port {
             let what = "its poller has to receive, too: take served_receiver, or owners that are senders";
             return Err(self.fault(what));
         }
-        let (pool, settings) = (&self.inner.pool, self.inner.settings);
+        let (pool, settings) = (&self.inner.receiving_pool, self.inner.settings);
         self.receive(User::Caller, |open| {
             let mut receiver = Receiver::on_caller(pool, wait, settings, open)?;
             receiver.keep(Lease(self.clone()));
@@ -122,7 +122,7 @@ impl Port {
     pub fn served_receiver(&self) -> Result<Receiver, QueueError> {
         let (clock, park) = (self.inner.host.clock(), self.inner.host.park());
         self.receive(User::Served, |open| {
-            let mut receiver = Receiver::behind_poller(&self.inner.pool, clock, park, open)?;
+            let mut receiver = Receiver::behind_poller(&self.inner.receiving_pool, clock, park, open)?;
             receiver.keep(Lease(self.clone()));
             Ok((receiver.queue().clone(), receiver))
         })
@@ -168,7 +168,7 @@ impl Port {
     ) -> Result<Vec<Receiver>, QueueError> {
         let (clock, park) = (self.inner.host.clock(), self.inner.host.park());
         self.receive(User::Served, |open| {
-            let pool = &self.inner.pool;
+            let pool = &self.inner.receiving_pool;
             let mut receivers = Receiver::several_behind_poller(pool, clock, park, count, by, open)?;
             let lease = Arc::new(Lease(self.clone()));
             receivers.iter_mut().for_each(|receiver| receiver.keep(lease.clone()));
@@ -254,7 +254,7 @@ impl Port {
             }
         };
         parts.receiving = Some(Receiving { queue, user, is_of_queue });
-        let before = self.restart_poller(&mut parts);
+        let before = self.restart_poller(&parts);
         drop(parts);
         // Joins the thread, whose handler may use the port.
         drop(before?);
@@ -265,10 +265,10 @@ impl Port {
         let queue = match (source, &self.inner.queue) {
             (Some(Source::OfQueue), Some(queue)) => RxQueue::of(queue, handler),
             (Some(Source::Apart(device)), queue) => {
-                RxQueue::new(device, &self.inner.pool, queue.as_slice(), handler)
+                RxQueue::new(device, &self.inner.receiving_pool, queue.as_slice(), handler)
             }
             (Some(Source::Kept(device)), queue) => {
-                RxQueue::of_attached(device, &self.inner.pool, queue.as_slice(), handler)
+                RxQueue::of_attached(device, &self.inner.receiving_pool, queue.as_slice(), handler)
             }
             _ => Err(self.fault("it only sends")),
         }?;
@@ -297,7 +297,7 @@ impl Port {
         };
         parts.leaving = Some(queue.clone());
         // Without a thread, senders run the queue themselves.
-        let before = self.restart_poller(&mut parts);
+        let before = self.restart_poller(&parts);
         drop(parts);
         // The other end of a wire is let go of in order: see Drop for Inner.
         let end = if self.inner.is_far_end { drop } else { Serving::detach };
@@ -312,7 +312,9 @@ impl Port {
             }
             device => {
                 drop(parts);
-                device.into_iter().for_each(|device| close_kept(&self.inner.pool, Source::Kept(device)));
+                device
+                    .into_iter()
+                    .for_each(|device| close_kept(&self.inner.receiving_pool, Source::Kept(device)));
             }
         }
     }

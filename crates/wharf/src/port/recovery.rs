@@ -1,6 +1,7 @@
 //! A port's treatment of a device that stalls or has gone.
 
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_devices::reopen::{OnGone, Reopener};
 
 /// A port's treatment of a device that stalls: it holds frames, and completes none for longer than it ever takes.
@@ -21,5 +22,9 @@ pub enum OnStall {
 pub(super) struct Recovery {
     pub(super) on_stall: OnStall,
     pub(super) on_gone: OnGone,
+    /// See [`Watchdog::new`](wharf_core::monitor::Watchdog::new).
+    pub(super) stall_after: Option<Duration>,
+    /// The time after which `on_stall` is done, if that is not at once.
+    pub(super) remedy_after: Option<Duration>,
     pub(super) reopener: Option<Arc<Reopener>>,
 }

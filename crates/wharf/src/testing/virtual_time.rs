@@ -8,7 +8,6 @@ use std::time::Duration;
 use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::host::Clock;
 use wharf_core::wrap_device;
-use wharf_devices::registry::Registry;
 use wharf_devices::spec::Direction;
 
 /// Virtual time, and the ports that live in it: wires (`wire`, with rate and delay) and `null`.
@@ -69,7 +68,7 @@ impl Virtual {
     pub fn port_with_faults(&self, spec: &str, faults: &str) -> Result<(Port, Arc<FaultCounts>), OpenError> {
         let parsed = FaultSpec::parse(faults).map_err(|error| {
             let error = DeviceError::Unsupported { device: spec.into(), what: format!("faults: {error}") };
-            OpenError::new(spec, Direction::Both, &Registry::default(), error.into())
+            self.builder(spec).refusing().error(error.into())
         })?;
         let counts = Arc::new(Mutex::new(Arc::default()));
         let (world, kept) = (self.world.clone(), counts.clone());

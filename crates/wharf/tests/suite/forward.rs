@@ -2,18 +2,21 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
+use wharf::device::Opened;
 use wharf::forward::{Forward, ForwardError, ForwardSettings};
-use wharf_core::device::AnyDevice;
+use wharf::{Direction, Port, PortBuilder};
 use wharf_devices::null::Null;
-use wharf_devices::open::{Direction, open};
 use wharf_testkit::gate::Gate;
+
+/// Returns an end of so many queues that only send.
+fn sending(count: usize) -> PortBuilder {
+    Port::builder_over((0..count).map(|_| Opened::tx(Null::default())).collect(), Direction::Send)
+}
 
 #[test]
 fn queues_that_have_no_other_end_are_refused() {
-    for (a, b, refused) in [(2, 3, true), (0, 1, true), (0, 0, true), (1, 3, false), (2, 2, false)] {
-        let ends = |count: usize| (0..count).map(|_| AnyDevice::tx(Null::default()).into()).collect();
-        let started = Forward::start(ends(a), ends(b), &ForwardSettings::default());
-        match started {
+    for (a, b, refused) in [(2, 3, true), (3, 2, true), (1, 3, false), (2, 2, false)] {
+        match Forward::start([sending(a), sending(b)], &ForwardSettings::default()) {
             Err(ForwardError::Queues { a_queues, b_queues, .. }) => {
                 assert!(refused && (a_queues, b_queues) == (a, b), "{a} and {b}");
             }
@@ -22,6 +25,10 @@ fn queues_that_have_no_other_end_are_refused() {
             other => panic!("{other:?}"),
         }
     }
+    let wire = || Port::builder("wire", Direction::Both);
+    let refused = Forward::start([wire(), sending(1)], &ForwardSettings::default());
+    assert!(matches!(refused, Err(ForwardError::OtherEnd { .. })), "{refused:?}");
+    assert!(Forward::start([sending(0), sending(1)], &ForwardSettings::default()).is_err());
 }
 
 /// True once the run is over, or its receive side has ended with an error, within `time`.
@@ -43,10 +50,10 @@ fn ends_within(forward: &Forward, time: Duration) -> bool {
 fn what_is_inside_leaves_before_the_end_unless_its_queue_is_dead() {
     for dies in [false, true] {
         let read = concat!("pcap:", env!("CARGO_MANIFEST_DIR"), "/../../data/sample.pcap");
-        let from = open(read, Direction::Receive).unwrap().device;
         let (gate, control) = Gate::new(4);
-        let (a, b) = (vec![from.into()], vec![AnyDevice::tx(gate).into()]);
-        let forward = Forward::start(a, b, &ForwardSettings::default()).unwrap();
+        let from = Port::builder(read, Direction::Receive);
+        let to = Port::builder_over(vec![Opened::tx(gate)], Direction::Send);
+        let forward = Forward::start([from, to], &ForwardSettings::default()).unwrap();
         assert!(!ends_within(&forward, Duration::from_millis(300)), "frames are inside, and wait for room");
         if dies {
             control.bomb.store(1, SeqCst);

@@ -371,3 +371,23 @@ fn a_closed_receive_queue_of_a_device_that_sends_receives_nothing() {
     assert!(seen.recv_timeout(SECOND / 20).is_err());
     assert_eq!((queue.received(), queue.has_ended()), (1, true));
 }
+
+#[test]
+fn one_poller_serves_several_ports_until_the_last_is_closed() {
+    let owners = Owners::Poller { cpu: None };
+    let opened = Port::builder("null", Direction::Send).owners(owners).one_poller(true).open(3).unwrap();
+    let names: Vec<String> = opened.devices().iter().map(|opened| opened.device.name()).collect();
+    assert_eq!(names.len(), 3);
+    let mut ports = opened.build_queues(3, |queue, _| queue).unwrap();
+    ports.push(Port::builder("null", Direction::Send).owners(owners).poller_of(&ports[0]).build().unwrap());
+    let mut senders: Vec<Sender> = ports.iter().map(|port| port.sender("test").unwrap()).collect();
+    while let Some(port) = ports.pop() {
+        // The senders run no queue: their poller sends.
+        senders.iter_mut().for_each(|sender| send(sender, 8));
+        assert!(port.drain(SECOND));
+        drop(senders.pop());
+        let rounds = 4 - ports.len() as u64;
+        assert_eq!(port.queue().unwrap().counters().sent.get(), 8 * rounds);
+        port.close(SECOND);
+    }
+}

@@ -188,6 +188,25 @@ fn completions_lost_for_ever_and_a_reset_then_traffic_goes_on_within_a_second() 
 }
 
 #[test]
+fn a_stall_is_put_up_with_for_as_long_as_asked_before_the_device_is_reset() {
+    let [stall_after, remedy_after] = [50, 600].map(Duration::from_millis);
+    let build =
+        |path: PortBuilder| path.on_stall(OnStall::Reset).stall_after(stall_after).remedy_after(remedy_after);
+    let (path, world) = placed("patient", build);
+    within_a_minute(move || {
+        let mut events = path.events().unwrap();
+        under_senders(&path, || {
+            let Event::Stalled { since, .. } = next(&mut events) else { panic!("it stalls") };
+            assert_eq!(world.opened.load(SeqCst), 1);
+            assert_eq!(next(&mut events), Event::Reset);
+            assert!(since.elapsed() >= remedy_after, "{:?}", since.elapsed());
+            reopened(&mut events);
+        });
+        assert_eq!(world.opened.load(SeqCst), 2);
+    });
+}
+
+#[test]
 fn senders_with_a_deadline_return_while_a_device_completes_nothing() {
     for owners in [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }] {
         let (path, world) = placed(&format!("silent-{owners:?}"), |path| path.owners(owners));

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wharf::RecvError;
-use wharf::device::{DeviceError, Duplex};
+use wharf::device::DeviceError;
+use wharf::{Direction, Port, RecvError};
 use wharf_core::poller::Mode;
-use wharf_tools::traffic::{Findings, Receiver, Until};
+use wharf_tools::traffic::{Findings, Receiver, Until, receiving};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(1);
@@ -44,14 +44,12 @@ pub(super) struct Received {
 }
 
 impl Receiving {
-    /// Receives from `far_end`, where a frame arrives `delay` after it has left.
-    pub(super) fn start(plan: &Plan, far_end: Box<dyn Duplex>, delay: Duration) -> anyhow::Result<Self> {
-        let receiver = Receiver::new(
-            far_end,
-            &pool(plan, plan.frames_within(RECEIVER_FRAMES))?,
-            Mode::default(),
-            check(plan),
-        )?;
+    /// Receives from the other end of `port`, where a frame arrives `delay` after it has left.
+    pub(super) fn start(plan: &Plan, port: &Port, delay: Duration) -> anyhow::Result<Self> {
+        let pool = pool(plan, plan.frames_within(RECEIVER_FRAMES))?;
+        let far_end = port.far_end_builder(Direction::Receive)?.pool(&pool);
+        let far_end = receiving(far_end, Mode::default()).build()?;
+        let receiver = Receiver::new(&far_end, Mode::default(), check(plan))?;
         let end = Arc::new(AtomicBool::new(false));
         let asked = end.clone();
         let receive = move || {
@@ -61,10 +59,12 @@ impl Receiving {
             let until =
                 Until { stop: &stop, end: &asked, count: u64::MAX, received: &received, survives: &survives };
             receiver.run_until(&until)?;
-            // Drops the device: its unread frames go back to the sender.
             let (seconds, load_share) = receiver.load();
             let time = meter.elapsed().if_loaded(seconds, load_share);
-            Ok((receiver.into_check().findings().clone(), time))
+            let findings = receiver.into_check().findings().clone();
+            // Its unread frames go back to the sender.
+            far_end.close(Duration::ZERO);
+            Ok((findings, time))
         };
         let thread = start("wharf-receiver", cpu_of(plan, plan.threads().into()), receive)?;
         Ok(Self { thread, end, delay })

@@ -1,8 +1,8 @@
 //! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
 use crate::errors::Errors;
-use crate::link::{LinkWatch, Packets, dropped as dropped_by_line};
 use crate::live::{Before, dropped};
+use crate::news::News;
 use crate::output::grouped_on_stderr;
 use crate::outside::Outside;
 use crate::overload::Overload;
@@ -12,7 +12,6 @@ use crate::send::account::lost;
 use crate::send::plan::Plan;
 use crate::send::sending::Sending;
 use crate::session::{LOOK, Watch};
-use crate::stall::Stall;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,19 +31,15 @@ const GRACE_OF_TIME: Duration = Duration::from_secs(1);
 
 /// The supervisor of one run.
 pub(super) struct Supervisor<'a> {
-    /// Name of the device.
-    device: String,
     queues: &'a [TxQueue],
     echo: Option<&'a Echo>,
     stop: &'a AtomicBool,
-    /// The run goes on while a line is down, or a device away.
-    goes_on: bool,
     /// Senders that end by themselves.
     senders: u16,
     watch: Watch<'a>,
+    news: RefCell<&'a mut News>,
     /// One for each queue.
-    stalls: RefCell<Vec<(Stall, Errors)>>,
-    link: RefCell<LinkWatch>,
+    errors: RefCell<Vec<Errors>>,
     lines: RefCell<Lines>,
     /// Packets dropped for want of room, and those that fail.
     overloads: RefCell<[Overload; 2]>,
@@ -62,27 +57,21 @@ pub(super) struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
-        plan: &Plan, sending: &'a Sending, echo: Option<&'a Echo>, stop: &'a AtomicBool, outside: &'a Outside,
+        plan: &Plan, sending: &'a Sending, news: &'a mut News, echo: Option<&'a Echo>, stop: &'a AtomicBool,
+        outside: &'a Outside,
     ) -> Self {
-        let Sending { queues, recovery, .. } = sending;
-        let (device, senders) = (plan.args.to.name(), plan.args.senders);
-        let goes_on = recovery.is_automatic();
-        let stall = |_| (Stall::new(plan.args.recovery, recovery.clone()), Errors::default());
-        let link = LinkWatch::new(device.clone(), plan.args.recovery, recovery);
-        let stalls = RefCell::new(queues.iter().map(stall).collect());
+        let (queues, device, senders) = (&sending.queues, plan.args.to.name(), plan.args.senders);
         let overloads = [Overload::new, Overload::of_failures].map(|watch| watch(device.clone()));
         let watch = Watch::new(&outside.signals, plan.time);
         let of_bursts = u64::from(plan.threads()) * plan.burst as u64;
         Self {
-            device,
             queues,
             echo,
             stop,
-            goes_on,
             senders,
             watch,
-            stalls,
-            link: RefCell::new(link),
+            news: RefCell::new(news),
+            errors: RefCell::new(queues.iter().map(|_| Errors::default()).collect()),
             lines: RefCell::default(),
             overloads: RefCell::new(overloads),
             given_up: RefCell::default(),
@@ -141,8 +130,7 @@ impl<'a> Supervisor<'a> {
 
     /// Returns the frames that the device has lost by now; `None` in a stall, whose frames count as lost before the end, too.
     fn lost_before_end(&self) -> Option<u64> {
-        let is_stalled = self.stalls.borrow().iter().any(|(stall, _)| stall.is_on());
-        (!is_stalled).then(|| lost(self.queues))
+        (!self.news.borrow().is_stalled()).then(|| lost(self.queues))
     }
 
     /// Shows progress, checks time, signals and a lost device. Returns the time until it is to be called again.
@@ -157,7 +145,8 @@ impl<'a> Supervisor<'a> {
         self.overloads.borrow_mut().iter_mut().for_each(|overload| overload.look(|| self.gone()));
         // Either side of a device hears first that it is lost.
         let has_ended = self.echo.is_some_and(|echo| echo.receiver().has_ended());
-        let is_lost = !self.goes_on && self.queues.iter().any(|queue| queue.counters().lost.get() > 0);
+        let is_lost = !self.news.borrow().is_automatic()
+            && self.queues.iter().any(|queue| queue.counters().lost.get() > 0);
         if has_ended || is_lost {
             self.watch.end_within(GRACE);
         }
@@ -170,14 +159,13 @@ impl<'a> Supervisor<'a> {
 
     /// Prints news of the device. Returns the error once it is given up.
     fn look_at_device(&self) -> Option<String> {
-        let (mut link, mut lines) = (self.link.borrow_mut(), self.lines.borrow_mut());
-        let dropped = || Packets::Leaving(sum(self.queues, dropped_by_line));
-        let mut given_up =
-            link.look(self.queues, sum(self.queues, |all| all.device_errors.get()), dropped, &mut lines);
-        for ((stall, errors), queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
-            errors.look(queue.counters(), &mut lines);
-            given_up = given_up.or(stall.look(&self.device, queue, &link));
-        }
+        let mut lines = self.lines.borrow_mut();
+        let given_up = self.news.borrow_mut().look(&mut lines);
+        let mut errors = self.errors.borrow_mut();
+        errors
+            .iter_mut()
+            .zip(self.queues)
+            .for_each(|(errors, queue)| errors.look(queue.counters(), &mut lines));
         given_up
     }
 

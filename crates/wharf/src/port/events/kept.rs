@@ -1,11 +1,11 @@
 //! `Kept`: what is known of a port's device, for the poller and the readers of events.
 
-use super::super::recovery::OnStall;
+use super::super::recovery::{OnStall, Recovery};
 use super::log::Log;
 use super::{Event, State};
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
-use wharf_core::monitor::{Link, Sign, Watchdog};
+use wharf_core::monitor::{LOOK_NS, Link, Sign, Watchdog};
 use wharf_devices::reopen::OnGone;
 
 /// States of the line, as threads without the lock know it.
@@ -30,6 +30,8 @@ pub(super) struct Kept {
     /// [`State::Up`], or stalled.
     pub(super) stall: State,
     pub(super) watchdog: Watchdog,
+    /// Bounds the stall that is put up with, unless the remedy comes with the news.
+    patience: Option<Watchdog>,
     /// When the next look at the line is due, ns.
     pub(super) looks_ns: u64,
     pub(super) on: (OnStall, OnGone),
@@ -37,6 +39,52 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    pub(super) fn new(recovery: &Recovery) -> Self {
+        Self {
+            log: Log::default(),
+            line: State::Up,
+            stall: State::Up,
+            watchdog: Watchdog::new(recovery.stall_after),
+            patience: recovery.remedy_after.map(|time| Watchdog::new(Some(time))),
+            looks_ns: 0,
+            on: (recovery.on_stall, recovery.on_gone),
+            remedy: None,
+        }
+    }
+
+    /// Compares the frames that the device holds, and those that it has completed, with those of last time.
+    pub(super) fn compare(&mut self, now_ns: u64, (held, completed): (u64, u64)) -> Option<Sign> {
+        let sign = self.watchdog.look(now_ns, held, completed);
+        let patience = self.patience.as_mut();
+        let has_ended = patience.is_some_and(|patience| {
+            let is_over = matches!(patience.look(now_ns, held, completed), Some(Sign::Overdue { .. }));
+            is_over && sign.is_none() && {
+                patience.stall();
+                true
+            }
+        });
+        if let (true, State::Stalled { why, .. }) = (has_ended, &self.stall) {
+            self.remedy = remedy(self.on.0, why);
+        }
+        sign
+    }
+
+    /// The device is not overdue after all.
+    pub(super) fn excuse(&mut self, now_ns: u64) {
+        self.watchdog.excuse(now_ns);
+        self.patience.iter_mut().for_each(|patience| patience.excuse(now_ns));
+    }
+
+    /// Returns when the next comparison is due, ns, if one is due at all.
+    pub(super) fn compares_at_ns(&self, now_ns: u64) -> Option<u64> {
+        let of_patience = self.patience.as_ref().and_then(Watchdog::due_ns);
+        let due_ns = [self.watchdog.due_ns(), of_patience].into_iter().flatten().min();
+        // Of a stall that is known, the end is looked for.
+        let end_ns = now_ns.saturating_add(self.watchdog.bound_ns());
+        let is_waiting = self.watchdog.is_waiting();
+        is_waiting.then(|| due_ns.map_or(end_ns, |due_ns| due_ns.clamp(now_ns + LOOK_NS, end_ns)))
+    }
+
     /// Takes in news. A state of the line that is known is none.
     pub(super) fn hear(&mut self, event: Event) {
         match (event.clone(), &self.line) {
@@ -46,6 +94,9 @@ impl Kept {
             (Event::Gone { since, why }, _) => {
                 self.remedy = (self.on.1 == OnGone::Fail).then(|| Remedy::Fail(why.clone()));
                 self.line = State::Gone { since, why };
+            }
+            (Event::Reset, State::Up) => {
+                self.line = State::Down { since: Instant::now(), why: "it is being opened anew".into() };
             }
             (Event::Reopened { .. }, _) => (self.line, self.stall) = (State::Up, State::Up),
             _ => {}
@@ -80,17 +131,23 @@ impl Kept {
                 let since = Instant::now().checked_sub(time).unwrap_or_else(Instant::now);
                 let why =
                     format!("the device has completed none of {frames} frames for {} ms", time.as_millis());
-                self.remedy = match self.on.0 {
-                    OnStall::Report => None,
-                    OnStall::Reset => Some(Remedy::Reset),
-                    OnStall::Fail => Some(Remedy::Fail(why.clone())),
-                };
+                if self.patience.is_none() {
+                    self.remedy = remedy(self.on.0, &why);
+                }
                 self.stall = State::Stalled { since, why: why.clone() };
                 Event::Stalled { since, why }
             }
         };
         self.log.push(event);
         true
+    }
+}
+
+fn remedy(on_stall: OnStall, why: &str) -> Option<Remedy> {
+    match on_stall {
+        OnStall::Report => None,
+        OnStall::Reset => Some(Remedy::Reset),
+        OnStall::Fail => Some(Remedy::Fail(why.into())),
     }
 }
 

@@ -6,15 +6,16 @@
 
 use super::super::recovery::Recovery;
 use super::kept::{DOWN, GONE, Kept, Remedy, UP, event_of, line_of};
-use super::log::{Listener, Log};
+use super::log::Listener;
 use super::{Event, State};
+use crate::open_error::kind_of_device;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use wharf_core::device::{DeviceError, DeviceListener};
 use wharf_core::host::Wake;
-use wharf_core::monitor::{Link, Monitor, Sign, Watchdog, Watched};
+use wharf_core::monitor::{Link, Monitor, Sign, Watched};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 use wharf_devices::reopen::{Change, Reopener, is_missing};
@@ -43,11 +44,8 @@ pub(in crate::port) struct PortMonitor {
 }
 
 impl PortMonitor {
-    /// Makes one; see [`Watchdog::new`] for `stall_after`.
-    pub(in crate::port) fn new(stall_after: Option<Duration>, recovery: Recovery) -> Arc<Self> {
-        let (log, watchdog) = (Log::default(), Watchdog::new(stall_after));
-        let on = (recovery.on_stall, recovery.on_gone);
-        let kept = Kept { log, line: State::Up, stall: State::Up, watchdog, looks_ns: 0, on, remedy: None };
+    pub(in crate::port) fn new(recovery: Recovery) -> Arc<Self> {
+        let kept = Kept::new(&recovery);
         let monitor = Arc::new(Self {
             news: Inbox::default(),
             line: AtomicU8::new(UP),
@@ -85,11 +83,14 @@ impl PortMonitor {
             Change::Gone(error) => self.error(error),
             Change::Reset => {
                 self.line.fetch_max(DOWN, SeqCst);
-                self.tell(Event::Down { since: Instant::now(), why: "it is being opened anew".into() });
+                self.tell(Event::Reset);
             }
             Change::NotYet(error) => {
-                let news = (!is_missing(error)).then(|| Arc::new(error.to_string()));
-                self.not_yet.store(news);
+                let why = (!is_missing(error)).then(|| Arc::new(error.to_string()));
+                let before = self.not_yet.swap(why.clone());
+                if let Some(why) = why.filter(|why| before.as_ref() != Some(why)) {
+                    self.tell(Event::NotYet { why: why.to_string(), kind: kind_of_device(error) });
+                }
             }
             &Change::Reopened { after } => {
                 self.not_yet.store(None);
@@ -239,8 +240,7 @@ impl PortMonitor {
     fn look_at_completions(&self, at: &dyn Watched, now_ns: u64) -> Option<bool> {
         let counters = at.counters()?;
         let mut kept = self.try_settled()?;
-        let (held, completed) = counters.device_frames();
-        let sign = kept.watchdog.look(now_ns, held, completed)?;
+        let sign = kept.compare(now_ns, counters.device_frames())?;
         if let Sign::Resumed { after_ns } = sign {
             counters.note_stall(after_ns);
             return Some(kept.sees(sign, 0, now_ns));
@@ -251,12 +251,12 @@ impl PortMonitor {
         let mut kept = self.try_settled()?;
         let has_news = kept.line_is(link);
         if has_due || kept.line != State::Up {
-            kept.watchdog.excuse(now_ns);
+            kept.excuse(now_ns);
             return Some(has_news);
         }
-        let (held, completed) = counters.device_frames();
-        let sign = kept.watchdog.look(now_ns, held, completed);
-        Some(sign.is_some_and(|sign| kept.sees(sign, held, now_ns)) || has_news)
+        let frames = counters.device_frames();
+        let sign = kept.compare(now_ns, frames);
+        Some(sign.is_some_and(|sign| kept.sees(sign, frames.0, now_ns)) || has_news)
     }
 }
 
@@ -302,8 +302,7 @@ impl Monitor for PortMonitor {
             self.wants_look.store(true, SeqCst);
         }
         // Nothing else wakes the poller while its device completes nothing.
-        let is_waiting = kept.watchdog.is_waiting();
-        let stall_ns = if is_waiting { now_ns.saturating_add(kept.watchdog.bound_ns()) } else { u64::MAX };
+        let stall_ns = kept.compares_at_ns(now_ns).unwrap_or(u64::MAX);
         if matches!(kept.line, State::Gone { .. }) || is_up && self.listeners.load().is_empty() {
             return stall_ns;
         }

@@ -1,0 +1,321 @@
+//! A port made of its settings: the device is opened, and is given memory, a queue and a poller.
+
+use super::PortBuilder;
+use crate::OpenError;
+use crate::open_error::Refusing;
+use crate::port::metrics::Measurements;
+use crate::port::recovery::Recovery;
+use crate::port::{Inner, OnGone, OnStall, Parts, Pollers, Port, PortMonitor, Source};
+use std::slice::from_ref;
+use std::sync::{Arc, Mutex};
+use wharf_core::device::{AnyDevice, DeviceError, Duplex};
+use wharf_core::pool::PagePool;
+use wharf_core::queue::{QueueError, TxQueue};
+use wharf_devices::reopen::Reopener;
+use wharf_devices::spec::{DeviceSpec, Direction, Opened, QueueLayout, Queues, SUPER_PACKET_BYTES_MAX};
+
+impl PortBuilder {
+    /// Opens `count` queues of the device now, without memory. [`PortBuilder::build`] or
+    /// [`PortBuilder::build_queues`], which opens them otherwise, then gives them memory, and may wait for a
+    /// peer (`virtio-user`).
+    ///
+    /// # Errors
+    /// [`OpenError`] with the reason: a specification that cannot be, a device that cannot be opened.
+    pub fn open(self, count: u32) -> Result<Self, OpenError> {
+        let queues = self.queues(count).map_err(|error| self.refusing().error(error))?;
+        self.open_as(queues)
+    }
+
+    /// Returns what is asked for if there are to be `count` queues, which share a pool.
+    fn queues(&self, count: u32) -> Result<Queues, QueueError> {
+        let (spec, queues) = (self.parse()?, Queues { count, ..Queues::default() });
+        if count == 0 || count > 1 && spec.kind().queues == QueueLayout::One {
+            return Err(fault(&self.spec, format!("it cannot have {count} queues")));
+        }
+        Ok(Queues { pool_shared_by: spec.devices(queues) as u32, ..queues })
+    }
+
+    pub(crate) fn open_as(mut self, queues: Queues) -> Result<Self, OpenError> {
+        let refusing = self.refusing();
+        self.opened(queues).map_err(|error| refusing.error(error))?;
+        Ok(self)
+    }
+
+    /// Returns the queues of the device, once they are open: each one's name and abilities.
+    pub fn devices(&self) -> &[Opened] {
+        &self.opened
+    }
+
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// [`OpenError`] with the reason: a specification that cannot be, a device that cannot be opened, no
+    /// memory, no thread, no such processor.
+    pub fn build(self) -> Result<Port, OpenError> {
+        let refusing = self.refusing();
+        self.built().map_err(|error| refusing.error(error))
+    }
+
+    pub(crate) fn refusing(&self) -> Refusing {
+        let is_read = self.parsed.is_some() || !self.opened.is_empty();
+        let registry = (!is_read).then(|| self.registry.clone());
+        Refusing { spec: self.spec.clone(), direction: self.direction, registry }
+    }
+
+    pub(in crate::port) fn built(mut self) -> Result<Port, QueueError> {
+        self.opened(Queues::default())?;
+        match self.opened.pop() {
+            Some(opened) if self.opened.is_empty() => {
+                let opened = self.wrapped(opened);
+                let name = self.name.take().unwrap_or_else(|| opened.device.name());
+                self.build_over(name, opened)
+            }
+            _ => Err(fault(&self.spec, "several queues are several ports: call build_queues")),
+        }
+    }
+
+    /// Opens `count` queues of the device (`xdp`, `packet`, `tap`), and returns a port for each. `each` sets
+    /// what belongs to one queue, given its number: the qdisc, the owners and their processor. The device or
+    /// the kernel gives all packets of a flow to one queue; a [`Spread`](wharf_core::sender::Spread) over a
+    /// sender of each port sends them so.
+    ///
+    /// The ports share one pool, by default of 4096 frames for each. A device that has its queues inside
+    /// ([`QueueLayout::Pairs`]) is one port.
+    ///
+    /// ```
+    /// use wharf::{Direction, Port};
+    /// use wharf::qdisc::{Fifo, FifoLimit};
+    /// use wharf::queue::Spread;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ports = Port::builder("null", Direction::Send)
+    ///     .build_queues(4, |queue, _number| queue.qdisc(Fifo::new(FifoLimit::Packets(100))))?;
+    /// let senders = ports.iter().map(|port| port.sender("example"));
+    /// let mut sender = Spread::new(senders.collect::<Result<_, _>>()?)?;
+    /// let mut burst = ports[0].burst(32);
+    /// sender.fill(&mut burst, 32, 64, wharf::Wait::Forever)?;
+    /// assert_eq!(sender.send(&mut burst, wharf::Wait::Forever)?.left, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`PortBuilder::build`], also for a kind with a single queue, or a qdisc set before
+    /// `each`.
+    pub fn build_queues(
+        self, count: u32, each: impl FnMut(Self, usize) -> Self,
+    ) -> Result<Vec<Port>, OpenError> {
+        let refusing = self.refusing();
+        self.built_queues(count, each).map_err(|error| refusing.error(error))
+    }
+
+    fn built_queues(
+        mut self, count: u32, mut each: impl FnMut(Self, usize) -> Self,
+    ) -> Result<Vec<Port>, QueueError> {
+        if self.qdisc.is_some() {
+            return Err(fault(&self.spec, "each queue has a qdisc of its own"));
+        }
+        if self.opened.is_empty() {
+            self.opened(self.queues(count)?)?;
+        }
+        let queues = std::mem::take(&mut self.opened);
+        if self.pool.is_none() {
+            self.pool = Some(self.host.pool(&queues)?);
+        }
+        if self.has_one_poller && self.pollers.is_none() {
+            self.pollers = Some(self.new_pollers());
+        }
+        let port = |(number, opened)| {
+            let opened = self.wrapped(opened);
+            self.port_of(number, opened, |queue| each(queue, number))
+        };
+        queues.into_iter().enumerate().map(port).collect()
+    }
+
+    /// Returns the number of queues that it has, or will have if `queues` are asked for.
+    pub(crate) fn queues_of(&self, queues: Queues) -> usize {
+        let of_spec = || self.parse().map_or(1, |spec| spec.devices(queues));
+        if self.opened.is_empty() { of_spec() } else { self.opened.len() }
+    }
+
+    /// Takes the queues of the device, once they are open: for a program that drives them itself.
+    pub fn take_devices(&mut self) -> Vec<Opened> {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// Builds the port of queue `number`, with these settings and what `each` makes of them.
+    pub(crate) fn port_of(
+        &self, number: usize, opened: Opened, each: impl FnOnce(Self) -> Self,
+    ) -> Result<Port, QueueError> {
+        let (mut name, suffix) = (opened.device.name(), format!("#{number}"));
+        if number > 0 && !name.ends_with(&suffix) {
+            name += &suffix;
+        }
+        let queue = Self {
+            spec: self.spec.clone(),
+            name: None,
+            parsed: self.parsed.clone(),
+            registry: self.registry.clone(),
+            opened: Vec::new(),
+            reopener: self.reopener.clone(),
+            pool: self.pool.clone(),
+            receiving_pool: self.receiving_pool.clone(),
+            host: self.host.clone(),
+            pollers: self.pollers.clone(),
+            qdisc: None,
+            wrap: None,
+            ..*self
+        };
+        each(queue).build_over(name, opened)
+    }
+
+    fn new_pollers(&self) -> Arc<Pollers> {
+        let settings = self.host.settings(self.owners.settings(self.poller));
+        Pollers::new(self.host.clone(), settings, self.owners.cpu())
+    }
+
+    pub(crate) fn wrapped(&mut self, opened: Opened) -> Opened {
+        match &mut self.wrap {
+            Some(wrap) => Opened { device: wrap(opened.device), ..opened },
+            None => opened,
+        }
+    }
+
+    /// Opens the device's queues, unless they are open.
+    fn opened(&mut self, queues: Queues) -> Result<(), QueueError> {
+        if !self.opened.is_empty() {
+            return Ok(());
+        }
+        let spec = self.parse()?;
+        if self.direction == Direction::Both && !spec.kind().can.both {
+            return Err(fault(&self.spec, "it cannot send and receive at once"));
+        }
+        let mut opened = self.host.open(&spec, self.direction, queues)?;
+        if self.on_gone != OnGone::Fail || self.on_stall == OnStall::Reset {
+            let around = Reopener::around(&spec, self.direction, queues, self.on_gone, &mut opened);
+            self.reopener = around.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?;
+        }
+        self.opened = opened;
+        Ok(())
+    }
+
+    /// Reads the specification. A device that makes super-packets by default makes none for a program that
+    /// takes no chains.
+    fn parse(&self) -> Result<DeviceSpec, QueueError> {
+        let parse = |text: &str| self.registry.parse_for(text, self.direction).map_err(DeviceError::from);
+        let spec = self.parsed.clone().map_or_else(|| parse(&self.spec), Ok)?;
+        let frame_bytes = self.pool.as_ref().map_or(0, PagePool::packet_bytes_max);
+        let takes_all = self.takes_chains || frame_bytes >= SUPER_PACKET_BYTES_MAX;
+        match spec.kind().whole_by {
+            Some((key, value)) if self.direction != Direction::Send && !takes_all => {
+                match spec.options().text(key) {
+                    None => Ok(parse(&format!("{},{key}={value}", self.spec))?),
+                    Some(given) if given == value => Ok(spec),
+                    Some(given) => Err(fault(
+                        &self.spec,
+                        format!(
+                            "{key}={given} brings super-packets, as chains: call \
+                             PortBuilder::takes_chains(true), or give the key {key}={value}"
+                        ),
+                    )),
+                }
+            }
+            _ => Ok(spec),
+        }
+    }
+
+    /// Builds a port over the other end of the device of `near`.
+    pub(in crate::port) fn of_far_end(near: &Port, far_end: Box<dyn Duplex>, direction: Direction) -> Self {
+        let Inner { name, takes_chains, host, .. } = &*near.inner;
+        Self {
+            name: Some(format!("far end of {name}")),
+            takes_chains: *takes_chains,
+            host: host.clone(),
+            is_far_end: true,
+            ..Self::over(vec![Opened::new(AnyDevice::Duplex(far_end))], direction)
+        }
+    }
+
+    fn recovery(&mut self) -> Recovery {
+        Recovery {
+            on_stall: self.on_stall,
+            on_gone: self.on_gone,
+            stall_after: self.stall_after,
+            remedy_after: self.remedy_after,
+            reopener: self.reopener.take(),
+        }
+    }
+
+    fn build_over(mut self, name: String, opened: Opened) -> Result<Port, QueueError> {
+        let Self { direction, owners, poller: settings, takes_chains, .. } = self;
+        let (host, is_far_end) = (self.host.clone(), self.is_far_end);
+        if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
+            return Err(fault(&name, format!("no processor {cpu} for this process")));
+        }
+        let pool = match &self.pool {
+            Some(pool) => pool.clone(),
+            None => host.pool(from_ref(&opened))?,
+        };
+        let receiving_pool = self.receiving_pool.take().unwrap_or_else(|| pool.clone());
+        let pollers = self.pollers.take().unwrap_or_else(|| self.new_pollers());
+        let monitor = PortMonitor::new(self.recovery());
+        let Opened { device, receiving, far_end, .. } = opened;
+        let (queue, source) = match direction {
+            Direction::Receive => (None, Source::Apart(receiving.map_or_else(|| device.into_rx(), Ok)?)),
+            Direction::Send => (Some(self.queue(&pool, device)?), Source::Gone("it was opened to send")),
+            Direction::Both => {
+                (Some(self.queue(&pool, device)?), receiving.map_or(Source::OfQueue, Source::Apart))
+            }
+        };
+        if let Some(queue) = &queue {
+            queue.set_claimants(owners.claimants());
+            monitor.watch(queue);
+        }
+        let settings = host.settings(owners.settings(settings));
+        let (parts, number) = (Mutex::new(Parts::new(source, far_end)), pollers.join());
+        let inner = Inner {
+            name,
+            pool,
+            receiving_pool,
+            queue,
+            host,
+            settings,
+            owners,
+            pollers,
+            number,
+            parts,
+            giving_back: Default::default(),
+            takes_chains,
+            is_far_end,
+            measured: Measurements::default(),
+            monitor,
+        };
+        let port = Port { inner: Arc::new(inner) };
+        port.restart_poller(&port.parts())?;
+        Ok(port)
+    }
+
+    fn queue(self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, QueueError> {
+        let mut builder = TxQueue::builder_of(pool, device, self.host.clock(), self.host.park())?;
+        if let Some(qdisc) = self.qdisc {
+            builder = builder.qdisc(qdisc);
+        }
+        if let Some(bounds) = self.byte_limits {
+            builder = builder.byte_limits(bounds);
+        }
+        if let Some(batching) = self.batching {
+            builder = builder.batching(batching);
+        }
+        if let Some(packets) = self.lane_packets {
+            builder = builder.lane_frames(packets);
+        }
+        if let Some(max_bytes) = self.small_queues {
+            builder = builder.small_queues(max_bytes);
+        }
+        builder.build()
+    }
+}
+
+pub(in crate::port) fn fault(name: &str, what: impl Into<String>) -> QueueError {
+    DeviceError::Unsupported { device: name.into(), what: what.into() }.into()
+}

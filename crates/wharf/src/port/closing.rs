@@ -1,0 +1,101 @@
+//! The end of a port: closed by a call, or with its last handle.
+
+use super::receiving::{self, Source};
+use super::{Host, Inner, Port};
+use atomic_waker::AtomicWaker;
+use std::future::poll_fn;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+use wharf_core::host::outlive;
+use wharf_core::pool::Audit;
+use wharf_core::queue::TxQueue;
+
+impl Port {
+    /// Closes the port: senders get [`SendError::Closed`](crate::SendError::Closed). Packets inside are
+    /// sent for up to `time`, the others return to the pool; those that the device has stay with it.
+    /// Returns the holders of the pool's frames. A port that is dropped without this returns what has not
+    /// left at once.
+    ///
+    /// The device is free to be opened again, whatever clones, senders, receivers and events of the port
+    /// live: their calls say that the queue is shut down, once a receiver has taken what came before. `udp`
+    /// takes up to 4 s more, to hear of a neighbour that does not answer.
+    ///
+    /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it. It
+    /// waits for up to 5 s for another thread that drops a receiver just then, and has the device.
+    pub fn close(&self, time: Duration) -> Audit {
+        if let Some(queue) = &self.inner.queue {
+            queue.shutdown(time);
+        }
+        let mut parts = self.parts();
+        let source = std::mem::replace(&mut parts.source, Source::Closed);
+        let (receiving, poller) = (parts.receiving.take(), self.inner.pollers.leave(self.inner.number));
+        let receiving = receiving.map(|receiving| receiving.queue).or_else(|| parts.leaving.clone());
+        parts.leaving.clone_from(&receiving);
+        // The packets on their way to another end that is not in use are this port's again.
+        parts.far_end = None;
+        drop(parts);
+        if let Some(queue) = receiving {
+            // The device's error, at its end, changes nothing for the caller.
+            let _ = queue.close();
+            self.parts().count_last(&queue);
+        }
+        drop(poller);
+        receiving::close_kept(&self.inner.receiving_pool, source);
+        self.inner.giving_back.wait();
+        self.inner.monitor.close();
+        self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
+    }
+
+    /// Works like [`Port::close`], for a task: a thread of its own closes the port.
+    ///
+    /// # Cancel safety
+    /// The port is closed all the same if the future is dropped after its first poll.
+    pub async fn close_async(&self, time: Duration) -> Audit {
+        let closed = Arc::new((AtomicWaker::new(), OnceLock::new()));
+        let (port, closing) = (self.clone(), closed.clone());
+        let close = move || {
+            // A handler's drop may panic.
+            let audit = outlive(|| port.close(time)).unwrap_or_else(|| port.pool().audit());
+            _ = closing.1.set(audit);
+            closing.0.wake();
+        };
+        if std::thread::Builder::new().name("wharf-close".into()).spawn(close).is_err() {
+            return self.close(time);
+        }
+        poll_fn(move |cx| {
+            closed.0.register(cx.waker());
+            closed.1.get().map_or(Poll::Pending, |audit| Poll::Ready(Audit::clone(audit)))
+        })
+        .await
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.monitor.close();
+        let mut parts = wharf_mem::lock(&self.parts);
+        let (poller, receiving) = (self.pollers.leave(self.number), parts.receiving.take());
+        let source = std::mem::replace(&mut parts.source, Source::Closed);
+        let far_end = parts.far_end.take();
+        drop(parts);
+        let Some(poller) = poller else { return receiving::close_kept(&self.receiving_pool, source) };
+        let (pool, queue) = (self.receiving_pool.clone(), self.queue.clone());
+        // The other end of a wire gives packets back to this end, which must still be there: it goes first.
+        let is_at_once = self.is_far_end || matches!(self.host, Host::World(_));
+        // A handler that has dropped the last handle ends with its queue: it cannot wait for its own end.
+        let is_own_end = is_at_once && poller.runs_caller();
+        let close = move || {
+            drop(poller);
+            let closed = receiving.iter().filter(|_| !is_own_end);
+            closed.for_each(|receiving| _ = receiving.queue.close());
+            receiving::close_kept(&pool, source);
+            drop((queue, far_end));
+        };
+        if is_at_once {
+            return close();
+        }
+        // Without a thread, the closure is dropped here, and closes by the drops of what it has.
+        _ = std::thread::Builder::new().name("wharf-close".into()).spawn(close);
+    }
+}

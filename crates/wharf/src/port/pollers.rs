@@ -1,0 +1,80 @@
+//! `Pollers`: what polls the ports that share a poller: one thread, begun anew as their queues come and go.
+
+use super::host::{Host, Served, Serving};
+use std::io;
+use std::sync::{Arc, Mutex};
+use wharf_core::poller::{PollerCounters, Settings};
+use wharf_mem::lock;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pollers {
+    host: Host,
+    settings: Settings,
+    cpu: Option<usize>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By port.
+    served: Vec<Served>,
+    serving: Option<Serving>,
+}
+
+impl Pollers {
+    pub(crate) fn new(host: Host, settings: Settings, cpu: Option<usize>) -> Arc<Self> {
+        Arc::new(Self { host, settings, cpu, state: Mutex::default() })
+    }
+
+    /// Adds a port, without queues. Returns its number.
+    pub(super) fn join(&self) -> usize {
+        let mut state = lock(&self.state);
+        state.served.push(Served::default());
+        state.served.len() - 1
+    }
+
+    /// Serves `served` for port `number`, in place of what was served for it. Returns the poller until now.
+    ///
+    /// # Errors
+    /// The system gives no thread: the poller until now goes on.
+    pub(super) fn serve(&self, number: usize, served: Served) -> io::Result<Option<Serving>> {
+        let mut state = lock(&self.state);
+        let before = std::mem::replace(&mut state.served[number], served);
+        match self.start(&state.served) {
+            Ok(started) => Ok(std::mem::replace(&mut state.serving, started)),
+            Err(error) => {
+                state.served[number] = before;
+                Err(error)
+            }
+        }
+    }
+
+    /// Serves port `number` no more. Returns the poller until now. Without a thread, the senders of the other
+    /// ports run their queues.
+    pub(super) fn leave(&self, number: usize) -> Option<Serving> {
+        let mut state = lock(&self.state);
+        state.served[number] = Served::default();
+        let started = self.start(&state.served).ok().flatten();
+        std::mem::replace(&mut state.serving, started)
+    }
+
+    /// Serves no port any more, once the thread has ended.
+    pub(crate) fn stop(&self) {
+        let mut state = lock(&self.state);
+        state.served.fill(Served::default());
+        let serving = state.serving.take();
+        drop(state);
+        drop(serving);
+    }
+
+    fn start(&self, served: &[Served]) -> io::Result<Option<Serving>> {
+        let is_idle = served.iter().all(|one| one.queue.is_none() && one.receiver.is_none());
+        if is_idle { Ok(None) } else { self.host.serve(self.settings, self.cpu, served).map(Some) }
+    }
+
+    /// Returns the counters of the thread, if there is one.
+    pub(crate) fn counters(&self) -> Option<Arc<PollerCounters>> {
+        lock(&self.state).serving.as_ref().and_then(Serving::counters).cloned()
+    }
+}
