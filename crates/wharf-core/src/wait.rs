@@ -64,8 +64,9 @@ impl Wait {
 }
 
 /// The end of a wait.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Deadline {
+pub enum Deadline {
     /// That of a wait that has not begun.
     Of(Wait),
     /// At a time of the queue's clock, ns; `u64::MAX` for none.
@@ -79,7 +80,7 @@ impl Deadline {
     }
 
     /// Starts the time of a wait that may take place: the only call that reads the clock before it does.
-    pub(crate) fn started(self, clock: &dyn Clock) -> Self {
+    pub fn started(self, clock: &dyn Clock) -> Self {
         match self {
             Self::Of(Wait::Never) | Self::At(_) => self,
             Self::Of(wait) => match wait.left_ns() {
@@ -90,7 +91,7 @@ impl Deadline {
     }
 
     /// Returns the time left, ns; `u64::MAX` without an end.
-    pub(crate) fn left_ns(self, clock: &dyn Clock) -> u64 {
+    pub fn left_ns(self, clock: &dyn Clock) -> u64 {
         match self {
             Self::At(u64::MAX) => u64::MAX,
             Self::At(at_ns) => at_ns.saturating_sub(clock.exact_ns()),

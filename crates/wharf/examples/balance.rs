@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use wharf::net::{Headers, UDP, checksum, flow_hash, word};
-use wharf::{Burst, Direction, PagePool, Port, Sender, Wait, queue::Handler, queue::Rest};
+use wharf::{Burst, Direction, PagePool, Port, Sender, Wait, queue::Rest};
 
 struct Balancer {
     service: SocketAddrV4,
@@ -53,8 +53,8 @@ fn back_end(text: &str) -> Result<(Ipv4Addr, [u8; 6]), Box<dyn Error>> {
 }
 
 /// Makes the handler that sends the packets which the balancer takes, and frees the others.
-fn pass(mut sender: Sender, balancer: Arc<Balancer>) -> Handler {
-    Box::new(move |burst: &mut Burst| {
+fn pass(mut sender: Sender, balancer: Arc<Balancer>) -> impl FnMut(&mut Burst) -> Rest + Send {
+    move |burst: &mut Burst| {
         for _ in 0..burst.len() {
             let Some(mut packet) = burst.pop() else { break };
             if balancer.rewrite(packet.bytes_mut()).is_some() {
@@ -64,7 +64,7 @@ fn pass(mut sender: Sender, balancer: Arc<Balancer>) -> Handler {
         }
         let _ = sender.send_or_drop(burst, Wait::Never); // An error says that the path is being closed.
         Rest::Free
-    })
+    }
 }
 
 impl Balancer {

@@ -24,7 +24,7 @@ pub(crate) use host::Host;
 use host::{Served, Serving};
 use metrics::Measurements;
 pub(crate) use pollers::Pollers;
-use receiving::{Receiving, Source};
+use receiving::{GivingBack, Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use wharf_core::device::Duplex;
@@ -95,6 +95,7 @@ struct Inner {
     /// Its number among the ports of the pollers.
     number: usize,
     parts: Mutex<Parts>,
+    giving_back: GivingBack,
     /// Receivers get packets longer than a frame, as chains.
     takes_chains: bool,
     /// Its device is the other end of another port's, in this process.
@@ -292,7 +293,8 @@ impl Port {
     /// # Errors
     /// [`QueueError::Device`]: the system is out of descriptors.
     pub fn events(&self) -> Result<Events, QueueError> {
-        Events::new(&self.inner.monitor).map_err(|error| self.fault(format!("no descriptor: {error}")))
+        Events::new(&self.inner.monitor, &self.inner.host)
+            .map_err(|error| self.fault(format!("no descriptor: {error}")))
     }
 
     /// Closes the device, whose frames fail as `lost`, and opens it again, on the same memory. Senders and

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let output = Port::builder(output, Direction::Send).qdisc(Edt::new(EdtOptions::default())).build()?;
     let (mut sender, mut leaving) = (output.sender("relay")?, output.burst(256));
     let mut next = vec![Instant::now(); headers.len()];
-    from.on_receive(Box::new(move |arrived| {
+    from.on_receive(move |arrived| {
         while let Some(packet) = arrived.pop() {
             let (now, Some(datagram)) = (Instant::now(), packet.datagram()) else { continue };
             for (headers, next) in headers.iter().zip(&mut next) {
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         _ = sender.send_or_drop(&mut leaving, Duration::ZERO);
         Rest::Free
-    }))?;
+    })?;
     println!("relaying from {}", from.name());
     std::io::stdin().read_to_end(&mut Vec::new())?;
     for port in [from, output] {

@@ -56,7 +56,7 @@ fn relay(
     from: &Port, to: &Port, mut change: impl FnMut(&mut Packet) -> Option<()> + Send + 'static,
 ) -> Result<RxQueue, Error> {
     let (mut sender, mut changed) = (to.sender("relay")?, to.burst(256));
-    Ok(from.on_receive(Box::new(move |arrived| {
+    Ok(from.on_receive(move |arrived| {
         while let Some(mut packet) = arrived.pop() {
             if change(&mut packet).is_some() {
                 // There is room for all that arrive at once.
@@ -66,5 +66,5 @@ fn relay(
         // The queue counts what it drops, and fails only when it is closed.
         drop(sender.send_or_drop(&mut changed, Wait::Never));
         Rest::Free
-    }))?)
+    })?)
 }

@@ -95,7 +95,7 @@ impl Bed {
         let owners = [Owners::Auto, Owners::Senders, Owners::Poller { cpu: None }][random.below(3) as usize];
         let path = open(kind, Port::builder(&spec, direction).owners(owners).takes_chains(true));
         if is_both {
-            path.on_receive(Box::new(|_| wharf::queue::Rest::Free)).unwrap();
+            path.on_receive(|_| wharf::queue::Rest::Free).unwrap();
         }
         if device == VhostUser {
             peer = Some(start_peer(device, &folder, ""));

@@ -43,7 +43,7 @@ impl Far {
                 counts.packets.fetch_add(packets as u64, SeqCst);
                 Rest::Free
             };
-            path.on_receive(Box::new(count)).unwrap();
+            path.on_receive(count).unwrap();
         }
         if device == Udp {
             let shared = shared.clone();

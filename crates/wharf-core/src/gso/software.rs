@@ -7,7 +7,7 @@ use crate::offload::gso_request;
 use crate::pool::PoolError;
 use crate::sg_writer::{Memory, Placement, Reader, SgWriter};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, MemError, Meta, Region};
+use wharf_mem::{Batch, Frame, MemError, Meta, Region, Times};
 use wharf_packet::gso::{GsoError, GsoPlan};
 
 /// The segmentation of one frame, and its progress.
@@ -19,8 +19,9 @@ pub struct SegmentJob {
     /// True if the headers lie in more than one buffer.
     scattered: bool,
     len_bytes: u32,
-    /// The metadata of the pieces.
+    /// The metadata and the times of the pieces.
     meta: Meta,
+    times: Times,
 }
 
 impl SegmentJob {
@@ -39,17 +40,18 @@ impl SegmentJob {
             }
             plan => (plan?, false),
         };
+        let times = region.times(frame).map_err(foreign)?;
         let meta = Meta { time_ns: meta.time_ns, ..Meta::default() };
-        Ok(Self { plan: Some(plan), next: 0, scattered, len_bytes, meta })
+        Ok(Self { plan: Some(plan), next: 0, scattered, len_bytes, meta, times })
     }
 
-    /// Plans a copy of `frame` in as few buffers as possible, with its metadata.
+    /// Plans a copy of `frame` in as few buffers as possible, with its metadata and times.
     ///
     /// # Errors
     /// [`MemError::Foreign`].
     pub fn repack(frame: &Frame, region: &Region) -> Result<Self, MemError> {
-        let meta = region.meta(frame)?;
-        Ok(Self { plan: None, next: 0, scattered: false, len_bytes: frame.len_bytes(), meta })
+        let (meta, times) = (region.meta(frame)?, region.times(frame)?);
+        Ok(Self { plan: None, next: 0, scattered: false, len_bytes: frame.len_bytes(), meta, times })
     }
 
     /// Returns the number of pieces, at least 1.
@@ -122,12 +124,27 @@ impl SoftwareGso {
         memory: &mut impl Memory, to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let before = to.len();
+        let made = self.write_pieces(job, start, chunks, memory, to);
+        if job.times != Times::default() {
+            for frame in &mut to.frames_mut()[before..] {
+                memory.pool().region().set_times(frame, job.times)?;
+            }
+            to.refresh();
+        }
+        made.map(|()| to.len() - before)
+    }
+
+    /// Writes pieces without their times.
+    fn write_pieces<'a>(
+        &mut self, job: &mut SegmentJob, start: &[u8], chunks: impl Iterator<Item = &'a [u8]>,
+        memory: &mut impl Memory, to: &mut Batch,
+    ) -> Result<(), PoolError> {
         let Some(plan) = job.plan else {
             if job.next == 0 && to.room() > 0 {
                 let placed = self.placer.place(memory, to, chunks, job.len_bytes, &job.meta)?;
                 job.next += usize::from(placed == Placement::Done);
             }
-            return Ok(to.len() - before);
+            return Ok(());
         };
         let mut payload = Reader::new(chunks);
         payload.skip(plan.payload_at(job.next));
@@ -143,7 +160,7 @@ impl SoftwareGso {
             }
             job.next += made;
         }
-        Ok(to.len() - before)
+        Ok(())
     }
 
     /// Writes segments of one length, each into one buffer, and returns their number.

@@ -50,6 +50,16 @@ impl PacketMut<'_> {
         change(self.region, self.frame, |times| times.depart_ns = at_ns);
     }
 
+    /// Sets the earliest time of departure: see [`Packet::depart_at`].
+    pub fn depart_at(&mut self, at: Instant) {
+        self.depart_at_ns(HostClock::ns_of(at));
+    }
+
+    /// Sets the time from which on it is of no use: see [`Packet::expire_at`].
+    pub fn expire_at(&mut self, at: Instant) {
+        self.expire_at_ns(HostClock::ns_of(at));
+    }
+
     /// Sets the time from which on it is of no use: see [`Packet::expire_at_ns`].
     pub fn expire_at_ns(&mut self, at_ns: u64) {
         change(self.region, self.frame, |times| times.expire_ns = at_ns);

@@ -64,6 +64,12 @@ impl QdiscContext<'_> {
         self.region.times(frame).unwrap_or_default()
     }
 
+    /// True if a frame is of no use any more, by its times.
+    pub(crate) fn has_expired(&mut self, frame: &Frame) -> bool {
+        let expire_ns = self.times(frame).expire_ns;
+        expire_ns != 0 && expire_ns <= self.now_ns()
+    }
+
     /// Returns the time at which a device has received a frame, by the clock of [`QdiscContext::now_ns`];
     /// now, if no device has noted it or the clock knows no date. Reads two clocks.
     pub fn arrived_ns(&mut self, frame: &Frame) -> u64 {

@@ -82,6 +82,11 @@ pub trait Qdisc: Send {
         DscpBands::default()
     }
 
+    /// True if it drops a packet that has expired when its turn comes, as [`EXPIRED`](super::EXPIRED).
+    fn drops_expired(&self) -> bool {
+        false
+    }
+
     /// Returns the time, by [`QdiscContext::now_ns`], at which a frame that it holds back now may leave. Such
     /// a queue needs a poller, or a sender that waits.
     fn next_event_ns(&self) -> Option<u64> {
@@ -157,6 +162,10 @@ impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
 
     fn dscp_bands(&self) -> DscpBands {
         (**self).dscp_bands()
+    }
+
+    fn drops_expired(&self) -> bool {
+        (**self).drops_expired()
     }
 
     fn next_event_ns(&self) -> Option<u64> {

@@ -65,9 +65,10 @@ pub(super) const KIND: QdiscKind = QdiscKind {
 pub struct EdtOptions {
     /// The longest time until a departure, at most an hour: a packet beyond is dropped.
     pub horizon: Duration,
-    /// Packets that it takes in all, at least 1.
+    /// Packets that it takes in all, from 1 to [`QUEUE_PACKETS_MAX`].
     pub limit_packets: usize,
-    /// Packets that it takes of one flow: those beyond are dropped. Without it flows are not told apart.
+    /// Packets that it takes of one flow, at least 1: those beyond are dropped. Without it flows are not told
+    /// apart.
     pub flow_limit_packets: Option<u32>,
     /// The number of counts that flows are hashed into, from 1 to [`FLOWS_MAX`]; those in one share a limit.
     pub flows: u32,
@@ -167,7 +168,8 @@ impl Edt {
     /// An empty one. Values out of bounds are moved to the nearest bound.
     pub fn new(mut options: EdtOptions) -> Self {
         options.horizon = options.horizon.min(HORIZON_MAX);
-        options.limit_packets = options.limit_packets.max(1);
+        options.limit_packets = options.limit_packets.clamp(1, QUEUE_PACKETS_MAX);
+        options.flow_limit_packets = options.flow_limit_packets.map(|packets| packets.max(1));
         options.flows = options.flows.clamp(1, FLOWS_MAX);
         let flows = options.flow_limit_packets.map_or(0, |_| options.flows);
         Self {
@@ -289,6 +291,10 @@ impl Qdisc for Edt {
             let pushed = to.push(first.frame);
             debug_assert!(pushed.is_ok(), "there is room");
         }
+    }
+
+    fn drops_expired(&self) -> bool {
+        true
     }
 
     fn next_event_ns(&self) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! `fifo`: first in, first out, limited by packets or by bytes (`net/sched/sch_fifo.c`).
 
-use super::registry::{Order, QUEUE_PACKETS, QdiscKind};
+use super::registry::{Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind};
 use super::store::Store;
 use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
 use wharf_mem::{Batch, Frame};
@@ -48,18 +48,19 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty one whose senders wait at `limit`; a limit of 0 counts as 1. The kernel's default is a
-    /// device's transmit queue length, 1000 packets.
+    /// An empty one whose senders wait at `limit`: 1 to [`QUEUE_PACKETS_MAX`] packets, or 1 byte at least.
+    /// Other values are moved to the nearest bound. The kernel's default is a device's transmit queue length,
+    /// 1000 packets.
     pub fn new(limit: FifoLimit) -> Self {
         let limit = match limit {
-            FifoLimit::Packets(packets) => FifoLimit::Packets(packets.max(1)),
+            FifoLimit::Packets(packets) => FifoLimit::Packets(packets.clamp(1, QUEUE_PACKETS_MAX)),
             FifoLimit::Bytes(bytes) => FifoLimit::Bytes(bytes.max(1)),
         };
         let frames = match limit {
             FifoLimit::Packets(packets) => packets,
             FifoLimit::Bytes(bytes) => (bytes / ASSUMED_FRAME_BYTES).clamp(64, STORED_FRAMES_MAX) as usize,
         };
-        Self { store: Store::with_capacity(frames.max(1)), limit, when_full: WhenFull::Wait }
+        Self { store: Store::with_capacity(frames), limit, when_full: WhenFull::Wait }
     }
 
     /// Sets what its limit does.

@@ -92,7 +92,7 @@ pub struct FqCodelOptions {
     /// The time in which a queue must have been below the target: about the longest round trip of its flows, at most
     /// 10 s.
     pub interval: Duration,
-    /// Packets that all queues together take, at least 1.
+    /// Packets that all queues together take, from 1 to [`QUEUE_PACKETS_MAX`].
     pub limit_packets: usize,
     /// Bytes that all queues together take, at least 1.
     pub memory_limit_bytes: u64,
@@ -190,7 +190,7 @@ pub struct FqCodel {
 impl FqCodel {
     /// An empty one. Values out of bounds are moved to the nearest bound.
     pub fn new(mut options: FqCodelOptions) -> Self {
-        options.limit_packets = options.limit_packets.max(1);
+        options.limit_packets = options.limit_packets.clamp(1, QUEUE_PACKETS_MAX);
         options.memory_limit_bytes = options.memory_limit_bytes.max(1);
         options.quantum_bytes = options.quantum_bytes.max(QUANTUM_BYTES_MIN);
         options.target = options.target.min(TARGET_MAX);

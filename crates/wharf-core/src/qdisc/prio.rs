@@ -60,10 +60,10 @@ impl Prio {
     /// The number of bands.
     pub const BANDS: usize = BANDS;
 
-    /// Empty bands for `limit_packets` each, whose senders wait. The kernel's default is a device's transmit
-    /// queue length, 1000.
+    /// Empty bands for `limit_packets` each, from 1 to [`QUEUE_PACKETS_MAX`], whose senders wait. Other
+    /// values are moved to the nearest bound. The kernel's default is a device's transmit queue length, 1000.
     pub fn new(limit_packets: usize) -> Self {
-        let limit_packets = limit_packets.max(1);
+        let limit_packets = limit_packets.clamp(1, QUEUE_PACKETS_MAX);
         let bands = std::array::from_fn(|_| Store::with_capacity(limit_packets));
         Self { bands, limit_packets, when_full: WhenFull::Wait, dscp_bands: DscpBands::default() }
     }

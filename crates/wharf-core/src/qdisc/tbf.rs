@@ -10,7 +10,7 @@
 //!
 //! Tokens are counted in bits times nanoseconds per second, so nothing is rounded.
 
-use super::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, WhenFull};
+use super::{Backpressure, DscpBands, EXPIRED, Limit, Qdisc, QdiscContext, WhenFull};
 use wharf_mem::{Batch, Frame};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -160,8 +160,12 @@ impl<Q: Qdisc> Tbf<Q> {
         }
     }
 
-    /// True if there is a next frame.
+    /// True if there is a next frame. One that has expired while it waited for tokens is none.
     fn load(&mut self, cx: &mut QdiscContext<'_>) -> bool {
+        if self.inner.drops_expired() && self.head.frames().first().is_some_and(|frame| cx.has_expired(frame))
+        {
+            self.head.pop().into_iter().for_each(|frame| cx.drop(frame, EXPIRED));
+        }
         if self.head.is_empty() {
             self.inner.dequeue(cx, &mut self.head, Limit::packets(1));
             if let Some(frame) = self.head.frames().first() {
@@ -251,6 +255,10 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
 
     fn dscp_bands(&self) -> DscpBands {
         self.inner.dscp_bands()
+    }
+
+    fn drops_expired(&self) -> bool {
+        self.inner.drops_expired()
     }
 
     /// The time at which the next frame may leave; 0, at once, if no frame has been looked at.

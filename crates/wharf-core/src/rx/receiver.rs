@@ -183,8 +183,8 @@ impl Receiver {
             return Ok(count);
         }
         let mut left_ns = wait.into().left_ns();
+        let end_ns = if left_ns > 0 { self.now_ns().saturating_add(left_ns) } else { 0 };
         while left_ns > 0 {
-            let started_ns = self.now_ns();
             self.wait(left_ns);
             let has_ended = self.queue.has_ended();
             let count = self.take(into)?;
@@ -192,7 +192,7 @@ impl Receiver {
                 return Ok(count);
             }
             self.check(has_ended)?;
-            left_ns = left_ns.saturating_sub(self.now_ns().saturating_sub(started_ns).max(1));
+            left_ns = end_ns.saturating_sub(self.now_ns());
         }
         Ok(0)
     }
@@ -209,7 +209,11 @@ impl Receiver {
         poll_fn(|context| self.poll_recv(context, into)).await
     }
 
-    /// Works like [`Receiver::recv_async`], for a type that is polled: pending, it wakes the task once there is a packet.
+    /// Works like [`Receiver::recv_async`], for a type that is polled: pending, it wakes the task once there
+    /// is a packet.
+    ///
+    /// # Cancel safety
+    /// It may be polled no more at any time: packets stay with the receiver until a call returns them.
     ///
     /// # Errors
     /// The errors of [`Receiver::recv`].

@@ -161,7 +161,7 @@ impl Sender {
     /// unsent packets are still in the burst.
     #[inline(always)]
     pub fn send(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
-        self.send_by(burst, Deadline::Of(wait.into()))
+        self.send_by(burst, || Deadline::Of(wait.into()))
     }
 
     /// Works like [`Sender::send`], and waits as a task until all packets are sent.
@@ -182,25 +182,27 @@ impl Sender {
         Ok(Sent { accepted, ..Sent::default() })
     }
 
+    /// Asks for the deadline only if it waits: a burst that does not costs no store of it.
     #[inline(always)]
-    fn send_by(&mut self, burst: &mut Burst, deadline: Deadline) -> Result<Sent, SendError> {
+    fn send_by(&mut self, burst: &mut Burst, deadline: impl FnOnce() -> Deadline) -> Result<Sent, SendError> {
         self.admit(burst)?;
         let batch = burst.batch_mut();
-        let accepted = self.transmit(batch)?;
+        let offered = batch.len();
+        self.transmit(batch)?;
         if batch.is_empty() {
-            return Ok(Sent { accepted, ..Sent::default() });
+            return Ok(Sent { accepted: offered, ..Sent::default() });
         }
-        self.send_rest(batch, accepted, deadline)
+        self.send_rest(batch, offered, deadline())
     }
 
     /// Sends what there is room for, and has no handle woken.
-    fn send_what_fits(&mut self, burst: &mut Burst) -> Result<usize, SendError> {
+    fn send_what_fits(&mut self, burst: &mut Burst) -> Result<(), SendError> {
         self.admit(burst)?;
         let batch = burst.batch_mut();
-        match self.transmit(batch)? {
-            0 if !batch.is_empty() => self.transmit_driven(batch),
-            sent => Ok(sent),
+        if !self.transmit_some(batch)? && !batch.is_empty() {
+            self.transmit_driven(batch)?;
         }
+        Ok(())
     }
 
     /// Sends one packet, and waits for room. `&mut Burst::from(packet)` sends it by any other call.

@@ -10,7 +10,8 @@ use wharf_core::host::{Clock, HostClock};
 use wharf_core::pool::{Cache, Packet, PagePool};
 use wharf_core::qdisc::contract::{ManualClock, check, write_packet};
 use wharf_core::qdisc::{
-    DROP_HEAD, EXPIRED, Edt, EdtOptions, FLOW_FULL, HORIZON, Limit, Rate, RootQdisc, Tbf, WhenFull,
+    DROP_HEAD, EXPIRED, Edt, EdtOptions, FLOW_FULL, Fifo, FifoLimit, HORIZON, Limit, Qdisc, Rate, RootQdisc,
+    Tbf, WhenFull,
 };
 use wharf_core::random::SplitMix64;
 use wharf_core::wait::Wait;
@@ -34,9 +35,13 @@ struct Rig {
 
 impl Rig {
     fn new(options: EdtOptions) -> Self {
+        Self::of(Box::new(Edt::new(options)))
+    }
+
+    fn of(qdisc: Box<dyn Qdisc>) -> Self {
         let (clock, pool) = (Arc::new(ManualClock::default()), pool(2048));
         clock.advance(START_NS);
-        let mut root = RootQdisc::new(Box::new(Edt::new(options)), pool.region(), clock.clone());
+        let mut root = RootQdisc::new(qdisc, pool.region(), clock.clone());
         root.reserve(64);
         let (cache, reasons) = (pool.cache("edt").unwrap(), BTreeMap::new());
         Self { clock, cache, root, reasons, allocations: 0 }
@@ -272,6 +277,24 @@ fn full_then_senders_wait_or_the_first_to_leave_is_dropped() {
     }
 }
 
+/// 60 bytes take 60 ms: the second packet waits for tokens in front of the others.
+#[test]
+fn packet_that_expires_while_it_waits_for_tokens_is_dropped_by_the_discipline_that_drops_such() {
+    let rate = Rate::new(8_000).burst(60);
+    let fifo: Box<dyn Qdisc> = Box::new(Fifo::new(FifoLimit::Packets(9)));
+    for (inner, left, dropped) in
+        [(Box::new(Edt::new(EdtOptions::default())) as _, vec![2], 1), (fifo, vec![1], 0)]
+    {
+        let mut rig = Rig::of(Box::new(Tbf::new(inner, rate)));
+        rig.put(0, 1, 0, 0);
+        rig.put(1, 1, 0, START_NS + 50 * MS);
+        rig.put(2, 1, 0, 0);
+        assert_eq!(rig.leave(Limit::NONE), [0]);
+        rig.clock.advance(60 * MS);
+        assert_eq!((rig.leave(Limit::NONE), rig.dropped(EXPIRED)), (left, dropped));
+    }
+}
+
 /// A queue whose poller or sender comes when the discipline says so.
 #[test]
 fn queue_in_virtual_time_then_each_packet_is_sent_or_dropped_with_a_reason() {
@@ -336,6 +359,12 @@ fn times_last_until_the_frame_is_free_whatever_else_is_set() {
     lent.expire_at_ns(0);
     let mut packet = burst.pop().unwrap();
     assert_eq!(times_of(&mut packet), (6, 0));
+    let (mut burst, now) = (wharf_core::pool::Burst::from(packet), std::time::Instant::now());
+    let mut lent = burst.packets_mut().next().unwrap();
+    lent.depart_at(now);
+    lent.expire_at(now + Duration::from_nanos(5));
+    let mut packet = burst.pop().unwrap();
+    assert_eq!(times_of(&mut packet), (HostClock::ns_of(now), HostClock::ns_of(now) + 5));
     drop(packet);
     for _ in 0..4 {
         let mut fresh = pool.packet(60).unwrap();

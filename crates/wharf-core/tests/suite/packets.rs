@@ -1,10 +1,10 @@
 //! Owned packets: headers put in front and taken off, checksums left to others, segments of super-packets.
 
 use std::time::Duration;
-use wharf_core::pool::{NoRoom, Packet, PagePool, PoolError};
+use wharf_core::pool::{Burst, NoRoom, Packet, PagePool, PoolError};
 use wharf_core::queue::TxQueue;
 use wharf_core::wait::Wait;
-use wharf_mem::Meta;
+use wharf_mem::{Meta, Times};
 use wharf_packet::checksum::{UDP_OFFSET, complete};
 use wharf_packet::gso::{GSO_UDP, GsoPlan};
 use wharf_packet::{EthernetHeader, IpHeader, UdpHeader, UdpHeaders};
@@ -129,6 +129,24 @@ fn super_packet_then_its_segments_are_packets() {
     let mut odd = packet(&pool, &[0; 60]);
     odd.set_meta(&Meta { gso_bytes: 10, gso_kind: 3, ..Meta::default() });
     assert_eq!(odd.segments(&mut cache).unwrap_err().reason(), "gso-kind");
+}
+
+#[test]
+fn segments_have_the_times_of_their_packet() {
+    let (pool, times) = (pool(32), Times { depart_ns: 7, expire_ns: 9 });
+    let mut cache = pool.cache("segments").unwrap();
+    // Segments of one buffer, segments that are chains, a copy.
+    for (gso_bytes, count) in [(700, 4), (2000, 2), (0, 1)] {
+        let mut whole = [1; 42 + 2500];
+        headers().write(&mut whole, 5).unwrap();
+        let mut packet = packet(&pool, &whole);
+        packet.depart_at_ns(times.depart_ns);
+        packet.expire_at_ns(times.expire_ns);
+        packet.set_meta(&Meta { gso_bytes, gso_kind: GSO_UDP, ..Meta::default() });
+        let segments = packet.segments(&mut cache).unwrap().map(|segment| Burst::from(segment.unwrap()));
+        let made: Vec<_> = segments.map(|burst| pool.region().times(&burst.frames()[0]).unwrap()).collect();
+        assert_eq!(made, vec![times; count]);
+    }
 }
 
 #[test]

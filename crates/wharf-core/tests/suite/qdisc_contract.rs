@@ -1,11 +1,15 @@
 //! The contract of disciplines, tried on ours and on one that breaks it.
 
 use proptest::prelude::*;
-use wharf_core::qdisc::contract::check;
+use std::sync::Arc;
+use std::time::Duration;
+use wharf_core::qdisc::contract::{ManualClock, check};
 use wharf_core::qdisc::{
-    Backpressure, Fifo, FifoLimit, Limit, Prio, Qdisc, QdiscContext, Rate, Tbf, WhenFull,
+    Backpressure, Edt, EdtOptions, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Prio, Qdisc,
+    QdiscContext, Rate, RootQdisc, Tbf, WhenFull,
 };
 use wharf_mem::{Batch, Frame};
+use wharf_testkit::pool;
 
 fn limit() -> impl Strategy<Value = FifoLimit> {
     prop_oneof![(1usize..200).prop_map(FifoLimit::Packets), (1u64..100_000).prop_map(FifoLimit::Bytes)]
@@ -33,6 +37,49 @@ proptest! {
         let rate = Rate::new(rate);
         check(seed, Box::new(Tbf::new(Prio::new(50).when_full(when_full), rate)));
         check(seed, Box::new(Tbf::new(Tbf::new(Fifo::new(FifoLimit::Packets(90)), rate), rate)));
+    }
+}
+
+/// Every discipline, with the least, the most and other values for each of its limits.
+#[test]
+fn limits_out_of_bounds_are_moved_to_the_nearest_bound() {
+    for (packets, number, bytes) in [(0, 0, 0), (1, 1, 1), (usize::MAX, u32::MAX, u64::MAX)] {
+        let edt = Edt::new(EdtOptions {
+            limit_packets: packets,
+            flow_limit_packets: Some(number),
+            flows: number,
+            horizon: Duration::from_nanos(bytes),
+            ..EdtOptions::default()
+        });
+        let fq_codel = FqCodel::new(FqCodelOptions {
+            limit_packets: packets,
+            memory_limit_bytes: bytes,
+            flows: number,
+            quantum_bytes: number,
+            target: Duration::from_nanos(bytes),
+            interval: Duration::from_nanos(bytes),
+            ..FqCodelOptions::default()
+        });
+        let disciplines: [Box<dyn Qdisc>; 6] = [
+            Box::new(edt),
+            Box::new(fq_codel),
+            Box::new(Fifo::new(FifoLimit::Packets(packets))),
+            Box::new(Fifo::new(FifoLimit::Bytes(bytes))),
+            Box::new(Prio::new(packets)),
+            Box::new(Tbf::new(Prio::new(packets), Rate::new(bytes).burst(bytes))),
+        ];
+        for mut qdisc in disciplines {
+            qdisc.reserve(64);
+            let pool = pool(16);
+            let mut root = RootQdisc::new(qdisc, pool.region(), Arc::new(ManualClock::default()));
+            let (mut batch, mut cache) = (Batch::new(4), pool.cache("limits").unwrap());
+            cache.take(&mut batch, 1, 60).unwrap();
+            root.begin();
+            root.enqueue(&mut batch);
+            root.dequeue(&mut batch, Limit::NONE);
+            assert_eq!(batch.len(), 1, "{} with {packets}, {number}, {bytes}", root.qdisc().name());
+            cache.give(&mut batch).unwrap();
+        }
     }
 }
 

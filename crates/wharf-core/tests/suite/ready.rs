@@ -1,5 +1,7 @@
 //! Handles that hear when a sender may go on, and the calls of a sender that are polled.
 
+mod spread;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
@@ -160,6 +162,21 @@ fn polled_packet_waits_for_room_and_for_memory_and_is_woken_by_either() {
     assert_eq!(sender.send_packet(packet, Wait::Never).unwrap().accepted, 1);
     assert!(matches!(sender.poll_packet(&mut context, 1 << 20), Poll::Ready(Err(SendError::TooLong { .. }))));
     drop((poller, sender));
+    end(&queue, &control);
+}
+
+#[test]
+fn sender_that_waits_for_memory_is_ready_to_send() {
+    let (queue, control, mut sender) = full(64);
+    let poller = queue.poller().0.begin();
+    let mut context = Context::from_waker(Waker::noop());
+    control.allowed.store(usize::MAX / 2, SeqCst);
+    queue.poll();
+    let mut held = sender.burst(128);
+    while sender.fill(&mut held, 64, 64, Wait::Never).unwrap() > 0 {}
+    assert!(sender.poll_packet(&mut context, 64).is_pending(), "no memory");
+    assert!(sender.poll_ready(&mut context).is_ready());
+    drop((poller, held, sender));
     end(&queue, &control);
 }
 

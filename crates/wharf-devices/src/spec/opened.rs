@@ -25,6 +25,9 @@ pub struct Opened {
     /// True if super-packets arrive whole, of tens of kilobytes each: large buffers are worth their memory
     /// then.
     pub super_packets: bool,
+    /// Bytes of a pool's frame with which the device does its best, if that is more than the usual 2048: one
+    /// that receives may copy otherwise.
+    pub frame_bytes: Option<u32>,
     /// Time that a frame takes to the other end: a wire's delay.
     pub delay: Duration,
 }
@@ -39,7 +42,8 @@ impl std::fmt::Debug for Opened {
 impl Opened {
     /// Makes one of a device alone.
     pub fn new(device: AnyDevice) -> Self {
-        Self { device, receiving: None, far_end: None, super_packets: false, delay: Duration::ZERO }
+        let (receiving, far_end, frame_bytes) = (None, None, None);
+        Self { device, receiving, far_end, super_packets: false, frame_bytes, delay: Duration::ZERO }
     }
 
     /// Makes one of a device that sends only.

@@ -44,6 +44,10 @@ impl XdpBoth {
         receivers.map(Self::new).collect()
     }
 
+    pub(super) fn frame_bytes(&self) -> Option<u32> {
+        self.receiver.frame_bytes()
+    }
+
     fn new(receiver: XdpReceiver) -> Result<Self, DeviceError> {
         let options = receiver.options().common.clone();
         let programs = Programs::new(Source::Loaded(Steering::All), options.queue);

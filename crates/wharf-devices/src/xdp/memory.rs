@@ -48,6 +48,9 @@ pub(super) fn to_send_in_place(
 }
 
 const KIB: u32 = 1024;
+/// Bytes of a pool's frame by default, and those of them beside a packet.
+const USUAL_BYTES: u32 = 2048;
+const BESIDE_BYTES: u32 = 512;
 
 /// True if adapters of `driver` know buffers by whole KiB. They put a longer packet into two, of which the driver makes two packets.
 fn takes_whole_kib(driver: &str) -> bool {
@@ -58,6 +61,14 @@ fn takes_whole_kib(driver: &str) -> bool {
 pub(super) fn packet_bytes(driver: &str, shape: &UmemShape) -> u32 {
     let room = shape.chunk_bytes - shape.headroom_bytes - PACKET_HEADROOM_BYTES;
     if takes_whole_kib(driver) { room - room % KIB } else { room }
+}
+
+/// Returns the bytes of a pool's frame with which `driver` receives packets of up to `longest_bytes` without
+/// copying, if the usual frame is too short.
+pub(super) fn frame_bytes(driver: &str, longest_bytes: u32) -> Option<u32> {
+    let room = longest_bytes.next_multiple_of(KIB);
+    let is_piece = room <= PIECE_BYTES as u32 - PACKET_HEADROOM_BYTES;
+    (takes_whole_kib(driver) && is_piece && room > USUAL_BYTES - BESIDE_BYTES).then_some(room + BESIDE_BYTES)
 }
 
 /// Returns the smallest UMEM.
@@ -137,5 +148,27 @@ impl Window {
         let at = data.checked_sub(self.before)?;
         let end = at + self.shape.chunk_bytes as usize - 1;
         page_bytes.is_none_or(|page| at / page == end / page).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_core::pool::PagePool;
+
+    #[test]
+    fn frame_that_a_driver_of_whole_kib_asks_for_holds_the_longest_packet() {
+        for (mtu_bytes, frame) in
+            [(500, None), (1000, None), (1500, Some(2560)), (2500, Some(3584)), (9000, None)]
+        {
+            let longest_bytes = mtu_bytes + 22;
+            assert_eq!(frame_bytes("igb", longest_bytes), frame);
+            assert_eq!(frame_bytes("ixgbe", longest_bytes), None);
+            if mtu_bytes < 3000 {
+                let pool = PagePool::builder().frames(8).frame_bytes(frame.unwrap_or(2048)).build().unwrap();
+                let shape = to_receive(pool.region()).shape;
+                assert!(packet_bytes("igb", &shape) >= longest_bytes, "{shape:?}");
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ pub use opening::ReceiveOptions;
 
 use super::program::Programs;
 use super::queues::{self, QueueChoice};
-use super::{Refusal, WaysTried, XdpOptions, ZERO_COPY, await_release};
+use super::{Mode, Refusal, WaysTried, XdpOptions, ZERO_COPY, await_release, memory, ways};
 use crate::iface::{Drops, LookTimer};
 use crate::link::Link;
 use opening::{Open, Setup, no_completions};
@@ -120,6 +120,13 @@ impl XdpReceiver {
 
     pub(super) fn options(&self) -> &ReceiveOptions {
         &self.setup.options
+    }
+
+    /// Returns the bytes of a pool's frame with which it need not copy, where the usual ones are too few.
+    pub(super) fn frame_bytes(&self) -> Option<u32> {
+        let link = self.link();
+        let driver = ways::driver(link).filter(|_| self.options().common.mode != Mode::Copy)?;
+        memory::frame_bytes(&driver, link.longest_arrival_bytes())
     }
 
     pub(super) fn link(&self) -> &Link {

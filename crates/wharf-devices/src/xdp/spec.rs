@@ -116,11 +116,13 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         }
         Direction::Receive => {
             let receivers = XdpReceiver::open_queues(interface, &to_receive, choice, count)?;
-            Ok(receivers.into_iter().map(Opened::rx).collect())
+            let opened = |one: XdpReceiver| Opened { frame_bytes: one.frame_bytes(), ..Opened::rx(one) };
+            Ok(receivers.into_iter().map(opened).collect())
         }
         Direction::Both => {
             let devices = XdpBoth::open_queues(interface, &to_receive, choice, count)?;
-            Ok(devices.into_iter().map(Opened::duplex).collect())
+            let opened = |one: XdpBoth| Opened { frame_bytes: one.frame_bytes(), ..Opened::duplex(one) };
+            Ok(devices.into_iter().map(opened).collect())
         }
     }
 }

@@ -44,7 +44,7 @@ impl Echo {
             }
             Rest::Free
         };
-        let receiver = port.on_receive(Box::new(handler))?;
+        let receiver = port.on_receive(handler)?;
         Ok(Self { receiver, check: Check(check) })
     }
 

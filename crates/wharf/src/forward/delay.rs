@@ -184,6 +184,10 @@ impl<Q: Qdisc> Qdisc for Delayed<Q> {
         self.inner.dscp_bands()
     }
 
+    fn drops_expired(&self) -> bool {
+        self.inner.drops_expired()
+    }
+
     fn next_event_ns(&self) -> Option<u64> {
         self.inner.next_event_ns()
     }

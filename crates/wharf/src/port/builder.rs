@@ -106,7 +106,7 @@ impl PortBuilder {
     }
 
     /// Sets the pool, which several ports may share; by default one of its own, of 4096 frames for packets of
-    /// up to 1536 bytes.
+    /// up to 1536 bytes, or more where the device would copy otherwise: `xdp` that receives by `igb` or `igc`.
     #[must_use]
     pub fn pool(mut self, pool: &PagePool) -> Self {
         self.pool = Some(pool.clone());

@@ -21,7 +21,8 @@ impl Port {
     /// live: their calls say that the queue is shut down, once a receiver has taken what came before. `udp`
     /// takes up to 4 s more, to hear of a neighbour that does not answer.
     ///
-    /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it.
+    /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it. It
+    /// waits for up to 5 s for another thread that drops a receiver just then, and has the device.
     pub fn close(&self, time: Duration) -> Audit {
         if let Some(queue) = &self.inner.queue {
             queue.shutdown(time);
@@ -41,6 +42,7 @@ impl Port {
         }
         drop(poller);
         receiving::close_kept(&self.inner.receiving_pool, source);
+        self.inner.giving_back.wait();
         self.inner.monitor.close();
         self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }

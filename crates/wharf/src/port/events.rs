@@ -9,13 +9,14 @@ mod monitor;
 
 pub(super) use monitor::PortMonitor;
 
+use super::Host;
 use crate::OpenErrorKind;
 use log::Listener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use wharf_core::wait::Wait;
+use wharf_core::wait::{Deadline, Wait};
 
 /// The state of a port's device. See [`Port::state`](super::Port::state).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,25 +111,26 @@ pub enum Event {
 pub struct Events {
     monitor: Arc<PortMonitor>,
     listener: Arc<Listener>,
+    host: Host,
     /// Number of the next event.
     next: u64,
     missed: u64,
 }
 
 /// Wakes a thread that waits for an event.
-struct Unpark(std::thread::Thread);
+struct Unpark(Arc<dyn wharf_core::host::Wake>);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.0.wake();
     }
 }
 
 impl Events {
-    pub(super) fn new(monitor: &Arc<PortMonitor>) -> std::io::Result<Self> {
+    pub(super) fn new(monitor: &Arc<PortMonitor>, host: &Host) -> std::io::Result<Self> {
         let listener = Arc::new(Listener::new()?);
         let next = monitor.listen(&listener);
-        Ok(Self { monitor: monitor.clone(), listener, next, missed: 0 })
+        Ok(Self { monitor: monitor.clone(), listener, host: host.clone(), next, missed: 0 })
     }
 
     /// Returns the next event, if there is one.
@@ -138,18 +140,19 @@ impl Events {
         event
     }
 
-    /// Waits for the next event. Returns `None` if there was none in that time, or the port is closed.
+    /// Waits for the next event, by the port's clock: in virtual time, that passes. Returns `None` if there
+    /// was none in that time, or the port is closed.
     pub fn wait(&mut self, wait: impl Into<Wait>) -> Option<Event> {
-        let end = wait.into().end();
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let (clock, park) = (self.host.clock(), self.host.park());
+        let waker = Waker::from(Arc::new(Unpark(park.waker())));
+        let deadline = Deadline::Of(wait.into()).started(&*clock);
         loop {
             if let Poll::Ready(event) = self.poll_next(&mut Context::from_waker(&waker)) {
                 return event;
             }
-            match end.map(|end| end.saturating_duration_since(Instant::now())) {
-                Some(Duration::ZERO) => return None,
-                Some(left) => std::thread::park_timeout(left),
-                None => std::thread::park(),
+            match deadline.left_ns(&*clock) {
+                0 => return None,
+                left_ns => park.park(left_ns),
             }
         }
     }
@@ -162,7 +165,11 @@ impl Events {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Returns the next event, or has the task woken by it; `None` once the port is closed: the method of a stream.
+    /// Returns the next event, or has the task woken by it; `None` once the port is closed: the method of a
+    /// stream.
+    ///
+    /// # Cancel safety
+    /// It may be polled no more at any time: the event stays for the next call.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         self.listener.set_task(cx.waker());
         match self.try_next() {

@@ -7,11 +7,15 @@ use std::sync::Arc;
 use wharf_core::device::DeviceError;
 use wharf_core::host::{Clock, Park, PollerWait};
 use wharf_core::poller::{Mode, Poller, PollerCounters, Settings};
+use wharf_core::pool::{PagePool, PoolBuilder, PoolError};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 use wharf_devices::host::{HostClock, HostPark, HostWait, PollerBuilder, PollerThread};
 use wharf_devices::spec::{DeviceSpec, Direction, Opened, Queues};
 use wharf_devices::wire;
+
+/// Frames of a pool, for each queue.
+const POOL_FRAMES: u32 = 4096;
 
 /// See the module.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +74,14 @@ impl Host {
             (Self::World(world), "wire") => wire::open_by(spec, world.clone()),
             _ => Err(spec.fault("virtual time has the devices `wire` and `null` alone")),
         }
+    }
+
+    /// Makes a pool for devices, of frames as large as they ask for.
+    pub(super) fn pool(&self, opened: &[Opened]) -> Result<PagePool, PoolError> {
+        let frames = POOL_FRAMES.saturating_mul(opened.len() as u32);
+        let pool = PagePool::builder().frames(frames).clock(self.clock());
+        let bytes = opened.iter().filter_map(|opened| opened.frame_bytes).max();
+        bytes.into_iter().fold(pool, PoolBuilder::frame_bytes).build()
     }
 
     /// Returns a way to wait, for a receiver that polls in its own calls.

@@ -1,9 +1,10 @@
 //! The receive side of a port: the receiver or handler that has it, and how it is given back.
 
 use super::{Parts, Port, Serving};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 use wharf_core::device::RxDevice;
-use wharf_core::pool::PagePool;
+use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{Claimants, QueueError};
 use wharf_core::rx::{Handler, Receiver, Rest, RxQueue};
 
@@ -39,6 +40,36 @@ struct Lease(Port);
 impl Drop for Lease {
     fn drop(&mut self) {
         self.0.take_back(|receiving| receiving.user != User::Handler);
+    }
+}
+
+/// Most time that [`Port::close`] waits for another thread that gives the receive side back.
+const GIVING_BACK_MAX: Duration = Duration::from_secs(5);
+
+/// Counts the threads that are giving the receive side back. The device is theirs meanwhile.
+#[derive(Default)]
+pub(super) struct GivingBack {
+    threads: Mutex<u32>,
+    is_over: Condvar,
+}
+
+impl GivingBack {
+    fn begin(&self) -> impl Drop + '_ {
+        struct Begun<'a>(&'a GivingBack);
+        impl Drop for Begun<'_> {
+            fn drop(&mut self) {
+                *wharf_mem::lock(&self.0.threads) -= 1;
+                self.0.is_over.notify_all();
+            }
+        }
+        *wharf_mem::lock(&self.threads) += 1;
+        Begun(self)
+    }
+
+    /// Waits until no thread does so, for at most [`GIVING_BACK_MAX`].
+    pub(super) fn wait(&self) {
+        let threads = wharf_mem::lock(&self.threads);
+        _ = self.is_over.wait_timeout_while(threads, GIVING_BACK_MAX, |threads| *threads > 0);
     }
 }
 
@@ -172,7 +203,7 @@ impl Port {
     /// # _ = sender.send(&mut burst, wharf::Wait::Forever)?;
     /// let room: Arc<Mutex<VecDeque<Packet>>> = Arc::default(); // for 8 packets
     /// let task = room.clone();
-    /// let queue = port.on_receive(Box::new(move |burst| {
+    /// let queue = port.on_receive(move |burst| {
     ///     let mut room = room.lock().unwrap();
     ///     while room.len() < 8
     ///         && let Some(packet) = burst.pop()
@@ -180,7 +211,7 @@ impl Port {
     ///         room.push_back(packet);
     ///     }
     ///     Rest::Again
-    /// }))?;
+    /// })?;
     /// let mut packets = 0;
     /// while packets < 100 {
     ///     packets += std::mem::take(&mut *task.lock().unwrap()).len();
@@ -192,8 +223,10 @@ impl Port {
     ///
     /// # Errors
     /// The errors of [`Port::receiver`].
-    pub fn on_receive(&self, handler: Handler) -> Result<RxQueue, QueueError> {
-        self.receive(User::Handler, |open| open(handler).map(|queue| (queue.clone(), queue)))
+    pub fn on_receive(
+        &self, handler: impl FnMut(&mut Burst) -> Rest + Send + 'static,
+    ) -> Result<RxQueue, QueueError> {
+        self.receive(User::Handler, |open| open(Box::new(handler)).map(|queue| (queue.clone(), queue)))
     }
 
     /// Gives the receive side to `user`. `make` opens its queue with a handler.
@@ -256,6 +289,8 @@ impl Port {
         let Some(Receiving { is_of_queue, queue, .. }) = parts.receiving.take_if(|one| is_it(one)) else {
             return;
         };
+        // A close that comes now waits for the end of this function.
+        let _begun = self.inner.giving_back.begin();
         parts.source = match is_of_queue {
             true => Source::OfQueue,
             false => Source::Gone("its receive side has ended"),

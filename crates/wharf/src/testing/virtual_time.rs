@@ -12,9 +12,9 @@ use wharf_devices::spec::Direction;
 
 /// Virtual time, and the ports that live in it: wires (`wire`, with rate and delay) and `null`.
 ///
-/// Time passes in waits, such as those of a sender or a receiver, and in [`Virtual::run`]; it takes no time
-/// of the machine. One thread uses the ports of one value: then all that happens is the same in each run. No
-/// other thread is started. A wait that nothing can end panics.
+/// Time passes in waits, such as those of a sender, of a receiver or for events, and in [`Virtual::run`]; it
+/// takes no time of the machine. One thread uses the ports of one value: then all that happens is the same in
+/// each run. No other thread is started. A wait that nothing can end panics.
 ///
 /// ```
 /// use std::time::Duration;

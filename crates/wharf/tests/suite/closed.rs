@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use wharf::queue::{QueueError, Rest};
 use wharf::{Direction, PagePool, Port, Receiver, RecvError, SendError, Sender, Wait, net};
@@ -92,7 +92,7 @@ impl Handles {
             is_closed(self.path.sender("late").err());
         }
         is_closed(self.path.receiver().err());
-        is_closed(self.path.on_receive(Box::new(|_| Rest::Free)).err());
+        is_closed(self.path.on_receive(|_| Rest::Free).err());
         is_closed(self.path.reopen().err());
         is_closed(self.path.far_end().err());
         assert!(self.events.wait(LONG).is_none() || self.events.by_ref().count() < 256, "{what}");
@@ -127,7 +127,7 @@ fn closes_beside_a_handler(spec: &str, mut arrive: impl FnMut()) {
             _ = own.name();
             Rest::Free
         };
-        let queue = path.on_receive(Box::new(handler)).unwrap();
+        let queue = path.on_receive(handler).unwrap();
         while !runs.load(SeqCst) {
             arrive();
             std::thread::sleep(Duration::from_millis(1));
@@ -136,6 +136,43 @@ fn closes_beside_a_handler(spec: &str, mut arrive: impl FnMut()) {
         assert_eq!((audit.out(), queue.has_ended()), (0, true), "{spec}: {audit}");
         kept.push((path, queue));
     }
+}
+
+/// Tells that it is dropped, and then waits for a moment, or until the other end goes on.
+struct Dropped(mpsc::Sender<()>, mpsc::Receiver<()>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.send(()).unwrap();
+        _ = self.1.recv_timeout(10 * MOMENT);
+    }
+}
+
+/// The device is with the thread that drops the receiver as the port is closed: a closure of the receiver's is
+/// dropped just then.
+#[test]
+fn port_whose_receiver_goes_meanwhile_is_closed_when_close_returns() {
+    within_a_minute(|| {
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        for spec in [format!("udp:127.0.0.1:{port}"), format!("udp:127.0.0.1:{port},dest=frame")] {
+            let direction = if spec.ends_with("frame") { Direction::Both } else { Direction::Receive };
+            let path = open(&spec, direction, Owners::Auto, OnGone::Reopen);
+            let ((tell, is_dropped), (go_on, wait)) = (mpsc::channel(), mpsc::channel());
+            let dropped = Dropped(tell, wait);
+            let by = move |_: &[u8]| {
+                let Dropped(..) = &dropped;
+                0
+            };
+            let receivers = path.receivers(1, by).unwrap();
+            let goes = std::thread::spawn(|| drop(receivers));
+            is_dropped.recv().unwrap();
+            path.close(MOMENT);
+            let again = open(&spec, direction, Owners::Auto, OnGone::Reopen);
+            _ = go_on.send(());
+            goes.join().unwrap();
+            again.close(MOMENT);
+        }
+    });
 }
 
 #[test]

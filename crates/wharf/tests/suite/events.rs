@@ -168,7 +168,7 @@ fn a_handler_that_panics_is_told_to_a_task() {
     let mut events = path.events().unwrap();
     let mut next = Box::pin(events.next_async());
     assert!(next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    path.on_receive(Box::new(|_| -> Rest { panic!("the test's handler") })).unwrap();
+    path.on_receive(|_| -> Rest { panic!("the test's handler") }).unwrap();
     _ = send(&mut near.sender("test").unwrap(), 1).unwrap();
     let began = Instant::now();
     let event = loop {

@@ -8,6 +8,7 @@ mod forward;
 mod interfaces;
 mod metrics;
 mod opening;
+mod pools;
 mod port;
 mod posted;
 mod quiet;

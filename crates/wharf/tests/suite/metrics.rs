@@ -169,7 +169,7 @@ fn receiver_and_pollers_then_they_are_counted() {
 fn walk_beside_a_busy_path_then_the_path_keeps_its_owner_and_gauges_stay_bounded() {
     let path = Port::open("wire:ring=64", Direction::Send).unwrap();
     let far_end = path.far_end().unwrap();
-    far_end.on_receive(Box::new(|_| Rest::Free)).unwrap();
+    far_end.on_receive(|_| Rest::Free).unwrap();
     let mut sender = path.sender("test").unwrap();
     let frames = u64::from(path.pool().frames());
     std::thread::scope(|scope| {

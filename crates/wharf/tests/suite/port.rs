@@ -93,10 +93,10 @@ fn a_handler_gets_packets_while_other_threads_send() {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = count.clone();
     far_end
-        .on_receive(Box::new(move |burst| {
+        .on_receive(move |burst| {
             seen.fetch_add(burst.len(), SeqCst);
             Rest::Free
-        }))
+        })
         .unwrap();
     assert!(far_end.receiver().is_err(), "its receive side is in use");
     send(&mut path.sender("test").unwrap(), 32);
@@ -252,7 +252,7 @@ impl std::task::Wake for Unparks {
 #[test]
 fn a_panic_of_a_handler_is_told() {
     let (path, far_end) = wire("wire");
-    let queue = far_end.on_receive(Box::new(|_| panic!("as the test wants"))).unwrap();
+    let queue = far_end.on_receive(|_| panic!("as the test wants")).unwrap();
     send(&mut path.sender("test").unwrap(), 1);
     while !queue.has_ended() {
         thread::yield_now();
@@ -265,18 +265,18 @@ fn a_panic_of_a_handler_is_told() {
 fn the_receive_side_comes_back_from_a_handler_that_has_ended() {
     let (path, far_end) = wire("wire");
     let mut sender = path.sender("test").unwrap();
-    let queue = far_end.on_receive(Box::new(|_| panic!("as the test wants"))).unwrap();
+    let queue = far_end.on_receive(|_| panic!("as the test wants")).unwrap();
     assert!(far_end.receiver().is_err(), "its receive side is in use");
     send(&mut sender, 1);
     while !queue.has_ended() {
         thread::yield_now();
     }
     let (tells, told) = std::sync::mpsc::channel();
-    let closed = far_end.on_receive(Box::new(move |burst| {
+    let closed = far_end.on_receive(move |burst| {
         burst.clear();
         tells.send(()).unwrap();
         Rest::Free
-    }));
+    });
     let closed = closed.unwrap();
     send(&mut sender, 1);
     told.recv_timeout(SECOND).unwrap();

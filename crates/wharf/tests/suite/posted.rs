@@ -58,7 +58,7 @@ fn a_device_has_memory_when_its_receiver_is_made() {
             |path| drop(path.receiver().unwrap()),
             |path| drop(path.served_receiver().unwrap()),
             |path| drop(path.receivers(3, net::flow_hash).unwrap()),
-            |path| drop(path.on_receive(Box::new(|_| Rest::Free)).unwrap()),
+            |path| drop(path.on_receive(|_| Rest::Free).unwrap()),
         ];
         for (make, receive) in makes.iter().enumerate() {
             let path = Port::builder("posted", direction).registry(registry.clone()).build().unwrap();

@@ -245,7 +245,7 @@ fn a_handler_that_leaves_packets_is_called_again() {
     let (to_task, packets) = mpsc::channel::<Packet>();
     let inside = Arc::new(AtomicU64::new(0));
     let counted = inside.clone();
-    let queue = far_end.on_receive(Box::new(move |burst| {
+    let queue = far_end.on_receive(move |burst| {
         while counted.load(SeqCst) < 8
             && let Some(packet) = burst.pop()
         {
@@ -253,7 +253,7 @@ fn a_handler_that_leaves_packets_is_called_again() {
             to_task.send(packet).unwrap();
         }
         Rest::Again
-    }));
+    });
     let queue = queue.unwrap();
     let taking = thread::spawn(move || {
         for wanted in 0..PACKETS {

@@ -52,7 +52,7 @@ fn drop_of_a_port_waits_for_no_handler() {
             _ = goes_on.recv();
             Rest::Free
         };
-        drop(port.on_receive(Box::new(handler)).unwrap());
+        drop(port.on_receive(handler).unwrap());
         std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"hello", address).unwrap();
         begins.recv().unwrap();
         drop(port);
@@ -104,7 +104,7 @@ fn handler_of_a_device_of_its_own_takes_a_snapshot_of_its_port() {
             _ = counted.send(own.snapshot().received);
             Rest::Free
         };
-        port.on_receive(Box::new(handler)).unwrap();
+        port.on_receive(handler).unwrap();
         let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         peer.send_to(b"hello", &address).unwrap();
         counts.recv().unwrap();
@@ -117,7 +117,7 @@ fn handler_of_a_device_of_its_own_takes_a_snapshot_of_its_port() {
 fn port_that_is_dropped_lets_go_of_a_device_that_a_handler_has() {
     let port = Port::open("udp:127.0.0.1:0,dest=frame", Direction::Receive).unwrap();
     let (pool, address) = (port.pool().clone(), port.name().trim_start_matches("udp:").to_string());
-    let queue = port.on_receive(Box::new(|_| Rest::Free)).unwrap();
+    let queue = port.on_receive(|_| Rest::Free).unwrap();
     drop(port);
     eventually(SECOND * 20, || pool.audit().out() == 0 && queue.has_ended());
     eventually(SECOND * 20, || std::net::UdpSocket::bind(address.trim_end_matches(",dest=frame")).is_ok());
@@ -139,7 +139,7 @@ fn handler_drops_the_last_handle_of_its_own_port() {
                 _ = done.send(());
                 Rest::Free
             };
-            drop(far_end.on_receive(Box::new(handler)).unwrap());
+            drop(far_end.on_receive(handler).unwrap());
             *own.lock().unwrap() = Some(far_end);
             let mut sender = port.sender("test").unwrap();
             let packet = sender.packet(60, SECOND).unwrap();

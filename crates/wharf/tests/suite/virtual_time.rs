@@ -1,8 +1,9 @@
 //! Ports in virtual time: the same run twice is the same to the packet, and a wait takes none of the machine's time.
 
 use std::time::{Duration, Instant};
+use wharf::queue::select;
 use wharf::testing::Virtual;
-use wharf::{Owners, Sent, Wait};
+use wharf::{Event, Owners, Sent, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(10);
@@ -47,6 +48,39 @@ fn same_run_is_the_same_in_each_packet_and_takes_no_time() {
 }
 
 #[test]
+fn wait_for_an_event_is_one_in_virtual_time() {
+    let time = Virtual::new();
+    let port = time.port("wire:delay=5ms").unwrap();
+    let far_end = port.far_end().unwrap();
+    let (mut events, mut sender) = (far_end.events().unwrap(), port.sender("test").unwrap());
+    assert_eq!((events.wait(LONG), time.now()), (None, LONG));
+    far_end.on_receive(|_| panic!("as the test wants")).unwrap();
+    let packet = sender.packet(60, Wait::Never).unwrap();
+    _ = sender.send_packet(packet, Wait::Never).unwrap();
+    let event = events.wait(LONG);
+    assert!(matches!(event, Some(Event::Panicked { .. })), "{event:?}");
+    assert_eq!(time.now(), LONG + Duration::from_millis(5));
+    far_end.close(SECOND);
+    assert_eq!(events.next(), None, "the port is closed");
+}
+
+#[test]
+fn wait_for_a_packet_takes_its_time_to_the_nanosecond() {
+    let time = Virtual::new();
+    let port = time.port("wire").unwrap();
+    let far_end = port.far_end().unwrap();
+    for (mut receiver, mut received) in
+        [(far_end.receiver().unwrap(), far_end.burst(8)), (port.served_receiver().unwrap(), port.burst(8))]
+    {
+        let began = time.now();
+        assert_eq!(receiver.recv(&mut received, LONG).unwrap(), 0);
+        assert_eq!(time.now() - began, LONG);
+        assert_eq!(select(&mut [receiver], &mut received, LONG).unwrap(), (0, 0));
+        assert_eq!(time.now() - began, 2 * LONG);
+    }
+}
+
+#[test]
 fn full_wire_makes_a_sender_wait_until_the_time_is_up() {
     let time = Virtual::new();
     let port = time.builder("wire:ring=16").small_queues(None).build().unwrap();
@@ -76,10 +110,10 @@ fn two_handlers_that_answer_each_other_for_ever_let_time_pass() {
     for (here, mut back) in
         [(&port, port.sender("back").unwrap()), (&far_end, far_end.sender("back").unwrap())]
     {
-        here.on_receive(Box::new(move |burst| {
+        here.on_receive(move |burst| {
             _ = back.send_or_drop(burst, Wait::Never);
             wharf::queue::Rest::Free
-        }))
+        })
         .unwrap();
     }
     let mut sender = port.sender("test").unwrap();
@@ -143,7 +177,7 @@ fn handler_that_waits_has_time_pass() {
         _ = back.send(&mut left, Duration::from_millis(10));
         wharf::queue::Rest::Free
     };
-    far_end.on_receive(Box::new(handler)).unwrap();
+    far_end.on_receive(handler).unwrap();
     let mut sender = port.sender("test").unwrap();
     let packet = sender.packet(60, SECOND).unwrap();
     _ = sender.send_packet(packet, SECOND).unwrap();

@@ -22,7 +22,7 @@ const NAP_NS: u64 = 100_000;
 pub fn select(
     receivers: &mut [Receiver], into: &mut Burst, wait: impl Into<Wait>,
 ) -> Result<(usize, usize), RecvError> {
-    let (mut left_ns, mut park) = (wait.into().left_ns(), None);
+    let (mut left_ns, mut park, mut end_ns) = (wait.into().left_ns(), None, 0);
     loop {
         if let Some(selected) = poll_each(receivers, into)? {
             return Ok(selected);
@@ -33,16 +33,16 @@ pub fn select(
         // Each is polled once more after it knows whom to wake.
         let Some(park) = park.take() else {
             park = Some(announce_to_all(receivers));
+            end_ns = receivers[0].now_ns().saturating_add(left_ns);
             continue;
         };
-        let started_ns = receivers[0].now_ns();
         let is_served = |receiver: &Receiver| matches!(receiver.way, Way::Poller { .. });
         let nap_ns = if receivers.iter().all(is_served) { left_ns } else { NAP_NS.min(left_ns) };
         match park {
             Some(park) => park.park(nap_ns),
             None => receivers[0].wait(nap_ns),
         }
-        left_ns = left_ns.saturating_sub(receivers[0].now_ns().saturating_sub(started_ns).max(1));
+        left_ns = end_ns.saturating_sub(receivers[0].now_ns());
     }
 }
 

@@ -30,8 +30,8 @@ impl Sender {
         let dropped = self.past_share(|sender| {
             sender.admit(burst)?;
             let batch = burst.batch_mut();
-            let sent = sender.transmit(batch)?;
-            if batch.is_empty() { Ok(0) } else { sender.drop_rest(batch, sent, deadline) }
+            sender.transmit(batch)?;
+            if batch.is_empty() { Ok(0) } else { sender.drop_rest(batch, deadline) }
         })?;
         Ok(Sent { accepted: offered - dropped, dropped, left: 0 })
     }
@@ -61,16 +61,16 @@ impl Sender {
     /// Sends packets as long as there is room for some, and drops those of full bands, or what is left at
     /// the deadline. Returns the number of packets dropped.
     #[cold]
-    fn drop_rest(&mut self, batch: &mut Batch, sent: usize, deadline: Deadline) -> Result<usize, SendError> {
+    fn drop_rest(&mut self, batch: &mut Batch, deadline: Deadline) -> Result<usize, SendError> {
         if !deadline.is_never() {
-            _ = self.send_rest(batch, sent, deadline)?;
+            self.send_rest_by(batch, deadline)?;
             return self.discard(batch, batch.len(), |counters| &counters.deadline_drops);
         }
         let mut dropped = 0;
         while let Some(need) = self.need(batch) {
             // The lane alone is full: an owner at work is given the time to empty it.
-            let has_room = self.spin(need) && self.transmit(batch)? > 0;
-            if has_room || self.transmit_driven(batch)? > 0 {
+            let has_room = self.spin(need) && self.transmit_some(batch)?;
+            if has_room || self.transmit_driven(batch)? {
                 continue;
             }
             let count = match (self.full_bands(), self.lane.room()) {

@@ -64,17 +64,24 @@ impl Sender {
     /// packet. Joins the waiters only if there is no room; the task is then woken. A later call goes on
     /// with the same place, and dropping the sender gives it up.
     ///
+    /// # Cancel safety
+    /// It may be polled no more at any time: the place is kept for a later call.
+    ///
     /// # Errors
     /// [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`].
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        let mut wait = self.ready_wait.take();
+        let mut wait = self.ready_wait.take().filter(|wait| wait.need != Need::Memory);
         let polled = self.poll_room(context, 1, &mut wait);
         self.ready_wait = wait;
         polled
     }
 
     /// Waits as a task until there is room for `count` packets, or half a lane of them (128 by default) if these are fewer,
-    /// and keeps it. Joins the waiters only if there is none. The future may be dropped at any time.
+    /// and keeps it. Joins the waiters only if there is none.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any time: its place among the waiters goes to the next one. So may the
+    /// permit: the room that is left goes to others.
     ///
     /// ```
     /// # use wharf_core::{pool::Burst, sender::{SendError, Sender}, wait::Wait};

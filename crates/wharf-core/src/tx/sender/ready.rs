@@ -5,23 +5,23 @@
 //! handle is in the list before it checks (loom: `ready.rs`). So no handle sleeps while the
 //! sender may go on. No lock is held, so that a task that is stopped holds up no owner.
 
-use super::wait::poll_wait;
+use super::wait::{self, Fill, poll_wait};
 use super::watch::pass_on;
 use super::{SendError, Sender, Sent};
 use crate::host::{self, Wake};
 use crate::pool::{Burst, Packet};
 use crate::tx::queue::Shared;
 use crate::tx::queue::waiters::Need;
-use crate::wait::Wait;
+use crate::wait::{Deadline, Wait};
 use crate::wakeup::TaskWake;
 use arc_swap::ArcSwap;
 use std::mem::discriminant;
-use std::slice::from_mut;
+use std::slice::{from_mut, from_ref};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, ready};
 
-/// What a sender and its handles share.
+/// What a sender, or those of a spread, and the handles share.
 #[derive(Debug, Default)]
 pub(super) struct Readiness {
     /// A call that did not wait has found no room, or no memory.
@@ -37,30 +37,42 @@ impl Wake for Readiness {
     }
 }
 
-/// A handle that hears when a [`Sender`] may go on, once a call without waiting ([`Wait::Never`]) has found
-/// no room, or no memory. Each clone wakes a task of its own. The sender itself may stand behind a lock, or
-/// with another task.
+/// A handle that hears when a [`Sender`] may go on, or one of a [`Spread`](super::Spread), once a call
+/// without waiting ([`Wait::Never`]) has found no room, or no memory. Each clone wakes a task of its own. The
+/// sender itself may stand behind a lock, or with another task.
 #[derive(Debug)]
 pub struct Ready {
-    shared: Arc<Shared>,
+    queues: Arc<[Arc<Shared>]>,
     readiness: Arc<Readiness>,
     wake: Arc<TaskWake>,
 }
 
 impl Ready {
-    fn new(shared: &Arc<Shared>, readiness: &Arc<Readiness>) -> Self {
-        let (shared, readiness, wake) = (shared.clone(), readiness.clone(), Arc::<TaskWake>::default());
+    /// A handle of `senders`, which share what they know.
+    pub(super) fn of(senders: &[Sender]) -> Self {
+        let queues = senders.iter().map(|sender| sender.shared.clone()).collect();
+        Self::new(queues, senders[0].readiness.clone())
+    }
+
+    fn new(queues: Arc<[Arc<Shared>]>, readiness: Arc<Readiness>) -> Self {
+        let wake = Arc::<TaskWake>::default();
         readiness.handles.rcu(|handles| handles.iter().chain([&wake]).cloned().collect::<Vec<_>>());
-        Self { shared, readiness, wake }
+        Self { queues, readiness, wake }
     }
 
     /// Asks whether the sender may go on; pending, the task is woken once it may, and once the queue ends.
     /// Without a poller, it runs the queue, and asks to be polled again at once.
+    ///
+    /// # Cancel safety
+    /// It may be polled no more at any time: the next poll asks anew.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.wake.set(context.waker());
-        if self.readiness.is_blocked.load(SeqCst) && !self.shared.has_poller() {
-            pass_on(&self.shared);
-            context.waker().wake_by_ref();
+        if self.readiness.is_blocked.load(SeqCst) {
+            let undriven = self.queues.iter().filter(|queue| !queue.has_poller());
+            undriven.for_each(|queue| {
+                pass_on(queue);
+                context.waker().wake_by_ref();
+            });
         }
         if self.readiness.is_blocked.load(SeqCst) { Poll::Pending } else { Poll::Ready(()) }
     }
@@ -68,7 +80,7 @@ impl Ready {
 
 impl Clone for Ready {
     fn clone(&self) -> Self {
-        Self::new(&self.shared, &self.readiness)
+        Self::new(self.queues.clone(), self.readiness.clone())
     }
 }
 
@@ -82,20 +94,25 @@ impl Drop for Ready {
 impl Sender {
     /// Returns a handle that hears when this sender may go on.
     pub fn ready(&self) -> Ready {
-        Ready::new(&self.shared, &self.readiness)
+        Ready::of(from_ref(self))
     }
 
     /// Sends packets of `burst`, as many as there is room for. Pending if there is room for none: the task
     /// is woken, in turn. A later call goes on with the same place among the waiters, and dropping the
     /// sender gives it up.
     ///
+    /// # Cancel safety
+    /// It may be polled no more at any time: packets not sent stay in the burst.
+    ///
     /// # Errors
     /// The errors of [`Sender::send`].
     pub fn poll_send(
         &mut self, context: &mut Context<'_>, burst: &mut Burst,
     ) -> Poll<Result<Sent, SendError>> {
+        let offered = burst.len();
         loop {
-            let accepted = self.send_what_fits(burst)?;
+            self.send_what_fits(burst)?;
+            let accepted = offered - burst.len();
             if accepted > 0 || burst.is_empty() {
                 // It needs no place among the waiters now.
                 self.ready_wait = None;
@@ -108,24 +125,38 @@ impl Sender {
     /// Takes one packet of `len_bytes` once there is room to send it, and memory. Pending without either:
     /// the task is woken, in turn.
     ///
+    /// # Cancel safety
+    /// It may be polled no more at any time: no packet is lost, and a later call goes on with the same place.
+    ///
     /// # Errors
     /// The errors of [`Sender::packet`], and those of [`Sender::send`].
     pub fn poll_packet(
         &mut self, context: &mut Context<'_>, len_bytes: u32,
     ) -> Poll<Result<Packet, SendError>> {
-        loop {
-            // Goes on with the wait for memory, too.
-            ready!(self.poll_ready(context))?;
-            match self.packet(len_bytes, Wait::Never) {
-                Err(SendError::NoMemory { .. }) => {
-                    let mut wait = None;
-                    let polled = poll_wait(from_mut(self), context, Need::Memory, &mut wait);
-                    self.ready_wait = wait;
-                    ready!(polled)?;
-                }
-                packet => return Poll::Ready(packet),
-            }
+        poll_packet(from_mut(self), context, Fill { first: 0, count: 1, len_bytes })
+    }
+
+    /// Shares `readiness` with other senders: handles of its own hear no more.
+    pub(super) fn share(&mut self, readiness: &Arc<Readiness>) {
+        self.ready_watch = None;
+        std::mem::replace(&mut self.readiness, readiness.clone()).wake();
+    }
+
+    /// Says, after a call to several senders that share handles, whether this one, with packets left, may go
+    /// on: one that blocked after it has set the mark again.
+    pub(super) fn may_go_on(&mut self) -> bool {
+        !self.goes_on_blocking()
+    }
+
+    /// Wakes the handles, if they take it for blocked.
+    pub(super) fn wake_handles(&self) {
+        if self.readiness.is_blocked.load(SeqCst) {
+            self.readiness.wake();
         }
+    }
+
+    fn waits_for_memory(&self) -> bool {
+        self.ready_wait.as_ref().is_some_and(|wait| wait.need == Need::Memory)
     }
 
     /// Has the handles woken once `need` is met. Returns true if it is met already.
@@ -161,4 +192,44 @@ impl Sender {
         }
         !is_over
     }
+}
+
+/// Takes a packet once each of `senders` has room for one, and one has memory.
+pub(super) fn poll_packet(
+    senders: &mut [Sender], context: &mut Context<'_>, what: Fill,
+) -> Poll<Result<Packet, SendError>> {
+    loop {
+        if senders.iter().any(Sender::waits_for_memory) {
+            ready!(poll_memory(senders, context))?;
+        }
+        ready!(poll_ready(senders, context))?;
+        match wait::packet_by(senders, what, Deadline::Of(Wait::Never)) {
+            Err(SendError::NoMemory { .. }) => ready!(poll_memory(senders, context))?,
+            packet => return Poll::Ready(packet),
+        }
+    }
+}
+
+/// Asks whether every one of `senders` is ready; each that is not joins its waiters.
+pub(super) fn poll_ready(senders: &mut [Sender], context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+    let mut is_ready = true;
+    for sender in senders {
+        is_ready &= sender.poll_ready(context)?.is_ready();
+    }
+    if is_ready { Poll::Ready(Ok(())) } else { Poll::Pending }
+}
+
+/// Waits for memory of any of `senders`. Once one has it, none waits.
+fn poll_memory(senders: &mut [Sender], context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+    let mut polled = Poll::Pending;
+    for sender in &mut *senders {
+        let mut wait = sender.ready_wait.take().filter(|wait| wait.need == Need::Memory);
+        polled = poll_wait(from_mut(sender), context, Need::Memory, &mut wait);
+        sender.ready_wait = wait;
+        if polled.is_ready() {
+            senders.iter_mut().for_each(|sender| sender.ready_wait = None);
+            break;
+        }
+    }
+    polled
 }

@@ -2,12 +2,13 @@
 
 use super::cancel::Canceller;
 use super::wait::{self, Fill};
-use super::{SendError, SendNow, Sender, Sent};
+use super::{Ready, SendError, SendNow, Sender, Sent, ready};
 use crate::pool::{Burst, Packet, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::queue::QueueError;
 use crate::tx::queue::waiters::Need;
 use crate::wait::{Deadline, Wait};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use wharf_mem::{Batch, Frame};
 use wharf_packet::QueueMap;
@@ -47,11 +48,12 @@ impl Drop for Sorted<'_> {
 }
 
 impl Spread {
-    /// Spreads over the queues of `senders`. The same order gives the same map.
+    /// Spreads over the queues of `senders`. The same order gives the same map. Handles of theirs
+    /// ([`Sender::ready`]) hear no more: [`Spread::ready`] makes others.
     ///
     /// # Errors
     /// [`QueueError::Setting`] without a sender; [`QueueError::ForeignPool`] when they are of several pools.
-    pub fn new(senders: Vec<Sender>) -> Result<Self, QueueError> {
+    pub fn new(mut senders: Vec<Sender>) -> Result<Self, QueueError> {
         let Some(first) = senders.first() else {
             return Err(QueueError::Setting { setting: "queues", value: 0, why: "at least 1" });
         };
@@ -62,7 +64,8 @@ impl Spread {
         }
         let burst = || first.pool().burst(wharf_mem::batch::BATCH_FRAMES_MAX);
         let staged = senders.iter().map(|_| burst()).collect();
-        let map = QueueMap::new(senders.len() as u32);
+        let (map, readiness) = (QueueMap::new(senders.len() as u32), Arc::default());
+        senders.iter_mut().for_each(|sender| sender.share(&readiness));
         Ok(Self { senders, map, staged, next: 0 })
     }
 
@@ -93,9 +96,8 @@ impl Spread {
     /// # Errors
     /// The errors of [`Sender::packet`].
     pub fn packet(&mut self, len_bytes: u32, wait: impl Into<Wait>) -> Result<Packet, SendError> {
-        let mut burst = self.burst(1);
-        self.fill(&mut burst, 1, len_bytes, wait)?;
-        Ok(burst.pop().ok_or_else(|| self.senders[0].pool().exhausted())?)
+        let what = self.what(1, len_bytes);
+        wait::packet_by(&mut self.senders, what, Deadline::Of(wait.into()))
     }
 
     /// Works like [`Sender::send_packet`], by the queue of the packet's flow.
@@ -138,7 +140,7 @@ impl Spread {
     /// The errors of [`Sender::send`].
     pub fn send(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
         let deadline = self.started(wait);
-        self.each(burst, |by, packets| by.send_by(packets, deadline))
+        self.each(burst, |by, packets| by.send_by(packets, || deadline))
     }
 
     /// Works like [`Spread::send`], and waits as a task until all packets are sent.
@@ -172,15 +174,55 @@ impl Spread {
 
     /// Asks whether every queue is ready: see [`Sender::poll_ready`].
     ///
+    /// # Cancel safety
+    /// That of [`Sender::poll_ready`].
+    ///
     /// # Errors
     /// The errors of [`Sender::poll_ready`].
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        let mut is_ready = true;
-        // Each registers for its wake-up.
-        for sender in &mut self.senders {
-            is_ready &= sender.poll_ready(context)?.is_ready();
+        ready::poll_ready(&mut self.senders, context)
+    }
+
+    /// Returns a handle that hears when one of its senders that found no room, or no memory, may go on.
+    pub fn ready(&self) -> Ready {
+        Ready::of(&self.senders)
+    }
+
+    /// Works like [`Sender::poll_send`], each packet by the queue of its flow: pending if none of these
+    /// queues has room. A call gives up the places of queues for which it has no packet.
+    ///
+    /// # Cancel safety
+    /// That of [`Sender::poll_send`].
+    ///
+    /// # Errors
+    /// The errors of [`Sender::send`].
+    pub fn poll_send(
+        &mut self, context: &mut Context<'_>, burst: &mut Burst,
+    ) -> Poll<Result<Sent, SendError>> {
+        let (sorted, mut sum) = (self.sort(burst)?, Sent::default());
+        let Spread { senders, staged, .. } = &mut *sorted.spread;
+        for (by, packets) in senders.iter_mut().zip(staged) {
+            // With no packets, it only gives its place up.
+            match by.poll_send(context, packets)? {
+                Poll::Ready(sent) => sum += sent,
+                Poll::Pending => sum.left += packets.len(),
+            }
         }
-        if is_ready { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if sum.accepted == 0 && sum.left > 0 { Poll::Pending } else { Poll::Ready(Ok(sum)) }
+    }
+
+    /// Works like [`Sender::poll_packet`], once every queue has room, from any whose cache has a frame.
+    ///
+    /// # Cancel safety
+    /// That of [`Sender::poll_packet`].
+    ///
+    /// # Errors
+    /// The errors of [`Sender::poll_packet`].
+    pub fn poll_packet(
+        &mut self, context: &mut Context<'_>, len_bytes: u32,
+    ) -> Poll<Result<Packet, SendError>> {
+        let what = self.what(1, len_bytes);
+        ready::poll_packet(&mut self.senders, context, what)
     }
 
     /// Works like [`Sender::wait_for_memory`], from any queue.
@@ -234,10 +276,16 @@ impl Spread {
         &mut self, burst: &mut Burst,
         mut send: impl FnMut(&mut Sender, &mut Burst) -> Result<Sent, SendError>,
     ) -> Result<Sent, SendError> {
-        self.sort(burst)?.queues().try_fold(Sent::default(), |mut sum, (by, packets)| {
+        let mut sorted = self.sort(burst)?;
+        let sum = sorted.queues().try_fold(Sent::default(), |mut sum, (by, packets)| {
             sum += send(by, packets)?;
             Ok(sum)
-        })
+        });
+        // One may have been served before the next marked all as blocked.
+        if sorted.queues().any(|(by, _)| by.may_go_on()) {
+            sorted.spread.senders[0].wake_handles();
+        }
+        sum
     }
 }
 

@@ -13,9 +13,10 @@ use crate::tx::queue::{PassOutcome, QdiscRun, Shared};
 use wharf_mem::{Batch, Published};
 
 impl Sender {
-    /// Sends what fits now, by the fastest way open. Returns the number of frames.
+    /// Sends what fits now, by the fastest way open. The number is the caller's to know, by the batch: to
+    /// return it costs a burst of one packet five instructions.
     #[inline]
-    pub(super) fn transmit(&mut self, batch: &mut Batch) -> Result<usize, SendError> {
+    pub(super) fn transmit(&mut self, batch: &mut Batch) -> Result<(), SendError> {
         let full = self.shared.full_bands();
         if full != 0 {
             return self.transmit_in_turn(batch, full);
@@ -28,8 +29,8 @@ impl Sender {
             }
         }
         if batch.len() <= BYPASS_FRAMES {
-            if let Some(sent) = self.transmit_biased(batch, bytes) {
-                return Ok(sent);
+            if self.transmit_biased(batch, bytes) {
+                return Ok(());
             }
             if self.shared.cell().word() == 0 {
                 return self.transmit_as_owner(batch);
@@ -38,10 +39,17 @@ impl Sender {
         self.put(batch, usize::MAX)
     }
 
+    /// Works like [`Sender::transmit`]. Returns true if it has sent some.
+    pub(super) fn transmit_some(&mut self, batch: &mut Batch) -> Result<bool, SendError> {
+        let offered = batch.len();
+        self.transmit(batch)?;
+        Ok(batch.len() < offered)
+    }
+
     /// Works like [`Sender::transmit`], while bands are full or waited for: sends up to the first frame of such a band, or
     /// all if the sender was served. Gives up cached buffers while a cache waits for memory.
     #[cold]
-    fn transmit_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, SendError> {
+    fn transmit_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<(), SendError> {
         let count = before_full(batch, full).max(self.turn_left());
         let within_credit = self.within_credit(batch);
         let sent = self.put(batch, count.min(within_credit));
@@ -63,12 +71,8 @@ impl Sender {
 
     /// Puts up to `max` frames into the lane, whichever bands are full, and publishes them.
     #[inline]
-    pub(super) fn put(&mut self, batch: &mut Batch, max: usize) -> Result<usize, SendError> {
-        let count = self.push(batch, max);
-        if count > 0 {
-            self.publish()?;
-        }
-        Ok(count)
+    pub(super) fn put(&mut self, batch: &mut Batch, max: usize) -> Result<(), SendError> {
+        if self.push(batch, max) > 0 { self.publish() } else { Ok(()) }
     }
 
     /// Puts the frames that full bands and the small queue admit into the lane, to be published later.
@@ -90,12 +94,12 @@ impl Sender {
         count
     }
 
-    /// Sends a whole burst under the bias, without a locked instruction. Returns `None`, with nothing done, if that
-    /// is not open.
+    /// Sends a whole burst under the bias, without a locked instruction. Returns false, with nothing done, if
+    /// that is not open.
     #[inline(always)]
-    fn transmit_biased(&mut self, batch: &mut Batch, bytes: u64) -> Option<usize> {
+    fn transmit_biased(&mut self, batch: &mut Batch, bytes: u64) -> bool {
         let shared = &self.shared;
-        let entered = self.biased.try_enter(shared.cell())?;
+        let Some(entered) = self.biased.try_enter(shared.cell()) else { return false };
         // The bias is released before frames go into the lane.
         debug_assert!(self.lane.is_drained());
         let count = batch.len();
@@ -106,7 +110,7 @@ impl Sender {
         entered.leave();
         let Some(PassOutcome { packets, goes_on, returned_bytes }) = passed else {
             self.biased.release(self.shared.cell());
-            return None;
+            return false;
         };
         // Equal nearly always: the device has completed what was sent.
         if bytes != returned_bytes {
@@ -118,7 +122,7 @@ impl Sender {
         if goes_on {
             self.end_biased();
         }
-        Some(count)
+        true
     }
 
     /// Ends the bias: work is left, for an ordinary run.
@@ -133,7 +137,7 @@ impl Sender {
     /// Claims the idle queue and sends the burst as its owner, past the lane; by the lane if another thread was
     /// faster.
     #[inline]
-    fn transmit_as_owner(&mut self, batch: &mut Batch) -> Result<usize, SendError> {
+    fn transmit_as_owner(&mut self, batch: &mut Batch) -> Result<(), SendError> {
         let (offered, bytes) = (batch.len(), batch.bytes());
         let (lane, bit) = (&mut self.lane, self.bit);
         let drained = lane.is_drained();
@@ -167,16 +171,16 @@ impl Sender {
         if is_sole && self.lane.is_drained() {
             self.biased.after_sole_run(self.shared.cell());
         }
-        let sent = offered - batch.len();
         self.credit.charge(bytes - batch.bytes());
-        self.counters.packets.add(sent as u64);
-        if batch.is_empty() { Ok(sent) } else { Ok(sent + self.put(batch, usize::MAX)?) }
+        self.counters.packets.add((offered - batch.len()) as u64);
+        if batch.is_empty() { Ok(()) } else { self.put(batch, usize::MAX) }
     }
 
     /// Runs a queue without a poller and sends again: otherwise a full queue would stay full for ever.
+    /// Returns true if it has sent some.
     #[cold]
-    pub(super) fn transmit_driven(&mut self, batch: &mut Batch) -> Result<usize, SendError> {
-        if !self.is_driven() && self.drive() { self.transmit(batch) } else { Ok(0) }
+    pub(super) fn transmit_driven(&mut self, batch: &mut Batch) -> Result<bool, SendError> {
+        if !self.is_driven() && self.drive() { self.transmit_some(batch) } else { Ok(false) }
     }
 
     /// Runs the queue, unless another thread owns it. Returns true if it ran.

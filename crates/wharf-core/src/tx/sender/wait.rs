@@ -5,7 +5,7 @@
 //! waiting task asks to be polled again at once, and runs the queue itself each time.
 
 use super::cancel::Waiting;
-use super::{Burst, PoolError, SendError, Sender, Watch};
+use super::{Burst, Packet, PoolError, SendError, Sender, Watch};
 use crate::host::Wake;
 use crate::tx::queue::waiters::Need;
 use crate::wait::Deadline;
@@ -126,7 +126,12 @@ pub(super) fn fill_by(
             continue;
         }
         if deadline.is_never() {
-            senders.iter_mut().for_each(|sender| _ = sender.blocks(Need::Memory));
+            // The first that has memory already leaves the mark cleared.
+            if !senders.iter_mut().any(|sender| sender.blocks(Need::Memory))
+                && senders.iter_mut().any(Sender::may_go_on)
+            {
+                senders[0].wake_handles();
+            }
             return Ok(0);
         }
         deadline = deadline.started(&*senders[0].shared.setup().clock);
@@ -136,6 +141,13 @@ pub(super) fn fill_by(
             return Ok(0);
         }
     }
+}
+
+/// Takes one packet of the length in `what`, by [`fill_by`].
+pub(super) fn packet_by(senders: &mut [Sender], what: Fill, deadline: Deadline) -> Result<Packet, SendError> {
+    let mut burst = senders[0].burst(1);
+    fill_by(senders, &mut burst, what, deadline)?;
+    Ok(burst.pop().ok_or_else(|| senders[0].cache.pool().exhausted())?)
 }
 
 /// Runs queues without a poller: only senders find their completed frames. Returns true if there are such

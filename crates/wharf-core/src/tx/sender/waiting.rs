@@ -146,23 +146,23 @@ impl Sender {
         }
     }
 
-    /// The slow part of `send`, after `sent` packets: waits in turn, then sends what there is room for.
+    /// The slow part of `send`, which was offered so many packets: waits in turn, then sends what there is
+    /// room for.
     #[cold]
     pub(super) fn send_rest(
-        &mut self, batch: &mut Batch, sent: usize, deadline: Deadline,
+        &mut self, batch: &mut Batch, offered: usize, deadline: Deadline,
     ) -> Result<Sent, SendError> {
-        let offered = sent + batch.len();
         if deadline.is_never() {
-            self.send_rest_now(batch, sent)?;
+            self.send_rest_now(batch, batch.len() < offered)?;
         } else {
             self.send_rest_by(batch, deadline)?;
         }
         Ok(Sent { accepted: offered - batch.len(), dropped: 0, left: batch.len() })
     }
 
-    /// Runs a queue without a poller if none fitted, and has handles woken for what does not fit.
-    fn send_rest_now(&mut self, batch: &mut Batch, sent: usize) -> Result<(), SendError> {
-        if sent == 0 {
+    /// Runs a queue without a poller unless `some_fitted`, and has handles woken for what does not fit.
+    fn send_rest_now(&mut self, batch: &mut Batch, some_fitted: bool) -> Result<(), SendError> {
+        if !some_fitted {
             self.transmit_driven(batch)?;
         }
         if let Some(need) = self.need(batch)
@@ -173,10 +173,10 @@ impl Sender {
         Ok(())
     }
 
-    fn send_rest_by(&mut self, batch: &mut Batch, deadline: Deadline) -> Result<(), SendError> {
+    pub(super) fn send_rest_by(&mut self, batch: &mut Batch, deadline: Deadline) -> Result<(), SendError> {
         let deadline = deadline.started(&*self.shared.setup().clock);
         while let Some(need) = self.need(batch) {
-            if self.spin(need) && self.transmit(batch)? > 0 {
+            if self.spin(need) && self.transmit_some(batch)? {
                 continue;
             }
             let (began_ns, gone) = (self.shared.setup().clock.now_ns(), self.shared.counters().gone());

@@ -6,15 +6,13 @@ use crate::open_error::Refusing;
 use crate::port::metrics::Measurements;
 use crate::port::recovery::Recovery;
 use crate::port::{Inner, OnGone, OnStall, Parts, Pollers, Port, PortMonitor, Source};
+use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 use wharf_core::device::{AnyDevice, DeviceError, Duplex};
 use wharf_core::pool::PagePool;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_devices::reopen::Reopener;
 use wharf_devices::spec::{DeviceSpec, Direction, Opened, QueueLayout, Queues, SUPER_PACKET_BYTES_MAX};
-
-/// Frames of a pool, for each queue.
-const POOL_FRAMES: u32 = 4096;
 
 impl PortBuilder {
     /// Opens `count` queues of the device now, without memory. [`PortBuilder::build`] or
@@ -122,8 +120,7 @@ impl PortBuilder {
         }
         let queues = std::mem::take(&mut self.opened);
         if self.pool.is_none() {
-            let frames = POOL_FRAMES.saturating_mul(queues.len() as u32);
-            self.pool = Some(PagePool::builder().frames(frames).build()?);
+            self.pool = Some(self.host.pool(&queues)?);
         }
         if self.has_one_poller && self.pollers.is_none() {
             self.pollers = Some(self.new_pollers());
@@ -257,7 +254,7 @@ impl PortBuilder {
         }
         let pool = match &self.pool {
             Some(pool) => pool.clone(),
-            None => PagePool::builder().frames(POOL_FRAMES).clock(host.clock()).build()?,
+            None => host.pool(from_ref(&opened))?,
         };
         let receiving_pool = self.receiving_pool.take().unwrap_or_else(|| pool.clone());
         let pollers = self.pollers.take().unwrap_or_else(|| self.new_pollers());
@@ -287,6 +284,7 @@ impl PortBuilder {
             pollers,
             number,
             parts,
+            giving_back: Default::default(),
             takes_chains,
             is_far_end,
             measured: Measurements::default(),
