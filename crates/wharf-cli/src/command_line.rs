@@ -9,6 +9,7 @@ mod spec;
 mod version;
 
 use crate::output::{complain, complain_at_length, note_file_limit, print, set_color, styled, with_causes};
+use crate::signals::EndedBySignal;
 use crate::{Registries, Usage, signals};
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
@@ -99,7 +100,11 @@ pub(crate) fn end<C: Subcommand>(line: Line<C>, carry_out: impl FnOnce(C) -> any
 fn code_of(done: anyhow::Result<()>) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
     complain(&with_causes(&error));
-    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    ExitCode::from(match () {
+        () if error.is::<EndedBySignal>() => 0,
+        () if error.is::<Usage>() => 2,
+        () => 1,
+    })
 }
 
 /// Prints the error of a command line, or the help that it asks for, and returns the exit code.

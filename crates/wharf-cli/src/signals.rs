@@ -52,6 +52,18 @@ impl Waits {
     }
 }
 
+/// A signal ended a wait before the run began: that is no fault, as it is none later.
+#[derive(Debug)]
+pub(crate) struct EndedBySignal(String);
+
+impl std::fmt::Display for EndedBySignal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: ended by a signal", self.0)
+    }
+}
+
+impl std::error::Error for EndedBySignal {}
+
 /// The signals that have come.
 #[derive(Debug, Clone)]
 pub struct Signals {
@@ -129,7 +141,7 @@ impl Signals {
                 Err(RecvTimeoutError::Disconnected) => bail!("a thread panicked: this is a bug in wharf"),
                 Err(RecvTimeoutError::Timeout) if self.asked() => {
                     if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + GRACE) {
-                        bail!("{what}: ended by a signal");
+                        return Err(EndedBySignal(what.clone()).into());
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}

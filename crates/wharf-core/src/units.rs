@@ -168,6 +168,14 @@ pub fn packets_per_second(text: &str) -> Result<u64, UnitError> {
     PACKET_RATE.read(text)
 }
 
+/// Thousandths of packets per second: `0.2pps` is 200 of them, `1kpps` a million.
+///
+/// # Errors
+/// [`UnitError`].
+pub fn millipackets_per_second(text: &str) -> Result<u64, UnitError> {
+    PACKET_RATE.read_in(text, K)
+}
+
 /// A time: `20us`, `1ms`, `1.5s`, `2min`, `1h`, `0`.
 ///
 /// # Errors
@@ -197,6 +205,11 @@ fn parts(text: &str) -> (&str, &str) {
 
 impl Quantity {
     fn read(&self, text: &str) -> Result<u64, UnitError> {
+        self.read_in(text, 1)
+    }
+
+    /// Reads a number of parts, of which the smallest unit has so many.
+    fn read_in(&self, text: &str, parts_each: u64) -> Result<u64, UnitError> {
         let (number, unit) = parts(text);
         if number.is_empty() {
             return Err(self.no_number(text));
@@ -205,7 +218,7 @@ impl Quantity {
         let Some(&(_, scale)) = self.units.iter().find(|(name, _)| *name == unit) else {
             return Err(self.fault(text, format!("write it like {}", self.examples)));
         };
-        self.scaled(number, scale).map_err(|why| self.fault(text, why))
+        self.scaled(number, scale * parts_each).map_err(|why| self.fault(text, why))
     }
 
     fn no_number(&self, text: &str) -> UnitError {

@@ -200,7 +200,8 @@ fn read_rate(text: &str) -> Result<Option<Pace>, String> {
     units::no_bytes_per_second(text).map_err(|error| error.to_string())?;
     let lower = text.to_lowercase();
     let read = if lower.contains("pps") {
-        units::packets_per_second(text).map(Pace::Packets).ok()
+        let whole = units::packets_per_second(text).map(Pace::Packets);
+        whole.or_else(|_| units::millipackets_per_second(text).map(Pace::Millipackets)).ok()
     } else {
         units::bits_per_second(text).map(Pace::Bits).ok()
     };
@@ -306,10 +307,14 @@ mod tests {
     fn rates_say_what_they_count() {
         assert_eq!(rate("2.5gbit"), Ok(Pace::Bits(2_500_000_000)));
         assert_eq!(rate("1Mpps"), Ok(Pace::Packets(1_000_000)));
+        assert_eq!(
+            [rate("0.2pps"), rate("0.0005kpps")],
+            [Ok(Pace::Millipackets(200)), Ok(Pace::Millipackets(500))]
+        );
         assert_eq!(speed("original"), Ok(Pace::Original));
         assert_eq!((rate("1g"), rate("20m")), (Ok(Pace::Bits(1_000_000_000)), Ok(Pace::Bits(20_000_000))));
         assert_eq!((rounds("0"), rounds("1k")), (Ok(u64::MAX), Ok(1000)));
-        for wrong in ["", "5", "0pps", "0gbit", "fast", "-1pps", "1kg"] {
+        for wrong in ["", "5", "0pps", "0gbit", "fast", "-1pps", "1kg", "0.0001pps"] {
             assert!(speed(wrong).is_err(), "{wrong}");
         }
     }

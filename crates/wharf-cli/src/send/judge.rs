@@ -49,6 +49,7 @@ fn asked(plan: &Plan, report: &Report) -> Asked {
     let mean_bytes = report.bytes as f64 / (report.packets * plan.traffic.packets_each()).max(1) as f64;
     let pps = |pace: Pace| match pace {
         Pace::Packets(packets) => Some(packets as f64),
+        Pace::Millipackets(rate) => Some(rate as f64 / 1e3),
         Pace::Bits(bits) if mean_bytes > 0.0 => Some(bits as f64 / 8.0 / mean_bytes),
         Pace::Top | Pace::Original | Pace::Bits(_) => None,
     };

@@ -79,7 +79,7 @@ fn a_signal_ends_the_wait_for_a_peer() {
         let asked = Instant::now();
         signal(&child, "INT");
         let done = finish(child);
-        assert_eq!(done.code, Some(1), "{args:?}: {done:?}");
+        assert_eq!(done.code, Some(0), "{args:?}: {done:?}");
         // On a slow machine the line before says what it waits for.
         assert!(done.stderr.lines().last().unwrap().contains("ended by a signal"), "{args:?}: {done:?}");
         // The signal ended the wait, and not the time limit of a minute.

@@ -12,6 +12,8 @@ pub enum Pace {
     Original,
     /// Packets per second, all senders together.
     Packets(u64),
+    /// Thousandths of packets per second, likewise: for rates that are no whole number.
+    Millipackets(u64),
     /// Bits of frames per second (without preamble, gap and check sequence), all senders together.
     Bits(u64),
 }
@@ -40,6 +42,7 @@ impl Pace {
             Pace::Top => 0,
             Pace::Original => position.time_ns,
             Pace::Packets(rate) => time_ns(position.packets, rate),
+            Pace::Millipackets(rate) => time_ns(position.packets.saturating_mul(1000), rate),
             Pace::Bits(rate) => time_ns(position.bytes.saturating_mul(8), rate),
         }
     }
