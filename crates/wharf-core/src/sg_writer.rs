@@ -137,7 +137,8 @@ impl SgWriter {
         if !self.take(memory, count as usize, piece_bytes)? {
             return Ok(Placement::NoMemory);
         }
-        let region = memory.pool().region().clone();
+        // A count of its users would wait for the copy of the packet before.
+        let region = &**memory.pool().region();
         if let Some(last) = self.pieces.last_mut() {
             region.set_len(last, len_bytes - (count - 1) * piece_bytes)?;
         }
@@ -147,7 +148,7 @@ impl SgWriter {
             let read = reader.read(bytes);
             bytes[read..].fill(0);
         }
-        if let Some(mut frame) = self.link(&region)? {
+        if let Some(mut frame) = self.link(region)? {
             if *meta != Meta::default() {
                 region.set_meta(&mut frame, meta)?;
             }
