@@ -217,7 +217,7 @@ impl FqCodel {
         let hash = cx.flow_hash(&frame, self.options.seed);
         // The high half of the hash, as a fraction of the flows.
         let at = (((hash >> 32) * u64::from(self.options.flows)) >> 32) as u32;
-        let (enqueued_ns, wire_bytes) = (cx.now_ns(), cx.wire_bytes(&frame));
+        let (enqueued_ns, wire_bytes) = (cx.arrived_ns(&frame), cx.wire_bytes(&frame));
         let flow = &mut self.flows[at as usize];
         self.slab.push(&mut flow.packets, Timed { frame, enqueued_ns, wire_bytes });
         if flow.on == On::None {
