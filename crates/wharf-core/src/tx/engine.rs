@@ -258,7 +258,7 @@ impl TxEngine {
         Some((taken, if stopped { Pause::Stopped } else { Pause::Empty }))
     }
 
-    /// Sends up to `quota` frames. Returns the number that the device took, and the reason for the end.
+    /// Sends up to `quota` frames; with 0, the source's frames go into the discipline only. Returns the number that the device took, and the reason for the end.
     #[inline]
     pub fn transmit(&mut self, source: &mut impl Source, quota: u32) -> (u32, Pause) {
         let mut left = quota;
@@ -276,7 +276,7 @@ impl TxEngine {
     /// end, if any.
     #[inline(always)]
     pub fn transmit_bulk(&mut self, source: &mut impl Source, quota: u32) -> (u32, Option<Pause>) {
-        if self.is_closed() {
+        if quota == 0 || self.is_closed() {
             return self.stop(source, 0);
         }
         let (taken, stopped) = if self.batch.is_empty() {

@@ -13,6 +13,7 @@ mod limiter;
 mod memory;
 mod memory_stopped;
 mod options;
+mod overload;
 mod owner_steps;
 mod owners;
 mod packet_ends;

@@ -24,6 +24,7 @@ use crate::metrics::{Measured, Walk};
 use crate::monitor::Monitor;
 use crate::pool::{PagePool, PeerQueue};
 use crate::tx::engine::TxEngine;
+use crate::tx::feeding::Slice;
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::Lanes;
 use crate::tx::queue::waiters::Waiters;
@@ -95,6 +96,7 @@ impl Shared {
             waiting: false,
             waited_bands: 0,
             poller: PollerState::None,
+            slice: Slice::default(),
             offer_looks: LOOKS_MAX,
             shut: false,
         };
