@@ -83,7 +83,7 @@ impl QdiscContext<'_> {
     }
 
     fn stamped_ns(&mut self, frame: &Frame) -> u64 {
-        let (now_ns, stamp_ns) = (self.now_ns(), self.meta(frame).stamp_ns());
+        let (now_ns, stamp_ns) = (self.now_ns(), self.region.stamp_ns(frame));
         let Some(stamp_ns) = stamp_ns else { return now_ns };
         let origin_ns = *self.read.origin_ns.get_or_insert_with(|| self.clock.origin_ns());
         let age_ns = origin_ns.map_or(0, |origin_ns| (origin_ns + now_ns).saturating_sub(stamp_ns));

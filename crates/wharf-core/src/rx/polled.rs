@@ -17,7 +17,7 @@ use std::sync::{Arc, TryLockError};
 /// Polls in a row that spend their budget: what comes is more than what is transmitted between two of them.
 const FLOOD_POLLS: u32 = 8;
 /// Budgets that one poll then receives, at most.
-const FLOOD_ROUNDS: u32 = 16;
+const FLOOD_ROUNDS: u32 = 64;
 
 impl Watched for RxShared {
     fn link(&self) -> Link {
