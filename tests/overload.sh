@@ -93,9 +93,10 @@ row() { # FROM TO SIZE
   moved "$1" $a ha 1
   moved "$2" $c hb 2
   slow $c hb
-  (here=(ip netns exec $a) && in_a "$wharf" send --to packet:ha --json --size "$3" --flows "$flows" --seconds $((pings / 10 + 3)) --src 10.9.0.1 \
-    --dst 10.9.0.2 ${RATE:+--rate "$RATE"} >"$out/send.json" 2>"$out/send.err") &
-  local flood=$!
+  there=(ip netns exec $a)
+  start flood "" timeout 60 "$wharf" send --to packet:ha --size "$3" --flows "$flows" --src 10.9.0.1 --dst 10.9.0.2
+  there=(ip netns exec $b)
+  local flood=$pid
   until [ "$(counted $a ha tx)" -gt 10000 ]; do
     kill -0 $flood 2>/dev/null || die "$1 $2 $3: no flood"
     sleep 0.05
@@ -105,14 +106,13 @@ row() { # FROM TO SIZE
   read -r came p50 p99 < <(pinged "$pings")
   after=$(counted $c hb rx)
   local ticks=$(($(ticks $forwarder) - began))
-  wait $flood || die "$1 $2 $3: no flood"
+  stop flood "$flood" TERM
   stop forward "$forwarder" INT
   [ $code -eq 0 ] || die "$1 $2 $3: exit code $code"
   python3 - "$out" "$1 to $2, $3 bytes" "$came" "$pings" "$p50" "$p99" $((after - before)) $ticks "${QUIET:-}" <<'P' || failed=1
 import json, sys
 out, name, came, pings, p50, p99, left, ticks, quiet = sys.argv[1:]
-forward, flood = (json.load(open(f"{out}/{one}.json")) for one in ("forward", "send"))
-drops = forward["directions"][0]["drops"]["by_reason"]
+drops = json.load(open(f"{out}/forward.json"))["directions"][0]["drops"]["by_reason"]
 lost = ", ".join(f"{reason} {count}" for reason, count in sorted(drops.items()))
 print(f"{name}: {came} of {pings} pings, p50 {p50} ms, p99 {p99} ms; {int(left) / (int(pings) / 10 + 1):.0f} packets a second leave, {100 * int(left) / max(1, int(ticks)):.0f} a second of its processor; lost: {lost}", flush=True)
 # A ring that is not emptied in time drops pings: that of a TAP, where each packet is a system call, on any machine.

@@ -241,13 +241,13 @@ impl TxEngine {
     /// if the burst must go that way.
     #[inline(always)]
     pub(crate) fn pass(&mut self, burst: &mut Batch, bytes: u64, quota: u32) -> Option<(u32, Pause)> {
-        let room_bytes = self.netdev.room_bytes()?;
+        let (room_packets, room_bytes) = self.netdev.room()?;
         let (packets_max, bytes_max) = self.switch();
         let count = burst.len();
         if count == 0 || count > packets_max.min(quota as usize) || !self.is_empty() {
             return None;
         }
-        if count > 1 && bytes > room_bytes.min(bytes_max) {
+        if count > 1 && (bytes > room_bytes.min(bytes_max) || count > room_packets) {
             return None;
         }
         self.netdev.counters.accepted.add(count as u64);

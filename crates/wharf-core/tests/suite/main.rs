@@ -9,6 +9,7 @@ mod ends_of_waits;
 mod forms;
 mod fq_codel;
 mod held;
+mod limit_unit;
 mod limiter;
 mod memory;
 mod memory_stopped;

@@ -17,7 +17,7 @@ use super::sender_settings::SenderSettings;
 use super::state::{PollerState, QueueState};
 use super::{LOOKS_MAX, QueueError};
 use crate::counters::QueueCounters;
-use crate::device::Description;
+use crate::device::{Description, LimitUnit};
 use crate::dscp::DscpBands;
 use crate::host::{Clock, Park};
 use crate::metrics::{Measured, Walk};
@@ -76,6 +76,7 @@ pub(crate) struct Setup {
     pub(crate) small_queue_bytes: Option<u32>,
     pub(crate) index_start: u32,
     pub(crate) uses_bands: bool,
+    pub(crate) limit_unit: LimitUnit,
     /// An observer of the senders' runs.
     pub(crate) run_observer: Option<Arc<dyn RunObserver>>,
 }
