@@ -219,6 +219,10 @@ impl FqCodel {
         let at = (((hash >> 32) * u64::from(self.options.flows)) >> 32) as u32;
         let (enqueued_ns, wire_bytes) = (cx.arrived_ns(&frame), cx.wire_bytes(&frame));
         let flow = &mut self.flows[at as usize];
+        if flow.packets.is_empty() {
+            // Its turn may not have come since: nothing leaves an empty discipline, nor a flow in debt.
+            flow.codel.ran_empty();
+        }
         self.slab.push(&mut flow.packets, Timed { frame, enqueued_ns, wire_bytes });
         if flow.on == On::None {
             (flow.on, flow.deficit) = (On::New, self.options.quantum_bytes.into());
