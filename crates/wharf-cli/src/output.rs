@@ -262,6 +262,11 @@ fn three_digits(number: f64) -> String {
     format!("{number:.places$}")
 }
 
+/// Returns a byte queue limit: in packets where it counts those.
+pub(crate) fn limit(in_bytes: u64, in_packets: u64) -> String {
+    if in_packets > 0 { format!("{} packets", grouped(in_packets)) } else { bytes(in_bytes) }
+}
+
 /// Returns a number of bytes in a suitable unit.
 pub(crate) fn bytes(count: u64) -> String {
     match count {

@@ -4,6 +4,7 @@ use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderRep
 use wharf::metrics::drops_by_reason;
 use wharf::queue::TxQueue;
 use wharf_core::counters::QueueCounters;
+use wharf_core::device::LimitUnit;
 use wharf_core::pool::Audit;
 use wharf_core::sender::DROP_TAIL;
 
@@ -36,7 +37,7 @@ pub(crate) fn of_queues(
         packets_per_doorbell: rounded(if doorbells == 0 { 0.0 } else { packets as f64 / doorbells as f64 }),
         requeues: of(|queue| queue.requeues),
         returned: sum(queues, |all| all.returned.get()),
-        bql: BqlReport { enabled: has_bql, limit_bytes: of(|queue| queue.limit_bytes) },
+        bql: bql_report(queues, has_bql, of(|queue| queue.limit_bytes)),
         senders: senders(queues),
         queues: by_queue,
         pool: PoolReport::of(audit),
@@ -60,6 +61,13 @@ pub(crate) fn drops(queues: &[TxQueue]) -> Drops {
     let by_reason = drops_by_reason(queues, &[]);
     let at_senders = by_reason.get(DROP_TAIL).copied().unwrap_or_default();
     Drops { total: sum(queues, QueueCounters::lost_packets) + at_senders, by_reason }
+}
+
+fn bql_report(queues: &[TxQueue], enabled: bool, limit_bytes: u64) -> BqlReport {
+    let unit = queues.first().map(TxQueue::limit_unit).unwrap_or_default();
+    let in_packets = enabled && unit == LimitUnit::Packets;
+    let limit_packets = in_packets.then(|| sum(queues, |all| all.bql_limit_packets.get()));
+    BqlReport { enabled, limit_bytes, unit: unit.name(), limit_packets }
 }
 
 fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {

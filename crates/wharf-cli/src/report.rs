@@ -2,7 +2,7 @@
 //! command fills it in. Its keys are a promise: they are added to, never renamed.
 
 use crate::host_queue::HostQueueReport;
-use crate::output::{bit_rate, bytes, grouped, packet_rate, time};
+use crate::output::{bit_rate, grouped, limit, packet_rate, time};
 use crate::verdict::Verdict;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -92,8 +92,12 @@ pub(crate) struct Drops {
 pub(crate) struct BqlReport {
     /// False for a device that cannot say when a packet has left.
     pub(crate) enabled: bool,
-    /// Limit at the end.
+    /// Limit at the end. Where the unit is packets, each counts as 1514 bytes.
     pub(crate) limit_bytes: u64,
+    /// What it counts: `bytes` or `packets`.
+    pub(crate) unit: &'static str,
+    /// The limit in packets; null where it counts bytes.
+    pub(crate) limit_packets: Option<u64>,
 }
 
 impl Drops {
@@ -308,7 +312,12 @@ impl Report {
 
     /// Returns the byte queue limit, for people.
     pub(crate) fn limit_text(&self) -> String {
-        if self.bql.enabled { bytes(self.bql.limit_bytes) } else { "none".into() }
+        match self.bql {
+            BqlReport { enabled: false, .. } => "none".into(),
+            BqlReport { limit_bytes, limit_packets, .. } => {
+                limit(limit_bytes, limit_packets.unwrap_or_default())
+            }
+        }
     }
 
     /// Returns the discipline with its statistics, for people.

@@ -40,6 +40,9 @@ table! {
         returned: Counter "packets",
         /// The present byte queue limit; 0 without one.
         bql_limit_bytes: Gauge "bytes",
+        /// The same in packets, if the device is limited by packets, each of which counts as 1514 bytes then;
+        /// 0 otherwise.
+        bql_limit_packets: Gauge "packets",
         /// Stalls of the device that have ended, as the path's poller saw them.
         stalls: Counter "stalls",
         /// The longest of them.

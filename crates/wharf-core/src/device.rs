@@ -45,6 +45,31 @@ pub enum CompletionMode {
     Late,
 }
 
+/// The unit that a device is limited by, in which its byte queue limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LimitUnit {
+    /// A wire, or an adapter with a rate.
+    #[default]
+    Bytes,
+    /// A ring of slots that another processor empties at its pace. Each packet counts as
+    /// [`LIMIT_PACKET_BYTES`].
+    Packets,
+}
+
+/// The bytes that a packet of any length counts as, where the limit counts packets: the algorithm knows no
+/// unit, and bounds stay bytes.
+pub const LIMIT_PACKET_BYTES: u32 = 1514;
+
+impl LimitUnit {
+    /// Returns its name, a word of options and of the JSON output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Packets => "packets",
+        }
+    }
+}
+
 /// Properties of a transmit side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TxInfo {
@@ -52,6 +77,8 @@ pub struct TxInfo {
     pub ring_frames: Option<u32>,
     /// Moment at which it gives frames back.
     pub completions: CompletionMode,
+    /// Unit of its byte queue limit.
+    pub limit_unit: LimitUnit,
     /// Buffers of one frame that it can gather; 1 for devices that take no chains.
     pub segments_max: u16,
     /// True if it segments super-packets itself.

@@ -1,4 +1,5 @@
-//! `SgWriter`: copies packets into frames: into one frame, or into a chain (scatter-gather) if one is too small.
+//! `SgWriter`: copies packets into frames: into one frame, or into a chain (scatter-gather) if one is too
+//! small.
 
 use crate::pool::{Cache, PagePool, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
@@ -60,8 +61,9 @@ pub struct Reader<'a, I> {
 impl<'a, I: Iterator<Item = &'a [u8]>> Reader<'a, I> {
     /// Starts at the first byte of the first chunk.
     #[inline]
-    pub fn new(chunks: I) -> Self {
-        Self { chunks, chunk: &[] }
+    pub fn new(mut chunks: I) -> Self {
+        let chunk = chunks.next().unwrap_or_default();
+        Self { chunks, chunk }
     }
 
     /// Fills `to` as far as there are bytes. Returns their number.
@@ -120,8 +122,8 @@ impl Default for SgWriter {
 }
 
 impl SgWriter {
-    /// Copies a packet of `len_bytes`, made of `chunks`, into frames of `memory` and pushes it onto `to`, which has
-    /// room for it. Bytes beyond the chunks are 0.
+    /// Copies a packet of `len_bytes`, made of `chunks`, into frames of `memory` and pushes it onto `to`,
+    /// which has room for it. Bytes beyond the chunks are 0.
     ///
     /// # Errors
     /// [`PoolError::Memory`]: a frame of another pool.
@@ -134,10 +136,13 @@ impl SgWriter {
         if count > memory.pool().frames() || len_bytes > LENGTH_BYTES_MAX {
             return Ok(Placement::TooLong);
         }
+        if count == 1 {
+            return self.place_one(memory, to, Reader::new(chunks), len_bytes, meta);
+        }
         if !self.take(memory, count as usize, piece_bytes)? {
             return Ok(Placement::NoMemory);
         }
-        let region = memory.pool().region().clone();
+        let region = &**memory.pool().region();
         if let Some(last) = self.pieces.last_mut() {
             region.set_len(last, len_bytes - (count - 1) * piece_bytes)?;
         }
@@ -147,13 +152,38 @@ impl SgWriter {
             let read = reader.read(bytes);
             bytes[read..].fill(0);
         }
-        if let Some(mut frame) = self.link(&region)? {
+        if let Some(mut frame) = self.link(region)? {
             if *meta != Meta::default() {
                 region.set_meta(&mut frame, meta)?;
             }
             let pushed = to.push(frame);
             debug_assert!(pushed.is_ok(), "the caller has seen to room");
         }
+        Ok(Placement::Done)
+    }
+
+    /// Works like [`SgWriter::place`], for a packet that fits one frame.
+    #[inline]
+    fn place_one<'a>(
+        &mut self, memory: &mut impl Memory, to: &mut Batch,
+        mut reader: Reader<'a, impl Iterator<Item = &'a [u8]>>, len_bytes: u32, meta: &Meta,
+    ) -> Result<Placement, PoolError> {
+        match memory.take(&mut self.taken, 1, len_bytes) {
+            Ok(_) => {}
+            Err(PoolError::Exhausted { .. }) => return Ok(Placement::NoMemory),
+            Err(error) => return Err(error),
+        }
+        let Some(mut frame) = self.taken.pop() else { return Ok(Placement::NoMemory) };
+        // A count of the region's users would wait for the copy of the packet before.
+        let region = &**memory.pool().region();
+        let bytes = region.bytes_mut(&mut frame)?;
+        let read = reader.read(bytes);
+        bytes[read..].fill(0);
+        if *meta != Meta::default() {
+            region.set_meta(&mut frame, meta)?;
+        }
+        let pushed = to.push(frame);
+        debug_assert!(pushed.is_ok(), "the caller has seen to room");
         Ok(Placement::Done)
     }
 

@@ -6,6 +6,7 @@
 
 pub mod direct;
 pub mod engine;
+pub(crate) mod feeding;
 pub mod owner;
 pub mod queue;
 pub(crate) mod run_observer;

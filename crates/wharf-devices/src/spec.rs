@@ -15,8 +15,16 @@ use crate::host_loss::HostLoss;
 use crate::reasons::Counted;
 use crate::requirements::Requirement;
 use std::path::Path;
-use wharf_core::device::DeviceError;
+use wharf_core::device::{DeviceError, LimitUnit};
 use wharf_core::options::{Key, OptionError, Options, allowed, split};
+
+/// The key of the unit of a byte queue limit.
+pub(crate) const LIMIT: Key = Key::word(
+    "limit",
+    &["auto", "bytes", "packets"],
+    "Unit of the byte queue limit: packets where another processor empties a ring of slots (a virtual machine, the other end of a veth), bytes where a wire does",
+)
+.when("bytes, if what stands behind a veth has a rate; packets, if short packets are many and delay others");
 
 /// A kind of device.
 #[derive(Debug, Clone, Copy)]
@@ -232,6 +240,13 @@ impl DeviceSpec {
     /// Returns the number given for `key` where `T` holds it: bounds are in the key's table.
     pub fn number<T: TryFrom<u64>>(&self, key: &str) -> Option<T> {
         self.options.number(key).and_then(|number| T::try_from(number).ok())
+    }
+
+    /// Returns the unit that its key [`LIMIT`] asks for; `None` for that of the device.
+    pub(crate) fn limit_unit(&self) -> Option<LimitUnit> {
+        [LimitUnit::Bytes, LimitUnit::Packets]
+            .into_iter()
+            .find(|unit| self.options.word("limit") == Some(unit.name()))
     }
 
     /// Returns the number of queue pairs: that of its key `queues`, or as many as `queues` asks for.

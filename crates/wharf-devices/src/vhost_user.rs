@@ -41,7 +41,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, LimitUnit, Notify, RxDevice, Transmitted, TxDevice,
+    TxInfo,
 };
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
@@ -70,11 +71,14 @@ pub struct VhostUserOptions {
     pub mode: Option<u32>,
     /// Group of that socket, by number.
     pub group: Option<u32>,
+    /// Unit of the byte queue limit: packets by default.
+    pub limit_unit: LimitUnit,
 }
 
 impl Default for VhostUserOptions {
     fn default() -> Self {
-        Self { client: false, pairs: 1, packed: true, offload: true, mode: None, group: None }
+        let limit_unit = LimitUnit::Packets;
+        Self { client: false, pairs: 1, packed: true, offload: true, mode: None, group: None, limit_unit }
     }
 }
 
@@ -89,6 +93,7 @@ pub struct VhostUser {
     link: Arc<Link>,
     sending: Sending,
     receiving: Receiving,
+    limit_unit: LimitUnit,
     /// `None` once closed.
     thread: Option<JoinHandle<()>>,
 }
@@ -132,7 +137,7 @@ impl VhostUser {
         let thread =
             thread.spawn(move || control::run(&theirs, source, set, withheld)).map_err(fault("no thread"))?;
         let (sending, receiving) = (Sending::new(&link), Receiving::default());
-        Ok(Self { link, sending, receiving, thread: Some(thread) })
+        Ok(Self { link, sending, receiving, limit_unit: options.limit_unit, thread: Some(thread) })
     }
 
     /// Ends the connection and the thread.
@@ -210,6 +215,7 @@ impl TxDevice for VhostUser {
         TxInfo {
             ring_frames: Some(sending::RING_FRAMES as u32),
             completions: CompletionMode::Real,
+            limit_unit: self.limit_unit,
             segments_max: u16::MAX,
             segmentation: true,
             checksum: true,

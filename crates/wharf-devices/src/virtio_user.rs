@@ -301,6 +301,7 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
         TxInfo {
             ring_frames: Some(u32::from(self.endpoint.options.size) * u32::from(self.endpoint.options.pairs)),
             completions: C::COMPLETIONS,
+            limit_unit: self.endpoint.options.limit_unit,
             segments_max: SEGMENTS_MAX.min(self.endpoint.options.size.into()) as u16,
             segmentation: has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO),
             checksum: has(feature::CSUM),

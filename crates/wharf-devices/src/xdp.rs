@@ -47,7 +47,7 @@ pub(crate) use spec::KIND;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use wharf_core::device::{self, DeviceError};
+use wharf_core::device::{self, DeviceError, LimitUnit};
 use wharf_mem::Region;
 use wharf_sys::errno::{E2BIG, EBUSY, EEXIST, EINVAL, ENOBUFS, ENOSPC, EOPNOTSUPP, EPERM};
 use wharf_sys::ethtool::{Ethtool, Rings};
@@ -78,6 +78,8 @@ pub struct XdpOptions {
     pub offload_checksums: bool,
     /// True to give frames that ask for it the time at which the kernel has sent them, where it copies them.
     pub timestamps: bool,
+    /// Unit of the byte queue limit; by default packets on a veth, else bytes.
+    pub limit_unit: Option<LimitUnit>,
     /// The sources of sockets and of the program.
     pub access: Access,
 }

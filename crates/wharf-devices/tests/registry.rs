@@ -42,7 +42,7 @@ const WRONG_OF_INTERFACES: &[(&str, &str)] = &[
     ("packet:x,ring=0", "packet:x: ring: 0 cannot be: 1 to 65536 frames"),
     ("packet:x,ring=1m", "packet:x: ring: 1048576 cannot be: 1 to 65536 frames"),
     ("packet:x,bypass=yes", r#"packet:x: bypass: "yes" is none of off, on"#),
-    ("packet:x,gso=cut", r#"packet:x: gso is a key to receive alone; its keys are bypass, ring"#),
+    ("packet:x,gso=cut", r#"packet:x: gso is a key to receive alone; its keys are bypass, ring, limit"#),
     ("tap", "tap: which interface? tap:NAME"),
     ("tap:x,mtu=60", "tap:x: mtu: 60 cannot be: 68 to 65521"),
     ("tap:x,ring=0", "tap:x: ring: 0 cannot be: 1 to 65536"),

@@ -120,6 +120,10 @@ impl Row {
         }
     }
 
+    pub(crate) fn stamp_ns(&self) -> Option<u64> {
+        Meta { time_ns: self.time_ns.load(Relaxed), ..Meta::default() }.stamp_ns()
+    }
+
     pub(crate) fn set_meta(&self, meta: &Meta) {
         let bits = u64::from(meta.gso_bytes)
             | u64::from(meta.checksum_start) << 16

@@ -197,6 +197,13 @@ impl Region {
         Ok(if frame.has_meta() { self.row(frame).meta() } else { Meta::default() })
     }
 
+    /// Returns a frame's time stamp, if it has one: [`Meta::time_ns`] alone, without the rest of its row.
+    #[inline]
+    pub fn stamp_ns(&self, frame: &Frame) -> Option<u64> {
+        let has_row = frame.has_meta() && self.check(frame).is_ok();
+        has_row.then(|| self.row(frame).stamp_ns()).flatten()
+    }
+
     /// Returns a frame's times; the default where it has none.
     ///
     /// # Errors

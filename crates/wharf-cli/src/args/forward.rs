@@ -41,7 +41,8 @@ many frames of 1514 bytes as last 50 ms at --rate, from 50 to 500, or 500 withou
 direction receives no more. Packets then wait in the receiving device's own ring, megabytes of them, in which urgent ones wait behind \
 others. The device drops and counts what does not fit.
 
-The summary has the time that packets waited in the discipline (queue delay), by band with prio. It leaves out the devices' own rings.
+The summary has the time that packets waited in the discipline (queue delay), by band with prio. It leaves out \
+the devices' own rings, but for the receive ring of `packet`.
 
 A line on standard error says when a link goes down, and when a frame is too long for the end that it leaves by. Frames for a \
 link that is down are dropped (link-down) until it is back; a second line then says for how long, and how many. Up to 2048 frames in the ring of an xdp end that the kernel had \

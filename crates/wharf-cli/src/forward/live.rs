@@ -1,7 +1,7 @@
 //! The live line: rates since the line before, drops by reason, byte queue limits.
 
 use crate::live::{Before, dropped};
-use crate::output::{bytes, grouped_on_stderr};
+use crate::output::{grouped_on_stderr, limit};
 use crate::queues::{sent_bytes, sum};
 use crate::session::Watch;
 use rustix::termios::tcgetwinsize;
@@ -55,7 +55,11 @@ impl Part {
         let of = |count: fn(&QueueCounters) -> u64| sum(&direction.queues, count);
         let (sent, drops) = (of(|all| all.sent.get()), direction.drops());
         let limit = match direction.has_bql {
-            true => format!(", limit {}", bytes(of(|all| all.bql_limit_bytes.get()))),
+            true => {
+                let [in_bytes, in_packets] =
+                    [of(|all| all.bql_limit_bytes.get()), of(|all| all.bql_limit_packets.get())];
+                format!(", limit {}", limit(in_bytes, in_packets))
+            }
             false => String::new(),
         };
         Self {

@@ -162,6 +162,7 @@ impl Running {
             backlog_packets: sum(queues, QueueCounters::backlog_packets),
             device_packets: queues.iter().map(|queue| queue.counters().device_frames().0).sum(),
             limit_bytes: if self.has_limit() { of(|row| row.limit_bytes) } else { 0 },
+            limit_packets: if self.has_limit() { of(|row| row.limit_packets) } else { 0 },
             frames_out: self.pools.iter().map(frames_out).sum(),
             drops: self.drops(),
             queues: rows,

@@ -54,6 +54,8 @@ pub(crate) struct PathCounters {
     pub(crate) device_packets: u64,
     /// The byte queue limit; 0 without one.
     pub(crate) limit_bytes: u64,
+    /// The same in packets where it counts those; else 0.
+    pub(crate) limit_packets: u64,
     /// Frames of the pool that are in use.
     pub(super) frames_out: u64,
     /// Packets lost, by reason.
@@ -103,6 +105,7 @@ pub(crate) struct QueueRow {
     pub(super) failed: u64,
     pub(super) requeues: u64,
     pub(super) limit_bytes: u64,
+    pub(super) limit_packets: u64,
     /// Rates since the snapshot before, or since the run began.
     pub(super) sent_pps: f64,
     pub(super) sent_bps: f64,
@@ -148,6 +151,7 @@ impl QueueRow {
             failed: counters.lost_packets(),
             requeues: counters.requeues.get(),
             limit_bytes: counters.bql_limit_bytes.get(),
+            limit_packets: counters.bql_limit_packets.get(),
             sent_pps: 0.0,
             sent_bps: 0.0,
         }

@@ -1,7 +1,7 @@
 //! Snapshots as text, for people.
 
 use super::snapshot::{BandDelay, PathCounters, Snapshot};
-use crate::output::{bytes, columns, grouped, text};
+use crate::output::{columns, grouped, limit, text};
 
 /// Returns one line: rates and drops of each direction.
 pub(super) fn line(snapshot: &Snapshot) -> String {
@@ -20,7 +20,7 @@ fn part(path: &PathCounters) -> String {
         parts.push(format!("sent {packets} {bits}, backlog {}", path.backlog_packets));
     }
     if path.limit_bytes > 0 {
-        parts.push(format!("limit {}", bytes(path.limit_bytes)));
+        parts.push(format!("limit {}", limit(path.limit_bytes, path.limit_packets)));
     }
     if path.dropped() > 0 {
         parts.push(format!("dropped {} ({})", scaled(path.rates.dropped_pps, "pps"), reasons(path)));
@@ -71,7 +71,9 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("  by reason", |path| reasons(path).replace(", ", "\n")),
     ("backlog", |path| of_end(&path.to, format!("{} packets", grouped(path.backlog_packets)))),
     ("in the device", |path| of_end(&path.to, format!("{} packets", grouped(path.device_packets)))),
-    ("byte limit", |path| if path.limit_bytes == 0 { String::new() } else { bytes(path.limit_bytes) }),
+    ("byte limit", |path| {
+        if path.limit_bytes == 0 { String::new() } else { limit(path.limit_bytes, path.limit_packets) }
+    }),
     ("waited", |path| delays(&path.delay_ns_by_band)),
     ("  lately", |path| delays(&path.recent_delay_ns_by_band)),
     ("requeues", |path| of_end(&path.to, grouped(path.requeues))),

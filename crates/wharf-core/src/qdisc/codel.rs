@@ -92,6 +92,11 @@ pub(super) struct CoDelCall<'a, 'c> {
 }
 
 impl CoDel {
+    /// Notes that its queue ran empty: what waited before says nothing of what comes.
+    pub(super) fn ran_empty(&mut self) {
+        (self.first_above_ns, self.is_dropping) = (0, false);
+    }
+
     /// `deque`: the next packet of the queue that is not dropped.
     pub(super) fn dequeue(&mut self, call: &mut CoDelCall<'_, '_>) -> Option<Timed> {
         let now_ns = call.cx.now_ns();

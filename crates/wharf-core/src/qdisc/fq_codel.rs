@@ -14,6 +14,7 @@ use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec
 use super::slab::{FrameList, NONE, Slab, Timed};
 use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
 use crate::options::Key;
+use std::iter::successors;
 use std::time::Duration;
 use wharf_mem::{Batch, Frame};
 
@@ -21,7 +22,8 @@ use wharf_mem::{Batch, Frame};
 pub const OVERLIMIT: &str = "overlimit";
 /// Most packets dropped from the flow with the most bytes at a time (`drop_batch_size`).
 const DROP_BATCH: u64 = 64;
-/// The least quantum, as in the kernel: with less, a flow in debt for a super-packet is passed thousands of times.
+/// The least quantum, as in the kernel: with less, a flow in debt for a super-packet is passed thousands of
+/// times.
 const QUANTUM_BYTES_MIN: u32 = 256;
 const TARGET_MAX: Duration = Duration::from_secs(1);
 const INTERVAL_MAX: Duration = Duration::from_secs(10);
@@ -89,8 +91,8 @@ impl FqCodelOptions {
 pub struct FqCodelOptions {
     /// The delay that a queue may keep, at most 1 s.
     pub target: Duration,
-    /// The time in which a queue must have been below the target: about the longest round trip of its flows, at most
-    /// 10 s.
+    /// The time in which a queue must have been below the target: about the longest round trip of its flows,
+    /// at most 10 s.
     pub interval: Duration,
     /// Packets that all queues together take, from 1 to [`QUEUE_PACKETS_MAX`].
     pub limit_packets: usize,
@@ -215,8 +217,12 @@ impl FqCodel {
         let hash = cx.flow_hash(&frame, self.options.seed);
         // The high half of the hash, as a fraction of the flows.
         let at = (((hash >> 32) * u64::from(self.options.flows)) >> 32) as u32;
-        let (enqueued_ns, wire_bytes) = (cx.now_ns(), cx.wire_bytes(&frame));
+        let (enqueued_ns, wire_bytes) = (cx.arrived_ns(&frame), cx.wire_bytes(&frame));
         let flow = &mut self.flows[at as usize];
+        if flow.packets.is_empty() {
+            // Its turn may not have come since: nothing leaves an empty discipline, nor a flow in debt.
+            flow.codel.ran_empty();
+        }
         self.slab.push(&mut flow.packets, Timed { frame, enqueued_ns, wire_bytes });
         if flow.on == On::None {
             (flow.on, flow.deficit) = (On::New, self.options.quantum_bytes.into());
@@ -265,6 +271,17 @@ impl FqCodel {
             self.old.push(&mut self.flows, at);
             self.flows[at as usize].on = On::Old;
         }
+    }
+
+    /// Returns the flow with the most bytes. A flow that has packets is on one of the lists, where few are:
+    /// all flows would be a look at 100 kB. Packets of no bytes count as well, or a flow without packets
+    /// could be the fattest.
+    fn fattest(&self) -> Option<usize> {
+        let flow = |at: u32| self.flows.get(at as usize).map(|flow| (at as usize, flow));
+        let of_list = |list: &FlowList| successors(flow(list.head), |(_, before)| flow(before.next));
+        let all = of_list(&self.new).chain(of_list(&self.old));
+        let by_size = |(at, flow): &(usize, &Flow)| (flow.packets.bytes(), !flow.packets.is_empty(), *at);
+        all.max_by_key(by_size).map(|(at, _)| at)
     }
 
     fn is_over(&self) -> bool {
@@ -331,9 +348,7 @@ impl Qdisc for FqCodel {
     /// Drops from the head of the flow with the most bytes, up to half of them at a time (`fq_codel_drop`).
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {
         while self.options.when_full == WhenFull::DropHead && self.is_over() {
-            // Packets of no bytes count as well, or a flow without packets could be the fattest.
-            let by_size = |flow: &&mut Flow| (flow.packets.bytes(), !flow.packets.is_empty());
-            let Some(fattest) = self.flows.iter_mut().max_by_key(by_size) else { return };
+            let Some(fattest) = self.fattest().map(|at| &mut self.flows[at]) else { return };
             let (mut dropped, threshold) = (0, fattest.packets.bytes() / 2);
             while dropped < DROP_BATCH && (dropped == 0 || fattest.packets.bytes() > threshold) {
                 let Some(timed) = self.slab.pop(&mut fattest.packets) else { break };

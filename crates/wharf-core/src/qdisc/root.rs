@@ -4,6 +4,7 @@
 //! unless used; frames that a discipline drops are kept until the caller takes them home; in debug builds, a
 //! discipline that loses a frame is named.
 
+use super::context::ReadClocks;
 use super::{Backpressure, Dropped, Limit, Qdisc, QdiscContext};
 use crate::dscp::{self, DscpBands};
 use crate::host::Clock;
@@ -18,7 +19,7 @@ pub struct RootQdisc {
     qdisc: Box<dyn Qdisc>,
     region: Arc<Region>,
     clock: Arc<dyn Clock>,
-    now_ns: Option<u64>,
+    read: ReadClocks,
     dropped: Dropped,
     /// Frames inside and frames dropped that are not home yet.
     held: usize,
@@ -43,7 +44,7 @@ impl RootQdisc {
             qdisc,
             region: region.clone(),
             clock,
-            now_ns: None,
+            read: ReadClocks::default(),
             dropped,
             held: 0,
             reserved: 0,
@@ -107,7 +108,7 @@ impl RootQdisc {
     /// Has the discipline read the clock anew, should it ask: a bulk begins.
     #[inline]
     pub fn begin(&mut self) {
-        self.now_ns = None;
+        self.read = ReadClocks::default();
     }
 
     /// See [`Qdisc::enqueue`].
@@ -185,8 +186,8 @@ impl RootQdisc {
 
     #[inline]
     fn call(&mut self, call: impl FnOnce(&mut dyn Qdisc, &mut QdiscContext<'_>)) {
-        let Self { qdisc, region, clock, now_ns, dropped, .. } = self;
-        call(&mut **qdisc, &mut QdiscContext { region, clock: &**clock, now_ns, dropped });
+        let Self { qdisc, region, clock, read, dropped, .. } = self;
+        call(&mut **qdisc, &mut QdiscContext { region, clock: &**clock, read, dropped });
     }
 
     /// Conservation: see the module above.

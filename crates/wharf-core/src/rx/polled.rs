@@ -7,11 +7,17 @@ use crate::device::{DeviceError, RxDevice};
 use crate::monitor::{Link, Monitor, Watched};
 use crate::poller::poll_target::PollTarget;
 use crate::poller::schedule::{IrqChange, PollOutcome};
+use crate::tx::feeding::Feeding;
 use crate::tx::queue::{TxQueue, poll_queue};
 use crate::wakeup::Call;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, TryLockError};
+
+/// Polls in a row that spend their budget: what comes is more than what is transmitted between two of them.
+const FLOOD_POLLS: u32 = 8;
+/// Budgets that one poll then receives, at most.
+const FLOOD_ROUNDS: u32 = 64;
 
 impl Watched for RxShared {
     fn link(&self) -> Link {
@@ -89,6 +95,8 @@ impl RxShared {
             // It was closed.
             return (PollOutcome { over: true, ..PollOutcome::default() }, true);
         }
+        let is_flood = state.full_polls >= FLOOD_POLLS;
+        let _feeding = if is_flood { Feeding::Flood } else { Feeding::Arrivals }.begin();
         if state.has_memory() {
             self.completions.iter().for_each(TxQueue::poll);
         } else {
@@ -99,7 +107,12 @@ impl RxShared {
         let had_packets = !state.burst.is_empty();
         let budget = if state.hand_over() && !self.ended.load(Relaxed) { budget_packets as usize } else { 0 };
         let mut found = self.receive(state, irq, away, budget_packets, budget);
-        let is_through = state.hand_over();
+        let mut is_through = state.hand_over();
+        let is_full = budget > 0 && found.received as usize >= budget;
+        state.full_polls = if is_full { state.full_polls.saturating_add(1) } else { 0 };
+        if is_full && is_flood {
+            is_through = self.gather(state, away, budget, &mut found);
+        }
         let starved = found.received == 0 && found.receives && !state.has_memory();
         if starved || state.pool_place.is_some() {
             state.wait_for_memory_in_turn(starved);
@@ -116,6 +129,25 @@ impl RxShared {
         found.over |= self.of.is_none() && !found.receives && is_through;
         let has_packets = had_packets || found.received > 0;
         (found, has_packets || found.over || !found.receives || self.concerns_all())
+    }
+
+    /// Receives again and again, until less than a budget has come: what the handler sends goes into
+    /// disciplines. Returns true if the handler has taken all.
+    #[cold]
+    fn gather(&self, state: &mut RxState, away: bool, budget: usize, found: &mut PollOutcome) -> bool {
+        let (mut is_through, mut rounds) = (state.burst.is_empty(), 1);
+        while is_through && rounds < FLOOD_ROUNDS && !self.ended.load(Relaxed) {
+            let next = self.receive(state, IrqChange::Keep, away, 0, budget);
+            is_through = state.hand_over();
+            let (received, sent) = (found.received + next.received, found.sent + next.sent);
+            *found = PollOutcome { received, sent, completed: found.completed + next.completed, ..next };
+            if (next.received as usize) < budget {
+                break;
+            }
+            rounds += 1;
+        }
+        found.more = true;
+        is_through
     }
 
     /// Receives from the queue's device or its own.

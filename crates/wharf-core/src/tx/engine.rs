@@ -241,13 +241,13 @@ impl TxEngine {
     /// if the burst must go that way.
     #[inline(always)]
     pub(crate) fn pass(&mut self, burst: &mut Batch, bytes: u64, quota: u32) -> Option<(u32, Pause)> {
-        let room_bytes = self.netdev.room_bytes()?;
+        let (room_packets, room_bytes) = self.netdev.room()?;
         let (packets_max, bytes_max) = self.switch();
         let count = burst.len();
         if count == 0 || count > packets_max.min(quota as usize) || !self.is_empty() {
             return None;
         }
-        if count > 1 && bytes > room_bytes.min(bytes_max) {
+        if count > 1 && (bytes > room_bytes.min(bytes_max) || count > room_packets) {
             return None;
         }
         self.netdev.counters.accepted.add(count as u64);
@@ -258,7 +258,7 @@ impl TxEngine {
         Some((taken, if stopped { Pause::Stopped } else { Pause::Empty }))
     }
 
-    /// Sends up to `quota` frames. Returns the number that the device took, and the reason for the end.
+    /// Sends up to `quota` frames; with 0, the source's frames go into the discipline only. Returns the number that the device took, and the reason for the end.
     #[inline]
     pub fn transmit(&mut self, source: &mut impl Source, quota: u32) -> (u32, Pause) {
         let mut left = quota;
@@ -276,7 +276,7 @@ impl TxEngine {
     /// end, if any.
     #[inline(always)]
     pub fn transmit_bulk(&mut self, source: &mut impl Source, quota: u32) -> (u32, Option<Pause>) {
-        if self.is_closed() {
+        if quota == 0 || self.is_closed() {
             return self.stop(source, 0);
         }
         let (taken, stopped) = if self.batch.is_empty() {

@@ -113,9 +113,14 @@ impl Owner {
         (self.spent_packets, self.messages, self.began_ns) = (0, 0, None);
     }
 
-    /// Sets the quota of a run: the policy's, or less.
+    /// Sets the quota of a run: the policy's, or less. With 0 the queue's frames go into the discipline only.
     pub(crate) fn set_quota(&mut self, packets: u32) {
         self.policy.quota_packets = packets;
+    }
+
+    /// Lowers the quota of a run to `packets`, if it is larger.
+    pub(crate) fn lower_quota(&mut self, packets: u32) {
+        self.policy.quota_packets = self.policy.quota_packets.min(packets);
     }
 
     /// Notes `packets` sent in a transmit that has not returned yet.

@@ -29,7 +29,7 @@ pub(crate) use state::{PassOutcome, PollerState, QueueState};
 
 use crate::bql::Bounds;
 use crate::counters::{DROP_TAIL, QueueCounters, SenderCounters};
-use crate::device::{ModeReason, Signals};
+use crate::device::{LimitUnit, ModeReason, Signals};
 use crate::host::Wake;
 use crate::metrics::Measured;
 use crate::monitor::{Link, Monitor, Watched};
@@ -113,6 +113,11 @@ impl TxQueue {
     /// The cause that the device's mode is no better one: see [`Device::mode_reason`](crate::device::Device::mode_reason).
     pub fn device_mode_reason(&self) -> Option<&ModeReason> {
         self.shared.setup().device.mode_reason.as_ref()
+    }
+
+    /// The unit in which the byte queue limit counts: see [`TxInfo::limit_unit`](crate::device::TxInfo::limit_unit).
+    pub fn limit_unit(&self) -> LimitUnit {
+        self.shared.setup().limit_unit
     }
 
     /// The queue's counters.

@@ -11,7 +11,7 @@ use slots::Slots;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, LOST, Notify, Transmitted, TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, LOST, LimitUnit, Notify, Transmitted, TxDevice, TxInfo,
 };
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::errno::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM};
@@ -36,11 +36,13 @@ pub struct SendOptions {
     pub bypass: bool,
     /// Frames that the ring holds, at least: 1024 by default.
     pub ring_frames: u32,
+    /// Unit of the byte queue limit; by default packets on a veth, else bytes.
+    pub limit_unit: Option<LimitUnit>,
 }
 
 impl Default for SendOptions {
     fn default() -> Self {
-        Self { bypass: false, ring_frames: 1024 }
+        Self { bypass: false, ring_frames: 1024, limit_unit: None }
     }
 }
 
@@ -61,6 +63,7 @@ pub struct PacketSender {
     region: Option<Arc<Region>>,
     health: Health,
     ring_frames: u32,
+    limit_unit: LimitUnit,
     owes_doorbell: bool,
     /// True if the kernel had no room for requested frames: request them again.
     refused: bool,
@@ -92,6 +95,7 @@ impl PacketSender {
         let ring = SlotRing::new(socket, options.ring_frames, slot_frame_bytes as usize).map_err(&fault)?;
         let ring_frames = ring.slots();
         Ok(Self {
+            limit_unit: link.limit_unit(options.limit_unit),
             name: link.name.clone(),
             slots: Some(Slots::new(ring)),
             whole: Whole::new(second, ring_frames as usize),
@@ -284,6 +288,7 @@ impl TxDevice for PacketSender {
         TxInfo {
             ring_frames: Some(self.ring_frames),
             completions: CompletionMode::Real,
+            limit_unit: self.limit_unit,
             segments_max: CHUNKS_MAX as u16,
             segmentation: true,
             checksum: true,

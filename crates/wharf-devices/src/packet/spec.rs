@@ -1,9 +1,9 @@
-//! `packet:INTERFACE[,bypass=off|on,ring=1024]` to send,
+//! `packet:INTERFACE[,bypass=off|on,ring=1024,limit=auto|bytes|packets]` to send,
 //! `packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off,tpacket=v3|v2]` to receive.
 
 use super::{PacketReceiver, PacketSender, ReceiveOptions, ReceiveVersion, SendOptions, SuperPackets};
 use crate::requirements::{NET_RAW, Requirement};
-use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
+use crate::spec::{Can, DeviceSpec, Direction, Kind, LIMIT, Opened, Opening, Place, QueueLayout};
 use wharf_core::device::DeviceError;
 use wharf_core::options::Key;
 
@@ -15,6 +15,7 @@ pub(crate) static KIND: Kind = Kind {
     tx_keys: &[
         Key::off_on("bypass", "Skip the kernel's queueing discipline (`PACKET_QDISC_BYPASS`)").when("on, if the discipline on the interface slows Wharf down or reorders: what other programs send then gets no share"),
         Key::number("ring", 1..=65536, "1 to 65536 frames", "1024", "Slots of the transmit ring").when("Lower, to bound what waits behind the byte limit; higher, if the summary shows many requeues"),
+        LIMIT,
     ],
     rx_keys: &[
         Key::word("gso", &["cut", "keep"], "Super-packets: segment them, or receive them whole").when("keep, if the receiver takes super-packets: it is faster, and frames are not as on the wire"),
@@ -32,7 +33,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "packet",
-        "packet:INTERFACE[,bypass=off|on,ring=1024] to send, packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off,tpacket=v3|v2] to receive",
+        "packet:INTERFACE[,bypass=off|on,ring=1024,limit=auto|bytes|packets] to send, packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off,tpacket=v3|v2] to receive",
         "a raw socket on an interface",
         open,
     )
@@ -64,6 +65,7 @@ fn to_send(spec: &DeviceSpec) -> SendOptions {
     SendOptions {
         bypass: spec.options().is_on("bypass"),
         ring_frames: spec.number("ring").unwrap_or(default.ring_frames),
+        limit_unit: spec.limit_unit(),
     }
 }
 

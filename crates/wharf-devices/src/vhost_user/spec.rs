@@ -1,9 +1,10 @@
-//! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,offload=on|off,mode=OCTAL,group=NAME]`.
+//! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,offload=on|off,mode=OCTAL,group=NAME]` and
+//! `limit=auto|bytes|packets`.
 
 use super::{PAIRS_MAX, VhostUser, VhostUserOptions};
-use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout};
+use crate::spec::{Can, DeviceSpec, Kind, LIMIT, Opened, Opening, Place, QueueLayout};
 use std::path::Path;
-use wharf_core::device::DeviceError;
+use wharf_core::device::{DeviceError, LimitUnit};
 use wharf_core::options::{Key, Values};
 
 /// The kind of device.
@@ -39,6 +40,7 @@ pub(crate) static KIND: Kind = Kind {
             meaning: "Group of the socket, a name of /etc/group or a number, such as that of the virtual machines",
             when: "The group of the virtual machine's user, such as kvm",
         },
+        LIMIT,
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
@@ -48,7 +50,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "vhost-user",
-        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,offload=on|off,mode=OCTAL,group=NAME], both ways",
+        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,offload=on|off,mode=OCTAL,group=NAME,limit=auto|bytes|packets], both ways",
         "a virtio-net device, for a virtual machine or another driver",
         open,
     )
@@ -68,6 +70,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         offload: given.is_on("offload"),
         mode: mode(spec)?,
         group,
+        limit_unit: spec.limit_unit().unwrap_or(LimitUnit::Packets),
     };
     Ok(vec![Opened::duplex(VhostUser::open(Path::new(spec.place()), options)?)])
 }

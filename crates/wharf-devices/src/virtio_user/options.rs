@@ -1,6 +1,7 @@
 //! Settings of the driver.
 
 use crate::virtio::Layout;
+use wharf_core::device::LimitUnit;
 
 /// Most queue pairs.
 pub const PAIRS_MAX: u16 = 32;
@@ -53,6 +54,8 @@ pub struct VirtioUserOptions {
     /// writes to a buffer that is not lent to it then causes undefined behaviour in this process: see
     /// [`wharf_mem::Region::share_with_trusted_peer`]. It can also read each frame of the pool.
     pub copy: bool,
+    /// Unit of the byte queue limit: packets by default.
+    pub limit_unit: LimitUnit,
 }
 
 impl Default for VirtioUserOptions {
@@ -68,6 +71,7 @@ impl Default for VirtioUserOptions {
             size: 256,
             napi: Napi::On { anywhere: false },
             copy: true,
+            limit_unit: LimitUnit::Packets,
         }
     }
 }

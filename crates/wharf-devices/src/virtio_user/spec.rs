@@ -4,12 +4,12 @@ use super::cleaning::{self, Cleaning};
 use super::session::{Endpoint, Session};
 use super::{Napi, PAIRS_MAX, VirtioUser, VirtioUserOptions};
 use crate::host::HostClock;
-use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout};
+use crate::spec::{Can, DeviceSpec, Kind, LIMIT, Opened, Opening, Place, QueueLayout};
 use crate::virtio::Layout;
 use crate::virtio::packed::PackedDriver;
 use crate::virtio::split::SplitDriver;
 use std::path::Path;
-use wharf_core::device::{DeviceError, Duplex};
+use wharf_core::device::{DeviceError, Duplex, LimitUnit};
 use wharf_core::options::Key;
 
 /// The kind of device.
@@ -55,6 +55,7 @@ pub(crate) static KIND: Kind = Kind {
         .when("anywhere, if one thread receives all the time"),
         Key::on_off("copy", "Copy frames; off: share the pool's memory with the back end, which is trusted")
             .when("off, if the back end is trusted with the pool: no copy"),
+        LIMIT,
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
@@ -63,7 +64,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "virtio-user",
-        "virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere,copy=on|off], both ways",
+        "virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere,copy=on|off,limit=auto|bytes|packets], both ways",
         "a virtio-net driver, over a vhost-user back end",
         open_kind,
     )
@@ -86,6 +87,7 @@ fn open_kind(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceE
         mrg_rxbuf: offered("mrg_rxbuf"),
         offload: options.is_on("offload"),
         copy: options.is_on("copy"),
+        limit_unit: spec.limit_unit().unwrap_or(LimitUnit::Packets),
         pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
         ..VirtioUserOptions::default()
     };

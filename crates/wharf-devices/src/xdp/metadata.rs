@@ -1,7 +1,7 @@
 //! Metadata in front of frames that are sent: by them, `csum=offload` leaves checksums to the driver, or to the kernel as it copies,
 //! and `timestamps=on` asks the kernel for the time at which a frame that it has copied is sent.
 
-use super::{XdpOptions, memory, ways};
+use super::{XdpOptions, memory};
 use crate::link::Link;
 use std::io;
 use wharf_core::device::ModeReason;
@@ -62,7 +62,7 @@ fn fits(link: &Link, region: &Region, driver_sums: bool) -> Result<(), String> {
     }
     let features = xdp_features(link.interface.index).unwrap_or_default();
     if driver_sums && !features.tx_checksum {
-        let driver = ways::driver(link).unwrap_or_else(|| "the driver".into());
+        let driver = link.driver().unwrap_or_else(|| "the driver".into());
         return Err(format!("{driver} computes no checksums of frames sent without copying"));
     }
     Ok(())
@@ -86,7 +86,7 @@ fn told(error: io::Error) -> String {
 /// True if no adapter is below: the other end would get an unfinished checksum as the sender left it.
 fn is_virtual(link: &Link) -> bool {
     let described = Netlink::open().and_then(|netlink| netlink.describe(link.interface.index));
-    described.is_ok_and(|info| info.kind.is_some()) || ways::driver(link).is_none()
+    described.is_ok_and(|info| info.kind.is_some()) || link.driver().is_none()
 }
 
 /// True if driver or kernel can fill in the checksum that `meta` asks for. They cannot with SCTP, a header inside a tunnel, places outside

@@ -8,7 +8,7 @@ pub use opening::ReceiveOptions;
 
 use super::program::Programs;
 use super::queues::{self, QueueChoice};
-use super::{Mode, Refusal, WaysTried, XdpOptions, ZERO_COPY, await_release, memory, ways};
+use super::{Mode, Refusal, WaysTried, XdpOptions, ZERO_COPY, await_release, memory};
 use crate::iface::{Drops, LookTimer};
 use crate::link::Link;
 use opening::{Open, Setup, no_completions};
@@ -125,7 +125,7 @@ impl XdpReceiver {
     /// Returns the bytes of a pool's frame with which it need not copy, where the usual ones are too few.
     pub(super) fn frame_bytes(&self) -> Option<u32> {
         let link = self.link();
-        let driver = ways::driver(link).filter(|_| self.options().common.mode != Mode::Copy)?;
+        let driver = link.driver().filter(|_| self.options().common.mode != Mode::Copy)?;
         memory::frame_bytes(&driver, link.longest_arrival_bytes())
     }
 

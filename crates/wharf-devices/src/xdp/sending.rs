@@ -21,7 +21,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, ModeReason, Notify, Transmitted, TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, LimitUnit, ModeReason, Notify, Transmitted, TxDevice,
+    TxInfo,
 };
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::InterfaceSocket;
@@ -49,6 +50,7 @@ const CHARGED_BYTES: usize = 4096;
 pub struct XdpSender {
     link: Link,
     options: XdpOptions,
+    limit_unit: LimitUnit,
     /// Descriptors of the transmit ring.
     entries: u32,
     /// The program of all queues that were opened together.
@@ -191,6 +193,7 @@ impl XdpSender {
         link.check_carrier()?;
         let entries = options.entries(ENTRIES, driver_rings(&link).map(|rings| rings.tx));
         Ok(Self {
+            limit_unit: link.limit_unit(options.limit_unit),
             link,
             options,
             entries,
@@ -291,6 +294,7 @@ impl TxDevice for XdpSender {
         TxInfo {
             ring_frames: Some(self.entries),
             completions: CompletionMode::Real,
+            limit_unit: self.limit_unit,
             segments_max: if gathers { DESCRIPTORS_MAX as u16 } else { 1 },
             segmentation: false,
             tcp_segmentation: false,

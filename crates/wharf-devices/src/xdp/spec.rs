@@ -7,7 +7,7 @@ use super::{
 use crate::host_loss::HostLoss;
 use crate::interfaces::{Login, Uses};
 use crate::requirements::{BPF, NET_ADMIN, NET_RAW, Requirement};
-use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
+use crate::spec::{Can, DeviceSpec, Direction, Kind, LIMIT, Opened, Opening, Place, QueueLayout};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use wharf_core::device::DeviceError;
@@ -46,6 +46,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     tx_keys: &[
         Key::word("timestamps", &["off", "on"], "Ask the kernel for the time at which it has sent a copied frame").when("on, to have the ring delay of a report end there, and not when the frame came back to Wharf"),
+        LIMIT,
     ],
     rx_keys: &[
         Key::forms("steer", "all, tcp:PORT, udp:FIRST-LAST, ip:ADDRESS/PREFIX", "all", "Frames to receive, by destination, several joined by `+`: the others stay with the host").when("udp:4433, to have one service's packets and leave the host its network"),
@@ -75,7 +76,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "xdp",
-        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET,csum=fill|off|offload], with [,timestamps=off|on] to send, with [,steer=all|FLOWS,promisc=on|off,busy-poll=US,busy-budget=N,map=PATH|fd:N,program=PATH|fd:N] to receive",
+        "xdp:INTERFACE[,queue=auto|N|N-M,mode=auto|copy|zerocopy,ring=N,helper=SOCKET,csum=fill|off|offload], with [,timestamps=off|on,limit=auto|bytes|packets] to send, with [,steer=all|FLOWS,promisc=on|off,busy-poll=US,busy-budget=N,map=PATH|fd:N,program=PATH|fd:N] to receive",
         "AF_XDP on queues of an interface",
         open,
     )
@@ -96,6 +97,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         access: access(spec)?,
         offload_checksums: csum == Some("offload"),
         timestamps: spec.options().word("timestamps") == Some("on"),
+        limit_unit: spec.limit_unit(),
         ..XdpOptions::default()
     };
     let to_receive = ReceiveOptions {

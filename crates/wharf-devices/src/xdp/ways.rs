@@ -162,7 +162,7 @@ impl fmt::Display for Way {
 
 /// Returns the cause of an error in words, where it is known.
 fn reason(link: &Link, queue: u32, way: Way, step: Step, errno: i32) -> Option<String> {
-    let driver = || driver(link).unwrap_or_else(|| "the driver".into());
+    let driver = || link.driver().unwrap_or_else(|| "the driver".into());
     Some(match (step, errno) {
         (Step::Bind, EBUSY) => format!("queue {queue} is in use by another AF_XDP socket"),
         (Step::Bind, EOPNOTSUPP) if way.multi_buffer => format!("{} has one buffer for a packet", driver()),
@@ -191,7 +191,7 @@ fn reason(link: &Link, queue: u32, way: Way, step: Step, errno: i32) -> Option<S
 /// Explains why a binding is invalid.
 pub(super) fn invalid(link: &Link, queue: u32) -> String {
     let interface = &link.interface_name;
-    match (queues(link), driver(link).as_deref()) {
+    match (queues(link), link.driver().as_deref()) {
         (Some(count), _) if queue >= count => {
             format!(
                 "it has no queue {queue}: they are 0 to {} (`ethtool -l {interface}`)",
@@ -213,11 +213,6 @@ pub(super) fn lacks(link: &Link, queue: u32) -> bool {
     queues(link).is_none_or(|count| queue >= count) && queue > 0
 }
 
-/// Returns the driver's name, if it has one.
-pub(super) fn driver(link: &Link) -> Option<String> {
-    Ethtool::open().and_then(|tool| tool.driver(&link.interface_name)).ok().map(|(driver, _)| driver)
-}
-
 /// True if the driver says that it has no zero-copy: a binding need not be tried, nor memory locked for it.
 pub(super) fn never_zero_copy(link: &Link) -> bool {
     xdp_features(link.interface.index).is_ok_and(|features| !features.zero_copy)
@@ -226,7 +221,7 @@ pub(super) fn never_zero_copy(link: &Link) -> bool {
 /// True if the kernel reaches the memory of copied frames after the copy. Some drivers have only the headers copied, and read the rest from
 /// the pool's pages (`IFF_TX_SKB_NO_LINEAR`). Stamps are written as the kernel frees a frame.
 pub(super) fn copies_late(link: &Link, options: &XdpOptions) -> bool {
-    options.timestamps || driver(link).as_deref() == Some("virtio_net")
+    options.timestamps || link.driver().as_deref() == Some("virtio_net")
 }
 
 /// Returns the number of queue pairs, if the driver tells.

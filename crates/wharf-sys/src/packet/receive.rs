@@ -5,6 +5,7 @@
 //! its first frame. By version 2, a block here has one frame, which the kernel hands over at once.
 
 use super::{PacketSocket, VNET_HEADER_BYTES};
+use crate::cache_line::prefetch;
 use crate::call::Pages;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -20,6 +21,11 @@ const FRAMES_AT: usize = BLOCK_AT + std::mem::offset_of!(libc::tpacket_hdr_v1, n
 const FIRST_AT: usize = BLOCK_AT + std::mem::offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
 /// Offset of the packet type in the socket address behind a frame's header.
 const KIND_AT: usize = std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype);
+
+/// Frames ahead of the next one whose first lines are prefetched.
+const AHEAD_FRAMES: usize = 3;
+const AHEAD_LINES: usize = 3;
+const LINE_BYTES: usize = 64;
 
 /// The version of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -252,6 +258,10 @@ impl BlockRing {
         self.frame_at = self.frame_at.saturating_add(next);
         // Without an offset of the next frame, the rest of the block is lost.
         self.left = if next == 0 { 0 } else { self.left - 1 };
+        // Frames of one length lie at one distance: a processor that received them has their lines.
+        let ahead = self.block_start() + self.frame_at + AHEAD_FRAMES * next;
+        let place = self.pages.start().as_ptr().cast_const();
+        (0..AHEAD_LINES).for_each(|line| prefetch(place.wrapping_add(ahead + line * LINE_BYTES)));
     }
 }
 

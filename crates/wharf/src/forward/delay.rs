@@ -83,7 +83,7 @@ impl QueueDelay {
 /// `Q`, and the times that frames waited in it.
 pub(super) struct Delayed<Q> {
     inner: Q,
-    /// Time at which each frame of the pool last came, by its index.
+    /// Time at which each frame of the pool last arrived, by its index.
     enqueued_ns: Box<[u64]>,
     left: u64,
     /// Those of them that `delays` has counted. Another discipline may have counted before this one.
@@ -134,7 +134,7 @@ impl<Q: Qdisc> Qdisc for Delayed<Q> {
     fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch) {
         for frame in from.frames() {
             if let Some(enqueued_ns) = self.enqueued_ns.get_mut(frame.index() as usize) {
-                *enqueued_ns = cx.now_ns();
+                *enqueued_ns = cx.arrived_ns(frame);
             }
         }
         self.inner.enqueue(cx, from);

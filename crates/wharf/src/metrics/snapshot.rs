@@ -7,7 +7,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 
 /// What a port has counted by one moment: see [`Port::snapshot`](crate::Port::snapshot). Less an earlier one
-/// of the same port, it has the counts in between. What goes up and down (`inside`, `limit_bytes`, `frames_out`)
+/// of the same port, it has the counts in between. What goes up and down (`inside`, the limits, `frames_out`)
 /// stays that of the later moment, so that the equation below is one of a snapshot, not of a difference.
 ///
 /// Packets are each in one of these, at any time:
@@ -71,6 +71,8 @@ pub struct Snapshot {
     pub requeues: u64,
     /// The byte queue limit now; 0 without one.
     pub limit_bytes: u64,
+    /// The same in packets, where the device is limited by packets, each of which counts as 1514 bytes; else 0.
+    pub limit_packets: u64,
     /// Waits of senders.
     pub waits: u64,
     /// Times that the device was opened again.
@@ -94,6 +96,7 @@ impl Snapshot {
         self.doorbells += of(|all| all.doorbells.get());
         self.requeues += of(|all| all.requeues.get());
         self.limit_bytes += of(|all| all.bql_limit_bytes.get());
+        self.limit_packets += of(|all| all.bql_limit_packets.get());
         let SenderCounters { packets, drops, waits, .. } = &senders;
         // A sender counts what it has sent in its own call behind the device.
         let gone = self.sent + self.failed + self.returned;

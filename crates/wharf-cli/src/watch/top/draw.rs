@@ -1,7 +1,7 @@
 //! The picture: a title, a box for each direction, and the keys.
 
 use super::state::State;
-use crate::output::{bytes, grouped};
+use crate::output::{grouped, limit};
 use crate::watch::snapshot::PathCounters;
 use crate::watch::text::scaled;
 use ratatui::Frame;
@@ -73,8 +73,11 @@ fn lines(path: &PathCounters, width: usize) -> Vec<Line<'static>> {
     if path.to.is_some() {
         let (packets, bits) = (scaled(rates.sent_pps, "pps"), scaled(rates.sent_bps, "bit/s"));
         rows.push(format!("sent      {packets:<14} {bits:<14} {} in all", grouped(path.sent)));
-        let limit =
-            if path.limit_bytes > 0 { format!(", limit {}", bytes(path.limit_bytes)) } else { String::new() };
+        let limit = if path.limit_bytes > 0 {
+            format!(", limit {}", limit(path.limit_bytes, path.limit_packets))
+        } else {
+            String::new()
+        };
         rows.push(format!(
             "backlog   {} packets, in the device {}{limit}",
             grouped(path.backlog_packets),

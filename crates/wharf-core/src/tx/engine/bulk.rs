@@ -32,7 +32,8 @@ impl TxEngine {
     #[inline(always)]
     fn bulk_bounds(&self) -> (usize, u64) {
         let (packets, bytes) = self.switch();
-        (packets, self.netdev.room_bytes().unwrap_or(0).min(bytes))
+        let (room_packets, room_bytes) = self.netdev.room().unwrap_or((packets, 0));
+        (packets.min(room_packets), bytes.min(room_bytes))
     }
 
     /// Returns the batching switch's bounds of a bulk.

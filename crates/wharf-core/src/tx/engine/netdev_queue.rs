@@ -7,7 +7,9 @@ use super::Sink;
 use super::orphans::{Orphans, ReleasedSink};
 use crate::bql::{Bql, BqlError};
 use crate::counters::QueueCounters;
-use crate::device::{CompletionMode, Completions, DeviceError, REASONS_OF_LOSS, TxSide};
+use crate::device::{
+    CompletionMode, Completions, DeviceError, LIMIT_PACKET_BYTES, LimitUnit, REASONS_OF_LOSS, TxSide,
+};
 use crate::host::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,7 @@ pub(super) struct NetdevQueue {
     pool: u8,
     pub(super) device: TxSide,
     pub(super) bql: Option<Bql>,
+    unit: LimitUnit,
     /// Frames in the device.
     pub(super) in_device: usize,
     /// True if a thread waits for frames that have left: the next reap is urgent.
@@ -38,7 +41,7 @@ impl NetdevQueue {
     pub(super) fn new(
         pool: u8, device: TxSide, hold: Duration, clock: Arc<dyn Clock>, counters: Arc<QueueCounters>,
     ) -> Self {
-        let completion_mode = device.info().completions;
+        let (completion_mode, unit) = (device.info().completions, device.info().limit_unit);
         let bql = (completion_mode == CompletionMode::Real).then(|| {
             let mut bql = Bql::new(hold);
             bql.reset(Duration::from_nanos(clock.now_ns()));
@@ -46,7 +49,19 @@ impl NetdevQueue {
         });
         let (completions, failed) = (Completions::new(REAP_BUDGET), Batch::new(1));
         let orphans = (completion_mode == CompletionMode::Late).then(Box::default);
-        Self { pool, device, bql, in_device: 0, urgent: false, completions, failed, orphans, clock, counters }
+        Self {
+            pool,
+            device,
+            bql,
+            unit,
+            in_device: 0,
+            urgent: false,
+            completions,
+            failed,
+            orphans,
+            clock,
+            counters,
+        }
     }
 
     /// Returns the bytes that may be handed over, with one packet past them; `None` if the limit is closed.
@@ -58,8 +73,37 @@ impl NetdevQueue {
         }
     }
 
-    /// Hands the batch of `offered` frames and `bytes` over in one call, with one doorbell. Returns the number of frames
-    /// taken, and true if the device stopped.
+    /// Returns the packets and the bytes, with one packet past them, that may be handed over; `None` if the
+    /// limit is closed.
+    #[inline(always)]
+    pub(super) fn room(&self) -> Option<(usize, u64)> {
+        let bytes = self.room_bytes()?;
+        match self.unit {
+            LimitUnit::Bytes => Some((usize::MAX, bytes)),
+            LimitUnit::Packets => Some((bytes.div_ceil(LIMIT_PACKET_BYTES.into()).max(1) as usize, u64::MAX)),
+        }
+    }
+
+    /// Returns what the limit counts for `packets` of `bytes`.
+    #[inline(always)]
+    fn charge(&self, packets: usize, bytes: u64) -> u32 {
+        match self.unit {
+            LimitUnit::Bytes => bytes as u32,
+            LimitUnit::Packets => (packets as u32).saturating_mul(LIMIT_PACKET_BYTES),
+        }
+    }
+
+    /// Publishes the limit.
+    fn publish_limit(&self) {
+        let bytes = u64::from(self.bql.as_ref().map_or(0, Bql::limit));
+        self.counters.bql_limit_bytes.set(bytes);
+        if self.unit == LimitUnit::Packets {
+            self.counters.bql_limit_packets.set(bytes / u64::from(LIMIT_PACKET_BYTES));
+        }
+    }
+
+    /// Hands the batch of `offered` frames and `bytes` over in one call, with one doorbell. Returns the
+    /// number of frames taken, and true if the device stopped.
     #[inline(always)]
     pub(super) fn hand(&mut self, batch: &mut Batch, offered: usize, bytes: u64) -> (u32, bool) {
         if self.orphans.is_some() {
@@ -107,8 +151,9 @@ impl NetdevQueue {
 
     #[inline(always)]
     fn account(&mut self, taken: usize, bytes: u64, last_bytes: u32, doorbell: bool) {
+        let (charged, last) = (self.charge(taken, bytes), self.charge(1, last_bytes.into()));
         if let Some(bql) = &mut self.bql {
-            bql.queued_batch(bytes as u32, last_bytes);
+            bql.queued_batch(charged, last);
         }
         self.in_device += taken;
         let counters = &*self.counters;
@@ -213,7 +258,7 @@ impl NetdevQueue {
     fn forget_limit(&mut self) {
         let Some(bql) = &mut self.bql else { return };
         bql.reset(Duration::from_nanos(self.clock.now_ns()));
-        self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
+        self.publish_limit();
     }
 
     /// True if the frame is of this queue's pool. Another frame is a device error: this queue never sent it, and its
@@ -231,22 +276,23 @@ impl NetdevQueue {
     #[inline(always)]
     fn settle(&mut self, count: usize, bytes: u64) {
         self.in_device = self.in_device.saturating_sub(count);
-        match &mut self.bql {
-            None => self.counters.completed_bytes.add(bytes),
-            Some(bql) => {
-                if !bql.ran_dry_within_limit(bytes as u32) {
-                    self.reckon(bytes as u32);
-                }
-            }
+        let charged = self.charge(count, bytes);
+        if self.bql.is_none() || self.unit == LimitUnit::Packets {
+            self.counters.completed_bytes.add(bytes);
+        }
+        if let Some(bql) = &mut self.bql
+            && !bql.ran_dry_within_limit(charged)
+        {
+            self.reckon(charged);
         }
     }
 
     /// Accounts for a completion that may move the limit.
     #[inline(never)]
-    fn reckon(&mut self, bytes: u32) {
+    fn reckon(&mut self, charged: u32) {
         let Some(bql) = &mut self.bql else { return };
-        let completed = bql.completed_at(bytes, || Duration::from_nanos(self.clock.now_ns()));
-        self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
+        let completed = bql.completed_at(charged, || Duration::from_nanos(self.clock.now_ns()));
+        self.publish_limit();
         self.publish_completed();
         let Some(bql) = &mut self.bql else { return };
         if completed.is_err() || (self.in_device == 0 && bql.in_flight() != 0) {
@@ -257,7 +303,7 @@ impl NetdevQueue {
     /// Publishes the bytes completed, after each reap that leaves frames in the device: a device that completes all at once
     /// costs nothing.
     fn publish_completed(&self) {
-        if let Some(bql) = &self.bql {
+        if let (Some(bql), LimitUnit::Bytes) = (&self.bql, self.unit) {
             let in_flight_bytes = u64::from(bql.in_flight());
             self.counters.completed_bytes.set(self.counters.bytes.get().saturating_sub(in_flight_bytes));
         }

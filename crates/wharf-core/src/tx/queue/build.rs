@@ -7,7 +7,7 @@ mod model;
 use super::{QueueError, Setup, Shared, TxQueue};
 use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
-use crate::device::{AnyDevice, Description, DeviceError, PATIENCE, TxDevice, TxSide};
+use crate::device::{AnyDevice, Description, DeviceError, LimitUnit, PATIENCE, TxDevice, TxSide};
 use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
 use crate::pool::PagePool;
@@ -79,6 +79,7 @@ impl TxQueue {
             device: Description::default(),
             receives: false,
             uses_bands: false,
+            limit_unit: LimitUnit::Bytes,
         };
         QueueBuilder {
             device,
@@ -172,6 +173,7 @@ impl QueueBuilder {
         setup.device = Description::of(&*device);
         let mut device = gso::completed(device, pool);
         (setup.receives, setup.uses_bands) = (device.rx().is_some(), qdisc.uses_bands());
+        setup.limit_unit = device.info().limit_unit;
         let counters = Arc::new(QueueCounters::default());
         let mut engine = TxEngine::new(pool.region(), device, qdisc, hold, clock, counters.clone());
         engine.set_batching(batching);

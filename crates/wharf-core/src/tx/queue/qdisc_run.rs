@@ -21,6 +21,7 @@ pub(crate) use poll::poll_queue;
 use super::observed::Observed;
 use super::{PollerState, QueueState, Shared};
 use crate::tx::engine::Pause;
+use crate::tx::feeding::Feeding;
 use crate::tx::owner::{Action, Event, Owner, Policy};
 use wharf_mem::Ownership;
 use wharf_mem::word::{CONTROL, OFFERED, READY, WAIT, WORK};
@@ -74,6 +75,9 @@ impl<'a> QdiscRun<'a> {
     pub(crate) fn new(shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64) -> Self {
         let mut run = Self::owned(shared, owned, shared.setup().policy, OwnerKind::Sender);
         run.handle_pending(bits);
+        if Feeding::now() != Feeding::Nothing {
+            run.feed();
+        }
         run
     }
 

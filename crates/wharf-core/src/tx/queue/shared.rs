@@ -17,13 +17,14 @@ use super::sender_settings::SenderSettings;
 use super::state::{PollerState, QueueState};
 use super::{LOOKS_MAX, QueueError};
 use crate::counters::QueueCounters;
-use crate::device::Description;
+use crate::device::{Description, LimitUnit};
 use crate::dscp::DscpBands;
 use crate::host::{Clock, Park};
 use crate::metrics::{Measured, Walk};
 use crate::monitor::Monitor;
 use crate::pool::{PagePool, PeerQueue};
 use crate::tx::engine::TxEngine;
+use crate::tx::feeding::Slice;
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::Lanes;
 use crate::tx::queue::waiters::Waiters;
@@ -75,6 +76,7 @@ pub(crate) struct Setup {
     pub(crate) small_queue_bytes: Option<u32>,
     pub(crate) index_start: u32,
     pub(crate) uses_bands: bool,
+    pub(crate) limit_unit: LimitUnit,
     /// An observer of the senders' runs.
     pub(crate) run_observer: Option<Arc<dyn RunObserver>>,
 }
@@ -95,6 +97,7 @@ impl Shared {
             waiting: false,
             waited_bands: 0,
             poller: PollerState::None,
+            slice: Slice::default(),
             offer_looks: LOOKS_MAX,
             shut: false,
         };

@@ -2,6 +2,7 @@
 
 use crate::pool::Cache;
 use crate::tx::engine::{Sink, Source, TxEngine};
+use crate::tx::feeding::Slice;
 use crate::tx::queue::lanes::{Lanes, WaiterSink};
 use wharf_mem::Batch;
 
@@ -14,6 +15,8 @@ pub(crate) struct QueueState {
     /// The bands that waiters keep marked full, as of the last time that waiters were served.
     pub(crate) waited_bands: u32,
     pub(crate) poller: PollerState,
+    /// What the poller transmits at a time while handlers of arrivals feed the queue.
+    pub(crate) slice: Slice,
     /// Looks at an offered queue before its last owner takes it back.
     pub(crate) offer_looks: u32,
     /// The queue is shut down: frames that still arrive are given back.

@@ -1,6 +1,7 @@
 //! `fq_codel`: the contract, RFC 8289 to the nanosecond, flows beside each other, limits.
 
 pub mod allocations;
+mod emptied;
 mod rfc8289;
 mod stood;
 

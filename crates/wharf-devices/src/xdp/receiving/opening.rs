@@ -16,7 +16,6 @@ use std::time::Duration;
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
 use wharf_sys::errno::{EBUSY, EEXIST, EINVAL, EOPNOTSUPP, EPERM, EPIPE};
-use wharf_sys::ethtool::Ethtool;
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::netlink::Netlink;
 use wharf_sys::packet::PacketSocket;
@@ -222,7 +221,7 @@ impl Setup {
 
     /// Returns why `window` is of no use without copying, though the driver has taken it.
     fn unfit(&self, region: &Region, window: Window, how: Bind) -> Option<String> {
-        let driver = ways::driver(&self.link).unwrap_or_default();
+        let driver = self.link.driver().unwrap_or_default();
         let unfit = || memory::unfit_to_receive(region, &window, &driver, self.link.longest_arrival_bytes());
         how.zero_copy.then(unfit).flatten()
     }
@@ -307,10 +306,7 @@ impl Setup {
     /// kernel. Of the drivers with a hook of their own, those of virtual interfaces pass on frames that a
     /// sender on this host left to an adapter.
     fn fills_checksums(&self, hook: Option<Hook>) -> bool {
-        let is_virtual = || {
-            let driver = Ethtool::open().and_then(|tool| tool.driver(&self.link.interface_name));
-            driver.is_ok_and(|(driver, _)| matches!(driver.as_str(), "veth" | "tun"))
-        };
+        let is_virtual = || matches!(self.link.driver().as_deref(), Some("veth" | "tun"));
         self.options.fill_checksums.unwrap_or_else(|| hook != Some(Hook::Native) || is_virtual())
     }
 }

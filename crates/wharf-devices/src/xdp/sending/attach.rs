@@ -147,7 +147,7 @@ impl Opening<'_> {
 
     /// Checks that the longest arrival fits a buffer.
     fn check_arrivals(&self, shape: &UmemShape) -> Result<(), String> {
-        let driver = ways::driver(self.link).unwrap_or_default();
+        let driver = self.link.driver().unwrap_or_default();
         let (room, most) = (memory::packet_bytes(&driver, shape), self.link.longest_arrival_bytes());
         if most <= room {
             return Ok(());

@@ -1,8 +1,10 @@
-//! One poll of a queue by a poller: a run that receives, and reports what it has found.
+//! One poll of a queue by a poller: a run that receives, and reports what it has found. While handlers of
+//! arrivals feed the queue, their runs leave transmitting to the poller, which does it in slices.
 
-use super::{QdiscRun, QueueState, Shared};
+use super::{PollerState, QdiscRun, QueueState, Shared};
 use crate::device::RxDevice;
 use crate::poller::schedule::{IrqChange, PollOutcome};
+use crate::tx::feeding::Feeding;
 use crate::tx::owner::Action;
 use wharf_mem::Published;
 use wharf_mem::word::DEDICATED;
@@ -10,8 +12,8 @@ use wharf_mem::word::DEDICATED;
 /// A closure that receives from a queue's device, run by the queue's owner.
 pub(crate) type Receive<'a> = &'a mut dyn FnMut(&mut dyn RxDevice);
 
-/// Polls `queue` once, as its owner: completions, then `receive`, then up to `quota_packets` (or the queue's quota)
-/// frames to send. Reports `busy` if another thread owns the queue.
+/// Polls `queue` once, as its owner: completions, then `receive`, then up to `quota_packets` (or the queue's
+/// quota) frames to send: none if that is 0. Reports `busy` if another thread owns the queue.
 pub(crate) fn poll_queue(
     queue: &Shared, irq: IrqChange, away: bool, quota_packets: u32, receive: Option<Receive<'_>>,
 ) -> PollOutcome {
@@ -29,10 +31,13 @@ pub(crate) fn poll_queue(
     let mut run = QdiscRun::for_poller(queue, owned, quota_packets, away);
     let mut found = PollOutcome::default();
     let before = run.look(|state| begin(state, irq, receive, &mut found));
-    let mut after = 0;
+    let (mut after, is_slice) = (0, run.begin_slice());
     loop {
         let last = matches!(run.next(), Action::Leave | Action::HandOver);
         if last {
+            if is_slice && quota_packets > 0 {
+                run.end_slice();
+            }
             after = run.look(|state| end(state, &mut found));
             found.more = run.next() == Action::HandOver;
         }
@@ -45,8 +50,42 @@ pub(crate) fn poll_queue(
     found
 }
 
-/// Begins a poll: applies `irq`, forces completions if senders wait, receives. Returns the frames that the device
-/// held before it received.
+impl QdiscRun<'_> {
+    /// Has a run on the thread of a handler of arrivals leave transmitting to the poller, if there is one.
+    #[inline(never)]
+    pub(super) fn feed(&mut self) {
+        let is_flood = Feeding::now() == Feeding::Flood;
+        let leaves_it = self.look(|state| {
+            let has_poller = state.poller != PollerState::None && !state.shut;
+            let leaves_it = has_poller && (is_flood || state.engine.has_queued());
+            if leaves_it {
+                state.slice.feed();
+            }
+            leaves_it
+        });
+        if leaves_it {
+            self.owner.set_quota(0);
+        }
+    }
+
+    /// Begins a poller's slice. Returns true if handlers of arrivals feed the queue, so that it is one.
+    fn begin_slice(&mut self) -> bool {
+        let clock = &*self.shared.setup().clock;
+        let packets = self.look(|state| state.slice.begin(|| clock.exact_ns()));
+        packets.into_iter().for_each(|packets| self.owner.lower_quota(packets));
+        packets.is_some()
+    }
+
+    /// Ends it.
+    fn end_slice(&mut self) {
+        let now_ns = self.shared.setup().clock.exact_ns();
+        let sent = u32::try_from(self.packets()).unwrap_or(u32::MAX);
+        self.look(|state| state.slice.end(sent, now_ns, state.engine.backlog() > 0));
+    }
+}
+
+/// Begins a poll: applies `irq`, forces completions if senders wait, receives. Returns the frames that the
+/// device held before it received.
 fn begin(
     state: &mut QueueState, irq: IrqChange, receive: Option<Receive<'_>>, found: &mut PollOutcome,
 ) -> usize {

@@ -1,0 +1,300 @@
+//! A poller that forwards more than it can transmit, in virtual time: receiving and transmitting each packet
+//! take time, and the receive ring is short. The discipline, not the ring, says what is lost.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+use wharf_core::device::{
+    AnyDevice, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
+};
+use wharf_core::host::{Clock, PollerWait, Wake};
+use wharf_core::poller::{Poller, Settings};
+use wharf_core::pool::{Burst, Cache};
+use wharf_core::qdisc::contract::write_packet;
+use wharf_core::qdisc::{FqCodel, FqCodelOptions, Prio, Qdisc, WhenFull};
+use wharf_core::queue::TxQueue;
+use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::wait::Wait;
+use wharf_mem::{Batch, Frame, Region};
+use wharf_testkit::threads::{TestClock, TestPark};
+use wharf_testkit::{assert_conserved, pool};
+
+const MS: u64 = 1_000_000;
+const END_NS: u64 = 400 * MS;
+/// Time between two packets of the sparse flow: more than 64 flows take for a turn of 1514 bytes each.
+const SPARSE_NS: u64 = 45 * MS;
+/// When it begins: the flood has been noticed.
+const SPARSE_FROM_NS: u64 = 50 * MS;
+const RING_FRAMES: usize = 2048;
+/// The sparse flow's number, and its TOS.
+const SPARSE: u16 = 0;
+const EF: u8 = 0xb8;
+const PACKET_BYTES: u32 = 100;
+
+/// What comes, and what it costs.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    flows: u16,
+    /// Time between two packets of all other flows together.
+    apart_ns: u64,
+    receive_ns: u64,
+    transmit_ns: u64,
+}
+
+/// 1.25 million packets a second, of which 25,000 can leave.
+const FLOOD: Load = Load { flows: 1, apart_ns: 800, receive_ns: 100, transmit_ns: 40_000 };
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// By flow.
+    sent: Vec<u64>,
+    ring_drops: Vec<u64>,
+    sparse_ns: Vec<u64>,
+}
+
+/// The packets that come, the receive ring that they lie in, and what has left.
+#[derive(Debug)]
+struct Line {
+    clock: Arc<TestClock>,
+    load: Load,
+    /// Time of the next packet of the flood and of the sparse flow.
+    next_ns: [u64; 2],
+    count: u64,
+    ring: VecDeque<(u64, u16)>,
+    seen: Seen,
+}
+
+impl Line {
+    fn new(clock: &Arc<TestClock>, load: Load) -> Arc<Mutex<Self>> {
+        let flows = usize::from(load.flows) + 1;
+        let seen = Seen { sent: vec![0; flows], ring_drops: vec![0; flows], sparse_ns: Vec::new() };
+        let (next_ns, count, ring) = ([load.apart_ns, SPARSE_FROM_NS], 0, VecDeque::new());
+        Arc::new(Mutex::new(Self { clock: clock.clone(), load, next_ns, count, ring, seen }))
+    }
+
+    /// Moves what has come by now into the ring, as far as it has room.
+    fn arrive(&mut self) {
+        loop {
+            let is_sparse = self.next_ns[1] < self.next_ns[0];
+            let at_ns = self.next_ns[usize::from(is_sparse)];
+            if at_ns > self.clock.now_ns() {
+                return;
+            }
+            self.count += 1;
+            let flow = if is_sparse { SPARSE } else { 1 + (self.count % u64::from(self.load.flows)) as u16 };
+            self.next_ns[usize::from(is_sparse)] += if is_sparse { SPARSE_NS } else { self.load.apart_ns };
+            match self.ring.len() < RING_FRAMES {
+                true => self.ring.push_back((at_ns, flow)),
+                false => self.seen.ring_drops[usize::from(flow)] += 1,
+            }
+        }
+    }
+}
+
+/// An end of the line: it transmits at the cost of the caller's time.
+struct End {
+    line: Arc<Mutex<Line>>,
+    region: Option<Arc<Region>>,
+    done: VecDeque<Frame>,
+}
+
+impl End {
+    fn new(line: &Arc<Mutex<Line>>) -> Self {
+        Self { line: line.clone(), region: None, done: VecDeque::new() }
+    }
+}
+
+impl Notify for End {}
+
+impl Device for End {
+    fn name(&self) -> String {
+        "end".into()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region);
+        Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.done.iter().for_each(see);
+    }
+}
+
+impl TxDevice for End {
+    fn info(&self) -> TxInfo {
+        TxInfo::default()
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
+        let (mut line, region) = (self.line.lock().unwrap(), self.region.as_ref().unwrap());
+        while let Some(frame) = batch.pop() {
+            let now_ns = line.clock.0.fetch_add(line.load.transmit_ns, SeqCst) + line.load.transmit_ns;
+            let bytes = region.bytes(&frame).unwrap();
+            let flow = u16::from_be_bytes([bytes[34], bytes[35]]);
+            let at_ns = u64::from_be_bytes(bytes[42..50].try_into().unwrap());
+            line.seen.sent[usize::from(flow)] += 1;
+            if flow == SPARSE {
+                line.seen.sparse_ns.push(now_ns - at_ns);
+            }
+            self.done.push_back(frame);
+        }
+        Transmitted { doorbell: true, stopped: false }
+    }
+
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        let count = budget.min(self.done.len());
+        self.done.drain(..count).for_each(|frame| into.sent.push(frame).unwrap());
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.done.len()
+    }
+}
+
+impl RxDevice for End {
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let mut line = self.line.lock().unwrap();
+        line.arrive();
+        let (before, count) = (to.len(), budget.min(line.ring.len()));
+        let taken = if count == 0 { 0 } else { cache.take(to, count, PACKET_BYTES).unwrap_or(0) };
+        for frame in &mut to.frames_mut()[before..] {
+            let (at_ns, flow) = line.ring.pop_front().unwrap();
+            let tos = if flow == SPARSE { EF } else { 0 };
+            write_packet(cache.pool().region().bytes_mut(frame).unwrap(), flow, tos, at_ns);
+        }
+        line.clock.0.fetch_add(line.load.receive_ns * taken as u64, SeqCst);
+        Ok(taken)
+    }
+}
+
+type Named = Vec<(&'static str, u64)>;
+
+/// Each look at the clock takes 200 ns; a sleep ends in time.
+#[derive(Debug)]
+struct VirtualWait(Arc<TestClock>);
+
+#[derive(Debug)]
+struct NoWake;
+
+impl Wake for NoWake {
+    fn wake(&self) {}
+}
+
+impl PollerWait for VirtualWait {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::new(NoWake)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.0.0.fetch_add(200, SeqCst)
+    }
+
+    fn watch(&mut self, _at: usize, _fd: RawFd) -> bool {
+        false
+    }
+
+    fn unmask(&mut self, _at: usize) {}
+
+    fn mask(&mut self, _at: usize) {}
+
+    fn wait(&mut self, timeout_ns: u64, _told: &mut dyn FnMut(usize)) {
+        self.0.0.fetch_add(timeout_ns.min(MS), SeqCst);
+    }
+}
+
+/// Forwards `load` through `qdisc` until [`END_NS`]. Returns what was seen, the drops of the queue by reason,
+/// and the discipline's statistics. The device that receives also sends if `is_duplex`.
+fn forward(load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> (Seen, Named, Named) {
+    let (clock, pool) = (Arc::new(TestClock::default()), pool(4096));
+    let line = Line::new(&clock, load);
+    let builder = |device| TxQueue::builder_of(&pool, device, clock.clone(), Arc::new(TestPark)).unwrap();
+    let queue = builder(AnyDevice::Tx(Box::new(End::new(&line)))).qdisc(qdisc).build().unwrap();
+    let back = builder(AnyDevice::duplex(End::new(&line))).build().unwrap();
+    let mut sender = queue.sender("forwards").unwrap();
+    let handler = Box::new(move |burst: &mut Burst| {
+        _ = sender.send(burst, Wait::Never).unwrap();
+        Rest::Again
+    });
+    let receiver = match is_duplex {
+        true => RxQueue::of(&back, handler).unwrap(),
+        false => {
+            RxQueue::new(Box::new(End::new(&line)), &pool, std::slice::from_ref(&queue), handler).unwrap()
+        }
+    };
+    let mut poller = Poller::new(Box::new(VirtualWait(clock.clone())), Settings::default());
+    poller.add_receiver(&receiver);
+    poller.add(&queue);
+    let mut poller = poller.begin();
+    while clock.now_ns() < END_NS {
+        poller.step(u64::MAX);
+    }
+    drop((poller, receiver));
+    let (mut drops, stats) = (Vec::new(), queue.qdisc_stats());
+    queue.drops(&mut |reason, count| drops.push((reason, count)));
+    assert_conserved(&queue);
+    let seen = std::mem::take(&mut line.lock().unwrap().seen);
+    (seen, drops, stats)
+}
+
+fn fq_codel() -> Box<dyn Qdisc> {
+    let when_full = WhenFull::DropHead;
+    Box::new(FqCodel::new(FqCodelOptions { limit_packets: 500, when_full, ..FqCodelOptions::default() }))
+}
+
+fn prio() -> Box<dyn Qdisc> {
+    Box::new(Prio::new(500).when_full(WhenFull::DropHead))
+}
+
+/// Checks that the sparse flow has lost nothing and waited for at most `most_ns`, and that what leaves is at
+/// least `part` of what could without receiving.
+fn assert_spared(seen: &Seen, load: Load, most_ns: u64, part: f64) {
+    let expected = (END_NS - SPARSE_FROM_NS) / SPARSE_NS;
+    assert_eq!(seen.ring_drops[usize::from(SPARSE)], 0, "the ring knows no flows");
+    // The last one may still be inside.
+    assert!(seen.sent[usize::from(SPARSE)] >= expected - 1, "{load:?}: {:?}", seen.sent);
+    assert!(seen.sparse_ns.iter().all(|&ns| ns <= most_ns), "{load:?}: {:?}", seen.sparse_ns.iter().max());
+    let (sent, could): (u64, u64) = (seen.sent.iter().sum(), END_NS / load.transmit_ns);
+    assert!(sent as f64 >= part * could as f64, "{load:?}: {sent} of {could}");
+}
+
+#[test]
+fn the_discipline_drops_what_is_too_much_and_a_sparse_flow_loses_nothing() {
+    for (is_duplex, flows) in [(false, 1), (false, 8), (false, 64), (true, 64)] {
+        let load = Load { flows, ..FLOOD };
+        let (seen, drops, _) = forward(load, fq_codel(), is_duplex);
+        // A turn of all others, 1514 bytes each: the discipline is so short that they come as new flows, too.
+        let turn_ns = u64::from(flows) * u64::from(1514 / PACKET_BYTES + 1) * load.transmit_ns;
+        assert_spared(&seen, load, MS + turn_ns, 0.8);
+        let overlimit: u64 = drops.iter().filter(|drop| drop.0 == "overlimit").map(|drop| drop.1).sum();
+        let ring: u64 = seen.ring_drops.iter().sum();
+        assert!(ring < 60_000 && overlimit > 300_000, "{load:?}: {overlimit} and {ring} in the ring");
+        let bulk: Vec<f64> = seen.sent[1..].iter().map(|&sent| sent as f64).collect();
+        let (sum, squares) = (bulk.iter().sum::<f64>(), bulk.iter().map(|sent| sent * sent).sum::<f64>());
+        assert!(sum * sum / squares / bulk.len() as f64 > 0.98, "{load:?}: {bulk:?}");
+    }
+}
+
+#[test]
+fn an_urgent_flow_loses_nothing_with_priorities() {
+    let (seen, _, _) = forward(FLOOD, prio(), false);
+    assert_spared(&seen, FLOOD, 2 * MS, 0.8);
+}
+
+#[test]
+fn what_cannot_even_be_received_leaves_a_sixth_of_the_time_to_transmit() {
+    let load = Load { receive_ns: 1000, ..FLOOD };
+    let (seen, _, _) = forward(load, fq_codel(), false);
+    let (sent, could): (u64, u64) = (seen.sent.iter().sum(), END_NS / load.transmit_ns);
+    assert!(6 * sent > could, "{sent} of {could}");
+}
+
+#[test]
+fn a_forwarder_that_keeps_up_has_nothing_in_the_discipline() {
+    let load = Load { apart_ns: 20_000, transmit_ns: 10_000, ..FLOOD };
+    let (seen, drops, stats) = forward(load, fq_codel(), false);
+    assert_spared(&seen, load, MS, 0.5);
+    assert_eq!((drops, stats.iter().find(|stat| stat.0 == "new_flows")), (vec![], Some(&("new_flows", 0))));
+}
