@@ -2,7 +2,7 @@
 
 use crate::common::driver::{FEATURES, Peer, REPLY_ACK, USER, state, words};
 use crate::common::{Folder, command, finish, signal, text};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -128,11 +128,14 @@ fn a_peer_that_stays_away_ends_a_receiver_that_gives_up() {
     assert!(done.stderr.contains(": given up: away for "), "{done:?}");
 }
 
-/// Starts a sender to `socket`, kills it after a second, and returns once it is gone.
+/// Starts a sender to `socket`, kills it once it has sent for a while, and returns once it is gone.
 fn driver_that_dies(socket: &Path) {
     let to = format!("virtio-user:{}", text(socket));
-    let mut driver = command(&["send", "--to", &to, "--size", "200", "--rate", "1kpps"]).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    let send = ["send", "--to", &to, "--size", "200", "--rate", "1kpps", "--stats", "100ms"];
+    let mut driver = command(&send).spawn().unwrap();
+    let lines = BufReader::new(driver.stderr.take().unwrap()).lines();
+    let sends = |line: &String| line.contains("sent ") && !line.contains("sent 0 ");
+    assert_eq!(lines.map(Result::unwrap).filter(sends).take(8).count(), 8, "it sends for 0.8 s");
     driver.kill().unwrap();
     driver.wait().unwrap();
 }
