@@ -105,3 +105,6 @@ impl Snapshot {
         Exit::Tunnel(Box::new(Tunnel { header, destination, hop }))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ mod maps;
 mod mirror;
 mod prefixes;
 mod query;
+mod replay;
 mod routes;
 mod select;
 mod socket;

@@ -58,7 +58,7 @@ impl Snapshot {
         let vrf = self.vrf_of(query.output).or_else(|| self.vrf_of(query.input));
         let mut from_priority = 0;
         for rule in self.rules[usize::from(query.is_v6())].iter() {
-            if rule.priority < from_priority || !self.matches(rule, query, vrf) {
+            if rule.priority < from_priority || !rule.is_plain && !self.matches(rule, query, vrf) {
                 continue;
             }
             match rule.action {

@@ -8,11 +8,11 @@ use crate::kernel::{
     BRIDGE, GET_ADDRESS, GET_LINK, GET_NEIGHBOUR, GET_OBJECT, GET_ROUTE, GET_RULE, IPV4, IPV6, default_rules,
     fact_of,
 };
-use crate::routes::{Outcome, Placing};
+use crate::routes::Outcome;
 use crate::socket::{Dumped, Socket, dump_of, wait};
 use crate::state::{Snapshot, State, part};
 use crate::tables::{Shared, Tables};
-use crate::wire::{APPEND, Message, REPLACE, messages};
+use crate::wire::messages;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -23,9 +23,11 @@ const INTERRUPTIONS_MAX: u32 = 3;
 /// Events that wait for the end of a dump; beyond, all is dumped anew.
 const PENDING_BYTES_MAX: usize = 32 << 20;
 /// Events between two snapshots, so that readers see what came first while more comes.
-const BATCH_BYTES: usize = 1 << 20;
+const BATCH_BYTES: usize = 64 << 10;
 /// How often the MTUs of paths are asked for, since no event tells of them.
 const EXCEPTIONS_EVERY: Duration = Duration::from_secs(1);
+/// In a larger table the kernel takes too long to find them: up to a second for a million.
+const EXCEPTIONS_PREFIXES_MAX: usize = 100_000;
 /// Dumps that events ask for take at most a fifth of the time.
 const REST_PER_DUMP: u32 = 4;
 
@@ -129,8 +131,10 @@ impl Mirror {
         self.receive()?;
         self.apply();
         let now = Instant::now();
-        if self.strict.is_some() && now >= self.exceptions_due {
-            self.wanted |= part::EXCEPTIONS;
+        if now >= self.exceptions_due {
+            let is_cheap = self.state.prefixes() <= EXCEPTIONS_PREFIXES_MAX;
+            self.wanted |= if is_cheap { part::EXCEPTIONS } else { 0 };
+            self.exceptions_due = now + EXCEPTIONS_EVERY;
         }
         if self.wanted != 0 && now >= self.rest_until {
             self.dump()?;
@@ -156,10 +160,7 @@ impl Mirror {
     fn apply(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         for message in messages(&pending) {
-            let Some(fact) = fact_of(message.kind, message.body) else { continue };
-            let is_new = message.kind % 4 == 0;
-            let (outcome, parts) =
-                if is_new { self.state.learn(fact, placing_of(&message)) } else { self.state.forget(fact) };
+            let (outcome, parts) = self.state.take(&message);
             self.changed |= outcome == Outcome::Changed;
             self.wanted |= parts;
         }
@@ -185,9 +186,6 @@ impl Mirror {
             }
             self.changed |= part != part::EXCEPTIONS || dumped.now.exceptions != self.state.now.exceptions;
             self.state.adopt(part, dumped);
-        }
-        if parts & part::EXCEPTIONS != 0 {
-            self.exceptions_due = Instant::now() + EXCEPTIONS_EVERY;
         }
         Ok(())
     }
@@ -252,13 +250,4 @@ fn keep(
     pending.extend_from_slice(buffer);
     pending.resize(pending.len().next_multiple_of(4), 0);
     Ok(true)
-}
-
-fn placing_of(message: &Message<'_>) -> Placing {
-    let is_v4 = message.body.first() == Some(&IPV4);
-    match message.flags {
-        flags if flags & REPLACE != 0 => Placing::Replace,
-        flags if flags & APPEND != 0 && is_v4 => Placing::Last,
-        _ => Placing::Only,
-    }
 }

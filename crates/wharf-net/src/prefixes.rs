@@ -2,62 +2,29 @@
 //! copies the few nodes on its way, so that readers keep the table that they have while the next is made.
 //!
 //! A split is a node of 256 slots, by eight bits of the address. Below it is a leaf of at most
-//! `LEAF_ROUTES_MAX` prefixes, as sorted ranges of addresses (DXR, Zec and Rizzo 2012): a lookup is one
-//! binary search in a few cache lines. A prefix that ends within a split's eight bits stays in the split, and
-//! is painted on its slots. So a change touches one node, however short the prefix is.
+//! `LEAF_PREFIXES_MAX` prefixes, as sorted ranges of addresses (DXR, Zec and Rizzo 2012). A prefix that ends
+//! within a split's eight bits stays in the split, and is painted on its slots. So a change touches one node,
+//! however short the prefix is.
+//!
+//! What a lookup reads is small and by itself: a slot has 24 bytes, and a range usually is one word of its
+//! first address and what is found. A search counts the words that are not beyond, without a branch, so
+//! that a processor has several lookups under way.
 
-use std::fmt::Debug;
+mod key;
+
+pub(crate) use key::Key;
+
 use std::sync::Arc;
 
 /// The most prefixes of a leaf: a search in twice as many ranges.
-const LEAF_ROUTES_MAX: usize = 48;
+const LEAF_PREFIXES_MAX: usize = 48;
+/// Words are kept in rows of so many, which are compared at a time.
+const ROW: usize = 16;
 /// A value and one are less than this, so that a value, its prefix's length and "none" share a word.
 pub(crate) const VALUES_MAX: u32 = 1 << 24;
 
-/// An address as a number: `u32` or `u128`.
-pub(crate) trait Key: Copy + Ord + Debug {
-    const BITS: u8;
-    /// Returns the eight bits behind the first `depth`.
-    fn slot(self, depth: u8) -> usize;
-    /// Returns the number of leading bits that two keys share.
-    fn common(self, other: Self) -> u8;
-    /// Returns the first address of the prefix of `len` bits that the key is in.
-    fn first(self, len: u8) -> Self;
-    /// Returns the last address of that prefix.
-    fn last(self, len: u8) -> Self;
-    fn successor(self) -> Option<Self>;
-}
-
-macro_rules! key {
-    ($number:ty) => {
-        impl Key for $number {
-            const BITS: u8 = <$number>::BITS as u8;
-            #[inline(always)]
-            fn slot(self, depth: u8) -> usize {
-                (self >> (<Self as Key>::BITS - 8 - depth)) as usize & 255
-            }
-            #[inline(always)]
-            fn common(self, other: Self) -> u8 {
-                (self ^ other).leading_zeros() as u8
-            }
-            fn first(self, len: u8) -> Self {
-                self & !Self::MAX.checked_shr(u32::from(len)).unwrap_or(0)
-            }
-            fn last(self, len: u8) -> Self {
-                self | Self::MAX.checked_shr(u32::from(len)).unwrap_or(0)
-            }
-            fn successor(self) -> Option<Self> {
-                self.checked_add(1)
-            }
-        }
-    };
-}
-
-key!(u32);
-key!(u128);
-
 /// What a lookup finds: a value, and the length of its prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found(u32);
 
 impl Found {
@@ -98,40 +65,56 @@ struct Range<K> {
     best: u32,
 }
 
+/// What a lookup reads of a node. A leaf of no words is empty.
 #[derive(Clone, Debug)]
-enum Node<K> {
-    Empty,
-    Leaf { ranges: Arc<[Range<K>]>, prefixes: Arc<[Prefix<K>]> },
-    Split(Arc<Split<K>>),
+enum Node<K: Key> {
+    Leaf(Arc<[K::Word]>),
+    Other(Arc<Other<K>>),
 }
 
 #[derive(Clone, Debug)]
-struct Slot<K> {
+enum Other<K: Key> {
+    /// A leaf whose ranges do not fit words.
+    Wide(Box<[Range<K>]>),
+    Split(Split<K>),
+}
+
+/// A node with the prefixes of a leaf, which changes and `shorter` want.
+#[derive(Clone, Debug)]
+struct Place<K: Key> {
+    node: Node<K>,
+    prefixes: Arc<[Prefix<K>]>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot<K: Key> {
+    node: Node<K>,
     /// The longest of the split's own prefixes that covers the slot; 0: none.
     best: u32,
-    below: Node<K>,
 }
 
 /// `depth` bits are shared by all below. Own prefixes have `depth` to `depth + 8` bits, those below have
 /// more.
 #[derive(Clone, Debug)]
-struct Split<K> {
+struct Split<K: Key> {
     base: K,
     depth: u8,
-    own: Vec<Prefix<K>>,
     slots: Box<[Slot<K>]>,
+    own: Vec<Prefix<K>>,
+    /// The prefixes of each slot's leaf.
+    below: Box<[Arc<[Prefix<K>]>]>,
 }
 
 /// Prefixes with a value each.
 #[derive(Clone, Debug)]
-pub(crate) struct Prefixes<K> {
-    root: Node<K>,
+pub(crate) struct Prefixes<K: Key> {
+    root: Place<K>,
     count: usize,
 }
 
-impl<K> Default for Prefixes<K> {
+impl<K: Key> Default for Prefixes<K> {
     fn default() -> Self {
-        Self { root: Node::Empty, count: 0 }
+        Self { root: Place { node: Node::Leaf([].into()), prefixes: [].into() }, count: 0 }
     }
 }
 
@@ -143,138 +126,179 @@ impl<K: Key> Prefixes<K> {
     /// Returns the longest prefix that covers `key`.
     #[inline]
     pub(crate) fn longest(&self, key: K) -> Option<Found> {
-        let (mut best, mut node) = (0, &self.root);
-        loop {
+        let (mut best, mut node, mut depth) = (0, &self.root.node, 0);
+        let inner = loop {
             match node {
-                Node::Split(split) if key.common(split.base) >= split.depth => {
-                    let slot = &split.slots[key.slot(split.depth)];
-                    best = if slot.best == 0 { best } else { slot.best };
-                    node = &slot.below;
-                }
-                Node::Leaf { ranges, .. } => {
-                    let at = ranges.partition_point(|range| range.start <= key);
-                    let inner = if at == 0 { 0 } else { ranges[at - 1].best };
-                    best = if inner == 0 { best } else { inner };
-                    break;
-                }
-                _ => break,
+                Node::Leaf(words) => break in_words::<K>(words, key.word(depth, u16::MAX)),
+                Node::Other(other) => match &**other {
+                    Other::Wide(ranges) => break in_ranges(ranges, key),
+                    Other::Split(split) if key.common(split.base) < split.depth => break 0,
+                    Other::Split(split) => {
+                        let slot = &split.slots[key.slot(split.depth)];
+                        best = if slot.best == 0 { best } else { slot.best };
+                        (node, depth) = (&slot.node, split.depth + 8);
+                    }
+                },
             }
-        }
+        };
+        let best = if inner == 0 { best } else { inner };
         (best != 0).then_some(Found(best))
     }
 
     /// Returns the longest prefix that covers `key` and is shorter than `len`: where the longest was of no
     /// use.
     pub(crate) fn shorter(&self, key: K, len: u8) -> Option<Found> {
-        let (mut best, mut node): (Option<Prefix<K>>, _) = (None, &self.root);
-        loop {
-            let (prefixes, below): (&[_], _) = match node {
-                Node::Split(split) if key.common(split.base) >= split.depth => {
-                    (&split.own, &split.slots[key.slot(split.depth)].below)
-                }
-                Node::Leaf { prefixes, .. } => (prefixes, &Node::Empty),
-                _ => break,
-            };
+        let mut best: Option<Prefix<K>> = None;
+        let mut take = |prefixes: &[Prefix<K>]| {
             let covering = prefixes.iter().filter(|prefix| prefix.len < len && prefix.covers(key));
             best = covering.max_by_key(|prefix| prefix.len).copied().or(best);
-            node = below;
+        };
+        let (mut node, mut prefixes) = (&self.root.node, &self.root.prefixes);
+        while let Some(split) = split_in(node) {
+            if key.common(split.base) < split.depth {
+                return best.map(|prefix| Found(prefix.best()));
+            }
+            take(&split.own);
+            let at = key.slot(split.depth);
+            (node, prefixes) = (&split.slots[at].node, &split.below[at]);
         }
+        take(prefixes);
         best.map(|prefix| Found(prefix.best()))
     }
 
     /// Returns the value of exactly this prefix.
     pub(crate) fn get(&self, first: K, len: u8) -> Option<u32> {
-        let mut node = &self.root;
-        loop {
-            let prefixes: &[_] = match node {
-                Node::Split(split) if first.common(split.base) >= split.depth && len >= split.depth => {
-                    if len > split.depth + 8 {
-                        node = &split.slots[first.slot(split.depth)].below;
-                        continue;
-                    }
-                    &split.own
-                }
-                Node::Leaf { prefixes, .. } => prefixes,
-                _ => return None,
-            };
-            let at = prefixes.binary_search_by_key(&(first, len), Prefix::order).ok()?;
-            return Some(prefixes[at].value);
+        let (mut node, mut prefixes) = (&self.root.node, &*self.root.prefixes);
+        while let Some(split) = split_in(node) {
+            if first.common(split.base).min(len) < split.depth {
+                return None;
+            }
+            let at = first.slot(split.depth);
+            if len <= split.depth + 8 {
+                prefixes = &split.own;
+                break;
+            }
+            (node, prefixes) = (&split.slots[at].node, &split.below[at]);
         }
+        let at = prefixes.binary_search_by_key(&(first, len), Prefix::order).ok()?;
+        Some(prefixes[at].value)
     }
 
     /// Gives a prefix a value. Returns the one that it had.
     pub(crate) fn insert(&mut self, first: K, len: u8, value: u32) -> Option<u32> {
-        let old = insert(&mut self.root, Prefix { first: first.first(len), len, value });
+        let Place { node, prefixes } = &mut self.root;
+        let old = insert(node, prefixes, 0, Prefix { first: first.first(len), len, value });
         self.count += usize::from(old.is_none());
         old
     }
 
     /// Takes a prefix out. Returns its value.
     pub(crate) fn remove(&mut self, first: K, len: u8) -> Option<u32> {
-        let old = remove(&mut self.root, first.first(len), len);
+        let Place { node, prefixes } = &mut self.root;
+        let old = remove(node, prefixes, 0, (first.first(len), len));
         self.count -= usize::from(old.is_some());
         old
     }
 }
 
-fn insert<K: Key>(node: &mut Node<K>, prefix: Prefix<K>) -> Option<u32> {
+/// Searches a leaf of words. Returns what is found, or 0. Nothing here depends on what the words are but the
+/// number that comes out, so that the words of several lookups are on their way from memory at a time.
+#[inline(always)]
+fn in_words<K: Key>(words: &[K::Word], probe: K::Word) -> u32 {
+    let mut count = 0;
+    for row in words.chunks_exact(ROW) {
+        count += row.iter().map(|word| u32::from(*word <= probe)).sum::<u32>();
+    }
+    // The first word of a row is not beyond any address.
+    let low = words.get((count as usize).wrapping_sub(1)).map_or(0, |word| u32::from(K::low(*word)));
+    low / K::WORD_VALUES * VALUES_MAX + low % K::WORD_VALUES
+}
+
+fn in_ranges<K: Key>(ranges: &[Range<K>], key: K) -> u32 {
+    let at = ranges.partition_point(|range| range.start <= key);
+    if at == 0 { 0 } else { ranges[at - 1].best }
+}
+
+fn split_in<K: Key>(node: &Node<K>) -> Option<&Split<K>> {
     match node {
-        Node::Empty => {
-            *node = leaf(vec![prefix]);
-            None
-        }
-        Node::Leaf { prefixes, .. } => {
-            let mut prefixes = prefixes.to_vec();
-            let old = put(&mut prefixes, prefix);
-            *node = if prefixes.len() > LEAF_ROUTES_MAX { split_of(&prefixes) } else { leaf(prefixes) };
-            old
-        }
-        Node::Split(split) => {
-            let shared = prefix.first.common(split.base).min(prefix.len);
-            if shared < split.depth {
-                *node = above(split.clone(), shared);
-                return insert(node, prefix);
-            }
-            Arc::make_mut(split).insert(prefix)
-        }
+        Node::Other(other) => match &**other {
+            Other::Split(split) => Some(split),
+            Other::Wide(_) => None,
+        },
+        Node::Leaf(_) => None,
     }
 }
 
-fn remove<K: Key>(node: &mut Node<K>, first: K, len: u8) -> Option<u32> {
+/// Returns the split of a node, to be changed: a copy, if a reader may have it.
+fn split_mut<K: Key>(node: &mut Node<K>) -> Option<&mut Split<K>> {
+    split_in(node)?;
     match node {
-        Node::Empty => None,
-        Node::Leaf { prefixes, .. } => {
-            let at = prefixes.binary_search_by_key(&(first, len), Prefix::order).ok()?;
-            let mut prefixes = prefixes.to_vec();
-            let old = prefixes.remove(at).value;
-            *node = if prefixes.is_empty() { Node::Empty } else { leaf(prefixes) };
-            Some(old)
-        }
-        Node::Split(split) if first.common(split.base) < split.depth || len < split.depth => None,
-        Node::Split(split) => Arc::make_mut(split).remove(first, len),
+        Node::Other(other) => match Arc::make_mut(other) {
+            Other::Split(split) => Some(split),
+            Other::Wide(_) => None,
+        },
+        Node::Leaf(_) => None,
     }
+}
+
+fn insert<K: Key>(
+    node: &mut Node<K>, prefixes: &mut Arc<[Prefix<K>]>, depth: u8, prefix: Prefix<K>,
+) -> Option<u32> {
+    let Some(split) = split_in(node) else {
+        let mut all = prefixes.to_vec();
+        let old = put(&mut all, prefix);
+        if all.len() > LEAF_PREFIXES_MAX {
+            (*node, *prefixes) = (split_of(&all), [].into());
+        } else {
+            (*node, *prefixes) = (leaf(&all, depth), all.into());
+        }
+        return old;
+    };
+    let shared = prefix.first.common(split.base).min(prefix.len);
+    if shared < split.depth {
+        *node = above(split.base, split.depth, node.clone(), shared);
+    }
+    split_mut(node)?.insert(prefix)
+}
+
+fn remove<K: Key>(
+    node: &mut Node<K>, prefixes: &mut Arc<[Prefix<K>]>, depth: u8, place: (K, u8),
+) -> Option<u32> {
+    if let Some(split) = split_in(node) {
+        let shared = place.0.common(split.base).min(place.1);
+        return if shared < split.depth { None } else { split_mut(node)?.remove(place) };
+    }
+    let at = prefixes.binary_search_by_key(&place, Prefix::order).ok()?;
+    let mut all = prefixes.to_vec();
+    let old = all.remove(at).value;
+    (*node, *prefixes) = (leaf(&all, depth), all.into());
+    Some(old)
 }
 
 impl<K: Key> Split<K> {
     fn new(base: K, depth: u8) -> Self {
-        let slots = (0..256).map(|_| Slot { best: 0, below: Node::Empty }).collect();
-        Self { base: base.first(depth), depth, own: Vec::new(), slots }
+        let (empty, none) = (Node::Leaf([].into()), Arc::from([]));
+        let slots = (0..256).map(|_| Slot { best: 0, node: empty.clone() }).collect();
+        let below = (0..256).map(|_| Arc::clone(&none)).collect();
+        Self { base: base.first(depth), depth, own: Vec::new(), slots, below }
     }
 
     fn insert(&mut self, prefix: Prefix<K>) -> Option<u32> {
+        let at = prefix.first.slot(self.depth);
         if prefix.len > self.depth + 8 {
-            return insert(&mut self.slots[prefix.first.slot(self.depth)].below, prefix);
+            return insert(&mut self.slots[at].node, &mut self.below[at], self.depth + 8, prefix);
         }
         let old = put(&mut self.own, prefix);
         self.paint(prefix);
         old
     }
 
-    fn remove(&mut self, first: K, len: u8) -> Option<u32> {
-        if len > self.depth + 8 {
-            return remove(&mut self.slots[first.slot(self.depth)].below, first, len);
+    fn remove(&mut self, place: (K, u8)) -> Option<u32> {
+        let at = place.0.slot(self.depth);
+        if place.1 > self.depth + 8 {
+            return remove(&mut self.slots[at].node, &mut self.below[at], self.depth + 8, place);
         }
-        let at = self.own.binary_search_by_key(&(first, len), Prefix::order).ok()?;
+        let at = self.own.binary_search_by_key(&place, Prefix::order).ok()?;
         let old = self.own.remove(at);
         self.slots.iter_mut().for_each(|slot| slot.best = 0);
         for prefix in self.own.clone() {
@@ -313,15 +337,15 @@ fn split_of<K: Key>(prefixes: &[Prefix<K>]) -> Node<K> {
     for prefix in prefixes {
         split.insert(*prefix);
     }
-    Node::Split(Arc::new(split))
+    Node::Other(Arc::new(Other::Split(split)))
 }
 
-/// Returns a split of at most `shared` bits that holds `inner`, which has more.
-fn above<K: Key>(inner: Arc<Split<K>>, shared: u8) -> Node<K> {
-    let mut outer = Split::new(inner.base, depth_of(shared, inner.depth - 8));
-    let at = inner.base.slot(outer.depth);
-    outer.slots[at].below = Node::Split(inner);
-    Node::Split(Arc::new(outer))
+/// Returns a split of at most `shared` bits that holds `inner`, a split of more.
+fn above<K: Key>(base: K, depth: u8, inner: Node<K>, shared: u8) -> Node<K> {
+    let mut outer = Split::new(base, depth_of(shared, depth - 8));
+    let at = base.slot(outer.depth);
+    outer.slots[at].node = inner;
+    Node::Other(Arc::new(Other::Split(outer)))
 }
 
 /// Splits are at multiples of eight bits, so that one fits between any two.
@@ -330,15 +354,28 @@ fn depth_of(shared: u8, most: u8) -> u8 {
 }
 
 /// Returns a leaf of sorted prefixes, with the ranges that they cut the addresses into.
-fn leaf<K: Key>(prefixes: Vec<Prefix<K>>) -> Node<K> {
+fn leaf<K: Key>(prefixes: &[Prefix<K>], depth: u8) -> Node<K> {
     let (mut ranges, mut open): (Vec<Range<K>>, Vec<Prefix<K>>) = (Vec::new(), Vec::new());
-    for prefix in &prefixes {
+    for prefix in prefixes {
         close(&mut ranges, &mut open, Some(prefix.first));
         begin(&mut ranges, prefix.first, prefix.best());
         open.push(*prefix);
     }
     close(&mut ranges, &mut open, None);
-    Node::Leaf { ranges: ranges.into(), prefixes: prefixes.into() }
+    let fits = |it: &Prefix<K>| {
+        let low = (u32::from(it.len) + 1) * K::WORD_VALUES;
+        it.len <= depth + K::WORD_BITS && it.value + 1 < K::WORD_VALUES && low <= 1 << 16
+    };
+    if !prefixes.iter().all(fits) {
+        return Node::Other(Arc::new(Other::Wide(ranges.into())));
+    }
+    // What begins beyond the addresses of this leaf is never looked for.
+    let is_here = |range: &&Range<K>| range.start.common(prefixes[0].first) >= depth;
+    let low = |best: u32| (best / VALUES_MAX * K::WORD_VALUES + best % VALUES_MAX) as u16;
+    let words = ranges.iter().filter(is_here).map(|range| range.start.word(depth, low(range.best)));
+    let count = words.clone().count();
+    let filler = (count..(count + 1).next_multiple_of(ROW)).map(|_| prefixes[0].first.word(K::BITS, 0));
+    Node::Leaf(if count == 0 { [].into() } else { filler.chain(words).collect() })
 }
 
 /// Ends the open prefixes that end before `next`: behind each, the one around it is the best again.

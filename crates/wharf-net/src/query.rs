@@ -6,7 +6,7 @@ const V6: u8 = 1;
 const HAS_FROM: u8 = 2;
 
 /// A packet to be sent: its destination, and what rules and multipath routes regard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 pub struct Query {
     to: u128,
     from: u128,
@@ -21,7 +21,36 @@ pub struct Query {
     flags: u8,
 }
 
+impl PartialEq for Query {
+    /// Compares without a branch: a cache does so for each packet.
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        (self.to ^ other.to) | (self.from ^ other.from) == 0 && self.has_kind_of(other)
+    }
+}
+
 impl Query {
+    /// Returns true if all but the addresses is the same.
+    #[inline(always)]
+    fn has_kind_of(&self, other: &Self) -> bool {
+        let small = |it: &Self| u32::from_le_bytes([it.protocol, it.tos, it.flags, 0]);
+        let (one, two) = (self, other);
+        (one.flow ^ two.flow)
+            | (one.ports ^ two.ports)
+            | (one.mark ^ two.mark)
+            | (one.input ^ two.input)
+            | (one.output ^ two.output)
+            | (one.user ^ two.user)
+            | (small(one) ^ small(two))
+            == 0
+    }
+
+    /// Returns what of the query is often the same for all packets of a sender: all but destination, flow
+    /// and ports.
+    pub(crate) fn constant(&self) -> Self {
+        Self { to: 0, flow: 0, ports: 0, ..*self }
+    }
+
     /// Asks for the way to an address.
     pub fn to(address: IpAddr) -> Self {
         let (to, flags) = number_of(address);
@@ -88,6 +117,10 @@ impl Query {
     /// Returns the source, if it was set.
     pub fn source(&self) -> Option<IpAddr> {
         (self.flags & HAS_FROM != 0).then(|| address_of(self.from, self.is_v6()))
+    }
+
+    pub(crate) fn number(&self) -> u128 {
+        self.to
     }
 
     pub(crate) fn source_port(&self) -> u16 {

@@ -12,12 +12,12 @@ const CHUNK: usize = 256;
 
 /// What readers need of a family's routes. A clone shares everything.
 #[derive(Clone, Debug)]
-pub(crate) struct Routes<K> {
+pub(crate) struct Routes<K: Key> {
     tables: Vec<(u32, Prefixes<K>)>,
     chunks: Vec<Arc<Vec<Entry>>>,
 }
 
-impl<K> Default for Routes<K> {
+impl<K: Key> Default for Routes<K> {
     fn default() -> Self {
         Self { tables: Vec::new(), chunks: Vec::new() }
     }
@@ -72,14 +72,14 @@ pub(crate) enum Placing {
 
 /// The routes of a family with what changes them.
 #[derive(Debug)]
-pub(crate) struct Editor<K> {
+pub(crate) struct Editor<K: Key> {
     pub(crate) routes: Routes<K>,
     ids: HashMap<Entry, u32>,
     uses: Vec<u32>,
     free: Vec<u32>,
 }
 
-impl<K> Default for Editor<K> {
+impl<K: Key> Default for Editor<K> {
     fn default() -> Self {
         Self { routes: Routes::default(), ids: HashMap::new(), uses: Vec::new(), free: Vec::new() }
     }

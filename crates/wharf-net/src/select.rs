@@ -13,8 +13,59 @@ use std::net::IpAddr;
 const HASHES: u64 = 1 << 31;
 /// A group of more nexthop objects than this is used up to it.
 const GROUP_MAX: usize = 64;
+/// 224.0.0.0, the first address that is no host's.
+const GROUPS_V4: u128 = 224 << 24;
+
+/// A prefix that a lookup comes to by plain rules alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    rule: u32,
+    is_v6: bool,
+    found: Found,
+}
+
+impl Step {
+    pub(crate) fn hash(&self) -> usize {
+        (self.found.value() ^ self.rule << 8 ^ u32::from(self.is_v6) << 9) as usize
+    }
+}
 
 impl Snapshot {
+    /// Returns the prefix that a query comes to, if all rules before match every packet. IPv4's groups and
+    /// broadcasts have ways of their own.
+    #[inline]
+    pub(crate) fn step(&self, query: &Query) -> Option<Step> {
+        let (is_v6, to) = (query.is_v6(), query.number());
+        if !is_v6 && to >= GROUPS_V4 {
+            return None;
+        }
+        for (rule, at) in self.rules[usize::from(is_v6)].iter().zip(0..) {
+            if !rule.is_plain {
+                return None;
+            }
+            let found = match is_v6 {
+                false => self.v4.table(rule.table).and_then(|table| table.longest(to as u32)),
+                true => self.v6.table(rule.table).and_then(|table| table.longest(to)),
+            };
+            if let Some(found) = found {
+                return Some(Step { rule: at, is_v6, found });
+            }
+        }
+        None
+    }
+
+    /// Returns true if every destination of this step has the same answer: by one gateway, with a source
+    /// that does not depend on the destination, and without an MTU of its own.
+    pub(crate) fn is_shared(&self, step: &Step, query: &Query) -> bool {
+        let routes = if step.is_v6 { self.v6.of(step.found) } else { self.v4.of(step.found) };
+        let [route] = routes else { return false };
+        let has_source = !step.is_v6 || query.source().is_some() || route.metrics.source.is_some();
+        let is_plain = route.kind == RouteKind::Unicast && route.object == 0 && route.tos == 0;
+        let by_gateway =
+            matches!(route.hops.all(), [hop] if hop.gateway.is_some() && self.can_use(hop, query));
+        has_source && is_plain && by_gateway && self.exceptions.is_empty()
+    }
+
     /// Returns what a table gives. `None`: the next rule is asked.
     pub(crate) fn in_table(&self, query: &Query, why: Why) -> Result<Option<Path>, NoHop> {
         match query.destination() {

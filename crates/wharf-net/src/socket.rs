@@ -140,13 +140,11 @@ impl Dump {
 /// Reads the error that ends a dump. A family or an object that the kernel does not have is no error: there
 /// are none of them.
 fn refusal(body: &[u8]) -> io::Result<()> {
-    match u32_at(body, 0).map_or(0, |error| (error as i32).wrapping_neg()) {
-        0 => Ok(()),
-        number => match Errno::from_raw_os_error(number) {
-            Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT | Errno::NOENT => Ok(()),
-            error => Err(error.into()),
-        },
-    }
+    let number = u32_at(body, 0).map_or(0, |error| (error as i32).wrapping_neg());
+    let error = io::Error::from_raw_os_error(number);
+    let absent = [Errno::OPNOTSUPP, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOENT];
+    let is_absent = absent.iter().any(|absent| absent.raw_os_error() == number);
+    if number == 0 || is_absent { Ok(()) } else { Err(error) }
 }
 
 /// Makes the request of a dump: `fixed` begins with the family.

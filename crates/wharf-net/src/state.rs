@@ -1,10 +1,12 @@
 //! All that the mirror knows, and how messages change it.
 
 use crate::kernel::{
-    Address, Fact, FdbEntry, Link, Mac, Neighbour, NeighbourMessage, Object, RouteMessage, Rule,
+    Address, Fact, FdbEntry, IPV4, Link, Mac, Neighbour, NeighbourMessage, Object, RouteMessage, Rule,
+    fact_of,
 };
 use crate::maps::{Map, Pieces};
 use crate::routes::{Editor, Outcome, Placing, Routes};
+use crate::wire::{APPEND, Message, REPLACE};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -57,6 +59,11 @@ impl State {
         Snapshot { v4: self.v4.routes.clone(), v6: self.v6.routes.clone(), ..self.now.clone() }
     }
 
+    /// Returns the number of prefixes.
+    pub(crate) fn prefixes(&self) -> usize {
+        self.v4.routes.count() + self.v6.routes.count()
+    }
+
     /// Takes a fact of a dump.
     pub(crate) fn fill(&mut self, fact: Fact) {
         let now = &mut self.now;
@@ -91,6 +98,21 @@ impl State {
         }
         if has(part::ROUTES_V6) {
             self.v6 = dumped.v6;
+        }
+    }
+
+    /// Takes an event. Returns what came of it, and the parts that a dump must bring.
+    pub(crate) fn take(&mut self, message: &Message<'_>) -> (Outcome, u16) {
+        let is_v4 = message.body.first() == Some(&IPV4);
+        let placing = match message.flags {
+            flags if flags & REPLACE != 0 => Placing::Replace,
+            flags if flags & APPEND != 0 && is_v4 => Placing::Last,
+            _ => Placing::Only,
+        };
+        match fact_of(message.kind, message.body) {
+            Some(fact) if message.kind.is_multiple_of(4) => self.learn(fact, placing),
+            Some(fact) => self.forget(fact),
+            None => (Outcome::Same, 0),
         }
     }
 

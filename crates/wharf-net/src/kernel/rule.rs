@@ -39,6 +39,8 @@ pub(crate) struct Rule {
     pub(crate) ports: Option<RangeInclusive<u16>>,
     /// The table is that of the packet's VRF.
     pub(crate) is_of_vrf: bool,
+    /// It matches every packet, and looks into a table.
+    pub(crate) is_plain: bool,
     /// A found prefix of at most so many bits is passed over.
     pub(crate) suppress_len: Option<u8>,
     /// A found route through an interface of this group is passed over.
@@ -64,6 +66,7 @@ impl Rule {
             source_ports: None,
             ports: None,
             is_of_vrf: false,
+            is_plain: true,
             suppress_len: None,
             suppress_group: None,
         }
@@ -110,6 +113,7 @@ pub(crate) fn rule_of(body: &[u8]) -> Option<(bool, Rule)> {
         8 => Action::Prohibit,
         _ => return None,
     };
+    rule.is_plain = rule == Rule::new(rule.priority, rule.table);
     Some((v6, rule))
 }
 

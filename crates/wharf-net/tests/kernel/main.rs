@@ -2,5 +2,6 @@
 //! and of us. Needs root: `./test net`, or `cargo test -p wharf-net --test kernel -- --ignored`.
 
 mod compare;
+mod following;
 mod rig;
 mod topologies;
