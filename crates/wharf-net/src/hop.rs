@@ -137,6 +137,21 @@ pub struct Why {
     pub object: u32,
 }
 
+impl Why {
+    /// Returns the first address of the route's prefix, which `destination` is in.
+    pub fn prefix(&self, destination: IpAddr) -> IpAddr {
+        let host_bits = |bits: u32| bits.saturating_sub(u32::from(self.prefix_len));
+        match destination {
+            IpAddr::V4(it) => {
+                IpAddr::V4((it.to_bits() & u32::MAX.checked_shl(host_bits(32)).unwrap_or(0)).into())
+            }
+            IpAddr::V6(it) => {
+                IpAddr::V6((it.to_bits() & u128::MAX.checked_shl(host_bits(128)).unwrap_or(0)).into())
+            }
+        }
+    }
+}
+
 /// Why a packet cannot go anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

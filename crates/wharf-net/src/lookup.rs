@@ -104,6 +104,7 @@ impl Snapshot {
                 len == 0 || address.is_some_and(|address| shares(base, address, len))
             })
         };
+        let [source_port, port] = query.both_ports();
         let input = if query.input == 0 { LOOPBACK } else { query.input };
         let does = named(&rule.input, input)
             && named(&rule.output, query.output)
@@ -114,8 +115,8 @@ impl Snapshot {
             && within(&rule.to, Some(query.destination()))
             && (rule.tos == 0 || rule.tos == query.tos)
             && (rule.protocol == 0 || rule.protocol == query.protocol)
-            && rule.source_ports.as_ref().is_none_or(|ports| ports.contains(&query.source_port()))
-            && rule.ports.as_ref().is_none_or(|ports| ports.contains(&query.port()));
+            && rule.source_ports.as_ref().is_none_or(|ports| ports.contains(&source_port))
+            && rule.ports.as_ref().is_none_or(|ports| ports.contains(&port));
         does != rule.is_inverted
     }
 

@@ -90,7 +90,22 @@ impl Query {
     /// Sets IP's protocol number and the ports, which rules may regard, and which spread flows over multipath
     /// routes.
     pub fn ports(self, protocol: u8, source: u16, destination: u16) -> Self {
-        Self { protocol, ports: u32::from(source) << 16 | u32::from(destination), ..self }
+        self.protocol(protocol).source_port(source).port(destination)
+    }
+
+    /// Sets IP's protocol number alone.
+    pub fn protocol(self, protocol: u8) -> Self {
+        Self { protocol, ..self }
+    }
+
+    /// Sets the source port alone.
+    pub fn source_port(self, port: u16) -> Self {
+        Self { ports: u32::from(port) << 16 | self.ports & 0xffff, ..self }
+    }
+
+    /// Sets the destination port alone.
+    pub fn port(self, port: u16) -> Self {
+        Self { ports: self.ports & 0xffff_0000 | u32::from(port), ..self }
     }
 
     /// Sets the type of service, without ECN's two bits.
@@ -123,12 +138,9 @@ impl Query {
         self.to
     }
 
-    pub(crate) fn source_port(&self) -> u16 {
-        (self.ports >> 16) as u16
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.ports as u16
+    /// Returns source and destination port.
+    pub(crate) fn both_ports(&self) -> [u16; 2] {
+        [(self.ports >> 16) as u16, self.ports as u16]
     }
 
     /// Returns a number for a multipath route: 31 bits, the same for each packet of a flow.

@@ -1,5 +1,6 @@
 //! A recording of Linux 6.18 (`tests/data/record.py`): dumps of all tables, then events.
 
+use crate::cache::Cache;
 use crate::hop::{Hop, Neighbour, NoHop};
 use crate::query::Query;
 use crate::socket::{Dump, Dumped};
@@ -110,8 +111,12 @@ proptest! {
             recording[at.index(RECORDING.len())] = byte;
         }
         let tables = Tables::replay(&recording);
+        let mut cache = Cache::new(tables.clone());
         for to in [[20, 1, 1, 1], [22, 1, 1, 1], [23, 9, 9, 9], [10, 2, 0, 7], [224, 0, 0, 5]] {
-            tables.look(&Query::to(to.into()).from([10, 2, 0, 1].into())).ok();
+            let query = Query::to(to.into());
+            for query in [query, query.from([10, 2, 0, 1].into()), query.output(2)] {
+                assert_eq!(cache.look(&query).cloned(), tables.look(&query));
+            }
         }
         Dump::new(ROUTES_V4).read(&recording, &mut |_| ()).ok();
     }
