@@ -47,10 +47,15 @@ impl Snapshot {
         if path.hop.is_encapsulated {
             return Err(NoHop::Unsupported("a route with an encapsulation of its own"));
         }
-        if matches!(path.kind, RouteKind::Local | RouteKind::Anycast) {
-            return self.to_host(query, &path);
+        let path = self.without_gateway(query, path);
+        match path.kind {
+            RouteKind::Local | RouteKind::Anycast => self.to_host(query, &path),
+            // What comes from elsewhere for all of a link is for this host, and a group's needs multicast
+            // routing.
+            RouteKind::Broadcast if query.input != 0 => self.to_host(query, &path),
+            RouteKind::Multicast if query.input != 0 && !query.is_v6() => Err(NoHop::Blackhole),
+            _ => self.complete(query, path, tunnels),
         }
-        self.complete(query, self.without_gateway(query, path), tunnels)
     }
 
     /// Returns the next hop that the rules lead to.
@@ -160,13 +165,16 @@ impl Snapshot {
     fn to_host(&self, query: &Query, path: &Path) -> Result<Hop, NoHop> {
         let vrf = self.vrf_of(path.hop.interface).map(|(vrf, _)| vrf);
         let interface = vrf.unwrap_or(LOOPBACK);
-        let chosen = || path.metrics.source.unwrap_or_else(|| query.destination());
+        let chosen = match path.kind {
+            RouteKind::Local => path.metrics.source.or(Some(query.destination())),
+            _ => self.source(query, path),
+        };
         let link = self.links.get(&interface).ok_or(NoHop::NoRoute)?;
         Ok(Hop {
             kind: path.kind,
             interface,
             gateway: None,
-            source: Some(query.source().unwrap_or_else(chosen)),
+            source: query.source().or(chosen),
             mtu_bytes: mtu_of(link, query, &path.metrics),
             source_mac: link.mac,
             neighbour: Neighbour::NotNeeded,

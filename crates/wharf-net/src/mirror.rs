@@ -101,6 +101,11 @@ impl Mirror {
         Tables::new(self.shared.clone())
     }
 
+    /// Returns true if nothing is left to be dumped anew: the tables are what the kernel has told so far.
+    pub fn is_current(&self) -> bool {
+        self.wanted == 0
+    }
+
     /// Takes in what the kernel has told, and dumps what is to be dumped anew. It waits for no event. Returns
     /// true if something changed.
     ///

@@ -38,7 +38,7 @@ impl Question {
             add("mark", self.mark.to_string());
         }
         if self.port != 0 {
-            add("ipproto", "udp".into());
+            add("ipproto", "17".into());
             add("sport", "4000".into());
             add("dport", self.port.to_string());
         }

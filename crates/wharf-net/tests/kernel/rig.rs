@@ -44,6 +44,8 @@ impl Rig {
     /// Runs a script of `sh`, with `$A` and `$B`.
     pub fn shell(&self, script: &str) -> Output {
         let b = format!("{}-b", self.name);
+        // A guest's shell prefers its own `ip`.
+        let script = &format!("if [ -n \"$IP\" ]; then ip() {{ \"$IP\" \"$@\"; }}; fi\n{script}");
         Command::new("sh").args(["-c", script]).env("A", &self.name).env("B", b).output().expect("sh")
     }
 

@@ -6,8 +6,11 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wharf_net::{Mirror, Tables};
 
-/// As many as the comparison is worth: a batch of `ip` answers about 20,000 a second.
-const QUESTIONS: usize = 10_000;
+/// As many as the comparison is worth: a batch of `ip` answers about 20,000 a second. `QUESTIONS` in the
+/// environment is another number.
+fn questions_wanted() -> usize {
+    std::env::var("QUESTIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000)
+}
 
 #[derive(Default)]
 struct Topology {
@@ -19,6 +22,8 @@ struct Topology {
     sources: &'static [&'static str],
     marks: &'static [u32],
     outputs: &'static [&'static str],
+    /// The interface that forwarded packets come by, and their sources, of IPv4 and of IPv6.
+    input: Option<(&'static str, [&'static str; 2])>,
     ports: &'static [u16],
     tos: &'static [u8],
     /// The ways that multipath routes give: interface, gateway.
@@ -81,15 +86,18 @@ impl Draw {
                 break to;
             }
         };
+        let input = topology.input.filter(|_| self.number().is_multiple_of(2));
         let source = self.one(topology.sources).map(|source| source.parse::<IpAddr>().expect("an address"));
         let from = source.filter(|source| source.is_ipv4() == to.is_ipv4());
+        let forwarded =
+            input.map(|(_, sources)| sources[usize::from(to.is_ipv6())].parse().expect("an address"));
         Question {
             to,
-            from,
+            from: forwarded.or(from),
             mark: self.one(topology.marks).unwrap_or(0),
             // With a source, `ip route get` takes IPv6's interface for a wish; for a bound socket it is none.
             output: self.one(topology.outputs).filter(|_| to.is_ipv4() || from.is_none()),
-            input: None,
+            input: input.map(|(interface, _)| interface),
             port: self.one(topology.ports).unwrap_or(0),
             tos: self.one(topology.tos).filter(|_| to.is_ipv4()).unwrap_or(0),
         }
@@ -101,7 +109,7 @@ fn settle(mirror: &mut Mirror) -> Tables {
     let (end, mut quiet) = (Instant::now() + Duration::from_secs(10), 0);
     while quiet < 3 && Instant::now() < end {
         mirror.wait(Duration::from_millis(30), None).expect("an event");
-        quiet = if mirror.turn().expect("a turn") { 0 } else { quiet + 1 };
+        quiet = if mirror.turn().expect("a turn") || !mirror.is_current() { 0 } else { quiet + 1 };
     }
     mirror.tables()
 }
@@ -117,7 +125,7 @@ fn check(topology: &Topology) {
     }
     assert!(made.status.success(), "{}: {said}", topology.name);
     let mut draw = Draw(0x46);
-    let questions: Vec<_> = (0..QUESTIONS).map(|_| draw.question(topology)).collect();
+    let questions: Vec<_> = (0..questions_wanted()).map(|_| draw.question(topology)).collect();
     compare(&settle(&mut events), &rig, &questions, topology.paths);
     let mut dumped = Mirror::open().expect("a mirror");
     compare(&settle(&mut dumped), &rig, &questions, topology.paths);
@@ -205,7 +213,7 @@ topologies! {
             ip -n $A rule add to 63.0.0.0/8 prohibit pref 810
             ip -n $A rule add to 64.0.0.0/8 unreachable pref 811
             ip -n $A rule add to 65.0.0.0/8 blackhole pref 812
-            ip -n $A rule add ipproto udp dport 53 table 100 pref 820
+            ip -n $A rule add ipproto 17 dport 53 table 100 pref 820
             ip -n $A rule add not from 10.0.0.0/8 to 66.0.0.0/8 table 100 pref 830
             ip -n $A rule add to 67.0.0.0/8 goto 1000 pref 840
             ip -n $A rule add iif lo to 68.0.0.0/8 table 100 pref 850
@@ -276,6 +284,20 @@ topologies! {
             ip -n $A route add 91.0.0.0/8 nexthop via inet6 fe80::b:2 dev a2 nexthop via 10.1.0.2",
         prefixes: &["90.0.0.0/8", "91.0.0.0/8"],
         paths: &[("a2", "fe80::b:2"), ("a1", "10.1.0.2")],
+    }
+    forwarded {
+        script: "ip netns exec $A sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.a1.rp_filter=0
+            ip -n $A route add default via 10.2.0.2
+            ip -n $A route add 10.77.0.0/16 via 10.1.0.2
+            ip -n $A route add unreachable 99.0.0.0/8
+            ip -n $A route add 98.0.0.0/8 via 10.2.0.9 mtu 1300
+            ip -n $A route add default via 10.2.0.5 table 100
+            ip -n $A rule add iif a1 to 97.0.0.0/8 table 100
+            ip -n $A -6 route add default via fd02::2
+            ip -n $A -6 route add default via fd02::5 table 100
+            ip -n $A -6 rule add iif a1 to 2001:db8::/32 table 100",
+        prefixes: &["97.0.0.0/8", "98.0.0.0/8", "99.0.0.0/8", "2001:db8::/31", "10.77.0.0/16"],
+        input: Some(("a1", ["10.1.0.77", "fd01::77"])),
     }
     many_addresses {
         script: "ip -n $A addr add 10.1.0.5/24 dev a1
