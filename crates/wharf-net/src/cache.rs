@@ -30,7 +30,7 @@ pub struct Cache {
     last_at: usize,
     queries: Box<[Kept<Query>]>,
     steps: Box<[Kept<Step>]>,
-    /// All of a query that the steps are for but its destination, flow and ports.
+    /// A query that the steps are for: others differ from it in destination, flow and ports alone.
     constant: Query,
     /// The answers to queries, and behind them those of steps.
     answers: Box<[Result<Hop, NoHop>]>,
@@ -80,14 +80,14 @@ impl Cache {
         let step = self.snapshot.step(query)?;
         let at = step.hash() % STEPS;
         let kept = &self.steps[at];
-        if kept.generation == generation && kept.of == step && self.constant == query.constant() {
+        if kept.generation == generation && kept.of == step && query.is_like(&self.constant) {
             return Some(QUERIES + at);
         }
         if !self.snapshot.is_shared(&step, query) {
             return None;
         }
-        if self.constant != query.constant() {
-            self.constant = query.constant();
+        if !query.is_like(&self.constant) {
+            self.constant = *query;
             self.steps.iter_mut().for_each(|kept| kept.generation = 0);
         }
         self.answers[QUERIES + at] = self.snapshot.look(query);

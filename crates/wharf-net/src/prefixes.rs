@@ -11,15 +11,15 @@
 //! that a processor has several lookups under way.
 
 mod key;
+mod leaf;
 
 pub(crate) use key::Key;
+use leaf::{in_ranges, in_words, leaf};
 
 use std::sync::Arc;
 
 /// The most prefixes of a leaf: a search in twice as many ranges.
 const LEAF_PREFIXES_MAX: usize = 48;
-/// Words are kept in rows of so many, which are compared at a time.
-const ROW: usize = 16;
 /// A value and one are less than this, so that a value, its prefix's length and "none" share a word.
 pub(crate) const VALUES_MAX: u32 = 1 << 24;
 
@@ -110,11 +110,18 @@ struct Split<K: Key> {
 pub(crate) struct Prefixes<K: Key> {
     root: Place<K>,
     count: usize,
+    /// A bit for each first byte of an address that a prefix covers, or covered: most addresses are in no
+    /// table of this host's own ones, and need no search to know that.
+    first_bytes: [u64; 4],
 }
 
 impl<K: Key> Default for Prefixes<K> {
     fn default() -> Self {
-        Self { root: Place { node: Node::Leaf([].into()), prefixes: [].into() }, count: 0 }
+        Self {
+            root: Place { node: Node::Leaf([].into()), prefixes: [].into() },
+            count: 0,
+            first_bytes: [0; 4],
+        }
     }
 }
 
@@ -126,6 +133,10 @@ impl<K: Key> Prefixes<K> {
     /// Returns the longest prefix that covers `key`.
     #[inline]
     pub(crate) fn longest(&self, key: K) -> Option<Found> {
+        let byte = key.slot(0);
+        if self.first_bytes[byte / 64] >> (byte % 64) & 1 == 0 {
+            return None;
+        }
         let (mut best, mut node, mut depth) = (0, &self.root.node, 0);
         let inner = loop {
             match node {
@@ -184,10 +195,20 @@ impl<K: Key> Prefixes<K> {
         Some(prefixes[at].value)
     }
 
+    /// Moves what lookups read into memory by itself, in the order of addresses: after many changes it lies
+    /// between what they do not read, on twice as many pages.
+    pub(crate) fn compact(&mut self) {
+        let mut old = Vec::new();
+        compact(&mut self.root.node, &mut old);
+    }
+
     /// Gives a prefix a value. Returns the one that it had.
     pub(crate) fn insert(&mut self, first: K, len: u8, value: u32) -> Option<u32> {
         let Place { node, prefixes } = &mut self.root;
         let old = insert(node, prefixes, 0, Prefix { first: first.first(len), len, value });
+        for byte in first.first(len).slot(0)..=first.last(len).slot(0) {
+            self.first_bytes[byte / 64] |= 1 << (byte % 64);
+        }
         self.count += usize::from(old.is_none());
         old
     }
@@ -201,22 +222,13 @@ impl<K: Key> Prefixes<K> {
     }
 }
 
-/// Searches a leaf of words. Returns what is found, or 0. Nothing here depends on what the words are but the
-/// number that comes out, so that the words of several lookups are on their way from memory at a time.
-#[inline(always)]
-fn in_words<K: Key>(words: &[K::Word], probe: K::Word) -> u32 {
-    let mut count = 0;
-    for row in words.chunks_exact(ROW) {
-        count += row.iter().map(|word| u32::from(*word <= probe)).sum::<u32>();
+/// Copies the words of all leaves below a node. The old ones stay until all are copied.
+fn compact<K: Key>(node: &mut Node<K>, old: &mut Vec<Arc<[K::Word]>>) {
+    if let Node::Leaf(words) = node {
+        old.push(std::mem::replace(words, Arc::from(&**words)));
+    } else if let Some(split) = split_mut(node) {
+        split.slots.iter_mut().for_each(|slot| compact(&mut slot.node, old));
     }
-    // The first word of a row is not beyond any address.
-    let low = words.get((count as usize).wrapping_sub(1)).map_or(0, |word| u32::from(K::low(*word)));
-    low / K::WORD_VALUES * VALUES_MAX + low % K::WORD_VALUES
-}
-
-fn in_ranges<K: Key>(ranges: &[Range<K>], key: K) -> u32 {
-    let at = ranges.partition_point(|range| range.start <= key);
-    if at == 0 { 0 } else { ranges[at - 1].best }
 }
 
 fn split_in<K: Key>(node: &Node<K>) -> Option<&Split<K>> {
@@ -351,47 +363,6 @@ fn above<K: Key>(base: K, depth: u8, inner: Node<K>, shared: u8) -> Node<K> {
 /// Splits are at multiples of eight bits, so that one fits between any two.
 fn depth_of(shared: u8, most: u8) -> u8 {
     (shared / 8 * 8).min(most)
-}
-
-/// Returns a leaf of sorted prefixes, with the ranges that they cut the addresses into.
-fn leaf<K: Key>(prefixes: &[Prefix<K>], depth: u8) -> Node<K> {
-    let (mut ranges, mut open): (Vec<Range<K>>, Vec<Prefix<K>>) = (Vec::new(), Vec::new());
-    for prefix in prefixes {
-        close(&mut ranges, &mut open, Some(prefix.first));
-        begin(&mut ranges, prefix.first, prefix.best());
-        open.push(*prefix);
-    }
-    close(&mut ranges, &mut open, None);
-    let fits = |it: &Prefix<K>| {
-        let low = (u32::from(it.len) + 1) * K::WORD_VALUES;
-        it.len <= depth + K::WORD_BITS && it.value + 1 < K::WORD_VALUES && low <= 1 << 16
-    };
-    if !prefixes.iter().all(fits) {
-        return Node::Other(Arc::new(Other::Wide(ranges.into())));
-    }
-    // What begins beyond the addresses of this leaf is never looked for.
-    let is_here = |range: &&Range<K>| range.start.common(prefixes[0].first) >= depth;
-    let low = |best: u32| (best / VALUES_MAX * K::WORD_VALUES + best % VALUES_MAX) as u16;
-    let words = ranges.iter().filter(is_here).map(|range| range.start.word(depth, low(range.best)));
-    let count = words.clone().count();
-    let filler = (count..(count + 1).next_multiple_of(ROW)).map(|_| prefixes[0].first.word(K::BITS, 0));
-    Node::Leaf(if count == 0 { [].into() } else { filler.chain(words).collect() })
-}
-
-/// Ends the open prefixes that end before `next`: behind each, the one around it is the best again.
-fn close<K: Key>(ranges: &mut Vec<Range<K>>, open: &mut Vec<Prefix<K>>, next: Option<K>) {
-    while let Some(inner) = open.pop_if(|inner| next.is_none_or(|next| !inner.covers(next))) {
-        if let Some(start) = inner.first.last(inner.len).successor() {
-            begin(ranges, start, open.last().map_or(0, Prefix::best));
-        }
-    }
-}
-
-fn begin<K: Key>(ranges: &mut Vec<Range<K>>, start: K, best: u32) {
-    ranges.pop_if(|last| last.start == start);
-    if ranges.last().map_or(0, |last| last.best) != best {
-        ranges.push(Range { start, best });
-    }
 }
 
 #[cfg(test)]

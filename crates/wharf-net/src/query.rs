@@ -45,10 +45,11 @@ impl Query {
             == 0
     }
 
-    /// Returns what of the query is often the same for all packets of a sender: all but destination, flow
-    /// and ports.
-    pub(crate) fn constant(&self) -> Self {
-        Self { to: 0, flow: 0, ports: 0, ..*self }
+    /// Returns true if the queries differ in destination, flow and ports alone: what is often the same for
+    /// all packets of a sender is.
+    #[inline(always)]
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.from == other.from && self.has_kind_of(&Self { flow: self.flow, ports: self.ports, ..*other })
     }
 
     /// Asks for the way to an address.

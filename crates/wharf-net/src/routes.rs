@@ -86,6 +86,11 @@ impl<K: Key> Default for Editor<K> {
 }
 
 impl<K: Key> Editor<K> {
+    /// Makes lookups faster after a dump.
+    pub(crate) fn compact(&mut self) {
+        self.routes.tables.iter_mut().for_each(|(_, prefixes)| prefixes.compact());
+    }
+
     /// Takes a route in. `first` is the prefix's address.
     pub(crate) fn learn(&mut self, first: K, message: RouteMessage, placing: Placing) -> Outcome {
         let (table, len, route) = (message.table, message.len, message.route);

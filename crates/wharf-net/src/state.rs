@@ -95,9 +95,11 @@ impl State {
         take(part::EXCEPTIONS, &mut || now.exceptions.clone_from(&new.exceptions));
         if has(part::ROUTES_V4) {
             self.v4 = dumped.v4;
+            self.v4.compact();
         }
         if has(part::ROUTES_V6) {
             self.v6 = dumped.v6;
+            self.v6.compact();
         }
     }
 
