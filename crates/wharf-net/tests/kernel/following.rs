@@ -155,3 +155,33 @@ fn a_cache_forgets_with_the_tables() {
         same();
     }
 }
+
+#[test]
+#[ignore = "wants root"]
+fn the_mtu_of_a_path_is_followed() {
+    let script = "ip netns exec $B sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+        ip -n $A route add 50.0.0.0/8 via 10.1.0.2
+        ip -n $B route add 50.0.0.0/8 via 10.2.0.1 mtu 1300
+        ip -n $A route add 2001:db8::/32 via fd01::2
+        ip -n $B route add 2001:db8::/32 via fd02::1 mtu 1300
+        ip -n $B neigh add fd02::1 lladdr 02:00:00:00:0a:02 dev b2";
+    let Some(_rig) = Rig::new("path", script) else { return };
+    let watch = Mirror::open().expect("a mirror").spawn().expect("a thread");
+    let tables = watch.tables();
+    let mtu = |to: &str| {
+        let to: IpAddr = to.parse().expect("an address");
+        tables.look(&Query::to(to)).expect("a hop").mtu_bytes
+    };
+    for (to, other, any) in [("50.1.1.1", "50.1.1.2", "0.0.0.0:0"), ("2001:db8::1", "2001:db8::2", "[::]:0")]
+    {
+        let socket = std::net::UdpSocket::bind(any).expect("a socket");
+        let to_port = (to.parse::<IpAddr>().expect("an address"), 9);
+        socket.connect(to_port).expect("a route");
+        eventually(to, || {
+            // It is too long for the router behind: an error comes back, by the next call.
+            _ = socket.send(&[0; 1400]);
+            mtu(to) == 1300
+        });
+        assert_eq!(mtu(other), 1500, "of this destination alone");
+    }
+}
