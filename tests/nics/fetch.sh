@@ -7,7 +7,7 @@ cache=$1 here=$(realpath "$(dirname "$0")")
 # The last release with a backport of QEMU that runs on Debian 12, and the one with current kernels.
 qemu_suite=bookworm-backports kernel_suite=trixie-backports
 # Adapters, with the modules that they need, come first; then what a test may want.
-wanted="igb virtio_net e1000e vmxnet3 e1000 vfio_pci vfio_iommu_type1 tun veth ifb sch_tbf sch_ingress cls_u32 act_mirred 8021q bonding macvlan ib_uverbs rdma_rxe"
+wanted="igb virtio_net e1000e vmxnet3 e1000 vfio_pci vfio_iommu_type1 tun veth ifb sch_tbf sch_ingress cls_u32 act_mirred 8021q bonding macvlan ib_uverbs rdma_rxe vrf bridge vxlan ip_gre ipip"
 
 cannot() {
   echo "$*"
@@ -39,7 +39,7 @@ mkdir debs
 for package in debs/qemu*.deb; do dpkg-deb -x "$package" qemu; done
 for package in debs/linux-*.deb; do
   dpkg-deb --fsys-tarfile "$package" | tar -x --one-top-level=kernel --wildcards '*/vmlinuz' '*/drivers/net/*' '*/drivers/dca/*' \
-    '*/i2c-algo-bit.ko*' '*/drivers/vfio/*' '*/virt/lib/*' '*/net/core/*' '*/net/sched/*' '*/net/8021q/*' '*/net/802/*' '*/net/llc/*' '*/net/tls/*' \
+    '*/i2c-algo-bit.ko*' '*/drivers/vfio/*' '*/virt/lib/*' '*/net/core/*' '*/net/sched/*' '*/net/8021q/*' '*/net/802/*' '*/net/llc/*' '*/net/bridge/*' '*/net/tls/*' \
     '*/net/ipv4/*' '*/net/ipv6/*' '*/infiniband/core/*' '*/infiniband/sw/rxe/*' 2>/dev/null
 done
 cp kernel/usr/lib/modules/*/vmlinuz vmlinuz 2>/dev/null || cannot "the kernel's package has another shape"

@@ -9,6 +9,7 @@ mod host;
 mod memory;
 mod receive;
 mod recovery;
+mod route;
 mod sandbox;
 mod send;
 pub mod values;
@@ -23,6 +24,7 @@ pub(crate) use helper::HelperArgs;
 pub use host::HostArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use recovery::{OnGone, OnStall, RecoveryArgs};
+pub(crate) use route::{RouteArgs, RouteCommand, RouteGetArgs};
 pub(crate) use sandbox::{Capabilities, SandboxArgs};
 pub(crate) use send::SendArgs;
 pub(crate) use values::{
@@ -64,6 +66,8 @@ Examples:
       the devices to send to and receive from, and interfaces
   wharf doctor xdp:eth0
       whether a device works here, how well, and why not better
+  wharf route get 192.0.2.7
+      interface, gateway, source, MTU and MAC, as the kernel finds them
   wharf explain ring-full
       what a reason of drops means, and what to do
 
@@ -109,6 +113,8 @@ pub(crate) enum Command {
     Bind(BindArgs),
     /// Give AF_XDP sockets, and the map of a program, to processes without privileges
     Helper(HelperArgs),
+    /// Show where a packet has to go next, as the kernel would send it
+    Route(RouteArgs),
     /// Explain a reason of drops, or a row of a summary
     Explain(ExplainArgs),
     #[command(flatten)]

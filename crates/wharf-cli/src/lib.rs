@@ -39,6 +39,7 @@ mod queues;
 mod receive;
 mod repeats;
 mod report;
+mod route;
 mod sandbox;
 mod send;
 mod service;
@@ -146,6 +147,7 @@ fn carry_out(command: Command, origin: config::Origin<'_>) -> anyhow::Result<()>
         #[cfg(feature = "intel")]
         Command::Bind(args) => bind::bind(&args),
         Command::Helper(args) => helper::helper(&args),
+        Command::Route(args) => route::route(&args),
         Command::Plan(_) | Command::Lab(_) | Command::Bench(_) => Err(usage("this is a bug in wharf")),
     }
 }

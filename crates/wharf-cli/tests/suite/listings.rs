@@ -1,4 +1,4 @@
-//! `wharf devices` and `wharf explain`.
+//! `wharf devices`, `wharf route get` and `wharf explain`.
 
 use crate::common::wharf;
 use serde_json::Value;
@@ -165,4 +165,15 @@ fn rows_of(table: &str) -> Vec<String> {
     let rows = blocks.get(1).into_iter().flat_map(|block| block.lines());
     let named = rows.filter(|row| !row.starts_with(' ')).filter_map(|row| row.split_once("  "));
     named.map(|(name, _)| name.trim().to_string()).collect()
+}
+
+#[test]
+fn a_next_hop_is_shown_with_what_led_to_it() {
+    let found =
+        wharf(&["route", "get", "127.0.0.9", "mark", "0x7", "ipproto", "udp", "dport", "53", "--json"]);
+    let found = found.good_json();
+    assert_eq!((&found["kind"], &found["interface"]), (&"local".into(), &"lo".into()), "{found}");
+    assert_eq!((&found["table"], &found["prefix"]), (&255.into(), &"127.0.0.0/8".into()), "{found}");
+    let text = wharf(&["route", "get", "127.0.0.9"]);
+    assert!(text.stdout.contains("why       rule 0, table local, 127.0.0.0/8"), "{text:?}");
 }

@@ -8,8 +8,19 @@ use crate::common::{SAMPLE, command, finish, wharf};
 use std::process::Command;
 
 /// Every command, as words behind the program's name.
-const COMMANDS: [&str; 10] =
-    ["", "demo", "send", "receive", "forward", "devices", "doctor", "explain", "completions", "man"];
+const COMMANDS: [&str; 11] = [
+    "",
+    "demo",
+    "send",
+    "receive",
+    "forward",
+    "devices",
+    "doctor",
+    "route get",
+    "explain",
+    "completions",
+    "man",
+];
 
 #[test]
 fn each_option_of_help_is_in_the_manual_and_completes() {

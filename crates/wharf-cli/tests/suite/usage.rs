@@ -7,6 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 /// Wrong command lines, with the words that the error must have.
 const WRONG: &[(&str, &str)] = &[
     ("fly", "unrecognized subcommand 'fly'"),
+    ("route get 10.0.0.256", "'<ADDRESS>': invalid IP address"),
+    ("route get 10.0.0.1 mark", "mark: wants a value"),
+    ("route get 10.0.0.1 mark 0x1ffffffff", "mark: want a number up to 4294967295"),
+    ("route get 10.0.0.1 oif no-such-0", "oif: no interface no-such-0"),
+    ("route get 10.0.0.1 from fd00::1", "from: want an address of the destination's family"),
+    ("route get 10.0.0.1 via 10.0.0.2", "via: want from, iif, oif, mark"),
     ("send --what", "--help lists what there is"),
     ("send --pcap x --size 60", "'--pcap <FILE>' cannot be used with '--size <N>'"),
     ("send --pcap x --imix", "cannot be used with"),

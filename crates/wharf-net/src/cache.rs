@@ -1,0 +1,108 @@
+//! A sender's own memory of next hops.
+
+use crate::hop::{Hop, NoHop};
+use crate::query::Query;
+use crate::select::Step;
+use crate::state::Snapshot;
+use crate::tables::Tables;
+use std::sync::Arc;
+
+/// As many destinations as a sender is likely to alternate between.
+const QUERIES: usize = 256;
+/// As many gateways as a table usually has.
+const STEPS: usize = 1024;
+
+/// An answer, and what it is the answer to.
+#[derive(Debug)]
+struct Kept<Of> {
+    /// The state of the tables that the answer is of; 0: none.
+    generation: u64,
+    of: Of,
+}
+
+/// The next hops that a sender has looked up, each good until the tables change. In a burst to one
+/// destination a lookup costs a compare. Destinations behind one gateway share its answer.
+#[derive(Debug)]
+pub struct Cache {
+    tables: Tables,
+    snapshot: Arc<Snapshot>,
+    last: Kept<Query>,
+    last_at: usize,
+    queries: Box<[Kept<Query>]>,
+    steps: Box<[Kept<Step>]>,
+    /// A query that the steps are for: others differ from it in destination, flow and ports alone.
+    constant: Query,
+    /// The answers to queries, and behind them those of steps.
+    answers: Box<[Result<Hop, NoHop>]>,
+}
+
+impl Cache {
+    /// Makes a cache for one sender.
+    pub fn new(tables: Tables) -> Self {
+        let nothing = Query::to(std::net::Ipv4Addr::UNSPECIFIED.into());
+        Self {
+            snapshot: tables.snapshot(),
+            tables,
+            last: Kept { generation: 0, of: nothing },
+            last_at: 0,
+            queries: (0..QUERIES).map(|_| Kept { generation: 0, of: nothing }).collect(),
+            steps: (0..STEPS).map(|_| Kept { generation: 0, of: Step::default() }).collect(),
+            constant: nothing,
+            answers: (0..QUERIES + STEPS).map(|_| Err(NoHop::NoRoute)).collect(),
+        }
+    }
+
+    /// Returns where a packet has to go next.
+    ///
+    /// # Errors
+    /// Why it cannot go anywhere.
+    #[inline]
+    pub fn look(&mut self, query: &Query) -> Result<&Hop, NoHop> {
+        if self.last.generation != self.tables.generation() || self.last.of != *query {
+            self.find(query);
+        }
+        self.answers[self.last_at].as_ref().map_err(|none| *none)
+    }
+
+    /// Makes the query the last one, with an answer.
+    fn find(&mut self, query: &Query) {
+        let generation = self.tables.generation();
+        if self.snapshot.generation != generation {
+            self.snapshot = self.tables.snapshot();
+        }
+        let generation = self.snapshot.generation;
+        self.last = Kept { generation, of: *query };
+        self.last_at = self.at_step(query, generation).unwrap_or_else(|| self.at_query(query, generation));
+    }
+
+    /// Returns the place of the answer that all destinations behind a gateway share. `None` if they do not.
+    fn at_step(&mut self, query: &Query, generation: u64) -> Option<usize> {
+        let step = self.snapshot.step(query)?;
+        let at = step.hash() % STEPS;
+        let kept = &self.steps[at];
+        if kept.generation == generation && kept.of == step && query.is_like(&self.constant) {
+            return Some(QUERIES + at);
+        }
+        if !self.snapshot.is_shared(&step, query) {
+            return None;
+        }
+        if !query.is_like(&self.constant) {
+            self.constant = *query;
+            self.steps.iter_mut().for_each(|kept| kept.generation = 0);
+        }
+        self.answers[QUERIES + at] = self.snapshot.look(query);
+        self.steps[at] = Kept { generation, of: step };
+        Some(QUERIES + at)
+    }
+
+    /// Returns the place of the answer to exactly this query.
+    fn at_query(&mut self, query: &Query, generation: u64) -> usize {
+        let at = query.mixed() as usize % QUERIES;
+        let kept = &mut self.queries[at];
+        if kept.generation != generation || kept.of != *query {
+            self.answers[at] = self.snapshot.look(query);
+            *kept = Kept { generation, of: *query };
+        }
+        at
+    }
+}

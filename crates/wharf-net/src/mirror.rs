@@ -1,0 +1,258 @@
+//! The mirror: dumps, then events, in the network namespace of the thread that opens it.
+//!
+//! Events are subscribed to before the first dump, and those that come during a dump are applied behind it.
+//! So an event may be applied to what has it already, never missed. An event that does not say what the
+//! kernel has now, and what the kernel changes without a word, make the part that it is of be dumped anew.
+
+use crate::kernel::{
+    BRIDGE, GET_ADDRESS, GET_LINK, GET_NEIGHBOUR, GET_OBJECT, GET_ROUTE, GET_RULE, IPV4, IPV6, default_rules,
+    fact_of,
+};
+use crate::routes::Outcome;
+use crate::socket::{Dumped, Socket, dump_of, wait};
+use crate::state::{Snapshot, State, part};
+use crate::tables::{Shared, Tables};
+use crate::wire::messages;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A dump that was interrupted so often in a row is taken as it is, and done again later.
+const INTERRUPTIONS_MAX: u32 = 3;
+/// Events that wait for the end of a dump; beyond, all is dumped anew.
+const PENDING_BYTES_MAX: usize = 32 << 20;
+/// Events between two snapshots, so that readers see what came first while more comes.
+const BATCH_BYTES: usize = 64 << 10;
+/// How often the MTUs of paths are asked for, since no event tells of them.
+const EXCEPTIONS_EVERY: Duration = Duration::from_secs(1);
+/// In a larger table the kernel takes too long to find them: up to a second for a million.
+const EXCEPTIONS_PREFIXES_MAX: usize = 100_000;
+/// Dumps that events ask for take at most a fifth of the time.
+const REST_PER_DUMP: u32 = 4;
+
+/// Each part, with what a dump of it asks for: the message, and its fixed bytes.
+const DUMPS: [(u16, u16, &[u8]); 11] = [
+    (part::LINKS, GET_LINK, &[0; 16]),
+    (part::ADDRESSES, GET_ADDRESS, &[0; 8]),
+    (part::RULES, GET_RULE, &[IPV4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    (part::RULES, GET_RULE, &[IPV6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    (part::OBJECTS, GET_OBJECT, &[0; 8]),
+    (part::ROUTES_V4, GET_ROUTE, &[IPV4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    (part::ROUTES_V6, GET_ROUTE, &[IPV6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    (part::NEIGHBOURS, GET_NEIGHBOUR, &[0; 12]),
+    (part::FDB, GET_NEIGHBOUR, &[BRIDGE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    (part::EXCEPTIONS, GET_ROUTE, &[IPV4, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0]),
+    (part::EXCEPTIONS, GET_ROUTE, &[IPV6, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0]),
+];
+
+/// A mirror of the kernel's tables, in one network namespace. A thread ([`spawn`](Mirror::spawn)) or the
+/// user's own loop ([`turn`](Mirror::turn)) keeps it up to date; [`tables`](Mirror::tables) are for those who
+/// look up.
+#[derive(Debug)]
+pub struct Mirror {
+    events: Socket,
+    questions: Socket,
+    /// `None` if the kernel does not filter dumps (before 4.20).
+    strict: Option<Socket>,
+    state: State,
+    shared: Arc<Shared>,
+    /// Snapshots that a reader may still hold. They are dropped here: what a table takes to free is no
+    /// sender's time.
+    retired: Vec<Arc<Snapshot>>,
+    /// Events that were received and not applied.
+    pending: Vec<u8>,
+    buffer: Vec<u8>,
+    sequence: u32,
+    wanted: u16,
+    changed: bool,
+    rest_until: Instant,
+    exceptions_due: Instant,
+}
+
+impl Mirror {
+    /// Opens a mirror, and fills it.
+    ///
+    /// # Errors
+    /// The system's: out of descriptors or memory, or a kernel without rtnetlink.
+    pub fn open() -> io::Result<Self> {
+        let now = Instant::now();
+        let mut mirror = Self {
+            events: Socket::subscribe()?,
+            questions: Socket::open(false)?,
+            strict: Socket::open(true).ok(),
+            state: State::default(),
+            shared: Arc::default(),
+            retired: Vec::new(),
+            pending: Vec::new(),
+            buffer: Vec::new(),
+            sequence: 0,
+            wanted: part::ALL,
+            changed: false,
+            rest_until: now,
+            exceptions_due: now + EXCEPTIONS_EVERY,
+        };
+        mirror.turn()?;
+        Ok(mirror)
+    }
+
+    /// Returns the tables, for any number of threads.
+    pub fn tables(&self) -> Tables {
+        Tables::new(self.shared.clone())
+    }
+
+    /// Returns true if nothing is left to be dumped anew: the tables are what the kernel has told so far.
+    pub fn is_current(&self) -> bool {
+        self.wanted == 0
+    }
+
+    /// Takes in what the kernel has told, and dumps what is to be dumped anew. It waits for no event. Returns
+    /// true if something changed.
+    ///
+    /// # Errors
+    /// The system's. The next turn dumps everything anew.
+    pub fn turn(&mut self) -> io::Result<bool> {
+        let done = self.try_turn();
+        if done.is_err() {
+            self.wanted = part::ALL;
+            self.rest_until = Instant::now() + Duration::from_millis(100);
+        }
+        done
+    }
+
+    /// Waits until the kernel has told something, a dump is due, or `within` is over. `also` ends the wait,
+    /// too.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait(&self, within: Duration, also: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let due = if self.wanted == 0 { self.exceptions_due } else { self.rest_until };
+        let within = within.min(due.saturating_duration_since(Instant::now()));
+        let fds = [Some(self.events.as_fd()), also];
+        wait(&fds.into_iter().flatten().collect::<Vec<_>>(), Some(within)).map(drop)
+    }
+
+    fn try_turn(&mut self) -> io::Result<bool> {
+        self.receive()?;
+        self.apply();
+        let now = Instant::now();
+        if now >= self.exceptions_due {
+            let is_cheap = self.state.prefixes() <= EXCEPTIONS_PREFIXES_MAX;
+            self.wanted |= if is_cheap { part::EXCEPTIONS } else { 0 };
+            self.exceptions_due = now + EXCEPTIONS_EVERY;
+        }
+        if self.wanted != 0 && now >= self.rest_until {
+            self.dump()?;
+            self.apply();
+            self.rest_until = Instant::now() + now.elapsed() * REST_PER_DUMP;
+        }
+        let changed = std::mem::take(&mut self.changed);
+        if changed {
+            self.retired.push(self.shared.publish(self.state.snapshot()));
+            self.retired.retain(|snapshot| Arc::strong_count(snapshot) > 1);
+        }
+        Ok(changed)
+    }
+
+    /// Receives events, as many as make a batch.
+    fn receive(&mut self) -> io::Result<()> {
+        let Self { events, pending, buffer, wanted, shared, .. } = self;
+        while pending.len() < BATCH_BYTES && keep(events, buffer, pending, wanted, shared)? {}
+        Ok(())
+    }
+
+    /// Applies the events that were received.
+    fn apply(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        for message in messages(&pending) {
+            let (outcome, parts) = self.state.take(&message);
+            self.changed |= outcome == Outcome::Changed;
+            self.wanted |= parts;
+        }
+        self.pending = pending;
+        self.pending.clear();
+        self.pending.shrink_to(BATCH_BYTES);
+    }
+
+    /// Dumps the parts that are wanted.
+    fn dump(&mut self) -> io::Result<()> {
+        let parts = std::mem::take(&mut self.wanted);
+        for part in (0..u16::BITS).map(|bit| 1 << bit).filter(|part| parts & part != 0) {
+            let mut dumped = State::default();
+            for attempt in 1.. {
+                dumped = State::default();
+                if self.dump_part(&mut dumped, part)? == Dumped::Whole {
+                    break;
+                }
+                if attempt == INTERRUPTIONS_MAX {
+                    self.wanted |= part;
+                    break;
+                }
+            }
+            self.changed |= part != part::EXCEPTIONS || dumped.now.exceptions != self.state.now.exceptions;
+            self.state.adopt(part, dumped);
+        }
+        Ok(())
+    }
+
+    fn dump_part(&mut self, dumped: &mut State, part: u16) -> io::Result<Dumped> {
+        let mut ended = Dumped::Whole;
+        for (_, kind, fixed) in DUMPS.iter().filter(|(of, _, _)| *of == part) {
+            self.sequence += 1;
+            let Self { events, questions, strict, pending, buffer, wanted, shared, .. } = self;
+            let socket = if part == part::EXCEPTIONS { strict.as_ref() } else { Some(&*questions) };
+            let Some(socket) = socket else { continue };
+            let one = socket.dump(
+                dump_of(*kind, self.sequence, fixed),
+                self.sequence,
+                &mut |message| {
+                    if let Some(fact) = fact_of(message.kind, message.body) {
+                        dumped.fill(fact);
+                    }
+                },
+                &mut || {
+                    while keep(events, buffer, pending, wanted, shared)? {}
+                    Ok(())
+                },
+            )?;
+            ended = if one == Dumped::Whole { ended } else { one };
+        }
+        if part == part::RULES {
+            let none = dumped.now.rules.iter_mut().filter(|rules| rules.is_empty());
+            none.for_each(|rules| *rules = Arc::new(default_rules()));
+        }
+        Ok(ended)
+    }
+}
+
+impl AsFd for Mirror {
+    /// Readable once the kernel has told something: time for a [`turn`](Mirror::turn).
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}
+
+/// Receives a datagram of events and keeps it. False if none has come. Events that were lost (`ENOBUFS`), or
+/// are too many to keep, make everything be dumped anew.
+fn keep(
+    events: &Socket, buffer: &mut Vec<u8>, pending: &mut Vec<u8>, wanted: &mut u16, shared: &Shared,
+) -> io::Result<bool> {
+    match events.receive(buffer) {
+        Ok(false) => return Ok(false),
+        Ok(true) => {}
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
+            shared.note_overrun();
+            *wanted = part::ALL;
+            return Ok(true);
+        }
+        Err(error) => return Err(error),
+    }
+    if pending.len() + buffer.len() > PENDING_BYTES_MAX {
+        shared.note_overrun();
+        pending.clear();
+        *wanted = part::ALL;
+    }
+    pending.extend_from_slice(buffer);
+    pending.resize(pending.len().next_multiple_of(4), 0);
+    Ok(true)
+}

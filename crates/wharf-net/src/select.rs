@@ -1,0 +1,275 @@
+//! The choice within a table: the longest prefix with a route that can be used, and one of its next hops.
+
+use crate::hop::{NoHop, Why};
+use crate::kernel::{FAILED, NEIGHBOUR_VALID, Object, Route, RouteHop, RouteKind};
+use crate::lookup::Path;
+use crate::prefixes::{Found, Key};
+use crate::query::Query;
+use crate::routes::Routes;
+use crate::state::Snapshot;
+use std::net::IpAddr;
+
+/// Next hops share 31 bits of a hash by weight, as the kernel's do.
+const HASHES: u64 = 1 << 31;
+/// A group of more nexthop objects than this is used up to it.
+const GROUP_MAX: usize = 64;
+/// 224.0.0.0, the first address that is no host's.
+const GROUPS_V4: u128 = 224 << 24;
+
+/// A prefix that a lookup comes to by plain rules alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    rule: u32,
+    is_v6: bool,
+    found: Found,
+}
+
+impl Step {
+    pub(crate) fn hash(&self) -> usize {
+        (self.found.value() ^ self.rule << 8 ^ u32::from(self.is_v6) << 9) as usize
+    }
+}
+
+impl Snapshot {
+    /// Returns the prefix that a query comes to, if all rules before match every packet. IPv4's groups and
+    /// broadcasts have ways of their own.
+    #[inline]
+    pub(crate) fn step(&self, query: &Query) -> Option<Step> {
+        let (is_v6, to) = (query.is_v6(), query.number());
+        if !is_v6 && to >= GROUPS_V4 {
+            return None;
+        }
+        for (rule, at) in self.rules[usize::from(is_v6)].iter().zip(0..) {
+            if !rule.is_plain {
+                return None;
+            }
+            let found = match is_v6 {
+                false => self.v4.table(rule.table).and_then(|table| table.longest(to as u32)),
+                true => self.v6.table(rule.table).and_then(|table| table.longest(to)),
+            };
+            if let Some(found) = found {
+                return Some(Step { rule: at, is_v6, found });
+            }
+        }
+        None
+    }
+
+    /// Returns true if every destination of this step has the same answer: by one gateway, with a source
+    /// that does not depend on the destination, and without an MTU of its own.
+    pub(crate) fn is_shared(&self, step: &Step, query: &Query) -> bool {
+        let routes = if step.is_v6 { self.v6.of(step.found) } else { self.v4.of(step.found) };
+        let [route] = routes else { return false };
+        let has_source = !step.is_v6 || query.source().is_some() || route.metrics.source.is_some();
+        let is_plain = route.kind == RouteKind::Unicast && route.object == 0 && route.tos == 0;
+        let by_gateway =
+            matches!(route.hops.all(), [hop] if hop.gateway.is_some() && self.can_use(hop, query));
+        has_source && is_plain && by_gateway && self.exceptions.is_empty()
+    }
+
+    /// Returns what a table gives. `None`: the next rule is asked.
+    pub(crate) fn in_table(&self, query: &Query, why: Why) -> Result<Option<Path>, NoHop> {
+        match query.destination() {
+            IpAddr::V4(to) => {
+                self.in_prefixes(&self.v4, to.to_bits(), why, |routes| self.first_v4(routes, query))
+            }
+            IpAddr::V6(to) => {
+                let key = to.to_bits();
+                // A router that is known not to answer is taken only if there is no other way, and by no
+                // router itself.
+                let strict =
+                    self.in_prefixes(&self.v6, key, why, |routes| self.best_v6(routes, query, true))?;
+                if strict.is_some() {
+                    return Ok(strict);
+                }
+                self.in_prefixes(&self.v6, key, why, |routes| self.best_v6(routes, query, false))
+            }
+        }
+    }
+
+    /// Goes from the longest prefix to shorter ones, until `choose` finds a route that can be used.
+    fn in_prefixes<K: Key>(
+        &self, routes: &Routes<K>, key: K, why: Why, choose: impl Fn(&[Route]) -> Choice,
+    ) -> Result<Option<Path>, NoHop> {
+        let Some(table) = routes.table(why.table) else { return Ok(None) };
+        let mut next: Option<Found> = table.longest(key);
+        while let Some(found) = next {
+            match choose(routes.of(found))? {
+                Some(Chosen::Throw) => return Ok(None),
+                Some(Chosen::Path(mut path)) => {
+                    path.why = Why { rule: why.rule, table: why.table, prefix_len: found.len(), ..path.why };
+                    return Ok(Some(path));
+                }
+                None => next = table.shorter(key, found.len()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// IPv4 takes the first route that has a next hop (`fib_table_lookup`).
+    fn first_v4(&self, routes: &[Route], query: &Query) -> Choice {
+        for route in routes.iter().filter(|route| route.tos == 0 || route.tos == query.tos) {
+            if let Some(chosen) = self.chosen(route, query, true)? {
+                return Ok(Some(chosen));
+            }
+        }
+        Ok(None)
+    }
+
+    /// IPv6 takes, of the routes with the least metric that can be used, the first of the best score
+    /// (`find_rr_leaf`).
+    fn best_v6(&self, routes: &[Route], query: &Query, is_strict: bool) -> Choice {
+        for equals in routes.chunk_by(|one, other| one.priority == other.priority) {
+            let scored =
+                equals.iter().filter_map(|route| Some((route, self.score(route, query, is_strict)?)));
+            let best = scored.reduce(|best, next| if next.1 > best.1 { next } else { best });
+            if let Some((route, _)) = best {
+                let chosen = self.chosen(route, query, false)?;
+                if chosen.is_some() {
+                    return Ok(chosen);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// `rt6_score_route`, for a socket that is bound to its interface: what routers say of themselves counts.
+    fn score(&self, route: &Route, query: &Query, is_strict: bool) -> Option<u8> {
+        if is_error(route.kind) {
+            // It leads to the loopback interface.
+            return (query.output == 0).then_some(2);
+        }
+        let preference = match route.preference {
+            1 => 2,
+            3 => 0,
+            _ => 1,
+        };
+        let usable = self.candidates(route, false).filter(|hop| {
+            let forwards = self.links.get(&hop.interface).is_some_and(|link| link.forwards_v6);
+            let is_lost = is_strict && !forwards && hop.gateway.is_some() && self.has_failed(hop);
+            self.can_use(hop, query) && !is_lost
+        });
+        usable.map(|_| 2 + preference * 4).next()
+    }
+
+    /// Returns what a route gives. `None`: no next hop of it can be used.
+    fn chosen(&self, route: &Route, query: &Query, is_v4: bool) -> Choice {
+        let object = self.objects.get(&route.object);
+        match route.kind {
+            RouteKind::Throw => return Ok(Some(Chosen::Throw)),
+            RouteKind::Unreachable => return Err(NoHop::Unreachable),
+            RouteKind::Prohibit => return Err(NoHop::Prohibited),
+            RouteKind::Blackhole => return Err(NoHop::Blackhole),
+            _ if object == Some(&Object::Blackhole) => return Err(NoHop::Blackhole),
+            _ => {}
+        }
+        let hop = match (&route.object, route.hops.all()) {
+            // IPv4's own addresses stay while their interface is down.
+            (0, [hop]) if route.kind == RouteKind::Local => Some(*hop).filter(|hop| self.fits(hop, query)),
+            (0, [hop]) => Some(*hop).filter(|hop| self.can_use(hop, query)),
+            _ => self.pick(route, query, is_v4),
+        };
+        let why =
+            Why { protocol: route.protocol, metric: route.priority, object: route.object, ..Why::default() };
+        Ok(hop.map(|hop| {
+            // IPv6 chooses the source for the first of a group, whichever is taken.
+            let first = self.candidates(route, false).next().filter(|_| !is_v4 && route.object != 0);
+            let source_of = first.unwrap_or(hop).interface;
+            Chosen::Path(Path {
+                kind: route.kind,
+                scope: route.scope,
+                metrics: route.metrics,
+                hop,
+                source_of,
+                why,
+            })
+        }))
+    }
+
+    fn can_use(&self, hop: &RouteHop, query: &Query) -> bool {
+        self.fits(hop, query) && self.is_alive(hop)
+    }
+
+    /// Returns true if a next hop leaves by the interface that is asked for.
+    fn fits(&self, hop: &RouteHop, query: &Query) -> bool {
+        query.output == 0 || query.output == hop.interface || self.is_vrf(query.output)
+    }
+
+    fn is_alive(&self, hop: &RouteHop) -> bool {
+        self.links.get(&hop.interface).is_some_and(|link| link.is_up())
+    }
+
+    fn is_vrf(&self, interface: u32) -> bool {
+        self.vrf_of(interface).is_some_and(|(vrf, _)| vrf == interface)
+    }
+
+    fn has_failed(&self, hop: &RouteHop) -> bool {
+        let neighbour = hop.gateway.and_then(|gateway| self.neighbours.get(&(hop.interface, gateway)));
+        neighbour.is_some_and(|neighbour| neighbour.state & FAILED != 0)
+    }
+
+    /// Yields the next hops of a route that are alive. Of a group of objects, `good` ones have no neighbour
+    /// that failed to answer.
+    fn candidates<'a>(&'a self, route: &'a Route, good: bool) -> impl Iterator<Item = RouteHop> + 'a {
+        let (ids, hops): (&[(u32, u16)], &[RouteHop]) = match self.objects.get(&route.object) {
+            _ if route.object == 0 => (&[], route.hops.all()),
+            Some(Object::Group(ids)) => (ids, &[]),
+            Some(Object::Hop(hop)) => (&[], std::slice::from_ref(hop)),
+            Some(Object::Blackhole) | None => (&[], &[]),
+        };
+        let of_group = ids.iter().filter_map(|(id, weight)| match self.objects.get(id) {
+            Some(Object::Hop(hop)) => Some(RouteHop { weight: *weight, ..*hop }),
+            _ => None,
+        });
+        of_group
+            .chain(hops.iter().copied())
+            .filter(move |hop| self.is_alive(hop) && (!good || self.is_good(hop)))
+    }
+
+    /// `nexthop_is_good_nh`: no neighbour yet is good, too.
+    fn is_good(&self, hop: &RouteHop) -> bool {
+        let neighbour = hop.gateway.and_then(|gateway| self.neighbours.get(&(hop.interface, gateway)));
+        neighbour.is_none_or(|neighbour| neighbour.state & NEIGHBOUR_VALID != 0)
+    }
+
+    /// Picks one of several next hops by the flow's hash, by weight; with the source's own interface before
+    /// others (Linux 6.16).
+    fn pick(&self, route: &Route, query: &Query, is_v4: bool) -> Option<RouteHop> {
+        let hops = || self.candidates(route, false).take(GROUP_MAX).filter(|hop| self.can_use(hop, query));
+        let total: u64 = hops().map(|hop| u64::from(hop.weight)).sum();
+        let (hash, mut sum) = (u64::from(query.path_hash()), 0);
+        let mut by_hash = hops().filter(|hop| {
+            sum += u64::from(hop.weight);
+            hash < (sum * HASHES + total / 2) / total
+        });
+        if route.object != 0 {
+            return by_hash
+                .find(|hop| self.is_good(hop))
+                .or_else(|| hops().find(|hop| self.is_good(hop)).or_else(|| hops().next()));
+        }
+        let first = by_hash.next();
+        let owns =
+            |hop: &RouteHop| query.source().is_some_and(|source| self.source_of(hop, route) == Some(source));
+        if !is_v4 || query.source().is_none() || first.is_some_and(|first| owns(&first)) {
+            return first;
+        }
+        by_hash.find(owns).or_else(|| hops().find(owns)).or(first)
+    }
+
+    /// The source that IPv4 chooses for a next hop.
+    fn source_of(&self, hop: &RouteHop, route: &Route) -> Option<IpAddr> {
+        let gateway = hop.gateway.filter(IpAddr::is_ipv4);
+        self.address_v4(hop.interface, gateway, route.scope)
+    }
+}
+
+/// What a prefix gives; `None`: nothing that can be used.
+type Choice = Result<Option<Chosen>, NoHop>;
+
+enum Chosen {
+    Path(Path),
+    Throw,
+}
+
+fn is_error(kind: RouteKind) -> bool {
+    matches!(kind, RouteKind::Blackhole | RouteKind::Unreachable | RouteKind::Prohibit | RouteKind::Throw)
+}

@@ -1,0 +1,187 @@
+//! A mirror follows the kernel: changes at random, lost events, neighbours that are asked for.
+
+use crate::compare::{Question, kernels, ours};
+use crate::rig::Rig;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+use wharf_net::{Asker, Cache, Mirror, Neighbour, Query, Tables};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Repeats a question until the answer is yes.
+fn eventually(what: &str, mut is: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    while !is() {
+        assert!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    started.elapsed()
+}
+
+fn question(to: &str) -> Question {
+    let to = to.parse().expect("an address");
+    Question { to, from: None, mark: 0, output: None, input: None, port: 0, tos: 0 }
+}
+
+/// Turns the mirror once it is told something, and again while there is more.
+fn turn(mirror: &mut Mirror) {
+    mirror.wait(Duration::from_millis(50), None).expect("an event");
+    while mirror.turn().expect("a turn") {}
+}
+
+#[test]
+#[ignore = "wants root"]
+fn changes_are_followed() {
+    let Some(rig) = Rig::new("changes", "ip -n $A route add default via 10.1.0.2") else { return };
+    let watch = Mirror::open().expect("a mirror").spawn().expect("a thread");
+    let (tables, mut longest) = (watch.tables(), Duration::ZERO);
+    let changes = [
+        "route replace default via 10.2.0.2",
+        "route add 20.0.0.0/8 via 10.1.0.7 mtu 1300",
+        "neigh replace 10.2.0.2 lladdr 02:00:00:00:00:77 dev a2 nud permanent",
+        "neigh flush dev a2 nud all",
+        "link set a1 mtu 1400",
+        "addr add 10.2.0.9/24 dev a2",
+        "addr del 10.2.0.1/24 dev a2",
+        "addr add 10.2.0.9/24 dev a2",
+        "link set a2 down",
+        "link set a2 up",
+        "route replace default via 10.2.0.2",
+        "link set a1 name x1",
+        "rule add to 20.0.0.0/9 table 100 pref 100",
+        "route add default via 10.2.0.2 table 100",
+        "rule del pref 100",
+        "link del x1",
+        "route flush table 100",
+    ];
+    let questions: Vec<_> =
+        ["20.1.1.1", "8.8.8.8", "10.1.0.2", "10.2.0.2", "10.2.0.9", "fd01::2", "fd02::2", "2001::1"]
+            .map(question)
+            .into();
+    for change in changes {
+        rig.sh(&format!("ip -n $A {change}"));
+        let theirs = kernels(&rig, &questions);
+        let took =
+            eventually(change, || theirs == questions.iter().map(|it| ours(&tables, it)).collect::<Vec<_>>());
+        longest = longest.max(took);
+    }
+    eprintln!("the slowest change was seen {longest:?} after the kernel's answer");
+}
+
+#[test]
+#[ignore = "wants root"]
+fn lost_events_are_dumped_anew() {
+    const ROUTES: usize = 250_000;
+    let Some(rig) = Rig::new("lost", "true") else { return };
+    let mut mirror = Mirror::open().expect("a mirror");
+    let tables = mirror.tables();
+    let before = tables.prefixes().0;
+    let line =
+        |at: usize| format!("route add 2{}.{}.{}.0/24 via 10.1.0.2\n", at >> 16, at >> 8 & 255, at & 255);
+    rig.batch(&(0..ROUTES).map(line).collect::<String>());
+    eventually("all routes", || {
+        turn(&mut mirror);
+        tables.prefixes().0 == before + ROUTES
+    });
+    assert!(tables.overruns() > 0, "the socket's memory is enough for {ROUTES} events: try more");
+}
+
+fn look(tables: &Tables, to: &str) -> Neighbour {
+    let to: IpAddr = to.parse().expect("an address");
+    tables.look(&Query::to(to)).expect("a hop").neighbour
+}
+
+#[test]
+#[ignore = "wants root"]
+fn neighbours_are_asked_for_and_confirmed() {
+    let Some(rig) = Rig::new("asked", "ip -n $A neigh flush dev a1 nud permanent") else { return };
+    let watch = Mirror::open().expect("a mirror").spawn().expect("a thread");
+    let (tables, mut asker) = (watch.tables(), Asker::open().expect("an asker"));
+    let mut ask = |to: &str| {
+        let to: IpAddr = to.parse().expect("an address");
+        let hop = tables.look(&Query::to(to)).expect("a hop");
+        asker.ask(&hop, to).expect("asked")
+    };
+    for to in ["10.1.0.2", "fd01::2"] {
+        assert_eq!(look(&tables, to), Neighbour::Unknown);
+        assert!(ask(to));
+        assert!(!ask(to), "once a second");
+        let mac = [2, 0, 0, 0, 0x0b, 1];
+        eventually(to, || look(&tables, to).mac() == Some(mac));
+        rig.sh(&format!("ip -n $A neigh replace {to} dev a1 lladdr 02:00:00:00:0b:01 nud stale"));
+        eventually("stale", || look(&tables, to) == Neighbour::Known { mac, is_stale: true });
+        eventually("confirmed", || {
+            ask(to);
+            look(&tables, to) == Neighbour::Known { mac, is_stale: false }
+        });
+    }
+    ask("10.1.0.99");
+    eventually("no answer", || look(&tables, "10.1.0.99") == Neighbour::Failed);
+}
+
+#[test]
+#[ignore = "wants root"]
+fn a_cache_forgets_with_the_tables() {
+    let script = "ip -n $A route add default via 10.1.0.2\nip -n $A route add 30.0.0.0/8 via 10.2.0.2";
+    let Some(rig) = Rig::new("cache", script) else { return };
+    let mut mirror = Mirror::open().expect("a mirror");
+    let tables = mirror.tables();
+    let mut cache = Cache::new(tables.clone());
+    let queries: Vec<_> = (0..5000_u32)
+        .map(|at| {
+            let to = Query::to(std::net::Ipv4Addr::from(((at % 7 * 10 + 10) << 24) + at % 600).into());
+            let to = if at % 11 == 0 { to.from([10, 2, 0, 1].into()) } else { to };
+            if at % 13 == 0 { to.ports(17, 1, at as u16) } else { to }
+        })
+        .collect();
+    let mut same = || {
+        for query in &queries {
+            assert_eq!(cache.look(query).cloned(), tables.look(query), "{query:?}");
+        }
+    };
+    same();
+    for change in [
+        "route replace default via 10.2.0.2",
+        "neigh replace 10.2.0.2 dev a2 lladdr 02:00:00:00:00:55 nud permanent",
+        "rule add to 40.0.0.0/8 prohibit",
+        "link set a2 down",
+    ] {
+        let before = mirror.tables().generation();
+        rig.sh(&format!("ip -n $A {change}"));
+        eventually(change, || {
+            turn(&mut mirror);
+            mirror.tables().generation() != before
+        });
+        same();
+    }
+}
+
+#[test]
+#[ignore = "wants root"]
+fn the_mtu_of_a_path_is_followed() {
+    let script = "ip netns exec $B sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+        ip -n $A route add 50.0.0.0/8 via 10.1.0.2
+        ip -n $B route add 50.0.0.0/8 via 10.2.0.1 mtu 1300
+        ip -n $A route add 2001:db8::/32 via fd01::2
+        ip -n $B route add 2001:db8::/32 via fd02::1 mtu 1300
+        ip -n $B neigh add fd02::1 lladdr 02:00:00:00:0a:02 dev b2";
+    let Some(_rig) = Rig::new("path", script) else { return };
+    let watch = Mirror::open().expect("a mirror").spawn().expect("a thread");
+    let tables = watch.tables();
+    let mtu = |to: &str| {
+        let to: IpAddr = to.parse().expect("an address");
+        tables.look(&Query::to(to)).expect("a hop").mtu_bytes
+    };
+    for (to, other, any) in [("50.1.1.1", "50.1.1.2", "0.0.0.0:0"), ("2001:db8::1", "2001:db8::2", "[::]:0")]
+    {
+        let socket = std::net::UdpSocket::bind(any).expect("a socket");
+        let to_port = (to.parse::<IpAddr>().expect("an address"), 9);
+        socket.connect(to_port).expect("a route");
+        eventually(to, || {
+            // It is too long for the router behind: an error comes back, by the next call.
+            _ = socket.send(&[0; 1400]);
+            mtu(to) == 1300
+        });
+        assert_eq!(mtu(other), 1500, "of this destination alone");
+    }
+}
