@@ -33,6 +33,8 @@ pub(super) struct RxState {
     pub(super) joiner: Joiner,
     /// When the polls began that all spent their first budget: the receive ring has not been empty since.
     pub(super) full_since_ns: Option<u64>,
+    /// The end of a flood, unless another poll spends its budget before.
+    pub(super) flood_until_ns: Option<u64>,
 }
 
 /// A wake-up without effect: a poller that is short of memory comes back by itself.
@@ -56,6 +58,7 @@ impl RxState {
             handler,
             joiner: Joiner::default(),
             full_since_ns: None,
+            flood_until_ns: None,
         })
     }
 
