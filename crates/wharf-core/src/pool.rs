@@ -349,7 +349,7 @@ impl PagePool {
         if yields && self.is_waited_for() { 0 } else { share }
     }
 
-    fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         self.shared.clock.now_ns()
     }
 

@@ -147,8 +147,7 @@ fn full_disk_leaves_whole_packets_and_reports_the_missing() {
         let done = on_a_full_disk(&["send", "--pcap", SAMPLE, "--loop", "1", "--to", &to, "--json"]);
         assert_eq!(done.code, Some(1), "{done:?}");
         let (line, sent) = (done.line(), done.json()["sent"].as_u64().unwrap());
-        let missing = line.split_once("cannot write, and ").and_then(|(_, rest)| rest.split_once(' '));
-        let missing: u64 = missing.unwrap_or_else(|| panic!("{line}")).0.parse().unwrap();
-        assert_eq!(packets_in(&out) + missing, sent, "{line}");
+        assert!(line.contains("cannot write, without "), "{line}");
+        assert_eq!(packets_in(&out), sent, "{line}");
     }
 }

@@ -14,8 +14,9 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, TryLockError};
 
-/// Polls in a row that spend their budget: what comes is more than what is transmitted between two of them.
-const FLOOD_POLLS: u32 = 8;
+/// Time for which polls all spend their budget: what comes is more than can be transmitted, and no burst. It
+/// is the interval in which CoDel lets a queue stand.
+const FLOOD_NS: u64 = 100_000_000;
 /// Budgets that one poll then receives, at most.
 const FLOOD_ROUNDS: u32 = 64;
 
@@ -95,7 +96,7 @@ impl RxShared {
             // It was closed.
             return (PollOutcome { over: true, ..PollOutcome::default() }, true);
         }
-        let is_flood = state.full_polls >= FLOOD_POLLS;
+        let is_flood = state.flood_until_ns.is_some_and(|ns| self.now_ns(state) < ns);
         let _feeding = if is_flood { Feeding::Flood } else { Feeding::Arrivals }.begin();
         if state.has_memory() {
             self.completions.iter().for_each(TxQueue::poll);
@@ -109,7 +110,7 @@ impl RxShared {
         let mut found = self.receive(state, irq, away, budget_packets, budget);
         let mut is_through = state.hand_over();
         let is_full = budget > 0 && found.received as usize >= budget;
-        state.full_polls = if is_full { state.full_polls.saturating_add(1) } else { 0 };
+        state.full_since_ns = if is_full { Some(self.note_full(state, is_flood)) } else { None };
         if is_full && is_flood {
             is_through = self.gather(state, away, budget, &mut found);
         }
@@ -129,6 +130,22 @@ impl RxShared {
         found.over |= self.of.is_none() && !found.receives && is_through;
         let has_packets = had_packets || found.received > 0;
         (found, has_packets || found.over || !found.receives || self.concerns_all())
+    }
+
+    /// Returns the time, good to some milliseconds, by the clock of a queue if there is one.
+    fn now_ns(&self, state: &RxState) -> u64 {
+        let queue = self.of.iter().chain(&self.completions).next();
+        queue.map_or_else(|| state.cache.pool().now_ns(), |queue| queue.shared.setup().clock.now_ns())
+    }
+
+    /// Notes a poll that has spent its budget. Returns the time since which all have.
+    fn note_full(&self, state: &mut RxState, is_flood: bool) -> u64 {
+        let now_ns = self.now_ns(state);
+        let since_ns = state.full_since_ns.unwrap_or(now_ns);
+        if is_flood || now_ns.saturating_sub(since_ns) >= FLOOD_NS {
+            state.flood_until_ns = Some(now_ns + FLOOD_NS);
+        }
+        since_ns
     }
 
     /// Receives again and again, until less than a budget has come: what the handler sends goes into

@@ -31,8 +31,10 @@ pub(super) struct RxState {
     pub(super) burst: Burst,
     pub(super) handler: Handler,
     pub(super) joiner: Joiner,
-    /// Polls in a row whose first budget was spent.
-    pub(super) full_polls: u32,
+    /// When the polls began that all spent their first budget: the receive ring has not been empty since.
+    pub(super) full_since_ns: Option<u64>,
+    /// The end of a flood, unless another poll spends its budget before.
+    pub(super) flood_until_ns: Option<u64>,
 }
 
 /// A wake-up without effect: a poller that is short of memory comes back by itself.
@@ -48,7 +50,16 @@ impl RxState {
         device: Option<Box<dyn RxDevice>>, pool: &PagePool, name: &str, handler: Handler,
     ) -> Result<Self, QueueError> {
         let (cache, burst) = (pool.cache(&format!("receiver of {name}"))?, pool.burst(BATCH_FRAMES_MAX));
-        Ok(Self { device, cache, pool_place: None, burst, handler, joiner: Joiner::default(), full_polls: 0 })
+        Ok(Self {
+            device,
+            cache,
+            pool_place: None,
+            burst,
+            handler,
+            joiner: Joiner::default(),
+            full_since_ns: None,
+            flood_until_ns: None,
+        })
     }
 
     /// Shows the frames to the handler. Returns true if it is done with all of them.
