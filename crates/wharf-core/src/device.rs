@@ -292,6 +292,12 @@ pub trait RxDevice: Device {
     fn next_arrival_ns(&self) -> Option<u64> {
         None
     }
+
+    /// Returns true if the other side waits while nothing is received, and nothing is dropped: a driver of a
+    /// virtual machine, a capture. By default false: a ring fills, and its end drops.
+    fn holds_back(&self) -> bool {
+        false
+    }
 }
 
 /// A device that sends and receives as one object: its sides share state, and one thread at a time has both.

@@ -251,6 +251,10 @@ impl TxDevice for VhostUser {
 }
 
 impl RxDevice for VhostUser {
+    fn holds_back(&self) -> bool {
+        true
+    }
+
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.link.take_fault()?;
         let received = self.receiving.receive(&self.link, cache, to, budget);

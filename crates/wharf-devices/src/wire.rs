@@ -236,6 +236,10 @@ impl TxDevice for Wire {
 }
 
 impl RxDevice for Wire {
+    fn holds_back(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.sending.release();

@@ -144,6 +144,11 @@ macro_rules! delegate {
             $crate::device::parts::RxDevice::queue_packets(&mut $to, see);
         }
     };
+    (@ ($self:ident, $to:expr) holds_back) => {
+        fn holds_back(&$self) -> bool {
+            $crate::device::parts::RxDevice::holds_back(&$to)
+        }
+    };
     (@ ($self:ident, $to:expr) next_arrival_ns) => {
         fn next_arrival_ns(&$self) -> Option<u64> {
             $crate::device::parts::RxDevice::next_arrival_ns(&$to)
@@ -168,5 +173,5 @@ impl<D: TxDevice + ?Sized> TxDevice for Box<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice + ?Sized> RxDevice for Box<D> {
-    delegate!(*self: receive, ended, reclaim, drops, queue_packets, next_arrival_ns);
+    delegate!(*self: receive, ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back);
 }

@@ -109,7 +109,8 @@ impl RxShared {
         let budget = if state.hand_over() && !self.ended.load(Relaxed) { budget_packets as usize } else { 0 };
         let mut found = self.receive(state, irq, away, budget_packets, budget);
         let mut is_through = state.hand_over();
-        let is_full = budget > 0 && found.received as usize >= budget;
+        // A side that waits floods nothing.
+        let is_full = budget > 0 && found.received as usize >= budget && !state.holds_back;
         state.full_since_ns = if is_full { Some(self.note_full(state, is_flood)) } else { None };
         if is_full && is_flood {
             is_through = self.gather(state, away, budget, &mut found);
@@ -171,7 +172,7 @@ impl RxShared {
     fn receive(
         &self, state: &mut RxState, irq: IrqChange, away: bool, quota: u32, budget: usize,
     ) -> PollOutcome {
-        let RxState { device, cache, burst, joiner, .. } = state;
+        let RxState { device, cache, burst, joiner, holds_back, .. } = state;
         if burst.pool().region().number() != cache.pool().region().number() {
             burst.rebind(cache.pool());
         }
@@ -186,6 +187,7 @@ impl RxShared {
             let may_chain = burst.batch_mut().any_meta() && !self.takes_chains.load(Relaxed);
             let dropped = if may_chain { joiner.make_whole(cache, burst.batch_mut()) } else { 0 };
             self.counters.bytes.add(burst.batch_mut().bytes() - before);
+            *holds_back = device.holds_back();
             self.note(result, dropped, device, &mut seen);
         };
         let mut found = match (&self.of, device) {

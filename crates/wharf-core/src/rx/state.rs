@@ -35,6 +35,8 @@ pub(super) struct RxState {
     pub(super) full_since_ns: Option<u64>,
     /// The end of a flood, unless another poll spends its budget before.
     pub(super) flood_until_ns: Option<u64>,
+    /// See [`RxDevice::holds_back`](crate::device::RxDevice::holds_back).
+    pub(super) holds_back: bool,
 }
 
 /// A wake-up without effect: a poller that is short of memory comes back by itself.
@@ -59,6 +61,7 @@ impl RxState {
             joiner: Joiner::default(),
             full_since_ns: None,
             flood_until_ns: None,
+            holds_back: false,
         })
     }
 

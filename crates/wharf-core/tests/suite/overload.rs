@@ -42,10 +42,19 @@ struct Load {
     transmit_ns: u64,
     /// Packets after which it pauses for a tenth of a second.
     burst: u64,
+    /// The other side waits while the ring is full.
+    holds_back: bool,
 }
 
 /// 1.25 million packets a second, of which 25,000 can leave.
-const FLOOD: Load = Load { flows: 1, apart_ns: 800, receive_ns: 100, transmit_ns: 40_000, burst: u64::MAX };
+const FLOOD: Load = Load {
+    flows: 1,
+    apart_ns: 800,
+    receive_ns: 100,
+    transmit_ns: 40_000,
+    burst: u64::MAX,
+    holds_back: false,
+};
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -80,7 +89,8 @@ impl Line {
         loop {
             let is_sparse = self.next_ns[1] < self.next_ns[0];
             let at_ns = self.next_ns[usize::from(is_sparse)];
-            if at_ns > self.clock.now_ns() {
+            let is_full = self.ring.len() == RING_FRAMES;
+            if at_ns > self.clock.now_ns() || is_full && self.load.holds_back {
                 return;
             }
             self.count += 1;
@@ -88,9 +98,9 @@ impl Line {
             let pause_ns = if self.count.is_multiple_of(self.load.burst) { 100 * MS } else { 0 };
             let apart_ns = if is_sparse { SPARSE_NS } else { self.load.apart_ns + pause_ns };
             self.next_ns[usize::from(is_sparse)] += apart_ns;
-            match self.ring.len() < RING_FRAMES {
-                true => self.ring.push_back((at_ns, flow)),
-                false => self.seen.ring_drops[usize::from(flow)] += 1,
+            match is_full {
+                false => self.ring.push_back((at_ns, flow)),
+                true => self.seen.ring_drops[usize::from(flow)] += 1,
             }
         }
     }
@@ -159,6 +169,10 @@ impl TxDevice for End {
 }
 
 impl RxDevice for End {
+    fn holds_back(&self) -> bool {
+        self.line.lock().unwrap().load.holds_back
+    }
+
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let mut line = self.line.lock().unwrap();
         line.arrive();
@@ -302,6 +316,17 @@ fn a_burst_that_the_ring_holds_is_forwarded_whole() {
     let (seen, drops, _) = forward(load, fq_codel(), false);
     assert_eq!((drops, seen.ring_drops.iter().sum::<u64>()), (vec![], 0));
     assert!(seen.sent[1] >= 8000, "{:?}", seen.sent);
+}
+
+/// A machine whose driver waits loses nothing, however long it sends more than can leave.
+#[test]
+fn a_side_that_waits_floods_nothing() {
+    let load = Load { holds_back: true, ..FLOOD };
+    for is_duplex in [false, true] {
+        let (seen, drops, _) = forward(load, fq_codel(), is_duplex);
+        assert_eq!((drops, seen.ring_drops.iter().sum::<u64>()), (vec![], 0));
+        assert!(seen.sent[1] > 10_000, "{:?}", seen.sent);
+    }
 }
 
 #[test]

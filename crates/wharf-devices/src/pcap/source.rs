@@ -190,6 +190,10 @@ impl Device for PcapSource {
 }
 
 impl RxDevice for PcapSource {
+    fn holds_back(&self) -> bool {
+        true
+    }
+
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         if let Some(error) = self.error.take() {
             return Err(error);

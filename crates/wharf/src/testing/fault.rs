@@ -367,6 +367,10 @@ impl<D: RxDevice> RxDevice for Fault<D> {
         Ok(received)
     }
 
+    fn holds_back(&self) -> bool {
+        self.inner.holds_back()
+    }
+
     fn next_arrival_ns(&self) -> Option<u64> {
         if self.freeze.is_on() || self.half.hides_rest() { None } else { self.inner.next_arrival_ns() }
     }

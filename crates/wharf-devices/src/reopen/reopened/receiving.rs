@@ -48,6 +48,10 @@ impl<D: ?Sized + Side + RxDevice> RxDevice for Reopened<D> {
         }
     }
 
+    fn holds_back(&self) -> bool {
+        self.inner.as_ref().is_some_and(|inner| inner.holds_back())
+    }
+
     fn next_arrival_ns(&self) -> Option<u64> {
         match &self.inner {
             Some(inner) => inner.next_arrival_ns(),
