@@ -41,6 +41,8 @@
 //! errors ("Unexpected end of file") name no place in the file. What it would save
 //! is the two functions below that take the headers apart.
 
+use super::misfit;
+
 mod error;
 mod input;
 mod ng;
@@ -74,6 +76,14 @@ pub struct Record {
     /// Bytes that the packet had on the wire, without the check sequence: more than were captured if the capture was
     /// snapped.
     pub wire_len: u32,
+}
+
+impl Record {
+    /// Returns the reason to skip it, if its `captured_bytes` can be no frame, and its packet could not be
+    /// one either.
+    pub(super) fn misfit(&self, captured_bytes: usize) -> Option<&'static str> {
+        misfit(captured_bytes as u32).filter(|_| misfit(self.wire_len).is_some())
+    }
 }
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;

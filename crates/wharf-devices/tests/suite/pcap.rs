@@ -306,7 +306,7 @@ fn records_that_are_no_frames_are_dropped_by_reason() {
         let mut drops = Vec::new();
         source.drops(&mut |reason, count| drops.push((reason, count)));
         assert_eq!((received, calls), (frames - 1, 4), "{snapped:?}");
-        assert_eq!(drops, [(TOO_LONG, 1), (EMPTY, empty)], "{snapped:?}");
+        assert_eq!(drops, [(EMPTY, empty), (TOO_LONG, 1)], "{snapped:?}");
     }
     assert_eq!(pool.audit().out(), 0);
 }

@@ -55,6 +55,18 @@ impl PcapReader {
         let file = File::open(path).map_err(cannot_open)?;
         Self::new(BufReader::with_capacity(READ_BUFFER_BYTES, file), &name)
     }
+
+    /// Begins again at the file's start.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::open`].
+    pub fn rewind(&mut self) -> Result<(), PcapError> {
+        self.input.rewind()?;
+        self.format = Format::read(&mut self.input)?;
+        self.ended = false;
+        Ok(())
+    }
 }
 
 impl<R: Read> PcapReader<R> {
