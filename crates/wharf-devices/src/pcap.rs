@@ -7,7 +7,8 @@
 //! Packets keep their time: a received frame carries its record's time stamp (`Meta::time_ns`, from 1970). A
 //! frame with a time stamp is written with it, any other with the wall clock's time.
 //!
-//! Records that can be no frame are skipped and counted, with their reason: [`misfit`].
+//! Records that can be no frame are skipped and counted, with their reason: [`format::Record::misfit`].
+//! Packets of other link types become Ethernet frames where that can be.
 
 mod doctor;
 pub mod format;
@@ -18,7 +19,7 @@ mod spec;
 mod stream;
 
 pub use sink::PcapSink;
-pub use skipped::{EMPTY, Skipped, TOO_LONG, misfit};
+pub use skipped::{EMPTY, LINK_TYPE, Skipped, TOO_LONG};
 pub use source::{PcapSource, Snapped};
 pub use stream::{PcapStream, StreamFrame, create_stream, is_standard, is_stream};
 

@@ -81,8 +81,9 @@ pub(crate) struct SendArgs {
     /// Destination address [default: 198.51.100.1, or 2001:db8::2 if --src is IPv6]
     #[arg(long, value_name = "IP", conflicts_with = "pcap", help_heading = GENERATE)]
     pub(crate) dst: Option<IpAddr>,
-    /// Ethernet source and destination [default: 02:00:00:00:00:01,02:00:00:00:00:02]
-    #[arg(long, value_name = "SRC,DST", conflicts_with = "pcap", value_parser = values::macs, help_heading = GENERATE)]
+    /// Ethernet source and destination of generated frames [default: 02:00:00:00:00:01,02:00:00:00:00:02],
+    /// and of a capture's packets that have none: raw IP, loopback, Linux cooked (source as captured)
+    #[arg(long, value_name = "SRC,DST", value_parser = values::macs)]
     pub(crate) mac: Option<values::Macs>,
     /// Tag frames with this VLAN, 1 to 4094
     #[arg(long, value_name = "ID", conflicts_with = "pcap", value_parser = values::number(1u16..=4094), help_heading = GENERATE)]

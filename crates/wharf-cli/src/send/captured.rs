@@ -9,6 +9,7 @@ use crate::usage;
 use anyhow::anyhow;
 use std::path::Path;
 use std::sync::Arc;
+use wharf_devices::pcap::format::Macs;
 use wharf_devices::pcap::is_stream;
 use wharf_tools::traffic::{
     Capture, CaptureError, GAP_NS_TOLD, Pace, Reading, Split, StreamCounts, StreamReplay, Survey, TimeFacts,
@@ -51,7 +52,8 @@ pub(super) fn check_stream(args: &SendArgs) -> anyhow::Result<()> {
 }
 
 fn reading(args: &SendArgs) -> Reading {
-    Reading { max_gap: args.max_gap }
+    let zero = args.to.kind().can.ignores_addresses.then(Macs::default);
+    Reading { max_gap: args.max_gap, macs: args.mac.or(zero) }
 }
 
 fn keeps_times(args: &SendArgs) -> bool {

@@ -38,7 +38,11 @@ fn malformed_files_are_refused_with_the_place() {
         ("header", header(65535)[..23].to_vec(), "byte 0: file header cut short"),
         ("no-record", header(65535), "no packet"),
         ("huge", [header(0), record(u32::MAX, u32::MAX, 60)].concat(), "byte 24: record of 4294967295 bytes"),
-        ("over-wire", [header(0), record(60, 59, 60)].concat(), "byte 24: record of 60 bytes"),
+        (
+            "xz",
+            b"\xfd7zXZ\0 and more of it, and more".to_vec(),
+            "xz: `xzcat FILE | wharf ...` reads it as `-`",
+        ),
         (
             "pcapng",
             [&[0x0a, 0x0d, 0x0d, 0x0a], &[0; 40][..]].concat(),
@@ -73,7 +77,10 @@ fn a_file_that_is_cut_or_damaged_is_sent_up_to_there_round_after_round() {
     let cases = [
         ([1, 2, 3].to_vec(), "byte 186: record header cut short (3 of 16 bytes)"),
         (record(60, 60, 59), "byte 186: record cut short (59 of 60 captured bytes)"),
-        ([record(60, 59, 60), record(60, 60, 60)].concat(), "byte 186: record of 60 bytes is longer than"),
+        (
+            [record(262_145, 60, 60), record(60, 60, 60)].concat(),
+            "byte 186: record of 262145 bytes is longer",
+        ),
     ];
     for (rest, what) in cases {
         let path = folder.file("cut.pcap", &[&good[..], &rest].concat());
@@ -169,6 +176,43 @@ fn a_large_file_that_is_cut_is_sent_up_to_there_round_after_round_and_not_by_str
         done.code == Some(1) && done.line().contains("none of its 1310720 records can be sent"),
         "{done:?}"
     );
+}
+
+/// A capture of another link type: two IPv4 packets, of which the header in front is no Ethernet's.
+fn cooked(link_type: u32, head: &[u8]) -> Vec<u8> {
+    let mut ip = vec![0x45, 0, 0, 36, 0, 1, 0, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1];
+    ip.extend([4, 0, 0, 9, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let len = (head.len() + ip.len()) as u32;
+    let one = [&record(len, len, 0)[..], head, &ip].concat();
+    [&header(65535)[..20], &link_type.to_le_bytes(), &one.repeat(2)].concat()
+}
+
+#[test]
+fn other_link_types_are_sent_with_addresses_or_where_none_are_needed() {
+    let folder = Folder::new();
+    let sll = [0, 0, 0, 1, 0, 6, 6, 5, 4, 3, 2, 1, 0, 0, 8, 0];
+    let out = text(&folder.path("out.pcap"));
+    for (link_type, head, source) in [(101, &[][..], [2, 0, 0, 0, 0, 9]), (113, &sll, [6, 5, 4, 3, 2, 1])] {
+        let path = folder.file("cooked.pcap", &cooked(link_type, head));
+        for to in ["null", "wire", "udp:127.0.0.1:9,gso=off"] {
+            let done = wharf(&["send", "--pcap", &path, "--loop", "1", "--to", to, "--json", "-q"]);
+            assert_eq!(done.json()["packets"], 2, "{to}: {done:?}");
+        }
+        let done = wharf(&["send", "--pcap", &path, "--loop", "1", "--to", "packet:no-such-if"]);
+        assert!(done.code == Some(1) && done.line().contains("--mac SRC,DST gives them"), "{done:?}");
+        let macs = ["--mac", "02:00:00:00:00:09,02:00:00:00:00:08"];
+        let to = format!("pcap:{out}");
+        let args = [&["send", "--pcap", &path, "--loop", "1", "--to", &to, "--json"][..], &macs].concat();
+        assert_eq!(wharf(&args).good_json()["bytes"], 100);
+        let written = std::fs::read(&out).unwrap();
+        assert_eq!(written[40..54], [&[2, 0, 0, 0, 0, 8][..], &source, &[8, 0]].concat());
+        let from = format!("pcap:{path}");
+        let done = wharf(&["receive", "--from", &from, "--json"]);
+        assert_eq!((done.code, &done.json()["bytes"]), (Some(0), &100.into()), "{done:?}");
+    }
+    let path = folder.file("cooked.pcap", &cooked(101, &[0x20; 20]));
+    let done = wharf(&["send", "--pcap", &path, "--to", "null"]);
+    assert!(done.code == Some(1) && done.line().contains("none of its 2 records can be sent"), "{done:?}");
 }
 
 #[test]

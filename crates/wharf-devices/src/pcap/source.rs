@@ -1,7 +1,7 @@
 //! `PcapSource`: reads frames from a capture.
 
-use super::format::{PcapError, PcapReader, Record};
-use super::{PcapStream, Skipped, device_error, device_name, is_stream, misfit};
+use super::format::{Macs, PcapError, PcapReader, Record};
+use super::{PcapStream, Skipped, device_error, device_name, is_stream};
 use crate::iface::{Step, pool_fault};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,10 @@ enum Input {
 impl Input {
     fn open(path: &Path) -> Result<Self, PcapError> {
         if is_stream(path) {
-            return Ok(Self::Stream { stream: PcapStream::open(path, 1)?, offset_bytes: 0 });
+            return Ok(Self::Stream {
+                stream: PcapStream::open(path, 1, Some(Macs::default()))?,
+                offset_bytes: 0,
+            });
         }
         PcapReader::open(path).map(Self::File)
     }
@@ -78,7 +81,7 @@ enum Next {
 }
 
 /// The reading device: it gives frames as fast as it is asked. It only receives. Records that can be no frame
-/// ([`misfit`]) count as its drops.
+/// ([`Record::misfit`]) count as its drops.
 pub struct PcapSource {
     name: String,
     input: Input,
@@ -159,7 +162,7 @@ impl PcapSource {
     /// Puts one packet onto `to`, which has room.
     fn receive_one(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Step, DeviceError> {
         let Some((record, len_bytes)) = self.load()? else { return Ok(Step::Empty) };
-        if let Some(reason) = misfit(len_bytes) {
+        if let Some(reason) = record.misfit(len_bytes) {
             self.record = None;
             self.skipped.count(reason);
             return Ok(Step::Dropped);

@@ -6,7 +6,7 @@
 
 use super::Skipped;
 use super::format::displayed;
-use super::format::{PcapError, PcapOptions, PcapReader, PcapWriter, Record};
+use super::format::{Macs, PcapError, PcapOptions, PcapReader, PcapWriter, Record};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader};
@@ -135,11 +135,12 @@ impl PcapStream {
     ///
     /// # Errors
     /// [`PcapError`].
-    pub fn open(path: &Path, rounds: u64) -> Result<Self, PcapError> {
+    pub fn open(path: &Path, rounds: u64, macs: Option<Macs>) -> Result<Self, PcapError> {
         let (reader, rounds) = match is_stream(path) {
             true => (open_pipe(path)?, 1),
             false => (PcapReader::open(path)?, rounds),
         };
+        let reader = reader.with_macs(macs)?;
         let (name, shared) = (reader.name().to_string(), Arc::new(Shared::default()));
         let of_thread = shared.clone();
         let read = move || of_thread.read(reader, rounds);
@@ -239,8 +240,10 @@ impl Shared {
         let (mut bytes, mut skipped) = (Vec::new(), Skipped::default());
         loop {
             let read = reader.next(&mut bytes);
-            let reason =
-                read.as_ref().ok().and_then(|read| read.and_then(|record| record.misfit(bytes.len())));
+            let reason = read.as_ref().ok().copied().flatten().and_then(|record| {
+                // One whose packet could be a frame may be filled up.
+                record.misfit(bytes.len() as u32).filter(|_| record.misfit(record.wire_len).is_some())
+            });
             if let Some(reason) = reason {
                 passed += 1;
                 if round == 1 {
@@ -295,7 +298,7 @@ mod tests {
         };
         std::thread::spawn(write);
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&from));
-        PcapStream::open(Path::new(&path), 1).unwrap()
+        PcapStream::open(Path::new(&path), 1, None).unwrap()
     }
 
     #[test]

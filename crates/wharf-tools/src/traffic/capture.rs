@@ -3,14 +3,16 @@
 use super::timeline::{TimeFacts, Timeline};
 use std::path::Path;
 use std::time::Duration;
-use wharf_devices::pcap::format::{PcapError, PcapReader, Record};
-use wharf_devices::pcap::{Skipped, misfit};
+use wharf_devices::pcap::Skipped;
+use wharf_devices::pcap::format::{Macs, PcapError, PcapReader, Record};
 
 /// How a capture is read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading {
     /// Gaps between its frames are shortened to this.
     pub max_gap: Option<Duration>,
+    /// The addresses of frames that are made of packets of other link types; none are made without.
+    pub macs: Option<Macs>,
 }
 
 /// The reason why a capture was not loaded.
@@ -48,7 +50,9 @@ pub enum CaptureError {
 
 /// Says that a file of so many records has nothing to send.
 pub(super) fn none_to_send(file: &str, records: u64) -> String {
-    format!("{file}: none of its {records} records can be sent: each is empty, or longer than any frame")
+    format!(
+        "{file}: none of its {records} records can be sent: each is empty, longer than any frame, or of another link type"
+    )
 }
 
 /// Frames of a capture, all in memory.
@@ -86,7 +90,7 @@ impl Capture {
     /// [`CaptureError`]; for a damaged file if there is no frame before the damage.
     pub fn load(path: &Path, limit_bytes: u64, how: &Reading) -> Result<Self, CaptureError> {
         let limit_bytes = limit_bytes.min(u32::MAX.into());
-        let mut reader = PcapReader::open(path)?;
+        let mut reader = PcapReader::open(path)?.with_macs(how.macs)?;
         let file = reader.name().to_string();
         let too_large = || CaptureError::TooLarge { file: file.clone(), limit_bytes };
         let file_bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
@@ -100,7 +104,7 @@ impl Capture {
             if reader.record_offset_bytes() + frame.len() as u64 > limit_bytes {
                 return Err(too_large());
             }
-            match misfit(frame.len() as u32) {
+            match record.misfit(frame.len() as u32) {
                 None => capture.push(&frame, timeline.next(record.ts_ns), record.wire_len),
                 Some(reason) => capture.skipped.count(reason),
             }
@@ -242,7 +246,7 @@ impl Survey {
         let (mut reader, mut frame, mut survey) = (PcapReader::open(path)?, Vec::new(), Self::default());
         while reader.record_offset_bytes() < limit_bytes {
             match reader.next(&mut frame) {
-                Ok(Some(_)) if misfit(frame.len() as u32).is_some() => {}
+                Ok(Some(record)) if record.misfit(frame.len() as u32).is_some() => {}
                 Ok(Some(_)) => survey.longest_bytes = survey.longest_bytes.max(frame.len() as u32),
                 ended => {
                     survey.error = ended.err();

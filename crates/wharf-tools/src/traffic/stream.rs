@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use wharf_core::qdisc::Order;
 use wharf_devices::pcap::format::PcapError;
-use wharf_devices::pcap::{PcapStream, StreamFrame, is_stream, misfit};
+use wharf_devices::pcap::{PcapStream, StreamFrame, is_stream};
 use wharf_sys::clock::monotonic_ns;
 
 /// Longest wait for a frame, so that a request to stop is soon seen.
@@ -93,7 +93,7 @@ impl StreamReplay {
     /// [`PcapError`].
     pub fn open(path: &Path, rounds: u64, longest_bytes: u32, how: &Reading) -> Result<Self, PcapError> {
         Ok(Self {
-            stream: PcapStream::open(path, rounds)?,
+            stream: PcapStream::open(path, rounds, how.macs)?,
             ready: VecDeque::with_capacity(AHEAD),
             longest_bytes,
             next: Position::default(),
@@ -167,7 +167,7 @@ impl StreamReplay {
 
     fn add(&mut self, frame: StreamFrame) {
         let len_bytes = frame.bytes.len() as u32;
-        match misfit(len_bytes) {
+        match frame.record.misfit(len_bytes) {
             Some(reason) => return self.state.lock().skipped.count(reason),
             None if len_bytes > self.longest_bytes => return self.end(self.too_long(&frame)),
             None => {}

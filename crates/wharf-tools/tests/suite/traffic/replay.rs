@@ -75,11 +75,13 @@ fn records_that_are_no_frames_are_skipped_and_counted() {
     let capture = load(&[0, 60, 0, LENGTH_BYTES_MAX, LENGTH_BYTES_MAX + 1, 0, 61]).unwrap();
     assert_eq!((capture.len(), capture.longest_bytes()), (3, LENGTH_BYTES_MAX));
     assert_eq!((0..3).map(|at| capture.frame(at).bytes.len()).collect::<Vec<_>>(), [60, 262_143, 61]);
-    assert_eq!(capture.skipped().by_reason(), [("empty", 3), ("too-long", 1)]);
+    assert_eq!(capture.skipped().by_reason(), [("empty", 3), ("too-long", 1), ("link-type", 0)]);
     assert_eq!((capture.skipped().total(), load(&[60]).unwrap().skipped()), (4, Skipped::default()));
     let error = load(&[0, LENGTH_BYTES_MAX + 1]).unwrap_err().to_string();
     assert!(
-        error.ends_with("none of its 2 records can be sent: each is empty, or longer than any frame"),
+        error.ends_with(
+            "none of its 2 records can be sent: each is empty, longer than any frame, or of another link type"
+        ),
         "{error}"
     );
 }
