@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use wharf_devices::pcap::format::Macs;
 use wharf_devices::pcap::is_stream;
+use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_tools::traffic::{
     Capture, CaptureError, GAP_NS_TOLD, Pace, Reading, Split, StreamCounts, StreamReplay, Survey, TimeFacts,
 };
@@ -56,6 +57,12 @@ fn reading(args: &SendArgs) -> Reading {
     Reading { max_gap: args.max_gap, macs: args.mac.or(zero) }
 }
 
+/// Returns the longest frame for which there is memory, as far as arguments say.
+fn room_bytes(args: &SendArgs) -> u32 {
+    let room_bytes = args.frame_bytes.unwrap_or(FRAME_BYTES).saturating_sub(BESIDE_BYTES);
+    room_bytes.min(LENGTH_BYTES_MAX)
+}
+
 fn keeps_times(args: &SendArgs) -> bool {
     args.rate == Some(Pace::Original)
 }
@@ -66,10 +73,9 @@ fn stream_of(args: &SendArgs, replay: StreamReplay) -> Traffic {
 }
 
 fn pipe(args: &SendArgs, path: &Path, signals: &Signals) -> anyhow::Result<(String, Traffic)> {
-    let longest_bytes = args.frame_bytes.unwrap_or(FRAME_BYTES).saturating_sub(BESIDE_BYTES);
     let file = path.display().to_string();
     let waits = Waits::new(format!("--pcap {}: waiting for the capture", file.escape_debug()));
-    let (opened, how) = (path.to_path_buf(), reading(args));
+    let (opened, how, longest_bytes) = (path.to_path_buf(), reading(args), room_bytes(args));
     let open = move || StreamReplay::open(&opened, 1, longest_bytes, &how);
     let replay = signals.unless_asked(&waits, open)??;
     Ok((format!("{} (a stream)", replay.name()), stream_of(args, replay)))
@@ -78,11 +84,8 @@ fn pipe(args: &SendArgs, path: &Path, signals: &Signals) -> anyhow::Result<(Stri
 fn large(args: &SendArgs, path: &Path, ends: &Ends) -> anyhow::Result<(String, Traffic)> {
     let survey = Survey::of(path, if args.strict { u64::MAX } else { SURVEY_BYTES })?;
     refuse_damage(args, survey.error.as_ref())?;
-    let frame_bytes = args.frame_bytes.unwrap_or(FRAME_BYTES);
-    let longest_bytes = match args.frame_bytes {
-        Some(_) => frame_bytes.saturating_sub(BESIDE_BYTES),
-        None => survey.longest_bytes.max(frame_bytes - BESIDE_BYTES),
-    };
+    let found_bytes = if args.frame_bytes.is_some() { 0 } else { survey.longest_bytes };
+    let longest_bytes = room_bytes(args).max(found_bytes);
     let replay = StreamReplay::open(path, ends.rounds, longest_bytes, &reading(args))?;
     Ok((format!("{} (read as it is sent)", replay.name()), stream_of(args, replay)))
 }
