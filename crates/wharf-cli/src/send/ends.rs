@@ -36,7 +36,8 @@ impl Ends {
         let once = !is_bounded && args.pcap.is_some() && (is_stream || !(is_inside && at_top));
         let time = if is_bounded || is_endless || once { args.seconds } else { Some(DEFAULT_TIME) };
         let rounds = args.rounds.unwrap_or(if once { 1 } else { u64::MAX });
-        let is_endless = is_endless || (args.rounds == Some(u64::MAX) && time.is_none());
+        let is_endless =
+            is_endless || (args.rounds == Some(u64::MAX) && time.is_none() && args.count.is_none());
         Ok(Self {
             rounds,
             time,

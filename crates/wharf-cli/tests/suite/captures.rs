@@ -219,9 +219,13 @@ fn other_link_types_are_sent_with_addresses_or_where_none_are_needed() {
 fn a_count_ends_a_replay_wherever_it_is() {
     let folder = Folder::new();
     let path = folder.file("three.pcap", &[header(65535), record(60, 60, 60).repeat(3)].concat());
-    for (more, sent) in
-        [(&["--count", "2"][..], 2), (&["--count", "8"], 8), (&["--count", "8", "--loop", "2"], 6)]
-    {
+    let cases = [
+        (&["--count", "2"][..], 2),
+        (&["--count", "8"], 8),
+        (&["--count", "8", "--loop", "2"], 6),
+        (&["--count", "8", "--loop", "0"], 8),
+    ];
+    for (more, sent) in cases {
         let args = [&["send", "--pcap", &path, "--to", "null", "--json"][..], more].concat();
         assert_eq!(wharf(&args).good_json()["sent"], sent, "{more:?}");
     }
