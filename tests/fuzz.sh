@@ -12,6 +12,9 @@ printf '\6\0\0\0\44\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\4\0\0\0\4\0\0\0abcd\44\0\0\0' 
 printf '\3\0\0\0\24\0\0\0\4\0\0\0abcd\24\0\0\0' >>corpus/pcapng/blocks
 mkdir -p corpus/rtnetlink
 cp ../crates/wharf-net/tests/data/*.nl corpus/rtnetlink
+# A cooked packet with a check sequence of 2 bytes.
+mkdir -p corpus/links
+printf '\5\1\0\0\0\1\0\6\2\0\0\0\0\1\0\0\10\0\105%022d' 0 >corpus/links/cooked
 mkdir -p corpus/nics
 cp ../lab/wharf-plan/nics/*.toml corpus/nics
 # For each NIC, twice: packets out and in, let time pass, reap, receive.
@@ -57,5 +60,5 @@ export -f fuzz
 
 cargo +nightly fuzz build --sanitizer none >"$out/build" 2>&1 || { tail -n 40 "$out/build"; exit 1; }
 # The longest first.
-printf '%s\n' virtqueues vhost_messages intel_rings verbs rtnetlink pcap pcapng words segments vnet nics cx5_completions cx5_entries nic_pairs headers packet |
+printf '%s\n' virtqueues vhost_messages intel_rings verbs rtnetlink pcap pcapng links words segments vnet nics cx5_completions cx5_entries nic_pairs headers packet |
   xargs -P "$(nproc)" -I '{}' bash -c 'fuzz "$1"' - '{}'

@@ -48,6 +48,8 @@ for name in edited cut shark merged odd; do
   "$wharf" receive --from "pcap:$out/$name.pcapng,snapped=send" --pcap "$out/$name.pcap" --json >/dev/null 2>&1
   same "$name" "$out/$name.pcapng" "$out/$name.pcap"
 done
+mkdir "$out/captures"
+python3 tests/captures.py "$wharf" "$out/captures"
 "$wharf" send --pcap "$out/odd.pcapng" --loop 1 --to "pcap:$out/resent.pcap" --json >/dev/null
 tcpdump -tnnexr "$sample" 2>/dev/null >"$out/want"
 tcpdump -tnnexr "$out/resent.pcap" 2>/dev/null | cmp "$out/want" -

@@ -280,6 +280,8 @@ pub(crate) struct ReceivedReport {
     pub(crate) bytes: u64,
     /// Packets that differ, that are missing though none has failed, or that came out of order.
     pub(crate) errors: u64,
+    /// Packets whose length and order were checked, but not their bytes: more were under way than are kept.
+    pub(crate) unchecked: u64,
     /// Sent packets that were still on the way when a signal, or the time, ended the run.
     pub(crate) not_arrived: u64,
     /// Packets that the device dropped before they could be received, by reason.

@@ -1,6 +1,8 @@
 //! `wharf send`.
 
 mod account;
+mod captured;
+mod ends;
 mod judge;
 mod plan;
 mod run;

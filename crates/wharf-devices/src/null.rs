@@ -13,7 +13,7 @@ const RING_FRAMES: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
 /// The `null` kind.
 pub(crate) static KIND: Kind = Kind {
     queues: QueueLayout::Devices,
-    can: Can { stays_inside: true, ..Can::SEND },
+    can: Can { stays_inside: true, ignores_addresses: true, ..Can::SEND },
     ..Kind::new("null", "null", "takes everything, infinitely fast", |spec, opening| {
         Ok((0..spec.devices(opening.queues)).map(|_| Opened::tx(Null::default())).collect())
     })

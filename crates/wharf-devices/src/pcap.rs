@@ -7,16 +7,19 @@
 //! Packets keep their time: a received frame carries its record's time stamp (`Meta::time_ns`, from 1970). A
 //! frame with a time stamp is written with it, any other with the wall clock's time.
 //!
-//! Records that can be no frame are skipped and counted, with their reason: [`misfit`].
+//! Records that can be no frame are skipped and counted, with their reason: [`format::Record::misfit`].
+//! Packets of other link types become Ethernet frames where that can be.
 
 mod doctor;
 pub mod format;
 mod sink;
+mod skipped;
 mod source;
 mod spec;
 mod stream;
 
 pub use sink::PcapSink;
+pub use skipped::{EMPTY, LINK_TYPE, Skipped, TOO_LONG};
 pub use source::{PcapSource, Snapped};
 pub use stream::{PcapStream, StreamFrame, create_stream, is_standard, is_stream};
 
@@ -27,21 +30,6 @@ pub(crate) use spec::KIND;
 use std::io::ErrorKind;
 use std::path::Path;
 use wharf_core::device::DeviceError;
-use wharf_mem::frame::LENGTH_BYTES_MAX;
-
-/// The reason why a record of length 0 is skipped: it holds no frame.
-pub const EMPTY: &str = "empty";
-/// The reason why a record longer than any frame ([`LENGTH_BYTES_MAX`]) is skipped.
-pub const TOO_LONG: &str = "too-long";
-
-/// Returns the reason to skip a record whose frame would have `len_bytes`; `None` if there can be such a frame.
-pub fn misfit(len_bytes: u32) -> Option<&'static str> {
-    match len_bytes {
-        0 => Some(EMPTY),
-        1..=LENGTH_BYTES_MAX => None,
-        _ => Some(TOO_LONG),
-    }
-}
 
 /// Returns a device's name: the beginning of its specification, on one line.
 fn device_name(path: &Path) -> String {

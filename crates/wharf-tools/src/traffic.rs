@@ -1,9 +1,10 @@
 //! Traffic to send and to check: captures replayed, packets generated, receivers that compare every byte.
 //!
-//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`], a [`StreamReplay`] of one that comes through a pipe, or a
-//! [`Generator`]. [`Drive`] sends them at a [`Pace`], and [`Timed`] measures how well it is kept. At the other end a [`Receiver`]
-//! gives each frame to a [`Check`]. [`ReplayCheck`], [`StreamCheck`] and [`StampCheck`] know the next packet due from each sender;
-//! [`Arrivals`] takes any traffic. A [`Recorder`] writes frames to a file.
+//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`], a [`StreamReplay`] of one that
+//! is read as it is sent, or a [`Generator`]. [`Drive`] sends them at a [`Pace`], and [`Timed`] measures how
+//! well it is kept. At the other end a [`Receiver`] gives each frame to a [`Check`]. [`ReplayCheck`],
+//! [`StreamCheck`] and [`StampCheck`] know the next packet due from each sender; [`Arrivals`] takes any
+//! traffic. A [`Recorder`] writes frames to a file.
 //!
 //! Several senders share a capture by flow ([`flow_hash`]), so that the packets of one flow stay in order.
 
@@ -23,10 +24,11 @@ mod replay;
 mod stamp;
 mod stream;
 mod super_packet;
+mod timeline;
 mod timing;
 
 pub use arrivals::{Amount, Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
-pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame, Skipped};
+pub use capture::{Capture, CaptureError, CapturedFrame, Reading, Survey};
 pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, StreamCheck, Verify};
 pub use drive::{Drive, Driven, HostTime, Submit, Time};
 pub use due::{PAUSE_NS, Pause, Pauses};
@@ -38,9 +40,11 @@ pub use receive::{Receiver, Until, receiving};
 pub use record::Recorder;
 pub use replay::{Replay, Split};
 pub use stamp::{Stamp, stamp_of};
-pub use stream::{StreamCounts, StreamReplay, StreamState};
+pub use stream::{OnGap, StreamCounts, StreamReplay, StreamState};
+pub use timeline::{GAP_NS_TOLD, TimeFacts};
 pub use timing::{Schedule, Timed};
 pub use wharf::metrics::Latency;
+pub use wharf_devices::pcap::Skipped;
 pub use wharf_packet::flow_hash;
 
 use wharf_mem::Meta;

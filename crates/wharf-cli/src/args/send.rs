@@ -52,14 +52,22 @@ SIGINT, SIGTERM and SIGHUP end a run with its summary and exit code 0, within ha
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct SendArgs {
-    /// Replay this capture (pcap or pcapng); several senders share it by flow. `-` is standard input: a stream, as a fifo is, whose frames
-    /// are sent once, by one sender, as they come. Records of length 0, or of 262144 bytes, are skipped and counted; a longer one ends the
-    /// run, as a damaged file does
+    /// Replay this capture (pcap or pcapng) of any size; several senders share one of up to 256 MiB by flow.
+    /// `-` is standard input: a stream, as a fifo is, whose frames are sent once, by one sender, as they
+    /// come. Records of length 0, or of 262144 bytes, are skipped and counted; a longer one ends the run, as
+    /// a damaged file does
     #[arg(long, value_name = "FILE", help_heading = "A capture")]
     pub(crate) pcap: Option<PathBuf>,
     /// Times to go through the capture; 0 goes on until a signal
     #[arg(long = "loop", value_name = "N", requires = "pcap", value_parser = values::rounds, help_heading = "A capture")]
     pub(crate) rounds: Option<u64>,
+    /// Shorten longer gaps of the capture to this: 1, 500ms. At --rate original
+    #[arg(long, value_name = "S", requires = "pcap", value_parser = values::seconds, help_heading = "A capture")]
+    pub(crate) max_gap: Option<Duration>,
+    /// Send nothing of a capture that ends within a record, or is damaged. A large file is then read once
+    /// before
+    #[arg(long, requires = "pcap", help_heading = "A capture")]
+    pub(crate) strict: bool,
 
     /// Generate frames of N bytes, check sequence not counted
     #[arg(long, value_name = "N", conflicts_with_all = ["pcap", "imix"], value_parser = values::number(60u32..=65535), help_heading = GENERATE)]
@@ -73,8 +81,9 @@ pub(crate) struct SendArgs {
     /// Destination address [default: 198.51.100.1, or 2001:db8::2 if --src is IPv6]
     #[arg(long, value_name = "IP", conflicts_with = "pcap", help_heading = GENERATE)]
     pub(crate) dst: Option<IpAddr>,
-    /// Ethernet source and destination [default: 02:00:00:00:00:01,02:00:00:00:00:02]
-    #[arg(long, value_name = "SRC,DST", conflicts_with = "pcap", value_parser = values::macs, help_heading = GENERATE)]
+    /// Ethernet source and destination of generated frames [default: 02:00:00:00:00:01,02:00:00:00:00:02],
+    /// and of a capture's packets that have none: raw IP, loopback, Linux cooked (source as captured)
+    #[arg(long, value_name = "SRC,DST", value_parser = values::macs)]
     pub(crate) mac: Option<values::Macs>,
     /// Tag frames with this VLAN, 1 to 4094
     #[arg(long, value_name = "ID", conflicts_with = "pcap", value_parser = values::number(1u16..=4094), help_heading = GENERATE)]
@@ -82,9 +91,6 @@ pub(crate) struct SendArgs {
     /// Flows in all, distinguished by source port [default: one per sender]
     #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::number(1u32..=64512), help_heading = GENERATE)]
     pub(crate) flows: Option<u32>,
-    /// Packets in all
-    #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::count, help_heading = GENERATE)]
-    pub(crate) count: Option<u64>,
     /// TOS byte of IPv4, or traffic class of IPv6, 0 to 255 or 0x00 to 0xff; DSCP is its upper six bits
     #[arg(long, value_name = "TOS", default_value = "0", conflicts_with = "pcap", value_parser = values::tos, help_heading = GENERATE)]
     pub(crate) tos: u8,
@@ -100,6 +106,9 @@ pub(crate) struct SendArgs {
     /// Rate of all senders together: 1mpps, 20mbit or 1g (bits of frames), top, or original (by the capture's time stamps) [default: top]
     #[arg(long, visible_alias = "speed", value_name = "RATE", value_parser = values::speed)]
     pub(crate) rate: Option<Pace>,
+    /// Packets in all. A capture goes round until then, unless --loop ends it
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    pub(crate) count: Option<u64>,
     /// End each run after this time: 2, 0.5, 300ms, 1min. It begins once the device is open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,

@@ -9,7 +9,7 @@ use crate::wrap::Wrapped;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wharf_core::pool::Audit;
-use wharf_devices::pcap::EMPTY;
+use wharf_devices::pcap::{EMPTY, LINK_TYPE};
 use wharf_devices::spec::Place;
 use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
@@ -81,7 +81,8 @@ impl Account {
             self.faults.push(format!("{lost} of {sent} generated packets were lost"));
         }
         // A record of length 0 is no packet that could be lost.
-        let dropped = self.drops.iter().filter(|(reason, count)| **count > 0 && *reason != EMPTY);
+        let is_none = |reason: &str| [EMPTY, LINK_TYPE].contains(&reason);
+        let dropped = self.drops.iter().filter(|(reason, count)| **count > 0 && !is_none(reason));
         self.faults.extend(dropped.map(|(reason, count)| format!("{count} packets were dropped: {reason}")));
         if audit.out() > 0 {
             self.faults.push(format!("memory did not come back: {audit}"));

@@ -104,6 +104,7 @@ impl Account<'_> {
             packets: findings.packets,
             bytes: findings.bytes,
             errors: wrong(findings, lost),
+            unchecked: findings.unchecked,
             not_arrived: if self.is_cut { under_way } else { 0 },
             drops: drops.clone(),
         }

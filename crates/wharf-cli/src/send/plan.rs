@@ -1,40 +1,33 @@
 //! The traffic of a run, checked and loaded before anything is started.
 
-use super::traffic::{Stream, Traffic};
+use super::captured::{captured, check_stream, tell_streamed};
+use super::ends::Ends;
+use super::traffic::{Traffic, frame_bytes_for};
 use crate::args::{SendArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
-use crate::output::note;
 use crate::session::check_cpus;
-use crate::signals::{Signals, Waits};
+use crate::signals::Signals;
 use crate::usage;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wharf_core::engine::Batching;
 use wharf_core::random::SplitMix64;
 use wharf_core::small_queue::SMALL_QUEUE_BYTES;
-use wharf_devices::pcap::{TOO_LONG, is_stream};
+use wharf_devices::pcap::TOO_LONG;
 use wharf_devices::registry::Registry;
 use wharf_devices::spec::{Direction, Kind, QueueLayout};
-use wharf_tools::traffic::{
-    CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Skipped, Split, StreamReplay,
-};
+use wharf_tools::traffic::{GeneratorSpec, Pace, Sizes, Skipped};
 
-/// Length of a run that nothing else ends.
-const DEFAULT_TIME: Duration = Duration::from_secs(1);
 /// Most frames that a sender hands over at a time.
 const BURST_PACKETS: usize = 64;
 /// Low delay (RFC 1349): the kernel's first band.
 const TOS_LOW_DELAY: u8 = 0x10;
-/// Bytes of memory of a frame, at least by default.
-const FRAME_BYTES: u32 = 2048;
-/// Bytes of a frame's memory beside its data, by default: headroom, and placement.
-const BESIDE_BYTES: u32 = 512;
 /// Frames of memory by default, and the bytes of all of them from which on there are fewer.
 const FRAMES: u32 = 4096;
 const MEMORY_BYTES: u32 = 256 << 20;
+/// The same for a capture of any size, whose memory is to be small.
+const MEMORY_BYTES_STREAM: u32 = 16 << 20;
 /// 2001:db8::1 and ::2, from the range kept for documentation.
 const IPV6_SOURCE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const IPV6_DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
@@ -72,8 +65,7 @@ impl<'a> Plan<'a> {
         check_written(read, &[to, args.wrap.trace_file(), args.watch.written()])?;
         let ends = Ends::new(args)?;
         let (what, traffic) = match &args.pcap {
-            Some(path) if is_stream(path) => stream(args, path, signals)?,
-            Some(path) => replay(args, path, &ends)?,
+            Some(path) => captured(args, path, &ends, signals)?,
             None => generated(args)?,
         };
         Ok(Self {
@@ -81,7 +73,11 @@ impl<'a> Plan<'a> {
             what,
             time: ends.time,
             is_endless: ends.is_endless,
-            batchings: args.batch.map_or_else(|| ends.batchings(), |batching| vec![batching]),
+            batchings: match (&traffic, args.batch) {
+                (_, Some(batching)) => vec![batching],
+                (Traffic::Stream(_), None) => vec![Batching::On],
+                _ => ends.batchings(),
+            },
             small_queue_bytes: small_queue_bytes(args),
             burst: burst(args)?,
             frame_bytes: args.frame_bytes.unwrap_or_else(|| frame_bytes_for(traffic.longest_bytes())),
@@ -101,7 +97,8 @@ impl<'a> Plan<'a> {
 
     /// Returns `most` frames, or as many as there is memory for by default.
     pub(super) fn frames_within(&self, most: u32) -> u32 {
-        most.min(MEMORY_BYTES / self.frame_bytes)
+        let is_stream = matches!(self.traffic, Traffic::Stream(_));
+        most.min(if is_stream { MEMORY_BYTES_STREAM } else { MEMORY_BYTES } / self.frame_bytes)
     }
 
     fn all_skipped(&self) -> Option<Skipped> {
@@ -117,11 +114,11 @@ impl<'a> Plan<'a> {
         self.all_skipped().map(|skipped| reasons(&skipped))
     }
 
-    /// Notes the frames of a stream that had been cut short. Those of a file are known, and noted, before.
-    pub(super) fn tell_snapped(&self) {
-        let Traffic::Stream(stream) = &self.traffic else { return };
-        let counts = stream.state.counts();
-        tell_snapped(&self.what, counts.snapped, counts.frames);
+    /// Notes what is known of a stream by its end.
+    pub(super) fn tell_streamed(&self) {
+        if let Traffic::Stream(stream) = &self.traffic {
+            tell_streamed(self.args, &self.what, &stream.state.counts());
+        }
     }
 
     /// Returns the faults of the capture: the error at which it ended, and records that were to be sent and
@@ -189,93 +186,6 @@ fn check_echo(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
             let others = kinds_that(registry, |kind| kind.can.echo);
             Err(usage(format!("--echo: nothing comes back by `{name}`: {others} receive, too")))
         }
-    }
-}
-
-/// The ends of runs, and whether runs are compared.
-struct Ends {
-    rounds: u64,
-    time: Option<Duration>,
-    compares: bool,
-    is_endless: bool,
-}
-
-impl Ends {
-    fn new(args: &SendArgs) -> anyhow::Result<Self> {
-        let is_inside = args.to.kind().can.stays_inside;
-        let at_top = args.rate.is_none_or(Pace::is_top);
-        let is_counted = args.rounds.is_some() || args.count.is_some();
-        let is_bounded = is_counted || args.seconds.is_some();
-        if args.pcap.is_none() && args.rate == Some(Pace::Original) {
-            return Err(usage("--rate original: generated packets have no time stamps; it is for --pcap"));
-        }
-        // Devices that leave this process are sent to until a signal; a file would fill the disk.
-        let is_endless = !is_bounded && args.pcap.is_none() && !is_inside;
-        if is_endless && args.to.file().is_some_and(|path| !is_stream(path)) {
-            return Err(usage("say how much to generate into a file: --count N or --seconds S"));
-        }
-        let is_stream = args.pcap.as_deref().is_some_and(is_stream);
-        let once = !is_bounded && args.pcap.is_some() && (is_stream || !(is_inside && at_top));
-        let time = if is_bounded || is_endless || once { args.seconds } else { Some(DEFAULT_TIME) };
-        let rounds = args.rounds.unwrap_or(if once { 1 } else { u64::MAX });
-        let is_endless = is_endless || (args.rounds == Some(u64::MAX) && time.is_none());
-        Ok(Self {
-            rounds,
-            time,
-            is_endless,
-            compares: is_inside && at_top && !is_stream && !is_counted && args.wrap.trace.is_none(),
-        })
-    }
-
-    fn batchings(&self) -> Vec<Batching> {
-        if self.compares { vec![Batching::On, Batching::Off] } else { vec![Batching::On] }
-    }
-}
-
-/// Checks that a stream is asked for what it can do: one pass, by one sender.
-fn check_stream(args: &SendArgs) -> anyhow::Result<()> {
-    let Some(path) = args.pcap.as_deref().filter(|path| is_stream(path)) else { return Ok(()) };
-    let why = match () {
-        () if args.rounds.is_some_and(|rounds| rounds != 1) => "--loop: a stream cannot be read again",
-        () if args.senders > 1 => "--senders: a stream goes by one sender",
-        () => return Ok(()),
-    };
-    Err(usage(format!("--pcap {}: {why}; a file would do", path.display().to_string().escape_debug())))
-}
-
-fn stream(args: &SendArgs, path: &Path, signals: &Signals) -> anyhow::Result<(String, Traffic)> {
-    let longest_bytes = args.frame_bytes.unwrap_or(FRAME_BYTES).saturating_sub(BESIDE_BYTES);
-    let file = path.display().to_string();
-    let waits = Waits::new(format!("--pcap {}: waiting for the capture", file.escape_debug()));
-    let opened = path.to_path_buf();
-    let replay = signals.unless_asked(&waits, move || StreamReplay::open(&opened, longest_bytes))??;
-    let what = format!("{} (a stream)", replay.name());
-    Ok((what, Traffic::Stream(Stream::new(replay))))
-}
-
-fn replay(args: &SendArgs, path: &Path, ends: &Ends) -> anyhow::Result<(String, Traffic)> {
-    let capture = Capture::load(path, CAPTURE_BYTES_MAX)?;
-    let skipped = capture.skipped();
-    if skipped.empty > 0 {
-        let (name, empty) = (capture.name(), skipped.empty);
-        let all = capture.len() as u64 + skipped.total();
-        note(&format!("{name}: {empty} of {all} records have length 0, and are skipped"));
-    }
-    tell_snapped(capture.name(), capture.snapped(), capture.len() as u64);
-    // A run that has an end reports the error there.
-    if let Some(error) = capture.error().filter(|_| ends.is_endless) {
-        note(&format!("{error}; the {} frames before are sent", capture.len()));
-    }
-    let what = format!("{} ({} frames)", capture.name(), capture.len());
-    let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.kind().order);
-    Ok((what, Traffic::Replay { split, rounds: ends.rounds }))
-}
-
-fn tell_snapped(name: &str, snapped: u64, all: u64) {
-    if snapped > 0 {
-        note(&format!(
-            "{name}: {snapped} of {all} frames were cut short when captured, and are sent as they are"
-        ));
     }
 }
 
@@ -347,12 +257,6 @@ fn super_packets(args: &SendArgs, spec: &GeneratorSpec) -> anyhow::Result<u16> {
     let headers = spec.headers_bytes();
     let (payload, most) = (spec.longest_bytes() - headers, spec.super_packets_max());
     Ok((bytes.saturating_sub(headers) / payload.max(1)).clamp(1, most.into()) as u16)
-}
-
-/// Returns the bytes of memory of a frame into which `len_bytes` fit, at most [`wharf_mem::FRAME_BYTES_MAX`]: no frame of any
-/// traffic is too long for that.
-pub(super) fn frame_bytes_for(len_bytes: u32) -> u32 {
-    (len_bytes + BESIDE_BYTES).next_multiple_of(64).max(FRAME_BYTES)
 }
 
 /// Returns a number for this run: two runs at a time have the same one once in 256 times.

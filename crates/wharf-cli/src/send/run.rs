@@ -6,9 +6,10 @@ mod supervise;
 
 use super::account::{Account, Sent};
 use super::judge::judge;
-use super::plan::{Plan, frame_bytes_for};
+use super::plan::Plan;
 use super::sending::{Sending, sending};
 use super::table;
+use super::traffic::frame_bytes_for;
 use crate::args::{SmallQueues, WhenFull};
 use crate::host_queue::HostQueue;
 use crate::news::News;
@@ -91,7 +92,7 @@ pub(super) fn run(
     let account = Account { plan, sending: &sending, sent: &sent, audit, timing, received, is_cut };
     let mut outcome = account.close(signals.asked());
     outcome.faults.extend(away);
-    plan.tell_snapped();
+    plan.tell_streamed();
     let away_seconds = news.absent().as_secs_f64();
     outcome.report.verdict = Some(judge(plan, &outcome.report, &sent, receiving, away_seconds, link_bps));
     Ok(outcome)

@@ -77,6 +77,7 @@ const ROWS: &[Row<Report>] = &[
     ("received", |report| shown(&report.received, |received| grouped(received.packets))),
     ("still under way", |report| shown(&report.received, |received| some(received.not_arrived))),
     ("wrong", |report| shown(&report.received, |received| grouped(received.errors))),
+    ("not compared", |report| shown(&report.received, |received| some(received.unchecked))),
     ("faults injected", |report| shown(&report.faults, FaultReport::text)),
     ("frames traced", |report| shown(&report.trace, |trace| grouped(trace.frames))),
     ("not in the trace", |report| shown(&report.trace, |trace| some(trace.missed))),
@@ -103,7 +104,12 @@ fn verdict(outcomes: &[Outcome<Report>]) -> String {
             (false, true) => "Every frame that did not fail",
             (false, false) => "Every frame",
         };
-        lines.push(format!("{which} arrived byte for byte, each sender's in order."));
+        let received = outcomes.iter().filter_map(|outcome| outcome.report.received.as_ref());
+        let how = match received.map(|received| received.unchecked).sum() {
+            0 => "byte for byte".into(),
+            unchecked => format!("(the bytes of {} were not compared)", grouped(unchecked)),
+        };
+        lines.push(format!("{which} arrived {how}, each sender's in order."));
     }
     if let [on, off, ..] = outcomes
         && off.report.mpps > 0.0

@@ -8,12 +8,18 @@ use wharf_tools::traffic::{
     Drive, Driven, Generator, Replay, Source, Split, StampCheck, StreamReplay, StreamState, Submit, Verify,
 };
 
+/// Bytes of memory of a frame, at least by default.
+pub(super) const FRAME_BYTES: u32 = 2048;
+/// Bytes of a frame's memory beside its data, by default: headroom, and placement.
+pub(super) const BESIDE_BYTES: u32 = 512;
+
 /// The traffic of all senders together.
 pub(super) enum Traffic {
     Stream(Stream),
     Replay {
         split: Split,
         rounds: u64,
+        packets: u64,
     },
     /// The first `senders` share the packets; one more has no end of its own.
     Generated {
@@ -23,10 +29,10 @@ pub(super) enum Traffic {
     },
 }
 
-/// A capture that comes through a pipe, for one sender and one run.
+/// A capture that is read as it is sent, for one sender and one run.
 pub(super) struct Stream {
     /// Taken by the sender.
-    replay: Mutex<Option<StreamReplay>>,
+    replay: Mutex<Option<Box<StreamReplay>>>,
     pub(super) state: StreamState,
     longest_bytes: u32,
 }
@@ -34,10 +40,10 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(replay: StreamReplay) -> Self {
         let (state, longest_bytes) = (replay.state(), replay.longest_bytes());
-        Self { replay: Mutex::new(Some(replay)), state, longest_bytes }
+        Self { replay: Mutex::new(Some(Box::new(replay))), state, longest_bytes }
     }
 
-    fn replay(&self) -> MutexGuard<'_, Option<StreamReplay>> {
+    fn replay(&self) -> MutexGuard<'_, Option<Box<StreamReplay>>> {
         wharf_mem::lock(&self.replay)
     }
 }
@@ -53,11 +59,9 @@ impl Traffic {
     /// Returns the parts from the start, one per sender.
     pub(super) fn parts(&self) -> Vec<Part> {
         match self {
-            Traffic::Stream(stream) => {
-                stream.replay().take().map(Box::new).map(Part::Stream).into_iter().collect()
-            }
-            Traffic::Replay { split, rounds } => {
-                split.replays(*rounds).into_iter().map(Part::Replay).collect()
+            Traffic::Stream(stream) => stream.replay().take().map(Part::Stream).into_iter().collect(),
+            Traffic::Replay { split, rounds, packets } => {
+                split.replays(*rounds, *packets).into_iter().map(Part::Replay).collect()
             }
             Traffic::Generated { generators, senders, packets } => {
                 let (first_beyond, senders) = (*senders, u64::from(*senders));
@@ -126,4 +130,10 @@ impl Part {
             Part::Generated(mut generator) => drive.run_failing(by, &mut generator, memory),
         }
     }
+}
+
+/// Returns the bytes of memory of a frame into which `len_bytes` fit, at most
+/// [`wharf_mem::FRAME_BYTES_MAX`]: no frame of any traffic is too long for that.
+pub(super) fn frame_bytes_for(len_bytes: u32) -> u32 {
+    (len_bytes + BESIDE_BYTES).next_multiple_of(64).max(FRAME_BYTES)
 }

@@ -1,6 +1,7 @@
 //! Captures that are none: one line that names the file and the place, exit code 1, and no wait.
 
 use crate::common::{Folder, SAMPLE, finish, text, wharf};
+use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 /// A good header: little-endian, microseconds, Ethernet.
@@ -37,7 +38,11 @@ fn malformed_files_are_refused_with_the_place() {
         ("header", header(65535)[..23].to_vec(), "byte 0: file header cut short"),
         ("no-record", header(65535), "no packet"),
         ("huge", [header(0), record(u32::MAX, u32::MAX, 60)].concat(), "byte 24: record of 4294967295 bytes"),
-        ("over-wire", [header(0), record(60, 59, 60)].concat(), "byte 24: record of 60 bytes"),
+        (
+            "xz",
+            b"\xfd7zXZ\0 and more of it, and more".to_vec(),
+            "xz: `xzcat FILE | wharf ...` reads it as `-`",
+        ),
         (
             "pcapng",
             [&[0x0a, 0x0d, 0x0d, 0x0a], &[0; 40][..]].concat(),
@@ -72,7 +77,10 @@ fn a_file_that_is_cut_or_damaged_is_sent_up_to_there_round_after_round() {
     let cases = [
         ([1, 2, 3].to_vec(), "byte 186: record header cut short (3 of 16 bytes)"),
         (record(60, 60, 59), "byte 186: record cut short (59 of 60 captured bytes)"),
-        ([record(60, 59, 60), record(60, 60, 60)].concat(), "byte 186: record of 60 bytes is longer than"),
+        (
+            [record(262_145, 60, 60), record(60, 60, 60)].concat(),
+            "byte 186: record of 262145 bytes is longer",
+        ),
     ];
     for (rest, what) in cases {
         let path = folder.file("cut.pcap", &[&good[..], &rest].concat());
@@ -99,12 +107,154 @@ fn no_directories_or_character_devices_are_opened() {
     assert_refused("/dev/zero", "is a character device");
 }
 
+/// A file of so many records of 60,000 bytes, which are holes, and of `rest`. Returns its path.
+fn large(folder: &Folder, records: u64, rest: &[u8]) -> String {
+    let path = folder.file("large.pcap", &header(65535));
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    let (head, len) = (record(60_000, 60_000, 0), 60_016);
+    (0..records).for_each(|at| file.write_all_at(&head, 24 + at * len).unwrap());
+    file.write_all_at(rest, 24 + records * len).unwrap();
+    file.set_len(24 + records * len + rest.len() as u64).unwrap();
+    path
+}
+
+/// Runs `wharf`, and returns the most memory that it had, in kB.
+fn with_its_memory(args: &[&str]) -> (crate::common::Done, u64) {
+    let mut shell = Command::new("sh");
+    let measured = "\"$0\" \"$@\" & p=$!; most=0
+        while now=$(sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$p/status) && [ -n \"$now\" ]; do most=$now; sleep 0.02; done
+        wait $p; code=$?; echo \"most $most\" >&2; exit $code";
+    shell.args(["-c", measured, env!("CARGO_BIN_EXE_wharf")]).args(args);
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let done = finish(shell.spawn().unwrap());
+    let most = done.stderr.lines().find_map(|line| line.strip_prefix("most ")?.parse().ok());
+    let most = most.unwrap_or_else(|| panic!("{done:?}"));
+    (done, most)
+}
+
 #[test]
-fn a_file_beyond_the_limit_is_refused_before_it_is_read() {
+fn a_large_file_is_sent_round_after_round_in_little_memory() {
     let folder = Folder::new();
-    let path = folder.file("large", &header(65535));
-    std::fs::File::options().write(true).open(&path).unwrap().set_len((256 << 20) + 1).unwrap();
-    assert_refused(&path, "256 MiB");
+    let path = large(&folder, 5000, &record(61, 61, 61));
+    let args = ["send", "--pcap", &path, "--loop", "2", "--json"];
+    let (done, most_kb) = with_its_memory(&[&args[..], &["--to", "null"]].concat());
+    assert_eq!((done.code, &done.json()["sent"]), (Some(0), &10_002.into()), "{done:?}");
+    assert!(most_kb < 60_000, "300 MB took {most_kb} kB");
+    let counted = wharf(&["send", "--pcap", &path, "--count", "5003", "--to", "null", "--json"]).good_json();
+    assert_eq!(counted["bytes"], 5002 * 60_000 + 61);
+    let done = wharf(&[&args[..], &["--to", "null", "--senders", "2"]].concat());
+    assert!(done.code == Some(1) && done.line().contains("256 MiB that are kept in memory for --senders"));
+    // At a far end all of it is compared, or said not to be.
+    let path = large(&folder, 300, &record(61, 61, 61));
+    let report = wharf(&["send", "--pcap", &path, "--loop", "2", "--json"]).good_json();
+    assert_eq!((&report["received"]["packets"], &report["received"]["errors"]), (&602.into(), &0.into()));
+    assert!(report["received"]["unchecked"].as_u64() < Some(602), "{report}");
+}
+
+#[test]
+fn a_large_file_that_is_cut_is_sent_up_to_there_round_after_round_and_not_by_strict() {
+    let folder = Folder::new();
+    let cut = [record(61, 61, 61), record(60, 60, 59)].concat();
+    for (records, at) in [(300, "byte 18004901"), (2, "byte 120133")] {
+        let path = large(&folder, records, &cut);
+        let args = ["send", "--pcap", &path, "--loop", "3", "--to", "null", "--json"];
+        let done = wharf(&args);
+        assert_eq!((done.code, &done.json()["sent"]), (Some(1), &(3 * records + 3).into()), "{done:?}");
+        assert_eq!(done.line().matches(at).count(), 1, "{done:?}");
+        let done = wharf(&[&args[..], &["--strict"]].concat());
+        assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
+        assert!(done.line().contains(at) && done.line().contains("nothing is sent"), "{done:?}");
+    }
+    let path = large(&folder, 300, &[]);
+    let done = wharf(&["send", "--pcap", &path, "--strict", "--loop", "1", "--to", "null", "--json"]);
+    assert_eq!(done.good_json()["sent"], 300);
+    // Nothing but records of length 0, millions of them.
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(24).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(24 + (20 << 20)).unwrap();
+    let done = wharf(&["send", "--pcap", &path, "--to", "null", "--json"]);
+    assert!(
+        done.code == Some(1) && done.line().contains("none of its 1310720 records can be sent"),
+        "{done:?}"
+    );
+}
+
+/// A capture of another link type: two IPv4 packets, of which the header in front is no Ethernet's.
+fn cooked(link_type: u32, head: &[u8]) -> Vec<u8> {
+    let mut ip = vec![0x45, 0, 0, 36, 0, 1, 0, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1];
+    ip.extend([4, 0, 0, 9, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let len = (head.len() + ip.len()) as u32;
+    let one = [&record(len, len, 0)[..], head, &ip].concat();
+    [&header(65535)[..20], &link_type.to_le_bytes(), &one.repeat(2)].concat()
+}
+
+#[test]
+fn other_link_types_are_sent_with_addresses_or_where_none_are_needed() {
+    let folder = Folder::new();
+    let sll = [0, 0, 0, 1, 0, 6, 6, 5, 4, 3, 2, 1, 0, 0, 8, 0];
+    let out = text(&folder.path("out.pcap"));
+    for (link_type, head, source) in [(101, &[][..], [2, 0, 0, 0, 0, 9]), (113, &sll, [6, 5, 4, 3, 2, 1])] {
+        let path = folder.file("cooked.pcap", &cooked(link_type, head));
+        for to in ["null", "wire", "udp:127.0.0.1:9,gso=off"] {
+            let done = wharf(&["send", "--pcap", &path, "--loop", "1", "--to", to, "--json", "-q"]);
+            assert_eq!(done.json()["packets"], 2, "{to}: {done:?}");
+        }
+        let done = wharf(&["send", "--pcap", &path, "--loop", "1", "--to", "packet:no-such-if"]);
+        assert!(done.code == Some(1) && done.line().contains("--mac SRC,DST gives them"), "{done:?}");
+        let macs = ["--mac", "02:00:00:00:00:09,02:00:00:00:00:08"];
+        let to = format!("pcap:{out}");
+        let args = [&["send", "--pcap", &path, "--loop", "1", "--to", &to, "--json"][..], &macs].concat();
+        assert_eq!(wharf(&args).good_json()["bytes"], 100);
+        let written = std::fs::read(&out).unwrap();
+        assert_eq!(written[40..54], [&[2, 0, 0, 0, 0, 8][..], &source, &[8, 0]].concat());
+        let from = format!("pcap:{path}");
+        let done = wharf(&["receive", "--from", &from, "--json"]);
+        assert_eq!((done.code, &done.json()["bytes"]), (Some(0), &100.into()), "{done:?}");
+    }
+    let path = folder.file("cooked.pcap", &cooked(101, &[0x20; 20]));
+    let done = wharf(&["send", "--pcap", &path, "--to", "null"]);
+    assert!(done.code == Some(1) && done.line().contains("none of its 2 records can be sent"), "{done:?}");
+}
+
+#[test]
+fn a_count_ends_a_replay_wherever_it_is() {
+    let folder = Folder::new();
+    let path = folder.file("three.pcap", &[header(65535), record(60, 60, 60).repeat(3)].concat());
+    let cases = [
+        (&["--count", "2"][..], 2),
+        (&["--count", "8"], 8),
+        (&["--count", "8", "--loop", "2"], 6),
+        (&["--count", "8", "--loop", "0"], 8),
+    ];
+    for (more, sent) in cases {
+        let args = [&["send", "--pcap", &path, "--to", "null", "--json"][..], more].concat();
+        assert_eq!(wharf(&args).good_json()["sent"], sent, "{more:?}");
+    }
+}
+
+#[test]
+fn times_that_go_back_and_long_gaps_are_told() {
+    let folder = Folder::new();
+    let at = |second: u32| [&second.to_le_bytes()[..], &record(60, 60, 60)[4..]].concat();
+    let back: Vec<u8> = (1..=10).rev().flat_map(at).collect();
+    let path = folder.file("back.pcap", &[header(65535), back].concat());
+    let args = ["send", "--pcap", &path, "--to", "null", "--loop", "1", "--json"];
+    let done = wharf(&[&args[..], &["--rate", "original"]].concat());
+    assert!(done.code == Some(0) && done.line().contains("9 frames go back in time"), "{done:?}");
+    assert_eq!(wharf(&args).stderr, "", "at top speed times are nothing");
+    let path = folder.file("gap.pcap", &[header(65535), at(1), at(u32::MAX), at(2)].concat());
+    let args = ["send", "--pcap", &path, "--to", "null", "--loop", "1", "--rate", "original", "--json"];
+    let done = wharf(&[&args[..], &["--seconds", "0.2"]].concat());
+    assert!(
+        done.stderr.contains("a gap of 4294967294 s before frame 2; --max-gap TIME shortens it"),
+        "{done:?}"
+    );
+    assert_eq!(done.json()["sent"], 1);
+    let done = wharf(&[&args[..], &["--max-gap", "100ms"]].concat());
+    assert_eq!(
+        (done.json()["sent"].as_u64(), done.stderr.contains("a gap of")),
+        (Some(3), false),
+        "{done:?}"
+    );
 }
 
 #[test]

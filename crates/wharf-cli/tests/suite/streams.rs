@@ -149,6 +149,7 @@ fn a_stream_has_one_pass_and_one_sender_and_no_trace_goes_to_standard_output() {
     for (args, what) in [
         ("send --pcap - --loop 2", "--pcap -: --loop: a stream cannot be read again"),
         ("send --pcap - --loop 0", "--loop: a stream cannot be read again"),
+        ("send --pcap - --strict", "--strict: a stream cannot be read before it is sent"),
         ("send --pcap - --senders 2", "--senders: a stream goes by one sender"),
         ("send --size 60 --count 1 --to null --trace -", "--trace -: want a file"),
         ("forward null wire --mirror -", "--mirror -: want a file"),

@@ -12,14 +12,10 @@
 //! byte where the faulty header or record starts, for instance
 //! `x.pcap: byte 24: record header cut short (3 of 16 bytes)`. Refused are:
 //!
-//! - an empty file, a wrong magic number, a version other than 2.4 and 2.5, a link
-//!   type other than Ethernet, frames that carry their check sequence;
+//! - an empty file, a wrong magic number, a version other than 2.0 to 2.5, a link
+//!   type that has no Ethernet frame (`link`);
 //! - a header or a record cut short;
-//! - a record longer than [`SNAP_LEN_MAX`], or with more bytes captured than were
-//!   on the wire;
-//! - a time stamp whose fraction is a second or more. It is not carried over into
-//!   the seconds: such a fraction most often means that the magic number gives the
-//!   wrong unit, and a replay would be a thousand times off;
+//! - a record longer than [`SNAP_LEN_MAX`];
 //! - anything but a regular file. What a path names is looked up before it is
 //!   opened, since opening a fifo waits for its other end.
 //!
@@ -29,6 +25,10 @@
 //! [`Record::wire_len`] tells, and the caller decides. A record of length 0 is read
 //! like any other, without bytes: it is no frame, and readers of frames skip and
 //! count it ([`super::misfit`]). None is written.
+//!
+//! Other writers' files are read as libpcap reads them: records with more header than pcap's (`a1b2cd34`),
+//! lengths in the other order before version 2.4, more bytes captured than were on the wire, a fraction of a
+//! second or more (it is carried over into the seconds). A check sequence that the file tells of is cut off.
 //!
 //! Memory: one read buffer of 64 KiB and the caller's buffer for one packet.
 //!
@@ -43,6 +43,7 @@
 
 mod error;
 mod input;
+mod link;
 mod ng;
 mod reader;
 mod writer;
@@ -50,6 +51,8 @@ mod writer;
 #[doc(hidden)]
 pub use error::displayed;
 pub use error::{Fault, PcapError};
+pub use link::Macs;
+use link::Packets;
 pub use reader::{PcapReader, parse_bytes};
 #[doc(hidden)]
 pub use writer::create_file;
@@ -57,7 +60,7 @@ pub use writer::{PcapOptions, PcapWriter};
 
 /// The longest record read or written, in bytes; libpcap's limit.
 pub const SNAP_LEN_MAX: u32 = 262_144;
-/// The link type of Ethernet, the only one read and written.
+/// The link type of Ethernet, the only one written.
 const LINK_TYPE_ETHERNET: u32 = 1;
 /// Length of the header of a file, in bytes.
 pub const FILE_HEADER_LEN: usize = 24;
@@ -74,10 +77,16 @@ pub struct Record {
     /// Bytes that the packet had on the wire, without the check sequence: more than were captured if the capture was
     /// snapped.
     pub wire_len: u32,
+    /// True for a packet of a link type that has no Ethernet frame: its bytes are left out.
+    pub is_other: bool,
 }
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+/// Microseconds, and records with a longer header: of old Linux systems, and of routers.
+const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
+/// The rest of such a header: interface, protocol and kind of packet.
+const MODIFIED_BYTES: usize = 8;
 const VERSION: (u16, u16) = (2, 4);
 
 /// Offsets of the fields of the file header.
@@ -96,14 +105,6 @@ mod record_field {
     pub(super) const FRACTION: usize = 4;
     pub(super) const CAPTURED_LEN: usize = 8;
     pub(super) const WIRE_LEN: usize = 12;
-}
-
-/// The parts of the link type field beside the link type itself (section 4).
-mod link_bits {
-    pub(super) const TYPE: u32 = 0x03ff_ffff;
-    pub(super) const CHECK_SEQUENCE_PRESENT: u32 = 0x0400_0000;
-    /// Above this: the check sequence's length, in units of two bytes.
-    pub(super) const CHECK_SEQUENCE_SHIFT: u32 = 28;
 }
 
 /// The unit of a time stamp's fraction.
@@ -189,17 +190,39 @@ struct FileHeader {
     snap_len: u32,
 }
 
+/// What a file's writer does in its own way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Dialect {
+    packets: Packets,
+    version_minor: u16,
+    /// Bytes of a record's header behind the fields that all have.
+    more_header_bytes: usize,
+}
+
+impl Dialect {
+    /// Returns the bytes captured and those on the wire: they stand in the other order before 2.3, and in
+    /// 2.3 in either.
+    fn lengths(&self, first: u32, second: u32) -> (u32, u32) {
+        match self.version_minor {
+            0..=2 => (second, first),
+            3 if first > second => (second, first),
+            _ => (first, second),
+        }
+    }
+}
+
 impl FileHeader {
     /// Takes the first bytes of a file, fewer than a header's if the file ends
     /// there. An error comes with the offset of the field it is about.
-    fn parse(bytes: &[u8]) -> Result<Self, (u64, Fault)> {
+    fn parse(bytes: &[u8]) -> Result<(Self, Dialect), (u64, Fault)> {
         let cut_short = (0, Fault::HeaderCutShort { present: bytes.len() });
         let magic = match *bytes {
             [] => return Err((0, Fault::Empty)),
             [a, b, c, d, ..] => [a, b, c, d],
             _ => return Err(cut_short),
         };
-        let (resolution, byte_order) = recognise(magic).ok_or((0, Fault::Magic { found: magic }))?;
+        let (resolution, byte_order, more_header_bytes) =
+            recognise(magic).ok_or((0, Fault::Magic { found: magic }))?;
         if bytes.len() < FILE_HEADER_LEN {
             return Err(cut_short);
         }
@@ -207,15 +230,17 @@ impl FileHeader {
             byte_order.u16_at(bytes, file_field::VERSION_MAJOR),
             byte_order.u16_at(bytes, file_field::VERSION_MINOR),
         );
-        let (major, minor) = version;
+        let (major, version_minor) = version;
         // Some writers say 2.5. Wireshark reads their files as 2.4.
-        if major != VERSION.0 || !(VERSION.1..=5).contains(&minor) {
-            return Err((file_field::VERSION_MAJOR as u64, Fault::Version { major, minor }));
+        if major != VERSION.0 || version_minor > 5 {
+            let fault = Fault::Version { major, minor: version_minor };
+            return Err((file_field::VERSION_MAJOR as u64, fault));
         }
-        check_link(byte_order.u32_at(bytes, file_field::LINK_TYPE))
+        let packets = Packets::of_field(byte_order.u32_at(bytes, file_field::LINK_TYPE))
             .map_err(|fault| (file_field::LINK_TYPE as u64, fault))?;
         let snap_len = effective_snap_len(byte_order.u32_at(bytes, file_field::SNAP_LEN));
-        Ok(Self { resolution, byte_order, snap_len })
+        let dialect = Dialect { packets, version_minor, more_header_bytes };
+        Ok((Self { resolution, byte_order, snap_len }, dialect))
     }
 
     fn encode(&self) -> [u8; FILE_HEADER_LEN] {
@@ -248,17 +273,14 @@ struct RecordHeader {
 }
 
 impl RecordHeader {
-    fn parse(bytes: &[u8; RECORD_HEADER_LEN], file: &FileHeader) -> Result<Self, Fault> {
+    fn parse(bytes: &[u8; RECORD_HEADER_LEN], file: &FileHeader, dialect: &Dialect) -> Result<Self, Fault> {
         let order = file.byte_order;
         let seconds = order.u32_at(bytes, record_field::SECONDS);
         let fraction = order.u32_at(bytes, record_field::FRACTION);
-        let captured_len = order.u32_at(bytes, record_field::CAPTURED_LEN);
-        let wire_len = order.u32_at(bytes, record_field::WIRE_LEN);
+        let lengths = [record_field::CAPTURED_LEN, record_field::WIRE_LEN].map(|at| order.u32_at(bytes, at));
+        let (captured_len, wire_len) = dialect.lengths(lengths[0], lengths[1]);
+        let wire_len = wire_len.max(captured_len);
         check_lengths(captured_len, wire_len)?;
-        let limit = file.resolution.units_per_second();
-        if fraction >= limit {
-            return Err(Fault::Fraction { fraction, limit });
-        }
         let fraction_ns = u64::from(fraction) * u64::from(file.resolution.unit_ns());
         let ts_ns = u64::from(seconds) * 1_000_000_000 + fraction_ns;
         Ok(Self { ts_ns, captured_len, wire_len })
@@ -289,28 +311,18 @@ fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
 
-fn recognise(magic: [u8; 4]) -> Option<(Resolution, ByteOrder)> {
+/// Returns the unit, the byte order, and the bytes by which a record's header is longer.
+fn recognise(magic: [u8; 4]) -> Option<(Resolution, ByteOrder, usize)> {
     [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| match order.u32_at(&magic, 0) {
-        MAGIC_MICROSECONDS => Some((Resolution::Microseconds, order)),
-        MAGIC_NANOSECONDS => Some((Resolution::Nanoseconds, order)),
+        MAGIC_MICROSECONDS => Some((Resolution::Microseconds, order, 0)),
+        MAGIC_MODIFIED => Some((Resolution::Microseconds, order, MODIFIED_BYTES)),
+        MAGIC_NANOSECONDS => Some((Resolution::Nanoseconds, order, 0)),
         _ => None,
     })
 }
 
 const fn effective_snap_len(stated: u32) -> u32 {
     if stated == 0 || stated > SNAP_LEN_MAX { SNAP_LEN_MAX } else { stated }
-}
-
-fn check_link(field: u32) -> Result<(), Fault> {
-    let link_type = field & link_bits::TYPE;
-    if link_type != LINK_TYPE_ETHERNET {
-        return Err(Fault::LinkType { link_type });
-    }
-    let check_sequence_bytes = 2 * (field >> link_bits::CHECK_SEQUENCE_SHIFT);
-    if field & link_bits::CHECK_SEQUENCE_PRESENT != 0 && check_sequence_bytes != 0 {
-        return Err(Fault::CheckSequence { len: check_sequence_bytes });
-    }
-    Ok(())
 }
 
 fn check_lengths(captured: u32, wire: u32) -> Result<(), Fault> {

@@ -1,8 +1,8 @@
 //! `PcapSource`: reads frames from a capture.
 
-use super::format::{PcapError, PcapReader, Record};
-use super::{PcapStream, device_error, device_name, is_stream, misfit};
-use crate::iface::{Drops, Step, pool_fault};
+use super::format::{Macs, PcapError, PcapReader, Record};
+use super::{PcapStream, Skipped, device_error, device_name, is_stream};
+use crate::iface::{Step, pool_fault};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,10 @@ enum Input {
 impl Input {
     fn open(path: &Path) -> Result<Self, PcapError> {
         if is_stream(path) {
-            return Ok(Self::Stream { stream: PcapStream::open(path)?, offset_bytes: 0 });
+            return Ok(Self::Stream {
+                stream: PcapStream::open(path, 1, Some(Macs::default()))?,
+                offset_bytes: 0,
+            });
         }
         PcapReader::open(path).map(Self::File)
     }
@@ -54,6 +57,14 @@ impl Input {
         }
     }
 
+    /// Returns the records that the stream has skipped since the last call.
+    fn take_skipped(&mut self) -> Skipped {
+        match self {
+            Self::File(_) => Skipped::default(),
+            Self::Stream { stream, .. } => stream.take_skipped(),
+        }
+    }
+
     fn offset_bytes(&self) -> u64 {
         match self {
             Self::File(reader) => reader.record_offset_bytes(),
@@ -70,7 +81,7 @@ enum Next {
 }
 
 /// The reading device: it gives frames as fast as it is asked. It only receives. Records that can be no frame
-/// ([`misfit`]) count as its drops.
+/// ([`Record::misfit`]) count as its drops.
 pub struct PcapSource {
     name: String,
     input: Input,
@@ -79,8 +90,7 @@ pub struct PcapSource {
     record: Option<(Record, u32)>,
     bytes: Vec<u8>,
     placer: SgWriter,
-    /// Records that were skipped.
-    drops: Drops,
+    skipped: Skipped,
     /// The error that ended the reading, until it has been reported.
     error: Option<DeviceError>,
     ended: bool,
@@ -107,7 +117,7 @@ impl PcapSource {
             record: None,
             bytes: Vec::new(),
             placer: SgWriter::default(),
-            drops: Drops::default(),
+            skipped: Skipped::default(),
             error: None,
             ended: false,
         })
@@ -116,7 +126,9 @@ impl PcapSource {
     /// Returns the current record: the next one if there is none; `None` at the end, and while none has come yet.
     fn load(&mut self) -> Result<Option<(Record, u32)>, DeviceError> {
         if self.record.is_none() && !self.ended {
-            let next = self.input.next(&mut self.bytes).map_err(|error| device_error(&self.name, error))?;
+            let next = self.input.next(&mut self.bytes);
+            self.skipped += self.input.take_skipped();
+            let next = next.map_err(|error| device_error(&self.name, error))?;
             match next {
                 Next::Record(record) => self.record = Some((record, self.len_bytes(&record)?)),
                 Next::NotYet => {}
@@ -150,9 +162,10 @@ impl PcapSource {
     /// Puts one packet onto `to`, which has room.
     fn receive_one(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Step, DeviceError> {
         let Some((record, len_bytes)) = self.load()? else { return Ok(Step::Empty) };
-        if let Some(reason) = misfit(len_bytes) {
+        if let Some(reason) = record.misfit(len_bytes) {
             self.record = None;
-            return Ok(Step::dropped(reason, &mut self.drops));
+            self.skipped.count(reason);
+            return Ok(Step::Dropped);
         }
         // 0 is no time: the first record of a simulator, for one, has it.
         let meta = Meta { time_ns: record.ts_ns.max(1), ..Meta::default() };
@@ -219,7 +232,8 @@ impl RxDevice for PcapSource {
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.drops.show(see);
+        let counts = self.skipped.by_reason().into_iter().filter(|(_, count)| *count > 0);
+        counts.for_each(|(reason, count)| see(reason, count));
     }
 
     fn ended(&self) -> bool {

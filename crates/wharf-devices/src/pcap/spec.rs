@@ -1,7 +1,8 @@
 //! `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 
 use super::format::{ByteOrder, PcapOptions, Resolution};
-use super::{PcapSink, PcapSource, Snapped};
+use super::{LINK_TYPE, PcapSink, PcapSource, Snapped};
+use crate::reasons::Counted;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
 use std::path::Path;
 use wharf_core::device::DeviceError;
@@ -23,8 +24,13 @@ pub(crate) static KIND: Kind = Kind {
         &["refuse", "pad", "send"],
         "Frames that were cut short when captured: refuse the file, fill them with zeros, or take them as they are",
     ).when("pad, to keep the lengths on the wire; send, to send just the bytes that were captured")],
-    can: Can { receive: true, ..Can::SEND },
+    can: Can { receive: true, ignores_addresses: true, ..Can::SEND },
     doctor: super::doctor::DOCTOR,
+    reasons: &[Counted::Own {
+        word: LINK_TYPE,
+        what_happened: "The packet of the capture is of a link type of which no Ethernet frame can be made, or that needs addresses for one.",
+        what_to_do: "Give addresses (`wharf send --pcap F --mac SRC,DST`), if it is raw IP, Linux cooked or loopback. The other packets are sent.",
+    }],
     ..Kind::new(
         "pcap",
         "pcap:FILE[,resolution=ns|us,order=le|be] to write, pcap:FILE[,snapped=refuse|pad|send] to read",

@@ -1,10 +1,12 @@
-//! Captures that go through a pipe: a standard stream, which is called `-`, or a fifo.
+//! Captures that a thread reads ahead: a standard stream, which is called `-`, a fifo, or a file.
 //!
-//! A thread reads the capture as it comes, so that no other thread waits for the pipe's other end. It stops reading
-//! while [`FRAMES_MAX`] frames, or [`WAITING_BYTES_MAX`], wait to be taken. A stream is read once.
+//! The thread reads the capture as it comes, so that no other thread waits for a disk or a pipe's other end.
+//! It stops reading while [`FRAMES_MAX`] frames, or [`WAITING_BYTES_MAX`], wait to be taken. A pipe is read
+//! once, a file as often as is asked for.
 
+use super::Skipped;
 use super::format::displayed;
-use super::format::{PcapError, PcapOptions, PcapReader, PcapWriter, Record};
+use super::format::{Macs, PcapError, PcapOptions, PcapReader, PcapWriter, Record};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader};
@@ -24,6 +26,8 @@ const WAITING_BYTES_MAX: usize = 4 << 20;
 /// A longer buffer is not used again: in time, each would become as long as the longest frame.
 const BUFFER_BYTES_MAX: usize = 16 << 10;
 const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// Records that are skipped in a row before their count is told.
+const SKIPPED_MAX: u64 = 4096;
 
 /// True if `path` is `-`, which stands for standard input or output, or names a fifo.
 pub fn is_stream(path: &Path) -> bool {
@@ -56,6 +60,16 @@ pub(super) fn write_without_waiting(writer: &mut PcapWriter) {
     }
 }
 
+/// Opens standard input or a fifo for reading.
+fn open_pipe(path: &Path) -> Result<PcapReader, PcapError> {
+    let (name, file) = match is_standard(path) {
+        true => ("standard input".into(), duplicate(&io::stdin())),
+        false => (path.to_string_lossy(), File::open(path)),
+    };
+    let file = file.map_err(|cause| PcapError::Open { file: displayed(&name), cause })?;
+    PcapReader::new(BufReader::with_capacity(READ_BUFFER_BYTES, file), &name)
+}
+
 /// Opens the file of `stream` once more: bytes then bypass the buffer of the standard library.
 fn duplicate(stream: &impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
@@ -70,9 +84,11 @@ pub struct StreamFrame {
     pub bytes: Vec<u8>,
     /// Offset of the record in the stream.
     pub offset_bytes: u64,
+    /// True for the first frame of each round but the first one.
+    pub begins_round: bool,
 }
 
-/// A capture that a thread reads from a pipe.
+/// A capture that a thread reads.
 pub struct PcapStream {
     name: String,
     shared: Arc<Shared>,
@@ -80,6 +96,7 @@ pub struct PcapStream {
     ready: VecDeque<StreamFrame>,
     /// Buffers for the thread.
     spare: Vec<Vec<u8>>,
+    skipped: Skipped,
     has_ended: bool,
 }
 
@@ -98,7 +115,9 @@ struct Queue {
     /// Bytes of their buffers.
     waiting_bytes: usize,
     spare: Vec<Vec<u8>>,
+    skipped: Skipped,
     has_ended: bool,
+    /// The first, if there are several.
     error: Option<PcapError>,
     /// The reader of this queue has gone.
     is_left: bool,
@@ -111,23 +130,24 @@ impl std::fmt::Debug for PcapStream {
 }
 
 impl PcapStream {
-    /// Opens standard input or a fifo, reads the capture's header and starts the thread. Waits for the header.
+    /// Opens the capture, reads its header and starts the thread, which reads a file `rounds` times. Waits
+    /// for the header of standard input or a fifo.
     ///
     /// # Errors
     /// [`PcapError`].
-    pub fn open(path: &Path) -> Result<Self, PcapError> {
-        let (name, file) = match is_standard(path) {
-            true => ("standard input".into(), duplicate(&io::stdin())),
-            false => (path.to_string_lossy(), File::open(path)),
+    pub fn open(path: &Path, rounds: u64, macs: Option<Macs>) -> Result<Self, PcapError> {
+        let (reader, rounds) = match is_stream(path) {
+            true => (open_pipe(path)?, 1),
+            false => (PcapReader::open(path)?, rounds),
         };
-        let cannot_open = |cause| PcapError::Open { file: displayed(&name), cause };
-        let file = file.map_err(cannot_open)?;
-        let reader = PcapReader::new(BufReader::with_capacity(READ_BUFFER_BYTES, file), &name)?;
+        let reader = reader.with_macs(macs)?;
         let (name, shared) = (reader.name().to_string(), Arc::new(Shared::default()));
         let of_thread = shared.clone();
-        let read = move || of_thread.read(reader);
-        Builder::new().name("wharf-pcap".into()).spawn(read).map_err(cannot_open)?;
-        Ok(Self { name, shared, ready: VecDeque::new(), spare: Vec::new(), has_ended: false })
+        let read = move || of_thread.read(reader, rounds);
+        let started = Builder::new().name("wharf-pcap".into()).spawn(read);
+        started.map_err(|cause| PcapError::Open { file: name.clone(), cause })?;
+        let (ready, spare, skipped) = (VecDeque::new(), Vec::new(), Skipped::default());
+        Ok(Self { name, shared, ready, spare, skipped, has_ended: false })
     }
 
     /// Returns the stream's name, as errors show it.
@@ -154,6 +174,11 @@ impl PcapStream {
         }
     }
 
+    /// Returns the records that were skipped since the last call: those that hold no frame, padded or not.
+    pub fn take_skipped(&mut self) -> Skipped {
+        std::mem::take(&mut self.skipped)
+    }
+
     /// True if all frames have been taken.
     pub fn has_ended(&self) -> bool {
         self.has_ended && self.ready.is_empty()
@@ -167,6 +192,7 @@ impl PcapStream {
         }
         std::mem::swap(&mut queue.frames, &mut self.ready);
         queue.waiting_bytes = 0;
+        self.skipped += std::mem::take(&mut queue.skipped);
         queue.spare.append(&mut self.spare);
         self.has_ended = queue.has_ended && self.ready.is_empty();
         let error = if self.has_ended { queue.error.take() } else { None };
@@ -187,6 +213,19 @@ impl Queue {
     fn is_full(&self) -> bool {
         self.frames.len() >= FRAMES_MAX || self.waiting_bytes >= WAITING_BYTES_MAX
     }
+
+    /// Returns the buffer, which waits from now on, and puts a spare one in its place.
+    fn swap_buffer(&mut self, buffer: &mut Vec<u8>) -> Vec<u8> {
+        self.waiting_bytes += buffer.capacity();
+        std::mem::replace(buffer, self.spare.pop().unwrap_or_default())
+    }
+
+    /// Keeps the error, if it is the first. Returns true if there is one.
+    fn keep_error(&mut self, error: Option<PcapError>) -> bool {
+        let is_error = error.is_some();
+        self.error = self.error.take().or(error);
+        is_error
+    }
 }
 
 impl Shared {
@@ -194,19 +233,42 @@ impl Shared {
         lock(&self.queue)
     }
 
-    /// Reads to the end of the stream, or until its frames are not wanted any more.
-    fn read(&self, mut reader: PcapReader) {
+    /// Reads `rounds` times to the end, or until the frames are not wanted any more. A round without a frame
+    /// is the last.
+    fn read(&self, mut reader: PcapReader, rounds: u64) {
+        let (mut round, mut frames, mut passed) = (1, 0u64, 0u64);
+        let (mut bytes, mut skipped) = (Vec::new(), Skipped::default());
         loop {
-            let mut bytes = self.lock().spare.pop().unwrap_or_default();
             let read = reader.next(&mut bytes);
-            let mut queue = self.lock();
-            match read {
-                Ok(Some(record)) => {
-                    let offset_bytes = reader.record_offset_bytes();
-                    queue.waiting_bytes += bytes.capacity();
-                    queue.frames.push_back(StreamFrame { record, bytes, offset_bytes });
+            let reason = read.as_ref().ok().copied().flatten().and_then(|record| {
+                // One whose packet could be a frame may be filled up.
+                record.misfit(bytes.len() as u32).filter(|_| record.misfit(record.wire_len).is_some())
+            });
+            if let Some(reason) = reason {
+                passed += 1;
+                if round == 1 {
+                    skipped.count(reason);
                 }
-                ended => (queue.has_ended, queue.error) = (true, ended.err()),
+                if !passed.is_multiple_of(SKIPPED_MAX) {
+                    continue;
+                }
+            }
+            let mut queue = self.lock();
+            queue.skipped += std::mem::take(&mut skipped);
+            match read {
+                Ok(Some(_)) if reason.is_some() => {}
+                Ok(Some(record)) => {
+                    let begins_round = round > 1 && frames == 0;
+                    let (bytes, offset_bytes) = (queue.swap_buffer(&mut bytes), reader.record_offset_bytes());
+                    queue.frames.push_back(StreamFrame { record, bytes, offset_bytes, begins_round });
+                    frames += 1;
+                }
+                ended => {
+                    queue.keep_error(ended.err());
+                    queue.has_ended =
+                        round >= rounds || frames == 0 || queue.keep_error(reader.rewind().err());
+                    (round, frames) = (round + 1, 0);
+                }
             }
             self.has_read.notify_one();
             while queue.is_full() && !queue.is_left {
@@ -236,7 +298,7 @@ mod tests {
         };
         std::thread::spawn(write);
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&from));
-        PcapStream::open(Path::new(&path)).unwrap()
+        PcapStream::open(Path::new(&path), 1, None).unwrap()
     }
 
     #[test]

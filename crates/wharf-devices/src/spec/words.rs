@@ -62,6 +62,8 @@ pub struct Can {
     pub stays_inside: bool,
     /// Send frames of one size that come in one burst as one message.
     pub joins_bursts: bool,
+    /// Look at no Ethernet address of what they send.
+    pub ignores_addresses: bool,
 }
 
 impl Can {
@@ -74,6 +76,7 @@ impl Can {
         far_end: false,
         stays_inside: false,
         joins_bursts: false,
+        ignores_addresses: false,
     };
     /// Receives.
     pub const RECEIVE: Self = Self { send: false, receive: true, ..Self::SEND };

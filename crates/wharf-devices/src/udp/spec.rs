@@ -23,7 +23,7 @@ pub(crate) static KIND: Kind = Kind {
         Key::number("buffer", 4096..=1 << 30, "4k to 1g bytes", "8m", "Bytes of the socket's buffers").when("Higher, if `wharf explain socket-full` applies (`sysctl net.core.rmem_max` bounds it)"),
         Key::forms("interface", "IF", "as the routes say", "Interface at which a multicast group is joined, and by which frames leave to one").when("Where several interfaces lead to the group, or no route does"),
     ],
-    can: Can { joins_bursts: true, ..Can::BOTH },
+    can: Can { joins_bursts: true, ignores_addresses: true, ..Can::BOTH },
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "udp",

@@ -37,7 +37,7 @@ pub(crate) static KIND: Kind = Kind {
         )
         .when("0, to count the bytes of frames alone"),
     ],
-    can: Can { far_end: true, stays_inside: true, ..Can::BOTH },
+    can: Can { far_end: true, stays_inside: true, ignores_addresses: true, ..Can::BOTH },
     ..Kind::new(
         "wire",
         "wire[:rate=10gbit,delay=1ms,ring=1024,overhead=24]",

@@ -2,6 +2,7 @@
 //! files for the tests, and ways to read them.
 
 mod files;
+mod links;
 mod malformed;
 mod ng;
 mod random;

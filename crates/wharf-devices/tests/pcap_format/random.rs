@@ -39,8 +39,9 @@ fn options() -> impl Strategy<Value = PcapOptions> {
 
 fn packets() -> impl Strategy<Value = Vec<Packet>> {
     let packet = (0..4_000_000_000_000_000_000u64, vec(any::<u8>(), 1..200), 0..3u32);
-    let packet = packet
-        .prop_map(|(ts_ns, data, beyond)| (Record { ts_ns, wire_len: data.len() as u32 + beyond }, data));
+    let packet = packet.prop_map(|(ts_ns, data, beyond)| {
+        (Record { ts_ns, wire_len: data.len() as u32 + beyond, is_other: false }, data)
+    });
     vec(packet, 0..8)
 }
 
@@ -133,9 +134,9 @@ proptest! {
         let unit_ns = u64::from(options.resolution.unit_ns());
         let expected: Vec<Packet> = packets
             .into_iter()
-            .map(|(Record { ts_ns, wire_len }, mut data)| {
+            .map(|(Record { ts_ns, wire_len, .. }, mut data)| {
                 data.truncate(kept);
-                (Record { ts_ns: ts_ns - ts_ns % unit_ns, wire_len }, data)
+                (Record { ts_ns: ts_ns - ts_ns % unit_ns, wire_len, is_other: false }, data)
             })
             .collect();
         prop_assert_eq!(read, expected);

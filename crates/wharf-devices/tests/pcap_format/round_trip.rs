@@ -33,7 +33,7 @@ fn sample_packets() -> Vec<Packet> {
     iter::zip(times, [1, 60, 1514, 65_535])
         .map(|(ts_ns, len)| {
             let data = (0..len).map(|i: u32| (i % 251) as u8).collect();
-            (Record { ts_ns, wire_len: len }, data)
+            (Record { ts_ns, wire_len: len, is_other: false }, data)
         })
         .collect()
 }
@@ -66,7 +66,7 @@ fn headers_have_the_bytes_of_the_specification() {
         assert_eq!(write_all(options, &[])[..4], magic, "{options:?}");
     }
     let micros = PcapOptions { resolution: Resolution::Microseconds, ..PcapOptions::default() };
-    let record = Record { ts_ns: 1_000_002_999, wire_len: 60 };
+    let record = Record { ts_ns: 1_000_002_999, wire_len: 60, is_other: false };
     let mut expected = Capture::with_header(0xa1b2_c3d4, 262_144, 1);
     expected = expected.record((1, 2), 60, 60, &[7; 60]);
     assert_eq!(write_all(micros, &[(record, vec![7; 60])]), expected.0);
@@ -75,7 +75,7 @@ fn headers_have_the_bytes_of_the_specification() {
 #[test]
 fn nanoseconds_are_kept_or_cut_off_to_the_resolution() {
     for options in all_options() {
-        let packet = (Record { ts_ns: 1_999_999_999, wire_len: 1 }, vec![7]);
+        let packet = (Record { ts_ns: 1_999_999_999, wire_len: 1, is_other: false }, vec![7]);
         let (read, _) = read_all(&write_all(options, &[packet]));
         let expected = match options.resolution {
             Resolution::Microseconds => 1_999_999_000,
@@ -95,12 +95,12 @@ fn packets_are_cut_at_the_snap_length_across_chunks() {
     writer.finish().unwrap();
     let (read, error) = read_all(&bytes);
     assert!(error.is_none());
-    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 9 }, b"abcde".to_vec())]);
+    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 9, is_other: false }, b"abcde".to_vec())]);
 }
 
 #[test]
 fn a_snapped_packet_stays_snapped() {
-    let packets = [(Record { ts_ns: 1, wire_len: 1514 }, b"abc".to_vec())];
+    let packets = [(Record { ts_ns: 1, wire_len: 1514, is_other: false }, b"abc".to_vec())];
     let (read, error) = read_all(&write_all(PcapOptions::default(), &packets));
     assert!(error.is_none());
     assert_eq!(read, packets);
@@ -126,7 +126,7 @@ fn a_refused_packet_leaves_no_trace() {
     }
     let (read, error) = read_all(&bytes);
     assert!(error.is_none());
-    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 3 }, b"abc".to_vec())]);
+    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 3, is_other: false }, b"abc".to_vec())]);
 }
 
 #[test]
@@ -140,12 +140,12 @@ fn the_last_records_are_written_on_drop_too() {
 
 #[test]
 fn after_an_error_the_reader_is_at_its_end() {
-    let bytes = Capture::new().packet(60).record((1, 2), 1, 0, &[7]).0;
+    let bytes = Capture::new().packet(60).record((1, 2), 300_000, 0, &[7]).0;
     let mut reader = PcapReader::new(Cursor::new(&bytes), "x.pcap").unwrap();
     let mut buf = Vec::new();
     assert!(reader.next(&mut buf).unwrap().is_some());
     let message = reader.next(&mut buf).unwrap_err().to_string();
-    assert_eq!(message, "x.pcap: byte 100: record of 1 bytes is longer than its packet of 0");
+    assert_eq!(message, "x.pcap: byte 100: record of 300000 bytes is longer than the limit of 262144");
     assert!(reader.next(&mut buf).unwrap().is_none() && buf.is_empty());
     assert_eq!(reader.record_offset_bytes(), 100);
 }

@@ -1,11 +1,19 @@
 //! A whole capture in memory, so that a replay does not wait for a disk.
 
+use super::timeline::{TimeFacts, Timeline};
 use std::path::Path;
-use wharf_devices::pcap::format::{PcapError, PcapReader, Record};
-use wharf_devices::pcap::{EMPTY, TOO_LONG, misfit};
+use std::time::Duration;
+use wharf_devices::pcap::Skipped;
+use wharf_devices::pcap::format::{Macs, PcapError, PcapReader, Record};
 
-/// The longest file that the command line loads, in bytes.
-pub const CAPTURE_BYTES_MAX: u64 = 256 << 20;
+/// How a capture is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading {
+    /// Gaps between its frames are shortened to this.
+    pub max_gap: Option<Duration>,
+    /// The addresses of frames that are made of packets of other link types; none are made without.
+    pub macs: Option<Macs>,
+}
 
 /// The reason why a capture was not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -15,10 +23,7 @@ pub enum CaptureError {
     #[error(transparent)]
     Pcap(#[from] PcapError),
     /// Longer than the caller allows.
-    #[error(
-        "{file}: more than the {} MiB that a replay keeps in memory; `editcap -c 100000 IN OUT` cuts it into pieces",
-        limit_bytes >> 20
-    )]
+    #[error("{file}: more than the {} MiB that are kept in memory", limit_bytes >> 20)]
     TooLarge {
         /// The file's name.
         file: String,
@@ -34,13 +39,20 @@ pub enum CaptureError {
         offset_bytes: u64,
     },
     /// A capture of records that can be no frame.
-    #[error("{file}: none of its {records} records can be sent: each is empty, or longer than any frame")]
+    #[error("{}", none_to_send(file, *records))]
     NoFrame {
         /// The file's name.
         file: String,
         /// Its records.
         records: u64,
     },
+}
+
+/// Says that a file of so many records has nothing to send.
+pub(super) fn none_to_send(file: &str, records: u64) -> String {
+    format!(
+        "{file}: none of its {records} records can be sent: each is empty, longer than any frame, or of another link type"
+    )
 }
 
 /// Frames of a capture, all in memory.
@@ -50,33 +62,15 @@ pub struct Capture {
     bytes: Vec<u8>,
     /// Start of each frame in `bytes`, and the end of the last one.
     starts: Vec<u32>,
-    /// Capture time of each frame, nanoseconds since 1970.
+    /// Time of each frame after the first one.
     times_ns: Vec<u64>,
+    /// Time after its first frame at which a second round begins: after the last frame and the mean gap.
+    round_ns: u64,
+    facts: TimeFacts,
     longest_bytes: u32,
     snapped: u64,
     skipped: Skipped,
     error: Option<PcapError>,
-}
-
-/// Records of a capture that can be no frame ([`misfit`]).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Skipped {
-    /// Records of length 0.
-    pub empty: u64,
-    /// Records longer than any frame.
-    pub too_long: u64,
-}
-
-impl Skipped {
-    /// Returns each reason with its count.
-    pub fn by_reason(&self) -> [(&'static str, u64); 2] {
-        [(EMPTY, self.empty), (TOO_LONG, self.too_long)]
-    }
-
-    /// Returns the count of all.
-    pub fn total(&self) -> u64 {
-        self.empty + self.too_long
-    }
 }
 
 /// One frame of a capture.
@@ -84,7 +78,7 @@ impl Skipped {
 pub struct CapturedFrame<'a> {
     /// Its captured bytes.
     pub bytes: &'a [u8],
-    /// Its capture time after the first frame's; 0 if time stepped back before that.
+    /// Its capture time after the first frame's; never before that of the frame before it.
     pub time_ns: u64,
 }
 
@@ -94,9 +88,9 @@ impl Capture {
     ///
     /// # Errors
     /// [`CaptureError`]; for a damaged file if there is no frame before the damage.
-    pub fn load(path: &Path, limit_bytes: u64) -> Result<Self, CaptureError> {
+    pub fn load(path: &Path, limit_bytes: u64, how: &Reading) -> Result<Self, CaptureError> {
         let limit_bytes = limit_bytes.min(u32::MAX.into());
-        let mut reader = PcapReader::open(path)?;
+        let mut reader = PcapReader::open(path)?.with_macs(how.macs)?;
         let file = reader.name().to_string();
         let too_large = || CaptureError::TooLarge { file: file.clone(), limit_bytes };
         let file_bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
@@ -104,18 +98,18 @@ impl Capture {
             return Err(too_large());
         }
         let mut capture = Self::empty(file.clone(), file_bytes as usize);
-        let mut frame = Vec::new();
+        let (mut frame, mut timeline) = (Vec::new(), Timeline::new(how.max_gap));
         while let Some(record) = capture.keep_error(reader.next(&mut frame))? {
             // The file may have grown since its length was looked up.
             if reader.record_offset_bytes() + frame.len() as u64 > limit_bytes {
                 return Err(too_large());
             }
-            match misfit(frame.len() as u32) {
-                None => capture.push(&frame, record.ts_ns, record.wire_len),
-                Some(EMPTY) => capture.skipped.empty += 1,
-                Some(_) => capture.skipped.too_long += 1,
+            match record.misfit(frame.len() as u32) {
+                None => capture.push(&frame, timeline.next(record.ts_ns), record.wire_len),
+                Some(reason) => capture.skipped.count(reason),
             }
         }
+        (capture.facts, capture.round_ns) = (timeline.facts(), timeline.end_round());
         match (capture.len(), capture.skipped.total()) {
             (0, 0) => Err(CaptureError::Empty { file, offset_bytes: reader.record_offset_bytes() }),
             (0, records) => Err(CaptureError::NoFrame { file, records }),
@@ -136,15 +130,27 @@ impl Capture {
 
     fn empty(name: String, capacity_bytes: usize) -> Self {
         let bytes = Vec::with_capacity(capacity_bytes);
-        let (starts, times_ns, skipped) = (vec![0], Vec::new(), Skipped::default());
-        Self { name, bytes, starts, times_ns, longest_bytes: 0, snapped: 0, skipped, error: None }
+        let (starts, times_ns, facts) = (vec![0], Vec::new(), TimeFacts::default());
+        let (skipped, error) = (Skipped::default(), None);
+        Self {
+            name,
+            bytes,
+            starts,
+            times_ns,
+            round_ns: 0,
+            facts,
+            longest_bytes: 0,
+            snapped: 0,
+            skipped,
+            error,
+        }
     }
 
-    fn push(&mut self, frame: &[u8], ts_ns: u64, wire_len: u32) {
+    fn push(&mut self, frame: &[u8], time_ns: u64, wire_len: u32) {
         let len = frame.len() as u32;
         self.bytes.extend_from_slice(frame);
         self.starts.push(self.bytes.len() as u32);
-        self.times_ns.push(ts_ns);
+        self.times_ns.push(time_ns);
         self.longest_bytes = self.longest_bytes.max(len);
         self.snapped += u64::from(wire_len > len);
     }
@@ -184,6 +190,11 @@ impl Capture {
         self.skipped
     }
 
+    /// Returns what its times are.
+    pub fn facts(&self) -> TimeFacts {
+        self.facts
+    }
+
     /// Returns the error behind the last good frame, if the file does not end there.
     pub fn error(&self) -> Option<&PcapError> {
         self.error.as_ref()
@@ -194,8 +205,7 @@ impl Capture {
     /// # Panics
     /// If there is no such frame.
     pub fn frame(&self, at: usize) -> CapturedFrame<'_> {
-        let time_ns = self.times_ns[at].saturating_sub(self.times_ns[0]);
-        CapturedFrame { bytes: self.frame_bytes(at), time_ns }
+        CapturedFrame { bytes: self.frame_bytes(at), time_ns: self.times_ns[at] }
     }
 
     #[inline]
@@ -213,9 +223,37 @@ impl Capture {
         self.starts[at].into()
     }
 
-    /// Returns the time after its first frame at which a second round begins: after the last frame and the mean gap.
     pub(super) fn round_ns(&self) -> u64 {
-        let span = self.frame(self.len() - 1).time_ns;
-        span + span / (self.len() as u64 - 1).max(1)
+        self.round_ns
+    }
+}
+
+/// What the beginning of a capture holds.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Bytes of its longest frame.
+    pub longest_bytes: u32,
+    /// The error at which it ended.
+    pub error: Option<PcapError>,
+}
+
+impl Survey {
+    /// Reads the first `limit_bytes` of a file, and keeps nothing of it.
+    ///
+    /// # Errors
+    /// [`PcapError`] if it is no capture.
+    pub fn of(path: &Path, limit_bytes: u64) -> Result<Self, PcapError> {
+        let (mut reader, mut frame, mut survey) = (PcapReader::open(path)?, Vec::new(), Self::default());
+        while reader.record_offset_bytes() < limit_bytes {
+            match reader.next(&mut frame) {
+                Ok(Some(record)) if record.misfit(frame.len() as u32).is_some() => {}
+                Ok(Some(_)) => survey.longest_bytes = survey.longest_bytes.max(frame.len() as u32),
+                ended => {
+                    survey.error = ended.err();
+                    break;
+                }
+            }
+        }
+        Ok(survey)
     }
 }

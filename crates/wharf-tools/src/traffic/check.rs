@@ -24,6 +24,8 @@ pub struct Findings {
     pub missing: u64,
     /// Fault of the first of them.
     pub first_error: Option<String>,
+    /// Frames whose length and order were checked, but not their bytes: too many were under way.
+    pub unchecked: u64,
     /// Latencies, if packets carry their time.
     pub latencies: Option<Latencies>,
 }

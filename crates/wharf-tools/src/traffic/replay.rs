@@ -56,9 +56,10 @@ impl Split {
         self.by_key.get(&key).copied().ok_or(key.0)
     }
 
-    /// Returns one source per sender, each of which goes `rounds` times through its part; [`u64::MAX`] for no end.
-    pub fn replays(&self, rounds: u64) -> Vec<Replay> {
-        (0..self.senders).map(|sender| Replay::new(self, sender, rounds)).collect()
+    /// Returns one source per sender, each of which goes `rounds` times through its part, and sends those of the first
+    /// `packets` of all; [`u64::MAX`] for no end.
+    pub fn replays(&self, rounds: u64, packets: u64) -> Vec<Replay> {
+        (0..self.senders).map(|sender| Replay::new(self, sender, rounds, packets)).collect()
     }
 
     /// Returns the check of all of it at the other end.
@@ -94,13 +95,16 @@ pub struct Replay {
 }
 
 impl Replay {
-    fn new(split: &Split, sender: usize, rounds: u64) -> Self {
+    fn new(split: &Split, sender: usize, rounds: u64, packets: u64) -> Self {
         let lanes = split.lanes.iter().filter(|lane| lane.sender == sender);
         let mut places: Vec<u32> = lanes.flat_map(|lane| &lane.places).copied().collect();
         places.sort_unstable();
-        let end = match rounds {
-            u64::MAX if !places.is_empty() => u64::MAX,
-            rounds => rounds.saturating_mul(places.len() as u64),
+        let (all, own) = (split.capture.len() as u64, places.len() as u64);
+        let of_part = places.partition_point(|&place| u64::from(place) < packets % all) as u64;
+        let end = match own {
+            0 => 0,
+            own if packets == u64::MAX => rounds.saturating_mul(own),
+            own => rounds.saturating_mul(own).min((packets / all).saturating_mul(own) + of_part),
         };
         Self { capture: split.capture.clone(), places: places.into(), at: 0, sent: 0, end }
     }

@@ -1,14 +1,17 @@
-//! Replays of a capture that comes through a pipe: each frame once, as it comes, by one sender.
+//! Replays of a capture that is read as it is sent, by one sender: of any size, in constant memory. A pipe
+//! is sent once, a file as often as is asked for.
 
+use super::capture::none_to_send;
 use super::check::{InFlight, StreamCheck};
-use super::{Position, Skipped, Source};
+use super::timeline::{TimeFacts, Timeline};
+use super::{Position, Reading, Skipped, Source};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use wharf_core::qdisc::Order;
 use wharf_devices::pcap::format::PcapError;
-use wharf_devices::pcap::{EMPTY, PcapStream, StreamFrame, misfit};
+use wharf_devices::pcap::{PcapStream, StreamFrame, is_stream};
 use wharf_sys::clock::monotonic_ns;
 
 /// Longest wait for a frame, so that a request to stop is soon seen.
@@ -27,6 +30,8 @@ pub struct StreamCounts {
     pub snapped: u64,
     /// Records that can be no frame.
     pub skipped: Skipped,
+    /// What the times are of all that has been read.
+    pub facts: TimeFacts,
     /// The error behind the last good frame.
     pub error: Option<String>,
 }
@@ -41,10 +46,17 @@ impl StreamState {
         self.lock().clone()
     }
 
+    fn keep_error(&self, error: String) {
+        self.lock().error.get_or_insert(error);
+    }
+
     fn lock(&self) -> MutexGuard<'_, StreamCounts> {
         wharf_mem::lock(&self.0)
     }
 }
+
+/// Takes the name of a capture and what its times are, when its first long gap is read.
+pub type OnGap = fn(&str, &TimeFacts);
 
 /// A frame that has come, and its place in the stream.
 #[derive(Debug)]
@@ -61,23 +73,51 @@ pub struct StreamReplay {
     longest_bytes: u32,
     /// Position of the next frame that comes.
     next: Position,
-    /// Time stamp of the first frame, and the time at which it came.
-    first_ns: Option<(u64, u64)>,
+    timeline: Timeline,
+    /// Time at which the first frame came.
+    came_ns: Option<u64>,
+    on_gap: Option<OnGap>,
+    is_file: bool,
+    /// Frames that may still be sent.
+    left: u64,
     has_ended: bool,
     state: StreamState,
     in_flight: InFlight,
 }
 
 impl StreamReplay {
-    /// Opens the stream at `path` and reads its header. A frame of more than `longest_bytes` ends it with an error.
+    /// Opens the capture at `path`, which is read `rounds` times if it is a file, and reads its header. A frame of more than
+    /// `longest_bytes` ends it with an error.
     ///
     /// # Errors
     /// [`PcapError`].
-    pub fn open(path: &Path, longest_bytes: u32) -> Result<Self, PcapError> {
-        let stream = PcapStream::open(path)?;
-        let (state, in_flight) = (StreamState::default(), InFlight::default());
-        let (ready, next, first_ns) = (VecDeque::with_capacity(AHEAD), Position::default(), None);
-        Ok(Self { stream, ready, longest_bytes, next, first_ns, has_ended: false, state, in_flight })
+    pub fn open(path: &Path, rounds: u64, longest_bytes: u32, how: &Reading) -> Result<Self, PcapError> {
+        Ok(Self {
+            stream: PcapStream::open(path, rounds, how.macs)?,
+            ready: VecDeque::with_capacity(AHEAD),
+            longest_bytes,
+            next: Position::default(),
+            timeline: Timeline::new(how.max_gap),
+            came_ns: None,
+            on_gap: None,
+            is_file: !is_stream(path),
+            left: u64::MAX,
+            has_ended: false,
+            state: StreamState::default(),
+            in_flight: InFlight::default(),
+        })
+    }
+
+    /// Makes it end after `packets` frames.
+    #[must_use]
+    pub fn ending_after(self, packets: u64) -> Self {
+        Self { left: packets, ..self }
+    }
+
+    /// Makes it call `on_gap` once.
+    #[must_use]
+    pub fn telling(self, on_gap: OnGap) -> Self {
+        Self { on_gap: Some(on_gap), ..self }
     }
 
     /// Returns the stream's name, as errors show it.
@@ -105,23 +145,38 @@ impl StreamReplay {
                 Ok(Some(frame)) => self.add(frame),
                 Ok(None) => {
                     self.has_ended = self.stream.has_ended();
-                    return;
+                    break;
                 }
                 Err(error) => self.end(error.to_string()),
             }
+        }
+        let facts = self.timeline.facts();
+        let mut counts = self.state.lock();
+        counts.skipped += self.stream.take_skipped();
+        counts.facts = facts;
+        let (records, is_empty) = (counts.skipped.total(), self.has_ended && self.next.packets == 0);
+        drop(counts);
+        if self.is_file && is_empty {
+            let name = self.name();
+            self.state.keep_error(none_to_send(name, records));
+        }
+        if let Some(on_gap) = self.on_gap.take_if(|_| facts.long_gaps > 0) {
+            on_gap(self.name(), &facts);
         }
     }
 
     fn add(&mut self, frame: StreamFrame) {
         let len_bytes = frame.bytes.len() as u32;
-        match misfit(len_bytes) {
-            Some(EMPTY) => return self.state.lock().skipped.empty += 1,
-            Some(_) => return self.state.lock().skipped.too_long += 1,
+        match frame.record.misfit(len_bytes) {
+            Some(reason) => return self.state.lock().skipped.count(reason),
             None if len_bytes > self.longest_bytes => return self.end(self.too_long(&frame)),
             None => {}
         }
-        let (first_ns, _) = *self.first_ns.get_or_insert_with(|| (frame.record.ts_ns, monotonic_ns()));
-        self.next.time_ns = frame.record.ts_ns.saturating_sub(first_ns);
+        if frame.begins_round {
+            self.timeline.end_round();
+        }
+        self.came_ns.get_or_insert_with(monotonic_ns);
+        self.next.time_ns = self.timeline.next(frame.record.ts_ns);
         self.ready.push_back(Ready { frame, position: self.next });
         self.next.packets += 1;
         self.next.bytes += u64::from(len_bytes);
@@ -130,7 +185,7 @@ impl StreamReplay {
     #[cold]
     fn end(&mut self, error: String) {
         self.has_ended = true;
-        self.state.lock().error = Some(error);
+        self.state.keep_error(error);
     }
 
     #[cold]
@@ -148,7 +203,8 @@ impl Source for StreamReplay {
     /// The frames that are ready, or one that may still come.
     #[inline]
     fn remaining(&self) -> u64 {
-        if self.ready.is_empty() { u64::from(!self.has_ended) } else { self.ready.len() as u64 }
+        let ready = if self.ready.is_empty() { u64::from(!self.has_ended) } else { self.ready.len() as u64 };
+        ready.min(self.left)
     }
 
     fn longest_bytes(&self) -> u32 {
@@ -179,11 +235,12 @@ impl Source for StreamReplay {
     }
 
     fn began_ns(&self) -> u64 {
-        self.first_ns.map_or(0, |(_, came_ns)| came_ns)
+        self.came_ns.unwrap_or(0)
     }
 
     fn write(&mut self, to: &mut [u8], _now_ns: u64) {
         let Some(Ready { frame, .. }) = self.ready.pop_front() else { return };
+        self.left -= 1;
         to.copy_from_slice(&frame.bytes);
         self.in_flight.add(&frame.bytes);
         let mut counts = self.state.lock();

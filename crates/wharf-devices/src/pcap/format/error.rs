@@ -4,7 +4,7 @@ use std::fs::FileType;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 
-use super::{FILE_HEADER_LEN, LINK_TYPE_ETHERNET, RECORD_HEADER_LEN, SNAP_LEN_MAX};
+use super::{FILE_HEADER_LEN, LINK_TYPE_ETHERNET, SNAP_LEN_MAX};
 
 /// An error about one capture file.
 ///
@@ -46,21 +46,24 @@ pub enum Fault {
     /// The first four bytes are none of pcap's.
     #[error("not a pcap file: it starts with {}{}", hex(*found), hint(*found))]
     Magic { found: [u8; 4] },
-    /// A version of the format other than 2.4 and 2.5.
-    #[error("pcap version {major}.{minor} is not supported, only 2.4 and 2.5")]
+    /// A version of the format other than 2.0 to 2.5.
+    #[error("pcap version {major}.{minor} is not supported, only 2.0 to 2.5")]
     Version { major: u16, minor: u16 },
-    /// The packets are not Ethernet frames.
+    /// The packets are no Ethernet frames, and nothing that becomes some.
     #[error(
-        "link type {link_type}{} is not supported, only Ethernet ({LINK_TYPE_ETHERNET})",
+        "link type {link_type}{} is not supported, only Ethernet ({LINK_TYPE_ETHERNET}), Linux cooked, raw IP and loopback",
         link_name(*link_type)
     )]
     LinkType { link_type: u32 },
-    /// Every frame ends with its check sequence, which a device would add again.
-    #[error("frames that end with a {len}-byte check sequence are not supported")]
-    CheckSequence { len: u32 },
+    /// The packets become Ethernet frames, and no addresses were given for them.
+    #[error(
+        "packets of link type {link_type}{} have no Ethernet addresses: --mac SRC,DST gives them",
+        link_name(*link_type)
+    )]
+    NoAddresses { link_type: u32 },
     /// The file ends within a record's header.
-    #[error("record header cut short ({present} of {RECORD_HEADER_LEN} bytes)")]
-    RecordHeaderCutShort { present: usize },
+    #[error("record header cut short ({present} of {len} bytes)")]
+    RecordHeaderCutShort { present: usize, len: usize },
     /// The file ends within a record's packet.
     #[error("record cut short ({present} of {captured} captured bytes)")]
     RecordCutShort { present: usize, captured: u32 },
@@ -70,12 +73,9 @@ pub enum Fault {
     /// A record longer than any that is read or written.
     #[error("record of {captured} bytes is longer than the limit of {SNAP_LEN_MAX}")]
     RecordTooLong { captured: u32 },
-    /// A record longer than the packet it was taken from.
+    /// A record longer than the packet it was taken from, to be written.
     #[error("record of {captured} bytes is longer than its packet of {wire}")]
     RecordOverWire { captured: u32, wire: u32 },
-    /// A time stamp's fraction is a second or more.
-    #[error("time stamp's fraction {fraction} is not below {limit}")]
-    Fraction { fraction: u32, limit: u32 },
     /// A pcapng file ends within the first fields of a block.
     #[error("block header cut short ({present} bytes)")]
     BlockHeadCutShort { present: usize },
@@ -163,11 +163,11 @@ fn hex([a, b, c, d]: [u8; 4]) -> String {
 /// Returns advice on a file that begins with these bytes.
 const fn hint(magic: [u8; 4]) -> &'static str {
     match magic {
-        [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => {
-            " (the modified pcap of old Linux systems is not supported)"
-        }
-        [0x1f, 0x8b, ..] => " (compressed with gzip; decompress it first)",
-        [0x28, 0xb5, 0x2f, 0xfd] => " (compressed with zstd; decompress it first)",
+        [0x1f, 0x8b, ..] => " (compressed with gzip: `zcat FILE | wharf ...` reads it as `-`)",
+        [0x28, 0xb5, 0x2f, 0xfd] => " (compressed with zstd: `zstdcat FILE | wharf ...` reads it as `-`)",
+        [0xfd, b'7', b'z', b'X'] => " (compressed with xz: `xzcat FILE | wharf ...` reads it as `-`)",
+        [b'B', b'Z', b'h', _] => " (compressed with bzip2: `bzcat FILE | wharf ...` reads it as `-`)",
+        [0x04, 0x22, 0x4d, 0x18] => " (compressed with lz4: `lz4cat FILE | wharf ...` reads it as `-`)",
         _ => "",
     }
 }
@@ -175,9 +175,9 @@ const fn hint(magic: [u8; 4]) -> &'static str {
 /// The link types that captures of today have, by the registry's numbers.
 const fn link_name(link_type: u32) -> &'static str {
     match link_type {
-        0 => " (loopback)",
+        0 | 108 => " (loopback)",
         9 => " (PPP)",
-        101 | 228 | 229 => " (raw IP)",
+        12 | 14 | 101 | 228 | 229 => " (raw IP)",
         105 => " (IEEE 802.11)",
         113 | 276 => " (Linux cooked, from capturing on \"any\")",
         127 => " (IEEE 802.11 with radiotap)",

@@ -1,6 +1,6 @@
 //! The source of a capture's bytes, with its position and its name in errors.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 
 use super::error::displayed;
 use super::{Fault, PcapError};
@@ -22,6 +22,16 @@ pub(super) struct Input<R> {
 impl<R: Read> Input<R> {
     pub(super) fn new(source: R, name: &str) -> Self {
         Self { source, name: displayed(name), record_offset_bytes: 0, offset_bytes: 0 }
+    }
+
+    /// Goes back to the start.
+    pub(super) fn rewind(&mut self) -> Result<(), PcapError>
+    where
+        R: Seek,
+    {
+        self.source.rewind().map_err(|cause| self.failed(cause))?;
+        (self.record_offset_bytes, self.offset_bytes) = (0, 0);
+        Ok(())
     }
 
     pub(super) fn name(&self) -> &str {

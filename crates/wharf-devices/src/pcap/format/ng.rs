@@ -3,12 +3,12 @@
 //! A file is a row of sections, each in a byte order of its own, as its first block says. A block is its kind
 //! and its length, its content, and its length again. Interface blocks describe the packets that name them,
 //! and the unit of their time. Enhanced, simple and (obsolete) packet blocks hold a packet each. All other
-//! blocks, and all options but three of interfaces, are skipped.
+//! blocks, and all options but three of interfaces and the flags of packets, are skipped.
 //!
 //! Rejected, besides the records that the module above rejects: a block whose two lengths differ, are no
 //! multiple of 4 or too short for its kind; a version other than 1.0 (and 1.2, which some writers use and
-//! means the same); a packet of an interface that was not described, or that is not Ethernet; options that
-//! leave their block; a resolution finer than 64 bits can count; a time before 1970 or after 2554.
+//! means the same); a packet of an interface that was not described; options of an interface that leave their
+//! block; a resolution finer than 64 bits can count; a time before 1970 or after 2554.
 //!
 //! A simple packet has no time: it takes that of the packet before it.
 
@@ -17,7 +17,9 @@ mod interface;
 use std::io::Read;
 
 use super::input::Input;
-use super::{ByteOrder, Fault, INTERFACES_MAX, PcapError, Record, check_lengths, check_link};
+use super::{
+    ByteOrder, Fault, INTERFACES_MAX, LINK_TYPE_ETHERNET, Packets, PcapError, Record, check_lengths,
+};
 use interface::Interface;
 
 /// The kind of the first block of a section, the same in both byte orders: a file begins with it.
@@ -26,6 +28,12 @@ const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
+
+/// Option codes of all blocks, and of packets (sections 3.5 and 4.3).
+const OPTION_END: u16 = 0;
+const OPTION_FLAGS: u16 = 2;
+/// In the flags: above this, four bits with the bytes of check sequence.
+const FLAGS_CHECK_SEQUENCE_SHIFT: u32 = 5;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// Bytes of kind and length before a block's content, and of the length after it.
@@ -41,6 +49,8 @@ pub(super) struct Section {
     interfaces: Vec<Interface>,
     /// Time of the last packet, for packets without one.
     last_ns: u64,
+    /// What the last packet is.
+    pub(super) packets: Packets,
 }
 
 /// The current block: its stated length, and the bytes that have not been read.
@@ -62,7 +72,9 @@ struct PacketFields {
 impl Section {
     /// Reads the first section of a file, behind its first four bytes, which are [`SECTION`].
     pub(super) fn open<R: Read>(input: &mut Input<R>) -> Result<Self, PcapError> {
-        let mut section = Self { byte_order: ByteOrder::Little, interfaces: Vec::new(), last_ns: 0 };
+        let packets = Packets { link_type: LINK_TYPE_ETHERNET, check_sequence_bytes: 0 };
+        let (byte_order, interfaces) = (ByteOrder::Little, Vec::new());
+        let mut section = Self { byte_order, interfaces, last_ns: 0, packets };
         let mut len = [0; 4];
         let present = input.fill(&mut len)?;
         if present < len.len() {
@@ -152,7 +164,33 @@ impl Section {
         buf.resize(captured as usize, 0); // at most SNAP_LEN_MAX
         block.read(input, buf)?;
         self.last_ns = ts_ns;
-        Ok(Record { ts_ns, wire_len: fields.wire })
+        self.packets = self.interfaces[fields.interface as usize].packets;
+        if kind != SIMPLE_PACKET {
+            block.skip(input, captured.next_multiple_of(4) - captured)?;
+            self.read_flags(input, block)?;
+        }
+        Ok(Record { ts_ns, wire_len: fields.wire.max(captured), is_other: false })
+    }
+
+    /// Reads the options behind a packet, up to its flags, which may tell of a check sequence.
+    fn read_flags<R: Read>(&mut self, input: &mut Input<R>, block: &mut Block) -> Result<(), PcapError> {
+        while let Some((code, len)) = block.option(input, self.byte_order)? {
+            let padded = u32::from(len).next_multiple_of(4);
+            if padded > block.left_bytes {
+                break; // no reader minds it
+            }
+            if (code, len) != (OPTION_FLAGS, 4) {
+                block.skip(input, padded)?;
+                continue;
+            }
+            let mut flags = [0; 4];
+            block.read(input, &mut flags)?;
+            match self.byte_order.u32_at(&flags, 0) >> FLAGS_CHECK_SEQUENCE_SHIFT & 0xf {
+                0 => {}
+                bytes => self.packets.check_sequence_bytes = bytes,
+            }
+        }
+        Ok(())
     }
 
     fn packet_fields<R: Read>(
@@ -181,16 +219,12 @@ impl Section {
         let Some(interface) = self.interfaces.get(place) else {
             return Err(Fault::NoInterface { interface: fields.interface, described: self.interfaces.len() });
         };
-        check_link(interface.link_type.into())?;
-        if interface.check_sequence_bytes > 0 {
-            return Err(Fault::CheckSequence { len: interface.check_sequence_bytes.into() });
-        }
         let captured = match (fields.captured, interface.snap_len) {
             (Some(captured), _) => captured,
             (None, 0) => fields.wire,
             (None, snap_len) => fields.wire.min(snap_len),
         };
-        check_lengths(captured, fields.wire)?;
+        check_lengths(captured, fields.wire.max(captured))?;
         if captured > block.left_bytes {
             return Err(Fault::PacketOverBlock { captured, room: block.left_bytes });
         }
@@ -232,6 +266,20 @@ impl Block {
         }
         self.left_bytes -= bytes.len() as u32;
         Ok(())
+    }
+
+    /// Reads the head of the next option, if there is one: its code and its length.
+    fn option<R: Read>(
+        &mut self, input: &mut Input<R>, order: ByteOrder,
+    ) -> Result<Option<(u16, u16)>, PcapError> {
+        // A block's length is a multiple of 4, and so is all that was read of it.
+        if self.left_bytes == 0 {
+            return Ok(None);
+        }
+        let mut head = [0; 4];
+        self.read(input, &mut head)?;
+        let (code, len) = (order.u16_at(&head, 0), order.u16_at(&head, 2));
+        Ok((code != OPTION_END).then_some((code, len)))
     }
 
     fn skip<R: Read>(&mut self, input: &mut Input<R>, count: u32) -> Result<(), PcapError> {

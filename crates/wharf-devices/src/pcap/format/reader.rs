@@ -8,8 +8,8 @@ use super::error::{displayed, kind_name};
 use super::input::Input;
 use super::ng::{self, Section};
 use super::{
-    ByteOrder, FILE_HEADER_LEN, Fault, FileHeader, PcapError, RECORD_HEADER_LEN, Record, RecordHeader,
-    Resolution, SNAP_LEN_MAX,
+    ByteOrder, Dialect, FILE_HEADER_LEN, Fault, FileHeader, Macs, PcapError, RECORD_HEADER_LEN, Record,
+    RecordHeader, Resolution, SNAP_LEN_MAX, file_field,
 };
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -23,13 +23,14 @@ const MAGIC_LEN: usize = 4;
 pub struct PcapReader<R = BufReader<File>> {
     input: Input<R>,
     format: Format,
+    macs: Option<Macs>,
     ended: bool,
 }
 
 /// The format, and the fields of its headers.
 #[derive(Debug)]
 enum Format {
-    Classic(FileHeader),
+    Classic(FileHeader, Dialect),
     Ng(Section),
 }
 
@@ -55,6 +56,18 @@ impl PcapReader {
         let file = File::open(path).map_err(cannot_open)?;
         Self::new(BufReader::with_capacity(READ_BUFFER_BYTES, file), &name)
     }
+
+    /// Begins again at the file's start.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::open`].
+    pub fn rewind(&mut self) -> Result<(), PcapError> {
+        self.input.rewind()?;
+        self.format = Format::read(&mut self.input)?;
+        self.ended = false;
+        Ok(())
+    }
 }
 
 impl<R: Read> PcapReader<R> {
@@ -67,7 +80,21 @@ impl<R: Read> PcapReader<R> {
     pub fn new(source: R, name: &str) -> Result<Self, PcapError> {
         let mut input = Input::new(source, name);
         let format = Format::read(&mut input)?;
-        Ok(Self { input, format, ended: false })
+        Ok(Self { input, format, macs: Some(Macs::default()), ended: false })
+    }
+
+    /// Sets the addresses of frames that are made of packets of other link types, where the packet has none;
+    /// all zero at first. With `None`, no frames are made.
+    ///
+    /// # Errors
+    ///
+    /// For `None`, if no packet of the file is an Ethernet frame.
+    pub fn with_macs(self, macs: Option<Macs>) -> Result<Self, PcapError> {
+        if let Format::Classic(_, dialect) = &self.format {
+            let at = file_field::LINK_TYPE as u64;
+            dialect.packets.check_addresses(macs).map_err(|fault| self.input.malformed_at(at, fault))?;
+        }
+        Ok(Self { macs, ..self })
     }
 
     /// Reads the next packet: its captured bytes into `buf`, in place of what was
@@ -79,13 +106,18 @@ impl<R: Read> PcapReader<R> {
     pub fn next(&mut self, buf: &mut Vec<u8>) -> Result<Option<Record>, PcapError> {
         let outcome = match &mut self.format {
             _ if self.ended => Ok(None),
-            Format::Classic(header) => next_record(&mut self.input, header, buf),
+            Format::Classic(header, dialect) => next_record(&mut self.input, header, dialect, buf),
             Format::Ng(section) => section.next(&mut self.input, buf),
         };
-        if !matches!(outcome, Ok(Some(_))) {
-            self.ended = true;
-            buf.clear();
+        let packets = match &self.format {
+            Format::Classic(_, dialect) => dialect.packets,
+            Format::Ng(section) => section.packets,
+        };
+        if let Ok(Some(record)) = outcome {
+            return Ok(Some(packets.framed(record, buf, self.macs)));
         }
+        self.ended = true;
+        buf.clear();
         outcome
     }
 
@@ -107,7 +139,7 @@ impl<R: Read> PcapReader<R> {
     #[must_use]
     pub const fn snap_len(&self) -> u32 {
         match &self.format {
-            Format::Classic(header) => header.snap_len,
+            Format::Classic(header, _) => header.snap_len,
             Format::Ng(_) => SNAP_LEN_MAX,
         }
     }
@@ -117,7 +149,7 @@ impl<R: Read> PcapReader<R> {
     #[must_use]
     pub const fn resolution(&self) -> Resolution {
         match &self.format {
-            Format::Classic(header) => header.resolution,
+            Format::Classic(header, _) => header.resolution,
             Format::Ng(_) => Resolution::Nanoseconds,
         }
     }
@@ -126,7 +158,7 @@ impl<R: Read> PcapReader<R> {
     #[must_use]
     pub const fn byte_order(&self) -> ByteOrder {
         match &self.format {
-            Format::Classic(header) => header.byte_order,
+            Format::Classic(header, _) => header.byte_order,
             Format::Ng(section) => section.byte_order,
         }
     }
@@ -145,29 +177,36 @@ impl Format {
             present += input.fill(rest)?;
         }
         let header = FileHeader::parse(&bytes[..present]);
-        header.map(Self::Classic).map_err(|(offset_bytes, fault)| input.malformed_at(offset_bytes, fault))
+        header
+            .map(|(header, dialect)| Self::Classic(header, dialect))
+            .map_err(|(offset_bytes, fault)| input.malformed_at(offset_bytes, fault))
     }
 }
 
 /// Reads the next record of a classic file.
 fn next_record<R: Read>(
-    input: &mut Input<R>, file: &FileHeader, buf: &mut Vec<u8>,
+    input: &mut Input<R>, file: &FileHeader, dialect: &Dialect, buf: &mut Vec<u8>,
 ) -> Result<Option<Record>, PcapError> {
     input.begin();
-    let mut bytes = [0; RECORD_HEADER_LEN];
+    let (mut bytes, more_bytes) = ([0; RECORD_HEADER_LEN], dialect.more_header_bytes);
+    let len = RECORD_HEADER_LEN + more_bytes;
     let header = match input.fill(&mut bytes)? {
         0 => return Ok(None),
-        RECORD_HEADER_LEN => RecordHeader::parse(&bytes, file),
-        present => Err(Fault::RecordHeaderCutShort { present }),
+        RECORD_HEADER_LEN => RecordHeader::parse(&bytes, file, dialect),
+        present => Err(Fault::RecordHeaderCutShort { present, len }),
     };
     let RecordHeader { ts_ns, captured_len: captured, wire_len } =
         header.map_err(|fault| input.malformed(fault))?;
+    if more_bytes > 0 && input.skip(more_bytes as u64)? < more_bytes as u64 {
+        let present = input.record_bytes() as usize;
+        return Err(input.malformed(Fault::RecordHeaderCutShort { present, len }));
+    }
     buf.resize(captured as usize, 0); // at most SNAP_LEN_MAX
     let present = input.fill(buf)?;
     if present < buf.len() {
         return Err(input.malformed(Fault::RecordCutShort { present, captured }));
     }
-    Ok(Some(Record { ts_ns, wire_len }))
+    Ok(Some(Record { ts_ns, wire_len, is_other: false }))
 }
 
 /// Reads a whole capture from memory and counts its packets: the entry for

@@ -1,4 +1,5 @@
-//! Checks a stream against the frames that were sent: each is kept until it arrives, or is too old to arrive.
+//! Checks a stream against the frames that were sent: each is kept until it arrives, or is too old to
+//! arrive. Of more than [`BYTES_MAX`] under way, the oldest are kept without their bytes.
 
 use super::super::replay::key_of;
 use super::replay::is_same;
@@ -7,6 +8,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use wharf_core::qdisc::Order;
+
+/// Most bytes of frames that are kept.
+const BYTES_MAX: usize = 8 << 20;
+/// Most frames that are kept, whatever a check asks for.
+const FRAMES_MAX: usize = 1 << 18;
 
 /// Frames under way, shared by sender and check. Frames are kept only while there is a check.
 #[derive(Debug, Clone, Default)]
@@ -32,20 +38,32 @@ struct Kept {
     next: u64,
     /// Frames that were dropped here as too old, until the check counts them as lost.
     forgotten: u64,
+    /// Bytes of the frames that are kept, and the number of the first that still has them.
+    bytes: usize,
+    whole_from: u64,
 }
 
-/// A frame that has been sent, and its number.
+/// A frame that has been sent: its number, its length, and its bytes while there is room for them.
 #[derive(Debug)]
 struct Sent {
     number: u64,
-    bytes: Vec<u8>,
+    len_bytes: usize,
+    bytes: Option<Box<[u8]>>,
+}
+
+impl Sent {
+    /// True if `frame` may be this one.
+    fn fits(&self, frame: &[u8]) -> bool {
+        self.bytes.as_ref().map_or(self.len_bytes == frame.len(), |bytes| is_same(bytes, frame))
+    }
 }
 
 impl InFlight {
     /// Keeps frames from now on, `frames_max` at most. Returns their check.
     pub(in super::super) fn keep(&self, order: Order, frames_max: usize) -> StreamCheck {
-        let (by_key, keys) = (HashMap::new(), VecDeque::new());
-        let kept = Kept { order, frames_max: frames_max.max(1), by_key, keys, next: 0, forgotten: 0 };
+        let (by_key, keys, frames_max) = (HashMap::new(), VecDeque::new(), frames_max.clamp(1, FRAMES_MAX));
+        let (next, forgotten, bytes, whole_from) = (0, 0, 0, 0);
+        let kept = Kept { order, frames_max, by_key, keys, next, forgotten, bytes, whole_from };
         *self.0.lock() = Some(kept);
         self.0.is_checked.store(true, Relaxed);
         StreamCheck { sent: self.clone(), findings: Findings::default() }
@@ -75,9 +93,25 @@ impl Kept {
         }
         let (_, key) = key_of(frame, 1, self.order);
         self.keys.push_back(key);
-        let sent = Sent { number: self.next, bytes: frame.to_vec() };
+        let sent = Sent { number: self.next, len_bytes: frame.len(), bytes: Some(frame.into()) };
         self.by_key.entry(key).or_default().push_back(sent);
-        self.next += 1;
+        (self.next, self.bytes) = (self.next + 1, self.bytes + frame.len());
+        while self.bytes > BYTES_MAX {
+            self.strip();
+        }
+    }
+
+    /// Drops the bytes of the oldest frame that has any.
+    #[cold]
+    fn strip(&mut self) {
+        let oldest = self.next - self.keys.len() as u64;
+        let number = self.whole_from.max(oldest);
+        self.whole_from = number + 1;
+        let key = self.keys.get((number - oldest) as usize);
+        let Some(sent) = key.and_then(|key| self.by_key.get_mut(key)) else { return };
+        let at = sent.partition_point(|sent| sent.number < number);
+        let sent = sent.get_mut(at).filter(|sent| sent.number == number);
+        self.bytes -= sent.and_then(|sent| sent.bytes.take()).map_or(0, |bytes| bytes.len());
     }
 
     /// Drops the oldest frame, unless it has arrived.
@@ -94,7 +128,11 @@ impl Kept {
     /// Removes the frames of `key` up to and including place `last`. Returns the last of them.
     fn take_until(&mut self, key: u64, last: usize) -> Option<Sent> {
         let sent = self.by_key.get_mut(&key)?;
-        let taken = sent.drain(..=last.min(sent.len().saturating_sub(1))).next_back();
+        let mut taken = None;
+        for one in sent.drain(..=last.min(sent.len().saturating_sub(1))) {
+            self.bytes -= one.bytes.as_ref().map_or(0, |bytes| bytes.len());
+            taken = Some(one);
+        }
         if sent.is_empty() {
             self.by_key.remove(&key);
         }
@@ -130,16 +168,18 @@ impl Check for StreamCheck {
         }
         let (_, key) = key_of(frame, 1, kept.order);
         let found = kept.by_key.get(&key);
-        match found.and_then(|found| found.iter().position(|sent| is_same(&sent.bytes, frame))) {
+        match found.and_then(|found| found.iter().position(|sent| sent.fits(frame))) {
             Some(lost) => {
-                kept.take_until(key, lost);
+                let taken = kept.take_until(key, lost);
+                findings.unchecked += u64::from(taken.is_some_and(|sent| sent.bytes.is_none()));
                 if lost > 0 {
                     findings.lose(lost as u64, || format!("{lost} frames lost before one of the stream"));
                 }
             }
             None => {
                 let expected = kept.take_until(key, 0);
-                let byte = expected.map_or(0, |sent| first_difference(&sent.bytes, frame));
+                let bytes = expected.and_then(|sent| sent.bytes);
+                let byte = bytes.map_or(0, |bytes| first_difference(&bytes, frame));
                 findings.fail(1, || format!("a frame of the stream differs from byte {byte} on"));
             }
         }
@@ -190,6 +230,27 @@ mod tests {
         (frame[12], frame[14]) = (8, 0x45);
         frame[26..30].copy_from_slice(&number.to_be_bytes());
         frame
+    }
+
+    #[test]
+    fn a_check_that_falls_behind_keeps_so_many_bytes_and_says_what_it_did_not_compare() {
+        let (sent, at) = (InFlight::default(), Arrival::default());
+        let frames = 2 * BYTES_MAX / 1024;
+        for order in [Order::All, Order::Flow] {
+            let mut check = sent.keep(order, 2 * frames);
+            let frame = |number: usize| [&frame(number as u32 % 7)[..], &[number as u8; 1024 - 42]].concat();
+            (0..frames).for_each(|number| sent.add(&frame(number)));
+            let bytes = || sent.0.lock().as_ref().map(|kept| kept.bytes);
+            assert_eq!(bytes(), Some(BYTES_MAX), "{order:?}");
+            (0..frames).for_each(|number| check.check(&frame(number), at));
+            let findings = check.findings();
+            assert_eq!((findings.errors, findings.unchecked), (0, frames as u64 / 2), "{order:?}");
+            assert_eq!((bytes(), kept(&sent).0), (Some(0), 0));
+            // What comes later is compared again.
+            sent.add(&[1; 60]);
+            check.check(&[2; 60], at);
+            assert_eq!((check.findings().errors, check.findings().unchecked), (1, frames as u64 / 2));
+        }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use wharf_devices::pcap::format::{PcapOptions, PcapWriter};
 use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_testkit::Scratch;
 use wharf_tools::traffic::{
-    Arrival, CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame, Check, Findings, GeneratorSpec,
-    Position, Replay, Skipped, Source, Split, Verify,
+    Arrival, Capture, CaptureError, CapturedFrame, Check, Findings, GeneratorSpec, Position, Reading, Replay,
+    Skipped, Source, Split, Verify,
 };
 
 /// Writes frames, each with its time, and cut short by as many bytes as its place says if `cuts`.
@@ -25,7 +25,7 @@ fn capture_of(frames: &[(&[u8], u64)]) -> Capture {
     let scratch = Scratch::new("capture");
     let path = scratch.file("frames.pcap");
     write(&path, frames, false);
-    Capture::load(&path, CAPTURE_BYTES_MAX).unwrap()
+    Capture::load(&path, u64::MAX, &Reading::default()).unwrap()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn loaded_capture_has_frames_and_times() {
     let scratch = Scratch::new("capture");
     let path = scratch.file("two.pcap");
     write(&path, &[(b"first", 5_000), (b"the second", 5_010)], true);
-    let capture = Capture::load(&path, CAPTURE_BYTES_MAX).unwrap();
+    let capture = Capture::load(&path, u64::MAX, &Reading::default()).unwrap();
     assert_eq!((capture.len(), capture.bytes(), capture.longest_bytes(), capture.snapped()), (2, 15, 10, 1));
     assert_eq!(capture.frame(1), CapturedFrame { bytes: b"the second", time_ns: 10 });
 }
@@ -43,10 +43,13 @@ fn too_large_and_empty_files_are_refused_with_the_reason() {
     let scratch = Scratch::new("capture");
     let (large, empty) = (scratch.file("large.pcap"), scratch.file("empty.pcap"));
     write(&large, &[(&[7; 100], 5_000)], false);
-    assert!(matches!(Capture::load(&large, 139), Err(CaptureError::TooLarge { limit_bytes: 139, .. })));
-    assert!(Capture::load(&large, 140).is_ok());
+    assert!(matches!(
+        Capture::load(&large, 139, &Reading::default()),
+        Err(CaptureError::TooLarge { limit_bytes: 139, .. })
+    ));
+    assert!(Capture::load(&large, 140, &Reading::default()).is_ok());
     write(&empty, &[], false);
-    let error = Capture::load(&empty, 100).unwrap_err().to_string();
+    let error = Capture::load(&empty, 100, &Reading::default()).unwrap_err().to_string();
     assert!(error.ends_with(".pcap: byte 24: the capture holds no packet"), "{error}");
 }
 
@@ -67,16 +70,18 @@ fn records_that_are_no_frames_are_skipped_and_counted() {
     let path = scratch.file("odd.pcap");
     let load = |lens: &[u32]| {
         std::fs::write(&path, records_of(lens)).unwrap();
-        Capture::load(&path, CAPTURE_BYTES_MAX)
+        Capture::load(&path, u64::MAX, &Reading::default())
     };
     let capture = load(&[0, 60, 0, LENGTH_BYTES_MAX, LENGTH_BYTES_MAX + 1, 0, 61]).unwrap();
     assert_eq!((capture.len(), capture.longest_bytes()), (3, LENGTH_BYTES_MAX));
     assert_eq!((0..3).map(|at| capture.frame(at).bytes.len()).collect::<Vec<_>>(), [60, 262_143, 61]);
-    assert_eq!(capture.skipped().by_reason(), [("empty", 3), ("too-long", 1)]);
+    assert_eq!(capture.skipped().by_reason(), [("empty", 3), ("too-long", 1), ("link-type", 0)]);
     assert_eq!((capture.skipped().total(), load(&[60]).unwrap().skipped()), (4, Skipped::default()));
     let error = load(&[0, LENGTH_BYTES_MAX + 1]).unwrap_err().to_string();
     assert!(
-        error.ends_with("none of its 2 records can be sent: each is empty, or longer than any frame"),
+        error.ends_with(
+            "none of its 2 records can be sent: each is empty, longer than any frame, or of another link type"
+        ),
         "{error}"
     );
 }
@@ -101,7 +106,7 @@ fn all(mut replay: Replay) -> Vec<(Vec<u8>, u64)> {
 #[test]
 fn one_sender_goes_through_it_again_and_again() {
     let capture = Arc::new(capture_of(&[(b"one", 100), (b"three", 110)]));
-    let replay = Split::new(capture, 1, Order::All).replays(2).remove(0);
+    let replay = Split::new(capture, 1, Order::All).replays(2, u64::MAX).remove(0);
     let position = replay.position(3);
     assert_eq!(position, Position { packets: 3, bytes: 11, time_ns: 30 });
     let frames = all(replay);
@@ -110,12 +115,26 @@ fn one_sender_goes_through_it_again_and_again() {
 }
 
 #[test]
+fn senders_share_the_first_packets_of_all_rounds() {
+    let frames: Vec<Vec<u8>> = (0..60).map(|n| [frame(n % 10), vec![n]].concat()).collect();
+    let places: Vec<(&[u8], u64)> = frames.iter().map(|frame| (&frame[..], 0)).collect();
+    let split = Split::new(Arc::new(capture_of(&places)), 3, Order::Band);
+    for (rounds, packets, sent) in [(1, 7, 7), (1, 61, 60), (u64::MAX, 137, 137), (3, 137, 137)] {
+        let mut numbers = [0; 60];
+        let parts = split.replays(rounds, packets).into_iter().flat_map(all);
+        parts.for_each(|(bytes, _)| numbers[usize::from(bytes[14])] += 1);
+        let want: Vec<u64> = (0..60).map(|place| sent / 60 + u64::from(place < sent % 60)).collect();
+        assert_eq!(numbers[..], want, "{rounds} rounds, {packets} packets");
+    }
+}
+
+#[test]
 fn senders_share_by_flow_and_keep_the_order() {
     let frames: Vec<Vec<u8>> = (0..60).map(|n| [frame(n % 10), vec![n]].concat()).collect();
     let places: Vec<(&[u8], u64)> = frames.iter().map(|frame| (&frame[..], 0)).collect();
     let split = Split::new(Arc::new(capture_of(&places)), 3, Order::Band);
     let mut total = 0;
-    for replay in split.replays(1) {
+    for replay in split.replays(1, u64::MAX) {
         let frames = all(replay);
         total += frames.len();
         assert!(frames.is_sorted_by_key(|frame| frame.0[14]));
@@ -131,7 +150,7 @@ fn senders_share_by_flow_and_keep_the_order() {
 fn a_sender_without_a_flow_has_nothing_to_do() {
     let capture = Arc::new(capture_of(&[(b"one flow only", 0)]));
     let ends: Vec<u64> = Split::new(capture, 8, Order::All)
-        .replays(u64::MAX)
+        .replays(u64::MAX, u64::MAX)
         .iter()
         .map(Source::remaining)
         .filter(|&n| n > 0)
@@ -152,7 +171,7 @@ fn flows_spread_over_senders() {
         .collect();
     let frames: Vec<(&[u8], u64)> = frames.iter().map(|frame| (&frame[..], 0)).collect();
     let split = Split::new(Arc::new(capture_of(&frames)), 4, Order::All);
-    let counts: Vec<u64> = split.replays(1).iter().map(Source::remaining).collect();
+    let counts: Vec<u64> = split.replays(1, u64::MAX).iter().map(Source::remaining).collect();
     assert!(counts.iter().all(|&count| count > 32), "{counts:?}");
 }
 
@@ -192,7 +211,7 @@ fn a_changed_byte_is_found() {
 #[test]
 fn senders_may_interleave_but_not_reorder() {
     let capture = Arc::new(capture_of(&FRAMES.map(|frame| (frame, 0))));
-    let replays = Split::new(capture, 2, Order::All).replays(1).into_iter();
+    let replays = Split::new(capture, 2, Order::All).replays(1, u64::MAX).into_iter();
     let by_sender: Vec<Vec<(Vec<u8>, u64)>> = replays.map(all).collect();
     assert!(by_sender.iter().any(|part| part.len() > 1));
     let mut frames: Vec<&[u8]> = by_sender.iter().flatten().map(|frame| &frame.0[..]).collect();

@@ -3,11 +3,10 @@
 use std::io::Read;
 
 use super::super::input::Input;
-use super::super::{ByteOrder, Fault, PcapError};
+use super::super::{ByteOrder, Fault, Packets, PcapError};
 use super::Block;
 
 /// Option codes (section 4.2) that matter here.
-const OPTION_END: u16 = 0;
 const OPTION_RESOLUTION: u16 = 9;
 const OPTION_CHECK_SEQUENCE: u16 = 13;
 const OPTION_OFFSET: u16 = 14;
@@ -19,11 +18,9 @@ const BINARY: u8 = 0x80;
 /// One interface.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interface {
-    pub(super) link_type: u16,
+    pub(super) packets: Packets,
     /// In bytes; 0 for no bound.
     pub(super) snap_len: u32,
-    /// Bytes of check sequence at the end of each frame.
-    pub(super) check_sequence_bytes: u8,
     units_per_second: u64,
     /// Start of the time stamps, in seconds after 1970.
     offset_s: i64,
@@ -37,20 +34,12 @@ impl Interface {
         let mut fields = [0; 8];
         block.read(input, &mut fields)?;
         let mut interface = Self {
-            link_type: order.u16_at(&fields, 0),
+            packets: Packets { link_type: order.u16_at(&fields, 0).into(), check_sequence_bytes: 0 },
             snap_len: order.u32_at(&fields, 4),
-            check_sequence_bytes: 0,
             units_per_second: 1_000_000,
             offset_s: 0,
         };
-        while block.left_bytes > 0 {
-            // A block's length is a multiple of 4, and so is all that was read of it.
-            let mut head = [0; 4];
-            block.read(input, &mut head)?;
-            let (code, len) = (order.u16_at(&head, 0), order.u16_at(&head, 2));
-            if code == OPTION_END {
-                break;
-            }
+        while let Some((code, len)) = block.option(input, order)? {
             let padded = u32::from(len).next_multiple_of(4);
             if padded > block.left_bytes {
                 return Err(input.malformed(Fault::OptionOverBlock { code, len, room: block.left_bytes }));
@@ -80,7 +69,7 @@ impl Interface {
                 self.units_per_second =
                     units.ok_or_else(|| input.malformed(Fault::ResolutionTooFine { stated: value[0] }))?;
             }
-            OPTION_CHECK_SEQUENCE => self.check_sequence_bytes = value[0],
+            OPTION_CHECK_SEQUENCE => self.packets.check_sequence_bytes = value[0].into(),
             _ => self.offset_s = order.u64_at(&value, 0) as i64,
         }
         Ok(())
