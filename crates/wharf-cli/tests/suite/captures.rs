@@ -171,7 +171,7 @@ fn a_large_file_that_is_cut_is_sent_up_to_there_round_after_round_and_not_by_str
     // Nothing but records of length 0, millions of them.
     std::fs::File::options().write(true).open(&path).unwrap().set_len(24).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(24 + (20 << 20)).unwrap();
-    let done = wharf(&["send", "--pcap", &path, "--to", "null", "--json"]);
+    let done = wharf(&["send", "--pcap", &path, "--loop", "1", "--to", "null", "--json"]);
     assert!(
         done.code == Some(1) && done.line().contains("none of its 1310720 records can be sent"),
         "{done:?}"

@@ -202,6 +202,12 @@ impl PcapStream {
     }
 }
 
+/// Returns the reason to skip what was read, if it holds no frame, and would hold none if it were filled up.
+fn reason_to_skip(read: &Result<Option<Record>, PcapError>, captured: usize) -> Option<&'static str> {
+    let record = read.as_ref().ok()?.as_ref()?;
+    record.misfit(captured as u32).filter(|_| record.misfit(record.wire_len).is_some())
+}
+
 impl Drop for PcapStream {
     fn drop(&mut self) {
         self.shared.lock().is_left = true;
@@ -233,6 +239,13 @@ impl Shared {
         lock(&self.queue)
     }
 
+    fn await_room<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        while queue.is_full() && !queue.is_left {
+            queue = self.has_room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue
+    }
+
     /// Reads `rounds` times to the end, or until the frames are not wanted any more. A round without a frame
     /// is the last.
     fn read(&self, mut reader: PcapReader, rounds: u64) {
@@ -240,10 +253,7 @@ impl Shared {
         let (mut bytes, mut skipped) = (Vec::new(), Skipped::default());
         loop {
             let read = reader.next(&mut bytes);
-            let reason = read.as_ref().ok().copied().flatten().and_then(|record| {
-                // One whose packet could be a frame may be filled up.
-                record.misfit(bytes.len() as u32).filter(|_| record.misfit(record.wire_len).is_some())
-            });
+            let reason = reason_to_skip(&read, bytes.len());
             if let Some(reason) = reason {
                 passed += 1;
                 if round == 1 {
@@ -271,9 +281,7 @@ impl Shared {
                 }
             }
             self.has_read.notify_one();
-            while queue.is_full() && !queue.is_left {
-                queue = self.has_room.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            }
+            let queue = self.await_room(queue);
             if queue.has_ended || queue.is_left {
                 return;
             }
