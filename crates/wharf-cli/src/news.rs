@@ -86,11 +86,12 @@ impl News {
             Some(State::Gone { since, why }) => Some(Event::Gone { since, why }),
             _ => None,
         };
+        let (before_is_up, is_peer) = (before.is_none(), device.is_peer);
         Ok(Self {
             before,
             device,
             ports: watched,
-            line: Line::default(),
+            line: Line::new(before_is_up && !is_peer),
             lines: Lines::of_news(),
             away: None,
             absent: Duration::ZERO,
@@ -128,6 +129,8 @@ impl News {
         let packets = self.packets();
         let (told, failure) = self.line.look(&self.device, self.away.is_some(), &packets, Instant::now());
         told.iter().for_each(|line| lines.tell(line));
+        // It may be up again, and nobody has asked since.
+        let failure = failure.filter(|_| self.ports.iter().all(|(port, ..)| port.state() != State::Up));
         for (port, _, stall) in &mut self.ports {
             if let Ok(queue) = port.queue() {
                 let ended = stall.look(&self.device, queue.counters(), &self.line);
@@ -146,14 +149,15 @@ impl News {
                 let (port, _, stall) = &mut self.ports[at];
                 stall.end(&self.device, port);
             }
-            _ if at > 0 => {}
+            // A queue may be dead alone; of a device that goes and comes all hear.
+            Event::Gone { why, .. } if self.device.on_gone == OnGone::Fail => self.failure = Some(why),
             // From now on: what this thread hears late is not given up at once.
             Event::Down { why, .. } => self.line.goes_down(Instant::now(), why),
             Event::Up => {
                 let told = self.line.is_up(&self.device, &self.packets(), Instant::now());
                 told.iter().for_each(|line| lines.tell(line));
             }
-            Event::Gone { why, .. } if self.device.on_gone == OnGone::Fail => self.failure = Some(why),
+            _ if at > 0 => {}
             Event::Gone { since, why } if self.device.reopens && self.away.is_none() => {
                 self.goes_away(since, false);
                 let receives = self.ports.iter().all(|(port, ..)| port.queue().is_err());

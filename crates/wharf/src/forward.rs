@@ -180,7 +180,6 @@ impl std::fmt::Debug for ForwardSettings {
 /// A forwarder: it runs on threads of its own until it is finished or dropped.
 #[derive(Debug)]
 pub struct Forward {
-    /// Stopped first.
     pollers: Vec<Arc<Pollers>>,
     directions: Vec<Direction>,
     ports: [Vec<Port>; 2],
@@ -209,7 +208,8 @@ impl Forward {
     /// # Errors
     /// Those of [`PortBuilder::open`].
     pub fn open(ends: [PortBuilder; 2], queues: u32) -> Result<[PortBuilder; 2], OpenError> {
-        let [a, b] = ends;
+        // Packets longer than a frame go through as chains: a device is asked for them as it opens.
+        let [a, b] = ends.map(|end| end.takes_chains(true));
         let all = Queues { count: queues, ..Queues::default() };
         // If one end has one queue only, all queues of the other share memory.
         let has_pool_each = a.queues_of(all) == b.queues_of(all);
@@ -277,9 +277,9 @@ impl Forward {
 
     /// Ends it: it receives no more, and sends the frames inside for up to `grace`. The rest comes back unsent and is counted as returned.
     /// The summaries have the devices' errors as they closed.
-    pub fn finish(self, grace: Duration) -> Vec<Summary> {
-        let Self { pollers, directions, ports } = self;
-        pollers.iter().for_each(|pollers| pollers.stop());
+    pub fn finish(mut self, grace: Duration) -> Vec<Summary> {
+        self.pollers.iter().for_each(|pollers| pollers.stop());
+        let (directions, ports) = (std::mem::take(&mut self.directions), std::mem::take(&mut self.ports));
         let deadline_ns =
             HostClock.now_ns().saturating_add(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX));
         for direction in &directions {
@@ -294,6 +294,13 @@ impl Forward {
         closed.iter_mut().for_each(Summary::settle);
         ports.iter().flatten().for_each(|port| drop(port.close(Duration::ZERO)));
         closed
+    }
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        // A port that leaves pollers that go on has them begin anew.
+        self.pollers.iter().for_each(|pollers| pollers.stop());
     }
 }
 

@@ -10,8 +10,8 @@ use wharf::queue::TxQueue;
 
 /// Least time between two lines that tell of it, for one that flaps.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Time for which a line that was not up yet may be down at the end of a run: a driver sets its adapter up anew for an XDP program, and a
-/// run may be shorter than that.
+/// Time for which a line that went down at the beginning may be down at the end of a run: a driver sets its adapter up anew
+/// for an XDP program, and a run may be shorter than that.
 const SETTLES: Duration = Duration::from_secs(1);
 /// Time in which a port reports a line that is down from the beginning.
 const REPORTED: Duration = Duration::from_millis(700);
@@ -83,6 +83,11 @@ impl Default for Line {
 }
 
 impl Line {
+    /// Makes one that is known to be up, or of which nothing is known yet.
+    pub(super) fn new(is_up: bool) -> Self {
+        Self { was_up: is_up, ..Self::default() }
+    }
+
     /// Returns the device's words while it is down.
     pub(super) fn why(&self) -> Option<&str> {
         self.down.as_ref().map(|(_, why)| why.as_str())
@@ -159,8 +164,9 @@ impl Line {
 
     /// Returns the fault of a run that ends while it is down. A peer may leave before.
     pub(super) fn fault(&self, device: &Device, now: Instant) -> Option<String> {
-        let down = now.saturating_duration_since(self.down.as_ref()?.0);
-        let settles = !self.was_up && down < SETTLES;
+        let (since, _) = self.down.as_ref()?;
+        let down = now.saturating_duration_since(*since);
+        let settles = since.saturating_duration_since(self.began) < REPORTED && down < SETTLES;
         let (name, seconds) = (&device.name, down.as_secs_f64());
         (!device.is_peer && !settles)
             .then(|| format!("{name}: its line was down when the run ended, for {seconds:.1} s by then"))

@@ -55,6 +55,14 @@ impl Stall {
             None if frames > 0 && line.why().is_some() => (frames, Some((Instant::now(), completed))),
             held => (frames, held),
         };
+        if self.since.is_none() && self.held.is_none() {
+            // It was opened anew since.
+            let takes =
+                |(_, sent): &(Instant, Option<u64>)| sent.is_some_and(|sent| counters.sent.get() > sent);
+            if let Some((told, _)) = self.told.filter(takes) {
+                self.ends_after(device, TOLD_AFTER + told.elapsed(), counters);
+            }
+        }
         let waited = self.since.or(self.held.map(|(since, _)| since))?.elapsed();
         if waited >= TOLD_AFTER {
             self.tell(device, counters, line);
@@ -141,6 +149,5 @@ impl Stall {
     /// The device is open again, and has no frames.
     pub(super) fn reopens(&mut self) {
         (self.since, self.held) = (None, None);
-        self.told.iter_mut().for_each(|(_, sent)| *sent = None);
     }
 }

@@ -208,6 +208,15 @@ fn the_summary_is_a_table_for_people() {
     }
 }
 
+/// Super-packets go through whole: the ends take the keys that ask for them.
+#[test]
+fn ends_may_be_asked_for_super_packets() {
+    let folder = Folder::new();
+    let end = format!("vhost-user:{},offload=on", text(&folder.path("vm.sock")));
+    let done = wharf(&["forward", &end, "null", "--seconds", "0.2"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
+
 #[test]
 fn impossible_ends_give_one_line() {
     let read = format!("pcap:{SAMPLE}");

@@ -52,21 +52,21 @@ impl Kept {
         }
     }
 
-    /// Compares the frames that the device holds, and those that it has completed, with those of last time.
-    pub(super) fn compare(&mut self, now_ns: u64, (held, completed): (u64, u64)) -> Option<Sign> {
+    /// Compares the frames that the device holds, and those that it has completed, with those of last time. Returns
+    /// true, too, if a stall that is known has been put up with for long enough.
+    pub(super) fn compare(&mut self, now_ns: u64, (held, completed): (u64, u64)) -> (Option<Sign>, bool) {
         let sign = self.watchdog.look(now_ns, held, completed);
-        let patience = self.patience.as_mut();
-        let has_ended = patience.is_some_and(|patience| {
-            let is_over = matches!(patience.look(now_ns, held, completed), Some(Sign::Overdue { .. }));
-            is_over && sign.is_none() && {
-                patience.stall();
-                true
-            }
-        });
-        if let (true, State::Stalled { why, .. }) = (has_ended, &self.stall) {
+        let patience = self.patience.as_mut().and_then(|patience| patience.look(now_ns, held, completed));
+        let is_known = matches!(self.stall, State::Stalled { .. });
+        (sign, is_known && matches!(patience, Some(Sign::Overdue { .. })))
+    }
+
+    /// The known stall is put up with no longer.
+    pub(super) fn lose_patience(&mut self) {
+        self.patience.iter_mut().for_each(Watchdog::stall);
+        if let State::Stalled { why, .. } = &self.stall {
             self.remedy = remedy(self.on.0, why);
         }
-        sign
     }
 
     /// The device is not overdue after all.
@@ -87,6 +87,10 @@ impl Kept {
 
     /// Takes in news. A state of the line that is known is none.
     pub(super) fn hear(&mut self, event: Event) {
+        if matches!(event, Event::Down { .. } | Event::Reset) {
+            // It is asked for at once, and often from now on.
+            self.looks_ns = 0;
+        }
         match (event.clone(), &self.line) {
             (Event::Down { .. }, State::Down { .. } | State::Gone { .. }) => return,
             (Event::Gone { .. }, State::Gone { .. }) => return,

@@ -240,10 +240,14 @@ impl PortMonitor {
     fn look_at_completions(&self, at: &dyn Watched, now_ns: u64) -> Option<bool> {
         let counters = at.counters()?;
         let mut kept = self.try_settled()?;
-        let sign = kept.compare(now_ns, counters.device_frames())?;
-        if let Sign::Resumed { after_ns } = sign {
-            counters.note_stall(after_ns);
-            return Some(kept.sees(sign, 0, now_ns));
+        let (sign, is_over) = kept.compare(now_ns, counters.device_frames());
+        match sign {
+            Some(Sign::Resumed { after_ns }) => {
+                counters.note_stall(after_ns);
+                return Some(kept.sees(Sign::Resumed { after_ns }, 0, now_ns));
+            }
+            None if !is_over => return None,
+            _ => {}
         }
         drop(kept);
         let has_due = at.has_completions_due()?;
@@ -254,8 +258,11 @@ impl PortMonitor {
             kept.excuse(now_ns);
             return Some(has_news);
         }
+        if is_over {
+            kept.lose_patience();
+        }
         let frames = counters.device_frames();
-        let sign = kept.compare(now_ns, frames);
+        let (sign, _) = kept.compare(now_ns, frames);
         Some(sign.is_some_and(|sign| kept.sees(sign, frames.0, now_ns)) || has_news)
     }
 }
