@@ -24,7 +24,7 @@
 //! does; libpcap cuts it. A record shorter than its packet (snapped) is not an error:
 //! [`Record::wire_len`] tells, and the caller decides. A record of length 0 is read
 //! like any other, without bytes: it is no frame, and readers of frames skip and
-//! count it ([`super::misfit`]). None is written.
+//! count it ([`Record::misfit`]). None is written.
 //!
 //! Other writers' files are read as libpcap reads them: records with more header than pcap's (`a1b2cd34`),
 //! lengths in the other order before version 2.4, more bytes captured than were on the wire, a fraction of a
