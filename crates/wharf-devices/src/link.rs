@@ -7,7 +7,7 @@ pub use health::Health;
 use crate::iface::{ETHERNET_BYTES, VLAN_BYTES, io_fault};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use wharf_core::device::{DeviceError, LimitUnit};
+use wharf_core::device::DeviceError;
 use wharf_sys::errno::{EAGAIN, ENETDOWN, ENODEV, EPERM};
 use wharf_sys::ethtool::Ethtool;
 use wharf_sys::interface::{Interface, InterfaceSocket, InterfaceState};
@@ -54,13 +54,6 @@ impl Link {
     /// Makes an error of the setup.
     pub(crate) fn fault(&self, what: &str) -> impl Fn(io::Error) -> DeviceError + use<> {
         io_fault(&self.name, what)
-    }
-
-    /// Returns the unit of its byte queue limit: `asked`, or else packets on a veth, whose other end empties
-    /// a ring of slots in the time of a processor.
-    pub(crate) fn limit_unit(&self, asked: Option<LimitUnit>) -> LimitUnit {
-        let is_veth = || self.driver().as_deref() == Some("veth");
-        asked.unwrap_or_else(|| if is_veth() { LimitUnit::Packets } else { LimitUnit::Bytes })
     }
 
     /// Returns the driver's name, if it has one.

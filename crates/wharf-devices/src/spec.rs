@@ -22,9 +22,9 @@ use wharf_core::options::{Key, OptionError, Options, allowed, split};
 pub(crate) const LIMIT: Key = Key::word(
     "limit",
     &["auto", "bytes", "packets"],
-    "Unit of the byte queue limit: packets where another processor empties a ring of slots (a virtual machine, the other end of a veth), bytes where a wire does",
+    "Unit of the byte queue limit: auto is bytes. In packets, a super-packet counts as one",
 )
-.when("bytes, if what stands behind a veth has a rate; packets, if short packets are many and delay others");
+.when("packets, where another processor empties a ring of slots (a virtual machine, the other end of a veth), if short packets are many and delay others");
 
 /// A kind of device.
 #[derive(Debug, Clone, Copy)]

@@ -77,7 +77,7 @@ pub struct VhostUserOptions {
 
 impl Default for VhostUserOptions {
     fn default() -> Self {
-        let limit_unit = LimitUnit::Packets;
+        let limit_unit = LimitUnit::Bytes;
         Self { client: false, pairs: 1, packed: true, offload: true, mode: None, group: None, limit_unit }
     }
 }

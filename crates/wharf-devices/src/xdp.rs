@@ -78,7 +78,7 @@ pub struct XdpOptions {
     pub offload_checksums: bool,
     /// True to give frames that ask for it the time at which the kernel has sent them, where it copies them.
     pub timestamps: bool,
-    /// Unit of the byte queue limit; by default packets on a veth, else bytes.
+    /// Unit of the byte queue limit; bytes by default.
     pub limit_unit: Option<LimitUnit>,
     /// The sources of sockets and of the program.
     pub access: Access,

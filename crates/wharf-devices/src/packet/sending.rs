@@ -36,7 +36,7 @@ pub struct SendOptions {
     pub bypass: bool,
     /// Frames that the ring holds, at least: 1024 by default.
     pub ring_frames: u32,
-    /// Unit of the byte queue limit; by default packets on a veth, else bytes.
+    /// Unit of the byte queue limit; bytes by default.
     pub limit_unit: Option<LimitUnit>,
 }
 
@@ -95,7 +95,7 @@ impl PacketSender {
         let ring = SlotRing::new(socket, options.ring_frames, slot_frame_bytes as usize).map_err(&fault)?;
         let ring_frames = ring.slots();
         Ok(Self {
-            limit_unit: link.limit_unit(options.limit_unit),
+            limit_unit: options.limit_unit.unwrap_or_default(),
             name: link.name.clone(),
             slots: Some(Slots::new(ring)),
             whole: Whole::new(second, ring_frames as usize),

@@ -4,7 +4,7 @@
 use super::{PAIRS_MAX, VhostUser, VhostUserOptions};
 use crate::spec::{Can, DeviceSpec, Kind, LIMIT, Opened, Opening, Place, QueueLayout};
 use std::path::Path;
-use wharf_core::device::{DeviceError, LimitUnit};
+use wharf_core::device::DeviceError;
 use wharf_core::options::{Key, Values};
 
 /// The kind of device.
@@ -70,7 +70,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         offload: given.is_on("offload"),
         mode: mode(spec)?,
         group,
-        limit_unit: spec.limit_unit().unwrap_or(LimitUnit::Packets),
+        limit_unit: spec.limit_unit().unwrap_or_default(),
     };
     Ok(vec![Opened::duplex(VhostUser::open(Path::new(spec.place()), options)?)])
 }

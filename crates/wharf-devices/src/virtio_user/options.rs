@@ -54,7 +54,7 @@ pub struct VirtioUserOptions {
     /// writes to a buffer that is not lent to it then causes undefined behaviour in this process: see
     /// [`wharf_mem::Region::share_with_trusted_peer`]. It can also read each frame of the pool.
     pub copy: bool,
-    /// Unit of the byte queue limit: packets by default.
+    /// Unit of the byte queue limit: bytes by default.
     pub limit_unit: LimitUnit,
 }
 
@@ -71,7 +71,7 @@ impl Default for VirtioUserOptions {
             size: 256,
             napi: Napi::On { anywhere: false },
             copy: true,
-            limit_unit: LimitUnit::Packets,
+            limit_unit: LimitUnit::Bytes,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::virtio::Layout;
 use crate::virtio::packed::PackedDriver;
 use crate::virtio::split::SplitDriver;
 use std::path::Path;
-use wharf_core::device::{DeviceError, Duplex, LimitUnit};
+use wharf_core::device::{DeviceError, Duplex};
 use wharf_core::options::Key;
 
 /// The kind of device.
@@ -87,7 +87,7 @@ fn open_kind(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceE
         mrg_rxbuf: offered("mrg_rxbuf"),
         offload: options.is_on("offload"),
         copy: options.is_on("copy"),
-        limit_unit: spec.limit_unit().unwrap_or(LimitUnit::Packets),
+        limit_unit: spec.limit_unit().unwrap_or_default(),
         pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
         ..VirtioUserOptions::default()
     };

@@ -193,7 +193,7 @@ impl XdpSender {
         link.check_carrier()?;
         let entries = options.entries(ENTRIES, driver_rings(&link).map(|rings| rings.tx));
         Ok(Self {
-            limit_unit: link.limit_unit(options.limit_unit),
+            limit_unit: options.limit_unit.unwrap_or_default(),
             link,
             options,
             entries,
