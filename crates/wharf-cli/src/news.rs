@@ -1,5 +1,5 @@
-//! `News`: what happens to a device of a run, by the events of its ports: lines on standard error, and the end
-//! of a run that shall not wait.
+//! `News`: the events of a run's ports, printed as lines on standard error. They also end a run that is not to
+//! wait for its device.
 
 mod line;
 mod stall;
@@ -19,18 +19,18 @@ const RESET_WITHIN: Duration = Duration::from_secs(1);
 /// See the module.
 pub(crate) struct News {
     device: Device,
-    /// What happened before this value was made.
+    /// The state of the device before this value was made, as an event.
     before: Option<Event>,
     /// By queue.
     ports: Vec<(Port, Events, Stall)>,
     line: Line,
-    /// Lines that are news each time.
+    /// Lines that are printed however soon they come again.
     lines: Lines,
     /// Since when it is away, and whether for a reset.
     away: Option<(Instant, bool)>,
     /// Time for which it was away before it was opened again.
     absent: Duration,
-    /// A failure to open it was told in this absence.
+    /// A line has reported a failure to open it in this absence.
     is_told: bool,
     /// Why the run ends.
     failure: Option<String>,
@@ -141,7 +141,7 @@ impl News {
         self.failure.clone()
     }
 
-    /// Hears of an event of the port number `at`. All hear of a device that goes and comes.
+    /// Handles an event of port number `at`. Each port has the events of a device that goes and comes.
     fn hear(&mut self, at: usize, event: Event, lines: &mut Lines) {
         match event {
             Event::Stalled { since, .. } => self.ports[at].2.begin(since),
@@ -210,7 +210,7 @@ impl News {
         self.device.reopens && self.device.on_gone == OnGone::Reopen
     }
 
-    /// True if a stall was told, and not its end.
+    /// True if a line has reported a stall, and none its end.
     pub(crate) fn is_stalled(&self) -> bool {
         self.ports.iter().any(|(.., stall)| stall.is_told())
     }

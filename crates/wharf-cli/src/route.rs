@@ -16,7 +16,7 @@ pub(crate) fn route(args: &RouteArgs) -> anyhow::Result<()> {
     let query = words.iter().try_fold(Query::to(args.to), |query, (name, value)| {
         with_word(query, name, value, &tables).map_err(|what| usage(format!("{name}: {what}")))
     })?;
-    let found = tables.look(&query);
+    let found = tables.lookup(&query);
     match (&found, args.json) {
         (_, true) => print_json(&as_json(args, &found, &tables))?,
         (Ok(hop), false) => print(&as_text(args.to, hop, &tables))?,

@@ -40,7 +40,7 @@ fn main() -> std::io::Result<()> {
     if let ["count", lookups] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         let (mut cache, mut draw) = (Cache::new(tables), Draw(46));
         let lookups = lookups.parse().unwrap_or(0);
-        (0..lookups).for_each(|_| _ = black_box(cache.look(&Query::to(draw.address(false)))));
+        (0..lookups).for_each(|_| _ = black_box(cache.lookup(&Query::to(draw.address(false)))));
         return Ok(());
     }
     println!(
@@ -52,13 +52,13 @@ fn main() -> std::io::Result<()> {
     for v6 in [false, true] {
         let family = if v6 { "IPv6" } else { "IPv4" };
         let mut draw = Draw(46);
-        let found = (0..BATCH).filter(|_| tables.look(&Query::to(draw.address(v6))).is_ok()).count();
+        let found = (0..BATCH).filter(|_| tables.lookup(&Query::to(draw.address(v6))).is_ok()).count();
         println!("{family}: {found} of {BATCH} random destinations have a route");
-        let ns = median(v6, 1, |query| _ = black_box(tables.look(query)));
+        let ns = median(v6, 1, |query| _ = black_box(tables.lookup(query)));
         println!("{family}: lookup {ns:.1} ns");
         for burst in [1, 64, BATCH] {
             let mut cache = Cache::new(tables.clone());
-            let ns = median(v6, burst, |query| _ = black_box(cache.look(query)));
+            let ns = median(v6, burst, |query| _ = black_box(cache.lookup(query)));
             println!("{family}: through a cache, in bursts of {burst} {ns:.2} ns");
         }
     }

@@ -57,7 +57,7 @@ impl Cache {
     /// # Errors
     /// Why it cannot go anywhere.
     #[inline]
-    pub fn look(&mut self, query: &Query) -> Result<&Hop, NoHop> {
+    pub fn lookup(&mut self, query: &Query) -> Result<&Hop, NoHop> {
         if self.last.generation != self.tables.generation() || self.last.of != *query {
             self.find(query);
         }
@@ -90,7 +90,7 @@ impl Cache {
             self.constant = *query;
             self.steps.iter_mut().for_each(|kept| kept.generation = 0);
         }
-        self.answers[QUERIES + at] = self.snapshot.look(query);
+        self.answers[QUERIES + at] = self.snapshot.lookup(query);
         self.steps[at] = Kept { generation, of: step };
         Some(QUERIES + at)
     }
@@ -100,7 +100,7 @@ impl Cache {
         let at = query.mixed() as usize % QUERIES;
         let kept = &mut self.queries[at];
         if kept.generation != generation || kept.of != *query {
-            self.answers[at] = self.snapshot.look(query);
+            self.answers[at] = self.snapshot.lookup(query);
             *kept = Kept { generation, of: *query };
         }
         at

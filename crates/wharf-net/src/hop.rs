@@ -1,4 +1,4 @@
-//! What is answered: the next hop, or why there is none.
+//! `Hop`: the answer to a lookup, or `NoHop`: the reason that there is none.
 
 use crate::kernel::{Mac, RouteKind};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hop {
-    /// Whom the packet reaches: one host, this host, all of a link, a group.
+    /// The kind of destination: one host, this host, all hosts of a link, a group.
     pub kind: RouteKind,
     /// The index of the interface that the route names.
     pub interface: u32,
@@ -27,11 +27,11 @@ pub struct Hop {
     pub exit: Exit,
     /// VLAN tags that the frame gets, the outer one first.
     pub tags: [Option<Tag>; 2],
-    /// What led here.
+    /// The rule and the route that led here.
     pub why: Why,
 }
 
-/// What is known of the neighbour that gets the frame.
+/// The state of the neighbour that gets the frame, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Neighbour {

@@ -28,7 +28,7 @@ pub(crate) struct Path {
 
 impl Snapshot {
     /// Returns where a packet has to go next, or why it cannot go anywhere.
-    pub(crate) fn look(&self, query: &Query) -> Result<Hop, NoHop> {
+    pub(crate) fn lookup(&self, query: &Query) -> Result<Hop, NoHop> {
         self.look_within(query, TUNNELS_MAX)
     }
 

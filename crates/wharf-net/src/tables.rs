@@ -50,8 +50,8 @@ impl Tables {
     ///
     /// # Errors
     /// Why it cannot go anywhere.
-    pub fn look(&self, query: &Query) -> Result<Hop, NoHop> {
-        self.0.current.load().look(query)
+    pub fn lookup(&self, query: &Query) -> Result<Hop, NoHop> {
+        self.0.current.load().lookup(query)
     }
 
     /// Returns the number of the tables' state, which rises with each change: an answer is good while it is

@@ -32,6 +32,14 @@ impl Clock for UnreadClock {
     }
 }
 
+/// Wakes nobody: for a poller that one thread runs in virtual time.
+#[derive(Debug)]
+pub struct NoWake;
+
+impl Wake for NoWake {
+    fn wake(&self) {}
+}
+
 /// Real threads, so that blocking tests block.
 #[derive(Debug)]
 pub struct TestPark;

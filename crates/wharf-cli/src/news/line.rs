@@ -28,10 +28,10 @@ pub(super) struct Line {
     was_up: bool,
     /// Since when it is down, and the device's words.
     down: Option<(Instant, String)>,
-    /// Time at which it was last told that it is down, and whether it is back since.
+    /// Time of the last line that reported it down, and whether it is back since.
     told: Option<Instant>,
     is_told: bool,
-    /// Packets dropped until it was last told that it is back.
+    /// Packets dropped until a line last reported it back.
     dropped: u64,
 }
 
@@ -93,7 +93,7 @@ impl Line {
         self.down.as_ref().map(|(_, why)| why.as_str())
     }
 
-    /// True if a line has told that it is down.
+    /// True if a line has reported that it is down.
     pub(super) fn is_told(&self) -> bool {
         self.is_told
     }
@@ -102,7 +102,7 @@ impl Line {
         self.down.get_or_insert((since, why));
     }
 
-    /// The device has gone, or is opened anew: others tell of that.
+    /// The device has gone, or is opened anew: other lines report that.
     pub(super) fn goes_away(&mut self) {
         (self.down, self.is_told) = (None, false);
     }

@@ -17,7 +17,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_testkit::threads::{TestClock, TestPark};
+use wharf_testkit::threads::{NoWake, TestClock, TestPark};
 use wharf_testkit::{assert_conserved, pool};
 
 const MS: u64 = 1_000_000;
@@ -193,13 +193,6 @@ type Named = Vec<(&'static str, u64)>;
 /// Each look at the clock takes 200 ns; a sleep ends in time.
 #[derive(Debug)]
 struct VirtualWait(Arc<TestClock>);
-
-#[derive(Debug)]
-struct NoWake;
-
-impl Wake for NoWake {
-    fn wake(&self) {}
-}
 
 impl PollerWait for VirtualWait {
     fn waker(&self) -> Arc<dyn Wake> {

@@ -16,7 +16,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_testkit::threads::{TestClock, TestPark};
+use wharf_testkit::threads::{NoWake, TestClock, TestPark};
 use wharf_testkit::{assert_conserved, pool};
 
 /// Time of a look at the clock, and so of a step of the poller, ns.
@@ -111,13 +111,6 @@ impl std::fmt::Debug for VirtualWait {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "VirtualWait")
     }
-}
-
-#[derive(Debug)]
-struct NoWake;
-
-impl Wake for NoWake {
-    fn wake(&self) {}
 }
 
 impl PollerWait for VirtualWait {

@@ -61,7 +61,7 @@ fn hop(top: u8, links: &[Vec<u8>]) -> Hop {
     all.push(neighbour(2, [0; 4], 7, &[(9, number(top))]));
     all.extend([link(1, "a1", &[], None), link(2, "a2", &[], None)]);
     all.extend_from_slice(links);
-    Tables::replay(&all.concat()).look(&Query::to([10, 0, 0, 9].into())).unwrap()
+    Tables::replay(&all.concat()).lookup(&Query::to([10, 0, 0, 9].into())).unwrap()
 }
 
 #[test]

@@ -13,10 +13,10 @@ const RECORDING: &[u8] = include_bytes!("../../tests/data/linux-6.18.nl");
 /// The number of the dump of IPv4's routes.
 const ROUTES_V4: u32 = 6;
 
-fn look(to: &str, from: Option<&str>) -> Result<Hop, NoHop> {
+fn lookup(to: &str, from: Option<&str>) -> Result<Hop, NoHop> {
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
     let query = Query::to(address(to));
-    Tables::replay(RECORDING).look(&from.map_or(query, |from| query.from(address(from))))
+    Tables::replay(RECORDING).lookup(&from.map_or(query, |from| query.from(address(from))))
 }
 
 /// Says a hop in a line: interface, gateway, source, MTU, last byte of the MAC.
@@ -30,18 +30,18 @@ fn line(hop: Result<Hop, NoHop>) -> String {
 
 #[test]
 fn events_change_what_the_dumps_said() {
-    assert_eq!(line(look("8.8.8.8", None)), "a1 10.1.0.2 10.1.0.1 1500 09", "the neighbour's new MAC");
-    assert_eq!(line(look("20.1.1.1", None)), "a2 10.2.0.2 10.2.0.1 1500 -", "replaced: no multipath now");
-    assert_eq!(line(look("21.1.1.1", None)), "a1 10.1.0.2 10.1.0.1 1500 09", "no blackhole now");
-    assert_eq!(line(look("22.1.1.1", None)), "a2 fe80::b 10.2.0.1 1400 -", "by an IPv6 gateway");
-    assert_eq!(line(look("23.1.1.1", None)), "a1 10.1.0.7 10.1.0.1 1500 -", "by the object's new gateway");
-    assert_eq!(line(look("24.1.1.1", Some("10.2.0.1"))), "a2 10.2.0.2 10.2.0.1 1500 -", "by a rule");
-    assert_eq!(line(look("24.1.1.1", None)), "a1 10.1.0.2 10.1.0.1 1500 09");
-    assert_eq!(line(look("25.1.1.1", None)), "a1 10.1.0.2 10.1.0.1 1500 09");
-    assert_eq!(line(look("2001:db8::9", None)), "a1 fd01::2 fd01::1 1500 01");
-    assert_eq!(line(look("10.1.0.1", None)), "lo - 10.1.0.1 65535 -");
-    assert_eq!(look("2001:dead::1", None), Err(NoHop::NoRoute));
-    assert_eq!(look("10.2.0.77", None).unwrap().neighbour, Neighbour::Unknown);
+    assert_eq!(line(lookup("8.8.8.8", None)), "a1 10.1.0.2 10.1.0.1 1500 09", "the neighbour's new MAC");
+    assert_eq!(line(lookup("20.1.1.1", None)), "a2 10.2.0.2 10.2.0.1 1500 -", "replaced: no multipath now");
+    assert_eq!(line(lookup("21.1.1.1", None)), "a1 10.1.0.2 10.1.0.1 1500 09", "no blackhole now");
+    assert_eq!(line(lookup("22.1.1.1", None)), "a2 fe80::b 10.2.0.1 1400 -", "by an IPv6 gateway");
+    assert_eq!(line(lookup("23.1.1.1", None)), "a1 10.1.0.7 10.1.0.1 1500 -", "by the object's new gateway");
+    assert_eq!(line(lookup("24.1.1.1", Some("10.2.0.1"))), "a2 10.2.0.2 10.2.0.1 1500 -", "by a rule");
+    assert_eq!(line(lookup("24.1.1.1", None)), "a1 10.1.0.2 10.1.0.1 1500 09");
+    assert_eq!(line(lookup("25.1.1.1", None)), "a1 10.1.0.2 10.1.0.1 1500 09");
+    assert_eq!(line(lookup("2001:db8::9", None)), "a1 fd01::2 fd01::1 1500 01");
+    assert_eq!(line(lookup("10.1.0.1", None)), "lo - 10.1.0.1 65535 -");
+    assert_eq!(lookup("2001:dead::1", None), Err(NoHop::NoRoute));
+    assert_eq!(lookup("10.2.0.77", None).unwrap().neighbour, Neighbour::Unknown);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_error_ends_a_dump_and_what_the_kernel_does_not_have_is_none() {
 #[test]
 fn a_recording_may_end_anywhere() {
     for end in (0..RECORDING.len()).step_by(61) {
-        Tables::replay(&RECORDING[..end]).look(&Query::to([20, 1, 1, 1].into())).ok();
+        Tables::replay(&RECORDING[..end]).lookup(&Query::to([20, 1, 1, 1].into())).ok();
     }
 }
 
@@ -115,7 +115,7 @@ proptest! {
         for to in [[20, 1, 1, 1], [22, 1, 1, 1], [23, 9, 9, 9], [10, 2, 0, 7], [224, 0, 0, 5]] {
             let query = Query::to(to.into());
             for query in [query, query.from([10, 2, 0, 1].into()), query.output(2)] {
-                assert_eq!(cache.look(&query).cloned(), tables.look(&query));
+                assert_eq!(cache.lookup(&query).cloned(), tables.lookup(&query));
             }
         }
         Dump::new(ROUTES_V4).read(&recording, &mut |_| ()).ok();

@@ -145,7 +145,7 @@ fn error_of(said: &str) -> &'static str {
 
 /// Returns our answer.
 pub fn ours(tables: &Tables, question: &Question) -> Answer {
-    match tables.look(&question.query(tables)) {
+    match tables.lookup(&question.query(tables)) {
         Ok(hop) => Ok(way_of(tables, question, &hop)),
         Err(NoHop::NoRoute) => Err("no route"),
         Err(NoHop::Unreachable) => Err("unreachable"),

@@ -86,9 +86,9 @@ fn lost_events_are_dumped_anew() {
     assert!(tables.overruns() > 0, "the socket's memory is enough for {ROUTES} events: try more");
 }
 
-fn look(tables: &Tables, to: &str) -> Neighbour {
+fn lookup(tables: &Tables, to: &str) -> Neighbour {
     let to: IpAddr = to.parse().expect("an address");
-    tables.look(&Query::to(to)).expect("a hop").neighbour
+    tables.lookup(&Query::to(to)).expect("a hop").neighbour
 }
 
 #[test]
@@ -99,24 +99,24 @@ fn neighbours_are_asked_for_and_confirmed() {
     let (tables, mut asker) = (watch.tables(), Asker::open().expect("an asker"));
     let mut ask = |to: &str| {
         let to: IpAddr = to.parse().expect("an address");
-        let hop = tables.look(&Query::to(to)).expect("a hop");
+        let hop = tables.lookup(&Query::to(to)).expect("a hop");
         asker.ask(&hop, to).expect("asked")
     };
     for to in ["10.1.0.2", "fd01::2"] {
-        assert_eq!(look(&tables, to), Neighbour::Unknown);
+        assert_eq!(lookup(&tables, to), Neighbour::Unknown);
         assert!(ask(to));
         assert!(!ask(to), "once a second");
         let mac = [2, 0, 0, 0, 0x0b, 1];
-        eventually(to, || look(&tables, to).mac() == Some(mac));
+        eventually(to, || lookup(&tables, to).mac() == Some(mac));
         rig.sh(&format!("ip -n $A neigh replace {to} dev a1 lladdr 02:00:00:00:0b:01 nud stale"));
-        eventually("stale", || look(&tables, to) == Neighbour::Known { mac, is_stale: true });
+        eventually("stale", || lookup(&tables, to) == Neighbour::Known { mac, is_stale: true });
         eventually("confirmed", || {
             ask(to);
-            look(&tables, to) == Neighbour::Known { mac, is_stale: false }
+            lookup(&tables, to) == Neighbour::Known { mac, is_stale: false }
         });
     }
     ask("10.1.0.99");
-    eventually("no answer", || look(&tables, "10.1.0.99") == Neighbour::Failed);
+    eventually("no answer", || lookup(&tables, "10.1.0.99") == Neighbour::Failed);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_cache_forgets_with_the_tables() {
         .collect();
     let mut same = || {
         for query in &queries {
-            assert_eq!(cache.look(query).cloned(), tables.look(query), "{query:?}");
+            assert_eq!(cache.lookup(query).cloned(), tables.lookup(query), "{query:?}");
         }
     };
     same();
@@ -170,7 +170,7 @@ fn the_mtu_of_a_path_is_followed() {
     let tables = watch.tables();
     let mtu = |to: &str| {
         let to: IpAddr = to.parse().expect("an address");
-        tables.look(&Query::to(to)).expect("a hop").mtu_bytes
+        tables.lookup(&Query::to(to)).expect("a hop").mtu_bytes
     };
     for (to, other, any) in [("50.1.1.1", "50.1.1.2", "0.0.0.0:0"), ("2001:db8::1", "2001:db8::2", "[::]:0")]
     {

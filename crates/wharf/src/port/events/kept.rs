@@ -52,9 +52,9 @@ impl Kept {
         }
     }
 
-    /// Compares the frames that the device holds, and those that it has completed, with those of last time. Returns
-    /// true, too, if a stall that is known has been put up with for long enough.
-    pub(super) fn compare(&mut self, now_ns: u64, (held, completed): (u64, u64)) -> (Option<Sign>, bool) {
+    /// Compares the frames that the device holds, and those that it has completed, with those of last time.
+    /// Returns true, too, if a stall that is known has been put up with for long enough.
+    pub(super) fn compare(&mut self, now_ns: u64, held: u64, completed: u64) -> (Option<Sign>, bool) {
         let sign = self.watchdog.look(now_ns, held, completed);
         let patience = self.patience.as_mut().and_then(|patience| patience.look(now_ns, held, completed));
         let is_known = matches!(self.stall, State::Stalled { .. });

@@ -240,7 +240,8 @@ impl PortMonitor {
     fn look_at_completions(&self, at: &dyn Watched, now_ns: u64) -> Option<bool> {
         let counters = at.counters()?;
         let mut kept = self.try_settled()?;
-        let (sign, is_over) = kept.compare(now_ns, counters.device_frames());
+        let (held, completed) = counters.device_frames();
+        let (sign, is_over) = kept.compare(now_ns, held, completed);
         match sign {
             Some(Sign::Resumed { after_ns }) => {
                 counters.note_stall(after_ns);
@@ -261,9 +262,9 @@ impl PortMonitor {
         if is_over {
             kept.lose_patience();
         }
-        let frames = counters.device_frames();
-        let (sign, _) = kept.compare(now_ns, frames);
-        Some(sign.is_some_and(|sign| kept.sees(sign, frames.0, now_ns)) || has_news)
+        let (held, completed) = counters.device_frames();
+        let (sign, _) = kept.compare(now_ns, held, completed);
+        Some(sign.is_some_and(|sign| kept.sees(sign, held, now_ns)) || has_news)
     }
 }
 
