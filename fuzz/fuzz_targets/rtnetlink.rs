@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let v6 = ["2001:db8::1", "fe80::1", "ff02::1"].map(|text| text.parse::<IpAddr>().unwrap());
     for to in addresses.map(IpAddr::from).into_iter().chain(v6) {
         for query in [Query::to(to), Query::to(to).from([10, 2, 0, 1].into()).mark(7).output(2), Query::to(to).flow(9)] {
-            assert_eq!(cache.look(&query).cloned(), tables.look(&query), "{query:?}");
+            assert_eq!(cache.lookup(&query).cloned(), tables.lookup(&query), "{query:?}");
         }
     }
 });
