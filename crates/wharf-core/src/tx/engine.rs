@@ -9,6 +9,7 @@
 //! follows, once: a reap after each transmit would never let the limit grow past one packet.
 
 mod bulk;
+mod limit;
 mod netdev_queue;
 mod orphans;
 
@@ -19,6 +20,7 @@ use crate::counters::QueueCounters;
 use crate::device::TxSide;
 use crate::host::Clock;
 use crate::qdisc::{Backpressure, Qdisc, Rate, RootQdisc, WhenFull};
+use limit::Limit;
 use netdev_queue::NetdevQueue;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,12 +114,12 @@ impl TxEngine {
     /// Replaces the byte limit; in tests, by one whose counters are about to wrap.
     #[doc(hidden)]
     pub fn set_bql(&mut self, bql: Option<Bql>) {
-        self.netdev.bql = bql;
+        self.netdev.limit = Limit::new(bql, self.netdev.limit.unit());
     }
 
     /// Bounds the byte limit, from the next completion on. Does nothing without a byte limit.
     pub fn set_byte_limits(&mut self, bounds: Bounds) {
-        if let Some(bql) = &mut self.netdev.bql {
+        if let Some(bql) = self.netdev.limit.bql_mut() {
             bql.set_bounds(bounds);
         }
     }
@@ -141,7 +143,7 @@ impl TxEngine {
 
     /// The byte limit, if the device has one.
     pub fn bql(&self) -> Option<&Bql> {
-        self.netdev.bql.as_ref()
+        self.netdev.limit.bql()
     }
 
     /// The queueing discipline.
@@ -229,19 +231,19 @@ impl TxEngine {
 
     /// Returns the bytes that the limit admits now, at least 1, with one packet past them; 0 if it is closed.
     pub fn room_bytes(&self) -> u64 {
-        self.netdev.room_bytes().map_or(0, |bytes| bytes.max(1))
+        self.netdev.limit.bql().map_or(u64::MAX, |bql| bql.room().map_or(0, |bytes| bytes.max(1).into()))
     }
 
     /// True if the byte limit is closed.
     fn is_closed(&self) -> bool {
-        self.netdev.room_bytes().is_none()
+        self.netdev.limit.room().is_none()
     }
 
     /// Sends all of `burst`, of `bytes`, past an idle queue in one call. Returns as [`TxEngine::transmit`] does; `None`
     /// if the burst must go that way.
     #[inline(always)]
     pub(crate) fn pass(&mut self, burst: &mut Batch, bytes: u64, quota: u32) -> Option<(u32, Pause)> {
-        let (room_packets, room_bytes) = self.netdev.room()?;
+        let (room_packets, room_bytes) = self.netdev.limit.room()?;
         let (packets_max, bytes_max) = self.switch();
         let count = burst.len();
         if count == 0 || count > packets_max.min(quota as usize) || !self.is_empty() {

@@ -32,7 +32,7 @@ impl TxEngine {
     #[inline(always)]
     fn bulk_bounds(&self) -> (usize, u64) {
         let (packets, bytes) = self.switch();
-        let (room_packets, room_bytes) = self.netdev.room().unwrap_or((packets, 0));
+        let (room_packets, room_bytes) = self.netdev.limit.room().unwrap_or((packets, 0));
         (packets.min(room_packets), bytes.min(room_bytes))
     }
 

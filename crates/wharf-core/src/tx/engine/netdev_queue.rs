@@ -4,6 +4,7 @@
 //! whatever a batch holds; false completions of a device are found and lose no frame.
 
 use super::Sink;
+use super::limit::Limit;
 use super::orphans::{Orphans, ReleasedSink};
 use crate::bql::{Bql, BqlError};
 use crate::counters::QueueCounters;
@@ -22,8 +23,7 @@ pub(super) struct NetdevQueue {
     /// Number of the queue's pool.
     pool: u8,
     pub(super) device: TxSide,
-    pub(super) bql: Option<Bql>,
-    unit: LimitUnit,
+    pub(super) limit: Limit,
     /// Frames in the device.
     pub(super) in_device: usize,
     /// True if a thread waits for frames that have left: the next reap is urgent.
@@ -47,13 +47,13 @@ impl NetdevQueue {
             bql.reset(Duration::from_nanos(clock.now_ns()));
             bql
         });
-        let (completions, failed) = (Completions::new(REAP_BUDGET), Batch::new(1));
+        let (limit, failed) = (Limit::new(bql, unit), Batch::new(1));
+        let completions = Completions::new(REAP_BUDGET);
         let orphans = (completion_mode == CompletionMode::Late).then(Box::default);
         Self {
             pool,
             device,
-            bql,
-            unit,
+            limit,
             in_device: 0,
             urgent: false,
             completions,
@@ -64,40 +64,11 @@ impl NetdevQueue {
         }
     }
 
-    /// Returns the bytes that may be handed over, with one packet past them; `None` if the limit is closed.
-    #[inline(always)]
-    pub(super) fn room_bytes(&self) -> Option<u64> {
-        match &self.bql {
-            None => Some(u64::MAX),
-            Some(bql) => bql.room().map(u64::from),
-        }
-    }
-
-    /// Returns the packets and the bytes, with one packet past them, that may be handed over; `None` if the
-    /// limit is closed.
-    #[inline(always)]
-    pub(super) fn room(&self) -> Option<(usize, u64)> {
-        let bytes = self.room_bytes()?;
-        match self.unit {
-            LimitUnit::Bytes => Some((usize::MAX, bytes)),
-            LimitUnit::Packets => Some((bytes.div_ceil(LIMIT_PACKET_BYTES.into()).max(1) as usize, u64::MAX)),
-        }
-    }
-
-    /// Returns what the limit counts for `packets` of `bytes`.
-    #[inline(always)]
-    fn charge(&self, packets: usize, bytes: u64) -> u32 {
-        match self.unit {
-            LimitUnit::Bytes => bytes as u32,
-            LimitUnit::Packets => (packets as u32).saturating_mul(LIMIT_PACKET_BYTES),
-        }
-    }
-
     /// Publishes the limit.
     fn publish_limit(&self) {
-        let bytes = u64::from(self.bql.as_ref().map_or(0, Bql::limit));
+        let bytes = u64::from(self.limit.bql().map_or(0, Bql::limit));
         self.counters.bql_limit_bytes.set(bytes);
-        if self.unit == LimitUnit::Packets {
+        if self.limit.unit() == LimitUnit::Packets {
             self.counters.bql_limit_packets.set(bytes / u64::from(LIMIT_PACKET_BYTES));
         }
     }
@@ -151,10 +122,7 @@ impl NetdevQueue {
 
     #[inline(always)]
     fn account(&mut self, taken: usize, bytes: u64, last_bytes: u32, doorbell: bool) {
-        let (charged, last) = (self.charge(taken, bytes), self.charge(1, last_bytes.into()));
-        if let Some(bql) = &mut self.bql {
-            bql.queued_batch(charged, last);
-        }
+        self.limit.queued(taken, bytes as u32, last_bytes);
         self.in_device += taken;
         let counters = &*self.counters;
         counters.packets.add(taken as u64);
@@ -256,7 +224,7 @@ impl NetdevQueue {
 
     /// Begins the byte limit anew: the device that taught it is no more.
     fn forget_limit(&mut self) {
-        let Some(bql) = &mut self.bql else { return };
+        let Some(bql) = self.limit.bql_mut() else { return };
         bql.reset(Duration::from_nanos(self.clock.now_ns()));
         self.publish_limit();
     }
@@ -276,13 +244,10 @@ impl NetdevQueue {
     #[inline(always)]
     fn settle(&mut self, count: usize, bytes: u64) {
         self.in_device = self.in_device.saturating_sub(count);
-        let charged = self.charge(count, bytes);
-        if self.bql.is_none() || self.unit == LimitUnit::Packets {
+        if !matches!(self.limit, Limit::Bytes(_)) {
             self.counters.completed_bytes.add(bytes);
         }
-        if let Some(bql) = &mut self.bql
-            && !bql.ran_dry_within_limit(charged)
-        {
+        if let Some(charged) = self.limit.completed(count, bytes as u32) {
             self.reckon(charged);
         }
     }
@@ -290,11 +255,11 @@ impl NetdevQueue {
     /// Accounts for a completion that may move the limit.
     #[inline(never)]
     fn reckon(&mut self, charged: u32) {
-        let Some(bql) = &mut self.bql else { return };
+        let Some(bql) = self.limit.bql_mut() else { return };
         let completed = bql.completed_at(charged, || Duration::from_nanos(self.clock.now_ns()));
         self.publish_limit();
         self.publish_completed();
-        let Some(bql) = &mut self.bql else { return };
+        let Some(bql) = self.limit.bql_mut() else { return };
         if completed.is_err() || (self.in_device == 0 && bql.in_flight() != 0) {
             self.miscounted(completed);
         }
@@ -303,7 +268,7 @@ impl NetdevQueue {
     /// Publishes the bytes completed, after each reap that leaves frames in the device: a device that completes all at once
     /// costs nothing.
     fn publish_completed(&self) {
-        if let (Some(bql), LimitUnit::Bytes) = (&self.bql, self.unit) {
+        if let Limit::Bytes(bql) = &self.limit {
             let in_flight_bytes = u64::from(bql.in_flight());
             self.counters.completed_bytes.set(self.counters.bytes.get().saturating_sub(in_flight_bytes));
         }
@@ -313,7 +278,7 @@ impl NetdevQueue {
     /// stay closed for good.
     #[cold]
     fn miscounted(&mut self, completed: Result<(), BqlError>) {
-        let in_flight_bytes = self.bql.as_ref().map_or(0, Bql::in_flight);
+        let in_flight_bytes = self.limit.bql().map_or(0, Bql::in_flight);
         self.forget_limit();
         let device = self.device.name();
         self.counters.error(&match completed {
