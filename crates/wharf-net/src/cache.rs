@@ -64,6 +64,12 @@ impl Cache {
         self.answers[self.last_at].as_ref().map_err(|none| *none)
     }
 
+    /// Returns the number of the tables' state: see [`Tables::generation`].
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.tables.generation()
+    }
+
     /// Makes the query the last one, with an answer.
     fn find(&mut self, query: &Query) {
         let generation = self.tables.generation();

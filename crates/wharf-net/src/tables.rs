@@ -1,6 +1,7 @@
 //! What readers hold: the newest snapshot, without a lock.
 
 use crate::hop::{Hop, NoHop};
+use crate::kernel::Mac;
 use crate::query::Query;
 use crate::state::Snapshot;
 use arc_swap::ArcSwap;
@@ -75,6 +76,11 @@ impl Tables {
     /// Returns the name of an interface.
     pub fn interface_name(&self, index: u32) -> Option<String> {
         self.0.current.load().links.get(&index).map(|link| link.name.to_string())
+    }
+
+    /// Returns the MAC of an interface.
+    pub fn interface_mac(&self, index: u32) -> Option<Mac> {
+        self.0.current.load().links.get(&index).and_then(|link| link.mac)
     }
 
     /// Returns the index of an interface.

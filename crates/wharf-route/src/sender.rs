@@ -1,0 +1,332 @@
+//! `RouteSender`: one thread's way to send by a router.
+
+use crate::counts::Cells;
+use crate::icmp::Budget;
+use crate::reason::{Fate, Reason};
+use crate::shared::{Alive, Shared};
+use crate::waiting::Neighbour as Awaited;
+use crate::wrap::wrap;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use wharf::net::{Headers, UDP, UdpHeaders};
+use wharf::{Burst, Packet, SendError, Sender, Wait};
+use wharf_net::{Asker, Cache, Exit, Hop, Neighbour, Query};
+
+/// Packets that go to a port in one call.
+const BURST_PACKETS: usize = 64;
+/// The pause between two looks, while [`RouteSender::flush`] waits for neighbours.
+const PAUSE: Duration = Duration::from_micros(200);
+const ETHERNET_BYTES: usize = 14;
+
+/// A port: its sender, and the burst that goes there next.
+#[derive(Debug)]
+struct Out {
+    name: String,
+    /// The index that the interface had when it was last asked for; 0: none.
+    interface: u32,
+    sender: Sender,
+    burst: Burst,
+}
+
+/// Sends IP packets to where the kernel would send them, for one thread: see the [crate].
+///
+/// Packets gather in bursts of up to 64 for each port; [`RouteSender::flush`] sends what has gathered. When
+/// it is dropped, what has not left is freed, and counts as [`Reason::Full`]. Packets that wait for a
+/// neighbour are with the router: they go as it answers.
+#[derive(Debug)]
+pub struct RouteSender {
+    outs: Vec<Out>,
+    pub(crate) hops: Cache,
+    pub(crate) shared: Arc<Shared>,
+    /// `None`: of the thread that sends to neighbours.
+    _alive: Option<Arc<Alive>>,
+    asker: Asker,
+    /// The tables' state when the indices of the interfaces were last asked for.
+    asked: u64,
+    mark: u32,
+    pub(crate) cells: Arc<Cells>,
+    pub(crate) errors: Budget,
+}
+
+/// What [`RouteSender::flush`] leaves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Flushed {
+    /// Packets that wait for a neighbour.
+    pub waiting: usize,
+    /// Packets that found no room in their port in time: they go with the next call.
+    pub left: usize,
+}
+
+impl RouteSender {
+    pub(crate) fn new(
+        shared: Arc<Shared>, alive: Option<Arc<Alive>>, name: &str, cells: Arc<Cells>,
+    ) -> io::Result<Self> {
+        let open = |(interface, port): &(String, wharf::Port)| {
+            let sender = port.sender(name).map_err(io::Error::other)?;
+            let burst = sender.burst(BURST_PACKETS);
+            Ok(Out { name: interface.clone(), interface: 0, sender, burst })
+        };
+        Ok(Self {
+            outs: shared.ports.iter().map(open).collect::<io::Result<_>>()?,
+            hops: Cache::new(shared.tables.clone()),
+            shared,
+            _alive: alive,
+            asker: Asker::open()?,
+            asked: 0,
+            mark: 0,
+            cells,
+            errors: Budget::default(),
+        })
+    }
+
+    /// Sets the firewall mark (`SO_MARK`) that rules see, for the packets that follow.
+    pub fn set_mark(&mut self, mark: u32) {
+        self.mark = mark;
+    }
+
+    /// Takes memory for a packet of `len_bytes`, and waits for it.
+    ///
+    /// # Errors
+    /// Those of [`Sender::packet`].
+    pub fn packet(&mut self, len_bytes: u32, wait: impl Into<Wait>) -> Result<Packet, SendError> {
+        match &mut self.outs[..] {
+            [out, ..] => out.sender.packet(len_bytes, wait),
+            [] => Err(SendError::Closed),
+        }
+    }
+
+    /// Sends a whole IP packet, without a header in front of it. Waits for room in its port, for `wait` at
+    /// most.
+    ///
+    /// # Errors
+    /// Those of [`Sender::send`]; the packet is freed then, and counts as [`Reason::Full`].
+    pub fn send(&mut self, packet: Packet, wait: impl Into<Wait>) -> Result<Fate, SendError> {
+        self.cells.give();
+        match self.query_of(&packet) {
+            Some(query) => self.route(packet, &query, wait.into()),
+            None => Ok(self.drop_for(Reason::Malformed)),
+        }
+    }
+
+    /// Sends a payload as a UDP datagram: the kernel's tables choose the source address.
+    ///
+    /// # Errors
+    /// Those of [`RouteSender::send`].
+    pub fn send_datagram(
+        &mut self, mut payload: Packet, source_port: u16, to: SocketAddr, wait: impl Into<Wait>,
+    ) -> Result<Fate, SendError> {
+        self.cells.give();
+        let query = Query::to(to.ip()).ports(UDP, source_port, to.port()).mark(self.mark);
+        let source = match self.hops.lookup(&query) {
+            Ok(hop) => hop.source.ok_or(Reason::NoRoute),
+            Err(none) => Err(none.into()),
+        };
+        let source = match source {
+            Ok(source) => SocketAddr::new(source, source_port),
+            Err(reason) => return Ok(self.drop_for(reason)),
+        };
+        let Some(headers) = UdpHeaders::between(source, to) else {
+            return Ok(self.drop_for(Reason::NotSupported));
+        };
+        // The Ethernet header of these is zeros: the one that is right is written later.
+        let put = headers.dont_fragment().put(&mut payload).and_then(|()| payload.trim_front(ETHERNET_BYTES));
+        match put {
+            Ok(()) => self.route(payload, &query, wait.into()),
+            Err(_) => Ok(self.drop_for(Reason::NoHeadroom)),
+        }
+    }
+
+    /// Sends what has gathered, and waits until it has room in its ports and its neighbours have answered,
+    /// for `wait` at most.
+    ///
+    /// # Errors
+    /// Those of [`Sender::send`].
+    pub fn flush(&mut self, wait: impl Into<Wait>) -> Result<Flushed, SendError> {
+        let wait = wait.into();
+        let end = wait.end();
+        loop {
+            let left = self.pass_all(end.map_or(Wait::Forever, Wait::Until))?;
+            let waiting = self.shared.waiting.len();
+            let is_over = wait == Wait::Never || end.is_some_and(|end| Instant::now() >= end);
+            if waiting == 0 || is_over {
+                return Ok(Flushed { waiting, left });
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Sends the bursts of all ports. Returns the packets that are left in them.
+    pub(crate) fn pass_all(&mut self, wait: Wait) -> Result<usize, SendError> {
+        (0..self.outs.len()).try_fold(0, |left, at| Ok(left + self.pass(at, wait)?))
+    }
+
+    /// Returns what the tables are asked for an IP packet. `None` if it is no whole one.
+    fn query_of(&self, packet: &Packet) -> Option<Query> {
+        let head = packet.head();
+        let headers = Headers::parse_ip(head, 0).ok()?;
+        let (source, destination) = headers.addresses(head)?;
+        let (from, to) = headers.ports(head).unwrap_or_default();
+        let tos = if headers.is_ipv6 { 0 } else { *head.get(1)? };
+        let query = Query::to(destination).from(source).ports(headers.protocol, from, to);
+        Some(query.tos(tos).mark(self.mark))
+    }
+
+    /// Sends a packet to where `query` leads.
+    pub(crate) fn route(&mut self, mut packet: Packet, query: &Query, wait: Wait) -> Result<Fate, SendError> {
+        match self.way_of(&mut packet, query, None) {
+            Way::By(interface) => self.put(packet, interface, wait),
+            Way::After(neighbour) => {
+                // What has gathered goes before what waits.
+                self.pass_all(Wait::Never)?;
+                let dropped = self.shared.waiting.push(neighbour, packet, *query);
+                self.cells.lose(Reason::NoNeighbour, dropped);
+                Ok(if dropped == 0 { Fate::Waits } else { Fate::Dropped(Reason::NoNeighbour) })
+            }
+            Way::Nowhere(reason) => Ok(self.drop_for(reason)),
+        }
+    }
+
+    /// Sends packets that have waited for a neighbour, in order, up to the first that has to wait on.
+    pub(crate) fn send_held(&mut self, of: &Awaited, held: &mut VecDeque<(Packet, Query)>, wait: Wait) {
+        while let Some((mut packet, query)) = held.pop_front() {
+            match self.way_of(&mut packet, &query, Some(*of)) {
+                // An error says that the port is being closed: the packet is counted.
+                Way::By(interface) => _ = self.put(packet, interface, wait),
+                Way::Nowhere(reason) => self.cells.lose(reason, 1),
+                Way::After(neighbour) if neighbour == *of => return held.push_front((packet, query)),
+                // The route has changed.
+                Way::After(neighbour) => {
+                    let dropped = self.shared.waiting.push(neighbour, packet, query);
+                    self.cells.lose(Reason::NoNeighbour, dropped);
+                }
+            }
+        }
+    }
+
+    /// Finds the way of a packet, and writes its headers if it can leave now. `of`: it has waited for this
+    /// neighbour.
+    fn way_of(&mut self, packet: &mut Packet, query: &Query, of: Option<Awaited>) -> Way {
+        let destination = query.destination();
+        let hop = match self.hops.lookup(query) {
+            Ok(hop) => hop,
+            Err(none) => return Way::Nowhere(none.into()),
+        };
+        let neighbour = (hop.interface, hop.gateway.unwrap_or(destination));
+        match ask(&mut self.asker, hop, destination, of.is_some()) {
+            Asked::Fresh if of == Some(neighbour) => {}
+            Asked::Fresh if !self.shared.waiting.has(&neighbour) => {}
+            Asked::Fresh | Asked::Unknown => return Way::After(neighbour),
+            Asked::Failed => return Way::Nowhere(Reason::NoNeighbour),
+        }
+        let flow = if matches!(hop.exit, Exit::Tunnel(_)) { flow_of(packet) } else { 0 };
+        wrap(packet, hop, flow).map_or_else(Way::Nowhere, Way::By)
+    }
+
+    /// Puts a frame into the burst of the port that it leaves by.
+    fn put(&mut self, packet: Packet, interface: u32, wait: Wait) -> Result<Fate, SendError> {
+        let Some(at) = self.out_of(interface) else { return Ok(self.drop_for(Reason::NoPort)) };
+        if self.outs[at].burst.len() == BURST_PACKETS {
+            self.pass(at, wait).inspect_err(|_| self.cells.lose(Reason::Full, 1))?;
+        }
+        match self.outs[at].burst.push(packet) {
+            Ok(()) => Ok(Fate::Routed),
+            Err(_) => Ok(self.drop_for(Reason::Full)),
+        }
+    }
+
+    /// Sends the burst of a port. Returns the packets that are left in it.
+    fn pass(&mut self, at: usize, wait: Wait) -> Result<usize, SendError> {
+        let out = &mut self.outs[at];
+        if out.burst.is_empty() {
+            return Ok(0);
+        }
+        let sent = out.sender.send(&mut out.burst, wait)?;
+        self.cells.route(sent.accepted);
+        Ok(sent.left)
+    }
+
+    /// Returns the port of an interface.
+    fn out_of(&mut self, interface: u32) -> Option<usize> {
+        let find = |outs: &[Out]| outs.iter().position(|out| out.interface == interface);
+        if let Some(at) = find(&self.outs) {
+            return Some(at);
+        }
+        let generation = self.hops.generation();
+        if self.asked == generation {
+            return None;
+        }
+        self.asked = generation;
+        for out in &mut self.outs {
+            out.interface = self.shared.tables.interface_index(&out.name).unwrap_or(0);
+        }
+        find(&self.outs)
+    }
+
+    pub(crate) fn drop_for(&self, reason: Reason) -> Fate {
+        self.cells.lose(reason, 1);
+        Fate::Dropped(reason)
+    }
+}
+
+impl Drop for RouteSender {
+    fn drop(&mut self) {
+        _ = self.pass_all(Wait::Never);
+        self.cells.lose(Reason::Full, self.outs.iter().map(|out| out.burst.len()).sum());
+    }
+}
+
+/// Where a packet goes, once its hop is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By the port of this interface; its headers are written.
+    By(u32),
+    /// It has to wait for a neighbour.
+    After(Awaited),
+    Nowhere(Reason),
+}
+
+/// What is known of the neighbours of a hop.
+enum Asked {
+    Fresh,
+    Unknown,
+    Failed,
+}
+
+/// Asks for each neighbour of a hop that is unknown, stale or failed, those of tunnels included.
+fn ask(asker: &mut Asker, hop: &Hop, destination: IpAddr, has_waited: bool) -> Asked {
+    let mut is_asked = false;
+    if !matches!(hop.neighbour, Neighbour::Known { is_stale: false, .. } | Neighbour::NotNeeded) {
+        // A kernel that cannot be asked leaves the neighbour as it is: the packets wait, and are counted.
+        is_asked = asker.ask(hop, destination).unwrap_or(false);
+    }
+    match hop.neighbour {
+        // A neighbour that failed long ago is asked for once more, as the kernel does.
+        Neighbour::Failed if !is_asked || has_waited => return Asked::Failed,
+        Neighbour::Unknown | Neighbour::Failed => return Asked::Unknown,
+        _ => {}
+    }
+    match &hop.exit {
+        Exit::Tunnel(tunnel) => match &tunnel.hop {
+            Ok(outer) => ask(asker, outer, tunnel.destination, has_waited),
+            Err(_) => Asked::Fresh,
+        },
+        _ => Asked::Fresh,
+    }
+}
+
+/// Returns the bits of a packet's flow that spread tunnels over ports.
+fn flow_of(packet: &Packet) -> u16 {
+    let head = packet.head();
+    let Ok(headers) = Headers::parse_ip(head, 0) else { return 0 };
+    let ports = headers.ports(head).unwrap_or_default();
+    let addresses = head.get(8..headers.transport_at).unwrap_or_default();
+    let sum = addresses.iter().fold(u32::from(ports.0) << 16 | u32::from(ports.1), |sum, byte| {
+        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    (sum >> 17) as u16
+}

@@ -1,0 +1,149 @@
+//! Packets that wait for the MAC of their neighbour.
+//!
+//! As in the kernel, those of a neighbour are bounded in bytes, and the oldest are dropped. All together hold
+//! at most a quarter of the pool. A neighbour is listed until its last packet has gone to its port, so that
+//! later packets, which find it listed, do not overtake.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wharf::Packet;
+use wharf_net::Query;
+
+/// The kernel's `unres_qlen_bytes`: bytes that may wait for one neighbour.
+const BYTES_MAX: usize = 212_992;
+/// The pause between two looks at the tables' state while packets wait.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A neighbour: its interface, and its address.
+pub(crate) type Neighbour = (u32, IpAddr);
+
+#[derive(Debug)]
+struct Queue {
+    packets: VecDeque<(Packet, Query)>,
+    bytes: usize,
+    since: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    by_neighbour: HashMap<Neighbour, Queue>,
+    packets: usize,
+    is_over: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    queues: Mutex<Queues>,
+    changed: Condvar,
+    /// Neighbours listed: a sender that reads 0 takes no lock.
+    neighbours: AtomicUsize,
+    packets_max: usize,
+}
+
+impl Waiting {
+    pub(crate) fn new(pool_frames: u32) -> Self {
+        Self {
+            queues: Mutex::default(),
+            changed: Condvar::new(),
+            neighbours: AtomicUsize::new(0),
+            packets_max: (pool_frames as usize / 4).max(1),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the packets that wait.
+    pub(crate) fn len(&self) -> usize {
+        if self.neighbours.load(Ordering::Acquire) == 0 { 0 } else { self.lock().packets }
+    }
+
+    /// Returns true if the neighbour is listed: later packets must not overtake those that wait.
+    pub(crate) fn has(&self, neighbour: &Neighbour) -> bool {
+        self.neighbours.load(Ordering::Acquire) > 0 && self.lock().by_neighbour.contains_key(neighbour)
+    }
+
+    /// Takes a packet. Returns the number of packets dropped for it, it included.
+    pub(crate) fn push(&self, neighbour: Neighbour, packet: Packet, query: Query) -> usize {
+        let mut queues = self.lock();
+        if queues.is_over {
+            return 1;
+        }
+        let fresh = || Queue { packets: VecDeque::new(), bytes: 0, since: Instant::now() };
+        let all = queues.packets + 1;
+        let queue = queues.by_neighbour.entry(neighbour).or_insert_with(fresh);
+        queue.bytes += packet.len();
+        queue.packets.push_back((packet, query));
+        let mut dropped = 0;
+        while (queue.bytes > BYTES_MAX || all - dropped > self.packets_max)
+            && let Some((oldest, _)) = queue.packets.pop_front()
+        {
+            (queue.bytes, dropped) = (queue.bytes - oldest.len(), dropped + 1);
+        }
+        queues.packets = all - dropped;
+        self.neighbours.store(queues.by_neighbour.len(), Ordering::Release);
+        self.changed.notify_one();
+        dropped
+    }
+
+    /// Ends the thread: what waits is dropped.
+    pub(crate) fn end(&self) {
+        self.lock().is_over = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits a moment, or until a packet waits. Returns false at the end.
+    pub(crate) fn rest(&self) -> bool {
+        let queues = self.lock();
+        if queues.by_neighbour.is_empty() {
+            let is_idle = |queues: &mut Queues| queues.by_neighbour.is_empty() && !queues.is_over;
+            let woken = self.changed.wait_while(queues, is_idle).unwrap_or_else(PoisonError::into_inner);
+            return !woken.is_over;
+        }
+        let is_idle = |queues: &mut Queues| !queues.is_over;
+        let waited = self.changed.wait_timeout_while(queues, PAUSE, is_idle);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.is_over
+    }
+
+    /// Returns the neighbours that packets wait for.
+    pub(crate) fn listed(&self) -> Vec<Neighbour> {
+        self.lock().by_neighbour.keys().copied().collect()
+    }
+
+    /// Takes the packets of a neighbour, with the time since when it is asked for. `None`, and it is listed no
+    /// more, if there are none.
+    pub(crate) fn take(&self, neighbour: &Neighbour) -> Option<(VecDeque<(Packet, Query)>, Instant)> {
+        let mut queues = self.lock();
+        let queue = queues.by_neighbour.get_mut(neighbour)?;
+        queue.bytes = 0;
+        let (packets, since) = (std::mem::take(&mut queue.packets), queue.since);
+        if packets.is_empty() {
+            queues.by_neighbour.remove(neighbour);
+            self.neighbours.store(queues.by_neighbour.len(), Ordering::Release);
+            return None;
+        }
+        Some((packets, since))
+    }
+
+    /// Puts `left` of `taken` packets back, in front of those that have come meanwhile.
+    pub(crate) fn put_back(&self, neighbour: &Neighbour, taken: usize, mut left: VecDeque<(Packet, Query)>) {
+        let mut queues = self.lock();
+        queues.packets -= taken - left.len();
+        if let Some(queue) = queues.by_neighbour.get_mut(neighbour) {
+            queue.bytes += left.iter().map(|(packet, _)| packet.len()).sum::<usize>();
+            left.append(&mut queue.packets);
+            queue.packets = left;
+        }
+    }
+
+    /// Takes out all that is left. Returns the number of packets.
+    pub(crate) fn clear(&self) -> usize {
+        let left = std::mem::take(&mut self.lock().by_neighbour);
+        left.values().map(|queue| queue.packets.len()).sum()
+    }
+}

@@ -1,0 +1,110 @@
+//! The headers in front of an IP packet: Ethernet, VLAN tags, and those of tunnels.
+
+use crate::reason::Reason;
+use wharf::Packet;
+use wharf::net::{IPV4_BYTES, IPV6_BYTES, IpHeader, UDP, UDP_BYTES, UdpHeader};
+use wharf_net::{Exit, Hop, Tunnel, TunnelHeader};
+
+const GRE: u8 = 47;
+const IPV4_IN_IP: u8 = 4;
+const IPV6_IN_IP: u8 = 41;
+const GRE_KEY: u16 = 0x2000;
+const ETHERNET_IN_GRE: u16 = 0x6558;
+const VXLAN_BYTES: usize = 8;
+const VXLAN_HAS_ID: u8 = 0x08;
+/// The source ports that the kernel gives VXLAN by default, from here on.
+const VXLAN_PORTS: u16 = 0x8000;
+
+/// Writes the headers of a hop whose neighbours are known in front of a packet. Returns the interface that the frame
+/// leaves by. `flow` spreads tunnels over ports.
+pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, flow: u16) -> Result<u32, Reason> {
+    let meta = packet.meta();
+    if meta.gso_bytes == 0 && packet.len() > hop.mtu_bytes as usize {
+        return Err(Reason::TooBig);
+    }
+    match &hop.exit {
+        Exit::Port(port) => ethernet(packet, hop).map(|()| *port),
+        Exit::Host => Err(Reason::ThisHost),
+        Exit::Tunnel(_) if meta.gso_bytes > 0 => Err(Reason::NotSupported),
+        Exit::Tunnel(tunnel) => {
+            // A device fills in one checksum, behind one IP header.
+            if !packet.finish_checksum() {
+                return Err(Reason::NotSupported);
+            }
+            let outer = tunnel.hop.as_ref().map_err(|none| Reason::from(*none))?;
+            into_tunnel(packet, hop, tunnel, outer, flow)?;
+            wrap(packet, outer, flow)
+        }
+        _ => Err(Reason::NotSupported),
+    }
+}
+
+fn front(packet: &mut Packet, bytes: usize) -> Result<&mut [u8], Reason> {
+    packet.prepend(bytes).map_err(|_| Reason::NoHeadroom)
+}
+
+/// Returns the Ethernet type of an IP packet, whose first byte has its version.
+fn ethertype(packet: &Packet) -> u16 {
+    if packet.head().first().is_some_and(|first| first >> 4 == 6) { 0x86dd } else { 0x0800 }
+}
+
+/// Writes the Ethernet header, with the tags.
+fn ethernet(packet: &mut Packet, hop: &Hop) -> Result<(), Reason> {
+    let (Some(to), Some(from)) = (hop.neighbour.mac(), hop.source_mac) else {
+        return Err(Reason::NotSupported);
+    };
+    let inner = ethertype(packet);
+    let tags = || hop.tags.iter().flatten();
+    let bytes = 14 + 4 * tags().count();
+    let header = front(packet, bytes)?;
+    header[..6].copy_from_slice(&to);
+    header[6..12].copy_from_slice(&from);
+    for (at, tag) in tags().enumerate() {
+        header[12 + 4 * at..14 + 4 * at].copy_from_slice(&tag.protocol.to_be_bytes());
+        header[14 + 4 * at..16 + 4 * at].copy_from_slice(&tag.id.to_be_bytes());
+    }
+    header[bytes - 2..].copy_from_slice(&inner.to_be_bytes());
+    Ok(())
+}
+
+/// Writes what is between the outer IP header and the packet, and that header.
+fn into_tunnel(
+    packet: &mut Packet, hop: &Hop, tunnel: &Tunnel, outer: &Hop, flow: u16,
+) -> Result<(), Reason> {
+    let source = outer.source.ok_or(Reason::NotSupported)?;
+    let protocol = match tunnel.header {
+        TunnelHeader::Vxlan { id, port } => {
+            ethernet(packet, hop)?;
+            let header = front(packet, VXLAN_BYTES)?;
+            header.copy_from_slice(&[VXLAN_HAS_ID, 0, 0, 0, 0, 0, 0, 0]);
+            header[4..7].copy_from_slice(&id.to_be_bytes()[1..]);
+            let payload_bytes = packet.len();
+            // Without a checksum, as the kernel sends it over IPv4; IPv6 permits it for tunnels (RFC 6935).
+            let udp = UdpHeader { source: VXLAN_PORTS | flow, destination: port };
+            udp.write(front(packet, UDP_BYTES)?, payload_bytes).ok_or(Reason::TooBig)?;
+            UDP
+        }
+        TunnelHeader::Gre { key, is_ethernet } => {
+            let inner = if is_ethernet { ETHERNET_IN_GRE } else { ethertype(packet) };
+            if is_ethernet {
+                ethernet(packet, hop)?;
+            }
+            let header = front(packet, if key.is_some() { 8 } else { 4 })?;
+            let flags = if key.is_some() { GRE_KEY } else { 0 };
+            header[..2].copy_from_slice(&flags.to_be_bytes());
+            header[2..4].copy_from_slice(&inner.to_be_bytes());
+            if let Some(key) = key {
+                header[4..].copy_from_slice(&key.to_be_bytes());
+            }
+            GRE
+        }
+        TunnelHeader::Ip if ethertype(packet) == 0x86dd => IPV6_IN_IP,
+        TunnelHeader::Ip => IPV4_IN_IP,
+        _ => return Err(Reason::NotSupported),
+    };
+    // No router cuts it, so that its identification says nothing (RFC 6864).
+    let ip = IpHeader { dont_fragment: true, ..IpHeader::new(source, tunnel.destination, protocol) };
+    let (bytes, payload_bytes) = (if source.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES }, packet.len());
+    ip.write(front(packet, bytes)?, payload_bytes).ok_or(Reason::TooBig)?;
+    Ok(())
+}
