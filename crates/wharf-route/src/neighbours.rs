@@ -41,8 +41,7 @@ fn serve_one(neighbour: &Neighbour, sender: &mut RouteSender) {
     while let Some((mut packets, since)) = shared.waiting.take(neighbour) {
         let taken = packets.len();
         sender.send_held(neighbour, &mut packets, Wait::For(ROOM));
-        // An error says that a port is being closed: its packets are counted as full.
-        _ = sender.pass_all(Wait::Never);
+        sender.pass_or_drop(Wait::For(ROOM));
         if since.elapsed() > PATIENCE {
             sender.cells.lose(Reason::NoNeighbour, packets.len());
             packets.clear();

@@ -165,6 +165,15 @@ impl RouteSender {
         (0..self.outs.len()).try_fold(0, |left, at| Ok(left + self.pass(at, wait)?))
     }
 
+    /// Sends the bursts of all ports, and drops what finds no room, or whose port is being closed.
+    pub(crate) fn pass_or_drop(&mut self, wait: Wait) {
+        for at in 0..self.outs.len() {
+            _ = self.pass(at, wait);
+            self.cells.lose(Reason::Full, self.outs[at].burst.len());
+            self.outs[at].burst.clear();
+        }
+    }
+
     /// Returns what the tables are asked for an IP packet. `None` if it is no whole one.
     fn query_of(&self, packet: &Packet) -> Option<Query> {
         let head = packet.head();
@@ -275,8 +284,7 @@ impl RouteSender {
 
 impl Drop for RouteSender {
     fn drop(&mut self) {
-        _ = self.pass_all(Wait::Never);
-        self.cells.lose(Reason::Full, self.outs.iter().map(|out| out.burst.len()).sum());
+        self.pass_or_drop(Wait::Never);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Packets by a router beside the kernel's own, between network namespaces. Root: `./test net`.
 
+mod changes;
 mod forwarding;
 #[path = "../../../wharf-net/tests/kernel/rig.rs"]
 #[allow(dead_code, reason = "the suite of wharf-net compares with `ip -batch` as well")]

@@ -1,0 +1,113 @@
+//! Routes, neighbours, MACs and links that change under traffic: each packet arrives or is counted, and new packets
+//! go the new way within 50 ms of the kernel's own change.
+
+use crate::rig::Rig;
+use crate::{receive, router};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use wharf_route::{Fate, RouteSender, Router};
+
+const SOON: Duration = Duration::from_secs(10);
+const FOLLOWED: Duration = Duration::from_millis(50);
+const PORT: u16 = 9001;
+
+/// A sender, what it has sent, and what of it has arrived.
+struct Traffic {
+    router: Router,
+    sender: RouteSender,
+    sent: u64,
+    dropped: u64,
+}
+
+impl Traffic {
+    fn send(&mut self, packets: u32) {
+        let to = ([192, 0, 2, 1], PORT).into();
+        for _ in 0..packets {
+            let mut packet = self.sender.packet(8, SOON).expect("memory");
+            packet.bytes_mut().copy_from_slice(&self.sent.to_be_bytes());
+            self.sent += 1;
+            let fate = self.sender.send_datagram(packet, 4000, to, SOON).expect("a port");
+            self.dropped += u64::from(matches!(fate, Fate::Dropped(_)));
+        }
+    }
+
+    /// Returns the packets that each port has had.
+    fn by_port(&mut self) -> [u64; 2] {
+        self.sender.flush(SOON).expect("a port");
+        let accepted =
+            |at: usize| self.router.ports()[at].1.queue().expect("a queue").counters().accepted.get();
+        // A lane is emptied by its queue's owner.
+        let end = Instant::now() + SOON;
+        while accepted(0) + accepted(1) < self.router.counts().routed && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        [accepted(0), accepted(1)]
+    }
+}
+
+/// Receives until nothing has come for a while: the numbers of the packets.
+fn arrived(received: &Receiver<(std::net::SocketAddr, Vec<u8>)>) -> Vec<u64> {
+    let next = || received.recv_timeout(Duration::from_millis(300)).ok();
+    std::iter::from_fn(next)
+        .map(|(_, bytes)| u64::from_be_bytes(bytes.try_into().expect("8 bytes")))
+        .collect()
+}
+
+/// A change: a script, and the port that packets leave by afterwards.
+const CHANGES: [(&str, usize); 8] = [
+    ("ip -n $A route replace 192.0.2.1 via 10.2.0.2", 1),
+    ("ip -n $A neigh del 10.2.0.2 dev a2", 1),
+    ("ip -n $B link set b2 address 02:00:00:00:0c:02; ip -n $A neigh del 10.2.0.2 dev a2", 1),
+    ("ip -n $A route replace 192.0.2.1 via 10.1.0.2 src 10.2.0.1", 0),
+    ("ip -n $A link set a1 down; ip -n $A route replace 192.0.2.1 via 10.2.0.2", 1),
+    ("ip -n $A link set a1 up; ip -n $A route replace 192.0.2.1 via 10.1.0.2", 0),
+    (
+        "ip -n $A addr del 10.1.0.1/24 dev a1; ip -n $A addr add 10.1.0.3/24 dev a1
+      ip -n $A route replace 192.0.2.1 via 10.1.0.2",
+        0,
+    ),
+    ("ip -n $A rule add to 192.0.2.1 table 7; ip -n $A route replace 192.0.2.1 via 10.2.0.2 table 7", 1),
+];
+
+#[test]
+#[ignore = "root"]
+fn new_packets_go_the_new_way_and_none_is_lost_unnamed() {
+    let rig = Rig::new("changes", "
+        ip -n $B addr add 192.0.2.1/32 dev lo; ip -n $A route add 192.0.2.1 via 10.1.0.2
+        ip netns exec $B sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.b1.rp_filter=0 net.ipv4.conf.b2.rp_filter=0
+        ip netns exec $B sysctl -qw net.core.rmem_default=8000000 2>/dev/null || true")
+    .expect("namespaces");
+    let received = receive(&format!("{}-b", rig.name), PORT);
+    let router = router(&["a1", "a2"], wharf::Direction::Send);
+    let sender = router.sender("test").expect("a sender");
+    let mut traffic = Traffic { router, sender, sent: 0, dropped: 0 };
+    traffic.send(100);
+    assert_eq!(traffic.by_port(), [100, 0]);
+    let mut all = arrived(&received);
+    for (script, port) in CHANGES {
+        let before = traffic.by_port();
+        rig.sh(script);
+        let changed = Instant::now();
+        while changed.elapsed() < FOLLOWED {
+            traffic.send(4);
+        }
+        let then = traffic.by_port();
+        traffic.send(200);
+        let now = traffic.by_port();
+        let counts = traffic.router.counts();
+        assert_eq!(now[port] - then[port], 200, "{script}: {before:?} {then:?} {now:?} {counts:?}");
+        assert_eq!(now[1 - port], then[1 - port], "{script}: {counts:?}");
+        // In time, the new way has had what was sent: it is not known by how much the old one.
+        assert!(now[0] + now[1] + traffic.dropped == traffic.sent, "{script}: {counts:?}");
+        let come = arrived(&received);
+        let last: Vec<u64> = (traffic.sent - 200..traffic.sent).collect();
+        assert!(come.ends_with(&last), "{script}: {:?} of {}", come.last(), traffic.sent);
+        all.extend(come);
+    }
+    let counts = traffic.router.counts();
+    assert_eq!((counts.given, counts.waiting), (traffic.sent, 0), "{counts:?}");
+    let mut once = all.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), all.len(), "none comes twice");
+}
