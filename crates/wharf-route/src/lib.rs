@@ -17,6 +17,7 @@ mod reason;
 mod router;
 mod sender;
 mod shared;
+mod template;
 mod waiting;
 mod wrap;
 

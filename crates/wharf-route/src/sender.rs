@@ -4,6 +4,7 @@ use crate::counts::Cells;
 use crate::icmp::Budget;
 use crate::reason::{Fate, Reason};
 use crate::shared::{Alive, Shared};
+use crate::template::Templates;
 use crate::waiting::Neighbour as Awaited;
 use crate::wrap::wrap;
 use std::collections::VecDeque;
@@ -18,6 +19,8 @@ use wharf_net::{Asker, Cache, Exit, Hop, Neighbour, Query};
 
 /// Packets that go to a port in one call.
 const BURST_PACKETS: usize = 64;
+/// Packets whose memory a sender takes at a time.
+const STOCK_PACKETS: usize = 32;
 /// The pause between two looks, while [`RouteSender::flush`] waits for neighbours.
 const PAUSE: Duration = Duration::from_micros(200);
 const ETHERNET_BYTES: usize = 14;
@@ -40,6 +43,9 @@ struct Out {
 #[derive(Debug)]
 pub struct RouteSender {
     outs: Vec<Out>,
+    templates: Templates,
+    /// Memory for the next packets.
+    stock: Burst,
     pub(crate) hops: Cache,
     pub(crate) shared: Arc<Shared>,
     /// `None`: of the thread that sends to neighbours.
@@ -73,6 +79,8 @@ impl RouteSender {
         };
         Ok(Self {
             outs: shared.ports.iter().map(open).collect::<io::Result<_>>()?,
+            templates: Templates::default(),
+            stock: shared.ports[0].1.pool().burst(STOCK_PACKETS),
             hops: Cache::new(shared.tables.clone()),
             shared,
             _alive: alive,
@@ -89,14 +97,23 @@ impl RouteSender {
         self.mark = mark;
     }
 
-    /// Takes memory for a packet of `len_bytes`, and waits for it.
+    /// Takes memory for a packet of `len_bytes`, and waits for it. Its bytes are uninitialised, as those of
+    /// any fresh [`Packet`].
     ///
     /// # Errors
     /// Those of [`Sender::packet`].
     pub fn packet(&mut self, len_bytes: u32, wait: impl Into<Wait>) -> Result<Packet, SendError> {
-        match &mut self.outs[..] {
-            [out, ..] => out.sender.packet(len_bytes, wait),
-            [] => Err(SendError::Closed),
+        let wait = wait.into();
+        let [out, ..] = &mut self.outs[..] else { return Err(SendError::Closed) };
+        if self.stock.is_empty() {
+            out.sender.fill(&mut self.stock, STOCK_PACKETS, len_bytes, Wait::Never)?;
+        }
+        match self.stock.pop() {
+            Some(mut packet) => {
+                packet.set_len(len_bytes)?;
+                Ok(packet)
+            }
+            None => out.sender.packet(len_bytes, wait),
         }
     }
 
@@ -113,26 +130,36 @@ impl RouteSender {
         }
     }
 
-    /// Sends a payload as a UDP datagram: the kernel's tables choose the source address.
+    /// Sends a payload as a UDP datagram from an address and a port. The kernel's tables choose the address
+    /// where it is unspecified (`0.0.0.0`, `::`); an answer has the one that was asked.
     ///
     /// # Errors
     /// Those of [`RouteSender::send`].
     pub fn send_datagram(
-        &mut self, mut payload: Packet, source_port: u16, to: SocketAddr, wait: impl Into<Wait>,
+        &mut self, mut payload: Packet, from: SocketAddr, to: SocketAddr, wait: impl Into<Wait>,
     ) -> Result<Fate, SendError> {
         self.cells.give();
-        let query = Query::to(to.ip()).ports(UDP, source_port, to.port()).mark(self.mark);
+        let query = Query::to(to.ip()).from(from.ip()).ports(UDP, from.port(), to.port()).mark(self.mark);
+        let generation = self.hops.generation();
+        let known = self.templates.get(to, &query, generation, payload.len());
+        if let Some(known) = known.filter(|_| self.shared.waiting.is_idle()) {
+            return match known.headers.put(&mut payload) {
+                Ok(()) => self.put(payload, known.interface, wait.into()),
+                Err(_) => Ok(self.drop_for(Reason::NoHeadroom)),
+            };
+        }
         let source = match self.hops.lookup(&query) {
-            Ok(hop) => hop.source.ok_or(Reason::NoRoute),
+            Ok(hop) => query.source().or(hop.source).ok_or(Reason::NoRoute).inspect(|source| {
+                let from = SocketAddr::new(*source, from.port());
+                self.templates.keep(generation, &query, hop, [from, to]);
+            }),
             Err(none) => Err(none.into()),
         };
-        let source = match source {
-            Ok(source) => SocketAddr::new(source, source_port),
+        let headers = match source {
+            Ok(source) => UdpHeaders::between(SocketAddr::new(source, from.port()), to),
             Err(reason) => return Ok(self.drop_for(reason)),
         };
-        let Some(headers) = UdpHeaders::between(source, to) else {
-            return Ok(self.drop_for(Reason::NotSupported));
-        };
+        let Some(headers) = headers else { return Ok(self.drop_for(Reason::NotSupported)) };
         // The Ethernet header of these is zeros: the one that is right is written later.
         let put = headers.dont_fragment().put(&mut payload).and_then(|()| payload.trim_front(ETHERNET_BYTES));
         match put {

@@ -60,12 +60,17 @@ impl Waiting {
 
     /// Returns the packets that wait.
     pub(crate) fn len(&self) -> usize {
-        if self.neighbours.load(Ordering::Acquire) == 0 { 0 } else { self.lock().packets }
+        if self.is_idle() { 0 } else { self.lock().packets }
+    }
+
+    /// Returns true if no packet waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.neighbours.load(Ordering::Acquire) == 0
     }
 
     /// Returns true if the neighbour is listed: later packets must not overtake those that wait.
     pub(crate) fn has(&self, neighbour: &Neighbour) -> bool {
-        self.neighbours.load(Ordering::Acquire) > 0 && self.lock().by_neighbour.contains_key(neighbour)
+        !self.is_idle() && self.lock().by_neighbour.contains_key(neighbour)
     }
 
     /// Takes a packet. Returns the number of packets dropped for it, it included.

@@ -3,12 +3,15 @@
 
 use crate::rig::Rig;
 use crate::{receive, router};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use wharf_route::{Fate, RouteSender, Router};
 
 const SOON: Duration = Duration::from_secs(10);
 const FOLLOWED: Duration = Duration::from_millis(50);
+/// The port that all comes from, and the address that the kernel chooses.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4000);
 const PORT: u16 = 9001;
 
 /// A sender, what it has sent, and what of it has arrived.
@@ -26,7 +29,7 @@ impl Traffic {
             let mut packet = self.sender.packet(8, SOON).expect("memory");
             packet.bytes_mut().copy_from_slice(&self.sent.to_be_bytes());
             self.sent += 1;
-            let fate = self.sender.send_datagram(packet, 4000, to, SOON).expect("a port");
+            let fate = self.sender.send_datagram(packet, ANY, to, SOON).expect("a port");
             self.dropped += u64::from(matches!(fate, Fate::Dropped(_)));
         }
     }
@@ -46,7 +49,7 @@ impl Traffic {
 }
 
 /// Receives until nothing has come for a while: the numbers of the packets.
-fn arrived(received: &Receiver<(std::net::SocketAddr, Vec<u8>)>) -> Vec<u64> {
+fn arrived(received: &Receiver<(SocketAddr, Vec<u8>)>) -> Vec<u64> {
     let next = || received.recv_timeout(Duration::from_millis(300)).ok();
     std::iter::from_fn(next)
         .map(|(_, bytes)| u64::from_be_bytes(bytes.try_into().expect("8 bytes")))

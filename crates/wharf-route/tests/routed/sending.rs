@@ -2,19 +2,21 @@
 
 use crate::rig::Rig;
 use crate::{receive, router};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 use wharf::{Direction, Wait};
 use wharf_route::{Fate, Reason, RouteSender};
 
 const SOON: Duration = Duration::from_secs(10);
+/// The port that all comes from, and the address that the kernel chooses.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4000);
 const PORT: u16 = 9000;
 
 fn send(sender: &mut RouteSender, to: &str, bytes: u32) -> Fate {
     let to = SocketAddr::new(to.parse().expect("an address"), PORT);
     let mut packet = sender.packet(bytes, SOON).expect("memory");
     packet.bytes_mut().fill(to.ip().to_string().len() as u8);
-    sender.send_datagram(packet, 4000, to, SOON).expect("a port")
+    sender.send_datagram(packet, ANY, to, SOON).expect("a port")
 }
 
 /// The source address that the kernel's own socket has for a destination.
