@@ -7,7 +7,7 @@ use super::vring::{Agreed, NoStart, Ring, Vring};
 use crate::virtio::{Memory, Place, RingError};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
@@ -49,6 +49,10 @@ pub(super) struct Link {
     stream: Mutex<Option<UnixStream>>,
     /// It has sent a message.
     has_driver: AtomicBool,
+    /// Frames from drivers that another device left in flight.
+    pub(super) given_back: AtomicU64,
+    /// SEND_RARP: the machine's MAC address, to be announced; 0 for none.
+    announced: AtomicU64,
 }
 
 impl Link {
@@ -71,6 +75,8 @@ impl Link {
             closes: AtomicBool::new(false),
             stream: Mutex::new(None),
             has_driver: AtomicBool::new(false),
+            given_back: AtomicU64::new(0),
+            announced: AtomicU64::new(0),
         })
     }
 
@@ -91,14 +97,14 @@ impl Link {
     /// Calls `each` with every running ring of one direction; `first` is the number of its first virtqueue.
     pub(super) fn each_running(&self, first: usize, mut each: impl FnMut(&mut Ring)) {
         for mut vring in self.vrings.iter().skip(first).step_by(2).map(lock) {
-            vring.running().into_iter().for_each(|running| each(&mut running.ring));
+            vring.running().into_iter().for_each(|running| running.write(&mut each));
         }
     }
 
     /// Works like [`Link::each_running`], for rings whose frames do not wait until they are enabled.
     pub(super) fn each_serving(&self, first: usize, mut each: impl FnMut(&mut Ring)) {
         for mut vring in self.vrings.iter().skip(first).step_by(2).map(lock) {
-            vring.serving().into_iter().for_each(|running| each(&mut running.ring));
+            vring.serving().into_iter().for_each(|running| running.write(&mut each));
         }
     }
 
@@ -175,7 +181,11 @@ impl Link {
         let Some(mut vring) = self.vring(index) else { return Ok(()) };
         // Threads that change it take the virtqueue's lock afterwards.
         let started = vring.start(memory, agreed, self.is_armed.load(Ordering::Relaxed));
+        let given_back = std::mem::take(&mut vring.given_back);
         drop(vring);
+        if !index.is_multiple_of(2) {
+            self.given_back.fetch_add(given_back, Ordering::Relaxed);
+        }
         self.changed();
         match started {
             Ok(_) => Ok(()),
@@ -248,6 +258,21 @@ impl Link {
         let what = faults.remove(0);
         self.has_faults.store(!faults.is_empty(), Ordering::Release);
         Err(DeviceError::Unsupported { device: self.name.clone(), what })
+    }
+
+    /// Has the machine's MAC address announced, after a migration: the word begins with its bytes.
+    pub(super) fn announce(&self, mac: u64) {
+        self.announced.store(mac, Ordering::Relaxed);
+        self.change.signal();
+    }
+
+    /// Returns the MAC address that is to be announced, once.
+    #[inline]
+    pub(super) fn take_announced(&self) -> Option<[u8; 6]> {
+        if self.announced.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.announced.swap(0, Ordering::Relaxed).to_ne_bytes().first_chunk().copied()
     }
 
     /// Reports a virtqueue whose driver breaks the rules.

@@ -183,7 +183,7 @@ impl Sending {
         for (pair, _) in waiting {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
             if let Some((running, _)) = vring.open() {
-                nothing_came &= with_ring!(&mut running.ring, ring => ring.enable_notification());
+                nothing_came &= running.write(|ring| with_ring!(ring, ring => ring.enable_notification()));
             }
         }
         nothing_came

@@ -151,6 +151,10 @@ pub trait DriverRing: Send + std::fmt::Debug {
     /// Asks not to be told: a hint.
     fn disable_notification(&mut self);
 
+    /// Returns the position of the device as SET_VRING_BASE announces it: behind the buffers that it has
+    /// used. It uses no more.
+    fn position(&self) -> u32;
+
     /// Buffers that are with the device.
     fn outstanding(&self) -> u16;
 }

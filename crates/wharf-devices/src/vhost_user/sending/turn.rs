@@ -108,6 +108,7 @@ pub(super) fn turn(
         lane.owes_call |= to.ring.publish();
         broken
     });
+    running.note_written();
     let rang = !more && tell(&mut running.ring, lane, call);
     if memory.is_broken() {
         link.lost_memory();
