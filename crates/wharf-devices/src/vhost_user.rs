@@ -30,7 +30,7 @@ mod vring;
 pub use link::PAIRS_MAX;
 pub use wharf_sys::guard::install as install_sigbus_handler;
 
-use crate::virtio::feature;
+use crate::virtio::{feature, words};
 use control::Source;
 use link::Link;
 use receiving::Receiving;
@@ -44,8 +44,8 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, LimitUnit, Notify, RxDevice, Transmitted, TxDevice,
-    TxInfo,
+    CompletionMode, Completions, Device, DeviceError, LimitUnit, Notify, RxDevice, Signals, Transmitted,
+    TxDevice, TxInfo,
 };
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
@@ -194,11 +194,19 @@ impl Notify for VhostUser {
     fn wait_fd(&self) -> Option<RawFd> {
         Some(self.link.poll_fd())
     }
+
+    fn signals(&mut self) -> Option<Signals> {
+        Some(self.link.signals())
+    }
 }
 
 impl Device for VhostUser {
     fn name(&self) -> String {
         self.link.name().into()
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        self.link.features().map(words)
     }
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {

@@ -38,6 +38,7 @@ pub use inflight::InflightTable;
 pub use log::DirtyLog;
 pub use memory::{Memory, MemoryError, MemoryRegion, Part, Window};
 pub use place::{Layout, Place};
+pub(crate) use ring::words;
 pub use ring::{DeviceRing, DriverRing, Extent, Options, Used};
 
 /// Feature bits (virtio 1.2, sections 5.1.3 and 6), as masks.

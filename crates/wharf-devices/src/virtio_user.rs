@@ -32,7 +32,7 @@ mod timeout;
 
 pub use options::{Napi, PAIRS_MAX, VirtioUserOptions};
 
-use crate::virtio::{DriverRing, feature};
+use crate::virtio::{DriverRing, feature, words};
 use cleaning::Cleaning;
 use detached::DetachedFrames;
 use loss::awaited;
@@ -163,13 +163,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
     }
 
     fn mode(&self) -> Option<&'static str> {
-        let has = |bit: u64| self.features & bit != 0;
-        Some(match (has(feature::PACKED), has(feature::IN_ORDER)) {
-            (false, false) => "split",
-            (false, true) => "split, in order",
-            (true, false) => "packed",
-            (true, true) => "packed, in order",
-        })
+        Some(words(self.features))
     }
 
     /// Without a back end, the line is down if another one is waited for, and gone otherwise.

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use wharf_core::device::DeviceError;
+use wharf_core::device::{DeviceError, Signals};
 use wharf_mem::lock;
 use wharf_sys::epoll::Epoll;
 use wharf_sys::event::EventFd;
@@ -51,6 +51,11 @@ pub(super) struct Link {
     has_driver: AtomicBool,
     /// Frames from drivers that another device left in flight.
     pub(super) given_back: AtomicU64,
+    /// What was agreed upon with the driver.
+    features: AtomicU64,
+    /// Kicks that came, and calls sent.
+    kicks: AtomicU64,
+    calls: AtomicU64,
     /// SEND_RARP: the machine's MAC address, to be announced; 0 for none.
     announced: AtomicU64,
 }
@@ -76,6 +81,9 @@ impl Link {
             stream: Mutex::new(None),
             has_driver: AtomicBool::new(false),
             given_back: AtomicU64::new(0),
+            features: AtomicU64::new(0),
+            kicks: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
             announced: AtomicU64::new(0),
         })
     }
@@ -233,7 +241,31 @@ impl Link {
 
     /// Clears the notifications so far.
     pub(super) fn look(&self) {
-        self.poll.take_events(|_| {});
+        let mut kicks = 0;
+        self.poll.take_events(|key| kicks += u64::from(key != CHANGE));
+        self.kicks.fetch_add(kicks, Ordering::Relaxed);
+    }
+
+    /// Notes a notification of the driver.
+    #[inline]
+    pub(super) fn note_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the notifications of the driver that were seen, and those sent to it.
+    pub(super) fn signals(&self) -> Signals {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Signals { interrupts: load(&self.kicks), kicks: load(&self.calls) }
+    }
+
+    /// Notes what was agreed upon.
+    pub(super) fn note_features(&self, features: u64) {
+        self.features.store(features, Ordering::Relaxed);
+    }
+
+    /// Returns what was agreed upon with the driver that is there.
+    pub(super) fn features(&self) -> Option<u64> {
+        self.has_driver().then(|| self.features.load(Ordering::Relaxed)).filter(|&features| features != 0)
     }
 
     /// Notes an error for the thread that moves frames.

@@ -65,6 +65,7 @@ impl Receiving {
         let is_lost = memory.is_broken();
         running.note_written();
         if let Some(call) = vring.call.as_ref().filter(|_| used) {
+            link.note_call();
             call.signal();
         }
         if is_lost {

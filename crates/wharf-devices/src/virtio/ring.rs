@@ -13,6 +13,16 @@ pub struct Options {
     pub in_order: bool,
 }
 
+/// Returns the words for the rings of negotiated features.
+pub(crate) fn words(features: u64) -> &'static str {
+    match (features & feature::PACKED != 0, features & feature::IN_ORDER != 0) {
+        (false, false) => "split",
+        (false, true) => "split, in order",
+        (true, false) => "packed",
+        (true, true) => "packed, in order",
+    }
+}
+
 impl Options {
     /// Returns the options of negotiated features.
     pub fn of(features: u64) -> Self {

@@ -52,6 +52,7 @@ impl VhostUserBackendReqHandlerMut for Session {
             return Ok(());
         }
         self.agreed = agreed;
+        self.link.note_features(features);
         self.remember(self.memory.regions().to_vec())?;
         for index in 0..2 * self.link.pairs() as u32 {
             // Without protocol features there is no message to enable a virtqueue.

@@ -5,6 +5,7 @@ use super::guest::{HEADER_BYTES, Pair};
 use super::peer::*;
 use super::rig::{Rig, until};
 use std::sync::Arc;
+use wharf_core::device::{Device, Notify};
 use wharf_devices::virtio::feature;
 use wharf_mem::Meta;
 use wharf_sys::mapping::Mapping;
@@ -178,6 +179,57 @@ fn logs_and_regions_that_cannot_be_are_refused() {
         messages.iter().for_each(|(request, body)| peer.send(*request, body, &[fd]));
         let error = rig.error();
         assert!(error.contains(says) && peer.is_closed(), "{error}");
+        rig.end();
+    }
+}
+
+#[test]
+fn the_layout_and_the_notifications_of_a_driver_are_seen() {
+    for (features, words) in [(0, "split"), (feature::PACKED | feature::IN_ORDER, "packed, in order")] {
+        let mut rig = Rig::new(&format!("seen-{words}"), 1);
+        assert_eq!(rig.device.mode(), None);
+        let mut peer = agreeing(&rig, features);
+        assert!(peer.share());
+        let mut pair = Pair::new(&mut peer, 0, 8, 2048);
+        assert_eq!(rig.device.mode(), Some(words));
+        assert!(rig.device.arm());
+        assert!(pair.send(&peer, &[0; HEADER_BYTES], &[7; 60], 1));
+        assert!(!rig.device.arm(), "it has sent one");
+        let seen = rig.device.signals().unwrap();
+        assert!(seen.interrupts >= 1, "{seen:?}");
+        until(|| rig.receive().len() == 1);
+        assert!(rig.device.signals().unwrap().kicks >= 1);
+        rig.end();
+    }
+}
+
+#[test]
+fn super_packets_of_udp_go_whole_to_a_driver_that_takes_them() {
+    let takes = feature::GUEST_CSUM | feature::MRG_RXBUF;
+    for (features, count) in [(takes | feature::GUEST_USO, 1), (takes, 3)] {
+        let mut rig = Rig::new(&format!("uso-{features:x}"), 1);
+        let mut peer = agreeing(&rig, features);
+        assert!(peer.share());
+        let mut pair = Pair::new(&mut peer, 0, 8, 2048);
+        pair.post(8);
+        let mut packet = Vec::new();
+        let builder =
+            etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 9);
+        builder.udp(5, 6).write(&mut packet, &[7; 2500]).unwrap();
+        let meta = Meta {
+            gso_bytes: 1000,
+            gso_kind: wharf_packet::gso::GSO_UDP,
+            needs_checksum: true,
+            checksum_start: 34,
+            checksum_offset: 6,
+            ..Meta::default()
+        };
+        let frame = rig.frame(&packet, meta);
+        assert_eq!(rig.transmit([frame]), 0);
+        rig.reap();
+        let got: Vec<_> = std::iter::from_fn(|| pair.next(&peer)).collect();
+        assert_eq!(got.len(), count, "{features:#x}");
+        assert_eq!(got[0].len() - HEADER_BYTES, if count == 1 { packet.len() } else { 42 + 1000 });
         rig.end();
     }
 }
