@@ -26,12 +26,21 @@ fuzz_target!(|bytes: &[u8]| {
         let region = MemoryRegion::new(GUEST, GUEST, &area, 0, 4096).unwrap();
         let memory = Memory::new(vec![region]).unwrap();
         let base = u32::from(*base);
+        // The table of what is in flight, of a head that is read and any rest.
+        let table = View::new(&area, 2048, 2048).unwrap();
+        let place = if how & 32 == 0 {
+            place
+        } else {
+            [(8, 1), (10, SIZE)].into_iter().for_each(|(at, word)| table.store_u16(at, word));
+            place.with_inflight(&table).unwrap()
+        };
         match layout {
             Layout::Split => {
                 SplitDevice::new(place, options, base).map(|ring| device(ring, &memory)).unwrap()
             }
             Layout::Packed => {
-                let _ = PackedDevice::new(place, options, base | 0x8000).map(|ring| device(ring, &memory));
+                let resumed = PackedDevice::resumed(place, base | 0x8000, options);
+                let _ = resumed.map(|found| found.into_iter().for_each(|(ring, _)| device(ring, &memory)));
             }
         }
     } else {

@@ -45,7 +45,8 @@ impl Service {
     }
 
     /// Tells the status each second, and feeds the watchdog while the pollers of `forward` run.
-    pub(crate) fn look(&mut self, forward: &Forward, status: impl FnOnce() -> String) {
+    /// Returns the time by which it is to look again.
+    pub(crate) fn look(&mut self, forward: &Forward, status: impl FnOnce() -> String) -> Duration {
         let now = Instant::now();
         if self.watchdog.as_mut().is_some_and(|watchdog| watchdog.is_fed(now, forward)) {
             self.tell("WATCHDOG=1");
@@ -54,6 +55,7 @@ impl Service {
             self.due = now + STATUS;
             self.tell(&format!("STATUS={}", status()));
         }
+        self.watchdog.as_ref().map_or(Duration::MAX, Watchdog::every)
     }
 
     fn tell(&self, message: &str) {

@@ -18,6 +18,8 @@ use wharf_devices::spec::{DeviceSpec, Opened};
 
 /// Longest time between two looks at the signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
+/// The same while nothing passes: each wait is twice as long as the one before. A signal ends it.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
 
 /// The outcome of a run.
 pub(crate) struct Outcome<R> {
@@ -127,6 +129,8 @@ pub(crate) struct Watch<'a> {
     began: Instant,
     time: Option<Duration>,
     progress: Progress,
+    /// Packets that had passed, and the time between two looks since.
+    passed: Cell<(u64, Duration)>,
     /// Time at which the run is cut off; none before its end was asked for.
     overdue: Cell<Option<Instant>>,
 }
@@ -134,7 +138,8 @@ pub(crate) struct Watch<'a> {
 impl<'a> Watch<'a> {
     /// Begins the watch over a run of `time`, or without a bound.
     pub(crate) fn new(signals: &'a Signals, time: Option<Duration>) -> Self {
-        Self { signals, began: Instant::now(), time, progress: Progress::begin(), overdue: Cell::new(None) }
+        let (began, passed) = (Instant::now(), Cell::new((0, LOOK)));
+        Self { signals, began, time, progress: Progress::begin(), passed, overdue: Cell::new(None) }
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
@@ -150,7 +155,17 @@ impl<'a> Watch<'a> {
         } else if left == Some(Duration::ZERO) {
             self.end_within(of_time);
         }
-        left.filter(|left| !left.is_zero()).map_or(LOOK, |left| left.min(LOOK))
+        let most = if self.is_ending() { LOOK } else { self.passed.get().1 };
+        left.filter(|left| !left.is_zero()).map_or(most, |left| left.min(most))
+    }
+
+    /// Waits for `time`, or a signal. `passed` packets have passed: while that number grows, looks are
+    /// frequent.
+    pub(crate) fn rest(&self, time: Duration, passed: u64) {
+        let (before, pause) = self.passed.get();
+        let pause = if before == passed { (pause * 2).min(IDLE_LOOK) } else { LOOK };
+        self.passed.set((passed, pause));
+        std::thread::park_timeout(time);
     }
 
     /// Gives the run `grace` from now, unless it had less before.

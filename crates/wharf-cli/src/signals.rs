@@ -92,10 +92,11 @@ impl Signals {
     fn listen_to(ending: &[i32]) -> anyhow::Result<Self> {
         let (asked, is_overdue) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (mut comes, came) = UnixStream::pair().context("cannot listen to signals")?;
-        let overdue = is_overdue.clone();
+        let (overdue, main) = (is_overdue.clone(), thread::current());
         let watch = move || {
             // An interrupted read goes on: the C library changes the user of each thread by a signal.
             let _ = comes.read_exact(&mut [0]);
+            main.unpark();
             thread::sleep(AGAIN);
             overdue.store(true, Ordering::Relaxed);
         };

@@ -4,7 +4,9 @@
 //! A thread serves the messages (`control`, `session`): they announce the driver's memory, and its virtqueues
 //! therein (`vring`). The thread that moves frames takes a virtqueue's lock once per batch (`link`), copies
 //! frames into the driver's buffers (`sending`) or out of them (`receiving`), and uses each buffer at once.
-//! So no buffer is ever held in a virtqueue: it can be left and resumed at any time.
+//! So no buffer is ever held in a virtqueue: it can be left and resumed at any time. Where it stands, a split
+//! ring shows; a packed one does not always, and then the front end's table of what is in flight does
+//! ([`crate::virtio::InflightTable`]).
 //!
 //! The other side is not trusted: addresses are looked up and lengths checked each time, and a value is read
 //! once and then used. A driver that breaks the rules of its virtqueue loses that virtqueue until it sets it
@@ -28,7 +30,7 @@ mod vring;
 pub use link::PAIRS_MAX;
 pub use wharf_sys::guard::install as install_sigbus_handler;
 
-use crate::virtio::feature;
+use crate::virtio::{feature, words};
 use control::Source;
 use link::Link;
 use receiving::Receiving;
@@ -38,11 +40,12 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, LimitUnit, Notify, RxDevice, Transmitted, TxDevice,
-    TxInfo,
+    CompletionMode, Completions, Device, DeviceError, LimitUnit, Notify, RxDevice, Signals, Transmitted,
+    TxDevice, TxInfo,
 };
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
@@ -53,6 +56,8 @@ const RETRY_NS: u64 = 200_000_000;
 /// Reason of frames to a driver that has enabled no virtqueue for them, and of frames from one that it has
 /// switched off.
 const NOT_ENABLED: &str = "not-enabled";
+/// Reason of frames from a driver that another device had taken when it ended.
+const PEER_GONE: &str = "peer-gone";
 /// Reason of frames that waited too long for the driver's buffers.
 const RING_FULL: &str = "ring-full";
 
@@ -67,6 +72,8 @@ pub struct VhostUserOptions {
     pub packed: bool,
     /// True to offer offloads, the default: unfinished checksums and super-packets, both ways.
     pub offload: bool,
+    /// True to offer that buffers are used in order, the default.
+    pub in_order: bool,
     /// Permissions of the socket that it listens at; by default what the umask leaves.
     pub mode: Option<u32>,
     /// Group of that socket, by number.
@@ -78,7 +85,16 @@ pub struct VhostUserOptions {
 impl Default for VhostUserOptions {
     fn default() -> Self {
         let limit_unit = LimitUnit::Bytes;
-        Self { client: false, pairs: 1, packed: true, offload: true, mode: None, group: None, limit_unit }
+        Self {
+            client: false,
+            pairs: 1,
+            packed: true,
+            offload: true,
+            in_order: true,
+            mode: None,
+            group: None,
+            limit_unit,
+        }
     }
 }
 
@@ -130,8 +146,12 @@ impl VhostUser {
         };
         let link = Arc::new(Link::new(name.clone(), options.pairs).map_err(fault("descriptors"))?);
         let set = source.set(&link).map_err(fault("descriptors"))?;
-        let layout = if options.packed { 0 } else { feature::PACKED };
-        let withheld = layout | if options.offload { 0 } else { feature::OFFLOADS };
+        let offers = [
+            (options.packed, feature::PACKED),
+            (options.offload, feature::OFFLOADS),
+            (options.in_order, feature::IN_ORDER),
+        ];
+        let withheld = offers.iter().filter(|offer| !offer.0).fold(0, |bits, offer| bits | offer.1);
         let theirs = link.clone();
         let thread = std::thread::Builder::new().name("vhost-user".into());
         let thread =
@@ -174,11 +194,19 @@ impl Notify for VhostUser {
     fn wait_fd(&self) -> Option<RawFd> {
         Some(self.link.poll_fd())
     }
+
+    fn signals(&mut self) -> Option<Signals> {
+        Some(self.link.signals())
+    }
 }
 
 impl Device for VhostUser {
     fn name(&self) -> String {
         self.link.name().into()
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        self.link.features().map(words)
     }
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
@@ -271,6 +299,10 @@ impl RxDevice for VhostUser {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.receiving.drops(see);
+        let given_back = self.link.given_back.load(Ordering::Relaxed);
+        if given_back > 0 {
+            see(PEER_GONE, given_back);
+        }
     }
 }
 

@@ -23,6 +23,8 @@ mod chain;
 mod descriptor;
 mod error;
 mod ids;
+mod inflight;
+mod log;
 mod memory;
 mod notify;
 pub mod packed;
@@ -32,8 +34,11 @@ pub mod split;
 
 pub use chain::{Chain, Token};
 pub use error::RingError;
+pub use inflight::InflightTable;
+pub use log::DirtyLog;
 pub use memory::{Memory, MemoryError, MemoryRegion, Part, Window};
 pub use place::{Layout, Place};
+pub(crate) use ring::words;
 pub use ring::{DeviceRing, DriverRing, Extent, Options, Used};
 
 /// Feature bits (virtio 1.2, sections 5.1.3 and 6), as masks.
@@ -42,6 +47,8 @@ pub mod feature {
     pub const CSUM: u64 = 1;
     /// The driver takes frames with unfinished checksums.
     pub const GUEST_CSUM: u64 = 1 << 1;
+    /// The device says which frames are not too long.
+    pub const MTU: u64 = 1 << 3;
     /// The driver takes TCP super-packets over IPv4.
     pub const GUEST_TSO4: u64 = 1 << 7;
     /// The driver takes TCP super-packets over IPv6.
@@ -52,8 +59,12 @@ pub mod feature {
     pub const HOST_TSO6: u64 = 1 << 12;
     /// The device may put a frame into several receive buffers.
     pub const MRG_RXBUF: u64 = 1 << 15;
+    /// The driver tells where it is after a migration.
+    pub const GUEST_ANNOUNCE: u64 = 1 << 21;
     /// Several queue pairs.
     pub const MQ: u64 = 1 << 22;
+    /// vhost: the device logs the pages that it writes.
+    pub const LOG_ALL: u64 = 1 << 26;
     /// Chains may be in tables of their own.
     pub const INDIRECT: u64 = 1 << 28;
     /// Each side names the index at which it wants a notification.
@@ -66,10 +77,15 @@ pub mod feature {
     pub const PACKED: u64 = 1 << 34;
     /// Buffers are used in the order in which they were made available.
     pub const IN_ORDER: u64 = 1 << 35;
+    /// The driver takes UDP super-packets, over IPv4 and IPv6.
+    pub const GUEST_USO: u64 = 3 << 54;
     /// The device takes UDP super-packets.
     pub const HOST_USO: u64 = 1 << 56;
+    /// The driver tells the length of the headers of a super-packet.
+    pub const GUEST_HDRLEN: u64 = 1 << 59;
     /// Unfinished checksums and super-packets, both ways.
-    pub const OFFLOADS: u64 = CSUM | GUEST_CSUM | GUEST_TSO4 | GUEST_TSO6 | HOST_TSO4 | HOST_TSO6 | HOST_USO;
+    pub const OFFLOADS: u64 =
+        CSUM | GUEST_CSUM | GUEST_TSO4 | GUEST_TSO6 | GUEST_USO | HOST_TSO4 | HOST_TSO6 | HOST_USO;
 }
 
 /// Most descriptors of a ring (virtio 1.2, section 2.6).

@@ -18,6 +18,7 @@ mod cleaning;
 mod connect;
 mod detached;
 mod doctor;
+mod loss;
 mod options;
 #[doc(hidden)]
 pub mod pairs;
@@ -31,14 +32,15 @@ mod timeout;
 
 pub use options::{Napi, PAIRS_MAX, VirtioUserOptions};
 
-use crate::virtio::{DriverRing, RingError, feature};
+use crate::virtio::{DriverRing, feature, words};
 use cleaning::Cleaning;
-use detached::{DetachedFrames, PEER_GONE};
+use detached::DetachedFrames;
+use loss::awaited;
 use pairs::Pairs;
 use receiving::Drops;
 use reconnector::Reconnector;
 use sending::SEGMENTS_MAX;
-use session::{Endpoint, Session};
+use session::{Endpoint, Session, Shared};
 pub(crate) use spec::KIND;
 pub use spec::open;
 use std::io;
@@ -61,14 +63,18 @@ const LOOK_EVERY: u32 = 64;
 ///
 /// A back end that goes, or that breaks the rules, is reported once, and the frames in its rings come back as
 /// failed, `peer-gone`. The report is [`DeviceError::Gone`], and all frames given afterwards fail, too. With
-/// `reconnect` it is [`DeviceError::Io`], and later frames wait until a back end is there again.
+/// `reconnect` it is [`DeviceError::Down`], and later frames wait until a back end is there again. If it
+/// recorded what was in flight, its rings are kept for the next one, with their frames.
 #[derive(Debug)]
 struct VirtioUser<R, C> {
     endpoint: Endpoint,
     features: u64,
     /// `None` while there is no back end, and once it is gone for good, or closed.
     session: Option<Session>,
+    /// They stay while a back end is waited for that goes on with them.
     pairs: Option<Pairs<R>>,
+    /// What the pairs share with a back end.
+    shared: Option<Arc<Shared>>,
     region: Option<Arc<Region>>,
     /// Set while a back end is waited for.
     reconnector: Option<Reconnector<R>>,
@@ -90,6 +96,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
             features: session.features,
             session: Some(session),
             pairs: None,
+            shared: None,
             region: None,
             reconnector: None,
             detached: DetachedFrames::default(),
@@ -106,19 +113,6 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
         DeviceError::Unsupported { device: self.endpoint.name.clone(), what }
     }
 
-    /// Nothing has happened: looks whether the back end is still there.
-    #[cold]
-    fn look(&mut self) {
-        self.look_due = LOOK_EVERY;
-        let what = match (&self.session, &self.pairs) {
-            (Some(session), _) if !session.is_alive() => "the back end is gone",
-            (_, Some(pairs)) if pairs.buffers.is_broken() => HOLES,
-            _ => return,
-        };
-        self.pairs.iter_mut().for_each(|pairs| self.detached.take_left(pairs));
-        self.lose(what, io::Error::from(io::ErrorKind::ConnectionReset));
-    }
-
     #[inline]
     fn idle(&mut self) {
         self.look_due = self.look_due.saturating_sub(1);
@@ -126,79 +120,6 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
             self.look();
         }
     }
-
-    #[cold]
-    fn broken(&mut self, error: RingError) {
-        let source = io::Error::new(io::ErrorKind::InvalidData, error);
-        self.lose("the back end breaks the rules of a virtqueue", source);
-    }
-
-    fn lose(&mut self, what: &str, source: io::Error) {
-        self.let_go(PEER_GONE);
-        let device = self.endpoint.name.clone();
-        self.reconnector =
-            self.region.clone().filter(|_| self.endpoint.options.reconnect).and_then(|region| {
-                // Without a thread the back end is gone for good.
-                Reconnector::start(self.endpoint.clone(), self.features, region).ok()
-            });
-        self.lost = Some(match self.reconnector {
-            None => {
-                self.detached.fail_line(PEER_GONE);
-                DeviceError::Gone { device, what: what.into(), source }
-            }
-            Some(_) => DeviceError::Down { device, what: awaited(what), source },
-        });
-    }
-
-    /// Returns true if no frames wait for a back end: there is one, or none is waited for.
-    #[inline]
-    fn catch_up(&mut self) -> bool {
-        (self.reconnector.is_none() && self.detached.line.is_empty()) || self.resume()
-    }
-
-    /// Adopts a back end that has come, if one has. Returns true if all frames that waited for it are on
-    /// their way.
-    #[cold]
-    fn resume(&mut self) -> bool {
-        match self.reconnector.as_mut().and_then(Reconnector::answer) {
-            None => {}
-            Some(Err(error)) => self.lost = Some(error),
-            Some(Ok((session, mut pairs))) => {
-                pairs.adopt(self.detached.drain_posted());
-                // A caller that waits for a notification gets them all, until it arms anew.
-                if !self.is_armed {
-                    pairs.disarm();
-                }
-                (self.session, self.pairs, self.reconnector) = (Some(session), Some(pairs), None);
-                self.look_due = LOOK_EVERY;
-            }
-        }
-        let Some(pairs) = &mut self.pairs else { return false };
-        self.cleaning.transmitted();
-        pairs.transmit(&mut self.detached.line, false);
-        self.detached.line.is_empty()
-    }
-
-    /// Counts the notifications that have come.
-    fn count(&mut self) {
-        self.signals.interrupts += self.endpoint.events.take_calls();
-    }
-
-    /// Ends the connection; the frames inside are reaped as failed.
-    fn let_go(&mut self, reason: &'static str) {
-        self.count();
-        (self.session, self.reconnector) = (None, None);
-        if let Some(pairs) = self.pairs.take() {
-            self.drops.add(pairs.drops());
-            self.signals.kicks += pairs.kicks();
-            self.detached.take(pairs, reason);
-        }
-    }
-}
-
-/// Returns the text of a loss after which the driver waits for another back end.
-fn awaited(what: &str) -> String {
-    format!("{what}; another one is waited for")
 }
 
 impl<R: DriverRing + 'static, C: Cleaning> Notify for VirtioUser<R, C> {
@@ -242,13 +163,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
     }
 
     fn mode(&self) -> Option<&'static str> {
-        let has = |bit: u64| self.features & bit != 0;
-        Some(match (has(feature::PACKED), has(feature::IN_ORDER)) {
-            (false, false) => "split",
-            (false, true) => "split, in order",
-            (true, false) => "packed",
-            (true, true) => "packed, in order",
-        })
+        Some(words(self.features))
     }
 
     /// Without a back end, the line is down if another one is waited for, and gone otherwise.
@@ -272,8 +187,9 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
                 format!("the pool's frames have {headroom_bytes} bytes of headroom: it takes {HEADER_BYTES}");
             return Err(self.unsupported(what));
         }
-        let (buffers, queues) = session.start(&region, &self.endpoint.options)?;
-        self.pairs = Some(Pairs::new(queues, buffers, self.features));
+        let (shared, queues) = session.start(&region, &self.endpoint.options)?;
+        self.pairs = Some(Pairs::new(queues, shared.buffers.clone(), self.features));
+        self.shared = Some(shared);
         self.region = Some(region);
         self.disarm();
         Ok(())
@@ -357,11 +273,13 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
     }
 
     fn next_completion_ns(&self) -> Option<u64> {
-        let Some(pairs) = &self.pairs else {
+        let sending = self.pairs.as_ref().map_or(0, Pairs::sending);
+        match self.reconnector {
             // The thread that waits for a back end notifies.
-            return (self.reconnector.is_some() && self.detached.only_waits()).then_some(u64::MAX);
-        };
-        if pairs.sending() > 0 { self.cleaning.next_ns() } else { None }
+            Some(_) if sending + self.detached.line.len() > 0 && !self.detached.has_ended() => Some(u64::MAX),
+            None if sending > 0 => self.cleaning.next_ns(),
+            _ => None,
+        }
     }
 }
 

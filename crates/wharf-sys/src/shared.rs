@@ -278,6 +278,11 @@ impl View {
         u64, AtomicU64: load_u64, load_u64_acquire, store_u64, store_u64_release;
     }
 
+    /// Sets the bits of `mask` in the word at byte `at`, a full fence. Panics as the others do.
+    pub fn set_bits_u64(&self, at: usize, mask: u64) {
+        self.word::<AtomicU64>(at).fetch_or(mask, Ordering::SeqCst);
+    }
+
     #[inline(always)]
     fn word<A: Atomic>(&self, at: usize) -> &A {
         assert!(at.checked_add(size_of::<A>()).is_some_and(|end| end <= self.len_bytes));

@@ -5,7 +5,7 @@ use super::reload::Reload;
 use crate::service::Service;
 use crate::signals::Signals;
 use crate::watch::Board;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wharf::forward::Forward;
 
 /// See the module.
@@ -26,15 +26,16 @@ impl<'a> Manager<'a> {
         Self { service, signals, board, reload, began: Instant::now(), status: Live::default() }
     }
 
-    /// Reloads if a signal has asked for it, and tells what is due.
-    pub(super) fn look(&mut self, forward: &Forward) {
+    /// Reloads if a signal has asked for it, and tells what is due. Returns the time by which it is to look
+    /// again.
+    pub(super) fn look(&mut self, forward: &Forward) -> Duration {
         if self.signals.takes_reload() {
             self.service.reloading();
             self.reload.reload(self.signals, self.board);
             self.service.ready();
         }
         let (status, now) = (&self.status, self.began.elapsed().as_secs_f64());
-        self.service.look(forward, || status.line(now, forward));
+        self.service.look(forward, || status.line(now, forward))
     }
 }
 

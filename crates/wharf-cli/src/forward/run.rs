@@ -181,13 +181,14 @@ fn watch(
         if let Some(given_up) = tells.look(forward) {
             return Some(given_up);
         }
-        manager.look(forward);
-        let next = watch.look(Duration::ZERO, Duration::ZERO);
+        let within = manager.look(forward);
+        let next = watch.look(Duration::ZERO, Duration::ZERO).min(within);
         if watch.is_ending() || forward.is_over() {
             return None;
         }
         live.show(&watch, forward);
         outside.page.look(&outside.board);
-        std::thread::sleep(next);
+        let queues = forward.directions().iter().flat_map(|direction| &direction.queues);
+        watch.rest(next, queues.map(|queue| queue.counters().packets.get()).sum());
     }
 }

@@ -34,6 +34,11 @@ impl Watchdog {
         is_ours.then_some(Self { every, due: None, turns: Vec::new() })
     }
 
+    /// Returns the time between two signs of life.
+    pub(super) fn every(&self) -> Duration {
+        self.every
+    }
+
     /// True if a sign of life is due, and all pollers of `forward` have turned since the last look. Calls them for the next one.
     pub(super) fn is_fed(&mut self, now: Instant, forward: &Forward) -> bool {
         if !self.is_due(now) {

@@ -234,8 +234,8 @@ pub(super) static ROWS: &[Reason] = &[
     ),
     row(
         "peer-gone",
-        &["virtio-user"],
-        "The back end ended its connection while it held the frame.",
+        &["vhost-user", "virtio-user"],
+        "The back end ended while it held the frame; `vhost-user`: another back end did, and its driver goes on here.",
         "Start the back end again; `reconnect=on` waits for it.",
     ),
     row(

@@ -179,14 +179,15 @@ pub(super) fn serve(
         let handled = match (is_early, is_served) {
             (true, _) => Unserved::read(stream).and_then(|message| message.enable_early(stream, &session)),
             (false, true) => handler.handle_request(),
-            (false, false) => Unserved::read(stream).and_then(|message| message.decline(stream, &session)),
+            (false, false) => Unserved::read(stream).and_then(|message| message.carry_out(stream, &session)),
         };
         match handled {
             Ok(()) if !has_spoken => {
                 has_spoken = true;
                 link.note_driver();
             }
-            Ok(()) => {}
+            // A request that is declined leaves words.
+            Ok(()) => drop(lock(&session).take_fault()),
             Err(_) if link.closes() => return Ok(()),
             Err(error) => {
                 let fault = lock(&session).take_fault();

@@ -7,10 +7,10 @@ use super::vring::{Agreed, NoStart, Ring, Vring};
 use crate::virtio::{Memory, Place, RingError};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use wharf_core::device::DeviceError;
+use wharf_core::device::{DeviceError, Signals};
 use wharf_mem::lock;
 use wharf_sys::epoll::Epoll;
 use wharf_sys::event::EventFd;
@@ -49,6 +49,15 @@ pub(super) struct Link {
     stream: Mutex<Option<UnixStream>>,
     /// It has sent a message.
     has_driver: AtomicBool,
+    /// Frames from drivers that another device left in flight.
+    pub(super) given_back: AtomicU64,
+    /// What was agreed upon with the driver.
+    features: AtomicU64,
+    /// Kicks that came, and calls sent.
+    kicks: AtomicU64,
+    calls: AtomicU64,
+    /// SEND_RARP: the machine's MAC address, to be announced; 0 for none.
+    announced: AtomicU64,
 }
 
 impl Link {
@@ -71,6 +80,11 @@ impl Link {
             closes: AtomicBool::new(false),
             stream: Mutex::new(None),
             has_driver: AtomicBool::new(false),
+            given_back: AtomicU64::new(0),
+            features: AtomicU64::new(0),
+            kicks: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            announced: AtomicU64::new(0),
         })
     }
 
@@ -91,14 +105,14 @@ impl Link {
     /// Calls `each` with every running ring of one direction; `first` is the number of its first virtqueue.
     pub(super) fn each_running(&self, first: usize, mut each: impl FnMut(&mut Ring)) {
         for mut vring in self.vrings.iter().skip(first).step_by(2).map(lock) {
-            vring.running().into_iter().for_each(|running| each(&mut running.ring));
+            vring.running().into_iter().for_each(|running| running.write(&mut each));
         }
     }
 
     /// Works like [`Link::each_running`], for rings whose frames do not wait until they are enabled.
     pub(super) fn each_serving(&self, first: usize, mut each: impl FnMut(&mut Ring)) {
         for mut vring in self.vrings.iter().skip(first).step_by(2).map(lock) {
-            vring.serving().into_iter().for_each(|running| each(&mut running.ring));
+            vring.serving().into_iter().for_each(|running| running.write(&mut each));
         }
     }
 
@@ -175,7 +189,11 @@ impl Link {
         let Some(mut vring) = self.vring(index) else { return Ok(()) };
         // Threads that change it take the virtqueue's lock afterwards.
         let started = vring.start(memory, agreed, self.is_armed.load(Ordering::Relaxed));
+        let given_back = std::mem::take(&mut vring.given_back);
         drop(vring);
+        if !index.is_multiple_of(2) {
+            self.given_back.fetch_add(given_back, Ordering::Relaxed);
+        }
         self.changed();
         match started {
             Ok(_) => Ok(()),
@@ -223,7 +241,31 @@ impl Link {
 
     /// Clears the notifications so far.
     pub(super) fn look(&self) {
-        self.poll.take_events(|_| {});
+        let mut kicks = 0;
+        self.poll.take_events(|key| kicks += u64::from(key != CHANGE));
+        self.kicks.fetch_add(kicks, Ordering::Relaxed);
+    }
+
+    /// Notes a notification of the driver.
+    #[inline]
+    pub(super) fn note_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the notifications of the driver that were seen, and those sent to it.
+    pub(super) fn signals(&self) -> Signals {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Signals { interrupts: load(&self.kicks), kicks: load(&self.calls) }
+    }
+
+    /// Notes what was agreed upon.
+    pub(super) fn note_features(&self, features: u64) {
+        self.features.store(features, Ordering::Relaxed);
+    }
+
+    /// Returns what was agreed upon with the driver that is there.
+    pub(super) fn features(&self) -> Option<u64> {
+        self.has_driver().then(|| self.features.load(Ordering::Relaxed)).filter(|&features| features != 0)
     }
 
     /// Notes an error for the thread that moves frames.
@@ -248,6 +290,21 @@ impl Link {
         let what = faults.remove(0);
         self.has_faults.store(!faults.is_empty(), Ordering::Release);
         Err(DeviceError::Unsupported { device: self.name.clone(), what })
+    }
+
+    /// Has the machine's MAC address announced, after a migration: the word begins with its bytes.
+    pub(super) fn announce(&self, mac: u64) {
+        self.announced.store(mac, Ordering::Relaxed);
+        self.change.signal();
+    }
+
+    /// Returns the MAC address that is to be announced, once.
+    #[inline]
+    pub(super) fn take_announced(&self) -> Option<[u8; 6]> {
+        if self.announced.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.announced.swap(0, Ordering::Relaxed).to_ne_bytes().first_chunk().copied()
     }
 
     /// Reports a virtqueue whose driver breaks the rules.

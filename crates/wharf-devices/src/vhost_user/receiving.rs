@@ -29,6 +29,11 @@ impl Receiving {
     ) -> Result<usize, PoolError> {
         let (before, pairs) = (to.len(), link.pairs());
         let budget = budget.min(to.room());
+        if budget > 0
+            && let Some(mac) = link.take_announced()
+        {
+            announce(mac, cache, to)?;
+        }
         for turn in 0..pairs {
             let left = budget - (to.len() - before);
             if left == 0 {
@@ -50,14 +55,17 @@ impl Receiving {
         let index = 2 * pair + 1;
         let Some(mut vring) = link.vring(index) else { return Ok(true) };
         let is_on = vring.is_enabled;
-        let Some(Running { ring, memory, agreed, chains }) = vring.serving() else { return Ok(true) };
+        let Some(running) = vring.serving() else { return Ok(true) };
+        let Running { ring, memory, agreed, chains, .. } = running;
         let agreed = is_on.then_some(*agreed);
         let (has_memory, broken) =
             with_ring!(ring, ring => self.walk(ring, memory, agreed, chains, cache, to, budget));
         self.reader.settle(cache)?;
         let used = with_ring!(ring, ring => ring.publish() && ring.needs_notification());
         let is_lost = memory.is_broken();
+        running.note_written();
         if let Some(call) = vring.call.as_ref().filter(|_| used) {
+            link.note_call();
             call.signal();
         }
         if is_lost {
@@ -122,6 +130,24 @@ impl Receiving {
     pub(super) fn disarm(&self, link: &Link) {
         link.each_running(1, |ring| with_ring!(ring, ring => ring.disable_notification()));
     }
+}
+
+/// Adds the frame by which switches learn where a machine is that was migrated, in its name: a reverse ARP
+/// request (RFC 903) to all. None without memory: the machine's own frames do it, too.
+#[cold]
+fn announce(mac: [u8; 6], cache: &mut Cache, to: &mut Batch) -> Result<(), PoolError> {
+    const HEAD: [u8; 10] = [0x80, 0x35, 0, 1, 8, 0, 6, 4, 0, 3];
+    let frame = [&[0xff; 6][..], &mac, &HEAD, &mac, &[0; 4], &mac, &[0; 22]].concat();
+    let before = to.len();
+    match cache.take(to, 1, frame.len() as u32) {
+        Ok(_) | Err(PoolError::Exhausted { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    for place in &mut to.frames_mut()[before..] {
+        cache.pool().region().bytes_mut(place)?.copy_from_slice(&frame);
+    }
+    to.refresh();
+    Ok(())
 }
 
 /// Pops as many buffers as there are chains for, of as many descriptors as are `left`, and prefetches their data. Returns their number, and the

@@ -158,8 +158,9 @@ impl Sending {
         let mut rang = false;
         for (pair, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.state.owes_call) {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
-            rang |=
-                vring.open().is_some_and(|(running, call)| tell(&mut running.ring, &mut lane.state, call));
+            rang |= vring
+                .open()
+                .is_some_and(|(running, call)| tell(link, &mut running.ring, &mut lane.state, call));
         }
         rang
     }
@@ -183,7 +184,7 @@ impl Sending {
         for (pair, _) in waiting {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
             if let Some((running, _)) = vring.open() {
-                nothing_came &= with_ring!(&mut running.ring, ring => ring.enable_notification());
+                nothing_came &= running.write(|ring| with_ring!(ring, ring => ring.enable_notification()));
             }
         }
         nothing_came

@@ -1,15 +1,16 @@
 //! `Session`: the effect of one connection's messages on the virtqueues. The `vhost` crate reads, checks and
 //! answers the messages (QEMU, docs/interop/vhost-user.rst).
 
+mod messages;
+
 use super::link::Link;
 use super::vring::Agreed;
-use crate::virtio::{Memory, MemoryRegion, feature};
+use crate::virtio::{DirtyLog, Memory, MemoryRegion, feature};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use vhost::VhostUserMemoryRegionBase;
 use vhost::vhost_user::message::*;
-use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
+use vhost::vhost_user::{Error, Result};
 use wharf_sys::event::EventFd;
 use wharf_sys::shared::{Area, seal};
 
@@ -21,6 +22,11 @@ const FEATURES: u64 = feature::CSUM
     | feature::HOST_TSO4
     | feature::HOST_TSO6
     | feature::HOST_USO
+    | feature::GUEST_USO
+    | feature::GUEST_HDRLEN
+    | feature::GUEST_ANNOUNCE
+    | feature::MTU
+    | feature::LOG_ALL
     | feature::MRG_RXBUF
     | feature::INDIRECT
     | feature::EVENT_IDX
@@ -28,6 +34,16 @@ const FEATURES: u64 = feature::CSUM
     | feature::VERSION_1
     | feature::PACKED
     | feature::IN_ORDER;
+
+const PROTOCOL_FEATURES: VhostUserProtocolFeatures = VhostUserProtocolFeatures::MQ
+    .union(VhostUserProtocolFeatures::REPLY_ACK)
+    .union(VhostUserProtocolFeatures::LOG_SHMFD)
+    .union(VhostUserProtocolFeatures::RARP)
+    .union(VhostUserProtocolFeatures::MTU)
+    .union(VhostUserProtocolFeatures::CONFIG)
+    .union(VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS)
+    .union(VhostUserProtocolFeatures::STATUS)
+    .union(VhostUserProtocolFeatures::INFLIGHT_SHMFD);
 
 /// Most bytes that one connection's files have: an eighth of a process's addresses on x86-64. Mapping an endless file would
 /// use up those of this process.
@@ -39,6 +55,14 @@ pub(super) struct Session {
     agreed: Agreed,
     protocol: VhostUserProtocolFeatures,
     memory: Arc<Memory>,
+    /// Regions of the memory that came one by one, with the number of times each did.
+    slots: Vec<(VhostUserMemoryRegion, MemoryRegion, u32)>,
+    /// SET_LOG_BASE.
+    log: Option<DirtyLog>,
+    /// SET_STATUS.
+    status: u64,
+    /// NET_SET_MTU.
+    mtu_bytes: u16,
     /// The error of the last message, in words.
     fault: Option<String>,
     /// Bit n: request n was declined; the last bit stands for all beyond.
@@ -52,7 +76,19 @@ impl Session {
         let offered = (FEATURES | several) & !withheld;
         let (agreed, memory) = (Agreed(0), Arc::default());
         let protocol = VhostUserProtocolFeatures::empty();
-        Self { link, offered, agreed, protocol, memory, fault: None, declined: 0 }
+        Self {
+            link,
+            offered,
+            agreed,
+            protocol,
+            memory,
+            slots: Vec::new(),
+            log: None,
+            status: 0,
+            mtu_bytes: 0,
+            fault: None,
+            declined: 0,
+        }
     }
 
     /// Returns the error in words, if it is known.
@@ -75,7 +111,13 @@ impl Session {
             Ok(SET_VRING_KICK | SET_VRING_CALL | SET_VRING_ERR) => true,
             Ok(GET_PROTOCOL_FEATURES | SET_PROTOCOL_FEATURES) => true,
             Ok(SET_DEVICE_STATE_FD | CHECK_DEVICE_STATE) => true,
-            Ok(GET_QUEUE_NUM) => self.protocol.contains(VhostUserProtocolFeatures::MQ),
+            Ok(GET_QUEUE_NUM) => self.has(VhostUserProtocolFeatures::MQ),
+            Ok(GET_INFLIGHT_FD | SET_INFLIGHT_FD) => self.has(VhostUserProtocolFeatures::INFLIGHT_SHMFD),
+            Ok(SET_LOG_BASE) => self.has(VhostUserProtocolFeatures::LOG_SHMFD),
+            Ok(GET_CONFIG | SET_CONFIG) => self.has(VhostUserProtocolFeatures::CONFIG),
+            Ok(GET_MAX_MEM_SLOTS | ADD_MEM_REG | REM_MEM_REG) => {
+                self.has(VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS)
+            }
             Ok(_) | Err(_) => false,
         }
     }
@@ -95,7 +137,60 @@ impl Session {
 
     /// Returns true if messages that ask for it are acknowledged.
     pub(super) fn acknowledges(&self) -> bool {
-        self.protocol.contains(VhostUserProtocolFeatures::REPLY_ACK)
+        self.has(VhostUserProtocolFeatures::REPLY_ACK)
+    }
+
+    fn has(&self, feature: VhostUserProtocolFeatures) -> bool {
+        self.protocol.contains(feature)
+    }
+
+    /// Carries out one of the requests that the `vhost` crate does not know, with its word. Returns the word
+    /// of the answer, if it has one of its own; `Err` if it is declined.
+    pub(super) fn request(&mut self, request: u32, word: u64) -> std::result::Result<Option<u64>, ()> {
+        use VhostUserProtocolFeatures as Feature;
+        match FrontendReq::try_from(request) {
+            Ok(FrontendReq::SEND_RARP) if self.has(Feature::RARP) => self.link.announce(word),
+            Ok(FrontendReq::NET_SET_MTU) if self.has(Feature::MTU) && (68..=65535).contains(&word) => {
+                self.mtu_bytes = word as u16;
+            }
+            Ok(FrontendReq::SET_STATUS) if self.has(Feature::STATUS) => self.status = word,
+            Ok(FrontendReq::GET_STATUS) if self.has(Feature::STATUS) => return Ok(Some(self.status)),
+            // The event that tells of a new page: front ends look at the log when they want to.
+            Ok(FrontendReq::SET_LOG_FD) if self.has(Feature::LOG_SHMFD) => {}
+            _ => {
+                self.note_declined(request);
+                return Err(());
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has the virtqueues go on in these regions, and in the log.
+    fn remember(&mut self, regions: Vec<MemoryRegion>) -> Result<()> {
+        let memory = match Memory::new(regions) {
+            Ok(memory) => memory,
+            Err(error) => return self.refuse(error),
+        };
+        let log = self.log.clone().filter(|_| self.agreed.has(feature::LOG_ALL));
+        for mut vring in self.link.vrings() {
+            vring.stop();
+        }
+        self.memory = Arc::new(memory.logged(log));
+        // Rings go on in the new regions if they are in them.
+        (0..2 * self.link.pairs()).try_for_each(|index| self.start(index))
+    }
+
+    fn remember_slots(&mut self) -> Result<()> {
+        self.remember(self.slots.iter().map(|slot| slot.1.clone()).collect())
+    }
+
+    /// Returns the configuration (virtio 1.2, section 5.1.4): MAC, status, queue pairs and MTU.
+    fn config(&self) -> [u8; 12] {
+        const LINK_UP: u16 = 1;
+        let words = [LINK_UP, self.link.pairs() as u16, self.mtu_bytes].map(u16::to_le_bytes);
+        let mut config = [0; 12];
+        config[6..].copy_from_slice(words.as_flattened());
+        config
     }
 
     fn refuse<T>(&mut self, what: impl ToString) -> Result<T> {
@@ -142,6 +237,15 @@ impl Session {
         }
     }
 
+    /// Returns the number of virtqueues whose tables of what is in flight are meant, and their size.
+    fn tables(&mut self, tables: &VhostUserInflight) -> Result<[usize; 2]> {
+        let (queues, size) = (usize::from(tables.num_queues), usize::from(tables.queue_size));
+        if queues > 2 * self.link.pairs() || size > crate::virtio::SIZE_MAX.into() {
+            return self.refuse(format!("what is in flight in {queues} virtqueues of {size}"));
+        }
+        Ok([queues, size])
+    }
+
     /// Takes the event that came with a message for virtqueue `index`; none if it will be polled.
     fn event(&mut self, index: u8, what: &str, file: Option<File>) -> Result<Option<EventFd>> {
         if usize::from(index) >= 2 * self.link.pairs() {
@@ -151,202 +255,5 @@ impl Session {
             Ok(event) => Ok(event),
             Err(error) => self.refuse(format!("virtqueue {index}: {what}: {error}")),
         }
-    }
-}
-
-/// Messages of what the device does not offer, and the words for that.
-macro_rules! refused {
-    ($($name:ident($($any:tt: $of:ty),*) -> $what:ty: $words:expr;)*) => {
-        $(fn $name(&mut self, $($any: $of),*) -> Result<$what> {
-            self.refuse($words)
-        })*
-    };
-}
-
-const AT_ONCE: &str = "nothing is ever under way: buffers are used at once";
-const SLOTS: &str = "regions of memory come all at once";
-const STATELESS: &str = "a device without state to be moved";
-const LOG: &str = "migration with a log of pages is not supported";
-
-impl VhostUserBackendReqHandlerMut for Session {
-    fn set_owner(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn reset_owner(&mut self) -> Result<()> {
-        self.reset_device()
-    }
-
-    fn reset_device(&mut self) -> Result<()> {
-        self.link.reset();
-        self.agreed = Agreed(0);
-        Ok(())
-    }
-
-    fn get_features(&mut self) -> Result<u64> {
-        Ok(self.offered)
-    }
-
-    fn set_features(&mut self, features: u64) -> Result<()> {
-        if features & !self.offered != 0 {
-            return self.refuse(format!("features {:#x}, which were not offered", features & !self.offered));
-        }
-        let agreed = Agreed(features);
-        if agreed == self.agreed {
-            return Ok(());
-        }
-        self.agreed = agreed;
-        for index in 0..2 * self.link.pairs() as u32 {
-            // Without protocol features there is no message to enable a virtqueue.
-            let is_on = !agreed.has(feature::VHOST_PROTOCOL);
-            self.change(index, |vring| {
-                if is_on {
-                    vring.enable(true);
-                    vring.is_answer_enabled = true;
-                }
-            })?;
-        }
-        Ok(())
-    }
-
-    fn set_mem_table(
-        &mut self, announced: &[VhostUserMemoryRegion], files: Vec<File>, _postcopy: Option<bool>,
-    ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
-        if announced.len() != files.len() {
-            return self.refuse(format!("{} regions and {} files", announced.len(), files.len()));
-        }
-        let ends = announced.iter().map(|region| region.mmap_offset.saturating_add(region.memory_size));
-        let mapped_bytes = ends.fold(0, u64::saturating_add);
-        if mapped_bytes > MAPPED_BYTES_MAX {
-            return self.refuse(format!("{mapped_bytes} bytes of shared memory: {MAPPED_BYTES_MAX} at most"));
-        }
-        let regions: Result<Vec<MemoryRegion>> =
-            announced.iter().zip(&files).map(|(announced, file)| self.map(announced, file)).collect();
-        let memory = match Memory::new(regions?) {
-            Ok(memory) => Arc::new(memory),
-            Err(error) => return self.refuse(error),
-        };
-        for mut vring in self.link.vrings() {
-            vring.stop();
-        }
-        self.memory = memory;
-        // Rings go on in the new regions if they are in them.
-        for index in 0..2 * self.link.pairs() {
-            self.start(index)?;
-        }
-        Ok(None)
-    }
-
-    fn set_vring_num(&mut self, index: u32, size: u32) -> Result<()> {
-        if size == 0 || size > crate::virtio::SIZE_MAX.into() {
-            return self.refuse(format!("virtqueue {index}: it cannot have {size} descriptors"));
-        }
-        self.change(index, |vring| vring.size = size)
-    }
-
-    fn set_vring_addr(
-        &mut self, index: u32, flags: VhostUserVringAddrFlags, descriptors: u64, used: u64, available: u64,
-        _log: u64,
-    ) -> Result<()> {
-        if flags.contains(VhostUserVringAddrFlags::VHOST_VRING_F_LOG) {
-            return self.refuse(format!("virtqueue {index}: {LOG}"));
-        }
-        self.change(index, |vring| vring.addresses = Some([descriptors, available, used]))
-    }
-
-    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        self.change(index, |vring| vring.base = base)
-    }
-
-    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
-        let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
-        let base = vring.stop();
-        // A machine that was stopped goes on with what was in the virtqueue, once that is enabled again.
-        vring.was_enabled = vring.is_enabled;
-        self.link.unset_kick(&mut vring);
-        vring.call = None;
-        drop(vring);
-        self.link.changed();
-        Ok(VhostUserVringState::new(index, base))
-    }
-
-    fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let kick = self.event(index, "kick", file)?;
-        let Some(mut vring) = self.link.vring(index.into()) else { return self.no_such(index.into()) };
-        let set = self.link.set_kick(index.into(), &mut vring, kick);
-        drop(vring);
-        match set {
-            Ok(()) => self.start(index.into()),
-            Err(error) => self.refuse(format!("virtqueue {index}: kick: {error}")),
-        }
-    }
-
-    fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let call = self.event(index, "call", file)?;
-        // The driver may have missed a notification by the old event: a spurious one is better than none.
-        if let Some(call) = &call {
-            call.signal();
-        }
-        if let Some(mut vring) = self.link.vring(index.into()) {
-            vring.call = call;
-        }
-        Ok(())
-    }
-
-    fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let error = self.event(index, "error", file)?;
-        if let Some(mut vring) = self.link.vring(index.into()) {
-            vring.error = error;
-        }
-        Ok(())
-    }
-
-    fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
-        // Without CONFIGURE_MEM_SLOTS: with it, QEMU 7.2 adds each region once per queue pair.
-        Ok(VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK)
-    }
-
-    fn set_protocol_features(&mut self, features: u64) -> Result<()> {
-        let offered = self.get_protocol_features()?.bits();
-        if features & !offered != 0 {
-            return self
-                .refuse(format!("protocol features {:#x}, which were not offered", features & !offered));
-        }
-        self.protocol = VhostUserProtocolFeatures::from_bits_truncate(features);
-        Ok(())
-    }
-
-    fn get_queue_num(&mut self) -> Result<u64> {
-        Ok(self.link.pairs() as u64)
-    }
-
-    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
-        vring.enable(enable);
-        drop(vring);
-        if !index.is_multiple_of(2)
-            && let Some(mut other) = self.link.vring(index as usize - 1)
-        {
-            other.is_answer_enabled = enable;
-        }
-        self.start(index as usize)
-    }
-
-    refused! {
-        get_config(_: u32, _: u32, _: VhostUserConfigFlags) -> Vec<u8>: "a device without configuration";
-        set_config(_: u32, _: &[u8], _: VhostUserConfigFlags) -> (): "a device without configuration";
-        set_gpu_socket(_: GpuBackend) -> (): "no graphics device";
-        get_shared_object(_: VhostUserSharedMsg) -> File: "no shared objects";
-        get_inflight_fd(_: &VhostUserInflight) -> (VhostUserInflight, File): AT_ONCE;
-        set_inflight_fd(_: &VhostUserInflight, _: File) -> (): AT_ONCE;
-        get_max_mem_slots() -> u64: SLOTS;
-        add_mem_region(_: &VhostUserSingleMemoryRegion, _: File, _: Option<bool>)
-            -> Option<VhostUserMemoryRegionBase>: SLOTS;
-        remove_mem_region(_: &VhostUserSingleMemoryRegion) -> (): SLOTS;
-        set_device_state_fd(_: VhostTransferStateDirection, _: VhostTransferStatePhase, _: File)
-            -> Option<File>: STATELESS;
-        check_device_state() -> (): STATELESS;
-        get_shmem_config() -> VhostUserShMemConfig: "a device without memory of its own";
-        set_log_base(_: &VhostUserLog, _: File) -> (): LOG;
     }
 }

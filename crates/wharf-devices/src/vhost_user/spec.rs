@@ -1,5 +1,5 @@
-//! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,offload=on|off,mode=OCTAL,group=NAME]` and
-//! `limit=auto|bytes|packets`.
+//! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,in_order=auto|off,offload=on|off]`, and
+//! `mode=OCTAL`, `group=NAME`, `limit=auto|bytes|packets`.
 
 use super::{PAIRS_MAX, VhostUser, VhostUserOptions};
 use crate::spec::{Can, DeviceSpec, Kind, LIMIT, Opened, Opening, Place, QueueLayout};
@@ -24,6 +24,8 @@ pub(crate) static KIND: Kind = Kind {
         .when("As many as the virtual machine has (QEMU: `queues=`)"),
         Key::on_off("packed", "Offer packed rings (`VIRTIO_F_RING_PACKED`)")
             .when("off, if the driver's packed rings are faulty"),
+        Key::word("in_order", &["auto", "off"], "Offer that buffers are used in order (`VIRTIO_F_IN_ORDER`)")
+            .when("off, if the virtual machine's QEMU hangs when this process ends (QEMU 10)"),
         Key::on_off("offload", "Offer checksum and segmentation offloads")
             .when("off, if what stands behind takes finished frames only"),
         Key {
@@ -50,7 +52,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "vhost-user",
-        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,offload=on|off,mode=OCTAL,group=NAME,limit=auto|bytes|packets], both ways",
+        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,in_order=auto|off,offload=on|off,mode=OCTAL,group=NAME,limit=auto|bytes|packets], both ways",
         "a virtio-net device, for a virtual machine or another driver",
         open,
     )
@@ -68,6 +70,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
         packed: given.is_on("packed"),
         offload: given.is_on("offload"),
+        in_order: given.word("in_order") != Some("off"),
         mode: mode(spec)?,
         group,
         limit_unit: spec.limit_unit().unwrap_or_default(),

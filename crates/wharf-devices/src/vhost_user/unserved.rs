@@ -1,4 +1,5 @@
-//! `Unserved`: a message that the `vhost` crate would end the connection for, although the driver may go on.
+//! `Unserved`: a message that the `vhost` crate does not know, or would end the connection for, although the
+//! driver may go on.
 
 use super::session::Session;
 use std::io::{Read, Write};
@@ -53,19 +54,28 @@ impl Unserved {
         enabled
     }
 
-    /// Declines a request that is unknown, or was not agreed upon. The connection goes on.
-    pub(super) fn decline(&self, stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Error> {
-        lock(session).note_declined(self.request);
-        self.answer(stream, session, false)
+    /// Carries out a request that the `vhost` crate does not know, or declines one that is unknown or was not
+    /// agreed upon. The connection goes on.
+    pub(super) fn carry_out(&self, stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Error> {
+        let word = self.body.first_chunk().filter(|_| self.body.len() == size_of::<u64>());
+        let done = lock(session).request(self.request, word.map_or(0, |word| u64::from_ne_bytes(*word)));
+        match done {
+            Ok(Some(word)) => self.reply(stream, word),
+            done => self.answer(stream, session, done.is_ok()),
+        }
     }
 
     /// Answers if the driver asks for it, and answers were agreed upon: 0 stands for success.
-    fn answer(&self, mut stream: &UnixStream, session: &Mutex<Session>, is_done: bool) -> Result<(), Error> {
+    fn answer(&self, stream: &UnixStream, session: &Mutex<Session>, is_done: bool) -> Result<(), Error> {
         if self.flags & NEED_REPLY == 0 || !lock(session).acknowledges() {
             return Ok(());
         }
+        self.reply(stream, u64::from(!is_done))
+    }
+
+    fn reply(&self, mut stream: &UnixStream, word: u64) -> Result<(), Error> {
         let head = [self.request, VERSION | REPLY, size_of::<u64>() as u32].map(u32::to_ne_bytes).concat();
-        let reply = [&head[..], &u64::from(!is_done).to_ne_bytes()].concat();
+        let reply = [&head[..], &word.to_ne_bytes()].concat();
         stream.write_all(&reply).map_err(Error::SocketBroken)
     }
 }

@@ -5,8 +5,9 @@ use crate::virtio::split::SplitDevice;
 use crate::virtio::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, feature};
 use crate::vnet::VNET_HEADER_BYTES;
 use std::sync::Arc;
-use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6};
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_sys::event::EventFd;
+use wharf_sys::shared::View;
 
 /// Agreed features, as far as they change frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,7 @@ impl Agreed {
             && match gso_kind {
                 GSO_TCPV4 => self.has(feature::GUEST_TSO4),
                 GSO_TCPV6 => self.has(feature::GUEST_TSO6),
+                GSO_UDP => self.0 & feature::GUEST_USO == feature::GUEST_USO,
                 _ => false,
             }
     }
@@ -75,9 +77,26 @@ pub(super) const DESCRIPTORS_AT_A_TIME: u32 = 4096;
 pub(super) struct Running {
     pub(super) ring: Ring,
     pub(super) memory: Arc<Memory>,
+    /// The areas that are written, by user address and bytes, if that is noted.
+    logged: Vec<(u64, usize)>,
     pub(super) agreed: Agreed,
     /// Chains popped before the first of them is used.
     pub(super) chains: Box<[Chain]>,
+}
+
+impl Running {
+    /// Calls `change` with the ring, and notes that it was written.
+    pub(super) fn write<T>(&mut self, change: impl FnOnce(&mut Ring) -> T) -> T {
+        let changed = change(&mut self.ring);
+        self.note_written();
+        changed
+    }
+
+    /// Notes that the ring was written, if that is wanted.
+    #[inline]
+    pub(super) fn note_written(&self) {
+        self.logged.iter().for_each(|&(user, len_bytes)| self.memory.note_user(user, len_bytes));
+    }
 }
 
 /// One virtqueue.
@@ -100,6 +119,10 @@ pub(super) struct Vring {
     /// It was enabled since the connection was made, or since it was last set up. Until then what its driver
     /// has in it waits.
     pub(super) was_enabled: bool,
+    /// SET_INFLIGHT_FD: the virtqueue's table.
+    pub(super) inflight: Option<View>,
+    /// Buffers given back at the start: another device had left them in flight.
+    pub(super) given_back: u64,
     /// SET_VRING_ENABLE of the virtqueue for frames from the driver, if this is the other one of its pair.
     /// Until then frames that arrive are discarded, also an answer to one that this virtqueue sent.
     pub(super) is_answer_enabled: bool,
@@ -126,7 +149,18 @@ impl Vring {
         else {
             return Ok(None);
         };
-        Place::find(agreed.layout(), self.size, memory, descriptors, driver, device).map(Some)
+        let place = Place::find(agreed.layout(), self.size, memory, descriptors, driver, device)?;
+        Ok(Some(match &self.inflight {
+            Some(table) => place.with_inflight(table)?,
+            None => place,
+        }))
+    }
+
+    /// Returns the areas that the device writes, if that is noted: the used ring, or all of a packed ring.
+    fn written(&self, place: &Place, memory: &Memory) -> Vec<(u64, usize)> {
+        let users = self.addresses.filter(|_| memory.is_logged()).into_iter().flatten();
+        let all = users.zip(place.areas().map(View::len_bytes));
+        all.skip(if place.layout() == Layout::Split { 2 } else { 0 }).collect()
     }
 
     /// Enables or disables it.
@@ -144,7 +178,7 @@ impl Vring {
             return Ok(true);
         }
         let Some(place) = self.place(memory, agreed)? else { return Ok(false) };
-        let options = Options::of(agreed.0);
+        let (options, logged) = (Options::of(agreed.0), self.written(&place, memory));
         let mut ring = match agreed.layout() {
             Layout::Split => {
                 // Buffers are used in order and at once, so the used index is the whole state, whichever
@@ -153,12 +187,13 @@ impl Vring {
                 Ring::Split(SplitDevice::new(place, options, base.into())?)
             }
             Layout::Packed => {
-                let base = if self.has_run {
-                    Some(self.base)
-                } else {
-                    PackedDevice::resume(&place, self.base, options)
+                let device = match self.has_run {
+                    true => Some((PackedDevice::new(place, options, self.base)?, 0)),
+                    false => PackedDevice::resumed(place, self.base, options)?,
                 };
-                Ring::Packed(PackedDevice::new(place, options, base.ok_or(NoStart::Unknown)?)?)
+                let (device, given_back) = device.ok_or(NoStart::Unknown)?;
+                self.given_back += given_back as u64;
+                Ring::Packed(device)
             }
         };
         if !is_armed {
@@ -168,6 +203,7 @@ impl Vring {
         self.running = Some(Running {
             ring,
             memory: memory.clone(),
+            logged,
             agreed,
             chains: (0..AHEAD).map(|_| Chain::new()).collect(),
         });
@@ -176,8 +212,10 @@ impl Vring {
 
     /// Stops it until it is started again. Returns its position.
     pub(super) fn stop(&mut self) -> u32 {
-        if let Some(Running { ring, .. }) = self.running.take() {
+        if let Some(Running { ring, memory, logged, .. }) = self.running.take() {
             self.base = with_ring!(&ring, ring => ring.next_avail());
+            drop(ring);
+            logged.into_iter().for_each(|(user, len_bytes)| memory.note_user(user, len_bytes));
         }
         self.base
     }

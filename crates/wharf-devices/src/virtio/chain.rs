@@ -190,6 +190,15 @@ impl Chain {
         }
     }
 
+    /// Notes in the log of `memory` that the first `len_bytes` of the parts that may be written were.
+    #[cold]
+    pub fn note_written(&self, memory: &Memory, mut len_bytes: u32) {
+        for part in self.writable() {
+            memory.note_part(part, len_bytes);
+            len_bytes = len_bytes.saturating_sub(part.len_bytes);
+        }
+    }
+
     /// Copies bytes to be read, from byte `skip` of them on, to `to`. Returns their number: fewer if there
     /// are no more.
     #[inline]

@@ -13,6 +13,10 @@ pub enum RingError {
     /// An area of the ring is outside the memory, or not aligned.
     #[error("its {area} does not lie within the shared memory, aligned to {align_bytes} bytes")]
     Place { area: &'static str, align_bytes: usize },
+    #[error(
+        "an in-flight table of version {version} for {found} descriptors: version 1 for {size} is wanted"
+    )]
+    Inflight { version: u16, found: u16, size: u16 },
     /// Position that a resumed ring does not have.
     #[error("it cannot be resumed at {base:#x}: it has {size} descriptors")]
     Base { base: u32, size: u16 },

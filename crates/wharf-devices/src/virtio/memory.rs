@@ -4,7 +4,7 @@
 //! up, every time, in a table of a few regions. Bytes that cross the end of a region go on in the next one
 //! only if that one begins there.
 
-use super::RingError;
+use super::{DirtyLog, RingError};
 use std::sync::Arc;
 use wharf_sys::shared::{Area, View};
 
@@ -109,6 +109,8 @@ const LINE_BYTES: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     regions: Vec<MemoryRegion>,
+    /// Where writes are noted; `None` if they are not.
+    log: Option<DirtyLog>,
 }
 
 impl Memory {
@@ -126,13 +128,39 @@ impl Memory {
                 return Err(MemoryError::Overlap { address: key(&two[1]) });
             }
         }
-        Ok(Self { regions })
+        Ok(Self { regions, log: None })
     }
 
     /// Returns true if the driver has taken some of the memory away: see [`Area::is_broken`].
     #[inline]
     pub fn is_broken(&self) -> bool {
         self.regions.iter().any(|region| region.view.area().is_broken())
+    }
+
+    /// Returns the same memory, whose writes are noted in `log`.
+    pub fn logged(&self, log: Option<DirtyLog>) -> Self {
+        Self { regions: self.regions.clone(), log }
+    }
+
+    /// Returns true if writes are noted.
+    #[inline(always)]
+    pub fn is_logged(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Notes that the first `len_bytes` of `part` were written.
+    pub(super) fn note_part(&self, part: &Part, len_bytes: u32) {
+        if let (Some(log), Some(region)) = (&self.log, self.regions.get(part.region as usize)) {
+            log.note(region.guest + part.at as u64, len_bytes.min(part.len_bytes).into());
+        }
+    }
+
+    /// Notes that `len_bytes` were written from user address `user` on, within one region.
+    pub(crate) fn note_user(&self, user: u64, len_bytes: usize) {
+        let Some(log) = &self.log else { return };
+        let find =
+            |region: &MemoryRegion| Some(region.guest + offset(user, region.user, &region.view)? as u64);
+        self.regions.iter().find_map(find).into_iter().for_each(|at| log.note(at, len_bytes as u64));
     }
 
     /// Returns the regions, by guest address.

@@ -9,6 +9,7 @@ mod resume;
 pub use device::PackedDevice;
 pub use driver::PackedDriver;
 
+use super::inflight::Position;
 use super::notify::needs_event;
 use wharf_sys::shared::View;
 
@@ -68,6 +69,11 @@ impl Cursor {
 
     fn of_bits(bits: u16) -> Self {
         Self { index: bits & !Self::WRAP, wrap: bits & Self::WRAP != 0 }
+    }
+
+    #[inline(always)]
+    fn position(self) -> Position {
+        (self.index, self.wrap)
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! `Place`: the three areas of a virtqueue (virtio 1.2, section 2.6), and their layout.
 
-use super::{Memory, RingError, SIZE_MAX};
+use super::{InflightTable, Memory, RingError, SIZE_MAX};
 use std::fmt;
 use std::sync::Arc;
 use wharf_sys::mapping::PAGE_BYTES;
@@ -67,6 +67,8 @@ pub struct Place {
     pub(super) driver: View,
     /// Area that the device writes: used ring, or its notification request.
     pub(super) device: View,
+    /// What the front end keeps for the next device.
+    pub(super) inflight: Option<InflightTable>,
 }
 
 /// Distance of the areas in own memory: two lines, since processors fetch lines in pairs.
@@ -107,7 +109,16 @@ impl Place {
         let (descriptors, driver, device) = (find(0)?, find(1)?, find(2)?);
         let fault = RingError::Place { area: AREAS[0], align_bytes: Record::BYTES };
         let descriptors = Table::new(descriptors).ok_or(fault)?;
-        Ok(Self { layout, size, descriptors, driver, device })
+        Ok(Self { layout, size, descriptors, driver, device, inflight: None })
+    }
+
+    /// Adds the table of what is in flight, at the beginning of `view`.
+    ///
+    /// # Errors
+    /// [`RingError::Inflight`].
+    pub fn with_inflight(self, view: &View) -> Result<Self, RingError> {
+        let inflight = Some(InflightTable::of(view, &self)?);
+        Ok(Self { inflight, ..self })
     }
 
     /// Returns the starts of the areas of such a ring: descriptors, driver, device.

@@ -13,6 +13,16 @@ pub struct Options {
     pub in_order: bool,
 }
 
+/// Returns the words for the rings of negotiated features.
+pub(crate) fn words(features: u64) -> &'static str {
+    match (features & feature::PACKED != 0, features & feature::IN_ORDER != 0) {
+        (false, false) => "split",
+        (false, true) => "split, in order",
+        (true, false) => "packed",
+        (true, true) => "packed, in order",
+    }
+}
+
 impl Options {
     /// Returns the options of negotiated features.
     pub fn of(features: u64) -> Self {
@@ -150,6 +160,10 @@ pub trait DriverRing: Send + std::fmt::Debug {
 
     /// Asks not to be told: a hint.
     fn disable_notification(&mut self);
+
+    /// Returns the position of the device as SET_VRING_BASE announces it: behind the buffers that it has
+    /// used. It uses no more.
+    fn position(&self) -> u32;
 
     /// Buffers that are with the device.
     fn outstanding(&self) -> u16;

@@ -33,9 +33,9 @@ impl DetachedFrames {
         self.line.len() + self.left.len() + self.unsent.len() + self.posted.len()
     }
 
-    /// Returns true if frames wait for a back end, and there is none to be reaped.
-    pub(super) fn only_waits(&self) -> bool {
-        !self.line.is_empty() && self.left.is_empty() && self.unsent.is_empty()
+    /// Returns true if there is a frame to be reaped.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.left.is_empty() || !self.unsent.is_empty()
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {

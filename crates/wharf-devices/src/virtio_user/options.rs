@@ -28,8 +28,9 @@ pub enum Napi {
 pub struct VirtioUserOptions {
     /// True to listen until a back end connects; else the driver connects.
     pub server: bool,
-    /// True to wait for a back end that goes, and to set it up anew. Frames in its rings fail as `peer-gone`,
-    /// since it is unknown whether they have left. Later frames wait.
+    /// True to wait for a back end that goes, and for the next one. If both record what is in flight, the
+    /// next one goes on with the frames in the rings. Otherwise these fail as `peer-gone`, since it is
+    /// unknown whether they have left. Later frames wait.
     pub reconnect: bool,
     /// Queue pairs, 1 to [`PAIRS_MAX`]: 1 by default. The back end must have as many. Each flow goes by one
     /// of them.

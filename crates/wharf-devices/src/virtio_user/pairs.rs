@@ -165,6 +165,20 @@ impl<R: DriverRing> Pairs<R> {
         drops
     }
 
+    /// Returns the back end's position in each virtqueue; it uses no more buffers.
+    pub fn positions(&self) -> Vec<u32> {
+        let of = |pair: &Pair<R>| [pair.receiving.queue.ring.position(), pair.sending.queue.ring.position()];
+        self.pairs.iter().flat_map(of).collect()
+    }
+
+    /// Notifies a back end that goes on with the buffers of the one before it.
+    pub fn tell(&mut self) {
+        self.pairs.iter_mut().for_each(|pair| {
+            pair.receiving.queue.tell();
+            pair.sending.queue.tell();
+        });
+    }
+
     /// Returns the number of kicks sent.
     pub fn kicks(&self) -> u64 {
         self.pairs.iter().map(|pair| pair.receiving.queue.kicks + pair.sending.queue.kicks).sum()

@@ -3,7 +3,7 @@
 
 use super::connect::has_no_listener;
 use super::pairs::Pairs;
-use super::session::{Endpoint, Session};
+use super::session::{Endpoint, Session, Shared};
 use crate::virtio::DriverRing;
 use std::io;
 use std::net::Shutdown;
@@ -19,19 +19,22 @@ use wharf_mem::{Region, lock};
 /// Time between two attempts.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// A connection whose virtqueues run.
-pub(super) type Connected<R> = (Session, Pairs<R>);
+/// A connection whose virtqueues run; `None` if they are those of the connection before.
+pub(super) type Connected<R> = (Session, Option<(Arc<Shared>, Pairs<R>)>);
+
+/// The virtqueues of a back end that is gone, and its positions.
+pub(super) type Kept = (Arc<Shared>, Vec<u32>);
 
 #[derive(Debug)]
 pub(super) struct Reconnector<R> {
-    shared: Arc<Shared>,
+    state: Arc<State>,
     answers: Receiver<Result<Connected<R>, DeviceError>>,
     /// `None` once it is dropped.
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct State {
     ends: AtomicBool,
     /// The connection that is being made, so that it can be ended from outside.
     stream: Mutex<Option<UnixStream>>,
@@ -40,12 +43,14 @@ struct Shared {
 impl<R: DriverRing + 'static> Reconnector<R> {
     /// Waits for a back end that supports the features `agreed` with the earlier one, to give it memory of
     /// `region`. [`Reconnector::answer`] returns it; the endpoint's events notify of that.
-    pub(super) fn start(endpoint: Endpoint, agreed: u64, region: Arc<Region>) -> io::Result<Self> {
-        let (shared, (answer, answers)) = (Arc::<Shared>::default(), channel());
-        let caller = Attempts { shared: shared.clone(), endpoint, agreed, region };
+    pub(super) fn start(
+        endpoint: Endpoint, agreed: u64, region: Arc<Region>, kept: Option<Kept>,
+    ) -> io::Result<Self> {
+        let (state, (answer, answers)) = (Arc::<State>::default(), channel());
+        let caller = Attempts { state: state.clone(), endpoint, agreed, region, kept };
         let thread = std::thread::Builder::new().name("virtio-user".into());
         let thread = Some(thread.spawn(move || caller.run(&answer))?);
-        Ok(Self { shared, answers, thread })
+        Ok(Self { state, answers, thread })
     }
 
     /// Returns the latest result, if there is a new one; a connection is the last.
@@ -56,8 +61,8 @@ impl<R: DriverRing + 'static> Reconnector<R> {
 
 impl<R> Drop for Reconnector<R> {
     fn drop(&mut self) {
-        self.shared.ends.store(true, Ordering::Relaxed);
-        self.shared.cut();
+        self.state.ends.store(true, Ordering::Relaxed);
+        self.state.cut();
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // The thread may have panicked: nothing follows from that.
@@ -66,7 +71,7 @@ impl<R> Drop for Reconnector<R> {
     }
 }
 
-impl Shared {
+impl State {
     fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
@@ -88,19 +93,20 @@ impl Shared {
 }
 
 struct Attempts {
-    shared: Arc<Shared>,
+    state: Arc<State>,
     endpoint: Endpoint,
     agreed: u64,
     region: Arc<Region>,
+    kept: Option<Kept>,
 }
 
 impl Attempts {
     /// Tries until it succeeds, or is not wanted any more. Reports each error once.
     fn run<R: DriverRing>(&self, answer: &Sender<Result<Connected<R>, DeviceError>>) {
         let mut told = String::new();
-        while !self.shared.ends() {
+        while !self.state.ends() {
             let result = self.attempt();
-            self.shared.hold(None);
+            self.state.hold(None);
             let what = match &result {
                 Ok(_) => String::new(),
                 Err(DeviceError::Io { source, .. }) if has_no_listener(source) => told.clone(),
@@ -122,11 +128,15 @@ impl Attempts {
 
     fn attempt<R: DriverRing>(&self) -> Result<Connected<R>, DeviceError> {
         // A listener is tried for again from outside.
-        let stream = self.endpoint.connect(|| self.endpoint.options.server && !self.shared.ends())?;
-        self.shared.hold(stream.try_clone().ok());
+        let stream = self.endpoint.connect(|| self.endpoint.options.server && !self.state.ends())?;
+        self.state.hold(stream.try_clone().ok());
         let session = Session::open(&self.endpoint, stream, Some(self.agreed))?;
-        let (buffers, queues) = session.start(&self.region, &self.endpoint.options)?;
-        let pairs = Pairs::new(queues, buffers, session.features);
-        Ok((session, pairs))
+        if let Some((shared, bases)) = self.kept.as_ref().filter(|_| session.records) {
+            session.share(shared, self.endpoint.options.size, bases)?;
+            return Ok((session, None));
+        }
+        let (shared, queues) = session.start(&self.region, &self.endpoint.options)?;
+        let pairs = Pairs::new(queues, shared.buffers.clone(), session.features);
+        Ok((session, Some((shared, pairs))))
     }
 }

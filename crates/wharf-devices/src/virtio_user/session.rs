@@ -1,10 +1,14 @@
 //! `Session`: the connection to a back end, and the agreed features (QEMU, docs/interop/vhost-user.rst).
 
+mod start;
+
+pub use start::Queue;
+pub(super) use start::Shared;
+
 use super::VirtioUserOptions;
-use super::buffers::{Buffers, POOL_AT};
 use super::connect::{accept, connect};
 use super::timeout::Timeout;
-use crate::virtio::{DriverRing, Layout, Options, Place, RingError, feature};
+use crate::virtio::{Layout, feature};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -12,16 +16,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use vhost::VhostBackend;
 use vhost::vhost_user::message::{VhostUserHeaderFlag, VhostUserProtocolFeatures};
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
-use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use wharf_core::device::DeviceError;
-use wharf_mem::Region;
 use wharf_sys::epoll::Epoll;
-use wharf_sys::event::{signal_shared, take_shared};
-use wharf_sys::mapping::Mapping;
-use wharf_sys::shared::Area;
+use wharf_sys::event::take_shared;
 use wharf_sys::stream;
 
 /// Time for all answers of a conversation (to agree on features, to start, to stop); a back end that takes
@@ -32,9 +33,6 @@ const STOPS_WITHIN: Duration = Duration::from_millis(100);
 /// Time until a back end listens, or, with `server=on`, connects.
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
-
-/// Address of the rings for the back end: see [`POOL_AT`].
-const RINGS_AT: u64 = 1 << 28;
 
 /// Virtqueues of a queue pair: the first receives, the second transmits (virtio 1.2, section 5.1.2).
 pub(super) const RECEIVE: usize = 0;
@@ -121,15 +119,14 @@ impl Endpoint {
     }
 }
 
-/// The memory of frames, and the receive and the transmit queue of each pair.
-pub(super) type Started<R> = (Buffers, Vec<[Queue<R>; QUEUES]>);
-
 pub(super) struct Session {
     name: String,
     frontend: Frontend,
     /// The same connection, to check that it still stands.
     socket: UnixStream,
     pub(super) features: u64,
+    /// The back end records what is in flight.
+    pub(super) records: bool,
     pairs: u16,
     events: Arc<Events>,
     /// True if the back end took too long for its answers and was cut off.
@@ -149,30 +146,6 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// A virtqueue that was set up: the ring, and the event that notifies the back end.
-#[derive(Debug)]
-pub struct Queue<R> {
-    pub(super) ring: R,
-    kick: EventFd,
-    /// Number of notifications sent.
-    pub(super) kicks: u64,
-}
-
-impl<R> Queue<R> {
-    /// Sends the first kick: rings start with it.
-    pub fn start(ring: R, kick: EventFd) -> Self {
-        let mut queue = Self { ring, kick, kicks: 0 };
-        queue.tell();
-        queue
-    }
-
-    /// Notifies the back end.
-    pub(super) fn tell(&mut self) {
-        self.kicks += 1;
-        signal_shared(self.kick.as_raw_fd());
-    }
-}
-
 impl Session {
     /// Agrees on features with the back end at the other end of `socket`; on the features `before`, if there
     /// was an earlier one.
@@ -188,7 +161,8 @@ impl Session {
         let ours = made().map_err(io_fault(&name, "cannot set up its descriptors".into()))?;
         let frontend = Frontend::from_stream(socket, (usize::from(pairs) * QUEUES) as u64);
         let is_late = Arc::default();
-        let mut session = Self { name, frontend, socket: ours, features: 0, pairs, events, is_late };
+        let mut session =
+            Self { name, frontend, socket: ours, features: 0, records: false, pairs, events, is_late };
         let _patience = session.patience(ANSWERS_WITHIN)?;
         session.negotiate(&endpoint.options, before)?;
         Ok(session)
@@ -229,7 +203,7 @@ impl Session {
             self.features = before;
         }
         if self.features & feature::VHOST_PROTOCOL != 0 {
-            self.negotiate_protocol()?;
+            self.negotiate_protocol(options.reconnect)?;
         }
         self.frontend.set_features(self.features).map_err(self.refused("features that it offers"))
     }
@@ -255,11 +229,13 @@ impl Session {
         Ok(offered & (bits | WELCOME | mergeable | in_order | offloads))
     }
 
-    fn negotiate_protocol(&mut self) -> Result<(), DeviceError> {
+    fn negotiate_protocol(&mut self, reconnects: bool) -> Result<(), DeviceError> {
         let can = self.frontend.get_protocol_features().map_err(self.refused("to say what it can"))?;
-        let several =
-            if self.pairs > 1 { VhostUserProtocolFeatures::MQ } else { VhostUserProtocolFeatures::empty() };
-        let wanted = can & (VhostUserProtocolFeatures::REPLY_ACK | several);
+        let mut wanted = VhostUserProtocolFeatures::REPLY_ACK;
+        wanted.set(VhostUserProtocolFeatures::MQ, self.pairs > 1);
+        wanted.set(VhostUserProtocolFeatures::INFLIGHT_SHMFD, reconnects);
+        wanted &= can;
+        self.records = wanted.contains(VhostUserProtocolFeatures::INFLIGHT_SHMFD);
         self.frontend.set_protocol_features(wanted).map_err(self.refused("protocol features"))?;
         if self.pairs > 1 {
             let pairs = self.ask_for_pairs().map_err(self.refused("to say how many queue pairs it has"))?;
@@ -292,81 +268,6 @@ impl Session {
 
     pub(super) fn layout(&self) -> Layout {
         if self.features & feature::PACKED != 0 { Layout::Packed } else { Layout::Split }
-    }
-
-    /// Gives the back end the memory of frames and that of the rings, and starts it.
-    pub(super) fn start<R: DriverRing>(
-        &self, region: &Arc<Region>, options: &VirtioUserOptions,
-    ) -> Result<Started<R>, DeviceError> {
-        let size = options.size;
-        let buffers = Buffers::new(region, options.copy)
-            .map_err(io_fault(&self.name, "no memory for its copies of frames".into()))?;
-        let layout = self.layout();
-        let (each_bytes, pairs) = (Place::len_bytes(layout, size), usize::from(self.pairs));
-        let mapping = Mapping::shared_small_pages(each_bytes * QUEUES * pairs)
-            .map_err(io_fault(&self.name, "no memory for its rings".into()))?;
-        let area = Arc::new(Area::new(mapping));
-        let pool = buffers.mapping();
-        let memory = [(POOL_AT, pool), (RINGS_AT, area.mapping().unwrap_or(pool))];
-        let memory = memory.map(|(address, mapping)| {
-            Ok(VhostUserMemoryRegionInfo {
-                guest_phys_addr: address,
-                memory_size: mapping.len_bytes() as u64,
-                userspace_addr: address,
-                mmap_offset: 0,
-                mmap_handle: mapping.fd()?.as_raw_fd(),
-            })
-        });
-        let memory = memory.into_iter().collect::<io::Result<Vec<_>>>();
-        let memory = memory.map_err(io_fault(&self.name, "cannot share its memory".into()))?;
-        let _patience = self.patience(ANSWERS_WITHIN)?;
-        self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
-        // A back end may count the virtqueues announced so far, and only once, when the first pair is
-        // complete: Open vSwitch.
-        (0..QUEUES * pairs)
-            .try_for_each(|index| self.frontend.set_vring_call(index, &self.events.call))
-            .map_err(self.refused("what it is to signal"))?;
-        let start = |index| self.start_queue(index, &area, index * each_bytes, layout, size);
-        let queues = (0..pairs)
-            .map(|pair| Ok([start(QUEUES * pair + RECEIVE)?, start(QUEUES * pair + TRANSMIT)?]))
-            .collect::<Result<_, DeviceError>>()?;
-        Ok((buffers, queues))
-    }
-
-    fn start_queue<R: DriverRing>(
-        &self, index: usize, area: &Arc<Area>, at: usize, layout: Layout, size: u16,
-    ) -> Result<Queue<R>, DeviceError> {
-        let ring_fault = |error: RingError| DeviceError::Unsupported {
-            device: self.name.clone(),
-            what: error.to_string(),
-        };
-        let place = Place::within(area, at, layout, size.into()).map_err(ring_fault)?;
-        let ring = R::new(place, Options::of(self.features)).map_err(ring_fault)?;
-        let [descriptors, driver, device] = Place::offsets(layout, size, at).map(|at| RINGS_AT + at as u64);
-        let addresses = VringConfigData {
-            queue_max_size: size,
-            queue_size: size,
-            flags: 0,
-            desc_table_addr: descriptors,
-            used_ring_addr: device,
-            avail_ring_addr: driver,
-            log_addr: None,
-        };
-        // A packed ring begins on a round whose wrap counter is 1.
-        let base = if layout == Layout::Packed { 0x8000 } else { 0 };
-        let kick = EventFd::new(EFD_NONBLOCK).map_err(io_fault(&self.name, "no event counter".into()))?;
-        let set_up = || {
-            self.frontend.set_vring_num(index, size)?;
-            self.frontend.set_vring_base(index, base)?;
-            self.frontend.set_vring_addr(index, &addresses)?;
-            self.frontend.set_vring_kick(index, &kick)?;
-            if self.features & feature::VHOST_PROTOCOL != 0 {
-                self.frontend.clone().set_vring_enable(index, true)?;
-            }
-            vhost::Result::Ok(())
-        };
-        set_up().map_err(self.refused("a virtqueue"))?;
-        Ok(Queue::start(ring, kick))
     }
 
     /// Stops the virtqueues: a back end that keeps to the rules then touches neither them nor our memory.

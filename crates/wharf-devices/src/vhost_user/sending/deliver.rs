@@ -169,7 +169,7 @@ impl Writer {
                 chunks.fold(at, |at, chunk| at + to.chain.copy_in(to.memory, at, chunk) as u32)
             }
         };
-        to.ring.put_used(to.chain.token(), written);
+        put_used(to.ring, to.memory, to.chain, written);
         Delivery::Done
     }
 
@@ -205,12 +205,12 @@ impl Writer {
                 if chunk.is_empty() {
                     break;
                 }
-                ring.put_used(buffer.token(), at);
+                put_used(*ring, memory, buffer, at);
                 let Some(next) = all.next() else { return Delivery::Failed("too-long") };
                 (buffer, at) = (next, 0);
             }
         }
-        ring.put_used(buffer.token(), at);
+        put_used(*ring, memory, buffer, at);
         // None are left, unless a frame is shorter than it said.
         all.for_each(|rest| ring.put_used(rest.token(), 0));
         Delivery::Done
@@ -256,6 +256,15 @@ fn put_in_one<'a>(window: &Window<'_>, header: &[u8], chunks: impl Iterator<Item
     chunks.fold(header.len() as u32, |at, chunk| {
         at + if window.copy_in(at as usize, chunk) { chunk.len() as u32 } else { 0 }
     })
+}
+
+/// Uses a buffer into which `written_bytes` were written.
+#[inline(always)]
+fn put_used(ring: &mut impl DeviceRing, memory: &Memory, chain: &Chain, written_bytes: u32) {
+    if memory.is_logged() {
+        chain.note_written(memory, written_bytes);
+    }
+    ring.put_used(chain.token(), written_bytes);
 }
 
 /// Returns a header's bytes, with a place for the number of buffers.

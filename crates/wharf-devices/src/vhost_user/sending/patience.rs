@@ -89,9 +89,11 @@ impl Sending {
 fn has_buffers(link: &Link, pair: usize) -> bool {
     let Some(mut vring) = link.vring(2 * pair) else { return false };
     let Some((running, _)) = vring.open() else { return false };
-    with_ring!(&mut running.ring, ring => {
-        let nothing_came = ring.enable_notification();
-        ring.disable_notification();
-        !nothing_came
+    running.write(|ring| {
+        with_ring!(ring, ring => {
+            let nothing_came = ring.enable_notification();
+            ring.disable_notification();
+            !nothing_came
+        })
     })
 }

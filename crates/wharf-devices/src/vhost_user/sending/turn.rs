@@ -108,7 +108,8 @@ pub(super) fn turn(
         lane.owes_call |= to.ring.publish();
         broken
     });
-    let rang = !more && tell(&mut running.ring, lane, call);
+    running.note_written();
+    let rang = !more && tell(link, &mut running.ring, lane, call);
     if memory.is_broken() {
         link.lost_memory();
     } else if let Some(error) = broken {
@@ -121,11 +122,12 @@ pub(super) fn turn(
 }
 
 /// Notifies the driver of used buffers, if there are new ones and it asks for that. Returns true if it did.
-pub(super) fn tell(ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>) -> bool {
+pub(super) fn tell(link: &Link, ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>) -> bool {
     if !std::mem::take(&mut lane.owes_call) || !with_ring!(ring, ring => ring.needs_notification()) {
         return false;
     }
     if let Some(call) = call {
+        link.note_call();
         call.signal();
     }
     call.is_some()

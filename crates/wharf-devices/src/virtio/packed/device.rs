@@ -2,9 +2,19 @@
 
 use super::super::descriptor::{Descriptor, IndirectTable, WRITE, rest, walk};
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
-use super::plain::{Line, descriptor, made_available, plain, pop_run, prefetch_first, put_run};
-use super::{Cursor, Event, available, used};
+use super::plain::{Line, descriptor, made_available, plain, pop_run, prefetch_first};
+use super::{AVAILABLE, Cursor, Event, USED, available, turn, used};
 use std::sync::atomic::{Ordering, fence};
+
+/// An entry that shows used buffers.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// The second word of its descriptor.
+    rest: u64,
+    descriptors: u16,
+    /// It stands for all buffers up to the one that it names.
+    is_batch: bool,
+}
 
 /// The device's side of a packed ring.
 #[derive(Debug)]
@@ -19,8 +29,12 @@ pub struct PackedDevice {
     hint: u32,
     /// Descriptors popped and not used.
     inside: u16,
-    /// The first used descriptor of a batch: its position, and the word that shows it, and with it the batch.
-    held_back: Option<(usize, u64)>,
+    /// Position behind the published ones.
+    shown: Cursor,
+    /// Entries that are not published. A device that ends now leaves their buffers available.
+    pending: Vec<Entry>,
+    /// The device before may have ended while it published: see [`PackedDevice::skip`].
+    pub(super) skips: bool,
     /// Descriptors used since the driver's notification request was last read.
     untold: u16,
     driver_event: Event,
@@ -32,9 +46,9 @@ pub struct PackedDevice {
 }
 
 impl PackedDevice {
-    /// Resumes at `base`: bits 0 to 14 are the position of the next available descriptor, bit 15 its wrap
-    /// counter; the upper half is the same for the used side, and 0 there means the same position. A new ring
-    /// begins at 0x8000.
+    /// Resumes at `base`, which a table of what is in flight records: bits 0 to 14 are the position of the
+    /// next available descriptor, bit 15 its wrap counter; the upper half is the same for the used side, and
+    /// 0 there means the same position. A new ring begins at 0x8000.
     ///
     /// # Errors
     /// [`RingError::Size`] for a place of another layout, [`RingError::Base`].
@@ -49,6 +63,7 @@ impl PackedDevice {
         if options.in_order {
             device_event.note(used, size);
         }
+        place.inflight.iter().for_each(|table| table.begin_packed(used.position()));
         Ok(Self {
             place,
             options,
@@ -56,7 +71,9 @@ impl PackedDevice {
             used,
             hint: 0,
             inside: 0,
-            held_back: None,
+            shown: used,
+            pending: Vec::with_capacity(size.into()),
+            skips: false,
             untold: 0,
             driver_event,
             device_event,
@@ -66,16 +83,47 @@ impl PackedDevice {
     }
 
     /// Uses all of `chains` by one entry, which names the last (section 2.8.8): the lines of the others stay
-    /// with the driver.
+    /// with the driver. All such entries of a batch are one.
     #[inline(always)]
     fn put_batch_used(&mut self, chains: &[Chain]) {
         let Some(last) = chains.last() else { return };
-        let rest = rest(0, last.token().id, used(self.used.wrap));
-        self.show(rest);
         let descriptors = chains.iter().map(|chain| chain.token().descriptors);
         // At most as many as are inside, and thus as the ring has.
         let count = descriptors.fold(0, u16::saturating_add).min(self.place.size);
+        let shown = rest(0, last.token().id, used(self.used.wrap));
+        match self.pending.last_mut() {
+            // The round is that of its first buffer.
+            Some(entry @ Entry { is_batch: true, .. }) => {
+                entry.rest = rest(0, last.token().id, turn(u64::from_le(entry.rest)));
+                entry.descriptors += count;
+            }
+            _ => self.pending.push(Entry { rest: shown, descriptors: count, is_batch: true }),
+        }
         self.pass(count);
+    }
+
+    /// Moves on behind buffers that the device before marked as used, while it published a batch of which it
+    /// did not show the first. The driver sees them with what is published now.
+    #[cold]
+    fn skip(&mut self) {
+        for _ in 0..self.place.size {
+            let record = &self.place.descriptors.all()[self.used.at()];
+            let found = turn(u64::from_le(record.load_second_acquire()));
+            if found != used(self.used.wrap) {
+                // All were available before: behind the driver's position there are none.
+                self.skips = found == available(self.used.wrap);
+                break;
+            }
+            self.used = self.used.advanced(1, self.place.size);
+            self.next = if self.inside == 0 { self.used } else { self.next };
+        }
+    }
+
+    /// Gives back, unused, a buffer that another device left in flight at this position.
+    pub(super) fn give_back(&mut self, token: Token) {
+        self.next = self.next.advanced(token.descriptors, self.place.size);
+        self.inside += token.descriptors;
+        self.put_used(token, 0);
     }
 
     /// Asks for a notification of the next descriptor, which notes the position.
@@ -102,19 +150,6 @@ impl PackedDevice {
         self.is_noted = false;
     }
 
-    /// Writes the next used descriptor's second word: at once, or, for the first one of a batch, when it is
-    /// published.
-    #[inline(always)]
-    fn show(&mut self, rest: u64) {
-        let at = self.used.at();
-        if self.held_back.is_some() {
-            // (C), visible once the first one of the batch is.
-            self.place.descriptors.all()[at].store_second_release(rest);
-        } else {
-            self.held_back = Some((at, rest));
-        }
-    }
-
     /// Moves on behind `count` descriptors, which were used.
     #[inline(always)]
     fn pass(&mut self, descriptors: u16) {
@@ -123,16 +158,33 @@ impl PackedDevice {
         self.untold = self.untold.saturating_add(descriptors);
     }
 
-    /// Marks the descriptors of a used chain but the first. Drivers ignore them; [`PackedDevice::resume`]
-    /// reads them.
+    /// Marks the descriptors of a used chain but the first. Drivers ignore them; [`PackedDevice::resume`] and
+    /// [`PackedDevice::skip`] read them. The chain can be popped again, if the device ends before it shows
+    /// the first.
     #[inline(never)]
     fn mark(&self, first: Cursor, descriptors: u16) {
         for count in 1..descriptors {
             let cursor = first.advanced(count, self.place.size);
             // The descriptor is the device's until its chain is used: all of the word may be written.
             let record = &self.place.descriptors.all()[cursor.at()];
-            let rest = u64::from_le(record.load_second()) & !(u64::from(u16::MAX) << 48);
+            let rest = u64::from_le(record.load_second()) & !(u64::from(AVAILABLE | USED) << 48);
             record.store_second_release((rest | u64::from(used(cursor.wrap)) << 48).to_le());
+        }
+    }
+
+    /// Shows all pending buffers but the first.
+    #[inline(always)]
+    fn show_rest(&self) {
+        let mut cursor = self.shown;
+        for (number, &Entry { rest, descriptors, is_batch }) in self.pending.iter().enumerate() {
+            if descriptors > 1 && !is_batch {
+                self.mark(cursor, descriptors);
+            }
+            if number > 0 {
+                // (C), visible once the first one of the batch is.
+                self.place.descriptors.all()[cursor.at()].store_second_release(rest);
+            }
+            cursor = cursor.advanced(descriptors, self.place.size);
         }
     }
 
@@ -160,7 +212,7 @@ impl PackedDevice {
 
 impl Drop for PackedDevice {
     fn drop(&mut self) {
-        if self.options.in_order && !self.is_noted && self.held_back.is_none() && self.inside == 0 {
+        if self.options.in_order && !self.is_noted && self.pending.is_empty() && self.inside == 0 {
             self.device_event.note(self.used, self.place.size);
         }
     }
@@ -230,10 +282,8 @@ impl DeviceRing for PackedDevice {
     #[inline]
     fn put_used(&mut self, token: Token, written_bytes: u32) {
         let flags = used(self.used.wrap) | if written_bytes > 0 { WRITE } else { 0 };
-        self.show(rest(written_bytes, token.id, flags));
-        if token.descriptors > 1 && !self.options.in_order {
-            self.mark(self.used, token.descriptors);
-        }
+        let rest = rest(written_bytes, token.id, flags);
+        self.pending.push(Entry { rest, descriptors: token.descriptors, is_batch: false });
         self.pass(token.descriptors);
     }
 
@@ -242,25 +292,30 @@ impl DeviceRing for PackedDevice {
         if self.options.in_order {
             return self.put_batch_used(chains);
         }
-        let mut left = chains.iter();
-        // The first is held back, or is known to lie behind one that is; so are those behind it.
-        while let Some(chain) = left.next() {
-            self.put_used(chain.token(), 0);
-            let run = self.place.descriptors.all().get(self.used.at()..).unwrap_or_default();
-            let count = put_run(run, used(self.used.wrap), left.as_slice());
-            left = left.as_slice()[count..].iter();
-            self.pass(count as u16);
-        }
+        chains.iter().for_each(|chain| self.put_used(chain.token(), 0));
     }
 
     #[inline]
     fn publish(&mut self) -> bool {
-        let Some((at, rest)) = self.held_back.take() else { return false };
-        // (C)
+        let Some(&Entry { rest, .. }) = self.pending.first() else { return false };
         if self.is_noted {
             self.forget();
         }
-        self.place.descriptors.all()[at].store_second_release(rest);
+        if self.skips {
+            self.skip();
+        }
+        let (before, now) = (self.shown, self.used);
+        if let Some(table) = &self.place.inflight {
+            table.record(now.position(), before.position());
+        }
+        self.show_rest();
+        // (C)
+        self.place.descriptors.all()[before.at()].store_second_release(rest);
+        if let Some(table) = &self.place.inflight {
+            table.record(now.position(), now.position());
+        }
+        self.shown = now;
+        self.pending.clear();
         if self.options.in_order && self.is_asking {
             self.ask();
             // (F)

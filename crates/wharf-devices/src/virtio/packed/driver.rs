@@ -237,6 +237,21 @@ impl DriverRing for PackedDriver {
         self.driver_event.ask_not();
     }
 
+    fn position(&self) -> u32 {
+        let (mut at, mut named) = (self.used, self.batch.map(|batch| batch.0));
+        for _ in 0..self.outstanding {
+            let rest = u64::from_le(self.place.descriptors.all()[at.at()].load_second_acquire());
+            let shown = (turn(rest) == used(at.wrap)).then_some((rest >> 32) as u16);
+            let Some(last) = named.or(shown) else { break };
+            // An entry that names a buffer stands for those before it, too, if they are used in order.
+            let id = if self.options.in_order { self.order[at.at()] } else { last };
+            named = (id != last).then_some(last);
+            let descriptors = self.held.get(usize::from(id)).map_or(0, |held| held.descriptors);
+            at = at.advanced(descriptors, self.place.size);
+        }
+        u32::from(at.bits()) | u32::from(at.bits()) << 16
+    }
+
     #[inline]
     fn outstanding(&self) -> u16 {
         self.outstanding

@@ -1,6 +1,6 @@
 //! Loops of a packed ring's device for plain buffers, of one descriptor each, many at a time.
 
-use super::super::descriptor::{Descriptor, INDIRECT, NEXT, WRITE, rest};
+use super::super::descriptor::{Descriptor, INDIRECT, NEXT, WRITE};
 use super::super::memory::Hand;
 use super::super::{Chain, Token};
 use super::{AVAILABLE, Cursor, USED, available, turn};
@@ -51,21 +51,6 @@ pub(super) fn plain(record: &Record, available: u16) -> Option<Descriptor> {
     // (B)
     let rest = u64::from_le(record.load_second_acquire());
     ((rest >> 48) as u16 & LOOKED_AT == available).then(|| descriptor(record, rest))
-}
-
-/// Marks buffers of one descriptor each, the first of `chains`, as used with these flags. Returns their
-/// number: up to the end of the ring, or of such buffers.
-#[inline(always)]
-pub(super) fn put_run(run: &[Record], flags: u16, chains: &[Chain]) -> usize {
-    for (at, (record, chain)) in run.iter().zip(chains).enumerate() {
-        let token = chain.token();
-        if token.descriptors != 1 {
-            return at;
-        }
-        // (C), visible once the first one of the batch is.
-        record.store_second_release(rest(0, token.id, flags));
-    }
-    run.len().min(chains.len())
 }
 
 /// Purpose of a prefetch.

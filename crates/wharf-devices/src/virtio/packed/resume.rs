@@ -5,7 +5,7 @@
 //! or none.
 
 use super::{Cursor, Event, PackedDevice, TELL_AT, USED, turn, used};
-use crate::virtio::{Options, Place, SIZE_MAX};
+use crate::virtio::{DeviceRing, Options, Place, RingError, SIZE_MAX, Token};
 
 /// A position outside every ring but the longest.
 const UNKNOWN: u16 = u16::MAX;
@@ -38,6 +38,30 @@ impl Event {
 }
 
 impl PackedDevice {
+    /// Makes the device that goes on where the ring was left: where its table of what is in flight says, if
+    /// it has one that is not new. Buffers that another device left in flight are given back unused: their
+    /// number. Without a table, see [`PackedDevice::resume`] for `base`; `None` if the ring does not show the
+    /// position.
+    ///
+    /// # Errors
+    /// Those of [`PackedDevice::new`].
+    pub fn resumed(place: Place, base: u32, options: Options) -> Result<Option<(Self, usize)>, RingError> {
+        let is_used = |(index, wrap)| (turn_at(&place, index) & USED != 0) == wrap;
+        let Some((at, left)) = place.inflight.as_ref().and_then(|table| table.resume_packed(is_used)) else {
+            let base = Self::resume(&place, base, options);
+            return base.map(|base| Ok((Self::new(place, options, base)?, 0))).transpose();
+        };
+        let bits = u32::from(Cursor { index: at.0, wrap: at.1 }.bits());
+        let mut device = Self::new(place.clone(), options, bits | bits << 16)?;
+        device.skips = true;
+        if left.iter().map(|&(_, descriptors)| usize::from(descriptors)).sum::<usize>() > place.size.into() {
+            return Err(RingError::Loop { max: place.size });
+        }
+        left.iter().for_each(|&(id, descriptors)| device.give_back(Token { id, descriptors }));
+        device.publish();
+        Ok(Some((device, left.len())))
+    }
+
     /// Returns the position for the announced `base`, which is believed unless it is the beginning: some drivers
     /// announce that after their device has gone and come back (QEMU 7.2). `None` if the ring does not show it.
     pub fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {

@@ -13,6 +13,10 @@ use wharf_sys::shared::{Pair, Record, Short, Table};
 /// Most descriptors that are prefetched when buffers are seen.
 const PREFETCHED: u16 = 64;
 
+/// Descriptors in the token of a buffer that another device left in flight: it lies at no index of the
+/// available ring.
+const LEFT: u16 = 0;
+
 /// The device's side of a split ring.
 #[derive(Debug)]
 pub struct SplitDevice {
@@ -33,10 +37,14 @@ pub struct SplitDevice {
     published: u16,
     /// The used index when the driver's notification request was last read; `None` before.
     last_signalled: Option<u16>,
+    /// First descriptors of buffers that another device left in flight, the first one last: they come first.
+    left: Vec<u16>,
+    /// Such buffers are in the batch, or come next.
+    resumes: bool,
 }
 
 impl SplitDevice {
-    /// Resumes at buffer `base`; the used index is read from the ring.
+    /// Resumes at buffer `base`, behind those in flight; the used index is read from the ring.
     ///
     /// # Errors
     /// [`RingError::Size`] for a place of another layout, [`RingError::Base`].
@@ -44,6 +52,8 @@ impl SplitDevice {
         let place = place.of_layout(Layout::Split)?;
         let next = u16::try_from(base).map_err(|_| RingError::Base { base, size: place.size })?;
         let (mask, used) = (place.size - 1, load(&place.device, INDEX_AT));
+        let left = place.inflight.as_ref().map_or_else(Vec::new, |table| table.resume_split(used));
+        let next = next.wrapping_add(left.len() as u16);
         let available = entries(&place.driver, place.size, "driver area")?;
         let entries = entries(&place.device, place.size, "device area")?;
         Ok(Self {
@@ -58,6 +68,8 @@ impl SplitDevice {
             used,
             published: used,
             last_signalled: None,
+            resumes: !left.is_empty(),
+            left,
         })
     }
 
@@ -94,6 +106,15 @@ impl SplitDevice {
                 descriptor.prefetch();
             }
         }
+    }
+
+    /// Pops a buffer that another device left in flight.
+    #[cold]
+    fn pop_left(&mut self, head: u16, memory: &Memory, chain: &mut Chain) -> Result<bool, RingError> {
+        chain.start(Token { id: head, descriptors: LEFT });
+        self.walk(self.descriptor(head)?, memory, chain)?;
+        self.left.pop();
+        Ok(true)
     }
 
     /// Follows a chain whose first descriptor, `first`, has a next one.
@@ -172,6 +193,9 @@ impl DeviceRing for SplitDevice {
 
     #[inline]
     fn pop(&mut self, memory: &Memory, chain: &mut Chain) -> Result<bool, RingError> {
+        if let Some(&head) = self.left.last() {
+            return self.pop_left(head, memory, chain);
+        }
         if self.next == self.seen && !self.look()? {
             return Ok(false);
         }
@@ -191,7 +215,10 @@ impl DeviceRing for SplitDevice {
     fn pop_plain(&mut self, memory: &Memory, chains: &mut [Chain]) -> usize {
         let (available, descriptors) = (self.available.all(), self.place.descriptors.all());
         let (mut hand, mut is_other, mut count) = (memory.hand(self.hint), false, 0);
-        let ready = chains.len().min(self.seen.wrapping_sub(self.next).into());
+        let ready = match self.resumes {
+            true => 0,
+            false => chains.len().min(self.seen.wrapping_sub(self.next).into()),
+        };
         while count < ready {
             let popped = pop_run(available, descriptors, self.next, hand, &mut chains[count..ready]);
             self.next = self.next.wrapping_add(popped as u16);
@@ -209,18 +236,27 @@ impl DeviceRing for SplitDevice {
         count
     }
 
-    fn undo_pop(&mut self, _token: Token) {
-        self.next = self.next.wrapping_sub(1);
+    fn undo_pop(&mut self, token: Token) {
+        match token.descriptors {
+            LEFT => self.left.push(token.id),
+            _ => self.next = self.next.wrapping_sub(1),
+        }
     }
 
     #[inline]
     fn put_used(&mut self, token: Token, written_bytes: u32) {
+        if self.resumes {
+            self.place.inflight.iter().for_each(|table| table.link(token.id));
+        }
         write_used(self.entries.all(), self.used & self.mask, token, written_bytes);
         self.used = self.used.wrapping_add(1);
     }
 
     #[inline]
     fn put_all_used(&mut self, chains: &[Chain]) {
+        if self.resumes {
+            return chains.iter().for_each(|chain| self.put_used(chain.token(), 0));
+        }
         let (entries, mask, mut used) = (self.entries.all(), self.mask, self.used);
         for chain in chains {
             write_used(entries, used & mask, chain.token(), 0);
@@ -236,6 +272,11 @@ impl DeviceRing for SplitDevice {
         }
         // (C)
         self.place.device.store_u16_release(INDEX_AT, self.used.to_le());
+        if let Some(table) = &self.place.inflight {
+            let linked = if self.resumes { self.used.wrapping_sub(self.published) } else { 0 };
+            table.settle(linked, self.used);
+            self.resumes &= !self.left.is_empty();
+        }
         self.published = self.used;
         true
     }

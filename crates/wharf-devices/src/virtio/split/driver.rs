@@ -313,6 +313,10 @@ impl DriverRing for SplitDriver {
         }
     }
 
+    fn position(&self) -> u32 {
+        load(&self.place.device, INDEX_AT).into()
+    }
+
     #[inline]
     fn outstanding(&self) -> u16 {
         self.outstanding

@@ -89,8 +89,8 @@ pub fn requests() -> Vec<RequestCase> {
         ),
         (
             "protocol features that were not offered",
-            "protocol features 0x200, which were not offered",
-            vec![(SET_PROTOCOL_FEATURES, words(&[1 << 9]))],
+            "protocol features 0x2000, which were not offered",
+            vec![(SET_PROTOCOL_FEATURES, words(&[1 << 13]))],
         ),
         ("to enable what there is not before all else", "virtqueue 5: there are 2", enable(state(5, 1))),
         ("to enable, and no word of what", invalid, enable(vec![])),
@@ -269,9 +269,9 @@ pub fn messages_of_queues() -> Vec<Case> {
             let fd = peer.fd();
             peer.send(SET_VRING_KICK, &words(&[0]), &[fd, fd]);
         }),
-        ("a log of pages", "migration with a log of pages is not supported", |peer| {
+        ("addresses with a flag that there is not", "message of request 9", |peer| {
             let mut body = addresses(0, GOOD[0], GOOD[1], GOOD[2]);
-            body[4] = 1;
+            body[4] = 2;
             peer.send(SET_VRING_ADDR, &body, &[]);
         }),
         ("a packed ring resumed where it is not", "cannot be resumed at 0x8105", |peer| {

@@ -3,6 +3,7 @@
 
 mod hostile;
 mod in_order;
+mod inflight;
 mod memory;
 mod oracle;
 mod pair;

@@ -28,7 +28,7 @@ fn ring() -> (SplitDriver, SplitDevice) {
 
 fn queue() -> (Queue<SplitDriver>, SplitDevice) {
     let (driver, device) = ring();
-    (Queue::start(driver, EventFd::new(EFD_NONBLOCK).unwrap()), device)
+    (Queue::start(driver, std::sync::Arc::new(EventFd::new(EFD_NONBLOCK).unwrap())), device)
 }
 
 struct Bench {

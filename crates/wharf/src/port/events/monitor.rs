@@ -21,8 +21,10 @@ use wharf_core::rx::RxQueue;
 use wharf_devices::reopen::{Change, Reopener, is_missing};
 use wharf_mem::inbox::Inbox;
 
-/// Time between two looks at a line that is down, and at one that is up while a program listens.
+/// Time between two looks at a line that is down: an eighth of the time for which it has been, within these
+/// bounds. And at one that is up while a program listens.
 const DOWN_LOOK: Duration = Duration::from_millis(50);
+const DOWN_LOOK_MAX: Duration = Duration::from_millis(500);
 const IDLE_LOOK: Duration = Duration::from_millis(500);
 
 /// The monitor of one port.
@@ -317,7 +319,10 @@ impl Monitor for PortMonitor {
         if now_ns < kept.looks_ns {
             return kept.looks_ns.min(stall_ns);
         }
-        let due_ns = later_ns(if is_up { IDLE_LOOK } else { DOWN_LOOK });
+        let due_ns = later_ns(match kept.line {
+            State::Down { since, .. } => (since.elapsed() / 8).clamp(DOWN_LOOK, DOWN_LOOK_MAX),
+            _ => IDLE_LOOK,
+        });
         kept.looks_ns = due_ns;
         drop(kept);
         let link = self.ask(at, !is_up);

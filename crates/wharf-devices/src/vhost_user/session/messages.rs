@@ -1,0 +1,290 @@
+//! The effect of each message of a connection.
+
+use super::{Agreed, MAPPED_BYTES_MAX, PROTOCOL_FEATURES, Session};
+use crate::virtio::{DirtyLog, InflightTable, Layout, MemoryRegion, feature};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use vhost::VhostUserMemoryRegionBase;
+use vhost::vhost_user::message::*;
+use vhost::vhost_user::{GpuBackend, Result, VhostUserBackendReqHandlerMut};
+use wharf_sys::mapping::Mapping;
+use wharf_sys::shared::{Area, View, seal};
+
+/// Messages of what the device does not offer, and the words for that.
+macro_rules! refused {
+    ($($name:ident($($any:tt: $of:ty),*) -> $what:ty: $words:expr;)*) => {
+        $(fn $name(&mut self, $($any: $of),*) -> Result<$what> {
+            self.refuse($words)
+        })*
+    };
+}
+
+/// Most regions of memory that come one by one.
+const SLOTS_MAX: usize = 509;
+const STATELESS: &str = "a device without state to be moved";
+
+impl VhostUserBackendReqHandlerMut for Session {
+    fn set_owner(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn reset_owner(&mut self) -> Result<()> {
+        self.reset_device()
+    }
+
+    fn reset_device(&mut self) -> Result<()> {
+        self.link.reset();
+        self.agreed = Agreed(0);
+        Ok(())
+    }
+
+    fn get_features(&mut self) -> Result<u64> {
+        Ok(self.offered)
+    }
+
+    fn set_features(&mut self, features: u64) -> Result<()> {
+        if features & !self.offered != 0 {
+            return self.refuse(format!("features {:#x}, which were not offered", features & !self.offered));
+        }
+        let agreed = Agreed(features);
+        if agreed == self.agreed {
+            return Ok(());
+        }
+        self.agreed = agreed;
+        self.link.note_features(features);
+        self.remember(self.memory.regions().to_vec())?;
+        for index in 0..2 * self.link.pairs() as u32 {
+            // Without protocol features there is no message to enable a virtqueue.
+            let is_on = !agreed.has(feature::VHOST_PROTOCOL);
+            self.change(index, |vring| {
+                if is_on {
+                    vring.enable(true);
+                    vring.is_answer_enabled = true;
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn set_mem_table(
+        &mut self, announced: &[VhostUserMemoryRegion], files: Vec<File>, _postcopy: Option<bool>,
+    ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
+        if announced.len() != files.len() {
+            return self.refuse(format!("{} regions and {} files", announced.len(), files.len()));
+        }
+        let ends = announced.iter().map(|region| region.mmap_offset.saturating_add(region.memory_size));
+        let mapped_bytes = ends.fold(0, u64::saturating_add);
+        if mapped_bytes > MAPPED_BYTES_MAX {
+            return self.refuse(format!("{mapped_bytes} bytes of shared memory: {MAPPED_BYTES_MAX} at most"));
+        }
+        let regions: Result<Vec<MemoryRegion>> =
+            announced.iter().zip(&files).map(|(announced, file)| self.map(announced, file)).collect();
+        self.slots.clear();
+        self.remember(regions?)?;
+        Ok(None)
+    }
+
+    fn set_vring_num(&mut self, index: u32, size: u32) -> Result<()> {
+        if size == 0 || size > crate::virtio::SIZE_MAX.into() {
+            return self.refuse(format!("virtqueue {index}: it cannot have {size} descriptors"));
+        }
+        self.change(index, |vring| vring.size = size)
+    }
+
+    fn set_vring_addr(
+        &mut self, index: u32, _flags: VhostUserVringAddrFlags, descriptors: u64, used: u64, available: u64,
+        _log: u64,
+    ) -> Result<()> {
+        // The address for the log is that of the used ring, which is known.
+        self.change(index, |vring| vring.addresses = Some([descriptors, available, used]))
+    }
+
+    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
+        self.change(index, |vring| vring.base = base)
+    }
+
+    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
+        let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
+        let base = vring.stop();
+        // A machine that was stopped goes on with what was in the virtqueue, once that is enabled again.
+        vring.was_enabled = vring.is_enabled;
+        self.link.unset_kick(&mut vring);
+        vring.call = None;
+        drop(vring);
+        self.link.changed();
+        Ok(VhostUserVringState::new(index, base))
+    }
+
+    fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let kick = self.event(index, "kick", file)?;
+        let Some(mut vring) = self.link.vring(index.into()) else { return self.no_such(index.into()) };
+        let set = self.link.set_kick(index.into(), &mut vring, kick);
+        drop(vring);
+        match set {
+            Ok(()) => self.start(index.into()),
+            Err(error) => self.refuse(format!("virtqueue {index}: kick: {error}")),
+        }
+    }
+
+    fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let call = self.event(index, "call", file)?;
+        // The driver may have missed a notification by the old event: a spurious one is better than none.
+        if let Some(call) = &call {
+            call.signal();
+        }
+        if let Some(mut vring) = self.link.vring(index.into()) {
+            vring.call = call;
+        }
+        Ok(())
+    }
+
+    fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let error = self.event(index, "error", file)?;
+        if let Some(mut vring) = self.link.vring(index.into()) {
+            vring.error = error;
+        }
+        Ok(())
+    }
+
+    fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
+        // Without CONFIGURE_MEM_SLOTS: with it, QEMU 7.2 adds each region once per queue pair.
+        Ok(PROTOCOL_FEATURES)
+    }
+
+    fn set_protocol_features(&mut self, features: u64) -> Result<()> {
+        let offered = self.get_protocol_features()?.bits();
+        if features & !offered != 0 {
+            return self
+                .refuse(format!("protocol features {:#x}, which were not offered", features & !offered));
+        }
+        self.protocol = VhostUserProtocolFeatures::from_bits_truncate(features);
+        Ok(())
+    }
+
+    fn get_queue_num(&mut self) -> Result<u64> {
+        Ok(self.link.pairs() as u64)
+    }
+
+    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
+        let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
+        vring.enable(enable);
+        drop(vring);
+        if !index.is_multiple_of(2)
+            && let Some(mut other) = self.link.vring(index as usize - 1)
+        {
+            other.is_answer_enabled = enable;
+        }
+        self.start(index as usize)
+    }
+
+    fn get_inflight_fd(&mut self, asked: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
+        let [queues, size] = self.tables(asked)?;
+        // Enough for either layout, if features are agreed upon later.
+        let len_bytes = queues * InflightTable::len_bytes(Layout::Packed, size as u16);
+        let file =
+            Mapping::shared_small_pages(len_bytes).and_then(|tables| tables.fd()?.try_clone_to_owned());
+        match file {
+            Ok(file) => {
+                Ok((VhostUserInflight { mmap_size: len_bytes as u64, mmap_offset: 0, ..*asked }, file.into()))
+            }
+            Err(error) => self.refuse(format!("no memory for what is in flight: {error}")),
+        }
+    }
+
+    fn set_inflight_fd(&mut self, tables: &VhostUserInflight, file: File) -> Result<()> {
+        let VhostUserInflight { mmap_size, mmap_offset, .. } = *tables;
+        let [queues, size] = self.tables(tables)?;
+        let each_bytes = InflightTable::len_bytes(self.agreed.layout(), size as u16);
+        seal(file.as_fd());
+        let area = match Area::of_peer(file.as_fd(), mmap_offset.saturating_add(mmap_size)) {
+            Ok(area) => Arc::new(area),
+            Err(error) => return self.refuse(format!("the table of what is in flight: {error}")),
+        };
+        for index in 0..queues {
+            let at = mmap_offset as usize + index * each_bytes;
+            let is_within = ((index + 1) * each_bytes) as u64 <= mmap_size;
+            let Some(view) = View::new(&area, at, each_bytes).filter(|_| is_within) else {
+                return self.refuse(format!(
+                    "{mmap_size} bytes for what is in flight in {queues} virtqueues of {size}"
+                ));
+            };
+            self.change(index as u32, |vring| vring.inflight = Some(view))?;
+        }
+        Ok(())
+    }
+
+    fn set_log_base(&mut self, log: &VhostUserLog, file: File) -> Result<()> {
+        seal(file.as_fd());
+        let end = log.mmap_offset.saturating_add(log.mmap_size);
+        let view = Area::of_peer(file.as_fd(), end)
+            .map(|area| View::new(&Arc::new(area), log.mmap_offset as usize, log.mmap_size as usize));
+        match view.map(|view| view.and_then(DirtyLog::new)) {
+            Ok(Some(log)) => self.log = Some(log),
+            Ok(None) => return self.refuse("the log of pages is not aligned"),
+            Err(error) => return self.refuse(format!("the log of pages: {error}")),
+        }
+        self.remember(self.memory.regions().to_vec())
+    }
+
+    fn get_max_mem_slots(&mut self) -> Result<u64> {
+        Ok(SLOTS_MAX as u64)
+    }
+
+    /// QEMU 7.2 adds each region once per queue pair.
+    fn add_mem_region(
+        &mut self, announced: &VhostUserSingleMemoryRegion, file: File, _postcopy: Option<bool>,
+    ) -> Result<Option<VhostUserMemoryRegionBase>> {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| is_same(&slot.0, announced)) {
+            slot.2 += 1;
+            return Ok(None);
+        }
+        let others = self.slots.iter().map(|slot| slot.0.mmap_offset.saturating_add(slot.0.memory_size));
+        let end = announced.mmap_offset.saturating_add(announced.memory_size);
+        if self.slots.len() >= SLOTS_MAX || others.fold(end, u64::saturating_add) > MAPPED_BYTES_MAX {
+            return self.refuse(format!(
+                "more than {SLOTS_MAX} regions, or {MAPPED_BYTES_MAX} bytes, of shared memory"
+            ));
+        }
+        let region = self.map(announced, &file)?;
+        self.slots.push((**announced, region, 1));
+        self.remember_slots().map(|()| None)
+    }
+
+    fn remove_mem_region(&mut self, announced: &VhostUserSingleMemoryRegion) -> Result<()> {
+        let Some(at) = self.slots.iter().position(|slot| is_same(&slot.0, announced)) else {
+            return self.refuse(format!("no region at {:#x}", { announced.guest_phys_addr }));
+        };
+        self.slots[at].2 -= 1;
+        if self.slots[at].2 > 0 {
+            return Ok(());
+        }
+        self.slots.remove(at);
+        self.remember_slots()
+    }
+
+    fn get_config(&mut self, offset: u32, size: u32, _flags: VhostUserConfigFlags) -> Result<Vec<u8>> {
+        let config = self.config();
+        let end = offset.saturating_add(size) as usize;
+        match config.get(offset as usize..end) {
+            Some(part) => Ok(part.to_vec()),
+            None => self.refuse(format!("{size} bytes at {offset} of a configuration of {}", config.len())),
+        }
+    }
+
+    refused! {
+        set_config(_: u32, _: &[u8], _: VhostUserConfigFlags) -> (): "the driver cannot write the configuration";
+        set_gpu_socket(_: GpuBackend) -> (): "no graphics device";
+        get_shared_object(_: VhostUserSharedMsg) -> File: "no shared objects";
+        set_device_state_fd(_: VhostTransferStateDirection, _: VhostTransferStatePhase, _: File)
+            -> Option<File>: STATELESS;
+        check_device_state() -> (): STATELESS;
+        get_shmem_config() -> VhostUserShMemConfig: "a device without memory of its own";
+    }
+}
+
+/// True if both name the same addresses.
+fn is_same(one: &VhostUserMemoryRegion, other: &VhostUserMemoryRegion) -> bool {
+    let key = |region: &VhostUserMemoryRegion| (region.guest_phys_addr, region.memory_size, region.user_addr);
+    key(one) == key(other)
+}

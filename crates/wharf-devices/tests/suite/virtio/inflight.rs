@@ -1,0 +1,253 @@
+//! Tables of what is in flight: a device ends anywhere, and the next one uses each buffer that is left, once.
+
+use super::pair::{LAYOUTS, area, buffers, driver, extent, place};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use wharf_devices::virtio::packed::PackedDevice;
+use wharf_devices::virtio::split::SplitDevice;
+use wharf_devices::virtio::{Chain, DeviceRing, InflightTable, Layout, Memory, Options, Place, RingError};
+use wharf_sys::shared::View;
+
+const SIZE: u16 = 8;
+
+fn table(layout: Layout) -> View {
+    let len_bytes = InflightTable::len_bytes(layout, SIZE);
+    View::new(&area(len_bytes), 0, len_bytes).unwrap()
+}
+
+/// The next device, whatever base the driver announces, and the number of buffers that it gave back unused.
+fn resumed(place: &Place, options: Options, base: u32) -> Result<(Box<dyn DeviceRing>, usize), RingError> {
+    let place = place.clone();
+    Ok(match place.layout() {
+        Layout::Split => {
+            let used = SplitDevice::used_index(&place);
+            (Box::new(SplitDevice::new(place, options, used.into())?), 0)
+        }
+        Layout::Packed => {
+            let (device, count) = PackedDevice::resumed(place, base, options)?.unwrap();
+            (Box::new(device), count)
+        }
+    })
+}
+
+fn pop(device: &mut dyn DeviceRing, memory: &Memory, most: usize) -> Vec<Chain> {
+    let mut chains = Vec::new();
+    let mut chain = Chain::new();
+    while chains.len() < most && device.pop(memory, &mut chain).unwrap() {
+        chains.push(std::mem::take(&mut chain));
+    }
+    chains
+}
+
+fn bytes(view: &View) -> Vec<u8> {
+    let mut bytes = vec![0; view.len_bytes()];
+    view.copy_out(0, &mut bytes);
+    bytes
+}
+
+/// Where a device ends while it uses a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Popped,
+    Used,
+    /// The table has the batch, the ring does not yet.
+    Recorded,
+    /// So it is, and the ring has the batch but for what shows the first buffer.
+    Partly,
+    /// The ring has the batch; the table does not know that yet.
+    Shown,
+    Published,
+}
+
+const ENDS: [End; 6] = [End::Popped, End::Used, End::Recorded, End::Partly, End::Shown, End::Published];
+
+/// Uses a batch, and ends there: memory is as a killed process leaves it.
+fn use_and_end(mut device: Box<dyn DeviceRing>, chains: &[Chain], end: End, place: &Place, table: &View) {
+    let ring = || place.areas().map(bytes);
+    let restore = |saved: [Vec<u8>; 3]| {
+        place.areas().into_iter().zip(saved).for_each(|(view, bytes)| assert!(view.copy_in(0, &bytes)));
+    };
+    if end != End::Popped {
+        match chains.len() % 2 {
+            0 => device.put_all_used(chains),
+            _ => chains.iter().for_each(|chain| device.put_used(chain.token(), 0)),
+        }
+        let (ring_before, before) = (ring(), table.load_u64(16));
+        if end != End::Used {
+            device.publish();
+        }
+        match (end, place.layout()) {
+            (End::Recorded | End::Partly | End::Shown, Layout::Packed) => {
+                // Position now, and before: two halves of the index, two bytes of the wrap counter. The batch
+                // begins at the first descriptor that has changed.
+                let [mut now, then] = [table.load_u64(16), before].map(u64::to_ne_bytes);
+                let (from, after) = (u16::from_ne_bytes([then[0], then[1]]), bytes(place.areas()[0]));
+                let at = |index: u16| 16 * usize::from(index % SIZE)..16 * usize::from(index % SIZE) + 16;
+                let changed =
+                    (from..from + SIZE).find(|&index| after[at(index)] != ring_before[0][at(index)]);
+                let begins = changed.unwrap_or(from);
+                now[2..4].copy_from_slice(&(begins % SIZE).to_ne_bytes());
+                now[5] = then[4] ^ u8::from(begins >= SIZE);
+                table.store_u64(16, u64::from_ne_bytes(now));
+                let first = at(begins);
+                match end {
+                    End::Recorded => restore(ring_before),
+                    End::Partly => {
+                        assert!(place.areas()[0].copy_in(first.start, &ring_before[0][first.clone()]))
+                    }
+                    _ => {}
+                }
+            }
+            (End::Recorded | End::Partly, Layout::Split) => restore(ring_before),
+            _ => {}
+        }
+    }
+    std::mem::forget(device);
+}
+
+proptest! {
+    #[test]
+    fn each_buffer_is_used_once_wherever_a_device_ends(
+        bits in 0..8u8, layout in 0..2usize, base in prop::sample::select(vec![0u32, 0x8000, 3, u32::MAX]),
+        rounds in prop::collection::vec((prop::collection::vec(1..4u8, 0..6), 1..6usize, 0..6usize, any::<bool>()), 1..60),
+    ) {
+        let (layout, table) = (LAYOUTS[layout], table(LAYOUTS[layout]));
+        let options = Options { event_idx: bits & 1 != 0, indirect: bits & 2 != 0, in_order: bits & 4 != 0 };
+        let place = place(layout, SIZE).with_inflight(&table).unwrap();
+        let (memory, mut driver, mut due) = (buffers().0, driver(&place, options, 0), VecDeque::new());
+        // The table is new: the first base counts.
+        drop(resumed(&place, options, 0x8000).unwrap());
+        for (added, most, end, takes_back) in rounds {
+            for parts in added {
+                let parts: Vec<_> = (0..u32::from(parts)).map(|part| extent(64 * part, 60)).collect();
+                due.extend(driver.add(&parts, &[]));
+            }
+            driver.publish();
+            let mut device = resumed(&place, options, base).unwrap().0;
+            let chains = pop(&mut *device, &memory, most);
+            use_and_end(device, &chains, ENDS[end], &place, &table);
+            // The driver may see that at once, and make the descriptors available on the next round.
+            while let Some(used) = takes_back.then(|| driver.next_used().unwrap()).flatten() {
+                prop_assert_eq!(Some(used.id), due.pop_front());
+            }
+        }
+        let mut device = resumed(&place, options, base).unwrap().0;
+        while !device.enable_notification() {
+            let chains = pop(&mut *device, &memory, usize::MAX);
+            device.put_all_used(&chains);
+            device.publish();
+        }
+        while let Some(used) = driver.next_used().unwrap() {
+            prop_assert_eq!(Some(used.id), due.pop_front());
+        }
+        prop_assert_eq!((due.len(), driver.outstanding()), (0, 0));
+    }
+
+    #[test]
+    fn tables_of_any_contents_end_in_time(
+        layout in 0..2usize, ring in prop::collection::vec(any::<u8>(), 400), bits in prop::collection::vec(any::<u8>(), 320),
+    ) {
+        let (layout, table) = (LAYOUTS[layout], table(LAYOUTS[layout]));
+        let (place, memory) = (place(layout, SIZE), buffers().0);
+        for area in place.areas() {
+            area.copy_in(0, &ring[..area.len_bytes()]);
+        }
+        table.copy_in(0, &bits[..table.len_bytes()]);
+        // A head of this size, so that the rest is read.
+        [(8, 1), (10, SIZE)].into_iter().for_each(|(at, word)| table.store_u16(at, word));
+        let place = place.with_inflight(&table).unwrap();
+        let Ok((mut device, _)) = resumed(&place, Options::default(), 0) else { return Ok(()) };
+        let mut chain = Chain::new();
+        for _ in 0..100 {
+            match device.pop(&memory, &mut chain) {
+                Ok(true) => device.put_used(chain.token(), 0),
+                _ => break,
+            }
+            device.publish();
+        }
+    }
+}
+
+#[test]
+fn buffers_that_another_back_end_left_in_flight_come_first_in_their_order() {
+    let table = table(Layout::Split);
+    let place = place(Layout::Split, SIZE).with_inflight(&table).unwrap();
+    let (memory, options) = (buffers().0, Options::default());
+    let mut driver = driver(&place, options, 0);
+    let ids: Vec<u16> = (0..6).map(|n| driver.add(&[extent(64 * n, 60)], &[]).unwrap()).collect();
+    driver.publish();
+    // It took five, used the second, and is gone: four are in flight, taken in this order.
+    drop(resumed(&place, options, 0).unwrap());
+    let order = [4usize, 0, 3, 2];
+    for (counter, &at) in order.iter().enumerate() {
+        let state = 16 + 16 * usize::from(ids[at]);
+        table.store_u16(state, 1);
+        table.store_u64(state + 8, counter as u64);
+    }
+    place.areas()[2].store_u32(4, u32::from(ids[1]));
+    place.areas()[2].store_u16(2, 1);
+    table.store_u16(14, 1);
+    assert_eq!(driver.next_used().unwrap().unwrap().id, ids[1]);
+    let (mut device, _) = resumed(&place, options, 0).unwrap();
+    // The next one uses the first of them, and is gone; so is another one, after it has popped all.
+    let chains = pop(&mut *device, &memory, 2);
+    assert_eq!(chains.iter().map(|chain| chain.token().id()).collect::<Vec<_>>(), [ids[4], ids[0]]);
+    device.undo_pop(chains[1].token());
+    device.put_used(chains[0].token(), 0);
+    device.publish();
+    drop(device);
+    drop(pop(&mut *resumed(&place, options, 0).unwrap().0, &memory, 9));
+    let (mut device, _) = resumed(&place, options, 0).unwrap();
+    let chains = pop(&mut *device, &memory, 9);
+    device.put_all_used(&chains);
+    device.publish();
+    let used: Vec<u16> = std::iter::from_fn(|| driver.next_used().unwrap()).map(|used| used.id).collect();
+    assert_eq!(used, [4, 0, 3, 2, 5].map(|at: usize| ids[at]));
+    assert!(pop(&mut *resumed(&place, options, 0).unwrap().0, &memory, 9).is_empty());
+}
+
+#[test]
+fn a_packed_ring_gives_back_what_another_back_end_left_in_flight() {
+    let table = table(Layout::Packed);
+    let place = place(Layout::Packed, SIZE).with_inflight(&table).unwrap();
+    let (memory, options) = (buffers().0, Options::default());
+    let mut driver = driver(&place, options, 0);
+    let two = [extent(0, 60), extent(64, 60)];
+    let ids: Vec<u16> = [1, 2, 1, 1].iter().map(|&parts| driver.add(&two[..parts], &[]).unwrap()).collect();
+    driver.publish();
+    drop(resumed(&place, options, 0x8000).unwrap());
+    // It took three of four, and used none.
+    for (index, (id, descriptors, counter)) in
+        [(ids[2], 1, 9), (ids[0], 1, 7), (ids[1], 2, 8)].into_iter().enumerate()
+    {
+        let state = 32 + 32 * index;
+        table.store_u16(state, 1);
+        table.store_u16(state + 6, descriptors);
+        table.store_u64(state + 8, counter);
+        table.store_u16(state + 16, id);
+    }
+    let (mut device, count) = resumed(&place, options, 0x8000).unwrap();
+    assert_eq!(count, 3);
+    let used: Vec<u16> = std::iter::from_fn(|| driver.next_used().unwrap()).map(|used| used.id).collect();
+    assert_eq!(used, ids[..3]);
+    let chains = pop(&mut *device, &memory, 9);
+    assert_eq!(chains.iter().map(|chain| chain.token().id()).collect::<Vec<_>>(), ids[3..]);
+    assert_eq!(resumed(&place, options, 0x8000).unwrap().1, 0);
+}
+
+#[test]
+fn tables_of_another_version_or_size_are_refused() {
+    for layout in LAYOUTS {
+        let (table, place) = (table(layout), place(layout, SIZE));
+        assert!(place.clone().with_inflight(&table).is_ok(), "a new one");
+        for (version, size, is_right) in
+            [(1, SIZE, true), (2, SIZE, false), (1, SIZE + 1, false), (1, 0, false)]
+        {
+            [(8, version), (10, size)].into_iter().for_each(|(at, word)| table.store_u16(at, word));
+            assert_eq!(place.clone().with_inflight(&table).is_ok(), is_right, "{layout} {version} {size}");
+        }
+        let short = table.part(0, table.len_bytes() - 1).unwrap();
+        let error = place.clone().with_inflight(&short).unwrap_err();
+        assert!(matches!(error, RingError::Inflight { .. }), "{error}");
+    }
+}
