@@ -136,6 +136,15 @@ impl Tap {
         self.set(libc::TUNSETSNDBUF, bytes)
     }
 
+    /// Has `filter` ([`load_filter`](crate::xdp::load_filter)) choose the frames that the interface sends, or
+    /// takes all. It holds for all queues, and stays with a persistent interface.
+    ///
+    /// # Errors
+    /// `EINVAL` before Linux 4.16, `EBADFD` if the interface is gone.
+    pub fn filter(&self, filter: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.set(libc::TUNSETFILTEREBPF, filter.map_or(-1, |filter| filter.as_raw_fd()))
+    }
+
     /// Opens a socket in the interface's network namespace, to which it may have been moved.
     ///
     /// # Errors
