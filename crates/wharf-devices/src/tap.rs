@@ -210,7 +210,8 @@ impl RxDevice for Tap {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         if let Some(drops) = self.end.kernel_drops() {
-            see("ring-full", drops);
+            // The kernel counts what the filter drops as well.
+            see("ring-full", drops.saturating_sub(self.thinning.dropped()));
         }
         self.receiving.drops.show(see);
         self.thinning.show(see);

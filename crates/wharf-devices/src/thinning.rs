@@ -75,11 +75,15 @@ impl Thinning {
         made.is_attached
     }
 
-    /// Shows the packets dropped so far, if there are any.
+    /// Returns the packets dropped so far.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.0.as_ref().map_or(0, |made| dropped(&made.map, 0))
+    }
+
+    /// Shows their number, if there are any.
     pub(crate) fn show(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        let dropped = self.0.as_ref().map_or(0, |made| dropped(&made.map, 0));
-        if dropped > 0 {
-            see(THINNED, dropped);
+        if self.dropped() > 0 {
+            see(THINNED, self.dropped());
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::call::{check, descriptor};
 use crate::ifreq::{Operation, Request};
 use crate::interface::InterfaceSocket;
 use crate::namespace;
+use crate::netlink::Netlink;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -151,9 +152,21 @@ impl Tap {
     /// `EBADFD` if it is gone, `EPERM` without `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`, `ENOTTY` before Linux
     /// 5.3.
     pub fn interface_socket(&self) -> io::Result<InterfaceSocket> {
+        self.within(InterfaceSocket::open)
+    }
+
+    /// Does as [`Tap::interface_socket`].
+    ///
+    /// # Errors
+    /// Those of [`Tap::interface_socket`].
+    pub fn netlink(&self) -> io::Result<Netlink> {
+        self.within(Netlink::open)
+    }
+
+    fn within<T: Send>(&self, open: fn() -> io::Result<T>) -> io::Result<T> {
         // SAFETY: takes no argument; the descriptor is new.
         let space = unsafe { descriptor(libc::ioctl(self.file.as_raw_fd(), libc::TUNGETDEVNETNS as _)) };
-        namespace::within(space?, InterfaceSocket::open)?
+        namespace::within(space?, open)?
     }
 
     /// Reads a frame with its header into the `pieces`, in order. Returns the number of bytes read: what the
