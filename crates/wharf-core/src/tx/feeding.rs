@@ -110,8 +110,9 @@ impl Slice {
         Some(self.packets)
     }
 
-    /// Notes that `sent` packets have been transmitted by now, and whether packets are left.
-    pub(crate) fn end(&mut self, sent: u32, now_ns: u64, is_left: bool) {
+    /// Notes that `sent` packets have been transmitted by now, and whether packets are left. Returns the time
+    /// that it took.
+    pub(crate) fn end(&mut self, sent: u32, now_ns: u64, is_left: bool) -> u64 {
         let took_ns = now_ns.saturating_sub(self.began_ns);
         let before_ns = self.began_ns.saturating_sub(self.ended_ns);
         let may_take_ns = (before_ns / SHARE).clamp(*SLICE_NS.start(), *SLICE_NS.end());
@@ -121,5 +122,6 @@ impl Slice {
             self.packets *= 2;
         }
         (self.is_fed, self.ended_ns) = (is_left, now_ns);
+        took_ns
     }
 }
