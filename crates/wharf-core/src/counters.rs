@@ -30,6 +30,10 @@ table! {
         undelivered: Counter "packets",
         /// Frames completed, sent or not, in a poll that receives.
         cleaned_from_receive: Counter "packets",
+        /// Time in which pollers transmitted while more came than left.
+        overload_ns: Counter "ns",
+        /// Frames that they transmitted in it.
+        overload_packets: Counter "packets",
         /// Frames completed as failed, and those that the discipline dropped.
         failed: Counter "packets",
         /// Frames that the discipline dropped: a part of `failed`.

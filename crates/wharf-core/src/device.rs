@@ -258,6 +258,11 @@ pub trait TxDevice: Device {
     fn set_patience(&mut self, _patience: Option<Duration>) {}
 }
 
+/// The buckets of flows by which a device thins what comes: high bits of [`wharf_packet::flow_hash`].
+pub const THIN_BUCKETS: usize = 1024;
+/// The part of each bucket's packets that passes, of `u32::MAX`.
+pub type Passes = [u32; THIN_BUCKETS];
+
 /// The receive side of a device: one receive queue.
 pub trait RxDevice: Device {
     /// Receives up to `budget` frames to the back of `to`, with memory from `cache`. Returns the number of
@@ -291,6 +296,13 @@ pub trait RxDevice: Device {
     /// can arrive any more.
     fn next_arrival_ns(&self) -> Option<u64> {
         None
+    }
+
+    /// Has the device drop by chance, before they are received, all but a part of each bucket's packets: a
+    /// discipline behind it would drop them. `None` ends it, and so does a second without a call. Returns
+    /// true if the device can, for some protocols at least; by default false.
+    fn thin(&mut self, _passes: Option<&Passes>) -> bool {
+        false
     }
 
     /// Returns true if the other side waits while nothing is received, and nothing is dropped: a driver of a

@@ -28,6 +28,7 @@ mod edt;
 mod fifo;
 mod fq_codel;
 mod prio;
+mod rate_group;
 mod registry;
 mod root;
 mod slab;
@@ -44,6 +45,7 @@ pub use edt::{EXPIRED, Edt, EdtOptions, FLOW_FULL, HORIZON};
 pub use fifo::{Fifo, FifoLimit};
 pub use fq_codel::{FLOWS_MAX, FqCodel, FqCodelOptions, OVERLIMIT};
 pub use prio::Prio;
+pub use rate_group::RateGroup;
 pub use registry::{
     Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec,
 };

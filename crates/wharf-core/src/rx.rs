@@ -7,6 +7,7 @@
 //! poller and all devices of that.
 
 mod counters;
+mod flood;
 mod inbox;
 mod polled;
 mod pulled;

@@ -44,6 +44,8 @@ pub mod requirements;
 pub mod spec;
 #[cfg(feature = "tap")]
 pub mod tap;
+#[cfg(any(feature = "packet", feature = "tap", feature = "xdp"))]
+mod thinning;
 #[cfg(feature = "udp")]
 pub mod udp;
 #[cfg(any(feature = "vhost", feature = "xdp"))]

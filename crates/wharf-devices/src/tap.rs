@@ -17,6 +17,7 @@ mod receiving;
 mod sending;
 mod spec;
 
+use crate::thinning::Thinning;
 use end::End;
 use receiving::Receiving;
 use sending::Sending;
@@ -24,7 +25,7 @@ pub(crate) use spec::KIND;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, Notify, Passes, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -83,6 +84,7 @@ pub struct Tap {
     end: End,
     sending: Sending,
     receiving: Receiving,
+    thinning: Thinning,
     region: Option<Arc<Region>>,
     mode: &'static str,
     /// True if the kernel delivers super-packets whole.
@@ -117,8 +119,8 @@ impl Tap {
             Offloads::TcpUdp => "tso, uso",
         };
         let leaves_uncut = matches!(offloads, Offloads::Tcp | Offloads::TcpUdp);
-        let (sending, receiving) = (Sending::default(), Receiving::default());
-        Ok(Self { end, sending, receiving, region: None, mode, leaves_uncut })
+        let (sending, receiving, thinning) = (Sending::default(), Receiving::default(), Thinning::new());
+        Ok(Self { end, sending, receiving, thinning, region: None, mode, leaves_uncut })
     }
 
     /// Returns true if super-packets arrive whole.
@@ -160,6 +162,8 @@ impl Device for Tap {
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
+        // A filter would stay with a persistent interface.
+        self.thin(None);
         self.end.close();
         Ok(())
     }
@@ -206,8 +210,16 @@ impl RxDevice for Tap {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         if let Some(drops) = self.end.kernel_drops() {
-            see("ring-full", drops);
+            // The kernel counts what the filter drops as well.
+            see("ring-full", drops.saturating_sub(self.thinning.dropped()));
         }
         self.receiving.drops.show(see);
+        self.thinning.show(see);
+    }
+
+    /// A filter holds for all queues.
+    fn thin(&mut self, passes: Option<&Passes>) -> bool {
+        let Some(tap) = self.end.tap().filter(|tap| !tap.is_multi_queue()) else { return false };
+        self.thinning.thin(passes, |filter| tap.filter(filter))
     }
 }

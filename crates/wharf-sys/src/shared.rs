@@ -90,6 +90,12 @@ impl Area {
         Ok(Self(Owner::Peer(guard, pages)))
     }
 
+    /// Maps the first `len_bytes` of a map of the kernel's programs, which keeps its length.
+    pub(crate) fn of_map(fd: BorrowedFd<'_>, len_bytes: usize) -> io::Result<Self> {
+        let len_bytes = len_bytes.next_multiple_of(crate::mapping::PAGE_BYTES);
+        Ok(Self(Owner::Peer(None, Pages::map(Some(fd), 0, len_bytes, libc::MAP_SHARED)?)))
+    }
+
     /// Returns the number of bytes mapped.
     pub fn len_bytes(&self) -> usize {
         match &self.0 {

@@ -6,6 +6,7 @@ use crate::call::{check, descriptor};
 use crate::ifreq::{Operation, Request};
 use crate::interface::InterfaceSocket;
 use crate::namespace;
+use crate::netlink::Netlink;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -136,15 +137,36 @@ impl Tap {
         self.set(libc::TUNSETSNDBUF, bytes)
     }
 
+    /// Has `filter` ([`load_filter`](crate::xdp::load_filter)) choose the frames that the interface sends, or
+    /// takes all. It holds for all queues, and stays with a persistent interface.
+    ///
+    /// # Errors
+    /// `EINVAL` before Linux 4.16, `EBADFD` if the interface is gone.
+    pub fn filter(&self, filter: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.set(libc::TUNSETFILTEREBPF, filter.map_or(-1, |filter| filter.as_raw_fd()))
+    }
+
     /// Opens a socket in the interface's network namespace, to which it may have been moved.
     ///
     /// # Errors
     /// `EBADFD` if it is gone, `EPERM` without `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`, `ENOTTY` before Linux
     /// 5.3.
     pub fn interface_socket(&self) -> io::Result<InterfaceSocket> {
+        self.within(InterfaceSocket::open)
+    }
+
+    /// Does as [`Tap::interface_socket`].
+    ///
+    /// # Errors
+    /// Those of [`Tap::interface_socket`].
+    pub fn netlink(&self) -> io::Result<Netlink> {
+        self.within(Netlink::open)
+    }
+
+    fn within<T: Send>(&self, open: fn() -> io::Result<T>) -> io::Result<T> {
         // SAFETY: takes no argument; the descriptor is new.
         let space = unsafe { descriptor(libc::ioctl(self.file.as_raw_fd(), libc::TUNGETDEVNETNS as _)) };
-        namespace::within(space?, InterfaceSocket::open)?
+        namespace::within(space?, open)?
     }
 
     /// Reads a frame with its header into the `pieces`, in order. Returns the number of bytes read: what the

@@ -194,7 +194,7 @@ impl<D: TxDevice> TxDevice for Trace<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice> RxDevice for Trace<D> {
-    delegate!(inner: ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back);
+    delegate!(inner: ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back, thin);
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let before = to.len();

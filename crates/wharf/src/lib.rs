@@ -167,6 +167,6 @@ pub mod qdisc {
     #[doc(inline)]
     pub use wharf_core::qdisc::{
         Backpressure, Edt, EdtOptions, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc,
-        QdiscContext, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, Tbf, WhenFull,
+        QdiscContext, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec, Rate, RateGroup, Tbf, WhenFull,
     };
 }

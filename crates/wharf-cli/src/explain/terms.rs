@@ -268,6 +268,12 @@ pub(super) const TERMS: &[Term] = &[
     ),
     term("to", "forward, show", "The device that packets left by.", ""),
     term(
+        "transmit time",
+        "forward",
+        "Time that it took a poller to transmit a packet while more came than left, on average.",
+        "Above some microseconds the poller pays for the work of whoever receives there: filters, rules, a bridge. Give that another processor (RPS).",
+    ),
+    term(
         "unstamped",
         "receive",
         "Packets that `wharf send` did not generate: they have no number and no time.",

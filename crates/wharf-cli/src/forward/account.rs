@@ -1,7 +1,7 @@
 //! The account of a run: the counts of each direction, and a check that they add up.
 
 use crate::args::WhenFull;
-use crate::queues::of_queues;
+use crate::queues::{of_queues, sum};
 use crate::report::{Drops, LatencyReport, QdiscReport, Report, TraceReport};
 use crate::session::Outcome;
 use crate::watch::Settings;
@@ -44,6 +44,9 @@ pub(super) struct DirectionReport {
     pub(super) ring_delay_by_band: Vec<BandReport>,
     /// Packets among these whose time ended with a stamp of the device's.
     pub(super) ring_delays_stamped: u64,
+    /// Time that it took a poller to transmit a packet while more came than left, on average; null if that
+    /// never was.
+    pub(super) transmit_ns: Option<u64>,
     #[serde(flatten)]
     pub(super) common: Report,
 }
@@ -102,6 +105,8 @@ fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
         ring_delay_ns: delay(&all_of(&summary.ring_delay_by_band)),
         ring_delay_by_band: if uses_bands { bands(&summary.ring_delay_by_band) } else { Vec::new() },
         ring_delays_stamped: summary.ring_delays_stamped,
+        transmit_ns: sum(&summary.queues, |all| all.overload_ns.get())
+            .checked_div(sum(&summary.queues, |all| all.overload_packets.get())),
         queue_delay_by_band: if uses_bands { bands(&summary.queue_delay.by_band) } else { Vec::new() },
         common,
     }

@@ -38,6 +38,7 @@ pub(super) fn judge(
         came_pps: common.mpps * 1e6,
         came_bps: common.gbps * 1e9,
         link_bps,
+        transmit_ns: direction.transmit_ns,
         requeues: common.requeues,
         has_byte_limit: common.bql.enabled,
         polling,

@@ -41,9 +41,6 @@ fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
 /// Checks that other options go with several queues.
 fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
     let queues = args.queues;
-    if queues > 1 && args.rate.is_some() {
-        return Err(usage(format!("--queues {queues}: --rate is for one, whose bucket all frames pass")));
-    }
     match args.pollers {
         Some(pollers) if pollers > 2 * queues as usize => {
             Err(usage(format!("--pollers {pollers}: two for each queue at most, so 1 to {}", 2 * queues)))

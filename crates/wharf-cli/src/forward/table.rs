@@ -42,6 +42,7 @@ const ROWS: &[Row<DirectionReport>] = &[
     ("queue delay p99", |direction| queue_delay(direction, |all| all.p99)),
     ("ring delay p50", |direction| ring_delay(direction, |all| all.p50)),
     ("ring delay p99", |direction| ring_delay(direction, |all| all.p99)),
+    ("transmit time", |direction| direction.transmit_ns.map_or_else(String::new, time)),
     ("requeues", |direction| grouped(direction.common.requeues)),
     ("dropped", |direction| grouped(direction.common.drops.total)),
     ("by reason", |direction| counts_text(&direction.common.drops.by_reason)),

@@ -1,7 +1,7 @@
 //! The verdict on one direction of `forward`.
 
 use super::{Bound, CommandLine, Loss, REACHED_SHARE, Verdict, link_cause, processor_cause};
-use crate::output::{bit_rate, packet_rate};
+use crate::output::{bit_rate, packet_rate, time};
 use crate::processor::ProcessorTime;
 use std::collections::BTreeMap;
 use wharf::qdisc::Rate;
@@ -9,6 +9,9 @@ use wharf_devices::spec::Kind;
 
 /// Share of a rate from which on packets that were dropped waited for it, if the device never left any.
 const HELD_SHARE: f64 = 0.5;
+
+/// Time to transmit a packet from which on it is not the poller's own work, nor a system call.
+const PAYS_NS: u64 = 5_000;
 
 /// The reason of packets for a link that is down.
 const LINK_DOWN: &str = "link-down";
@@ -37,6 +40,8 @@ pub(crate) struct ForwardFigures {
     pub(crate) came_pps: f64,
     pub(crate) came_bps: f64,
     pub(crate) link_bps: Option<f64>,
+    /// Time that it took a poller to transmit a packet while more came than left.
+    pub(crate) transmit_ns: Option<u64>,
     /// Packets that the device left for later, and whether it has a byte limit, which holds packets back as well.
     pub(crate) requeues: u64,
     pub(crate) has_byte_limit: bool,
@@ -52,7 +57,7 @@ pub(crate) fn forward(figures: &ForwardFigures) -> Verdict {
     let (bounded_by, cause) = figures.cause(loss.as_ref());
     let per_second =
         |packets: u64| if figures.seconds > 0.0 { packets as f64 / figures.seconds } else { 0.0 };
-    let offered = figures.received + loss.as_ref().map_or(0, Loss::of_receiver);
+    let offered = figures.received + loss.as_ref().map_or(0, Loss::before_receiving);
     let (asked_pps, came_pps) = (per_second(offered), figures.came_pps);
     let first = match figures.received {
         0 => cause,
@@ -97,7 +102,11 @@ impl ForwardFigures {
             return self.unhindered(loss);
         }
         if let Some(cause) = self.polling.and_then(|time| processor_cause("each poller", time)) {
-            return (Bound::Processor, cause);
+            let pays = self.transmit_ns.filter(|&ns| ns >= PAYS_NS).map(|ns| {
+                let (time, to) = (time(ns), &self.to);
+                format!(". A packet to {to} took {time} of it: the poller pays for the work of whoever receives there")
+            });
+            return (Bound::Processor, cause + &pays.unwrap_or_default());
         }
         if of_receiver > of_queue {
             let cause = format!("the ring of {} was full before packets were taken from it", self.from);

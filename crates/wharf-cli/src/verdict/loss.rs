@@ -9,7 +9,9 @@ use wharf_devices::spec::Kind;
 /// Parts of the path that count drops of any device.
 const PARTS: [&str; 6] = ["any", "discipline", "fault", "receiver", "segmenter", "sender"];
 /// Reasons by which a discipline, or a sender in front of it, drops.
-pub(crate) const OF_QUEUE: [&str; 4] = ["codel", "drop-head", "drop-tail", "overlimit"];
+pub(crate) const OF_QUEUE: [&str; 5] = ["codel", "drop-head", "drop-tail", "overlimit", THINNED];
+/// The reason of packets that the kernel dropped in place of the discipline, before they were received.
+const THINNED: &str = "thinned";
 /// Reasons by which a device that receives drops: it had arrivals that nothing took in time.
 pub(crate) const OF_RECEIVER: [&str; 4] = ["fill-ring-empty", "inbox-full", "ring-full", "socket-full"];
 
@@ -48,6 +50,11 @@ impl Loss {
     /// Returns the packets that a receiving device dropped.
     pub(super) fn of_receiver(&self) -> u64 {
         self.sum(&OF_RECEIVER)
+    }
+
+    /// Returns the packets that were dropped before they were received.
+    pub(super) fn before_receiving(&self) -> u64 {
+        self.of_receiver() + self.sum(&[THINNED])
     }
 
     fn sum(&self, reasons: &[&str]) -> u64 {

@@ -7,7 +7,7 @@ use crate::args::{self, ForwardArgs, SmallQueues, WhenFull};
 use crate::forward::policy::{Policy, short_packets};
 use std::collections::BTreeMap;
 use wharf::forward::MakeQdisc;
-use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, Tbf};
+use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, RateGroup, Tbf};
 use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::pool::PagePool;
@@ -122,11 +122,13 @@ impl Settings {
         self.is_shortened && self.when_full != WhenFull::Wait
     }
 
-    /// Returns a maker of the discipline, behind a token bucket if there is a rate.
+    /// Returns a maker of the disciplines of all queues, behind token buckets that share the rate if there is
+    /// one.
     pub(crate) fn make_qdisc(&self) -> MakeQdisc {
         let (qdisc, when_full, rate) = (self.limited_qdisc(), self.when_full, self.bucket());
+        let group = RateGroup::default();
         Box::new(move |_: &PagePool| match rate {
-            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
+            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate).in_group(&group)),
             None => qdisc.build(when_full.setup()),
         })
     }

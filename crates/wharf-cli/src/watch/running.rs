@@ -179,11 +179,6 @@ impl Running {
             Change::Rate(_) | Change::Burst(_) if self.direction.is_none() => {
                 return Err("rate, burst: only a forwarder has a rate to change".into());
             }
-            Change::Rate(Some(_)) if self.queues.len() > 1 => {
-                return Err(
-                    "rate: is for one queue, whose bucket all frames pass, and this run has several".into()
-                );
-            }
             Change::Rate(rate) => {
                 settings.rate_changes += u32::from(settings.rate != *rate);
                 settings.rate = *rate;

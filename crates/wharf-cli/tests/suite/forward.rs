@@ -220,14 +220,13 @@ fn ends_may_be_asked_for_super_packets() {
 #[test]
 fn impossible_ends_give_one_line() {
     let read = format!("pcap:{SAMPLE}");
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 8] = [
         (&["null", "null"], 2, "nothing to forward: null and null both only send"),
         (&[&read, "wire"], 2, "wire: its other end is in this process"),
         (&["nothing:x", "null"], 2, "unknown kind of device"),
         (&["pcap:/no/such/file", "null"], 1, "/no/such/file"),
         (&[&read, &read], 2, "is the same file"),
         (&[&read, "null", "--cpu", "4095"], 2, "--cpu 4095: this process may use"),
-        (&[&read, "null", "--queues", "2", "--rate", "1mbit"], 2, "--queues 2: --rate is for one"),
         (&[&read, "null", "--pollers", "3"], 2, "two for each queue at most, so 1 to 2"),
         (&[&read, "packet:nowhere"], 1, "no such interface"),
     ];

@@ -146,8 +146,8 @@ fn a_file_is_checked_as_a_whole_before_anything_is_opened() {
         ),
         ("a = \"packet:lo\"\nb = \"packet:lo\"\n", "wharf: f.toml: both ends are packet:lo"),
         (
-            "a = \"null\"\nb = \"wire\"\nrate = \"1g\"\nqueues = 2\n",
-            "wharf: f.toml:4: --queues 2: --rate is for one",
+            "a = \"null\"\nb = \"wire\"\nqueues = 2\npollers = 9\n",
+            "wharf: f.toml:4: --pollers 9: two for each queue",
         ),
     ] {
         let done = check(contents, &[]);
@@ -165,8 +165,8 @@ fn an_endless_file_is_no_configuration() {
 #[test]
 fn options_of_the_command_line_win_over_the_file() {
     let file = "a = \"null\"\nb = \"wire\"\nqueues = 2\n[log]\nverbose = 1\n";
-    assert_eq!(check(file, &["--rate", "1g"]).code, Some(2), "the file's queues hold");
-    assert_eq!(check(file, &["--rate", "1g", "--queues", "1", "-q"]).code, Some(0));
+    assert_eq!(check(file, &["--pollers", "5"]).code, Some(2), "the file's queues hold");
+    assert_eq!(check(file, &["--pollers", "5", "--queues", "3", "-q"]).code, Some(0));
     let rig = Rig::new("rate = \"20mbit\"\nbatching = \"bytes=4k\"\n", &["--rate", "5mbit"]);
     assert_eq!((rig.setting("rate"), rig.setting("batching")), ("5000000bit".into(), "bytes=4096".into()));
     assert_eq!(rig.end().code, Some(0));

@@ -6,8 +6,8 @@ use parts::{Device, Notify, RxDevice, TxDevice};
 #[doc(hidden)]
 pub mod parts {
     pub use crate::device::{
-        Completions, Device, DeviceError, ModeReason, Notify, RxDevice, Signals, Transmitted, TxDevice,
-        TxInfo,
+        Completions, Device, DeviceError, ModeReason, Notify, Passes, RxDevice, Signals, Transmitted,
+        TxDevice, TxInfo,
     };
     pub use crate::pool::Cache;
     pub use wharf_mem::{Batch, Frame, Region};
@@ -144,6 +144,11 @@ macro_rules! delegate {
             $crate::device::parts::RxDevice::queue_packets(&mut $to, see);
         }
     };
+    (@ ($self:ident, $to:expr) thin) => {
+        fn thin(&mut $self, passes: Option<&$crate::device::parts::Passes>) -> bool {
+            $crate::device::parts::RxDevice::thin(&mut $to, passes)
+        }
+    };
     (@ ($self:ident, $to:expr) holds_back) => {
         fn holds_back(&$self) -> bool {
             $crate::device::parts::RxDevice::holds_back(&$to)
@@ -173,5 +178,5 @@ impl<D: TxDevice + ?Sized> TxDevice for Box<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice + ?Sized> RxDevice for Box<D> {
-    delegate!(*self: receive, ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back);
+    delegate!(*self: receive, ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back, thin);
 }

@@ -57,6 +57,11 @@ impl RootQdisc {
         &*self.qdisc
     }
 
+    /// The memory that frames lie in.
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
     /// Returns the number of frames inside, with those dropped that [`RootQdisc::take_dropped`] has not given
     /// out yet.
     #[inline(always)]

@@ -10,6 +10,7 @@
 //!
 //! Tokens are counted in bits times nanoseconds per second, so nothing is rounded.
 
+use super::rate_group::{Member, RateGroup};
 use super::{Backpressure, DscpBands, EXPIRED, Limit, Qdisc, QdiscContext, WhenFull};
 use wharf_mem::{Batch, Frame};
 
@@ -77,6 +78,13 @@ impl Rate {
     pub fn burst_bytes(&self) -> u64 {
         self.burst_bytes
     }
+
+    /// The part of one of `parts` that share it.
+    fn part(self, parts: u64) -> Self {
+        let least = self.burst_bytes.min(BURST_BYTES_MIN);
+        let bits_per_second = (self.bits_per_second / parts).max(1);
+        Self { bits_per_second, burst_bytes: (self.burst_bytes / parts).max(least), ..self }
+    }
 }
 
 /// The bucket.
@@ -139,7 +147,9 @@ impl Bucket {
 pub struct Tbf<Q> {
     inner: Q,
     bucket: Bucket,
-    counts_packets: bool,
+    /// The whole of its rate, and its place among those that share it.
+    rate: Rate,
+    member: Option<Member>,
     /// The next frame to leave, out of `inner` already, its bytes, and those of as many packets at a rate of packets.
     head: Batch,
     head_bytes: u64,
@@ -149,14 +159,30 @@ pub struct Tbf<Q> {
 impl<Q: Qdisc> Tbf<Q> {
     /// Before `inner`, which is empty. The bucket is full.
     pub fn new(inner: Q, rate: Rate) -> Self {
-        let counts_packets = rate.counts_packets;
         Self {
             inner,
             bucket: Bucket::new(rate),
-            counts_packets,
+            rate,
+            member: None,
             head: Batch::new(1),
             head_bytes: 0,
             head_packets_bytes: 0,
+        }
+    }
+
+    /// Shares the rate with the other buckets of `group`, which are of the same rate: equal parts for those
+    /// that have packets (`cake_mq`).
+    #[must_use]
+    pub fn in_group(mut self, group: &RateGroup) -> Self {
+        self.member = Some(Member::of(group));
+        self
+    }
+
+    /// Adds the tokens that have come by now, and takes its part of the rate.
+    fn fill(&mut self, now_ns: u64) {
+        self.bucket.fill(now_ns);
+        if self.member.as_mut().is_some_and(|member| member.look(now_ns)) {
+            self.set_rate(self.rate);
         }
     }
 
@@ -178,7 +204,7 @@ impl<Q: Qdisc> Tbf<Q> {
 
     /// The bytes that the next frame counts as.
     fn head_cost_bytes(&self) -> u64 {
-        if self.counts_packets { self.head_packets_bytes } else { self.head_bytes }
+        if self.rate.counts_packets { self.head_packets_bytes } else { self.head_bytes }
     }
 }
 
@@ -205,7 +231,7 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
         if !self.load(cx) {
             return;
         }
-        self.bucket.fill(cx.now_ns());
+        self.fill(cx.now_ns());
         let (mut moved, mut moved_bytes) = (0, 0);
         while moved < limit.packets
             && (moved == 0 || moved_bytes < limit.bytes)
@@ -216,6 +242,9 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
             moved_bytes += self.head.bytes();
             moved += 1;
             to.append(&mut self.head, 1);
+        }
+        if let Some(member) = &self.member {
+            member.note(cx.now_ns(), !self.is_empty());
         }
     }
 
@@ -275,8 +304,8 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
     }
 
     fn set_rate(&mut self, rate: Rate) -> bool {
-        self.bucket.set_rate(rate);
-        self.counts_packets = rate.counts_packets;
+        self.bucket.set_rate(rate.part(self.member.as_ref().map_or(1, |member| member.parts)));
+        self.rate = rate;
         true
     }
 

@@ -14,10 +14,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, TryLockError};
 
-/// Time for which polls all spend their budget: what comes is more than can be transmitted, and no burst. It
-/// is the interval in which CoDel lets a queue stand.
-const FLOOD_NS: u64 = 100_000_000;
-/// Budgets that one poll then receives, at most.
+/// Budgets that one poll receives in a flood, at most.
 const FLOOD_ROUNDS: u32 = 64;
 
 impl Watched for RxShared {
@@ -96,7 +93,7 @@ impl RxShared {
             // It was closed.
             return (PollOutcome { over: true, ..PollOutcome::default() }, true);
         }
-        let is_flood = state.flood_until_ns.is_some_and(|ns| self.now_ns(state) < ns);
+        let is_flood = state.flood.is_on(|| self.now_ns(state));
         let _feeding = if is_flood { Feeding::Flood } else { Feeding::Arrivals }.begin();
         if state.has_memory() {
             self.completions.iter().for_each(TxQueue::poll);
@@ -111,7 +108,8 @@ impl RxShared {
         let mut is_through = state.hand_over();
         // A side that waits floods nothing.
         let is_full = budget > 0 && found.received as usize >= budget && !state.holds_back;
-        state.full_since_ns = if is_full { Some(self.note_full(state, is_flood)) } else { None };
+        let now_ns = if is_full { self.now_ns(state) } else { 0 };
+        state.flood.note_full(is_full, is_flood, now_ns);
         if is_full && is_flood {
             is_through = self.gather(state, away, budget, &mut found);
         }
@@ -139,16 +137,6 @@ impl RxShared {
         queue.map_or_else(|| state.cache.pool().now_ns(), |queue| queue.shared.setup().clock.now_ns())
     }
 
-    /// Notes a poll that has spent its budget. Returns the time since which all have.
-    fn note_full(&self, state: &mut RxState, is_flood: bool) -> u64 {
-        let now_ns = self.now_ns(state);
-        let since_ns = state.full_since_ns.unwrap_or(now_ns);
-        if is_flood || now_ns.saturating_sub(since_ns) >= FLOOD_NS {
-            state.flood_until_ns = Some(now_ns + FLOOD_NS);
-        }
-        since_ns
-    }
-
     /// Receives again and again, until less than a budget has come: what the handler sends goes into
     /// disciplines. Returns true if the handler has taken all.
     #[cold]
@@ -172,7 +160,9 @@ impl RxShared {
     fn receive(
         &self, state: &mut RxState, irq: IrqChange, away: bool, quota: u32, budget: usize,
     ) -> PollOutcome {
-        let RxState { device, cache, burst, joiner, holds_back, .. } = state;
+        let is_flood = Feeding::now() == Feeding::Flood;
+        let now_ns = if is_flood { self.now_ns(state) } else { 0 };
+        let RxState { device, cache, burst, joiner, holds_back, flood, .. } = state;
         if burst.pool().region().number() != cache.pool().region().number() {
             burst.rebind(cache.pool());
         }
@@ -182,12 +172,21 @@ impl RxShared {
             if budget == 0 {
                 return;
             }
-            let before = burst.batch_mut().bytes();
+            let (before, count) = (burst.batch_mut().bytes(), burst.batch_mut().len());
             let result = device.receive(cache, burst.batch_mut(), budget);
             let may_chain = burst.batch_mut().any_meta() && !self.takes_chains.load(Relaxed);
             let dropped = if may_chain { joiner.make_whole(cache, burst.batch_mut()) } else { 0 };
             self.counters.bytes.add(burst.batch_mut().bytes() - before);
             *holds_back = device.holds_back();
+            match is_flood {
+                true => flood.settle(
+                    device,
+                    burst.frames().get(count..).unwrap_or_default(),
+                    cache.pool().region(),
+                    now_ns,
+                ),
+                false => flood.end(device),
+            }
             self.note(result, dropped, device, &mut seen);
         };
         let mut found = match (&self.of, device) {

@@ -1,6 +1,7 @@
 //! `RxState`: the part of a receive queue that one poller at a time has: the device, its memory, and the frames that the
 //! handler left.
 
+use super::flood::Flood;
 use super::whole::Joiner;
 use crate::device::RxDevice;
 use crate::host::Wake;
@@ -31,10 +32,7 @@ pub(super) struct RxState {
     pub(super) burst: Burst,
     pub(super) handler: Handler,
     pub(super) joiner: Joiner,
-    /// When the polls began that all spent their first budget: the receive ring has not been empty since.
-    pub(super) full_since_ns: Option<u64>,
-    /// The end of a flood, unless another poll spends its budget before.
-    pub(super) flood_until_ns: Option<u64>,
+    pub(super) flood: Flood,
     /// See [`RxDevice::holds_back`](crate::device::RxDevice::holds_back).
     pub(super) holds_back: bool,
 }
@@ -59,8 +57,7 @@ impl RxState {
             burst,
             handler,
             joiner: Joiner::default(),
-            full_since_ns: None,
-            flood_until_ns: None,
+            flood: Flood::default(),
             holds_back: false,
         })
     }

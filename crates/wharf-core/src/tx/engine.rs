@@ -20,6 +20,7 @@ use crate::counters::QueueCounters;
 use crate::device::TxSide;
 use crate::host::Clock;
 use crate::qdisc::{Backpressure, Qdisc, Rate, RootQdisc, WhenFull};
+use crate::tx::feeding::note_drops;
 use limit::Limit;
 use netdev_queue::NetdevQueue;
 use std::sync::Arc;
@@ -184,6 +185,7 @@ impl TxEngine {
         let Self { root, passing, netdev, .. } = self;
         let count = |(reason, count)| netdev.counters.qdisc_dropped(reason, count);
         while root.take_dropped(passing, count) > 0 {
+            note_drops(passing.frames(), root.region());
             sink.recycle(passing);
         }
     }

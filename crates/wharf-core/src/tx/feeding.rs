@@ -7,9 +7,11 @@
 //! transmits them in slices that are short by the clock (the kernel weighs the two by `dev_weight_rx_bias`
 //! and `dev_weight_tx_bias`).
 
-use super::engine::BULK_PACKETS_MAX;
+use crate::device::THIN_BUCKETS;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
+use wharf_mem::{Frame, Region};
+use wharf_packet::flow_hash;
 
 /// What the calling thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,25 @@ pub(crate) enum Feeding {
 
 thread_local! {
     static NOW: Cell<Feeding> = const { Cell::new(Feeding::Nothing) };
+    /// Packets that were dropped for lack of room in a flood, by bucket.
+    static DROPS: [Cell<u32>; THIN_BUCKETS] = const { [const { Cell::new(0) }; THIN_BUCKETS] };
+}
+
+/// Returns the bucket of a packet's flow.
+pub(crate) fn bucket_of(frame: &Frame, region: &Region) -> usize {
+    (flow_hash(region.bytes(frame).unwrap_or_default()) >> (u64::BITS - THIN_BUCKETS.ilog2())) as usize
+}
+
+/// Notes packets that are dropped for lack of room, if a flood is why.
+pub(crate) fn note_drops(frames: &[Frame], region: &Region) {
+    if Feeding::now() == Feeding::Flood {
+        DROPS.with(|drops| frames.iter().for_each(|frame| drops[bucket_of(frame, region)].update(|n| n + 1)));
+    }
+}
+
+/// Shows to `see` the drops of each bucket since the last call.
+pub(crate) fn take_drops(mut see: impl FnMut(usize, u32)) {
+    DROPS.with(|drops| drops.iter().enumerate().for_each(|(bucket, count)| see(bucket, count.take())));
 }
 
 impl Feeding {
@@ -53,6 +74,8 @@ impl Drop for FeedingGuard {
 /// slices of 100 us a packet cost half as much again: receiving in between takes the consumer's part of the
 /// cache.
 const SLICE_NS: RangeInclusive<u64> = 400_000..=1_000_000;
+/// Packets of the first slice.
+const FIRST_PACKETS: u32 = 64;
 /// Part of the time since the last slice that the next one may take in any case: receiving does not starve
 /// it.
 const SHARE: u64 = 4;
@@ -68,7 +91,7 @@ pub(crate) struct Slice {
 
 impl Default for Slice {
     fn default() -> Self {
-        Self { packets: BULK_PACKETS_MAX as u32, is_fed: false, began_ns: 0, ended_ns: 0 }
+        Self { packets: FIRST_PACKETS, is_fed: false, began_ns: 0, ended_ns: 0 }
     }
 }
 
@@ -87,16 +110,18 @@ impl Slice {
         Some(self.packets)
     }
 
-    /// Notes that `sent` packets have been transmitted by now, and whether packets are left.
-    pub(crate) fn end(&mut self, sent: u32, now_ns: u64, is_left: bool) {
+    /// Notes that `sent` packets have been transmitted by now, and whether packets are left. Returns the time
+    /// that it took.
+    pub(crate) fn end(&mut self, sent: u32, now_ns: u64, is_left: bool) -> u64 {
         let took_ns = now_ns.saturating_sub(self.began_ns);
         let before_ns = self.began_ns.saturating_sub(self.ended_ns);
         let may_take_ns = (before_ns / SHARE).clamp(*SLICE_NS.start(), *SLICE_NS.end());
         if took_ns > may_take_ns {
             self.packets = (self.packets.min(sent) / 2).max(1);
         } else if sent >= self.packets && took_ns < may_take_ns / 2 {
-            self.packets = (2 * self.packets).min(BULK_PACKETS_MAX as u32);
+            self.packets *= 2;
         }
         (self.is_fed, self.ended_ns) = (is_left, now_ns);
+        took_ns
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use wharf_core::device::{
-    AnyDevice, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
+    AnyDevice, Completions, Device, DeviceError, Notify, Passes, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::host::{Clock, PollerWait, Wake};
 use wharf_core::poller::{Poller, Settings};
@@ -17,6 +17,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_packet::flow_hash;
 use wharf_testkit::threads::{NoWake, TestClock, TestPark};
 use wharf_testkit::{assert_conserved, pool};
 
@@ -40,10 +41,13 @@ struct Load {
     apart_ns: u64,
     receive_ns: u64,
     transmit_ns: u64,
-    /// Packets after which it pauses for a tenth of a second.
+    /// Packets after which it pauses, and for how long.
     burst: u64,
+    pause_ns: u64,
     /// The other side waits while the ring is full.
     holds_back: bool,
+    /// The device thins what comes, if it is told to.
+    thins: bool,
 }
 
 /// 1.25 million packets a second, of which 25,000 can leave.
@@ -53,7 +57,9 @@ const FLOOD: Load = Load {
     receive_ns: 100,
     transmit_ns: 40_000,
     burst: u64::MAX,
+    pause_ns: 100 * MS,
     holds_back: false,
+    thins: false,
 };
 
 #[derive(Debug, Default)]
@@ -61,6 +67,8 @@ struct Seen {
     /// By flow.
     sent: Vec<u64>,
     ring_drops: Vec<u64>,
+    thinned: Vec<u64>,
+    is_thinning: bool,
     sparse_ns: Vec<u64>,
 }
 
@@ -73,15 +81,24 @@ struct Line {
     next_ns: [u64; 2],
     count: u64,
     ring: VecDeque<(u64, u16)>,
+    passes: Option<Passes>,
     seen: Seen,
+}
+
+/// Returns the bucket of a flow's packets.
+fn bucket_of(flow: u16) -> usize {
+    let mut bytes = [0; PACKET_BYTES as usize];
+    write_packet(&mut bytes, flow, if flow == SPARSE { EF } else { 0 }, 0);
+    (flow_hash(&bytes) >> 54) as usize
 }
 
 impl Line {
     fn new(clock: &Arc<TestClock>, load: Load) -> Arc<Mutex<Self>> {
         let flows = usize::from(load.flows) + 1;
-        let seen = Seen { sent: vec![0; flows], ring_drops: vec![0; flows], sparse_ns: Vec::new() };
+        let [sent, ring_drops, thinned] = [(); 3].map(|()| vec![0; flows]);
+        let seen = Seen { sent, ring_drops, thinned, ..Seen::default() };
         let (next_ns, count, ring) = ([load.apart_ns, SPARSE_FROM_NS], 0, VecDeque::new());
-        Arc::new(Mutex::new(Self { clock: clock.clone(), load, next_ns, count, ring, seen }))
+        Arc::new(Mutex::new(Self { clock: clock.clone(), load, next_ns, count, ring, passes: None, seen }))
     }
 
     /// Moves what has come by now into the ring, as far as it has room.
@@ -95,12 +112,17 @@ impl Line {
             }
             self.count += 1;
             let flow = if is_sparse { SPARSE } else { 1 + (self.count % u64::from(self.load.flows)) as u16 };
-            let pause_ns = if self.count.is_multiple_of(self.load.burst) { 100 * MS } else { 0 };
+            let pause_ns = if self.count.is_multiple_of(self.load.burst) { self.load.pause_ns } else { 0 };
             let apart_ns = if is_sparse { SPARSE_NS } else { self.load.apart_ns + pause_ns };
             self.next_ns[usize::from(is_sparse)] += apart_ns;
+            let chance = (self.count as u32).wrapping_mul(0x9e37_79b1);
+            let seen = &mut self.seen;
             match is_full {
+                _ if self.passes.as_ref().is_some_and(|passes| chance > passes[bucket_of(flow)]) => {
+                    seen.thinned[usize::from(flow)] += 1;
+                }
                 false => self.ring.push_back((at_ns, flow)),
-                true => self.seen.ring_drops[usize::from(flow)] += 1,
+                true => seen.ring_drops[usize::from(flow)] += 1,
             }
         }
     }
@@ -171,6 +193,14 @@ impl TxDevice for End {
 impl RxDevice for End {
     fn holds_back(&self) -> bool {
         self.line.lock().unwrap().load.holds_back
+    }
+
+    fn thin(&mut self, passes: Option<&Passes>) -> bool {
+        let mut line = self.line.lock().unwrap();
+        line.arrive();
+        line.passes = passes.copied().filter(|_| line.load.thins);
+        line.seen.is_thinning = line.passes.is_some();
+        line.load.thins
     }
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
@@ -282,10 +312,39 @@ fn the_discipline_drops_what_is_too_much_and_a_sparse_flow_loses_nothing() {
         let overlimit: u64 = drops.iter().filter(|drop| drop.0 == "overlimit").map(|drop| drop.1).sum();
         let ring: u64 = seen.ring_drops.iter().sum();
         assert!(ring < 130_000 && overlimit > 400_000, "{load:?}: {overlimit} and {ring} in the ring");
-        let bulk: Vec<f64> = seen.sent[1..].iter().map(|&sent| sent as f64).collect();
-        let (sum, squares) = (bulk.iter().sum::<f64>(), bulk.iter().map(|sent| sent * sent).sum::<f64>());
-        assert!(sum * sum / squares / bulk.len() as f64 > 0.98, "{load:?}: {bulk:?}");
+        assert!(fairness(&seen) > 0.98, "{load:?}: {:?}", seen.sent);
     }
+}
+
+/// What the discipline would drop is not even received. Each flow still has its share, and the sparse one
+/// all.
+#[test]
+fn a_device_that_thins_leaves_the_time_to_transmit() {
+    for (flows, qdisc) in [(1, fq_codel()), (8, fq_codel()), (64, fq_codel()), (8, prio())] {
+        let is_fair = qdisc.name() == "fq_codel";
+        let load = Load { flows, thins: true, receive_ns: 400, ..FLOOD };
+        let (seen, _, _) = forward(load, qdisc, true);
+        let turn_ns = u64::from(flows) * u64::from(1514 / PACKET_BYTES + 1) * load.transmit_ns;
+        assert_spared(&seen, load, MS + turn_ns, 0.85);
+        let thinned: u64 = seen.thinned.iter().sum();
+        assert!(thinned > 300_000 && seen.thinned[usize::from(SPARSE)] == 0, "{load:?}: {:?}", seen.thinned);
+        assert!(!is_fair || fairness(&seen) > 0.9, "{load:?}: {:?}", seen.sent);
+    }
+}
+
+#[test]
+fn thinning_ends_with_the_flood() {
+    let load = Load { flows: 8, thins: true, burst: 187_500, pause_ns: 300 * MS, ..FLOOD };
+    let (seen, _, _) = forward(load, fq_codel(), true);
+    let thinned: u64 = seen.thinned.iter().sum();
+    assert!(thinned > 10_000 && !seen.is_thinning, "{seen:?}");
+}
+
+/// Jain's index of the flows but the sparse one.
+fn fairness(seen: &Seen) -> f64 {
+    let bulk: Vec<f64> = seen.sent[1..].iter().map(|&sent| sent as f64).collect();
+    let (sum, squares) = (bulk.iter().sum::<f64>(), bulk.iter().map(|sent| sent * sent).sum::<f64>());
+    sum * sum / squares / bulk.len() as f64
 }
 
 #[test]

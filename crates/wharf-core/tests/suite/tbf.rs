@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::{
-    Fifo, FifoLimit, Limit, Prio, Rate, RootQdisc, TBF_RATE_MAX, Tbf, set_priority, wire_bytes, wire_packets,
+    Fifo, FifoLimit, Limit, Prio, Rate, RateGroup, RootQdisc, TBF_RATE_MAX, Tbf, set_priority, wire_bytes,
+    wire_packets,
 };
 use wharf_mem::{Batch, Meta};
 use wharf_packet::gso::GSO_TCPV4;
@@ -33,10 +34,12 @@ struct Rig {
 
 impl Rig {
     fn new(rate: Rate) -> Self {
-        let clock = Arc::new(Time::default());
-        let pool = PagePool::builder().frames(512).build().unwrap();
-        let tbf = Box::new(Tbf::new(Fifo::new(FifoLimit::Packets(256)), rate));
-        let tbf = RootQdisc::new(tbf, pool.region(), clock.clone());
+        Self::of(Tbf::new(Fifo::new(FifoLimit::Packets(256)), rate), Arc::default())
+    }
+
+    fn of(tbf: Tbf<Fifo>, clock: Arc<Time>) -> Self {
+        let pool = PagePool::builder().frames(512).huge_pages(false).build().unwrap();
+        let tbf = RootQdisc::new(Box::new(tbf), pool.region(), clock.clone());
         Self { clock, cache: pool.cache("test").unwrap(), tbf, out: Batch::new(256) }
     }
 
@@ -84,6 +87,40 @@ fn ten_seconds_at_a_rate_are_exact() {
             (wanted - 1514..=wanted + burst + wanted / 1000).contains(&sent),
             "{len_bytes}: {sent} of {wanted}"
         );
+    }
+}
+
+/// Eight queues share a rate, of which 1, 2, 3 and 8 have packets, one after the other, and 1 again: the sum
+/// is the rate, and the parts are equal.
+#[test]
+fn queues_of_a_group_share_one_rate() {
+    for rate in [10_000_000, 100_000_000] {
+        let (clock, group) = (Arc::<Time>::default(), RateGroup::default());
+        let bucket = || Tbf::new(Fifo::new(FifoLimit::Packets(256)), Rate::new(rate)).in_group(&group);
+        let mut rigs: Vec<Rig> = (0..8).map(|_| Rig::of(bucket(), clock.clone())).collect();
+        for active in [1, 2, 3, 8, 1] {
+            // What is left of the period before leaves, and is not counted.
+            let begin_ns = clock.now_ns() + NS_PER_SECOND;
+            let (mut sent, end_ns) = (vec![0; active], begin_ns + 2 * NS_PER_SECOND);
+            while clock.now_ns() < end_ns {
+                let mut next_ns = u64::MAX;
+                for (at, rig) in rigs.iter_mut().enumerate() {
+                    while at < active && rig.tbf.held() < 100 {
+                        rig.put(1000);
+                    }
+                    let bytes = rig.leave();
+                    if at < active && clock.now_ns() >= begin_ns {
+                        sent[at] += bytes;
+                    }
+                    next_ns = rig.tbf.next_event_ns().map_or(next_ns, |ns| next_ns.min(ns));
+                }
+                clock.0.fetch_add(next_ns.max(1), SeqCst);
+            }
+            let (sum, wanted) = (sent.iter().sum::<u64>() as f64, rate as f64 / 8.0 * 2.0);
+            assert!((sum / wanted - 1.0).abs() < 0.02, "{active} of 8 at {rate}: {sum} of {wanted}");
+            let part = wanted / active as f64;
+            assert!(sent.iter().all(|&sent| (sent as f64 / part - 1.0).abs() < 0.02), "{sent:?}");
+        }
     }
 }
 

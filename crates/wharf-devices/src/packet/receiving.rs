@@ -9,11 +9,12 @@ use super::Opened;
 use crate::host::ExactClock;
 use crate::iface::{Drops, KernelDrops, LookTimer, Step};
 use crate::link::Link;
+use crate::thinning::Thinning;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use stuck::StuckRing;
-use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
+use wharf_core::device::{Device, DeviceError, Notify, Passes, RxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
 use wharf_core::sg_writer::SgWriter;
@@ -95,6 +96,7 @@ pub struct PacketReceiver {
     /// Of a ring by `TPACKET_V2`.
     stuck: Option<StuckRing>,
     drops: Drops,
+    thinning: Thinning,
     /// The next look at the socket's error, after empty polls.
     look: LookTimer,
     /// Error of the interface to be reported, and its time on the exact clock.
@@ -113,7 +115,7 @@ impl Group {
         socket.refuse_all()?;
         socket.bind_to_receive(index)?;
         self.0 = Some(socket.join_fanout(self.0)?);
-        socket.refuse_nothing()
+        socket.filter(None)
     }
 }
 
@@ -169,6 +171,7 @@ impl PacketReceiver {
             kernel_drops: KernelDrops::default(),
             stuck: (options.version == ReceiveVersion::V2).then(StuckRing::default),
             drops: Drops::default(),
+            thinning: Thinning::new(),
             look: LookTimer::new(LookTimer::EVERY),
             ending: None,
             ended: false,
@@ -341,6 +344,12 @@ impl RxDevice for PacketReceiver {
         self.count_kernel_drops();
         self.kernel_drops.show("ring-full", see);
         self.drops.show(see);
+        self.thinning.show(see);
+    }
+
+    fn thin(&mut self, passes: Option<&Passes>) -> bool {
+        let Some(ring) = &self.ring else { return false };
+        self.thinning.thin(passes, |filter| ring.socket().filter(filter))
     }
 
     /// Returns the time until an end that is due is looked for, or a ring that may be stuck.

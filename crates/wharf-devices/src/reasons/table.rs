@@ -276,9 +276,9 @@ pub(super) static ROWS: &[Reason] = &[
     ),
     row(
         "ring-full",
-        &["packet"],
+        &["packet", "xdp"],
         "The kernel had no room for an arriving frame in the receive ring: the receiver was too slow, or slept too long.",
-        "Use a larger ring (`buffer=64m`), a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
+        "Use a larger ring (`packet`: `buffer=64m`), a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
     ),
     row(
         "ring-full",
@@ -291,12 +291,6 @@ pub(super) static ROWS: &[Reason] = &[
         &["vhost-user"],
         "The driver took nothing for 2 s or more, and the frame was too old when it went on: its interface was down, or its machine stood still.",
         "Nothing, if that was meant. `--when-full wait` has frames wait for it, however long that takes.",
-    ),
-    row(
-        "ring-full",
-        &["xdp"],
-        "The receive ring had no room for an arriving frame: the receiver was too slow.",
-        "Give the receiver a core of its own (`--cpu`, `--poll busy`) or more queues (`wharf forward --queues`); or send more slowly.",
     ),
     row(
         "send-error",
@@ -315,6 +309,12 @@ pub(super) static ROWS: &[Reason] = &[
         &["xdp", "virtio-user"],
         "The frame is a super-packet, and the device or its back end does not segment it.",
         "Open the device by `Path`, which segments before it; or use a device with segmentation (`packet`, `tap`, `udp`).",
+    ),
+    row(
+        "thinned",
+        &["packet", "tap", "xdp"],
+        "The kernel dropped the packet before it was received, by a program of the receiver's: more comes than can be sent on, and the discipline would have dropped it.",
+        "Send less, or give the forwarder more of a processor. See `overlimit` and `drop-tail`.",
     ),
     row(
         "too-long",

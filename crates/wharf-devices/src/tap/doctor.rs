@@ -4,7 +4,16 @@ use crate::doctor::finding::{Finding, Weight};
 use crate::doctor::{Doctor, Effect, host};
 use crate::interfaces::HostInterface;
 use crate::spec::{DeviceSpec, Direction};
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use wharf_sys::interface::{Interface, InterfaceSocket};
+use wharf_sys::namespace::enter_new_network;
+use wharf_sys::netlink::Netlink;
+use wharf_sys::packet::PacketSocket;
+use wharf_sys::tap::Tap;
 
+/// A TAP that exists for a moment, in a network of its own.
+const NAME: &str = "wharf0";
 /// The kind's part in a diagnosis.
 pub(super) const DOCTOR: Doctor = Doctor { findings, effect };
 
@@ -41,7 +50,33 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
     }
     findings.extend(rights);
     findings.extend(host::files(spec.kind()));
+    findings.extend(drops_beyond_its_ring().map(|drops| {
+        let what = match drops {
+            true => "this kernel drops what waits beyond a TAP's `ring`, whatever the interface's discipline: `ring-full`",
+            false => "this kernel keeps what waits beyond a TAP's `ring` in the interface's discipline",
+        };
+        Finding::fact("ring", what).with("drops_beyond_ring", drops)
+    }));
     findings
+}
+
+/// Returns true if the kernel drops what the ring of a TAP has no room for, false if it stops the queue (a
+/// series of 2026): by a TAP in a network of its own. `None` without the rights to make one.
+fn drops_beyond_its_ring() -> Option<bool> {
+    let found = std::thread::spawn(|| -> io::Result<bool> {
+        enter_new_network()?;
+        let (_tap, asker, socket) =
+            (Tap::open(NAME, false)?, InterfaceSocket::open()?, PacketSocket::open()?);
+        let interface = Interface::find(asker.as_fd(), NAME)?;
+        interface.set_queue_frames(asker.as_fd(), 2)?;
+        interface.bring_up(asker.as_fd())?;
+        socket.bind_to_send(interface.index)?;
+        for _ in 0..8 {
+            socket.send(&[IoSlice::new(&[0; 60])])?;
+        }
+        Ok(Netlink::open()?.transmit_drops(&interface)? > 0)
+    });
+    found.join().ok()?.ok()
 }
 
 fn effect(spec: &DeviceSpec, _direction: Direction) -> Effect {

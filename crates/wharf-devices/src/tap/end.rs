@@ -176,10 +176,13 @@ impl End {
     /// `None` if another queue reports them.
     pub(super) fn kernel_drops(&mut self) -> Option<u64> {
         let netlink = self.netlink.as_ref()?;
-        // The counters of an interface in another namespace are out of reach: the last count stays.
-        if let Ok(drops) = netlink.transmit_drops(&self.interface) {
-            self.drops = drops.saturating_sub(self.drops_before);
-        }
+        let drops = netlink.transmit_drops(&self.interface).or_else(|_| {
+            // It has been moved to another namespace, or is gone: then the last count stays.
+            let tap = self.tap.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            let interface = Interface::find(tap.interface_socket()?.as_fd(), &tap.name()?.0)?;
+            tap.netlink()?.transmit_drops(&interface)
+        });
+        self.drops = drops.map_or(self.drops, |drops| drops.saturating_sub(self.drops_before));
         Some(self.drops)
     }
 

@@ -104,5 +104,5 @@ impl TxDevice for XdpBoth {
 
 #[deny(clippy::missing_trait_methods)]
 impl RxDevice for XdpBoth {
-    delegate!(receiver: receive, ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back);
+    delegate!(receiver: receive, ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back, thin);
 }

@@ -12,16 +12,19 @@ use super::helper::Presence;
 use super::steering::Steering;
 use super::steering::program::program;
 use super::{FREE_WITHIN, Refusal, Step, patiently_for};
+use crate::thinning;
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use wharf_mem::{Region, lock};
 use wharf_sys::errno::{EBUSY, EEXIST, EPERM};
 use wharf_sys::netlink::{AttachMode, Netlink};
-use wharf_sys::xdp::{self, Attached, Bind, Hook, SocketMap, UmemShape, XdpSocket};
+use wharf_sys::xdp::{self, Attached, Bind, Hook, ShareMap, SocketMap, UmemShape, XdpSocket};
 
 /// Time in which the program of another process, or its queue, may go: it was just killed, or is about to end.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
+/// Most queues whose packets a program thins: each takes 16 KiB.
+const THINNED_QUEUES_MAX: u32 = 64;
 /// Queues that a program knows, at least: those of another process may have greater numbers.
 const QUEUES_MIN: u32 = 256;
 
@@ -40,6 +43,8 @@ pub(super) enum Source {
 #[derive(Debug)]
 pub(super) struct Program {
     sockets: Arc<SocketMap>,
+    /// How it thins what comes by each queue: `None` where the kernel cannot, or another process has made it.
+    thins: Option<ShareMap>,
     /// The hook that it is attached to, if that is known.
     hook: Option<Hook>,
     /// Another process, or another device of this one, had it before.
@@ -73,9 +78,13 @@ impl Source {
             Source::Given { sockets, program: Some(program), .. } => {
                 Program::attach(program, sockets.clone(), index, hook)
             }
-            Source::Given { sockets, program: None, .. } => {
-                Ok(Program { sockets: sockets.clone(), hook: None, is_shared: true, _attached: None })
-            }
+            Source::Given { sockets, program: None, .. } => Ok(Program {
+                sockets: sockets.clone(),
+                thins: None,
+                hook: None,
+                is_shared: true,
+                _attached: None,
+            }),
         }
     }
 
@@ -89,7 +98,14 @@ impl Program {
     fn load(index: i32, hook: Hook, queue_max: u32, steering: &Steering) -> Result<Self, Refusal> {
         let refused = Step::Program.refused();
         let sockets = SocketMap::new(queue_max.max(QUEUES_MIN - 1)).map_err(&refused)?;
-        let own = xdp::Program::load(&program(steering, &sockets)).map_err(&refused)?;
+        let thins = Some(queue_max + 1).filter(|&queues| queues <= THINNED_QUEUES_MAX);
+        let thins = thins.and_then(|queues| ShareMap::new(queues * thinning::ENTRIES).ok());
+        // Linux before 5.18 cannot thin.
+        let with = |thins: Option<&ShareMap>| xdp::Program::load(&program(steering, &sockets, thins));
+        let (own, thins) = match with(thins.as_ref()) {
+            Err(_) if thins.is_some() => (with(None).map_err(&refused)?, None),
+            own => (own.map_err(&refused)?, thins),
+        };
         let mut step = Step::Attach;
         let mut share = |busy: io::Error| {
             let shared = share(&own, index);
@@ -106,8 +122,8 @@ impl Program {
         });
         let (shared, _attached, hook) = attached.map_err(|error| (step, error))?;
         let is_shared = shared.is_some();
-        let sockets = Arc::new(shared.unwrap_or(sockets));
-        Ok(Self { sockets, hook: Some(hook), is_shared, _attached: Some(_attached) })
+        let (sockets, thins) = (Arc::new(shared.unwrap_or(sockets)), thins.filter(|_| !is_shared));
+        Ok(Self { sockets, thins, hook: Some(hook), is_shared, _attached: Some(_attached) })
     }
 
     fn attach(
@@ -115,7 +131,7 @@ impl Program {
     ) -> Result<Self, Refusal> {
         let attached = patiently_for(GONE_WITHIN, &[EBUSY, EEXIST], || program.attach(index, hook));
         let _attached = Some(attached.map_err(Step::Attach.refused())?);
-        Ok(Self { sockets, hook: Some(hook), is_shared: false, _attached })
+        Ok(Self { sockets, thins: None, hook: Some(hook), is_shared: false, _attached })
     }
 
     /// Returns the hook that it is attached to; `None` if another process has attached it.
@@ -137,6 +153,11 @@ impl Program {
     pub(super) fn leave(&self, queue: u32) {
         // Fails if the socket is not in the map any more.
         let _ = self.sockets.remove(queue);
+    }
+
+    /// Returns how it thins what comes.
+    pub(super) fn thins(&self) -> Option<&ShareMap> {
+        self.thins.as_ref()
     }
 
     /// Returns its map of sockets by queue.

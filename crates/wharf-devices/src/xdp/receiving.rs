@@ -11,11 +11,12 @@ use super::queues::{self, QueueChoice};
 use super::{Mode, Refusal, WaysTried, XdpOptions, ZERO_COPY, await_release, memory};
 use crate::iface::{Drops, LookTimer};
 use crate::link::Link;
+use crate::thinning::{self, THINNED};
 use opening::{Open, Setup, no_completions};
 use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf_core::device::{self, Device, DeviceError, ModeReason, Notify, RxDevice};
+use wharf_core::device::{self, Device, DeviceError, ModeReason, Notify, Passes, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::errno::ENODEV;
@@ -57,6 +58,7 @@ pub struct XdpReceiver {
     /// The kernel's counts of drops as last read, and the drops found in the rings.
     kernel_drops: Statistics,
     drops: Drops,
+    thinned: u64,
     /// Packets by the number of their queue, as last read.
     by_queue: Vec<(u32, u64)>,
 }
@@ -108,6 +110,7 @@ impl XdpReceiver {
             reclaimed: Vec::new(),
             kernel_drops: Statistics::default(),
             drops: Drops::default(),
+            thinned: 0,
             by_queue: Vec::new(),
         }
     }
@@ -188,6 +191,10 @@ impl XdpReceiver {
         if let Some(open) = &self.open {
             self.drops.clone_from(open.rings.drops());
             self.by_queue = open.sockets.queues().zip(open.rings.packets()).collect();
+            let thins = open.program.thins().into_iter();
+            let by_queue =
+                thins.flat_map(|map| open.sockets.queues().map(|queue| thinning::dropped(map, queue)));
+            self.thinned = by_queue.sum();
         }
     }
 }
@@ -309,7 +316,19 @@ impl RxDevice for XdpReceiver {
         if self.kernel_drops.receive_ring_full > 0 {
             see("ring-full", self.kernel_drops.receive_ring_full);
         }
+        if self.thinned > 0 {
+            see(THINNED, self.thinned);
+        }
         self.drops.show(see);
+    }
+
+    fn thin(&mut self, passes: Option<&Passes>) -> bool {
+        let Some((open, map)) = self.open.as_ref().and_then(|open| Some((open, open.program.thins()?)))
+        else {
+            return false;
+        };
+        open.sockets.queues().for_each(|queue| thinning::set(map, queue, passes));
+        true
     }
 
     fn queue_packets(&mut self, see: &mut dyn FnMut(u32, u64)) {

@@ -13,6 +13,7 @@ mod reopen;
 mod requirements;
 mod supers;
 mod tap;
+mod thinning;
 mod udp;
 mod vhost_user;
 mod virtio;

@@ -122,12 +122,15 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// Removes the filter.
+    /// Has `filter` choose frames ([`load_filter`](crate::xdp::load_filter)), or takes all.
     ///
     /// # Errors
-    /// `ENOENT` if there is none.
-    pub fn refuse_nothing(&self) -> io::Result<()> {
-        self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32)
+    /// `EPERM` if the socket's filter is locked, `ENOENT` if there is none to remove.
+    pub fn filter(&self, filter: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        match filter {
+            Some(filter) => self.set(libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &filter.as_raw_fd()),
+            None => self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32),
+        }
     }
 
     /// Sends past the queueing discipline, straight to the driver (`PACKET_QDISC_BYPASS`).

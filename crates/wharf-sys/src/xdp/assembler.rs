@@ -1,12 +1,24 @@
 //! `Assembler`: programs of the kernel's eBPF machine, an instruction at a time (Documentation/bpf/standardization/instruction-set.rst).
 
-use super::SocketMap;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Verdict of a program: the packet goes on to the host.
 pub const XDP_PASS: i32 = 2;
 /// Number of the function that hands a packet to an entry of a map (`bpf_redirect_map`).
 pub const REDIRECT_MAP: i32 = 51;
+/// Verdict of a program: the packet goes nowhere.
+pub const XDP_DROP: i32 = 1;
+/// Numbers of functions: the address of an entry of a map or 0, the monotonic time, a random number of 32
+/// bits, and a copy of a packet's bytes, for a socket's filter and for an XDP program.
+pub const MAP_LOOKUP: i32 = 1;
+/// See [`MAP_LOOKUP`].
+pub const KTIME_GET_NS: i32 = 5;
+/// See [`MAP_LOOKUP`].
+pub const GET_PRANDOM_U32: i32 = 7;
+/// See [`MAP_LOOKUP`].
+pub const SKB_LOAD_BYTES: i32 = 26;
+/// See [`MAP_LOOKUP`].
+pub const XDP_LOAD_BYTES: i32 = 189;
 /// Offsets in `struct xdp_md`, the program's context: the packet's first byte, the byte behind its last one in the first buffer,
 /// and the queue's number.
 pub const DATA_AT: i16 = 0;
@@ -43,7 +55,7 @@ impl Instruction {
 }
 
 /// A register: `R0` has a function's result and the program's verdict, `R1` to `R5` a function's arguments, which it destroys.
-/// The program begins with its context in `R1`.
+/// The program begins with its context in `R1`, and the end of its 512 bytes of stack in `R10`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Register {
@@ -55,9 +67,12 @@ pub enum Register {
     R5,
     R6,
     R7,
+    R8,
+    R9,
+    R10,
 }
 
-/// Bytes that a load reads.
+/// Bytes that a load reads, or a store writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
     /// One byte.
@@ -66,6 +81,8 @@ pub enum Width {
     Half,
     /// Four bytes, in the machine's order.
     Word,
+    /// Eight bytes, in the machine's order.
+    Double,
 }
 
 /// A condition of a jump: a register against a number, both without a sign.
@@ -109,13 +126,36 @@ impl Assembler {
             Width::Word => 0x61,
             Width::Half => 0x69,
             Width::Byte => 0x71,
+            Width::Double => 0x79,
         };
         self.add_one(code, to, from as u8, offset, 0);
+    }
+
+    /// Stores the low `width` of `from` at `offset` from the address in `to`.
+    pub fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
+        let code = match width {
+            Width::Word => 0x63,
+            Width::Half => 0x6b,
+            Width::Byte => 0x73,
+            Width::Double => 0x7b,
+        };
+        self.add_one(code, to, from as u8, offset, 0);
+    }
+
+    /// Adds `from` to the eight bytes at `offset` from the address in `to`, as one step.
+    pub fn add_atomically(&mut self, to: Register, offset: i16, from: Register) {
+        self.add_one(0xdb, to, from as u8, offset, 0);
     }
 
     /// Sets `to` to a number.
     pub fn set(&mut self, to: Register, number: i32) {
         self.add_one(0xb7, to, 0, 0, number);
+    }
+
+    /// Sets `to` to a number of 64 bits. Two instructions.
+    pub fn set_wide(&mut self, to: Register, number: u64) {
+        self.add_one(0x18, to, 0, 0, number as i32);
+        self.instructions.push(Instruction::new(0, 0, 0, 0, (number >> 32) as i32));
     }
 
     /// Copies `from` to `to`.
@@ -131,6 +171,26 @@ impl Assembler {
     /// Adds `from` to `to`.
     pub fn add_register(&mut self, to: Register, from: Register) {
         self.add_one(0x0f, to, from as u8, 0, 0);
+    }
+
+    /// Sets `to` to the bits that are set in either.
+    pub fn or_register(&mut self, to: Register, from: Register) {
+        self.add_one(0x4f, to, from as u8, 0, 0);
+    }
+
+    /// Sets `to` to the bits that differ.
+    pub fn xor_register(&mut self, to: Register, from: Register) {
+        self.add_one(0xaf, to, from as u8, 0, 0);
+    }
+
+    /// Multiplies `to` by a number.
+    pub fn multiply(&mut self, to: Register, number: i32) {
+        self.add_one(0x27, to, 0, 0, number);
+    }
+
+    /// Multiplies `to` by `from`.
+    pub fn multiply_register(&mut self, to: Register, from: Register) {
+        self.add_one(0x2f, to, from as u8, 0, 0);
     }
 
     /// Keeps those of the low 32 bits of `to` that are set in `mask`.
@@ -162,6 +222,11 @@ impl Assembler {
             Condition::Below => 0xa6,
         };
         self.jump_by(code, register, 0, number as i32, label);
+    }
+
+    /// Jumps to `label` if all 64 bits of `register` are 0: a function has returned no address.
+    pub fn jump_if_null(&mut self, register: Register, label: Label) {
+        self.jump_by(0x15, register, 0, 0, label);
     }
 
     /// Jumps to `label` if `register` is greater than `other`: an address beyond the packet's end.
@@ -196,11 +261,11 @@ impl Assembler {
         }
     }
 
-    /// Loads the map `sockets`, which the program then refers to.
-    pub fn load_map(&mut self, to: Register, sockets: &SocketMap) {
+    /// Loads the map `map`, which the program then refers to.
+    pub fn load_map(&mut self, to: Register, map: BorrowedFd<'_>) {
         // BPF_PSEUDO_MAP_FD, in place of a register: the number is a descriptor. Two instructions.
         const MAP_FD: u8 = 1;
-        self.add_one(0x18, to, MAP_FD, 0, sockets.fd().as_raw_fd());
+        self.add_one(0x18, to, MAP_FD, 0, map.as_raw_fd());
         self.instructions.push(Instruction::new(0, 0, 0, 0, 0));
     }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
+const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 /// The program accepts frames in several buffers: Linux 5.18.
@@ -43,7 +44,8 @@ impl Program {
     /// cannot verify.
     pub fn load(instructions: &[Instruction]) -> io::Result<Self> {
         // Linux before 5.18 refuses the flag.
-        load(instructions, BPF_F_XDP_HAS_FRAGS).or_else(|_| load(instructions, 0)).map(|fd| Self { fd })
+        let load = |flags| load((BPF_PROG_TYPE_XDP, BPF_XDP), instructions, flags);
+        load(BPF_F_XDP_HAS_FRAGS).or_else(|_| load(0)).map(|fd| Self { fd })
     }
 
     /// Takes the program that is pinned at `path`, in a BPF file system.
@@ -85,11 +87,21 @@ impl Program {
     }
 }
 
-fn load(instructions: &[Instruction], flags: u32) -> io::Result<OwnedFd> {
+/// Loads a filter of a socket, or of a TAP interface: its verdict is the bytes of a packet that pass.
+///
+/// # Errors
+/// `EPERM` without `CAP_BPF`; `EINVAL` or `EACCES` for one that the kernel cannot verify.
+pub fn load_filter(instructions: &[Instruction]) -> io::Result<OwnedFd> {
+    load((BPF_PROG_TYPE_SOCKET_FILTER, 0), instructions, 0)
+}
+
+fn load(
+    (program_type, expected_attach_type): (u32, u32), instructions: &[Instruction], flags: u32,
+) -> io::Result<OwnedFd> {
     let mut name = [0; 16];
     name[..5].copy_from_slice(b"wharf");
     let mut load = ProgramLoad {
-        program_type: BPF_PROG_TYPE_XDP,
+        program_type,
         instructions: instructions.len() as u32,
         at: instructions.as_ptr() as u64,
         license: c"MIT".as_ptr() as u64,
@@ -100,7 +112,7 @@ fn load(instructions: &[Instruction], flags: u32) -> io::Result<OwnedFd> {
         flags,
         name,
         interface: 0,
-        expected_attach_type: BPF_XDP,
+        expected_attach_type,
     };
     bpf::descriptor(bpf::PROG_LOAD, &mut load)
 }

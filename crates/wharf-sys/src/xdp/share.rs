@@ -16,20 +16,22 @@ impl Program {
     pub fn share(&self, index: i32, id: u32) -> io::Result<(SocketMap, Attached)> {
         let other = || io::Error::from_raw_os_error(libc::EEXIST);
         let theirs = bpf::descriptor(bpf::PROG_GET_FD_BY_ID, &mut ById::new(id))?;
-        let ((their_tag, map), (tag, _)) = (tag_and_map(&theirs)?, tag_and_map(&self.fd)?);
-        let map = map.filter(|_| tag == their_tag).ok_or_else(other)?;
-        let fd = bpf::descriptor(bpf::MAP_GET_FD_BY_ID, &mut ById::new(map))?;
+        let ((their_tag, maps), (tag, _)) = (tag_and_maps(&theirs)?, tag_and_maps(&self.fd)?);
+        let maps = maps.into_iter().filter(|_| tag == their_tag);
+        let open = |map| SocketMap::of(bpf::descriptor(bpf::MAP_GET_FD_BY_ID, &mut ById::new(map))?);
+        let sockets = maps.filter_map(|map| open(map).ok()).next().ok_or_else(other)?;
         let link = link_of(index, id)?.ok_or_else(other)?;
         let _link = bpf::descriptor(bpf::LINK_GET_FD_BY_ID, &mut ById::new(link))?;
-        Ok((SocketMap { fd }, Attached { _link }))
+        Ok((sockets, Attached { _link }))
     }
 }
 
-/// Returns the hash of a program's instructions, in which numbers of maps count as 0, and the number of its map if it has one map.
-fn tag_and_map(program: &OwnedFd) -> io::Result<([u8; 8], Option<u32>)> {
-    let mut map = 0u32;
+/// Returns the hash of a program's instructions, in which numbers of maps count as 0, and the numbers of its
+/// first maps.
+fn tag_and_maps(program: &OwnedFd) -> io::Result<([u8; 8], [u32; 2])> {
+    let mut maps = [0; 2];
     let mut info = ProgramInfo::default();
-    (info.maps, info.map_ids) = (1, (&raw mut map) as u64);
+    (info.maps, info.map_ids) = (maps.len() as u32, (&raw mut maps) as u64);
     bpf::read_info(program, &mut info)?;
-    Ok((info.tag, Some(map).filter(|_| info.maps == 1)))
+    Ok((info.tag, maps))
 }

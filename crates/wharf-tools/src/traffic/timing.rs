@@ -119,5 +119,5 @@ impl<D: TxDevice> TxDevice for Timed<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Duplex> RxDevice for Timed<D> {
-    delegate!(device: receive, ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back);
+    delegate!(device: receive, ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back, thin);
 }

@@ -192,7 +192,7 @@ impl<D: TxDevice> TxDevice for Timed<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice> RxDevice for Timed<D> {
-    delegate!(inner: receive, ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back);
+    delegate!(inner: receive, ended, reclaim, drops, queue_packets, next_arrival_ns, holds_back, thin);
 }
 
 #[cfg(test)]

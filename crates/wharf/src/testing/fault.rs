@@ -343,7 +343,7 @@ impl<D: TxDevice> TxDevice for Fault<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice> RxDevice for Fault<D> {
-    delegate!(inner: ended, reclaim, drops, queue_packets);
+    delegate!(inner: ended, reclaim, drops, queue_packets, thin);
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         if self.stands_still() {

@@ -7,6 +7,7 @@
 use super::{Burst, SendError, Sender, Sent};
 use crate::counters::{Counter, SenderCounters};
 use crate::dscp;
+use crate::tx::feeding::note_drops;
 use crate::wait::{Deadline, Wait};
 use wharf_mem::Batch;
 
@@ -87,6 +88,7 @@ impl Sender {
     fn discard(
         &mut self, batch: &mut Batch, count: usize, reason: impl Fn(&SenderCounters) -> &Counter,
     ) -> Result<usize, SendError> {
+        note_drops(&batch.frames()[..count], self.cache.pool().region());
         self.cache.give_first(batch, count)?;
         self.counters.drops.add(count as u64);
         reason(&self.counters).add(count as u64);

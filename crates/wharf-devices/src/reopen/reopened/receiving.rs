@@ -2,7 +2,7 @@
 
 use super::super::side::Side;
 use super::{LOOK_NS, Reopened};
-use wharf_core::device::{DeviceError, RxDevice};
+use wharf_core::device::{DeviceError, Passes, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::Batch;
 
@@ -50,6 +50,10 @@ impl<D: ?Sized + Side + RxDevice> RxDevice for Reopened<D> {
 
     fn holds_back(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.holds_back())
+    }
+
+    fn thin(&mut self, passes: Option<&Passes>) -> bool {
+        self.inner.as_mut().is_some_and(|inner| inner.thin(passes))
     }
 
     fn next_arrival_ns(&self) -> Option<u64> {

@@ -4,18 +4,20 @@
 //! and a frame that is cut short goes to the host. It refuses instructions that cannot be reached, too.
 
 use super::{Flow, Steering};
+use crate::thinning::{self, network_half};
 use std::net::IpAddr;
 use wharf_packet::{
     ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, IPV4_BYTES, IPV6_BYTES, VLAN_BYTES,
     VLAN_TAGS_MAX,
 };
-use wharf_sys::xdp::SocketMap;
 use wharf_sys::xdp::assembler::Condition::{self, Above, Below, Equal, NotEqual};
 use wharf_sys::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7};
 use wharf_sys::xdp::assembler::Width::{Byte, Half, Word};
 use wharf_sys::xdp::assembler::{
-    Assembler, DATA_AT, DATA_END_AT, Instruction, Label, REDIRECT_MAP, RX_QUEUE_INDEX_AT, Register, XDP_PASS,
+    Assembler, DATA_AT, DATA_END_AT, Instruction, Label, REDIRECT_MAP, RX_QUEUE_INDEX_AT, Register, XDP_DROP,
+    XDP_LOAD_BYTES, XDP_PASS,
 };
+use wharf_sys::xdp::{ShareMap, SocketMap};
 
 /// Registers: the context, the packet (with ports, later the transport header), its end. R0, R4 and R5 are for the moment.
 const CONTEXT: Register = R6;
@@ -38,21 +40,28 @@ const PORT_END: usize = 4;
 /// More-fragments flag and offset of an IPv4 header.
 const IPV4_FRAGMENT_MASK: u16 = 0x3fff;
 
-/// Returns the program that hands the frames of `steering` to `sockets`.
-pub fn program(steering: &Steering, sockets: &SocketMap) -> Vec<Instruction> {
+/// Returns the program that hands the frames of `steering` to `sockets`, thinned as `thins` says.
+pub fn program(steering: &Steering, sockets: &SocketMap, thins: Option<&ShareMap>) -> Vec<Instruction> {
     let mut code = Assembler::new();
-    let context = match steering {
-        Steering::All => R1,
-        Steering::Flows(flows) => {
-            let mut chooser = Chooser { taken: code.label(), passed: code.label(), flows, code };
-            chooser.choose();
-            code = chooser.finish();
-            CONTEXT
-        }
-    };
+    code.copy(CONTEXT, R1);
+    if let Steering::Flows(flows) = steering {
+        let mut chooser = Chooser { taken: code.label(), passed: code.label(), flows, code };
+        chooser.choose();
+        code = chooser.finish();
+    }
+    if let Some(map) = thins {
+        let (passed, thinned) = (code.label(), code.label());
+        code.load(Word, R0, CONTEXT, RX_QUEUE_INDEX_AT);
+        code.multiply(R0, thinning::ENTRIES as i32);
+        thinning::thin(&mut code, map, XDP_LOAD_BYTES, (passed, thinned));
+        code.place(thinned);
+        code.set(R0, XDP_DROP);
+        code.exit();
+        code.place(passed);
+    }
     // bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)
-    code.load(Word, R2, context, RX_QUEUE_INDEX_AT);
-    code.load_map(R1, sockets);
+    code.load(Word, R2, CONTEXT, RX_QUEUE_INDEX_AT);
+    code.load_map(R1, sockets.fd());
     code.set(R3, XDP_PASS);
     code.call(REDIRECT_MAP);
     code.exit();
@@ -85,7 +94,6 @@ impl Chooser<'_> {
 
     fn choose(&mut self) {
         let (ipv6, ports) = (self.code.label(), self.code.label());
-        self.code.copy(CONTEXT, R1);
         self.code.load(Word, PACKET, CONTEXT, DATA_AT);
         self.code.load(Word, END, CONTEXT, DATA_END_AT);
         self.skip_tags();
@@ -217,9 +225,4 @@ impl Chooser<'_> {
 /// Returns a mask of the first `prefix` of 32 bits.
 fn mask(prefix: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0)
-}
-
-/// Returns a number as a load of it finds it in the packet, where it is in the network's order.
-fn network_half(number: u16) -> u32 {
-    u16::from_ne_bytes(number.to_be_bytes()).into()
 }

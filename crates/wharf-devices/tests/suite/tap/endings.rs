@@ -1,6 +1,6 @@
 //! Interfaces that go down, away, or elsewhere under traffic.
 
-use crate::net::{apart, frame, ip, with_net};
+use crate::net::{apart, frame, ip, send_raw, with_net};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
@@ -150,6 +150,29 @@ fn elsewhere_too_a_larger_mtu_is_seen() {
             ip("link set t1 mtu 1500");
             said.send(()).unwrap();
             hear.recv().unwrap();
+        });
+    });
+}
+
+#[test]
+#[ignore = "wants root"]
+fn elsewhere_too_what_the_kernel_drops_is_counted() {
+    with_net(|| {
+        let (_near, mut tap) = (End::sender("tap:t0"), End::sender("tap:t1,ring=8"));
+        let (say, hear) = mpsc::channel();
+        let (said, heard) = mpsc::channel();
+        let near = || {
+            hear.recv().unwrap();
+            let (received, mut drops) = (tap.receive_within(20, Duration::from_millis(1)).len() as u64, 0);
+            let device = tap.device.rx_mut().unwrap();
+            device.drops(&mut |reason, count| drops += if reason == "ring-full" { count } else { 0 });
+            assert!(received < 20 && drops >= 20 - received, "{received} and {drops}");
+            said.send(()).unwrap();
+        };
+        apart("t0", "t1", near, move || {
+            send_raw("t1", &(0..20).map(|number| frame(number, 60)).collect::<Vec<_>>());
+            say.send(()).unwrap();
+            heard.recv().unwrap();
         });
     });
 }

@@ -8,7 +8,7 @@ use wharf_devices::xdp::steering::program::program;
 use wharf_devices::xdp::steering::{Flow, Steering};
 use wharf_packet::{Headers, IpPacket, TCP, UDP, ip_packet};
 use wharf_sys::xdp::assembler::Instruction;
-use wharf_sys::xdp::{Program, SocketMap};
+use wharf_sys::xdp::{Program, ShareMap, SocketMap};
 
 /// Addresses of the machine: the context, and the packet's first byte.
 const CONTEXT: u64 = 0x1000;
@@ -196,7 +196,7 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 fn programs() -> Vec<(Steering, Vec<Instruction>)> {
     let sockets = SocketMap::new(0).expect("wants root");
     let keys = KEYS.iter().map(|key| Steering::parse(key).unwrap()).chain([Steering::All]);
-    keys.map(|steering| (steering.clone(), program(&steering, &sockets))).collect()
+    keys.map(|steering| (steering.clone(), program(&steering, &sockets, None))).collect()
 }
 
 #[test]
@@ -227,11 +227,13 @@ fn the_kernel_verifies_every_program() {
         many(|at| format!("ip:2001:db8:{at:x}::1")),
         many(|at| if at % 2 == 0 { format!("ip:10.0.{at}.0/24") } else { format!("tcp:{at}") }),
     ];
-    let sockets = SocketMap::new(0).unwrap();
+    let (sockets, thins) = (SocketMap::new(0).unwrap(), ShareMap::new(4096).unwrap());
     for key in KEYS.iter().copied().chain(longest.iter().map(String::as_str)).chain(["all"]) {
-        let program = program(&Steering::parse(key).unwrap(), &sockets);
-        let loaded = Program::load(&program);
-        assert!(loaded.is_ok(), "{key}: {} instructions: {loaded:?}", program.len());
+        for thins in [None, Some(&thins)] {
+            let program = program(&Steering::parse(key).unwrap(), &sockets, thins);
+            let loaded = Program::load(&program);
+            assert!(loaded.is_ok(), "{key}: {} instructions: {loaded:?}", program.len());
+        }
     }
 }
 
@@ -240,10 +242,11 @@ fn the_kernel_verifies_every_program() {
 #[cfg(target_endian = "little")]
 fn the_program_for_all_frames_equals_the_one_by_the_kernels_macros() {
     let sockets = SocketMap::new(0).unwrap();
-    let program = program(&Steering::All, &sockets);
-    let map = program[1].parts().4;
+    let program = program(&Steering::All, &sockets, None);
+    let map = program[2].parts().4;
     let want = [
-        (0x61, 2, 1, 16, 0),
+        (0xbf, 6, 1, 0, 0),
+        (0x61, 2, 6, 16, 0),
         (0x18, 1, 1, 0, map),
         (0, 0, 0, 0, 0),
         (0xb7, 3, 0, 0, 2),

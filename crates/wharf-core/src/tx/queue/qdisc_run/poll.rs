@@ -80,7 +80,12 @@ impl QdiscRun<'_> {
     fn end_slice(&mut self) {
         let now_ns = self.shared.setup().clock.exact_ns();
         let sent = u32::try_from(self.packets()).unwrap_or(u32::MAX);
-        self.look(|state| state.slice.end(sent, now_ns, state.engine.backlog() > 0));
+        self.look(|state| {
+            let took_ns = state.slice.end(sent, now_ns, state.engine.backlog() > 0);
+            let counters = state.engine.counters();
+            counters.overload_ns.add(took_ns);
+            counters.overload_packets.add(sent.into());
+        });
     }
 }
 

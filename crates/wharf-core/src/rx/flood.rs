@@ -1,0 +1,94 @@
+//! `Flood`: more comes than can be transmitted, and the device drops it before it is received.
+//!
+//! At millions of packets a second, to receive those that the discipline will drop takes most of a processor.
+//! So drops are counted by flow, in buckets, and a device that can ([`RxDevice::thin`]) lets only a part of a
+//! bucket through: four times what left of it, of which the discipline still chooses. A bucket of which
+//! nothing is dropped passes whole, whatever comes beside it.
+
+use crate::device::{Passes, RxDevice, THIN_BUCKETS};
+use crate::tx::feeding::{bucket_of, take_drops};
+use wharf_mem::{Frame, Region};
+
+/// Time for which polls all spend their budget: what comes is more than can be transmitted, and no burst. It
+/// is the interval in which CoDel lets a queue stand.
+const FLOOD_NS: u64 = 100_000_000;
+/// Time between two settings of what passes.
+const SETTLE_NS: u64 = 20_000_000;
+/// Packets that pass for each one that left, and at least in that time.
+const FOR_EACH: u64 = 4;
+const AT_LEAST: u64 = 4;
+/// The least part that passes, of 2^32: it grows at most twofold each time.
+const PASSES_MIN: u64 = 1 << 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Flood {
+    /// When the polls began that all spent their first budget: the receive ring has not been empty since.
+    full_since_ns: Option<u64>,
+    /// Its end, unless another poll spends its budget before, or something is dropped.
+    until_ns: Option<u64>,
+    settle_at_ns: u64,
+    arrived: Box<[u32; THIN_BUCKETS]>,
+    passes: Box<Passes>,
+    /// True if the device has been told what to let through.
+    is_told: bool,
+}
+
+impl Default for Flood {
+    fn default() -> Self {
+        let (arrived, passes) = (Box::new([0; THIN_BUCKETS]), Box::new([u32::MAX; THIN_BUCKETS]));
+        Self { full_since_ns: None, until_ns: None, settle_at_ns: 0, arrived, passes, is_told: false }
+    }
+}
+
+impl Flood {
+    pub(super) fn is_on(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        self.until_ns.is_some_and(|ns| now_ns() < ns)
+    }
+
+    /// Notes whether a poll has spent its budget.
+    pub(super) fn note_full(&mut self, is_full: bool, is_on: bool, now_ns: u64) {
+        self.full_since_ns = is_full.then(|| self.full_since_ns.unwrap_or(now_ns));
+        if is_full && (is_on || self.full_since_ns.is_some_and(|ns| now_ns.saturating_sub(ns) >= FLOOD_NS)) {
+            self.until_ns = Some(now_ns + FLOOD_NS);
+        }
+    }
+
+    /// Counts what has come, and sets from time to time what `device` lets through.
+    #[cold]
+    pub(super) fn settle(&mut self, device: &mut dyn RxDevice, came: &[Frame], region: &Region, now_ns: u64) {
+        came.iter().for_each(|frame| self.arrived[bucket_of(frame, region)] += 1);
+        if now_ns < self.settle_at_ns {
+            return;
+        }
+        self.settle_at_ns = now_ns + SETTLE_NS;
+        let (mut has_dropped, mut is_thinned) = (false, false);
+        take_drops(|bucket, dropped| {
+            let arrived = std::mem::take(&mut self.arrived[bucket]);
+            let most = (FOR_EACH * u64::from(arrived.saturating_sub(dropped))).max(AT_LEAST);
+            let before = u64::from(self.passes[bucket]).max(PASSES_MIN);
+            let after = (before * most / u64::from(arrived).max(1)).min(2 * before);
+            self.passes[bucket] = u32::try_from(after).unwrap_or(u32::MAX);
+            has_dropped |= dropped > 0;
+            is_thinned |= after < u64::from(u32::MAX);
+        });
+        if has_dropped || is_thinned {
+            self.until_ns = Some(now_ns + FLOOD_NS);
+        }
+        if is_thinned || self.is_told {
+            self.is_told = device.thin(Some(&self.passes));
+        }
+        if !self.is_told {
+            self.passes.fill(u32::MAX);
+        }
+    }
+
+    /// Has `device` let everything through again, if that is not so.
+    #[inline]
+    pub(super) fn end(&mut self, device: &mut dyn RxDevice) {
+        if std::mem::take(&mut self.is_told) {
+            self.passes.fill(u32::MAX);
+            device.thin(None);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! `Thinning`: a program of the kernel that drops, before they are received, all but a part of the packets of
+//! some flows ([`RxDevice::thin`](wharf_core::device::RxDevice::thin)).
+//!
+//! It runs in the time of whoever sends, or of the interrupt: the receiver does not pay for what its
+//! discipline would drop. It hashes plain TCP and UDP packets, without a VLAN tag in their bytes, as
+//! [`wharf_packet::flow_hash`] does; all others pass. A map has the part of each bucket that passes, and
+//! counts what is dropped. Its first entry says whether a setting is new, and since when the program has it:
+//! it holds for a second, so that everything passes after a kill, or while nobody receives. (The program
+//! takes the time: this process may be in another time namespace.) Where the kernel refuses the program,
+//! nothing is thinned.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use wharf_core::device::{Passes, THIN_BUCKETS};
+use wharf_packet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, TCP, UDP};
+use wharf_sys::xdp::assembler::Condition::{Equal, NotEqual};
+use wharf_sys::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use wharf_sys::xdp::assembler::Width::{Byte, Double, Half, Word};
+use wharf_sys::xdp::assembler::{
+    Assembler, GET_PRANDOM_U32, KTIME_GET_NS, Label, MAP_LOOKUP, Register, SKB_LOAD_BYTES,
+};
+use wharf_sys::xdp::{ShareMap, load_filter};
+
+/// The reason of packets that it drops.
+pub(crate) const THINNED: &str = "thinned";
+/// Time for which a setting holds.
+const HOLDS_NS: i32 = 1_000_000_000;
+/// First word of the first entry: there is no setting, a new one, one that the program has the time of.
+const NONE: u64 = 0;
+const NEW: u64 = 1;
+const KNOWN: i32 = 2;
+/// Entries of the map for each queue.
+pub(crate) const ENTRIES: u32 = THIN_BUCKETS as u32 + 1;
+/// Bits of the hash that are the bucket.
+const BUCKET_SHIFT: i32 = (u64::BITS - THIN_BUCKETS.ilog2()) as i32;
+
+/// Places on the program's stack, from its end: the key of a look into the map, and the packet's bytes.
+const KEY_AT: i16 = -8;
+const BYTES_AT: i16 = -56;
+/// The context, the protocol and later the entry, the ports and later the part that passes, the hash.
+const CONTEXT: Register = R6;
+const PROTOCOL: Register = R7;
+const PORTS: Register = R8;
+const HASH: Register = R9;
+
+/// A map, and a filter with the program.
+#[derive(Debug)]
+struct Made {
+    map: ShareMap,
+    filter: OwnedFd,
+    is_attached: bool,
+}
+
+/// The thinning of a socket or a TAP interface: `None` where the kernel refuses it.
+#[derive(Debug)]
+pub(crate) struct Thinning(Option<Made>);
+
+impl Thinning {
+    /// Loads the program, while the process may: it is to lose privileges, perhaps.
+    pub(crate) fn new() -> Self {
+        Self(make().ok())
+    }
+
+    /// See [`RxDevice::thin`](wharf_core::device::RxDevice::thin). `attach` puts the filter to work, or takes
+    /// it away.
+    #[cold]
+    pub(crate) fn thin(
+        &mut self, passes: Option<&Passes>, attach: impl FnOnce(Option<BorrowedFd<'_>>) -> io::Result<()>,
+    ) -> bool {
+        let Some(made) = &mut self.0 else { return false };
+        set(&made.map, 0, passes);
+        if made.is_attached != passes.is_some() {
+            made.is_attached = attach(passes.map(|_| made.filter.as_fd())).is_ok() && passes.is_some();
+        }
+        made.is_attached
+    }
+
+    /// Returns the packets dropped so far.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.0.as_ref().map_or(0, |made| dropped(&made.map, 0))
+    }
+
+    /// Shows their number, if there are any.
+    pub(crate) fn show(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        if self.dropped() > 0 {
+            see(THINNED, self.dropped());
+        }
+    }
+}
+
+fn make() -> io::Result<Made> {
+    let map = ShareMap::new(ENTRIES)?;
+    let mut code = Assembler::new();
+    let (passed, thinned) = (code.label(), code.label());
+    code.copy(CONTEXT, R1);
+    code.set(R0, 0);
+    thin(&mut code, &map, SKB_LOAD_BYTES, (passed, thinned));
+    for (label, bytes) in [(passed, i32::MAX), (thinned, 0)] {
+        code.place(label);
+        code.set(R0, bytes);
+        code.exit();
+    }
+    let filter = load_filter(&code.finish())?;
+    Ok(Made { map, filter, is_attached: false })
+}
+
+/// Sets what passes of the packets of queue `queue`.
+pub(crate) fn set(map: &ShareMap, queue: u32, passes: Option<&Passes>) {
+    let first = (queue * ENTRIES) as usize;
+    for (at, part) in (first + 1..).zip(passes.into_iter().flatten()) {
+        map.set(at, u64::from(*part));
+    }
+    map.set(first, passes.map_or(NONE, |_| NEW));
+}
+
+/// Returns the packets of queue `queue` that have been dropped.
+pub(crate) fn dropped(map: &ShareMap, queue: u32) -> u64 {
+    let first = (queue * ENTRIES) as usize;
+    (first + 1..first + ENTRIES as usize).map(|at| map.counted(at)).sum()
+}
+
+/// Writes the part that thins: it ends at the first label with a packet that passes, at the second with one
+/// that does not. R0 has the number of the queue's first entry.
+pub(crate) fn thin(code: &mut Assembler, map: &ShareMap, load_bytes: i32, ends: (Label, Label)) {
+    Thinner { code, map, load_bytes, passed: ends.0, thinned: ends.1 }.thin();
+}
+
+struct Thinner<'a> {
+    code: &'a mut Assembler,
+    map: &'a ShareMap,
+    load_bytes: i32,
+    passed: Label,
+    thinned: Label,
+}
+
+impl Thinner<'_> {
+    fn thin(&mut self) {
+        const KEPT_AT: i16 = KEY_AT + 4;
+        self.code.store(Word, R10, KEPT_AT, R0);
+        self.look_up();
+        self.code.copy(R7, R0);
+        self.code.load(Double, R8, R7, 0);
+        self.code.jump_if_null(R8, self.passed);
+        self.code.call(KTIME_GET_NS);
+        let known = self.code.label();
+        self.code.jump_if(R8, NotEqual, NEW as u32, known);
+        self.code.store(Double, R7, 8, R0);
+        self.code.set(R8, KNOWN);
+        self.code.store(Double, R7, 0, R8);
+        self.code.place(known);
+        self.code.load(Double, R8, R7, 8);
+        self.code.add(R8, HOLDS_NS);
+        self.code.jump_if_beyond(R0, R8, self.passed);
+        self.hash();
+        self.code.shift_right(HASH, BUCKET_SHIFT);
+        self.code.load(Word, R0, R10, KEPT_AT);
+        self.code.add_register(R0, HASH);
+        self.code.add(R0, 1);
+        self.look_up();
+        self.code.copy(R7, R0);
+        self.code.load(Word, R8, R7, 0);
+        self.code.call(GET_PRANDOM_U32);
+        let drops = self.code.label();
+        self.code.jump_if_beyond(R0, R8, drops);
+        self.code.jump(self.passed);
+        self.code.place(drops);
+        self.code.set(R1, 1);
+        self.code.add_atomically(R7, 8, R1);
+        self.code.jump(self.thinned);
+    }
+
+    /// Sets R0 to the entry of number R0.
+    fn look_up(&mut self) {
+        self.code.store(Word, R10, KEY_AT, R0);
+        self.code.load_map(R1, self.map.fd());
+        self.code.copy(R2, R10);
+        self.code.add(R2, KEY_AT.into());
+        self.code.call(MAP_LOOKUP);
+        self.code.jump_if_null(R0, self.passed);
+    }
+
+    /// Copies `bytes` of the packet from byte `at` on to the stack.
+    fn load_bytes(&mut self, at: i32, bytes: i32) {
+        self.code.copy(R1, CONTEXT);
+        self.code.set(R2, at);
+        self.code.copy(R3, R10);
+        self.code.add(R3, BYTES_AT.into());
+        self.code.set(R4, bytes);
+        self.code.call(self.load_bytes);
+        self.code.jump_if(R0, NotEqual, 0, self.passed);
+    }
+
+    /// Sets `HASH` to the packet's flow hash.
+    fn hash(&mut self) {
+        /// Place of the IP header: the addresses of an IPv4 header then lie at a multiple of eight.
+        const IP_AT: i16 = BYTES_AT + 4;
+        const IPV4_FRAGMENT_MASK: u16 = 0x3fff;
+        let (ipv6, ports, known) = (self.code.label(), self.code.label(), self.code.label());
+        self.load_bytes(10, 28);
+        self.code.set(HASH, 0);
+        self.code.load(Half, R0, R10, BYTES_AT + 2);
+        self.code.jump_if(R0, Equal, network_half(ETHERTYPE_IPV6), ipv6);
+        self.code.jump_if(R0, NotEqual, network_half(ETHERTYPE_IPV4), self.passed);
+        self.code.load(Byte, R0, R10, IP_AT);
+        self.code.jump_if(R0, NotEqual, 0x45, self.passed);
+        self.code.load(Half, R0, R10, IP_AT + 6);
+        self.code.and(R0, network_half(IPV4_FRAGMENT_MASK));
+        self.code.jump_if(R0, NotEqual, 0, self.passed);
+        self.code.load(Byte, PROTOCOL, R10, IP_AT + 9);
+        self.code.load(Word, PORTS, R10, IP_AT + 20);
+        self.add_stack(IP_AT + 12);
+        self.code.jump(ports);
+        self.code.place(ipv6);
+        self.code.load(Byte, PROTOCOL, R10, IP_AT + 6);
+        self.load_bytes(22, 36);
+        self.code.load(Word, PORTS, R10, BYTES_AT + 32);
+        (0..4).for_each(|word| self.add_stack(BYTES_AT + 8 * word));
+        self.code.place(ports);
+        self.code.jump_if(PROTOCOL, Equal, TCP.into(), known);
+        self.code.jump_if(PROTOCOL, NotEqual, UDP.into(), self.passed);
+        self.code.place(known);
+        self.add_word(PROTOCOL);
+        self.add_word(PORTS);
+        self.mix();
+        self.code.set_wide(R5, 0xff51_afd7_ed55_8ccd);
+        self.code.multiply_register(HASH, R5);
+        self.mix();
+    }
+
+    fn add_stack(&mut self, at: i16) {
+        self.code.load(Double, R1, R10, at);
+        self.add_word(R1);
+    }
+
+    /// Rotates by five bits, adds a word, and multiplies.
+    fn add_word(&mut self, word: Register) {
+        self.code.copy(R0, HASH);
+        self.code.shift_right(R0, 59);
+        self.code.shift_left(HASH, 5);
+        self.code.or_register(HASH, R0);
+        self.code.xor_register(HASH, word);
+        self.code.set_wide(R5, 0x517c_c1b7_2722_0a95);
+        self.code.multiply_register(HASH, R5);
+    }
+
+    fn mix(&mut self) {
+        self.code.copy(R0, HASH);
+        self.code.shift_right(R0, 33);
+        self.code.xor_register(HASH, R0);
+    }
+}
+
+/// Returns a number as a load of it finds it in the packet, where it is in the network's order.
+pub(crate) fn network_half(number: u16) -> u32 {
+    u16::from_ne_bytes(number.to_be_bytes()).into()
+}
