@@ -19,7 +19,7 @@ mod spec;
 mod stream;
 
 pub use sink::PcapSink;
-pub use skipped::{EMPTY, LINK_TYPE, Skipped, TOO_LONG};
+pub use skipped::{DIRECTION, EMPTY, LINK_TYPE, Skipped, TOO_LONG};
 pub use source::{PcapSource, Snapped};
 pub use stream::{PcapStream, StreamFrame, create_stream, is_standard, is_stream};
 

@@ -52,10 +52,10 @@ fn asked(plan: &Plan, report: &Report) -> Asked {
         Pace::Packets(packets) => Some(packets as f64),
         Pace::Millipackets(rate) => Some(rate as f64 / 1e3),
         Pace::Bits(bits) if mean_bytes > 0.0 => Some(bits as f64 / 8.0 / mean_bytes),
-        Pace::Top | Pace::Original | Pace::Bits(_) => None,
+        Pace::Top | Pace::Captured(_) | Pace::Bits(_) => None,
     };
     match plan.pace() {
-        Pace::Original if plan.args.pcap.is_some() => Asked::Original,
+        Pace::Captured(_) if plan.args.pcap.is_some() => Asked::Original,
         pace => pps(pace).map_or(Asked::Top, |of_all| {
             let of_sparse = plan.args.priority_rate.and_then(pps).unwrap_or(0.0);
             Asked::Rate { pps: of_all + of_sparse }

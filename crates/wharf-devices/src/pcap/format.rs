@@ -51,8 +51,8 @@ mod writer;
 #[doc(hidden)]
 pub use error::displayed;
 pub use error::{Fault, PcapError};
-pub use link::Macs;
 use link::Packets;
+pub use link::{Framing, Macs, Way};
 pub use reader::{PcapReader, parse_bytes};
 #[doc(hidden)]
 pub use writer::create_file;
@@ -77,8 +77,9 @@ pub struct Record {
     /// Bytes that the packet had on the wire, without the check sequence: more than were captured if the capture was
     /// snapped.
     pub wire_len: u32,
-    /// True for a packet of a link type that has no Ethernet frame: its bytes are left out.
-    pub is_other: bool,
+    /// The reason why no Ethernet frame is made of the packet, and its bytes are left out: its link type, or
+    /// its direction.
+    pub left_out: Option<&'static str>,
 }
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;

@@ -1,7 +1,7 @@
 //! `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 
 use super::format::{ByteOrder, PcapOptions, Resolution};
-use super::{LINK_TYPE, PcapSink, PcapSource, Snapped};
+use super::{DIRECTION, LINK_TYPE, PcapSink, PcapSource, Snapped};
 use crate::reasons::Counted;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
 use std::path::Path;
@@ -27,6 +27,10 @@ pub(crate) static KIND: Kind = Kind {
     can: Can { receive: true, ignores_addresses: true, ..Can::SEND },
     doctor: super::doctor::DOCTOR,
     reasons: &[Counted::Own {
+        word: DIRECTION,
+        what_happened: "The packet of the capture did not go the way that `--direction` asks for, or its header does not tell its way.",
+        what_to_do: "Leave `--direction` out, unless the capture is a Linux cooked one (`tcpdump -i any`). The other packets are sent.",
+    }, Counted::Own {
         word: LINK_TYPE,
         what_happened: "The packet of the capture is of a link type of which no Ethernet frame can be made, or that needs addresses for one.",
         what_to_do: "Give addresses (`wharf send --pcap F --mac SRC,DST`), if it is raw IP, Linux cooked or loopback. The other packets are sent.",

@@ -31,7 +31,7 @@ fn written_to_a_file_and_read_back() {
     assert_eq!(reader.name(), path.to_str().unwrap());
     let mut buf = Vec::new();
     for ts_ns in 0..300 {
-        let record = Record { ts_ns, wire_len: 1000, is_other: false };
+        let record = Record { ts_ns, wire_len: 1000, left_out: None };
         assert_eq!(reader.next(&mut buf).unwrap(), Some(record));
         assert_eq!(buf, data);
     }

@@ -169,7 +169,7 @@ impl Section {
             block.skip(input, captured.next_multiple_of(4) - captured)?;
             self.read_flags(input, block)?;
         }
-        Ok(Record { ts_ns, wire_len: fields.wire.max(captured), is_other: false })
+        Ok(Record { ts_ns, wire_len: fields.wire.max(captured), left_out: None })
     }
 
     /// Reads the options behind a packet, up to its flags, which may tell of a check sequence.
