@@ -25,7 +25,7 @@ pub use stream::{PcapStream, StreamFrame, create_stream, is_standard, is_stream}
 
 use format::PcapError;
 #[doc(hidden)]
-pub use format::create_file;
+pub use format::{create_file, flush_all};
 pub(crate) use spec::KIND;
 use std::io::ErrorKind;
 use std::path::Path;

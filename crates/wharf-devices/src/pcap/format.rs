@@ -1,4 +1,4 @@
-//! Captures, read packet by packet: classic pcap, which is also written, and pcapng (see `ng`).
+//! Captures, read and written packet by packet: classic pcap, and pcapng (see `ng`, `blocks`).
 //!
 //! A classic file is a 24-byte header and then records, each a 16-byte header and the
 //! captured bytes. The first four bytes, the magic number, say in which byte
@@ -41,10 +41,12 @@
 //! errors ("Unexpected end of file") name no place in the file. What it would save
 //! is the two functions below that take the headers apart.
 
+mod blocks;
 mod error;
 mod input;
 mod link;
 mod ng;
+mod options;
 mod reader;
 mod writer;
 
@@ -53,10 +55,13 @@ pub use error::displayed;
 pub use error::{Fault, PcapError};
 use link::Packets;
 pub use link::{Framing, Macs, Way};
-pub use reader::{PcapReader, parse_bytes};
 #[doc(hidden)]
-pub use writer::create_file;
-pub use writer::{PcapOptions, PcapWriter};
+pub use options::records_in;
+pub use options::{FileFormat, PcapOptions};
+pub use reader::{PcapReader, parse_bytes};
+pub use writer::PcapWriter;
+#[doc(hidden)]
+pub use writer::{create_file, flush_all};
 
 /// The longest record read or written, in bytes; libpcap's limit.
 pub const SNAP_LEN_MAX: u32 = 262_144;
@@ -180,6 +185,10 @@ impl ByteOrder {
     fn of_u32(self, value: u32) -> [u8; 4] {
         self.turned(&value.to_le_bytes(), 0)
     }
+
+    fn of_u64(self, value: u64) -> [u8; 8] {
+        self.turned(&value.to_le_bytes(), 0)
+    }
 }
 
 /// Fields of a file's header.
@@ -257,8 +266,7 @@ impl FileHeader {
 }
 
 /// Bytes that follow the header of a record.
-#[doc(hidden)]
-pub fn captured_len(header: &[u8; RECORD_HEADER_LEN], order: ByteOrder) -> usize {
+fn captured_len(header: &[u8; RECORD_HEADER_LEN], order: ByteOrder) -> usize {
     order.u32_at(header, record_field::CAPTURED_LEN) as usize
 }
 

@@ -1,6 +1,6 @@
 //! `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 
-use super::format::{ByteOrder, PcapOptions, Resolution};
+use super::format::{ByteOrder, FileFormat, PcapOptions, Resolution};
 use super::{DIRECTION, LINK_TYPE, PcapSink, PcapSource, Snapped};
 use crate::reasons::Counted;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
@@ -17,6 +17,7 @@ pub(crate) static KIND: Kind = Kind {
             &["ns", "us"],
             "Resolution of the time stamps",
         ).when("us, for a program that reads microseconds only"),
+        Key::word("format", &["auto", "pcap", "pcapng"], "Format of the file; auto goes by its name").when("pcapng, where the name of the file does not end in .pcapng"),
         Key::word("order", &["le", "be"], "Byte order of the file").when("be, for a program that reads that order only"),
     ],
     rx_keys: &[Key::word(
@@ -37,7 +38,7 @@ pub(crate) static KIND: Kind = Kind {
     }],
     ..Kind::new(
         "pcap",
-        "pcap:FILE[,resolution=ns|us,order=le|be] to write, pcap:FILE[,snapped=refuse|pad|send] to read",
+        "pcap:FILE[,format=auto|pcap|pcapng,resolution=ns|us,order=le|be] to write, pcap:FILE[,snapped=refuse|pad|send] to read",
         "a capture: a file, a fifo, or - for a standard stream",
         open,
     )
@@ -55,7 +56,12 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
                 Some("be") => ByteOrder::Big,
                 _ => ByteOrder::Little,
             };
-            let options = PcapOptions { resolution, byte_order, ..PcapOptions::default() };
+            let format = match options.word("format") {
+                Some("pcap") => Some(FileFormat::Pcap),
+                Some("pcapng") => Some(FileFormat::Pcapng),
+                _ => None,
+            };
+            let options = PcapOptions { format, resolution, byte_order, ..PcapOptions::default() };
             Opened::tx(PcapSink::create(path, options)?)
         }
         Direction::Receive => {

@@ -188,3 +188,26 @@ fn a_disk_that_fills_up_later_names_the_place_and_keeps_memory_bounded() {
     let place = 24 + packets.len() * 1016;
     assert!(error.unwrap().to_string().starts_with(&format!("x.pcap: byte {place}: record")));
 }
+
+#[test]
+fn what_is_gathered_is_written_when_it_is_asked_for() {
+    let scratch = Scratch::new();
+    let path = scratch.file("x.pcapng");
+    let mut writer = PcapWriter::create_of(&path, PcapOptions::default(), "eth7").unwrap();
+    let len = || std::fs::metadata(&path).unwrap().len();
+    let head = len();
+    for late in [false, true] {
+        writer.write(1, [&[7; 61][..]], 61).unwrap();
+        flush_all();
+        writer.flush_late(1).unwrap();
+        assert_eq!(len(), head + if late { 2 } else { 1 } * (32 + 64));
+        writer.flush_late(1).unwrap();
+    }
+    writer.note_drops([("ring-full".to_string(), 3), ("codel".to_string(), 0)]);
+    writer.finish().unwrap();
+    let text = std::fs::read(&path).unwrap();
+    for part in [&b"eth7"[..], b"dropped: ring-full 3", b"wharf "] {
+        assert!(text.windows(part.len()).any(|bytes| bytes == part), "{}", String::from_utf8_lossy(part));
+    }
+    assert_eq!(parse_bytes(&text).unwrap(), 2);
+}

@@ -34,6 +34,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
 
 fn options() -> impl Strategy<Value = PcapOptions> {
     (any::<bool>(), any::<bool>(), 0..3000u32).prop_map(|(nano, big, snap_len)| PcapOptions {
+        format: None,
         resolution: if nano { Resolution::Nanoseconds } else { Resolution::Microseconds },
         byte_order: if big { ByteOrder::Big } else { ByteOrder::Little },
         snap_len,
@@ -131,8 +132,10 @@ proptest! {
 
     #[test]
     fn any_written_file_is_read_back(options in options(), packets in packets()) {
-        let (read, error) = read_all(&written(options, &packets));
-        prop_assert!(error.is_none(), "{:?}", error);
+        let [(read, error), of_ng] = [FileFormat::Pcap, FileFormat::Pcapng]
+            .map(|format| read_all(&written(PcapOptions { format: Some(format), ..options }, &packets)));
+        prop_assert!(error.is_none() && of_ng.1.is_none(), "{:?}, {:?}", error, of_ng.1);
+        prop_assert_eq!(&read, &of_ng.0, "both formats have the same");
         let kept = match options.snap_len { 0 => usize::MAX, len => len as usize };
         let unit_ns = u64::from(options.resolution.unit_ns());
         let expected: Vec<Packet> = packets

@@ -21,6 +21,7 @@ fn write_all(options: PcapOptions, packets: &[Packet]) -> Vec<u8> {
 fn all_options() -> impl Iterator<Item = PcapOptions> {
     [Resolution::Microseconds, Resolution::Nanoseconds].into_iter().flat_map(|resolution| {
         [ByteOrder::Little, ByteOrder::Big].map(|byte_order| PcapOptions {
+            format: None,
             resolution,
             byte_order,
             snap_len: 65_535,
