@@ -1,6 +1,6 @@
 //! `pcap`: captures, written (pcap) or read (pcap, pcapng) as a device.
 //!
-//! Spec: `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
+//! Spec: `pcap:FILE[,format=...,size=...]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 //!
 //! FILE may be a fifo, or `-` for standard input and output ([`is_stream`]).
 //!

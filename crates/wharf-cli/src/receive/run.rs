@@ -25,6 +25,7 @@ use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::metrics::drops_by_reason;
 use wharf::{Port, RecvError};
+use wharf_devices::pcap::format::PcapOptions;
 use wharf_devices::spec::Direction;
 use wharf_tools::traffic::{Receiver, Recorder, Until, receiving};
 
@@ -64,8 +65,9 @@ pub(super) fn run(
     let (counts, file, interface) = (published.counts(), args.pcap.clone(), device.clone());
     // A fifo waits for its reader.
     let waits = Waits::new("waiting for the reader of the fifo");
-    let recorder =
-        signals.unless_asked(&waits, move || Recorder::new(published, file.as_deref(), &interface))??;
+    let options = PcapOptions { rotation: args.rotate, ..PcapOptions::default() };
+    let recorder = signals
+        .unless_asked(&waits, move || Recorder::new(published, file.as_deref(), options, &interface))??;
     let (wrap, wrapped) = wrap(&args.wrap)?;
     let (port, mode, waits) = (port.wrap(wrap), args.poll, waits_for(&args.from).at_most(args.give_up));
     let opening = move || {

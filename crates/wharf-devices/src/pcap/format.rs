@@ -48,6 +48,7 @@ mod link;
 mod ng;
 mod options;
 mod reader;
+mod rotation;
 mod writer;
 
 #[doc(hidden)]
@@ -59,6 +60,7 @@ pub use link::{Framing, Macs, Way};
 pub use options::records_in;
 pub use options::{FileFormat, PcapOptions};
 pub use reader::{PcapReader, parse_bytes};
+pub use rotation::{ROTATION_KEYS, Rotation};
 pub use writer::PcapWriter;
 #[doc(hidden)]
 pub use writer::{create_file, flush_all};

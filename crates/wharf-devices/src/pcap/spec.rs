@@ -1,6 +1,6 @@
-//! `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
+//! `pcap:FILE`, to write or to read.
 
-use super::format::{ByteOrder, FileFormat, PcapOptions, Resolution};
+use super::format::{ByteOrder, FileFormat, PcapOptions, ROTATION_KEYS, Resolution, Rotation};
 use super::{DIRECTION, LINK_TYPE, PcapSink, PcapSource, Snapped};
 use crate::reasons::Counted;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
@@ -19,6 +19,9 @@ pub(crate) static KIND: Kind = Kind {
         ).when("us, for a program that reads microseconds only"),
         Key::word("format", &["auto", "pcap", "pcapng"], "Format of the file; auto goes by its name").when("pcapng, where the name of the file does not end in .pcapng"),
         Key::word("order", &["le", "be"], "Byte order of the file").when("be, for a program that reads that order only"),
+        ROTATION_KEYS[0],
+        ROTATION_KEYS[1],
+        ROTATION_KEYS[2],
     ],
     rx_keys: &[Key::word(
         "snapped",
@@ -38,7 +41,7 @@ pub(crate) static KIND: Kind = Kind {
     }],
     ..Kind::new(
         "pcap",
-        "pcap:FILE[,format=auto|pcap|pcapng,resolution=ns|us,order=le|be] to write, pcap:FILE[,snapped=refuse|pad|send] to read",
+        "pcap:FILE[,format=auto|pcap|pcapng,resolution=ns|us,order=le|be,size=100m,every=1h,files=24] to write, pcap:FILE[,snapped=refuse|pad|send] to read",
         "a capture: a file, a fifo, or - for a standard stream",
         open,
     )
@@ -61,7 +64,8 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
                 Some("pcapng") => Some(FileFormat::Pcapng),
                 _ => None,
             };
-            let options = PcapOptions { format, resolution, byte_order, ..PcapOptions::default() };
+            let rotation = Rotation::of(options)?;
+            let options = PcapOptions { format, rotation, resolution, byte_order, ..PcapOptions::default() };
             Opened::tx(PcapSink::create(path, options)?)
         }
         Direction::Receive => {

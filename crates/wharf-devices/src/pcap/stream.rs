@@ -49,6 +49,9 @@ pub fn create_stream(path: &Path, options: PcapOptions) -> Result<PcapWriter, Pc
         false => (path.to_string_lossy(), OpenOptions::new().write(true).open(path)),
     };
     let file = file.map_err(|cause| PcapError::Open { file: displayed(&name), cause })?;
+    if options.rotation.is_some() {
+        return Err(PcapError::NotRegular { file: displayed(&name), kind: "stream", verb: "rotates" });
+    }
     PcapWriter::new(file, &name, options)
 }
 

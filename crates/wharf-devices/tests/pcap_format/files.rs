@@ -211,3 +211,28 @@ fn what_is_gathered_is_written_when_it_is_asked_for() {
     }
     assert_eq!(parse_bytes(&text).unwrap(), 2);
 }
+
+#[test]
+fn a_capture_goes_on_in_other_files_and_the_newest_stay() {
+    let scratch = Scratch::new();
+    for (name, rotation, numbers) in [
+        ("all.pcap", "size=4k", vec![3, 3, 3, 1]),
+        ("some.pcapng", "size=4k,files=2", vec![3, 1]),
+        ("timed.pcap", "every=4s", vec![1, 4, 4, 1]),
+    ] {
+        let options =
+            PcapOptions { rotation: Some(Rotation::parse(rotation).unwrap()), ..PcapOptions::default() };
+        let mut writer = PcapWriter::create(&scratch.file(name), options).unwrap();
+        // The first is of the time at which the file was begun, the others are of next century.
+        for at in [0].into_iter().chain(4_000_000_000..4_000_000_009) {
+            writer.write(at * 1_000_000_000, [&[7; 1400][..]], 1400).unwrap();
+        }
+        writer.finish().unwrap();
+        let (stem, end) = name.split_once('.').unwrap();
+        let name_of = |at: usize| if at == 0 { name.into() } else { format!("{stem}-{at}.{end}") };
+        let files = (0..9).map(|at| scratch.file(&name_of(at))).filter(|path| path.exists());
+        let found: Vec<usize> =
+            files.map(|path| parse_bytes(&std::fs::read(path).unwrap()).unwrap()).collect();
+        assert_eq!(found, numbers, "{name}");
+    }
+}

@@ -35,6 +35,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
 fn options() -> impl Strategy<Value = PcapOptions> {
     (any::<bool>(), any::<bool>(), 0..3000u32).prop_map(|(nano, big, snap_len)| PcapOptions {
         format: None,
+        rotation: None,
         resolution: if nano { Resolution::Nanoseconds } else { Resolution::Microseconds },
         byte_order: if big { ByteOrder::Big } else { ByteOrder::Little },
         snap_len,

@@ -22,6 +22,7 @@ fn all_options() -> impl Iterator<Item = PcapOptions> {
     [Resolution::Microseconds, Resolution::Nanoseconds].into_iter().flat_map(|resolution| {
         [ByteOrder::Little, ByteOrder::Big].map(|byte_order| PcapOptions {
             format: None,
+            rotation: None,
             resolution,
             byte_order,
             snap_len: 65_535,

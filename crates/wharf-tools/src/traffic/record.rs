@@ -25,11 +25,13 @@ impl<C: Check> Recorder<C> {
     ///
     /// # Errors
     /// [`PcapError`] if the file cannot be created.
-    pub fn new(check: C, path: Option<&Path>, interface: &str) -> Result<Self, PcapError> {
+    pub fn new(
+        check: C, path: Option<&Path>, options: PcapOptions, interface: &str,
+    ) -> Result<Self, PcapError> {
         let is_stream = path.is_some_and(is_stream);
         let create = |path| match is_stream {
-            true => create_stream(path, PcapOptions::default()),
-            false => PcapWriter::create_of(path, PcapOptions::default(), interface),
+            true => create_stream(path, options),
+            false => PcapWriter::create_of(path, options, interface),
         };
         let writer = path.map(create).transpose()?;
         Ok(Self { check, writer, is_stream, is_closed: false, has_pending: false, error: None })

@@ -2,6 +2,7 @@
 
 use super::blocks::PACKET_HEADER_BYTES;
 use super::ng::ENHANCED_PACKET;
+use super::rotation::Rotation;
 use super::{ByteOrder, RECORD_HEADER_LEN, Resolution, SNAP_LEN_MAX, captured_len};
 use std::path::Path;
 
@@ -30,6 +31,8 @@ impl FileFormat {
 pub struct PcapOptions {
     /// The format; by the file's name if `None`.
     pub format: Option<FileFormat>,
+    /// When it goes on in another file.
+    pub rotation: Option<Rotation>,
     /// The unit in which a second's fractions are counted.
     pub resolution: Resolution,
     /// The byte order of the headers.
@@ -45,7 +48,7 @@ impl Default for PcapOptions {
     /// file; whole packets.
     fn default() -> Self {
         let (resolution, byte_order) = (Resolution::Nanoseconds, ByteOrder::Little);
-        Self { format: None, resolution, byte_order, snap_len: SNAP_LEN_MAX }
+        Self { format: None, rotation: None, resolution, byte_order, snap_len: SNAP_LEN_MAX }
     }
 }
 

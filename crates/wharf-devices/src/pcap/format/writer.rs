@@ -11,6 +11,7 @@ use wharf_sys::file::create_private;
 use super::blocks;
 use super::error::{displayed, kind_name};
 use super::options::{FileFormat, PcapOptions, header_bytes, records_in};
+use super::rotation::Turns;
 use super::{Fault, FileHeader, PcapError, RecordHeader, effective_snap_len};
 
 /// Records are gathered up to this length before they are written.
@@ -62,6 +63,9 @@ pub struct PcapWriter<W: Write = File> {
     flushed_ns: u64,
     flushes: u64,
     has_ended: bool,
+    /// Its files, if there are to be several, and how it goes on in the next.
+    turns: Option<Turns>,
+    turn: fn(&mut Self, u64) -> Result<(), PcapError>,
 }
 
 impl PcapWriter {
@@ -84,11 +88,30 @@ impl PcapWriter {
     ///
     /// Those of [`Self::create`].
     pub fn create_of(path: &Path, options: PcapOptions, interface: &str) -> Result<Self, PcapError> {
+        let turns = options.rotation.map(|rotation| Turns::new(rotation, path));
+        let path = turns.as_ref().map_or(path, Turns::path);
         let mut writer = Self::new_of(create_file(path)?, &path.to_string_lossy(), options, interface)?;
+        (writer.turns, writer.turn) = (turns, Self::turn);
         // Another kind of file stays unchanged.
         writer.cut = |file, len_bytes| drop(file.set_len(len_bytes));
         writer.len_bytes = |file| file.metadata().ok().filter(Metadata::is_file).map(|of| of.len());
         Ok(writer)
+    }
+
+    /// Goes on in another file, if the packet of `ts_ns` is for one.
+    fn turn(&mut self, ts_ns: u64) -> Result<(), PcapError> {
+        let len_bytes = self.whole_bytes() + self.pending.len() as u64;
+        let Some(turns) = self.turns.as_mut().filter(|turns| turns.is_due(len_bytes, ts_ns)) else {
+            return Ok(());
+        };
+        let path = turns.next(ts_ns);
+        self.end()?;
+        self.sink = create_file(&path)?;
+        self.name = displayed(&path.to_string_lossy());
+        self.turns.iter_mut().for_each(|turns| turns.begin(path.clone(), ts_ns));
+        (self.has_ended, self.written_bytes, self.packets) = (false, 0, 0);
+        self.pending.extend_from_slice(&self.head);
+        self.write_pending()
     }
 }
 
@@ -116,7 +139,7 @@ impl<W: Write> PcapWriter<W> {
     }
 
     fn new_of(sink: W, name: &str, options: PcapOptions, interface: &str) -> Result<Self, PcapError> {
-        let PcapOptions { format, resolution, byte_order, snap_len } = options;
+        let PcapOptions { format, resolution, byte_order, snap_len, .. } = options;
         let format = format.unwrap_or_else(|| FileFormat::of(name));
         let header = FileHeader { resolution, byte_order, snap_len: effective_snap_len(snap_len) };
         let head = match format {
@@ -140,6 +163,8 @@ impl<W: Write> PcapWriter<W> {
             flushed_ns: 0,
             flushes: FLUSHES.load(Relaxed),
             has_ended: false,
+            turns: None,
+            turn: |_, _| Ok(()),
         };
         writer.write_pending()?; // now, so that a full disk shows at once
         Ok(writer)
@@ -160,6 +185,9 @@ impl<W: Write> PcapWriter<W> {
     pub fn write<'a>(
         &mut self, ts_ns: u64, chunks: impl IntoIterator<Item = &'a [u8]>, total_len: u32,
     ) -> Result<(), PcapError> {
+        if self.turns.is_some() {
+            (self.turn)(self, ts_ns)?;
+        }
         if self.is_full() {
             self.write_pending()?;
         }
