@@ -102,3 +102,5 @@ path = json.load(open('$out/forward.json'))['directions'][0]
 drops = path['drops']['total']
 assert path['received_packets'] == path['sent'] + path['returned'] + drops and path['pool']['out'] == 0, path" || die "the account"
 echo "all packets are accounted for"
+pair "$c" agree0 "$c" agree1
+ip -n "$c" link set lo up && ip netns exec "$c" tests/agree.py "$wharf" 12 || die "views of random runs disagree"

@@ -2,7 +2,7 @@
 //! none; the same from a pcap and from a pcapng file. The first two bytes choose type and check sequence.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_devices::pcap::format::{PcapReader, Record};
+use wharf_devices::pcap::format::{Framing, PcapReader, Record};
 
 const LINK_TYPES: [u16; 9] = [0, 12, 14, 101, 108, 113, 228, 229, 276];
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -30,7 +30,7 @@ fn pcapng(link_type: u16, units: u8, wire_len: u32, packet: &[u8]) -> Vec<u8> {
 }
 
 fn read(file: &[u8], macs: Option<[[u8; 6]; 2]>) -> Option<(Record, Vec<u8>)> {
-    let mut reader = PcapReader::new(file, "memory").unwrap().with_macs(macs).ok()?;
+    let mut reader = PcapReader::new(file, "memory").unwrap().framing(Framing { macs, only: None }).ok()?;
     let mut frame = Vec::new();
     let record = reader.next(&mut frame).unwrap().unwrap();
     assert!(reader.next(&mut Vec::new()).unwrap().is_none());
@@ -46,7 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(read(&pcapng(link_type, units, wire_len, packet), Some(MACS)), Some((record, frame.clone())));
     assert!(read(&file, None).is_none(), "no addresses");
     assert!(frame.len() as u32 <= record.wire_len);
-    if !record.is_other && !frame.is_empty() {
+    if record.left_out.is_none() && !frame.is_empty() {
         assert!(frame.len() >= 14 && [MACS[1], [0xff; 6]].iter().any(|mac| frame[..6] == mac[..]));
         let kept = &packet[packet.len().min((wire_len - 2 * u32::from(units).min(wire_len)) as usize)..];
         assert!(packet[..packet.len() - kept.len()].ends_with(&frame[14..]), "the rest is the packet's");

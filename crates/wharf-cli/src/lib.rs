@@ -13,6 +13,7 @@ pub mod beside;
 mod bind;
 pub mod command_line;
 mod config;
+mod counts;
 mod demo;
 mod devices;
 mod doctor;

@@ -1,5 +1,6 @@
 //! Reports of transmit queues.
 
+use crate::counts::Counts;
 use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderReport};
 use wharf::metrics::drops_by_reason;
 use wharf::queue::TxQueue;
@@ -10,34 +11,25 @@ use wharf_core::sender::DROP_TAIL;
 
 /// Makes a report of the counters of one device's queues, and leaves the rest of it empty. `span_ns` is from the first packet to the last.
 pub(crate) fn of_queues(
-    device: &str, queues: &[TxQueue], has_bql: bool, span_ns: u64, audit: &Audit,
+    device: &str, queues: &[TxQueue], returned: Option<u64>, has_bql: bool, span_ns: u64, audit: &Audit,
 ) -> Report {
     let by_queue: Vec<QueueReport> = queues.iter().map(|queue| queue_report(queue, has_bql)).collect();
-    let of = |count: fn(&QueueReport) -> u64| by_queue.iter().map(count).sum();
-    let (packets, sent): (u64, u64) = (of(|queue| queue.packets), of(|queue| queue.sent));
+    let counts = Counts::sum(by_queue.iter().map(|queue| queue.counts), returned);
     let taken = sum(queues, |all| all.sent.get());
-    let taken_bytes = sum(queues, sent_bytes);
     // The kernel does not tell the bytes of a datagram that did not arrive: they count with the mean length.
-    let sent_bytes = taken_bytes as f64 * sent as f64 / taken.max(1) as f64;
-    let (seconds, doorbells): (f64, u64) = (span_ns as f64 / 1e9, of(|queue| queue.doorbells));
+    let sent_bytes = counts.sent_bytes as f64 * counts.sent as f64 / taken.max(1) as f64;
+    let seconds = span_ns as f64 / 1e9;
     let per_second = |amount: f64| if span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
     Report {
         device: device.into(),
         mode: queues.first().and_then(TxQueue::device_mode),
         mode_reason: queues.first().and_then(TxQueue::device_mode_reason).map(|reason| reason.what.clone()),
         seconds,
-        packets,
-        bytes: of(|queue| queue.bytes),
-        sent,
-        failed: of(|queue| queue.failed),
-        mpps: per_second(sent as f64 / 1e6),
+        counts,
+        mpps: per_second(counts.sent as f64 / 1e6),
         gbps: per_second(sent_bytes * 8.0 / 1e9),
-        batches: of(|queue| queue.batches),
-        doorbells,
-        packets_per_doorbell: rounded(if doorbells == 0 { 0.0 } else { packets as f64 / doorbells as f64 }),
-        requeues: of(|queue| queue.requeues),
-        returned: sum(queues, |all| all.returned.get()),
-        bql: bql_report(queues, has_bql, of(|queue| queue.limit_bytes)),
+        packets_per_doorbell: rounded(counts.packets as f64 / counts.doorbells.max(1) as f64),
+        bql: bql_report(queues, has_bql, &counts),
         senders: senders(queues),
         queues: by_queue,
         pool: PoolReport::of(audit),
@@ -50,12 +42,6 @@ pub(crate) fn sum(queues: &[TxQueue], count: impl Fn(&QueueCounters) -> u64) -> 
     queues.iter().map(|queue| count(queue.counters())).sum()
 }
 
-/// Returns the bytes of packets that the device sent: it counts bytes as it takes packets, so those of failed
-/// ones are taken off.
-pub(crate) fn sent_bytes(counters: &QueueCounters) -> u64 {
-    counters.bytes.get().saturating_sub(counters.failed_bytes.get())
-}
-
 /// Returns the drops in the queues and devices, and those of senders before the queues.
 pub(crate) fn drops(queues: &[TxQueue]) -> Drops {
     let by_reason = drops_by_reason(queues, &[]);
@@ -63,25 +49,17 @@ pub(crate) fn drops(queues: &[TxQueue]) -> Drops {
     Drops { total: sum(queues, QueueCounters::lost_packets) + at_senders, by_reason }
 }
 
-fn bql_report(queues: &[TxQueue], enabled: bool, limit_bytes: u64) -> BqlReport {
+fn bql_report(queues: &[TxQueue], enabled: bool, counts: &Counts) -> BqlReport {
     let unit = queues.first().map(TxQueue::limit_unit).unwrap_or_default();
-    let in_packets = enabled && unit == LimitUnit::Packets;
-    let limit_packets = in_packets.then(|| sum(queues, |all| all.bql_limit_packets.get()));
-    BqlReport { enabled, limit_bytes, unit: unit.name(), limit_packets }
+    let limit_packets = (enabled && unit == LimitUnit::Packets).then_some(counts.limit_packets);
+    BqlReport { enabled, limit_bytes: counts.limit_bytes, unit: unit.name(), limit_packets }
 }
 
 fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {
-    let (counters, signals) = (queue.counters(), queue.signals());
+    let signals = queue.signals();
     QueueReport {
-        packets: counters.packets.get(),
-        bytes: counters.bytes.get(),
-        sent: counters.sent_packets(),
-        failed: counters.lost_packets(),
-        batches: counters.batches.get(),
-        doorbells: counters.doorbells.get(),
-        requeues: counters.requeues.get(),
-        limit_bytes: if has_bql { counters.bql_limit_bytes.get() } else { 0 },
-        cleaned_from_receive: counters.cleaned_from_receive.get(),
+        counts: Counts::of(queue, has_bql),
+        cleaned_from_receive: queue.counters().cleaned_from_receive.get(),
         interrupts: signals.map(|signals| signals.interrupts),
         kicks: signals.map(|signals| signals.kicks),
     }

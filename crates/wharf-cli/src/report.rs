@@ -1,6 +1,7 @@
 //! The report of `send`, `receive` and `forward` on one direction, as printed in JSON. `account.rs` of each
 //! command fills it in. Its keys are a promise: they are added to, never renamed.
 
+use crate::counts::Counts;
 use crate::host_queue::HostQueueReport;
 use crate::output::{bit_rate, grouped, limit, packet_rate, time};
 use crate::verdict::Verdict;
@@ -24,31 +25,18 @@ pub(crate) struct Report {
     pub(crate) mode_reason: Option<String>,
     /// Time from the first packet to the last.
     pub(crate) seconds: f64,
-    /// Packets that the device took, whether it sent them or dropped them.
-    pub(crate) packets: u64,
-    /// Their bytes.
-    pub(crate) bytes: u64,
-    /// Packets of these that it sent; 0 for a receiver.
-    pub(crate) sent: u64,
-    /// Packets that failed, in the device or in the discipline.
-    pub(crate) failed: u64,
+    /// What the queues counted; of a receiver the packets and bytes that came, and its calls.
+    #[serde(flatten)]
+    pub(crate) counts: Counts,
     /// Millions of packets per second, sent or received.
     pub(crate) mpps: f64,
     /// Billions of bits per second, of the same frames without preamble, gap and check sequence.
     pub(crate) gbps: f64,
-    /// Calls to the device that took any.
-    pub(crate) batches: u64,
-    /// Doorbells rung.
-    pub(crate) doorbells: u64,
     pub(crate) packets_per_doorbell: f64,
-    /// Packets that the device left, to go first next time.
-    pub(crate) requeues: u64,
     pub(crate) drops: Drops,
     /// Records of a replayed capture that can be no frame, by reason, and are not sent: counted once, however often the capture
     /// is replayed. Null without one.
     pub(crate) skipped: Option<BTreeMap<String, u64>>,
-    /// Packets that came back unsent at the end.
-    pub(crate) returned: u64,
     pub(crate) bql: BqlReport,
     /// The queueing discipline; null of a receiver.
     pub(crate) qdisc: Option<QdiscReport>,
@@ -242,16 +230,8 @@ pub(crate) struct RxQueueReport {
 /// Counts of one transmit queue.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct QueueReport {
-    /// Packets that the device took, their bytes and their fates: see [`Report`].
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-    pub(crate) sent: u64,
-    pub(crate) failed: u64,
-    pub(crate) batches: u64,
-    pub(crate) doorbells: u64,
-    pub(crate) requeues: u64,
-    /// The byte queue limit at the end; 0 without one.
-    pub(crate) limit_bytes: u64,
+    #[serde(flatten)]
+    pub(crate) counts: Counts,
     /// Packets that came back when a thread polled to receive.
     pub(crate) cleaned_from_receive: u64,
     /// Notifications from the device, and to it; null if it counts none.

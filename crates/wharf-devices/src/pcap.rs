@@ -1,6 +1,6 @@
 //! `pcap`: captures, written (pcap) or read (pcap, pcapng) as a device.
 //!
-//! Spec: `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
+//! Spec: `pcap:FILE[,format=...,size=...]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 //!
 //! FILE may be a fifo, or `-` for standard input and output ([`is_stream`]).
 //!
@@ -19,13 +19,13 @@ mod spec;
 mod stream;
 
 pub use sink::PcapSink;
-pub use skipped::{EMPTY, LINK_TYPE, Skipped, TOO_LONG};
+pub use skipped::{DIRECTION, EMPTY, LINK_TYPE, Skipped, TOO_LONG};
 pub use source::{PcapSource, Snapped};
 pub use stream::{PcapStream, StreamFrame, create_stream, is_standard, is_stream};
 
 use format::PcapError;
 #[doc(hidden)]
-pub use format::create_file;
+pub use format::{create_file, flush_all};
 pub(crate) use spec::KIND;
 use std::io::ErrorKind;
 use std::path::Path;

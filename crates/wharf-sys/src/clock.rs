@@ -24,6 +24,25 @@ pub fn tai_ns() -> u64 {
     read(libc::CLOCK_TAI)
 }
 
+/// Returns `format` with its conversions of `strftime(3)` done, by the local time of `seconds` since 1970;
+/// `None` if that is empty, or longer than a path may be.
+pub fn local_time(format: &str, seconds: u64) -> Option<String> {
+    let format = std::ffi::CString::new(format).ok()?;
+    let (seconds, mut bytes) = (libc::time_t::try_from(seconds).ok()?, vec![0u8; libc::PATH_MAX as usize]);
+    let mut parts = std::mem::MaybeUninit::<libc::tm>::uninit();
+    // SAFETY: both pointers are of valid places. The call fills `parts` unless it returns null.
+    let parts = unsafe {
+        if libc::localtime_r(&seconds, parts.as_mut_ptr()).is_null() {
+            return None;
+        }
+        parts.assume_init()
+    };
+    // SAFETY: `bytes` has room for the bytes that are named; `format` ends with a null byte; `parts` is set.
+    let len = unsafe { libc::strftime(bytes.as_mut_ptr().cast(), bytes.len(), format.as_ptr(), &parts) };
+    bytes.truncate(len);
+    String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
+}
+
 /// Returns the processor's time stamp counter in its own ticks, for profiles of a few nanoseconds. Without a
 /// counter: nanoseconds.
 #[inline]

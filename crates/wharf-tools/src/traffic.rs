@@ -28,7 +28,7 @@ mod timeline;
 mod timing;
 
 pub use arrivals::{Amount, Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
-pub use capture::{Capture, CaptureError, CapturedFrame, Reading, Survey};
+pub use capture::{Capture, CaptureError, CapturedFrame, Reading, Survey, no_pace};
 pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, StreamCheck, Verify};
 pub use drive::{Drive, Driven, HostTime, Submit, Time};
 pub use due::{PAUSE_NS, Pause, Pauses};

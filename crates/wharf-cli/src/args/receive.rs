@@ -7,6 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 use wharf_core::poller::Mode;
+use wharf_devices::pcap::format::Rotation;
 use wharf_devices::spec::DeviceSpec;
 
 const EXAMPLES: &str = "\
@@ -42,6 +43,11 @@ pub(crate) struct ReceiveArgs {
     /// opened when its reader is there
     #[arg(long, value_name = "OUT")]
     pub(crate) pcap: Option<PathBuf>,
+    /// Go on in another file, by size or time, and keep the newest: size=100m,every=1h,files=24. The name of
+    /// --pcap may have the time of a
+    /// file (eth0-%H%M%S.pcap, as strftime has it); else, files are numbered (out-1.pcap)
+    #[arg(long, value_name = "ROTATION", requires = "pcap", value_parser = Rotation::parse)]
+    pub(crate) rotate: Option<Rotation>,
     /// End after so many packets
     #[arg(long, value_name = "N", value_parser = values::count)]
     pub(crate) count: Option<u64>,

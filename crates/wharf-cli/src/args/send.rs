@@ -14,6 +14,7 @@ use wharf::qdisc::QdiscSpec;
 use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::poller::Mode;
+use wharf_devices::pcap::format::Way;
 use wharf_devices::spec::DeviceSpec;
 use wharf_tools::traffic::Pace;
 
@@ -23,6 +24,8 @@ Examples:
       replay the capture for a second with batching and for a second without, and compare
   wharf send --pcap data/sample.pcap --rate original --to pcap:out.pcap
       the capture once, as fast as it was captured, into another capture
+  wharf send --pcap data/sample.pcap --rate 2x --loop 0 --loop-gap 1 --to packet:eth0
+      twice as fast as it was captured, again and again, with a second between two rounds
   tcpdump -U -i eth0 -w - | wharf send --pcap - --to packet:eth1
       what another program captures, as it comes
   wharf send --imix --flows 100 --senders 3 --rate 1g --seconds 5 --to wire:rate=10gbit
@@ -61,9 +64,16 @@ pub(crate) struct SendArgs {
     /// Times to go through the capture; 0 goes on until a signal
     #[arg(long = "loop", value_name = "N", requires = "pcap", value_parser = values::rounds, help_heading = "A capture")]
     pub(crate) rounds: Option<u64>,
-    /// Shorten longer gaps of the capture to this: 1, 500ms. At --rate original
+    /// Shorten longer gaps of the capture to this: 1, 500ms. At its own pace
     #[arg(long, value_name = "S", requires = "pcap", value_parser = values::seconds, help_heading = "A capture")]
     pub(crate) max_gap: Option<Duration>,
+    /// Time from the last packet of a round to the first of the next, at its own pace [default: the mean gap]
+    #[arg(long, value_name = "S", requires = "pcap", value_parser = values::seconds, help_heading = "A capture")]
+    pub(crate) loop_gap: Option<Duration>,
+    /// Send the packets that came to the host that captured them (in), or that it sent (out), as the headers
+    /// of a Linux cooked capture (`tcpdump -i any`) tell; the others are counted as `direction`
+    #[arg(long, value_name = "WAY", requires = "pcap", value_parser = values::choice(WAYS), help_heading = "A capture")]
+    pub(crate) direction: Option<Way>,
     /// Send nothing of a capture that ends within a record, or is damaged. A large file is then read once
     /// before
     #[arg(long, requires = "pcap", help_heading = "A capture")]
@@ -103,7 +113,9 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
     pub(crate) priority_rate: Option<Pace>,
 
-    /// Rate of all senders together: 1mpps, 20mbit or 1g (bits of frames), top, or original (by the capture's time stamps) [default: top]
+    /// Rate of all senders together: 1mpps, 20mbit or 1g (bits of frames); top; original (by the capture's
+    /// time stamps) or a multiple of that, such as 2x [default: original for a capture, but top into `null`,
+    /// `wire` and `pcap`, and for generated packets]
     #[arg(long, visible_alias = "speed", value_name = "RATE", value_parser = values::speed)]
     pub(crate) rate: Option<Pace>,
     /// Packets in all. A capture goes round until then, unless --loop ends it
@@ -179,3 +191,5 @@ pub(crate) struct SendArgs {
 }
 
 const GENERATE: &str = "Generated packets";
+const WAYS: &[values::Choice<Way>] =
+    &[("in", "Those that came", Way::In), ("out", "Those that it sent", Way::Out)];

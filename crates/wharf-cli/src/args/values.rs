@@ -183,10 +183,18 @@ pub(super) fn gso(text: &str) -> Result<u32, String> {
 pub(super) fn speed(text: &str) -> Result<Pace, String> {
     let read = match text {
         "top" => Some(Pace::Top),
-        "original" => Some(Pace::Original),
-        text => read_rate(text)?,
+        "original" => Some(Pace::ORIGINAL),
+        text => captured_pace(text).map_or_else(|| read_rate(text), |pace| Ok(Some(pace)))?,
     };
-    want(read, "a rate with its unit, such as 1mpps, 20mbit or 1g; or top, or original")
+    want(read, "a rate with its unit, such as 1mpps, 20mbit or 1g; or top, original, or 2x")
+}
+
+/// Reads a multiple of a capture's own pace, such as 2x, from 0.001x to 1000000x.
+fn captured_pace(text: &str) -> Option<Pace> {
+    let factor = text.strip_suffix(['x', 'X'])?;
+    let is_plain = factor.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+    let speed = units::millipackets_per_second(&format!("{factor}pps")).ok()?;
+    (is_plain && (1..=1_000_000_000).contains(&speed)).then_some(Pace::Captured(speed))
 }
 
 /// Reads a rate in packets or bits per second.
@@ -311,7 +319,9 @@ mod tests {
             [rate("0.2pps"), rate("0.0005kpps")],
             [Ok(Pace::Millipackets(200)), Ok(Pace::Millipackets(500))]
         );
-        assert_eq!(speed("original"), Ok(Pace::Original));
+        assert_eq!(speed("original"), Ok(Pace::ORIGINAL));
+        assert_eq!([speed("2x"), speed("0.5X")], [2000, 500].map(|speed| Ok(Pace::Captured(speed))));
+        assert!(["x", "0x", "-1x", "1kx", "2e3x", "2000000x"].iter().all(|wrong| speed(wrong).is_err()));
         assert_eq!((rate("1g"), rate("20m")), (Ok(Pace::Bits(1_000_000_000)), Ok(Pace::Bits(20_000_000))));
         assert_eq!((rounds("0"), rounds("1k")), (Ok(u64::MAX), Ok(1000)));
         for wrong in ["", "5", "0pps", "0gbit", "fast", "-1pps", "1kg", "0.0001pps"] {

@@ -13,7 +13,8 @@ use std::time::Duration;
 #[command(next_help_heading = "From outside")]
 pub(crate) struct WatchArgs {
     /// Print the counters at this interval on standard error: a line of rates for people, with --json a JSON object on one line.
-    /// SIGUSR1 prints all counters at any time
+    /// SIGUSR1 prints all counters at any time, and has
+    /// captures written as far as they have come
     #[arg(long, value_name = "S", value_parser = values::seconds_from(values::INTERVAL_MS_MIN))]
     pub(crate) stats: Option<Duration>,
     /// Write the JSON objects of --stats to this file in place of standard error. Lines that the reader of a fifo does not take are left out

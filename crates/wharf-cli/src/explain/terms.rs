@@ -14,6 +14,12 @@ pub(super) struct Term {
 
 pub(super) const TERMS: &[Term] = &[
     term(
+        "accepted",
+        "send, forward",
+        "Packets that senders handed over. It is the sum of `sent`, `failed`, `returned unsent` and, before the end, those inside.",
+        "The rest of what was to be sent was dropped before the queue: see `dropped`.",
+    ),
+    term(
         "backlog",
         "show, top",
         "Packets that wait in the discipline, and those that the device had no room for.",
@@ -93,8 +99,8 @@ pub(super) const TERMS: &[Term] = &[
     ),
     term(
         "failed",
-        "show",
-        "Packets that failed in the device, or that the discipline dropped.",
+        "send, forward, show",
+        "Packets that failed in the device or behind it, or that the discipline dropped.",
         "`by reason` says why.",
     ),
     term(
@@ -313,6 +319,7 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
     ("limit bytes", "byte queue limit"),
     ("compare", "batching"),
     ("drops", "dropped"),
+    ("inside", "backlog"),
     ("gbps", "bit rate"),
     ("host packets", "of hosts themselves"),
     ("lately", "queue delay"),

@@ -89,10 +89,16 @@ fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
     let uses_bands = settings.qdisc.kind().order == Order::Band;
     let common = Report {
         drops: Drops::of(summary.drops),
-        returned: summary.returned,
         qdisc: Some(QdiscReport { root: settings.rate.map(|_| "tbf"), ..qdisc }),
         seconds: span_ns as f64 / 1e9,
-        ..of_queues(&summary.to, &summary.queues, summary.has_bql, active_ns, &summary.audit)
+        ..of_queues(
+            &summary.to,
+            &summary.queues,
+            Some(summary.returned),
+            summary.has_bql,
+            active_ns,
+            &summary.audit,
+        )
     };
     DirectionReport {
         from: summary.from,

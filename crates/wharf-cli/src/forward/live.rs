@@ -1,13 +1,12 @@
 //! The live line: rates since the line before, drops by reason, byte queue limits.
 
+use crate::counts::Counts;
 use crate::live::{Before, dropped};
-use crate::output::{grouped_on_stderr, limit};
-use crate::queues::{sent_bytes, sum};
+use crate::output::grouped_on_stderr;
 use crate::session::Watch;
 use rustix::termios::tcgetwinsize;
 use std::cell::RefCell;
 use wharf::forward::{Direction, Forward};
-use wharf_core::counters::QueueCounters;
 
 /// Columns before the line: the mark of progress, and the time.
 const BEFORE_LINE: usize = 12;
@@ -52,21 +51,13 @@ struct Part {
 
 impl Part {
     fn of(direction: &Direction, before: &mut Before, now: f64) -> Self {
-        let of = |count: fn(&QueueCounters) -> u64| sum(&direction.queues, count);
-        let (sent, drops) = (of(|all| all.sent.get()), direction.drops());
-        let limit = match direction.has_bql {
-            true => {
-                let [in_bytes, in_packets] =
-                    [of(|all| all.bql_limit_bytes.get()), of(|all| all.bql_limit_packets.get())];
-                format!(", limit {}", limit(in_bytes, in_packets))
-            }
-            false => String::new(),
-        };
+        let of_queues = direction.queues.iter().map(|queue| Counts::of(queue, direction.has_bql));
+        let (counts, drops) = (Counts::sum(of_queues, None), direction.drops());
         Self {
             to: direction.to.clone(),
-            rates: before.rates(now, sent, of(sent_bytes)),
-            sent,
-            limit,
+            rates: before.rates(now, counts.sent, counts.sent_bytes),
+            sent: counts.sent,
+            limit: counts.limit_text(", limit "),
             dropped: dropped(&drops),
             dropped_packets: drops.values().sum(),
         }

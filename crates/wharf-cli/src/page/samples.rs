@@ -39,11 +39,11 @@ impl Reading {
     /// Returns what `path` has counted, under `name` or that of its end.
     fn of(path: &PathCounters, name: Option<&str>) -> Self {
         let end = || format!("to {}", path.to.as_deref().unwrap_or_default());
-        let (sends, limit) = (!path.queues.is_empty(), path.limit_bytes);
+        let (sends, limit) = (!path.queues.is_empty(), path.counts.limit_bytes);
         Self {
             name: name.map_or_else(end, str::to_string),
-            packets: if sends { path.sent } else { path.received_packets },
-            bytes: if sends { path.sent_bytes } else { path.received_bytes },
+            packets: if sends { path.counts.sent } else { path.received_packets },
+            bytes: if sends { path.counts.sent_bytes } else { path.received_bytes },
             waiting: sends.then_some([path.backlog_packets, path.device_packets]),
             limit_bytes: (limit > 0).then_some(limit),
             drops: path.drops.clone(),

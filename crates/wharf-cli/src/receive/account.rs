@@ -1,6 +1,7 @@
 //! The account of a reception: arrivals, and known losses.
 
 use crate::args::ReceiveArgs;
+use crate::counts::Counts;
 use crate::processor::ProcessorTime;
 use crate::report::{ClassReport, Drops, LatencyReport, PoolReport, Report, RxQueueReport, SenderReport};
 use crate::session::Outcome;
@@ -117,11 +118,9 @@ impl Account {
             mode: self.mode,
             mode_reason: self.mode_reason.clone(),
             seconds,
-            packets,
-            bytes,
+            counts: Counts { packets, bytes, batches: self.batches, ..Counts::default() },
             mpps,
             gbps,
-            batches: self.batches,
             drops: Drops::of(std::mem::take(&mut self.drops)),
             latency_ns: arrivals.latencies().map(|latencies| LatencyReport::of(&latencies.all())),
             latency_by_dscp: arrivals.latencies().map(ClassReport::all_of).unwrap_or_default(),
@@ -148,7 +147,7 @@ impl ReceiveReport {
             is_file: args.from.file().is_some(),
             packets: traffic.packets,
             host_packets: self.host_packets,
-            left_out: self.common.packets - traffic.packets,
+            left_out: self.common.counts.packets - traffic.packets,
             seconds: traffic.seconds,
             came_pps: traffic.mpps * 1e6,
             generated,

@@ -25,6 +25,7 @@ use std::time::Duration;
 use wharf::device::DeviceError;
 use wharf::metrics::drops_by_reason;
 use wharf::{Port, RecvError};
+use wharf_devices::pcap::format::PcapOptions;
 use wharf_devices::spec::Direction;
 use wharf_tools::traffic::{Receiver, Recorder, Until, receiving};
 
@@ -61,10 +62,12 @@ pub(super) fn run(
     }
     let device = opened.device.name();
     let published = Published::default();
-    let (counts, file) = (published.counts(), args.pcap.clone());
+    let (counts, file, interface) = (published.counts(), args.pcap.clone(), device.clone());
     // A fifo waits for its reader.
     let waits = Waits::new("waiting for the reader of the fifo");
-    let recorder = signals.unless_asked(&waits, move || Recorder::new(published, file.as_deref()))??;
+    let options = PcapOptions { rotation: args.rotate, ..PcapOptions::default() };
+    let recorder = signals
+        .unless_asked(&waits, move || Recorder::new(published, file.as_deref(), options, &interface))??;
     let (wrap, wrapped) = wrap(&args.wrap)?;
     let (port, mode, waits) = (port.wrap(wrap), args.poll, waits_for(&args.from).at_most(args.give_up));
     let opening = move || {
@@ -92,7 +95,7 @@ pub(super) fn run(
     receiver
         .queue()
         .queue_packets(&mut |queue, packets| account.by_queue.push(RxQueueReport { queue, packets }));
-    let (published, unwritten) = receiver.into_check().finish();
+    let (published, unwritten) = receiver.into_check().finish(account.drops.clone());
     let arrivals = published.into_arrivals();
     arrivals.latencies().inspect(|delays| page.add_delays("from stamp to arrival", &delays.all()));
     account.fault(unwritten.map(|error| error.to_string()));

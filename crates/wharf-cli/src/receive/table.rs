@@ -13,7 +13,7 @@ const SENDERS_MAX: usize = 20;
 /// Returns the whole summary: arrivals, the senders if there are several, and a verdict.
 pub(super) fn summary(outcome: &Outcome<ReceiveReport>) -> String {
     let report = &outcome.report;
-    let mut rows = table(&["packets", &grouped(report.common.packets)]);
+    let mut rows = table(&["packets", &grouped(report.common.counts.packets)]);
     for (name, value) in figures(report).into_iter().filter(|(_, value)| !value.is_empty()) {
         rows.add_row([name, value]);
     }
@@ -28,14 +28,14 @@ fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
     let common = &report.common;
     // The rate over the burst: a packet of a host itself may come seconds before it.
     let traffic = &report.traffic;
-    let per_batch = common.packets as f64 / common.batches.max(1) as f64;
-    let generated = common.packets - report.unstamped;
+    let per_batch = common.counts.packets as f64 / common.counts.batches.max(1) as f64;
+    let generated = common.counts.packets - report.unstamped;
     let of_generated = |count: u64| if generated > 0 { grouped(count) } else { String::new() };
     let latency = |which: fn(&LatencyReport) -> u64| {
         common.latency_ns.as_ref().map_or(String::new(), |latency| time(which(latency)))
     };
     let rows = [
-        ("bytes", grouped(common.bytes)),
+        ("bytes", grouped(common.counts.bytes)),
         ("seconds", format!("{:.3}", traffic.seconds)),
         ("packet rate", packet_rate(traffic.mpps * 1e6)),
         ("bit rate", bit_rate(traffic.gbps * 1e9)),
@@ -94,7 +94,7 @@ fn verdict(outcome: &Outcome<ReceiveReport>) -> String {
     if outcome.interrupted {
         lines.push("Ended by a signal.");
     }
-    let generated = report.common.packets - report.unstamped;
+    let generated = report.common.counts.packets - report.unstamped;
     let is_whole = outcome.faults.is_empty() && report.reordered == 0 && report.duplicated == 0;
     if generated > 0 && is_whole {
         lines.push("Every generated packet up to the last arrived, once, each sender's in order.");

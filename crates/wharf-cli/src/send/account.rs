@@ -93,7 +93,7 @@ impl Account<'_> {
             faults: wrapped.faults(),
             trace: wrapped.trace(),
             skipped: self.plan.skipped(),
-            ..of_queues(name, queues, *has_bql, self.sent.span_ns, &self.audit)
+            ..of_queues(name, queues, None, *has_bql, self.sent.span_ns, &self.audit)
         }
     }
 

@@ -1,6 +1,6 @@
 //! The capture of a run: kept in memory if it is small, read as it is sent if not.
 
-use super::ends::Ends;
+use super::ends::{Ends, pace};
 use super::traffic::{BESIDE_BYTES, FRAME_BYTES, Stream, Traffic};
 use crate::args::SendArgs;
 use crate::output::note;
@@ -9,11 +9,12 @@ use crate::usage;
 use anyhow::anyhow;
 use std::path::Path;
 use std::sync::Arc;
-use wharf_devices::pcap::format::Macs;
+use wharf_devices::pcap::format::{Framing, Macs};
 use wharf_devices::pcap::is_stream;
 use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_tools::traffic::{
     Capture, CaptureError, GAP_NS_TOLD, Pace, Reading, Split, StreamCounts, StreamReplay, Survey, TimeFacts,
+    no_pace,
 };
 
 /// The longest file that is kept in memory for one sender, and for several, which share it by flow.
@@ -54,7 +55,17 @@ pub(super) fn check_stream(args: &SendArgs) -> anyhow::Result<()> {
 
 fn reading(args: &SendArgs) -> Reading {
     let zero = args.to.kind().can.ignores_addresses.then(Macs::default);
-    Reading { max_gap: args.max_gap, macs: args.mac.or(zero) }
+    // The time between rounds is one of the clock, whatever the pace.
+    let factor = match pace(args) {
+        Pace::Captured(speed) => speed as f64 / 1e3,
+        _ => 1.0,
+    };
+    let loop_gap = args.loop_gap.map(|gap| gap.mul_f64(factor));
+    Reading {
+        max_gap: args.max_gap,
+        loop_gap,
+        framing: Framing { macs: args.mac.or(zero), only: args.direction },
+    }
 }
 
 /// Returns the longest frame for which there is memory, as far as arguments say.
@@ -64,12 +75,12 @@ fn room_bytes(args: &SendArgs) -> u32 {
 }
 
 fn keeps_times(args: &SendArgs) -> bool {
-    args.rate == Some(Pace::Original)
+    pace(args).is_captured()
 }
 
 fn stream_of(args: &SendArgs, replay: StreamReplay) -> Traffic {
     let replay = args.count.into_iter().fold(replay, StreamReplay::ending_after);
-    Traffic::Stream(Stream::new(if keeps_times(args) { replay.telling(tell_gaps) } else { replay }))
+    Traffic::Stream(Stream::new(if keeps_times(args) { replay.by_time(tell_gaps) } else { replay }))
 }
 
 fn pipe(args: &SendArgs, path: &Path, signals: &Signals) -> anyhow::Result<(String, Traffic)> {
@@ -98,7 +109,11 @@ fn kept(args: &SendArgs, capture: Capture, ends: &Ends) -> anyhow::Result<(Strin
         note(&format!("{name}: {empty} of {all} records have length 0, and are skipped"));
     }
     tell_snapped(name, capture.snapped(), frames);
+    let packets = args.count.unwrap_or(u64::MAX);
     if keeps_times(args) {
+        if capture.round_ns() == 0 && ends.rounds > 1 && packets > frames {
+            return Err(usage(no_pace(name)));
+        }
         tell_gaps(name, &capture.facts());
         tell_back(name, &capture.facts());
     }
@@ -108,7 +123,6 @@ fn kept(args: &SendArgs, capture: Capture, ends: &Ends) -> anyhow::Result<(Strin
     }
     let what = format!("{name} ({frames} frames)");
     let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.kind().order);
-    let packets = args.count.unwrap_or(u64::MAX);
     Ok((what, Traffic::Replay { split, rounds: ends.rounds, packets }))
 }
 

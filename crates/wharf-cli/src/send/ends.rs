@@ -18,14 +18,26 @@ pub(super) struct Ends {
     pub(super) is_endless: bool,
 }
 
+/// Returns the pace of all senders but that of the sparse flow. A capture goes at its own by default, unless
+/// it stays in this process or becomes another capture.
+pub(super) fn pace(args: &SendArgs) -> Pace {
+    let leaves = !args.to.kind().can.stays_inside && args.to.file().is_none();
+    let default = if args.pcap.is_some() && leaves { Pace::ORIGINAL } else { Pace::Top };
+    args.rate.unwrap_or(default)
+}
+
 impl Ends {
     pub(super) fn new(args: &SendArgs) -> anyhow::Result<Self> {
         let is_inside = args.to.kind().can.stays_inside;
-        let at_top = args.rate.is_none_or(Pace::is_top);
+        let pace = pace(args);
+        let at_top = pace.is_top();
         let is_counted = args.rounds.is_some() || args.count.is_some();
         let is_bounded = is_counted || args.seconds.is_some();
-        if args.pcap.is_none() && args.rate == Some(Pace::Original) {
+        if args.pcap.is_none() && pace.is_captured() {
             return Err(usage("--rate original: generated packets have no time stamps; it is for --pcap"));
+        }
+        if args.loop_gap.is_some() && !pace.is_captured() {
+            return Err(usage("--loop-gap: it is for a capture at its own pace (--rate original, or 2x)"));
         }
         // Devices that leave this process are sent to until a signal; a file would fill the disk.
         let is_endless = !is_bounded && args.pcap.is_none() && !is_inside;

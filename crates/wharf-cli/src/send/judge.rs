@@ -23,7 +23,7 @@ pub(super) fn judge(
         has_bench: beside::is_there("wharf-bench"),
         asked: asked(plan, report),
         // A super-packet counts for the packets in it, as in the rate that was asked for.
-        sent: report.sent * plan.traffic.packets_each(),
+        sent: report.counts.sent * plan.traffic.packets_each(),
         came_pps: report.mpps * 1e6 * plan.traffic.packets_each() as f64,
         came_bps: report.gbps * 1e9,
         seconds: report.seconds,
@@ -32,7 +32,7 @@ pub(super) fn judge(
         sending: sent.time,
         receiving,
         waits: report.senders.iter().map(|sender| sender.waits).sum(),
-        requeues: report.requeues,
+        requeues: report.counts.requeues,
         frames: plan.frames(),
         short_share: sent.short_share,
         drops: report.drops.by_reason.clone(),
@@ -46,15 +46,16 @@ pub(super) fn judge(
 
 /// Returns the pace of all senders together, that of the sparse flow included.
 fn asked(plan: &Plan, report: &Report) -> Asked {
-    let mean_bytes = report.bytes as f64 / (report.packets * plan.traffic.packets_each()).max(1) as f64;
+    let mean_bytes =
+        report.counts.bytes as f64 / (report.counts.packets * plan.traffic.packets_each()).max(1) as f64;
     let pps = |pace: Pace| match pace {
         Pace::Packets(packets) => Some(packets as f64),
         Pace::Millipackets(rate) => Some(rate as f64 / 1e3),
         Pace::Bits(bits) if mean_bytes > 0.0 => Some(bits as f64 / 8.0 / mean_bytes),
-        Pace::Top | Pace::Original | Pace::Bits(_) => None,
+        Pace::Top | Pace::Captured(_) | Pace::Bits(_) => None,
     };
     match plan.pace() {
-        Pace::Original if plan.args.pcap.is_some() => Asked::Original,
+        Pace::Captured(_) if plan.args.pcap.is_some() => Asked::Original,
         pace => pps(pace).map_or(Asked::Top, |of_all| {
             let of_sparse = plan.args.priority_rate.and_then(pps).unwrap_or(0.0);
             Asked::Rate { pps: of_all + of_sparse }

@@ -1,7 +1,7 @@
 //! The traffic of a run, checked and loaded before anything is started.
 
 use super::captured::{captured, check_stream, tell_streamed};
-use super::ends::Ends;
+use super::ends::{Ends, pace};
 use super::traffic::{Traffic, frame_bytes_for};
 use crate::args::{SendArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
@@ -87,7 +87,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the pace of all senders but that of the sparse flow.
     pub(super) fn pace(&self) -> Pace {
-        self.args.rate.unwrap_or_default()
+        pace(self.args)
     }
 
     /// Returns the frames of the senders' memory.

@@ -45,18 +45,20 @@ pub(super) fn column_name(batching: &Batching) -> String {
 
 const ROWS: &[Row<Report>] = &[
     ("seconds", |report| format!("{:.3}", report.seconds)),
-    ("packets", |report| grouped(report.packets)),
-    ("sent", |report| grouped(report.sent)),
+    ("packets", |report| grouped(report.counts.packets)),
+    ("accepted", |report| grouped(report.counts.accepted)),
+    ("sent", |report| grouped(report.counts.sent)),
+    ("failed", |report| grouped(report.counts.failed)),
     ("packet rate", Report::packet_rate_text),
     ("bit rate", Report::bit_rate_text),
     ("packets per doorbell", |report| format!("{:.1}", report.packets_per_doorbell)),
     ("byte queue limit", Report::limit_text),
     ("discipline", Report::qdisc_text),
-    ("requeues", |report| grouped(report.requeues)),
+    ("requeues", |report| grouped(report.counts.requeues)),
     ("packets by queue", |report| match &report.queues[..] {
         [] | [_] => String::new(),
         queues => {
-            let packets: Vec<String> = queues.iter().map(|queue| grouped(queue.packets)).collect();
+            let packets: Vec<String> = queues.iter().map(|queue| grouped(queue.counts.packets)).collect();
             packets.join("\n")
         }
     }),
@@ -73,7 +75,7 @@ const ROWS: &[Row<Report>] = &[
     ("dropped", |report| grouped(report.drops.total)),
     ("by reason", |report| counts_text(&report.drops.by_reason)),
     ("records not sent", |report| shown(&report.skipped, counts_text)),
-    ("returned unsent", |report| some(report.returned)),
+    ("returned unsent", |report| some(report.counts.returned)),
     ("received", |report| shown(&report.received, |received| grouped(received.packets))),
     ("still under way", |report| shown(&report.received, |received| some(received.not_arrived))),
     ("wrong", |report| shown(&report.received, |received| grouped(received.errors))),

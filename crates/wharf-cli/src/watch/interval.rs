@@ -8,6 +8,7 @@ use crate::{log, output};
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+use wharf_devices::pcap::flush_all;
 
 /// Ends the thread. A signal writes another byte.
 pub(super) const STOP: u8 = 0;
@@ -56,8 +57,9 @@ impl Printer {
         }
     }
 
-    /// Prints all counters on standard error.
+    /// Prints all counters on standard error, and has captures written as far as they have come.
     fn print_all(&mut self) {
+        flush_all();
         let snapshot = self.board.snapshot().with_rates(self.asked.as_ref());
         // A record of a log is one line.
         let is_object = self.json || log::is_on();

@@ -3,6 +3,7 @@
 use super::change::{Change, Settings, qdisc_text};
 use super::snapshot::{BandDelay, PathCounters, QueueRow};
 use crate::args::WhenFull;
+use crate::counts::Counts;
 use crate::forward::policy::own_when_full;
 use crate::queues::sum;
 use std::collections::BTreeMap;
@@ -111,14 +112,6 @@ impl Running {
         }
     }
 
-    /// Returns the packets that came back unsent.
-    fn returned(&self) -> u64 {
-        match &self.direction {
-            Some(direction) => direction.returned(),
-            None => sum(&self.queues, |all| all.returned.get()),
-        }
-    }
-
     /// Returns the time that packets waited in the discipline, if that is known: a forwarder always knows it.
     pub(crate) fn delay(&self) -> QueueDelay {
         match &self.direction {
@@ -142,27 +135,19 @@ impl Running {
     pub(super) fn counters(&self) -> PathCounters {
         let queues = &self.queues;
         let delay = self.delay();
-        let rows: Vec<QueueRow> = queues.iter().map(|queue| QueueRow::of(queue.counters())).collect();
-        let of = |field: fn(&QueueRow) -> u64| rows.iter().map(field).sum();
+        let has_limit = self.has_limit();
+        let row = |queue| QueueRow { counts: Counts::of(queue, has_limit), ..QueueRow::default() };
+        let rows: Vec<QueueRow> = queues.iter().map(row).collect();
+        let returned = self.direction.as_ref().map(Direction::returned);
         PathCounters {
             path: self.path.clone(),
             from: self.from.clone(),
             to: self.to.clone(),
             received_packets: self.receivers.iter().map(RxQueue::received).sum(),
             received_bytes: self.receivers.iter().map(RxQueue::received_bytes).sum(),
-            packets: of(|row| row.packets),
-            bytes: sum(queues, |all| all.bytes.get()),
-            sent: of(|row| row.sent),
-            sent_bytes: of(|row| row.bytes),
-            failed: of(|row| row.failed),
-            returned: self.returned(),
-            batches: sum(queues, |all| all.batches.get()),
-            doorbells: sum(queues, |all| all.doorbells.get()),
-            requeues: of(|row| row.requeues),
+            counts: Counts::sum(rows.iter().map(|row| row.counts), returned),
             backlog_packets: sum(queues, QueueCounters::backlog_packets),
             device_packets: queues.iter().map(|queue| queue.counters().device_frames().0).sum(),
-            limit_bytes: if self.has_limit() { of(|row| row.limit_bytes) } else { 0 },
-            limit_packets: if self.has_limit() { of(|row| row.limit_packets) } else { 0 },
             frames_out: self.pools.iter().map(frames_out).sum(),
             drops: self.drops(),
             queues: rows,

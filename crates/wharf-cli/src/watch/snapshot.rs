@@ -1,12 +1,11 @@
 //! `Snapshot`: the counters of a run at one time, as JSON. The keys are a promise: they are added to, never renamed.
 
+use crate::counts::Counts;
 use crate::output::time;
-use crate::queues::sent_bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
 use wharf::forward::QueueDelay;
-use wharf_core::counters::QueueCounters;
 use wharf_tools::traffic::Latency;
 
 /// See the module.
@@ -35,27 +34,12 @@ pub(crate) struct PathCounters {
     pub(crate) received_packets: u64,
     /// Their bytes, from the Ethernet header on.
     pub(crate) received_bytes: u64,
-    /// Packets that the device took, whether it sent them or dropped them, and their bytes.
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
-    /// Packets of these that it sent, and their bytes.
-    pub(crate) sent: u64,
-    pub(crate) sent_bytes: u64,
-    /// Packets that failed, in the device or in the discipline.
-    pub(super) failed: u64,
-    /// Packets that came back unsent at the end.
-    pub(super) returned: u64,
-    pub(super) batches: u64,
-    pub(super) doorbells: u64,
-    pub(super) requeues: u64,
+    #[serde(flatten)]
+    pub(crate) counts: Counts,
     /// Packets that wait in the discipline and the requeue slot.
     pub(crate) backlog_packets: u64,
     /// Packets in the device.
     pub(crate) device_packets: u64,
-    /// The byte queue limit; 0 without one.
-    pub(crate) limit_bytes: u64,
-    /// The same in packets where it counts those; else 0.
-    pub(crate) limit_packets: u64,
     /// Frames of the pool that are in use.
     pub(super) frames_out: u64,
     /// Packets lost, by reason.
@@ -99,13 +83,8 @@ pub(crate) struct BandDelay {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct QueueRow {
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
-    pub(super) sent: u64,
-    pub(super) failed: u64,
-    pub(super) requeues: u64,
-    pub(super) limit_bytes: u64,
-    pub(super) limit_packets: u64,
+    #[serde(flatten)]
+    pub(super) counts: Counts,
     /// Rates since the snapshot before, or since the run began.
     pub(super) sent_pps: f64,
     pub(super) sent_bps: f64,
@@ -143,23 +122,9 @@ impl Display for BandDelay {
 }
 
 impl QueueRow {
-    pub(super) fn of(counters: &QueueCounters) -> Self {
-        Self {
-            packets: counters.packets.get(),
-            bytes: sent_bytes(counters),
-            sent: counters.sent_packets(),
-            failed: counters.lost_packets(),
-            requeues: counters.requeues.get(),
-            limit_bytes: counters.bql_limit_bytes.get(),
-            limit_packets: counters.bql_limit_packets.get(),
-            sent_pps: 0.0,
-            sent_bps: 0.0,
-        }
-    }
-
     fn set_rates(&mut self, before: &Self, seconds: f64) {
-        self.sent_pps = rate(self.sent, before.sent, seconds);
-        self.sent_bps = rate(self.bytes, before.bytes, seconds) * 8.0;
+        self.sent_pps = rate(self.counts.sent, before.counts.sent, seconds);
+        self.sent_bps = rate(self.counts.sent_bytes, before.counts.sent_bytes, seconds) * 8.0;
     }
 }
 
@@ -183,8 +148,8 @@ impl PathCounters {
         let rate = |now: u64, before: u64| rate(now, before, seconds);
         self.rates = Rates {
             received_pps: rate(self.received_packets, before.received_packets),
-            sent_pps: rate(self.sent, before.sent),
-            sent_bps: rate(self.sent_bytes, before.sent_bytes) * 8.0,
+            sent_pps: rate(self.counts.sent, before.counts.sent),
+            sent_bps: rate(self.counts.sent_bytes, before.counts.sent_bytes) * 8.0,
             dropped_pps: rate(self.dropped(), before.dropped()),
         };
         let bands = self.delay.by_band.iter().zip(&before.delay.by_band);
@@ -206,7 +171,11 @@ mod tests {
     use super::*;
 
     fn at(time_s: f64, sent: u64, sent_bytes: u64) -> Snapshot {
-        let path = PathCounters { path: "a-b".into(), sent, sent_bytes, ..PathCounters::default() };
+        let path = PathCounters {
+            path: "a-b".into(),
+            counts: Counts { sent, sent_bytes, ..Counts::default() },
+            ..PathCounters::default()
+        };
         Snapshot { time_s, paths: vec![path], ..Snapshot::default() }
     }
 

@@ -1,7 +1,7 @@
 //! Snapshots as text, for people.
 
 use super::snapshot::{BandDelay, PathCounters, Snapshot};
-use crate::output::{columns, grouped, limit, text};
+use crate::output::{columns, grouped, text};
 
 /// Returns one line: rates and drops of each direction.
 pub(super) fn line(snapshot: &Snapshot) -> String {
@@ -19,9 +19,7 @@ fn part(path: &PathCounters) -> String {
         let (packets, bits) = (scaled(path.rates.sent_pps, "pps"), scaled(path.rates.sent_bps, "bit/s"));
         parts.push(format!("sent {packets} {bits}, backlog {}", path.backlog_packets));
     }
-    if path.limit_bytes > 0 {
-        parts.push(format!("limit {}", limit(path.limit_bytes, path.limit_packets)));
-    }
+    parts.extend(Some(path.counts.limit_text("limit ")).filter(|text| !text.is_empty()));
     if path.dropped() > 0 {
         parts.push(format!("dropped {} ({})", scaled(path.rates.dropped_pps, "pps"), reasons(path)));
     }
@@ -63,21 +61,19 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("to", |path| path.to.clone().unwrap_or_default()),
     ("received", |path| of_end(&path.from, grouped(path.received_packets))),
     ("", |path| of_end(&path.from, scaled(path.rates.received_pps, "pps"))),
-    ("sent", |path| of_end(&path.to, grouped(path.sent))),
+    ("sent", |path| of_end(&path.to, grouped(path.counts.sent))),
     ("", |path| of_end(&path.to, scaled(path.rates.sent_pps, "pps"))),
     ("", |path| of_end(&path.to, scaled(path.rates.sent_bps, "bit/s"))),
-    ("failed", |path| of_end(&path.to, grouped(path.failed))),
+    ("failed", |path| of_end(&path.to, grouped(path.counts.failed))),
     ("dropped", |path| grouped(path.dropped())),
     ("  by reason", |path| reasons(path).replace(", ", "\n")),
     ("backlog", |path| of_end(&path.to, format!("{} packets", grouped(path.backlog_packets)))),
     ("in the device", |path| of_end(&path.to, format!("{} packets", grouped(path.device_packets)))),
-    ("byte limit", |path| {
-        if path.limit_bytes == 0 { String::new() } else { limit(path.limit_bytes, path.limit_packets) }
-    }),
+    ("byte limit", |path| path.counts.limit_text("")),
     ("waited", |path| delays(&path.delay_ns_by_band)),
     ("  lately", |path| delays(&path.recent_delay_ns_by_band)),
-    ("requeues", |path| of_end(&path.to, grouped(path.requeues))),
-    ("doorbells", |path| of_end(&path.to, grouped(path.doorbells))),
+    ("requeues", |path| of_end(&path.to, grouped(path.counts.requeues))),
+    ("doorbells", |path| of_end(&path.to, grouped(path.counts.doorbells))),
     ("frames out", |path| grouped(path.frames_out)),
     ("settings", |path| path.settings_texts().collect::<Vec<_>>().join("\n")),
     ("by queue", |path| if path.queues.len() < 2 { String::new() } else { by_queue(path) }),
@@ -94,7 +90,12 @@ fn delays(by_band: &[BandDelay]) -> String {
 
 fn by_queue(path: &PathCounters) -> String {
     let queue = |queue: &super::snapshot::QueueRow| {
-        format!("{} sent, {}, {} failed", grouped(queue.sent), scaled(queue.sent_pps, "pps"), queue.failed)
+        format!(
+            "{} sent, {}, {} failed",
+            grouped(queue.counts.sent),
+            scaled(queue.sent_pps, "pps"),
+            queue.counts.failed
+        )
     };
     path.queues.iter().map(queue).collect::<Vec<_>>().join("\n")
 }

@@ -258,6 +258,38 @@ fn times_that_go_back_and_long_gaps_are_told() {
 }
 
 #[test]
+fn a_capture_goes_at_its_own_pace_where_it_leaves_the_process() {
+    let is_paced = |to: &str, more: &[&str]| {
+        let args = ["send", "--pcap", SAMPLE, "--seconds", "0.05", "--json", "--to", to];
+        !wharf(&[&args[..], more].concat()).json()["pauses"].is_null()
+    };
+    let folder = Folder::new();
+    let file = format!("pcap:{}", text(&folder.path("out.pcap")));
+    let top = ["--rate", "top"];
+    assert!(is_paced("udp:127.0.0.1:9", &[]) && !is_paced("udp:127.0.0.1:9", &top));
+    assert!(["null", "wire", &file].iter().all(|to| !is_paced(to, &[])));
+    assert!(is_paced("null", &["--rate", "2x"]));
+}
+
+#[test]
+fn rounds_of_a_capture_of_one_time_have_no_pace() {
+    let folder = Folder::new();
+    let path = folder.file("three.pcap", &[header(65535), record(60, 60, 60).repeat(3)].concat());
+    let args = ["send", "--pcap", &path, "--to", "null", "--json", "--rate", "original"];
+    for (more, sent) in
+        [(&["--loop", "1"][..], 3), (&["--count", "3"], 3), (&["--loop", "2", "--loop-gap", "1ms"], 6)]
+    {
+        assert_eq!(wharf(&[&args[..], more].concat()).good_json()["sent"], sent, "{more:?}");
+    }
+    for more in [&["--loop", "0"][..], &["--seconds", "1"], &["--count", "4"]] {
+        let done = wharf(&[&args[..], more].concat());
+        assert!(done.code == Some(2) && done.line().contains("say --rate, or --loop-gap"), "{done:?}");
+    }
+    let done = wharf(&["send", "--pcap", &path, "--loop", "2", "--rate", "1kpps", "--loop-gap", "1"]);
+    assert!(done.code == Some(2) && done.line().contains("at its own pace"), "{done:?}");
+}
+
+#[test]
 fn record_cut_when_captured_is_sent_as_it_is_with_a_message() {
     let folder = Folder::new();
     let path = folder.file("snapped", &[header(65535), record(60, 1514, 60)].concat());

@@ -1,4 +1,4 @@
-//! Captures, read packet by packet: classic pcap, which is also written, and pcapng (see `ng`).
+//! Captures, read and written packet by packet: classic pcap, and pcapng (see `ng`, `blocks`).
 //!
 //! A classic file is a 24-byte header and then records, each a 16-byte header and the
 //! captured bytes. The first four bytes, the magic number, say in which byte
@@ -41,22 +41,29 @@
 //! errors ("Unexpected end of file") name no place in the file. What it would save
 //! is the two functions below that take the headers apart.
 
+mod blocks;
 mod error;
 mod input;
 mod link;
 mod ng;
+mod options;
 mod reader;
+mod rotation;
 mod writer;
 
 #[doc(hidden)]
 pub use error::displayed;
 pub use error::{Fault, PcapError};
-pub use link::Macs;
 use link::Packets;
-pub use reader::{PcapReader, parse_bytes};
+pub use link::{Framing, Macs, Way};
 #[doc(hidden)]
-pub use writer::create_file;
-pub use writer::{PcapOptions, PcapWriter};
+pub use options::records_in;
+pub use options::{FileFormat, PcapOptions};
+pub use reader::{PcapReader, parse_bytes};
+pub use rotation::{ROTATION_KEYS, Rotation};
+pub use writer::PcapWriter;
+#[doc(hidden)]
+pub use writer::{create_file, flush_all};
 
 /// The longest record read or written, in bytes; libpcap's limit.
 pub const SNAP_LEN_MAX: u32 = 262_144;
@@ -77,8 +84,9 @@ pub struct Record {
     /// Bytes that the packet had on the wire, without the check sequence: more than were captured if the capture was
     /// snapped.
     pub wire_len: u32,
-    /// True for a packet of a link type that has no Ethernet frame: its bytes are left out.
-    pub is_other: bool,
+    /// The reason why no Ethernet frame is made of the packet, and its bytes are left out: its link type, or
+    /// its direction.
+    pub left_out: Option<&'static str>,
 }
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -179,6 +187,10 @@ impl ByteOrder {
     fn of_u32(self, value: u32) -> [u8; 4] {
         self.turned(&value.to_le_bytes(), 0)
     }
+
+    fn of_u64(self, value: u64) -> [u8; 8] {
+        self.turned(&value.to_le_bytes(), 0)
+    }
 }
 
 /// Fields of a file's header.
@@ -256,8 +268,7 @@ impl FileHeader {
 }
 
 /// Bytes that follow the header of a record.
-#[doc(hidden)]
-pub fn captured_len(header: &[u8; RECORD_HEADER_LEN], order: ByteOrder) -> usize {
+fn captured_len(header: &[u8; RECORD_HEADER_LEN], order: ByteOrder) -> usize {
     order.u32_at(header, record_field::CAPTURED_LEN) as usize
 }
 

@@ -11,13 +11,15 @@ pub const TOO_LONG: &str = "too-long";
 
 /// The reason why a packet of another link type is skipped: no Ethernet frame can be made of it.
 pub const LINK_TYPE: &str = "link-type";
+/// The reason why a packet is skipped that did not go the way that is asked for, or does not tell its way.
+pub const DIRECTION: &str = "direction";
 
 impl Record {
     /// Returns the reason to skip it if its frame would have `len_bytes`; `None` if there can be such a
     /// frame.
     pub fn misfit(&self, len_bytes: u32) -> Option<&'static str> {
         match len_bytes {
-            _ if self.is_other => Some(LINK_TYPE),
+            _ if self.left_out.is_some() => self.left_out,
             0 => Some(EMPTY),
             1..=LENGTH_BYTES_MAX => None,
             _ => Some(TOO_LONG),
@@ -34,6 +36,8 @@ pub struct Skipped {
     pub too_long: u64,
     /// Packets of other link types.
     pub link_type: u64,
+    /// Packets of the other direction, or of none.
+    pub direction: u64,
 }
 
 impl Skipped {
@@ -42,13 +46,15 @@ impl Skipped {
         match reason {
             EMPTY => self.empty += 1,
             LINK_TYPE => self.link_type += 1,
+            DIRECTION => self.direction += 1,
             _ => self.too_long += 1,
         }
     }
 
     /// Returns each reason with its count.
-    pub fn by_reason(&self) -> [(&'static str, u64); 3] {
-        [(EMPTY, self.empty), (TOO_LONG, self.too_long), (LINK_TYPE, self.link_type)]
+    pub fn by_reason(&self) -> [(&'static str, u64); 4] {
+        let [empty, too_long] = [(EMPTY, self.empty), (TOO_LONG, self.too_long)];
+        [empty, too_long, (LINK_TYPE, self.link_type), (DIRECTION, self.direction)]
     }
 
     /// Returns the count of all.
@@ -62,5 +68,6 @@ impl AddAssign for Skipped {
         self.empty += more.empty;
         self.too_long += more.too_long;
         self.link_type += more.link_type;
+        self.direction += more.direction;
     }
 }

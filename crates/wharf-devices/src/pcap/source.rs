@@ -1,6 +1,6 @@
 //! `PcapSource`: reads frames from a capture.
 
-use super::format::{Macs, PcapError, PcapReader, Record};
+use super::format::{Framing, Macs, PcapError, PcapReader, Record};
 use super::{PcapStream, Skipped, device_error, device_name, is_stream};
 use crate::iface::{Step, pool_fault};
 use std::path::Path;
@@ -34,7 +34,7 @@ impl Input {
     fn open(path: &Path) -> Result<Self, PcapError> {
         if is_stream(path) {
             return Ok(Self::Stream {
-                stream: PcapStream::open(path, 1, Some(Macs::default()))?,
+                stream: PcapStream::open(path, 1, Framing { macs: Some(Macs::default()), only: None })?,
                 offset_bytes: 0,
             });
         }

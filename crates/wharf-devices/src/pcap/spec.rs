@@ -1,7 +1,7 @@
-//! `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
+//! `pcap:FILE`, to write or to read.
 
-use super::format::{ByteOrder, PcapOptions, Resolution};
-use super::{LINK_TYPE, PcapSink, PcapSource, Snapped};
+use super::format::{ByteOrder, FileFormat, PcapOptions, ROTATION_KEYS, Resolution, Rotation};
+use super::{DIRECTION, LINK_TYPE, PcapSink, PcapSource, Snapped};
 use crate::reasons::Counted;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
 use std::path::Path;
@@ -17,7 +17,11 @@ pub(crate) static KIND: Kind = Kind {
             &["ns", "us"],
             "Resolution of the time stamps",
         ).when("us, for a program that reads microseconds only"),
+        Key::word("format", &["auto", "pcap", "pcapng"], "Format of the file; auto goes by its name").when("pcapng, where the name of the file does not end in .pcapng"),
         Key::word("order", &["le", "be"], "Byte order of the file").when("be, for a program that reads that order only"),
+        ROTATION_KEYS[0],
+        ROTATION_KEYS[1],
+        ROTATION_KEYS[2],
     ],
     rx_keys: &[Key::word(
         "snapped",
@@ -27,13 +31,17 @@ pub(crate) static KIND: Kind = Kind {
     can: Can { receive: true, ignores_addresses: true, ..Can::SEND },
     doctor: super::doctor::DOCTOR,
     reasons: &[Counted::Own {
+        word: DIRECTION,
+        what_happened: "The packet of the capture did not go the way that `--direction` asks for, or its header does not tell its way.",
+        what_to_do: "Leave `--direction` out, unless the capture is a Linux cooked one (`tcpdump -i any`). The other packets are sent.",
+    }, Counted::Own {
         word: LINK_TYPE,
         what_happened: "The packet of the capture is of a link type of which no Ethernet frame can be made, or that needs addresses for one.",
         what_to_do: "Give addresses (`wharf send --pcap F --mac SRC,DST`), if it is raw IP, Linux cooked or loopback. The other packets are sent.",
     }],
     ..Kind::new(
         "pcap",
-        "pcap:FILE[,resolution=ns|us,order=le|be] to write, pcap:FILE[,snapped=refuse|pad|send] to read",
+        "pcap:FILE[,format=auto|pcap|pcapng,resolution=ns|us,order=le|be,size=100m,every=1h,files=24] to write, pcap:FILE[,snapped=refuse|pad|send] to read",
         "a capture: a file, a fifo, or - for a standard stream",
         open,
     )
@@ -51,7 +59,13 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
                 Some("be") => ByteOrder::Big,
                 _ => ByteOrder::Little,
             };
-            let options = PcapOptions { resolution, byte_order, ..PcapOptions::default() };
+            let format = match options.word("format") {
+                Some("pcap") => Some(FileFormat::Pcap),
+                Some("pcapng") => Some(FileFormat::Pcapng),
+                _ => None,
+            };
+            let rotation = Rotation::of(options)?;
+            let options = PcapOptions { format, rotation, resolution, byte_order, ..PcapOptions::default() };
             Opened::tx(PcapSink::create(path, options)?)
         }
         Direction::Receive => {

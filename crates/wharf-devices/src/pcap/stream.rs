@@ -6,7 +6,7 @@
 
 use super::Skipped;
 use super::format::displayed;
-use super::format::{Macs, PcapError, PcapOptions, PcapReader, PcapWriter, Record};
+use super::format::{Framing, PcapError, PcapOptions, PcapReader, PcapWriter, Record};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader};
@@ -49,6 +49,9 @@ pub fn create_stream(path: &Path, options: PcapOptions) -> Result<PcapWriter, Pc
         false => (path.to_string_lossy(), OpenOptions::new().write(true).open(path)),
     };
     let file = file.map_err(|cause| PcapError::Open { file: displayed(&name), cause })?;
+    if options.rotation.is_some() {
+        return Err(PcapError::NotRegular { file: displayed(&name), kind: "stream", verb: "rotates" });
+    }
     PcapWriter::new(file, &name, options)
 }
 
@@ -135,12 +138,12 @@ impl PcapStream {
     ///
     /// # Errors
     /// [`PcapError`].
-    pub fn open(path: &Path, rounds: u64, macs: Option<Macs>) -> Result<Self, PcapError> {
+    pub fn open(path: &Path, rounds: u64, how: Framing) -> Result<Self, PcapError> {
         let (reader, rounds) = match is_stream(path) {
             true => (open_pipe(path)?, 1),
             false => (PcapReader::open(path)?, rounds),
         };
-        let reader = reader.with_macs(macs)?;
+        let reader = reader.framing(how)?;
         let (name, shared) = (reader.name().to_string(), Arc::new(Shared::default()));
         let of_thread = shared.clone();
         let read = move || of_thread.read(reader, rounds);
@@ -306,7 +309,7 @@ mod tests {
         };
         std::thread::spawn(write);
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&from));
-        PcapStream::open(Path::new(&path), 1, None).unwrap()
+        PcapStream::open(Path::new(&path), 1, Framing::default()).unwrap()
     }
 
     #[test]

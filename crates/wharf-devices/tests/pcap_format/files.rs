@@ -31,7 +31,7 @@ fn written_to_a_file_and_read_back() {
     assert_eq!(reader.name(), path.to_str().unwrap());
     let mut buf = Vec::new();
     for ts_ns in 0..300 {
-        let record = Record { ts_ns, wire_len: 1000, is_other: false };
+        let record = Record { ts_ns, wire_len: 1000, left_out: None };
         assert_eq!(reader.next(&mut buf).unwrap(), Some(record));
         assert_eq!(buf, data);
     }
@@ -187,4 +187,52 @@ fn a_disk_that_fills_up_later_names_the_place_and_keeps_memory_bounded() {
     assert_eq!(packets.len(), (100_000 - 24) / 1016);
     let place = 24 + packets.len() * 1016;
     assert!(error.unwrap().to_string().starts_with(&format!("x.pcap: byte {place}: record")));
+}
+
+#[test]
+fn what_is_gathered_is_written_when_it_is_asked_for() {
+    let scratch = Scratch::new();
+    let path = scratch.file("x.pcapng");
+    let mut writer = PcapWriter::create_of(&path, PcapOptions::default(), "eth7").unwrap();
+    let len = || std::fs::metadata(&path).unwrap().len();
+    let head = len();
+    for late in [false, true] {
+        writer.write(1, [&[7; 61][..]], 61).unwrap();
+        flush_all();
+        writer.flush_late(1).unwrap();
+        assert_eq!(len(), head + if late { 2 } else { 1 } * (32 + 64));
+        writer.flush_late(1).unwrap();
+    }
+    writer.note_drops([("ring-full".to_string(), 3), ("codel".to_string(), 0)]);
+    writer.finish().unwrap();
+    let text = std::fs::read(&path).unwrap();
+    for part in [&b"eth7"[..], b"dropped: ring-full 3", b"wharf "] {
+        assert!(text.windows(part.len()).any(|bytes| bytes == part), "{}", String::from_utf8_lossy(part));
+    }
+    assert_eq!(parse_bytes(&text).unwrap(), 2);
+}
+
+#[test]
+fn a_capture_goes_on_in_other_files_and_the_newest_stay() {
+    let scratch = Scratch::new();
+    for (name, rotation, numbers) in [
+        ("all.pcap", "size=4k", vec![3, 3, 3, 1]),
+        ("some.pcapng", "size=4k,files=2", vec![3, 1]),
+        ("timed.pcap", "every=4s", vec![1, 4, 4, 1]),
+    ] {
+        let options =
+            PcapOptions { rotation: Some(Rotation::parse(rotation).unwrap()), ..PcapOptions::default() };
+        let mut writer = PcapWriter::create(&scratch.file(name), options).unwrap();
+        // The first is of the time at which the file was begun, the others are of next century.
+        for at in [0].into_iter().chain(4_000_000_000..4_000_000_009) {
+            writer.write(at * 1_000_000_000, [&[7; 1400][..]], 1400).unwrap();
+        }
+        writer.finish().unwrap();
+        let (stem, end) = name.split_once('.').unwrap();
+        let name_of = |at: usize| if at == 0 { name.into() } else { format!("{stem}-{at}.{end}") };
+        let files = (0..9).map(|at| scratch.file(&name_of(at))).filter(|path| path.exists());
+        let found: Vec<usize> =
+            files.map(|path| parse_bytes(&std::fs::read(path).unwrap()).unwrap()).collect();
+        assert_eq!(found, numbers, "{name}");
+    }
 }

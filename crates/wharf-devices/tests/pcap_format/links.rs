@@ -2,7 +2,7 @@
 
 use super::ng::Ng;
 use super::*;
-use wharf_devices::pcap::format::Macs;
+use wharf_devices::pcap::format::{Framing, Macs, Way};
 
 const MACS: Macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 const IPV4: [u8; 24] = [0x45, 0, 0, 24, 0, 1, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4];
@@ -25,7 +25,7 @@ type Case<'a> = (u32, Vec<u8>, &'a [u8], Macs, u16);
 
 /// The packets of `bytes` with these addresses.
 fn read(bytes: &[u8], macs: Option<Macs>) -> Result<Vec<Packet>, PcapError> {
-    let mut reader = PcapReader::new(Cursor::new(bytes), "x.pcap")?.with_macs(macs)?;
+    let mut reader = PcapReader::new(Cursor::new(bytes), "x.pcap")?.framing(Framing { macs, only: None })?;
     let (mut packets, mut buf) = (Vec::new(), Vec::new());
     while let Some(record) = reader.next(&mut buf)? {
         packets.push((record, buf.clone()));
@@ -73,7 +73,7 @@ fn each_link_type_becomes_ethernet() {
         let expected = "have no Ethernet addresses: --mac SRC,DST gives them";
         assert!(refused.starts_with("x.pcap: byte 20: ") && refused.ends_with(expected), "{refused}");
         let packets = read(&block.bytes, None).unwrap();
-        assert!(packets[0].0.is_other && packets[0].1.is_empty());
+        assert!(packets[0].0.left_out.is_some() && packets[0].1.is_empty());
     }
 }
 
@@ -82,7 +82,8 @@ fn packets_that_can_be_no_frame_are_marked_and_the_rest_is_read() {
     let file = Ng::new(ByteOrder::Little).interface(105, 0, &[]).interface(101, 0, &[]).interface(1, 0, &[]);
     let file = file.enhanced(2, 1, 4, b"abcd").enhanced(0, 1, 4, b"abcd").enhanced(1, 1, 4, b"\x20bcd");
     let packets = read(&file.enhanced(2, 1, 4, b"efgh").bytes, Some(MACS)).unwrap();
-    let marks: Vec<_> = packets.iter().map(|(record, bytes)| (record.is_other, bytes.len())).collect();
+    let marks: Vec<_> =
+        packets.iter().map(|(record, bytes)| (record.left_out.is_some(), bytes.len())).collect();
     assert_eq!(marks, [(false, 4), (true, 0), (true, 0), (false, 4)]);
     // Headers that are cut short, unknown families, and devices whose packets have no protocol.
     let none: [(u32, Vec<u8>); 7] = [
@@ -97,7 +98,10 @@ fn packets_that_can_be_no_frame_are_marked_and_the_rest_is_read() {
     for (link_type, data) in none {
         let len = data.len() as u32;
         let file = Capture::with_header(0xa1b2_c3d4, 65_535, link_type).record((1, 2), len, len, &data);
-        assert!(read(&file.0, Some(MACS)).unwrap()[0].0.is_other, "link type {link_type}, {data:?}");
+        assert!(
+            read(&file.0, Some(MACS)).unwrap()[0].0.left_out.is_some(),
+            "link type {link_type}, {data:?}"
+        );
     }
 }
 
@@ -122,5 +126,28 @@ fn check_sequences_are_cut_off_whole_or_as_far_as_they_were_captured() {
             file.flagged(1, 61, &flags(4 << 5)).flagged(1, 64, &flags(2 << 5 | 1)).flagged(1, 64, &flags(1));
         let want = [(60, 60), (60, 60), (59, 59), (57, 57), (62, 62), (64, 64)];
         assert_eq!(lens(read(&file.bytes, None).unwrap()), want, "{order:?}");
+    }
+}
+
+#[test]
+fn one_direction_is_read_by_the_cooked_header_alone() {
+    let cooked = [(113, sll(0, 1, 6, 0x0800)), (113, sll(4, 1, 6, 0x0800)), (276, sll2(2, 1, 6, 0x0800))];
+    let other = [(276, sll2(4, 1, 6, 0x0800)), (101, vec![]), (1, vec![0; 14])];
+    let mut file = Ng::new(ByteOrder::Little);
+    for (at, (link_type, head)) in cooked.iter().chain(&other).enumerate() {
+        let data = [head, &IPV4[..]].concat();
+        file = file.interface(*link_type, 0, &[]).enhanced(at as u32, 1, data.len() as u32, &data);
+    }
+    for (only, want) in [(Way::In, [0, 2]), (Way::Out, [1, 3])] {
+        let framing = Framing { macs: Some(MACS), only: Some(only) };
+        let mut reader =
+            PcapReader::new(Cursor::new(&file.bytes), "x.pcap").unwrap().framing(framing).unwrap();
+        let (mut left_out, mut buf) = (Vec::new(), Vec::new());
+        while let Some(record) = reader.next(&mut buf).unwrap() {
+            left_out.push(record.left_out);
+        }
+        let taken: Vec<usize> = (0..left_out.len()).filter(|&at| left_out[at].is_none()).collect();
+        assert_eq!(taken, want, "{only:?}");
+        assert!(left_out.iter().flatten().all(|reason| *reason == "direction"), "{left_out:?}");
     }
 }

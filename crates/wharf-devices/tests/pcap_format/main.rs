@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wharf_devices::pcap::format::{
-    ByteOrder, INTERFACES_MAX, PcapError, PcapOptions, PcapReader, PcapWriter, Record, Resolution,
-    SNAP_LEN_MAX, parse_bytes,
+    ByteOrder, FileFormat, INTERFACES_MAX, PcapError, PcapOptions, PcapReader, PcapWriter, Record,
+    Resolution, Rotation, SNAP_LEN_MAX, flush_all, parse_bytes,
 };
 
 /// A little-endian microsecond file, put together field by field and not by the

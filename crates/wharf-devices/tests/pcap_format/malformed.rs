@@ -184,7 +184,7 @@ fn snapped_record_is_read_and_marked() {
     let capture = Capture::new().record((1, 2), 3, 1514, b"abc");
     let (packets, error) = read_all(&capture.0);
     assert!(error.is_none());
-    let record = Record { ts_ns: 1_000_002_000, wire_len: 1514, is_other: false };
+    let record = Record { ts_ns: 1_000_002_000, wire_len: 1514, left_out: None };
     assert_eq!(packets, [(record, b"abc".to_vec())]);
 }
 

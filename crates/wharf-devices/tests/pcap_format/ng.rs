@@ -198,7 +198,7 @@ fn an_interface_that_is_not_ethernet_matters_only_with_its_packets() {
     let file = Ng::new(ByteOrder::Little).interface(113, 0, &[]).interface(1, 0, &[]).enhanced(1, 5, 1, b"a");
     assert_eq!(good(&file).len(), 1);
     let (packets, error) = read_all(&file.enhanced(0, 5, 1, b"a").bytes);
-    let marks: Vec<_> = packets.iter().map(|(record, _)| record.is_other).collect();
+    let marks: Vec<_> = packets.iter().map(|(record, _)| record.left_out.is_some()).collect();
     assert!(error.is_none() && marks == [false, true], "{error:?}, {marks:?}");
 }
 
@@ -209,7 +209,7 @@ fn byte_order_is_that_of_the_present_section() {
     let mut reader = PcapReader::new(Cursor::new(&file.bytes), "x.pcapng").unwrap();
     let mut buf = Vec::new();
     for (byte_order, ts_ns) in [(ByteOrder::Big, 1), (ByteOrder::Little, 2)] {
-        assert_eq!(reader.next(&mut buf).unwrap(), Some(Record { ts_ns, wire_len: 1, is_other: false }));
+        assert_eq!(reader.next(&mut buf).unwrap(), Some(Record { ts_ns, wire_len: 1, left_out: None }));
         assert_eq!(reader.byte_order(), byte_order);
     }
     assert_eq!(reader.next(&mut buf).unwrap(), None);

@@ -21,6 +21,8 @@ fn write_all(options: PcapOptions, packets: &[Packet]) -> Vec<u8> {
 fn all_options() -> impl Iterator<Item = PcapOptions> {
     [Resolution::Microseconds, Resolution::Nanoseconds].into_iter().flat_map(|resolution| {
         [ByteOrder::Little, ByteOrder::Big].map(|byte_order| PcapOptions {
+            format: None,
+            rotation: None,
             resolution,
             byte_order,
             snap_len: 65_535,
@@ -33,7 +35,7 @@ fn sample_packets() -> Vec<Packet> {
     iter::zip(times, [1, 60, 1514, 65_535])
         .map(|(ts_ns, len)| {
             let data = (0..len).map(|i: u32| (i % 251) as u8).collect();
-            (Record { ts_ns, wire_len: len, is_other: false }, data)
+            (Record { ts_ns, wire_len: len, left_out: None }, data)
         })
         .collect()
 }
@@ -66,7 +68,7 @@ fn headers_have_the_bytes_of_the_specification() {
         assert_eq!(write_all(options, &[])[..4], magic, "{options:?}");
     }
     let micros = PcapOptions { resolution: Resolution::Microseconds, ..PcapOptions::default() };
-    let record = Record { ts_ns: 1_000_002_999, wire_len: 60, is_other: false };
+    let record = Record { ts_ns: 1_000_002_999, wire_len: 60, left_out: None };
     let mut expected = Capture::with_header(0xa1b2_c3d4, 262_144, 1);
     expected = expected.record((1, 2), 60, 60, &[7; 60]);
     assert_eq!(write_all(micros, &[(record, vec![7; 60])]), expected.0);
@@ -75,7 +77,7 @@ fn headers_have_the_bytes_of_the_specification() {
 #[test]
 fn nanoseconds_are_kept_or_cut_off_to_the_resolution() {
     for options in all_options() {
-        let packet = (Record { ts_ns: 1_999_999_999, wire_len: 1, is_other: false }, vec![7]);
+        let packet = (Record { ts_ns: 1_999_999_999, wire_len: 1, left_out: None }, vec![7]);
         let (read, _) = read_all(&write_all(options, &[packet]));
         let expected = match options.resolution {
             Resolution::Microseconds => 1_999_999_000,
@@ -95,12 +97,12 @@ fn packets_are_cut_at_the_snap_length_across_chunks() {
     writer.finish().unwrap();
     let (read, error) = read_all(&bytes);
     assert!(error.is_none());
-    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 9, is_other: false }, b"abcde".to_vec())]);
+    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 9, left_out: None }, b"abcde".to_vec())]);
 }
 
 #[test]
 fn a_snapped_packet_stays_snapped() {
-    let packets = [(Record { ts_ns: 1, wire_len: 1514, is_other: false }, b"abc".to_vec())];
+    let packets = [(Record { ts_ns: 1, wire_len: 1514, left_out: None }, b"abc".to_vec())];
     let (read, error) = read_all(&write_all(PcapOptions::default(), &packets));
     assert!(error.is_none());
     assert_eq!(read, packets);
@@ -126,7 +128,7 @@ fn a_refused_packet_leaves_no_trace() {
     }
     let (read, error) = read_all(&bytes);
     assert!(error.is_none());
-    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 3, is_other: false }, b"abc".to_vec())]);
+    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 3, left_out: None }, b"abc".to_vec())]);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn queue_sends_into_a_capture_and_all_frames_are_in_it() {
             time_ns = 1_000_000_000 + number as u64;
             packet.set_meta(&Meta { time_ns, ..packet.meta() });
         }
-        expected.push((Record { ts_ns: time_ns, wire_len: bytes.len() as u32, is_other: false }, bytes));
+        expected.push((Record { ts_ns: time_ns, wire_len: bytes.len() as u32, left_out: None }, bytes));
         _ = sender.send_packet(packet, Wait::Forever).unwrap();
     }
     assert!(queue.drain(Duration::MAX));

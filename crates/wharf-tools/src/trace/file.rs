@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use wharf_core::device::DeviceError;
-use wharf_devices::pcap::format::{PcapOptions, PcapWriter};
+use wharf_devices::pcap::format::{FileFormat, PcapOptions, PcapWriter};
 use wharf_devices::pcap::{create_file, device_error};
 use wharf_mem::lock;
 use wharf_sys::clock::monotonic_ns;
@@ -89,7 +89,8 @@ impl TraceFile {
         let name = format!("trace:{}", wharf_devices::pcap::format::displayed(&path.to_string_lossy()));
         let file = create_file(path).map_err(|error| device_error(&name, error))?;
         let inode = Inode::of(file.metadata());
-        let created = Self::over(name, Handoff::direct(file), Handoff::start)?;
+        let sink = Handoff::direct(file, FileFormat::of(&name));
+        let created = Self::over(name, sink, Handoff::start)?;
         created.lock().inode = inode;
         Ok(created)
     }
@@ -106,7 +107,12 @@ impl TraceFile {
         }
         let file = create_file(path).map_err(|error| device_error(&self.name, error))?;
         let inode = Inode::of(file.metadata());
-        let writer = new_writer(&self.name, Handoff::direct(file), &self.counts, Handoff::start)?;
+        let writer = new_writer(
+            &self.name,
+            Handoff::direct(file, FileFormat::of(&self.name)),
+            &self.counts,
+            Handoff::start,
+        )?;
         let before = {
             let mut file = self.lock();
             file.inode = inode;
@@ -165,6 +171,7 @@ fn new_writer(
 ) -> Result<PcapWriter<Handoff>, DeviceError> {
     let writer = PcapWriter::new(sink, name, PcapOptions::default());
     let mut writer = writer.map_err(|error| device_error(name, error))?;
+    writer.watch_len(Handoff::len_bytes);
     let started = start(writer.sink_mut(), counts.clone());
     let what = || "cannot start a thread".to_string();
     started.map_err(|source| DeviceError::Io { device: name.into(), what: what(), source })?;
@@ -175,7 +182,7 @@ fn new_writer(
 fn write_rest(mut writer: PcapWriter<Handoff>) {
     writer.sink_mut().wait_for_room();
     // The thread counts frames that cannot be written: it knows the reason.
-    let _ = writer.flush();
+    let _ = writer.end();
     writer.sink_mut().finish();
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
-use wharf_devices::pcap::format::{ByteOrder, RECORD_HEADER_LEN, captured_len};
+use wharf_devices::pcap::format::{ByteOrder, FileFormat, records_in};
 
 /// Most bytes that wait for the disk: more than a tenth of a second of 1 Gbit/s, and little beside a pool.
 const WAITING_BYTES_MAX: usize = 16 << 20;
@@ -18,6 +18,11 @@ pub(super) struct Handoff {
     file: Option<File>,
     thread: Option<(Sender<Vec<u8>>, JoinHandle<()>)>,
     state: Arc<State>,
+    format: FileFormat,
+    /// Bytes written before the thread had the file.
+    head_bytes: u64,
+    /// The file once more, to see its length.
+    watched: Option<File>,
     /// Takes everything, however much waits.
     patient: bool,
 }
@@ -30,8 +35,16 @@ struct State {
 
 impl Handoff {
     /// Makes one that writes to the file itself until [`Handoff::start`]: a file that cannot be written then shows at the start.
-    pub(super) fn direct(file: File) -> Self {
-        Self { file: Some(file), thread: None, state: Arc::default(), patient: false }
+    pub(super) fn direct(file: File, format: FileFormat) -> Self {
+        let watched = file.try_clone().ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()));
+        let (file, state) = (Some(file), Arc::default());
+        Self { file, thread: None, state, format, head_bytes: 0, watched, patient: false }
+    }
+
+    /// Returns the bytes of the file and of what waits for it, if it is one.
+    pub(super) fn len_bytes(&self) -> Option<u64> {
+        let waiting_bytes = self.state.waiting_bytes.load(Relaxed) as u64;
+        Some(self.watched.as_ref()?.metadata().ok()?.len() + waiting_bytes)
     }
 
     /// Hands all further chunks to a thread.
@@ -47,8 +60,8 @@ impl Handoff {
         &mut self, disk: impl Disk + Send + 'static, counts: Arc<TraceCounts>,
     ) -> io::Result<()> {
         let (chunks, theirs) = channel();
-        let state = self.state.clone();
-        let run = move || write_all(disk, &theirs, &state, &counts);
+        let (state, format, head_bytes) = (self.state.clone(), self.format, self.head_bytes);
+        let run = move || write_all(disk, &theirs, &state, &counts, format, head_bytes);
         self.thread = Some((chunks, thread::Builder::new().name("wharf-trace".into()).spawn(run)?));
         Ok(())
     }
@@ -83,7 +96,9 @@ impl Write for Handoff {
     /// Takes all or nothing: [`ErrorKind::WouldBlock`] while too much waits. The writer then keeps its records.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(file) = &mut self.file {
-            return file.write(bytes);
+            let written = file.write(bytes)?;
+            self.head_bytes += written as u64;
+            return Ok(written);
         }
         let Some((chunks, _)) = &self.thread else { return Err(ErrorKind::BrokenPipe.into()) };
         if !self.patient && self.state.waiting_bytes.load(Relaxed) + bytes.len() > WAITING_BYTES_MAX {
@@ -100,8 +115,11 @@ impl Write for Handoff {
 }
 
 /// Writes chunk after chunk. After the first error it counts their records as missed.
-fn write_all(mut disk: impl Disk, chunks: &Receiver<Vec<u8>>, state: &State, counts: &TraceCounts) {
-    let mut written_bytes = wharf_devices::pcap::format::FILE_HEADER_LEN as u64;
+fn write_all(
+    mut disk: impl Disk, chunks: &Receiver<Vec<u8>>, state: &State, counts: &TraceCounts, format: FileFormat,
+    head_bytes: u64,
+) {
+    let mut written_bytes = head_bytes;
     for chunk in chunks {
         if !state.broken.load(Relaxed) {
             match disk.write_all(&chunk) {
@@ -115,7 +133,8 @@ fn write_all(mut disk: impl Disk, chunks: &Receiver<Vec<u8>>, state: &State, cou
             }
         }
         if state.broken.load(Relaxed) {
-            counts.miss(records(&chunk));
+            // Chunks are of whole records, as `PcapOptions::default` has them written.
+            counts.miss(records_in(format, ByteOrder::Little, &chunk).1);
         }
         state.waiting_bytes.fetch_sub(chunk.len(), Relaxed);
     }
@@ -129,17 +148,9 @@ pub(super) trait Disk: Write {
 
 impl Disk for File {
     fn cut(&mut self, len_bytes: u64) {
-        // Anything but a regular file stays as it is.
-        let _ = self.set_len(len_bytes);
+        // Anything but a regular file stays as it is, and one that another program has cut.
+        if self.metadata().is_ok_and(|of| of.len() > len_bytes) {
+            let _ = self.set_len(len_bytes);
+        }
     }
-}
-
-/// Counts the records in a chunk of whole ones, written by [`PcapOptions::default`](wharf_devices::pcap::format::PcapOptions).
-fn records(chunk: &[u8]) -> u64 {
-    let (mut at, mut count) = (0, 0);
-    while let Some(header) = chunk.get(at..).and_then(|rest| rest.first_chunk::<RECORD_HEADER_LEN>()) {
-        at += RECORD_HEADER_LEN + captured_len(header, ByteOrder::Little);
-        count += 1;
-    }
-    count
 }

@@ -3,8 +3,10 @@ use super::*;
 use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use wharf_core::pool::PagePool;
 use wharf_devices::null::Null;
+use wharf_devices::pcap::format::FileFormat;
 
 /// A clock that stands still.
 #[derive(Debug)]
@@ -57,7 +59,9 @@ fn over_disk(room: usize, frames: u64) -> (u64, u64, Result<(), DeviceError>, Ve
         handoff.start_to(disk, counts)
     };
     let inner = Box::new(Null::default());
-    let trace = TraceFile::over("trace:x".into(), Handoff::direct(file), start).unwrap().around(inner);
+    let trace = TraceFile::over("trace:x".into(), Handoff::direct(file, FileFormat::Pcap), start)
+        .unwrap()
+        .around(inner);
     let mut trace = trace.clock(Arc::new(At(7)));
     let counts = trace.counts();
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
@@ -102,6 +106,31 @@ fn a_good_disk_gets_every_frame_and_closing_succeeds() {
     let (frames, missed, closed, bytes) = over_disk(usize::MAX, 500);
     assert_eq!((frames, missed, bytes.len() as u64), (500, 0, 500 * RECORD_BYTES));
     closed.unwrap();
+}
+
+/// `copytruncate` of `logrotate(8)`.
+#[test]
+fn a_file_that_was_cut_begins_anew() {
+    let path = std::env::temp_dir().join(format!("wharf-cut-{}.pcap", std::process::id()));
+    let file = TraceFile::create(&path).unwrap();
+    file.lock().users = 1;
+    let records = || (std::fs::metadata(&path).unwrap().len() - 24) / RECORD_BYTES;
+    let write = |frames: u8, all: u64| {
+        let bytes = [7; 1000];
+        (0..frames).for_each(|_| file.lock().record(&file.counts, 1, [&bytes[..]].into_iter(), 1000));
+        wharf_devices::pcap::flush_all();
+        file.lock().flush_late();
+        wharf_testkit::threads::eventually(Duration::from_secs(20), || {
+            std::fs::metadata(&path).unwrap().len() == 24 + all * RECORD_BYTES
+        });
+        records()
+    };
+    assert_eq!(write(3, 3), 3);
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    assert_eq!(write(2, 2), 2);
+    file.leave().unwrap();
+    assert_eq!(wharf_devices::pcap::format::PcapReader::open(&path).unwrap().snap_len(), 262_144);
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

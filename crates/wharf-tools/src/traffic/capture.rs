@@ -4,15 +4,17 @@ use super::timeline::{TimeFacts, Timeline};
 use std::path::Path;
 use std::time::Duration;
 use wharf_devices::pcap::Skipped;
-use wharf_devices::pcap::format::{Macs, PcapError, PcapReader, Record};
+use wharf_devices::pcap::format::{Framing, PcapError, PcapReader, Record};
 
 /// How a capture is read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading {
     /// Gaps between its frames are shortened to this.
     pub max_gap: Option<Duration>,
-    /// The addresses of frames that are made of packets of other link types; none are made without.
-    pub macs: Option<Macs>,
+    /// Time from the last frame of a round to the first of the next; the mean gap without.
+    pub loop_gap: Option<Duration>,
+    /// Which packets become frames, and how.
+    pub framing: Framing,
 }
 
 /// The reason why a capture was not loaded.
@@ -51,7 +53,14 @@ pub enum CaptureError {
 /// Says that a file of so many records has nothing to send.
 pub(super) fn none_to_send(file: &str, records: u64) -> String {
     format!(
-        "{file}: none of its {records} records can be sent: each is empty, longer than any frame, or of another link type"
+        "{file}: none of its {records} records can be sent: each is empty, longer than any frame, or of another link type or direction"
+    )
+}
+
+/// Says that rounds of a file, all of whose frames have one time, have no pace.
+pub fn no_pace(file: &str) -> String {
+    format!(
+        "{file}: all its packets have one time, so that rounds of it have no pace; say --rate, or --loop-gap"
     )
 }
 
@@ -90,7 +99,7 @@ impl Capture {
     /// [`CaptureError`]; for a damaged file if there is no frame before the damage.
     pub fn load(path: &Path, limit_bytes: u64, how: &Reading) -> Result<Self, CaptureError> {
         let limit_bytes = limit_bytes.min(u32::MAX.into());
-        let mut reader = PcapReader::open(path)?.with_macs(how.macs)?;
+        let mut reader = PcapReader::open(path)?.framing(how.framing)?;
         let file = reader.name().to_string();
         let too_large = || CaptureError::TooLarge { file: file.clone(), limit_bytes };
         let file_bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
@@ -98,7 +107,7 @@ impl Capture {
             return Err(too_large());
         }
         let mut capture = Self::empty(file.clone(), file_bytes as usize);
-        let (mut frame, mut timeline) = (Vec::new(), Timeline::new(how.max_gap));
+        let (mut frame, mut timeline) = (Vec::new(), Timeline::new(how));
         while let Some(record) = capture.keep_error(reader.next(&mut frame))? {
             // The file may have grown since its length was looked up.
             if reader.record_offset_bytes() + frame.len() as u64 > limit_bytes {
@@ -223,7 +232,8 @@ impl Capture {
         self.starts[at].into()
     }
 
-    pub(super) fn round_ns(&self) -> u64 {
+    /// Returns the time of a round; 0 if all frames have one time.
+    pub fn round_ns(&self) -> u64 {
         self.round_ns
     }
 }

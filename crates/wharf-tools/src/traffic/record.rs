@@ -20,15 +20,20 @@ pub struct Recorder<C> {
 }
 
 impl<C: Check> Recorder<C> {
-    /// Makes one that writes into a new file at `path`, if there is a path. A stream ([`is_stream`]) gets the frames as they come; when its
+    /// Makes one that writes what `interface` receives into a new file at `path`, if there is a path. A stream ([`is_stream`]) gets the frames as they come; when its
     /// reader goes away, the check is done.
     ///
     /// # Errors
     /// [`PcapError`] if the file cannot be created.
-    pub fn new(check: C, path: Option<&Path>) -> Result<Self, PcapError> {
+    pub fn new(
+        check: C, path: Option<&Path>, options: PcapOptions, interface: &str,
+    ) -> Result<Self, PcapError> {
         let is_stream = path.is_some_and(is_stream);
-        let create = if is_stream { create_stream } else { PcapWriter::create };
-        let writer = path.map(|path| create(path, PcapOptions::default())).transpose()?;
+        let create = |path| match is_stream {
+            true => create_stream(path, options),
+            false => PcapWriter::create_of(path, options, interface),
+        };
+        let writer = path.map(create).transpose()?;
         Ok(Self { check, writer, is_stream, is_closed: false, has_pending: false, error: None })
     }
 
@@ -44,10 +49,12 @@ impl<C: Check> Recorder<C> {
         }
     }
 
-    /// Completes the file. Returns the other check, and an error if frames could not be written.
-    pub fn finish(mut self) -> (C, Option<PcapError>) {
-        if let Some(Err(error)) = self.writer.take().map(PcapWriter::finish) {
-            self.fail(error);
+    /// Completes the file, which says what the interface has dropped if it is pcapng. Returns the other check,
+    /// and an error if frames could not be written.
+    pub fn finish(mut self, drops: impl IntoIterator<Item = (String, u64)>) -> (C, Option<PcapError>) {
+        if let Some(mut writer) = self.writer.take() {
+            writer.note_drops(drops);
+            writer.finish().err().into_iter().for_each(|error| self.fail(error));
         }
         (self.check, self.error)
     }

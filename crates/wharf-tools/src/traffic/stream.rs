@@ -1,7 +1,7 @@
 //! Replays of a capture that is read as it is sent, by one sender: of any size, in constant memory. A pipe
 //! is sent once, a file as often as is asked for.
 
-use super::capture::none_to_send;
+use super::capture::{no_pace, none_to_send};
 use super::check::{InFlight, StreamCheck};
 use super::timeline::{TimeFacts, Timeline};
 use super::{Position, Reading, Skipped, Source};
@@ -77,6 +77,8 @@ pub struct StreamReplay {
     /// Time at which the first frame came.
     came_ns: Option<u64>,
     on_gap: Option<OnGap>,
+    /// It goes by its times.
+    is_timed: bool,
     is_file: bool,
     /// Frames that may still be sent.
     left: u64,
@@ -93,13 +95,14 @@ impl StreamReplay {
     /// [`PcapError`].
     pub fn open(path: &Path, rounds: u64, longest_bytes: u32, how: &Reading) -> Result<Self, PcapError> {
         Ok(Self {
-            stream: PcapStream::open(path, rounds, how.macs)?,
+            stream: PcapStream::open(path, rounds, how.framing)?,
             ready: VecDeque::with_capacity(AHEAD),
             longest_bytes,
             next: Position::default(),
-            timeline: Timeline::new(how.max_gap),
+            timeline: Timeline::new(how),
             came_ns: None,
             on_gap: None,
+            is_timed: false,
             is_file: !is_stream(path),
             left: u64::MAX,
             has_ended: false,
@@ -114,10 +117,11 @@ impl StreamReplay {
         Self { left: packets, ..self }
     }
 
-    /// Makes it call `on_gap` once.
+    /// Says that it goes by its times. Calls `on_gap` at the first long gap, and ends with an error before a
+    /// second round of frames that all have one time.
     #[must_use]
-    pub fn telling(self, on_gap: OnGap) -> Self {
-        Self { on_gap: Some(on_gap), ..self }
+    pub fn by_time(self, on_gap: OnGap) -> Self {
+        Self { on_gap: Some(on_gap), is_timed: true, ..self }
     }
 
     /// Returns the stream's name, as errors show it.
@@ -172,8 +176,8 @@ impl StreamReplay {
             None if len_bytes > self.longest_bytes => return self.end(self.too_long(&frame)),
             None => {}
         }
-        if frame.begins_round {
-            self.timeline.end_round();
+        if frame.begins_round && self.timeline.end_round() == 0 && self.is_timed {
+            return self.end(no_pace(self.name()));
         }
         self.came_ns.get_or_insert_with(monotonic_ns);
         self.next.time_ns = self.timeline.next(frame.record.ts_ns);

@@ -1,7 +1,7 @@
 //! The times of a capture's frames, as a replay keeps them: the first at 0, and none before the one in front
 //! of it.
 
-use std::time::Duration;
+use super::Reading;
 
 /// A gap longer than this is told.
 pub const GAP_NS_TOLD: u64 = 10_000_000_000;
@@ -26,6 +26,8 @@ pub struct TimeFacts {
 #[derive(Debug, Clone)]
 pub(super) struct Timeline {
     max_gap_ns: i128,
+    /// Time between two rounds; the mean gap if `None`.
+    loop_gap_ns: Option<i128>,
     /// What is added to a stamp to get its time; `None` before the first frame of a round.
     shift_ns: Option<i128>,
     /// Time of the first frame of the round, and of the last frame so far.
@@ -37,11 +39,13 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// Makes one that shortens gaps to `max_gap`.
-    pub(super) fn new(max_gap: Option<Duration>) -> Self {
-        let max_gap_ns = max_gap.map_or(i128::MAX, |gap| gap.as_nanos() as i128);
+    /// Makes one with the gaps that `how` has.
+    pub(super) fn new(how: &Reading) -> Self {
+        let [max_gap_ns, loop_gap_ns] =
+            [how.max_gap, how.loop_gap].map(|gap| gap.map(|gap| gap.as_nanos() as i128));
+        let max_gap_ns = max_gap_ns.unwrap_or(i128::MAX);
         let facts = TimeFacts::default();
-        Self { max_gap_ns, shift_ns: None, start_ns: 0, last_ns: 0, frames: 0, facts }
+        Self { max_gap_ns, loop_gap_ns, shift_ns: None, start_ns: 0, last_ns: 0, frames: 0, facts }
     }
 
     pub(super) fn facts(&self) -> TimeFacts {
@@ -88,21 +92,24 @@ impl Timeline {
         }
     }
 
-    /// Ends a round: the next one begins after the mean gap. Returns the time of its first frame.
+    /// Ends a round: the next one begins after the gap of rounds. Returns the time from its first
+    /// frame to the first of the next.
     pub(super) fn end_round(&mut self) -> u64 {
         let gaps = self.frames.saturating_sub(1).max(1);
-        self.last_ns += (self.last_ns - self.start_ns) / i128::from(gaps);
+        self.last_ns += self.loop_gap_ns.unwrap_or((self.last_ns - self.start_ns) / i128::from(gaps));
+        let round_ns = self.last_ns - self.start_ns;
         (self.start_ns, self.shift_ns, self.frames) = (self.last_ns, None, 0);
-        u64::try_from(self.start_ns).unwrap_or(u64::MAX)
+        u64::try_from(round_ns).unwrap_or(u64::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn times<const N: usize>(max_gap: Option<Duration>, seconds: [u64; N]) -> ([u64; N], TimeFacts) {
-        let mut timeline = Timeline::new(max_gap);
+        let mut timeline = Timeline::new(&Reading { max_gap, ..Reading::default() });
         let times = seconds.map(|second| timeline.next(second * 1_000_000_000) / 1_000_000_000);
         (times, timeline.facts())
     }
@@ -114,7 +121,7 @@ mod tests {
         // A clock that was set back by an hour: the gaps after it are kept.
         assert_eq!(times(None, [7200, 7201, 3600, 3603]).0, [0, 1, 1, 4]);
         // Two frames captured out of order move nothing.
-        let mut timeline = Timeline::new(None);
+        let mut timeline = Timeline::new(&Reading::default());
         let stamps = [1_000_000, 3_000_000, 2_000_000, 4_000_000].map(|stamp| timeline.next(stamp));
         assert_eq!((stamps, timeline.facts().back), ([0, 2_000_000, 2_000_000, 3_000_000], 1));
     }
@@ -133,10 +140,12 @@ mod tests {
 
     #[test]
     fn a_round_begins_the_mean_gap_after_the_one_before() {
-        let mut timeline = Timeline::new(None);
+        let mut timeline = Timeline::new(&Reading::default());
         let first = [100, 110, 140].map(|stamp| timeline.next(stamp));
         assert_eq!((first, timeline.end_round()), ([0, 10, 40], 60));
         assert_eq!([100, 110].map(|stamp| timeline.next(stamp)), [60, 70]);
-        assert_eq!(timeline.end_round(), 80);
+        assert_eq!(timeline.end_round(), 20);
+        timeline.loop_gap_ns = Some(7);
+        assert_eq!((timeline.next(100), timeline.end_round()), (80, 7));
     }
 }

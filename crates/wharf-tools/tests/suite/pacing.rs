@@ -95,7 +95,8 @@ fn at_top_speed_nothing_is_due() {
 fn frames_are_due_at_their_rate() {
     let position = Position { packets: 3_000_000, bytes: 125_000_000, time_ns: 77 };
     assert_eq!(Pace::Top.due_ns(&position), 0);
-    assert_eq!(Pace::Original.due_ns(&position), 77);
+    assert_eq!(Pace::ORIGINAL.due_ns(&position), 77);
+    assert_eq!([500, 2000].map(|speed| Pace::Captured(speed).due_ns(&position)), [154, 38]);
     assert_eq!(Pace::Packets(1_000_000).due_ns(&position), 3_000_000_000);
     assert_eq!(Pace::Bits(1_000_000_000).due_ns(&position), 1_000_000_000);
     let later = Position { packets: 1 << 40, ..position };

@@ -19,7 +19,7 @@ const MS: u64 = 1_000_000;
 const GAP_NS: u64 = MS;
 const FRAME_BYTES: u32 = 100;
 /// 1 kpps, in each way in which it can be asked for.
-const PACES: [Pace; 3] = [Pace::Packets(1000), Pace::Bits(8 * FRAME_BYTES as u64 * 1000), Pace::Original];
+const PACES: [Pace; 3] = [Pace::Packets(1000), Pace::Bits(8 * FRAME_BYTES as u64 * 1000), Pace::ORIGINAL];
 
 /// A clock that only the sender moves, and the time and length of stops, the first one last: the process does
 /// not run then.
@@ -250,7 +250,7 @@ fn a_capture_whose_time_steps_back_moves_by_no_more_than_the_pause() {
     // Frame 1000 and those behind it are of the capture's first second.
     let stamp_ns = |frame| if frame >= 1000 { (frame - 1000) * GAP_NS } else { frame * GAP_NS };
     let stops = vec![(990 * MS, 150 * MS)];
-    let (left_ns, driven) = Run { stops, stamp_ns, ..Run::at(Pace::Original) }.run();
+    let (left_ns, driven) = Run { stops, stamp_ns, ..Run::at(Pace::ORIGINAL) }.run();
     assert_eq!(driven.pauses.process.count, 1);
     let last_ms = left_ns[3999] / MS;
     assert!((2999..=2999 + 152).contains(&last_ms), "{last_ms}");

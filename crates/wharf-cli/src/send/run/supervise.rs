@@ -1,12 +1,13 @@
 //! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
+use crate::counts::sent_bytes;
 use crate::errors::Errors;
 use crate::live::{Before, dropped};
 use crate::news::News;
 use crate::output::grouped_on_stderr;
 use crate::outside::Outside;
 use crate::overload::Overload;
-use crate::queues::{drops, sent_bytes, sum};
+use crate::queues::{drops, sum};
 use crate::repeats::Lines;
 use crate::send::account::lost;
 use crate::send::plan::Plan;
@@ -19,6 +20,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use wharf::SendError;
 use wharf::queue::TxQueue;
+use wharf_core::counters::QueueCounters;
 use wharf_core::host::Clock;
 use wharf_devices::host::{ExactClock, HostClock};
 use wharf_tools::traffic::{Driven, Echo};
@@ -226,7 +228,7 @@ impl<'a> Supervisor<'a> {
 
     fn show(&self) {
         self.watch.say(|now| {
-            let sent = sum(self.queues, |all| all.sent.get());
+            let sent = sum(self.queues, QueueCounters::sent_packets);
             let rates = self.before.borrow_mut().rates(now, sent, sum(self.queues, sent_bytes));
             let dropped = dropped(&drops(self.queues).by_reason);
             format!("{rates}, sent {}{dropped}", grouped_on_stderr(sent))

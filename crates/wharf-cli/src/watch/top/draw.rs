@@ -1,7 +1,7 @@
 //! The picture: a title, a box for each direction, and the keys.
 
 use super::state::State;
-use crate::output::{grouped, limit};
+use crate::output::grouped;
 use crate::watch::snapshot::PathCounters;
 use crate::watch::text::scaled;
 use ratatui::Frame;
@@ -72,12 +72,8 @@ fn lines(path: &PathCounters, width: usize) -> Vec<Line<'static>> {
     }
     if path.to.is_some() {
         let (packets, bits) = (scaled(rates.sent_pps, "pps"), scaled(rates.sent_bps, "bit/s"));
-        rows.push(format!("sent      {packets:<14} {bits:<14} {} in all", grouped(path.sent)));
-        let limit = if path.limit_bytes > 0 {
-            format!(", limit {}", limit(path.limit_bytes, path.limit_packets))
-        } else {
-            String::new()
-        };
+        rows.push(format!("sent      {packets:<14} {bits:<14} {} in all", grouped(path.counts.sent)));
+        let limit = path.counts.limit_text(", limit ");
         rows.push(format!(
             "backlog   {} packets, in the device {}{limit}",
             grouped(path.backlog_packets),
@@ -112,6 +108,7 @@ fn wrapped(words: impl Iterator<Item = String>, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counts::Counts;
     use crate::watch::snapshot::Rates;
     use crate::watch::snapshot::{BandDelay, Snapshot};
     use ratatui::Terminal;
@@ -126,9 +123,8 @@ mod tests {
             from: Some("packet:eth0".into()),
             to: Some("packet:eth1".into()),
             received_packets: 12_345_678_901,
-            sent: 1_234_567_890,
+            counts: Counts { sent: 1_234_567_890, limit_bytes: 7620, ..Counts::default() },
             backlog_packets: 82,
-            limit_bytes: 7620,
             drops: [("overlimit".to_string(), 9_876_543_210), ("link-down".into(), 2520)].into(),
             recent_delay_ns_by_band: (0..3).map(delay).collect(),
             settings: [

@@ -7,9 +7,29 @@
 //! cut off: a device adds it again.
 
 use super::{Fault, Record};
+use crate::pcap::{DIRECTION, LINK_TYPE};
 
 /// Ethernet addresses: source and destination.
 pub type Macs = [[u8; 6]; 2];
+
+/// The way of a packet at the host that captured it, as a cooked header tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It came.
+    In,
+    /// The host sent it.
+    Out,
+}
+
+/// Which packets become Ethernet frames, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Framing {
+    /// The addresses of frames that are made of packets of other link types, where the packet has none.
+    /// Without them, no frames are made.
+    pub macs: Option<Macs>,
+    /// Packets that did not go this way are left out, and those whose header does not tell.
+    pub only: Option<Way>,
+}
 
 const ETHERNET: u32 = 1;
 const ETHERNET_HEADER_BYTES: u32 = 14;
@@ -55,23 +75,38 @@ impl Packets {
     }
 
     /// Makes the packet in `bytes` an Ethernet frame, if it can be one, and returns its record.
-    pub(super) fn framed(self, record: Record, bytes: &mut Vec<u8>, macs: Option<Macs>) -> Record {
+    pub(super) fn framed(self, record: Record, bytes: &mut Vec<u8>, how: Framing) -> Record {
         let mut record = record;
         if self.check_sequence_bytes > 0 {
             record.wire_len = record.wire_len.saturating_sub(self.check_sequence_bytes);
             bytes.truncate(record.wire_len as usize);
         }
+        if how.only.is_some_and(|way| self.way(bytes) != Some(way)) {
+            bytes.clear();
+            return Record { left_out: Some(DIRECTION), ..record };
+        }
         if self.link_type == ETHERNET || bytes.is_empty() {
             return record;
         }
-        let replaced = macs.and_then(|macs| header(self.link_type, bytes, record.wire_len, macs));
+        let replaced = how.macs.and_then(|macs| header(self.link_type, bytes, record.wire_len, macs));
         let Some((replaced_bytes, header)) = replaced else {
             bytes.clear();
-            return Record { is_other: true, ..record };
+            return Record { left_out: Some(LINK_TYPE), ..record };
         };
         bytes.splice(..replaced_bytes, header);
         record.wire_len = record.wire_len - replaced_bytes as u32 + ETHERNET_HEADER_BYTES;
         record
+    }
+
+    /// Returns the way of a packet, if its header tells it.
+    fn way(self, packet: &[u8]) -> Option<Way> {
+        const OUTGOING: u8 = 4;
+        let kind = match self.link_type {
+            113 => *packet.get(1)?,
+            276 => *packet.get(10)?,
+            _ => return None,
+        };
+        Some(if kind == OUTGOING { Way::Out } else { Way::In })
     }
 }
 

@@ -24,18 +24,18 @@ use interface::Interface;
 
 /// The kind of the first block of a section, the same in both byte orders: a file begins with it.
 pub(super) const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-const INTERFACE: u32 = 1;
+pub(super) const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
+pub(super) const ENHANCED_PACKET: u32 = 6;
 
 /// Option codes of all blocks, and of packets (sections 3.5 and 4.3).
-const OPTION_END: u16 = 0;
+pub(super) const OPTION_END: u16 = 0;
 const OPTION_FLAGS: u16 = 2;
 /// In the flags: above this, four bits with the bytes of check sequence.
 const FLAGS_CHECK_SEQUENCE_SHIFT: u32 = 5;
 
-const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// Bytes of kind and length before a block's content, and of the length after it.
 const HEAD_BYTES: u32 = 8;
 const FRAME_BYTES: u32 = 12;
@@ -169,7 +169,7 @@ impl Section {
             block.skip(input, captured.next_multiple_of(4) - captured)?;
             self.read_flags(input, block)?;
         }
-        Ok(Record { ts_ns, wire_len: fields.wire.max(captured), is_other: false })
+        Ok(Record { ts_ns, wire_len: fields.wire.max(captured), left_out: None })
     }
 
     /// Reads the options behind a packet, up to its flags, which may tell of a check sequence.

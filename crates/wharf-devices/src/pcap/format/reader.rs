@@ -8,8 +8,8 @@ use super::error::{displayed, kind_name};
 use super::input::Input;
 use super::ng::{self, Section};
 use super::{
-    ByteOrder, Dialect, FILE_HEADER_LEN, Fault, FileHeader, Macs, PcapError, RECORD_HEADER_LEN, Record,
-    RecordHeader, Resolution, SNAP_LEN_MAX, file_field,
+    ByteOrder, Dialect, FILE_HEADER_LEN, Fault, FileHeader, Framing, Macs, PcapError, RECORD_HEADER_LEN,
+    Record, RecordHeader, Resolution, SNAP_LEN_MAX, file_field,
 };
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -23,7 +23,7 @@ const MAGIC_LEN: usize = 4;
 pub struct PcapReader<R = BufReader<File>> {
     input: Input<R>,
     format: Format,
-    macs: Option<Macs>,
+    how: Framing,
     ended: bool,
 }
 
@@ -80,21 +80,20 @@ impl<R: Read> PcapReader<R> {
     pub fn new(source: R, name: &str) -> Result<Self, PcapError> {
         let mut input = Input::new(source, name);
         let format = Format::read(&mut input)?;
-        Ok(Self { input, format, macs: Some(Macs::default()), ended: false })
+        Ok(Self { input, format, how: Framing { macs: Some(Macs::default()), only: None }, ended: false })
     }
 
-    /// Sets the addresses of frames that are made of packets of other link types, where the packet has none;
-    /// all zero at first. With `None`, no frames are made.
+    /// Sets which packets become frames, and how: by default all do, with addresses of zeros.
     ///
     /// # Errors
     ///
-    /// For `None`, if no packet of the file is an Ethernet frame.
-    pub fn with_macs(self, macs: Option<Macs>) -> Result<Self, PcapError> {
+    /// Without addresses, if no packet of the file is an Ethernet frame.
+    pub fn framing(self, how: Framing) -> Result<Self, PcapError> {
         if let Format::Classic(_, dialect) = &self.format {
             let at = file_field::LINK_TYPE as u64;
-            dialect.packets.check_addresses(macs).map_err(|fault| self.input.malformed_at(at, fault))?;
+            dialect.packets.check_addresses(how.macs).map_err(|fault| self.input.malformed_at(at, fault))?;
         }
-        Ok(Self { macs, ..self })
+        Ok(Self { how, ..self })
     }
 
     /// Reads the next packet: its captured bytes into `buf`, in place of what was
@@ -114,7 +113,7 @@ impl<R: Read> PcapReader<R> {
             Format::Ng(section) => section.packets,
         };
         if let Ok(Some(record)) = outcome {
-            return Ok(Some(packets.framed(record, buf, self.macs)));
+            return Ok(Some(packets.framed(record, buf, self.how)));
         }
         self.ended = true;
         buf.clear();
@@ -206,7 +205,7 @@ fn next_record<R: Read>(
     if present < buf.len() {
         return Err(input.malformed(Fault::RecordCutShort { present, captured }));
     }
-    Ok(Some(Record { ts_ns, wire_len, is_other: false }))
+    Ok(Some(Record { ts_ns, wire_len, left_out: None }))
 }
 
 /// Reads a whole capture from memory and counts its packets: the entry for

@@ -4,40 +4,31 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use wharf_sys::file::create_private;
 
+use super::blocks;
 use super::error::{displayed, kind_name};
-use super::{
-    ByteOrder, Fault, FileHeader, PcapError, RECORD_HEADER_LEN, RecordHeader, Resolution, SNAP_LEN_MAX,
-    captured_len, effective_snap_len,
-};
+use super::options::{FileFormat, PcapOptions, header_bytes, records_in};
+use super::rotation::Turns;
+use super::{Fault, FileHeader, PcapError, RecordHeader, effective_snap_len};
 
 /// Records are gathered up to this length before they are written.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 
+/// The interface of packets that are of none.
+const INTERFACE: &str = "wharf";
+
 /// Time after which gathered records are late, ns.
 const LATE_NS: u64 = 1_000_000_000;
 
-/// Settings of a capture to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PcapOptions {
-    /// The unit in which a second's fractions are counted.
-    pub resolution: Resolution,
-    /// The byte order of the headers.
-    pub byte_order: ByteOrder,
-    /// Bytes of a packet that are kept. 0, and more than [`SNAP_LEN_MAX`], mean
-    /// [`SNAP_LEN_MAX`].
-    pub snap_len: u32,
-}
+/// Requests to write what is gathered: see [`flush_all`].
+static FLUSHES: AtomicU64 = AtomicU64::new(0);
 
-impl Default for PcapOptions {
-    /// Nanoseconds, because a fast link carries several packets in a microsecond;
-    /// little-endian on every machine, so that the same packets make the same
-    /// file; whole packets.
-    fn default() -> Self {
-        Self { resolution: Resolution::Nanoseconds, byte_order: ByteOrder::Little, snap_len: SNAP_LEN_MAX }
-    }
+/// Has all writers write what they have gathered when they are next asked for what is late.
+pub fn flush_all() {
+    FLUSHES.fetch_add(1, Relaxed);
 }
 
 /// Writes a capture as a stream.
@@ -50,7 +41,14 @@ impl Default for PcapOptions {
 pub struct PcapWriter<W: Write = File> {
     sink: W,
     name: String,
+    format: FileFormat,
     header: FileHeader,
+    /// What the file begins with.
+    head: Vec<u8>,
+    /// Packets taken, the time of the last, and those that its interface is known to have dropped, by reason.
+    packets: u64,
+    last_ns: u64,
+    drops: Vec<(String, u64)>,
     /// Whole records, not yet written; less than [`WRITE_BUFFER_BYTES`] and one
     /// record.
     pending: Vec<u8>,
@@ -61,9 +59,13 @@ pub struct PcapWriter<W: Write = File> {
     cut: fn(&mut W, u64),
     /// Returns the sink's length in bytes, if it is known.
     len_bytes: fn(&W) -> Option<u64>,
-    /// When what was late was last written, nanoseconds of the caller's clock.
+    /// When what was late was last written, nanoseconds of the caller's clock, and the requests by then.
     flushed_ns: u64,
+    flushes: u64,
     has_ended: bool,
+    /// Its files, if there are to be several, and how it goes on in the next.
+    turns: Option<Turns>,
+    turn: fn(&mut Self, u64) -> Result<(), PcapError>,
 }
 
 impl PcapWriter {
@@ -77,11 +79,39 @@ impl PcapWriter {
     ///
     /// If the path names one of those, or creating or writing the file fails.
     pub fn create(path: &Path, options: PcapOptions) -> Result<Self, PcapError> {
-        let mut writer = Self::new(create_file(path)?, &path.to_string_lossy(), options)?;
+        Self::create_of(path, options, INTERFACE)
+    }
+
+    /// Works like [`Self::create`], for packets of `interface`, whose name is in a pcapng file.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::create`].
+    pub fn create_of(path: &Path, options: PcapOptions, interface: &str) -> Result<Self, PcapError> {
+        let turns = options.rotation.map(|rotation| Turns::new(rotation, path));
+        let path = turns.as_ref().map_or(path, Turns::path);
+        let mut writer = Self::new_of(create_file(path)?, &path.to_string_lossy(), options, interface)?;
+        (writer.turns, writer.turn) = (turns, Self::turn);
         // Another kind of file stays unchanged.
         writer.cut = |file, len_bytes| drop(file.set_len(len_bytes));
         writer.len_bytes = |file| file.metadata().ok().filter(Metadata::is_file).map(|of| of.len());
         Ok(writer)
+    }
+
+    /// Goes on in another file, if the packet of `ts_ns` is for one.
+    fn turn(&mut self, ts_ns: u64) -> Result<(), PcapError> {
+        let len_bytes = self.whole_bytes() + self.pending.len() as u64;
+        let Some(turns) = self.turns.as_mut().filter(|turns| turns.is_due(len_bytes, ts_ns)) else {
+            return Ok(());
+        };
+        let path = turns.next(ts_ns);
+        self.end()?;
+        self.sink = create_file(&path)?;
+        self.name = displayed(&path.to_string_lossy());
+        self.turns.iter_mut().for_each(|turns| turns.begin(path.clone(), ts_ns));
+        (self.has_ended, self.written_bytes, self.packets) = (false, 0, 0);
+        self.pending.extend_from_slice(&self.head);
+        self.write_pending()
     }
 }
 
@@ -105,20 +135,36 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// If writing fails.
     pub fn new(sink: W, name: &str, options: PcapOptions) -> Result<Self, PcapError> {
-        let PcapOptions { resolution, byte_order, snap_len } = options;
+        Self::new_of(sink, name, options, INTERFACE)
+    }
+
+    fn new_of(sink: W, name: &str, options: PcapOptions, interface: &str) -> Result<Self, PcapError> {
+        let PcapOptions { format, resolution, byte_order, snap_len, .. } = options;
+        let format = format.unwrap_or_else(|| FileFormat::of(name));
         let header = FileHeader { resolution, byte_order, snap_len: effective_snap_len(snap_len) };
-        let (name, pending) = (displayed(name), header.encode().to_vec());
+        let head = match format {
+            FileFormat::Pcap => header.encode().to_vec(),
+            FileFormat::Pcapng => blocks::head(&header, interface),
+        };
         let mut writer = Self {
             sink,
-            name,
+            name: displayed(name),
+            format,
             header,
-            pending,
+            pending: head.clone(),
+            head,
+            packets: 0,
+            last_ns: 0,
+            drops: Vec::new(),
             begun_bytes: 0,
             written_bytes: 0,
             cut: |_, _| {},
             len_bytes: |_| None,
             flushed_ns: 0,
+            flushes: FLUSHES.load(Relaxed),
             has_ended: false,
+            turns: None,
+            turn: |_, _| Ok(()),
         };
         writer.write_pending()?; // now, so that a full disk shows at once
         Ok(writer)
@@ -139,6 +185,9 @@ impl<W: Write> PcapWriter<W> {
     pub fn write<'a>(
         &mut self, ts_ns: u64, chunks: impl IntoIterator<Item = &'a [u8]>, total_len: u32,
     ) -> Result<(), PcapError> {
+        if self.turns.is_some() {
+            (self.turn)(self, ts_ns)?;
+        }
         if self.is_full() {
             self.write_pending()?;
         }
@@ -157,7 +206,8 @@ impl<W: Write> PcapWriter<W> {
         let start = self.pending.len();
         let mut room_bytes = self.header.snap_len as usize;
         let mut given_bytes: usize = 0;
-        self.pending.extend_from_slice(&[0; RECORD_HEADER_LEN]);
+        let header_bytes = header_bytes(self.format);
+        self.pending.resize(start + header_bytes, 0);
         for chunk in chunks {
             let kept = &chunk[..chunk.len().min(room_bytes)];
             self.pending.extend_from_slice(kept);
@@ -170,8 +220,22 @@ impl<W: Write> PcapWriter<W> {
         }
         let captured_len = given_len.min(self.header.snap_len);
         let record = RecordHeader { ts_ns, captured_len, wire_len };
-        let header = record.encode(&self.header)?;
-        self.pending[start..start + RECORD_HEADER_LEN].copy_from_slice(&header);
+        let classic = record.encode(&self.header);
+        let at = start..start + header_bytes;
+        match self.format {
+            FileFormat::Pcap => self.pending[at].copy_from_slice(&classic?),
+            FileFormat::Pcapng => {
+                // A pcapng file has later times.
+                if let Err(fault) = classic.as_ref()
+                    && !matches!(fault, Fault::TimeTooLate { .. })
+                {
+                    classic?;
+                }
+                self.pending[at].copy_from_slice(&blocks::packet(&record, &self.header));
+                blocks::end_packet(&mut self.pending, start, self.header.byte_order);
+            }
+        }
+        (self.packets, self.last_ns) = (self.packets + 1, ts_ns);
         Ok(())
     }
 
@@ -211,13 +275,15 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// Those of [`Self::flush`].
     pub fn flush_late(&mut self, now_ns: u64) -> Result<(), PcapError> {
-        if self.pending.is_empty() || now_ns.saturating_sub(self.flushed_ns) < LATE_NS {
+        let flushes = FLUSHES.load(Relaxed);
+        let is_due = flushes != self.flushes || now_ns.saturating_sub(self.flushed_ns) >= LATE_NS;
+        if self.pending.is_empty() || !is_due {
             return Ok(());
         }
-        self.flushed_ns = now_ns;
+        (self.flushed_ns, self.flushes) = (now_ns, flushes);
         let is_cut = (self.len_bytes)(&self.sink).is_some_and(|len_bytes| len_bytes < self.written_bytes);
         if is_cut && self.begun_bytes == 0 {
-            let (done, failure) = drain_into(&mut self.sink, &self.header.encode());
+            let (done, failure) = drain_into(&mut self.sink, &self.head);
             self.written_bytes = done as u64;
             failure.map_or(Ok(()), |cause| Err(self.cannot_write(cause)))?;
         }
@@ -237,6 +303,9 @@ impl<W: Write> PcapWriter<W> {
     /// [`Self::pending_records`].
     #[doc(hidden)]
     pub fn end(&mut self) -> Result<(), PcapError> {
+        if self.format == FileFormat::Pcapng && !self.has_ended {
+            blocks::statistics(&mut self.pending, &self.header, self.last_ns, self.packets, &self.drops);
+        }
         self.has_ended = true;
         let outcome = self.flush();
         if self.begun_bytes > 0 {
@@ -246,10 +315,21 @@ impl<W: Write> PcapWriter<W> {
         outcome
     }
 
+    /// Says what the interface has dropped, by reason: a pcapng file has it at its end.
+    pub fn note_drops(&mut self, drops: impl IntoIterator<Item = (String, u64)>) {
+        self.drops = drops.into_iter().filter(|(_, count)| *count > 0).collect();
+    }
+
+    /// Says how long a sink is, so that one that another program cuts begins anew.
+    #[doc(hidden)]
+    pub fn watch_len(&mut self, len_bytes: fn(&W) -> Option<u64>) {
+        self.len_bytes = len_bytes;
+    }
+
     /// Returns the number of records that are not in the file, or not whole.
     #[doc(hidden)]
     pub fn pending_records(&self) -> u64 {
-        self.records(self.pending.len()).1
+        records_in(self.format, self.header.byte_order, &self.pending).1
     }
 
     /// Returns the bytes of the file as far as its records are whole.
@@ -260,23 +340,13 @@ impl<W: Write> PcapWriter<W> {
     fn write_pending(&mut self) -> Result<(), PcapError> {
         let (done, failure) = drain_into(&mut self.sink, &self.pending[self.begun_bytes..]);
         let there = self.begun_bytes + done;
-        let whole = if failure.is_none() { there } else { self.records(there).0 };
+        let whole = match failure {
+            None => there,
+            Some(_) => records_in(self.format, self.header.byte_order, &self.pending[..there]).0,
+        };
         self.pending.drain(..whole);
         (self.begun_bytes, self.written_bytes) = (there - whole, self.written_bytes + done as u64);
         failure.map_or(Ok(()), |cause| Err(self.cannot_write(cause)))
-    }
-
-    /// Returns bytes and number of the whole records within the first `bytes` of the pending ones.
-    fn records(&self, bytes: usize) -> (usize, u64) {
-        let (mut whole, mut count) = (0, 0);
-        while let Some(header) = self.pending[whole..bytes].first_chunk() {
-            let next = whole + RECORD_HEADER_LEN + captured_len(header, self.header.byte_order);
-            if next > bytes {
-                break;
-            }
-            (whole, count) = (next, count + 1);
-        }
-        (whole, count)
     }
 
     fn cannot_write(&self, cause: io::Error) -> PcapError {

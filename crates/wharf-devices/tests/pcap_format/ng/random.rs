@@ -121,7 +121,7 @@ impl Writing {
 
     fn expect(&mut self, ts_ns: u64, wire_len: u32, data: Vec<u8>) {
         self.last_ns = ts_ns;
-        self.expected.push((Record { ts_ns, wire_len, is_other: false }, data));
+        self.expected.push((Record { ts_ns, wire_len, left_out: None }, data));
     }
 }
 

@@ -8,7 +8,7 @@ use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_testkit::Scratch;
 use wharf_tools::traffic::{
     Arrival, Capture, CaptureError, CapturedFrame, Check, Findings, GeneratorSpec, Position, Reading, Replay,
-    Skipped, Source, Split, Verify,
+    Skipped, Source, Split, StreamReplay, Verify,
 };
 
 /// Writes frames, each with its time, and cut short by as many bytes as its place says if `cuts`.
@@ -53,6 +53,32 @@ fn too_large_and_empty_files_are_refused_with_the_reason() {
     assert!(error.ends_with(".pcap: byte 24: the capture holds no packet"), "{error}");
 }
 
+/// The frames of a file of three, read as it is sent in two rounds, by their times or not, and its error.
+fn streamed(times_ns: [u64; 3], is_timed: bool) -> (u32, Option<String>) {
+    let scratch = Scratch::new("capture");
+    let path = scratch.file("three.pcap");
+    write(&path, &times_ns.map(|time_ns| (&[7; 60][..], time_ns)), false);
+    let mut replay = StreamReplay::open(&path, 2, 2048, &Reading::default()).unwrap();
+    if is_timed {
+        replay = replay.by_time(|_, _| ());
+    }
+    let mut frames = 0;
+    while replay.remaining() > 0 {
+        if replay.is_ready() {
+            replay.write(&mut [0; 60], 0);
+            frames += 1;
+        }
+    }
+    (frames, replay.state().counts().error)
+}
+
+#[test]
+fn a_second_round_by_time_of_frames_of_one_time_is_an_error() {
+    let (frames, error) = streamed([9; 3], true);
+    assert!(frames == 3 && error.as_ref().is_some_and(|error| error.contains("have no pace")), "{error:?}");
+    assert_eq!([streamed([9; 3], false), streamed([9, 9, 11], true)], [(6, None), (6, None)]);
+}
+
 /// A classic capture with a record of each length, all of them whole.
 fn records_of(lens: &[u32]) -> Vec<u8> {
     let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
@@ -75,12 +101,12 @@ fn records_that_are_no_frames_are_skipped_and_counted() {
     let capture = load(&[0, 60, 0, LENGTH_BYTES_MAX, LENGTH_BYTES_MAX + 1, 0, 61]).unwrap();
     assert_eq!((capture.len(), capture.longest_bytes()), (3, LENGTH_BYTES_MAX));
     assert_eq!((0..3).map(|at| capture.frame(at).bytes.len()).collect::<Vec<_>>(), [60, 262_143, 61]);
-    assert_eq!(capture.skipped().by_reason(), [("empty", 3), ("too-long", 1), ("link-type", 0)]);
+    assert_eq!(capture.skipped(), Skipped { empty: 3, too_long: 1, ..Skipped::default() });
     assert_eq!((capture.skipped().total(), load(&[60]).unwrap().skipped()), (4, Skipped::default()));
     let error = load(&[0, LENGTH_BYTES_MAX + 1]).unwrap_err().to_string();
     assert!(
         error.ends_with(
-            "none of its 2 records can be sent: each is empty, longer than any frame, or of another link type"
+            "none of its 2 records can be sent: each is empty, longer than any frame, or of another link type or direction"
         ),
         "{error}"
     );
