@@ -51,7 +51,7 @@ bound() {
   [[ $reply = *"wharf bind $pci0 vfio"* ]] || die "$kind: $reply"
   guest "wharf bind $pci0 vfio && wharf bind $pci0 vfio && readlink /sys/bus/pci/devices/$pci0/driver" || die "$kind: $reply"
   [[ $reply = *vfio-pci* ]] || die "$kind: $reply"
-  guest "wharf doctor $kind:$pci0 --json >/tmp/doctor.json 2>/tmp/doctor.err" || { report doctor; die "$kind: the doctor refuses it"; }
+  guest "wharf doctor $kind:$pci0 --probe --json >/tmp/doctor.json 2>/tmp/doctor.err" || { report doctor; die "$kind: the doctor refuses it"; }
   echo "$kind: taken from the kernel, and examined"
 }
 

@@ -70,7 +70,7 @@ fn iommu(function: &PciFunction) -> Vec<Finding> {
 fn effect<F: Family>(spec: &DeviceSpec, _direction: Direction) -> Effect {
     let function = address(spec).ok().and_then(PciFunction::find);
     match function.filter(|function| check_model::<F>(function).is_ok() && function.is_with_vfio()) {
-        Some(_) => Effect::Short("the adapter is reset for a moment, and loses its link".into()),
+        Some(_) => Effect::Reset("the adapter is reset for a moment, and loses its link".into()),
         None => Effect::None,
     }
 }

@@ -5,7 +5,7 @@ use super::control::{Answer, Request};
 use super::snapshot::{PathCounters, Snapshot};
 use super::{places, text};
 use crate::args::{SetArgs, ShowArgs};
-use crate::output::{print, print_json, table as new_table, text as table_text};
+use crate::output::{print, print_json, table as new_table, text as table_text, warn};
 use crate::usage;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
@@ -210,6 +210,7 @@ pub(crate) fn set(args: &SetArgs) -> anyhow::Result<()> {
         return print_json(&snapshot);
     }
     for path in &snapshot.paths {
+        path.warning.iter().for_each(|what| warn(&format!("{}: {what}", path.path)));
         print(&format!("{}: {}", path.path, path.settings_texts().collect::<Vec<_>>().join(" ")))?;
     }
     Ok(())

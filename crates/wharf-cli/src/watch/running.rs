@@ -140,7 +140,7 @@ impl Running {
     }
 
     pub(super) fn counters(&self) -> PathCounters {
-        let queues = &self.queues;
+        let (queues, settings) = (&self.queues, self.settings());
         let delay = self.delay();
         let rows: Vec<QueueRow> = queues.iter().map(|queue| QueueRow::of(queue.counters())).collect();
         let of = |field: fn(&QueueRow) -> u64| rows.iter().map(field).sum();
@@ -168,7 +168,11 @@ impl Running {
             queues: rows,
             delay_ns_by_band: BandDelay::of(delay.by_band.clone()),
             delay,
-            settings: self.settings().as_ref().map(Settings::texts).unwrap_or_default(),
+            warning: settings
+                .as_ref()
+                .filter(|_| self.direction.is_some())
+                .and_then(Settings::standing_queue),
+            settings: settings.as_ref().map(Settings::texts).unwrap_or_default(),
             ..PathCounters::default()
         }
     }
