@@ -8,7 +8,9 @@ pub(crate) mod short;
 mod spec;
 mod version;
 
-use crate::output::{complain, complain_at_length, note_file_limit, print, set_color, styled, with_causes};
+use crate::output::{
+    complain, complain_at_length, note_file_limit, print_styled, set_color, styled, with_causes,
+};
 use crate::signals::EndedBySignal;
 use crate::{Registries, Usage, signals};
 use clap::builder::ValueParser;
@@ -115,7 +117,7 @@ pub(crate) fn refuse(error: &clap::Error, words: &[OsString], more_help: MoreHel
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let help = styled(&error.render());
             let more = more_help(&words).map_or(String::new(), |more| format!("\n{more}"));
-            code_of(print(format!("{help}{more}").trim_end()))
+            code_of(print_styled(format!("{help}{more}").trim_end()))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             complain_at_length(&error.render().to_string());

@@ -182,7 +182,7 @@ fn man(args: &ManArgs, program: &str, definition: clap::Command) -> anyhow::Resu
         (None, [folder]) if Path::new(folder).is_dir() => write_own(&all, program, Path::new(folder)),
         (None, words) => {
             let words = words.join(" ");
-            Err(usage(format!("{}: neither a command nor a folder that exists", words.escape_debug())))
+            Err(usage(format!("{}: neither a command nor a folder that exists", words)))
         }
     }
 }

@@ -75,7 +75,7 @@ impl Watching {
         let metrics = args
             .metrics
             .as_ref()
-            .map(|endpoint| metrics::MetricsServer::start(endpoint, board.clone()))
+            .map(|endpoint| metrics::MetricsServer::start(endpoint, args.metrics_host.clone(), board.clone()))
             .transpose()?;
         let control = control(&args.control, is_endless, board)?;
         let printer = Printer::new(board.clone(), json, file.transpose()?);

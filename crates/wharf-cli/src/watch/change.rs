@@ -58,7 +58,7 @@ pub(crate) struct Settings {
 impl Change {
     /// Reads `KEY=VALUE` or `PATH.KEY=VALUE`. Returns the path that it names, too.
     pub(super) fn parse(text: &str) -> Result<(Option<&str>, Self), String> {
-        let wrong = || format!("\"{}\": want KEY=VALUE; the keys are {KEYS}", text.escape_debug());
+        let wrong = || format!("\"{}\": want KEY=VALUE; the keys are {KEYS}", text);
         let (name, value) = text.split_once('=').ok_or_else(wrong)?;
         let (path, key) = name.split_once('.').map_or((None, name), |(path, key)| (Some(path), key));
         let change = match key {
@@ -73,9 +73,9 @@ impl Change {
             }
             "small-queues" => args::small_queues(value).map(Self::SmallQueues),
             "when-full" => WhenFull::parse(value).map(Self::WhenFull),
-            key => return Err(format!("\"{}\" is no key: there are {KEYS}", key.escape_debug())),
+            key => return Err(format!("\"{}\" is no key: there are {KEYS}", key)),
         };
-        Ok((path, change.map_err(|error| format!("{key}={}: {error}", value.escape_debug()))?))
+        Ok((path, change.map_err(|error| format!("{key}={}: {error}", value))?))
     }
 }
 

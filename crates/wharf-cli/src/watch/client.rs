@@ -89,7 +89,9 @@ impl Client {
         // The error of the parser may quote all of the answer.
         let answer = answer.map_err(|_| anyhow!("{}: what came is no answer of wharf", what()))?;
         match answer {
-            Answer { error: Some(error), .. } => Err(anyhow!(printable(&error))),
+            Answer { error: Some(error), .. } => {
+                Err(anyhow!(error.chars().take(TEXT_MAX).collect::<String>()))
+            }
             Answer { snapshot, .. } => snapshot.with_context(what),
         }
     }
@@ -125,11 +127,6 @@ impl Client {
             _ => anyhow::Error::new(error).context(format!("{}: no answer", self.path.display())),
         }
     }
-}
-
-/// Returns the beginning of a text from outside, without what a terminal obeys.
-fn printable(text: &str) -> String {
-    text.chars().take(TEXT_MAX).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 /// Shows the counters of a process, or lists those that run.
