@@ -1,4 +1,4 @@
-//! `wharf bind`: the driver of an adapter.
+//! `wharf admin bind`: the driver of an adapter.
 
 use crate::args::BindArgs;
 use crate::output::{print, print_json};
@@ -37,7 +37,7 @@ pub(crate) fn bind(args: &BindArgs) -> anyhow::Result<()> {
     }
     if let Some(first) = bound.in_the_way.first() {
         line += &format!(
-            "; {} of its IOMMU group is the kernel's: `wharf bind {first} vfio`, too",
+            "; {} of its IOMMU group is the kernel's: `wharf admin bind {first} vfio`, too",
             bound.in_the_way.join(", ")
         );
     }

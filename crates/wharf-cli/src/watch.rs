@@ -24,6 +24,7 @@ pub(crate) use change::Settings;
 pub(crate) use client::{set, show};
 #[cfg(feature = "metrics")]
 pub(crate) use metrics::Endpoint;
+pub(crate) use places::runs;
 pub(crate) use running::Running;
 pub(crate) use snapshot::{PathCounters, Snapshot};
 #[cfg(feature = "top")]

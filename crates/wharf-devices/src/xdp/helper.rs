@@ -114,7 +114,7 @@ fn ask_once(path: &Path, what: &str, interface: &str, until: Instant) -> io::Res
     let stream = unix_socket::connect(path, Kind::Seqpacket).map_err(|error| match error.kind() {
         kind @ (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => io::Error::new(
             kind,
-            format!("nothing listens there: `sudo wharf helper {interface} --socket ...` does"),
+            format!("nothing listens there: `sudo wharf admin helper {interface} --socket ...` does"),
         ),
         _ => error,
     })?;
