@@ -59,7 +59,7 @@ for kind; do
   start_guest "hugepages=64 no_timer_check intel_iommu=on vfio=on adapter=$kind" -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on $(adapters "$kind")
   guest "basename \$(readlink -f /sys/class/net/eth0/device)" || die "no eth0"
   pci=${reply%%[[:space:]]*}
-  guest "ip link set eth1 up && carrier eth1 && wharf bind $pci vfio" || die "$reply"
+  guest "ip link set eth1 up && carrier eth1 && wharf admin bind $pci vfio" || die "$reply"
   for _ in $(seq "$rounds"); do
     for senders in 1 4 16; do
       measure "$kind,on" "$senders" "$kind:$pci" on

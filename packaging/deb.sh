@@ -12,6 +12,7 @@ out=${1:-$target/debian}
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 date=$(date --utc --rfc-email --date="@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}")
 maintainer=${MAINTAINER:-Wharf maintainers <maintainers@wharf.invalid>}
+. packaging/flags.sh
 [ -n "${WHARF:-}" ] || cargo build --quiet --locked --release -p wharf-cli
 wharf=${WHARF:-$target/release/wharf}
 architecture=$(dpkg --print-architecture)

@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 out=${1:?name a folder: packaging/static.sh FOLDER}
 profile=${PROFILE:-release} machine=$(uname -m)-unknown-linux-musl
 [ -d "$(rustc --print sysroot)/lib/rustlib/$machine" ] || { echo "no standard library for $machine: rustup target add $machine" >&2; exit 1; }
+. packaging/flags.sh
 cargo build --quiet --locked --profile "$profile" --target "$machine" -p wharf-cli
 mkdir -p "$out"
 strip -o "$out/wharf" "${CARGO_TARGET_DIR:-target}/$machine/$profile/wharf"

@@ -74,3 +74,8 @@ completes "wharf plan --direction " tx rx both
 completes "wharf bench path --ow" --owner
 completes "wharf explain drop-" drop-head drop-tail
 completes "wharf completions " bash zsh fish
+# What there is on this machine now.
+completes "wharf send packet:l" packet:lo
+completes "wharf receive --from xdp:l" xdp:lo
+completes "wharf doctor packet:l" packet:lo
+completes "wharf set ra" rate=

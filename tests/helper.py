@@ -1,4 +1,4 @@
-"""Peers of `wharf helper`, and BPF objects of another program's, for tests/privileges.sh.
+"""Peers of `wharf admin helper`, and BPF objects of another program's, for tests/privileges.sh.
 
 ask SOCKET INTERFACE          a user in the words of the AF_XDP device plug-in for Kubernetes
 hostile SOCKET INTERFACE PID  silent users, nonsense and descriptors; then an honest user is served within a second

@@ -165,7 +165,7 @@ helped() { # a helper's users need no privilege to send and to receive by xdp
   ended mine $pid
   [ $code -eq 1 ] || die "without a helper: exit code $code"
   one_line mine "nothing listens there"
-  echo "wharf helper: a user without capabilities sends and receives by xdp; hostile users hold up no other; a plug-in's user is served"
+  echo "wharf admin helper: a user without capabilities sends and receives by xdp; hostile users hold up no other; a plug-in's user is served"
 }
 
 greedy() { # the kernel bounds descriptors on their way for a helper without CAP_SYS_RESOURCE: no user takes them from the others

@@ -13,6 +13,7 @@ fn main() {
     let compiler = output(&env::var("RUSTC").unwrap_or_else(|_| "rustc".into()), &["--version"]);
     println!("cargo:rustc-env=WHARF_COMMIT={commit}");
     println!("cargo:rustc-env=WHARF_RUSTC={}", compiler.unwrap_or_else(|| "an unknown compiler".into()));
+    println!("cargo:rustc-env=WHARF_OPT_LEVEL={}", env::var("OPT_LEVEL").unwrap_or_default());
     println!("cargo:rustc-env=WHARF_TARGET={}", env::var("TARGET").unwrap_or_default());
 }
 

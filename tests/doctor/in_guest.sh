@@ -5,7 +5,7 @@
 examined() {
   local one=$1 command code interface
   interface=${one#*:} && interface=${interface%%,*}
-  guest "run doctor - wharf -q doctor $one $memory --json"
+  guest "run doctor - wharf -q doctor $one --probe $memory --json"
   echo $? >"$out/doctor.code"
   # A driver resets its adapter some time after a program has gone.
   guest "sleep 0.5; carrier $interface"

@@ -36,22 +36,22 @@ no_faults() {
 
 # The adapter is taken from the kernel, unless its interface is in use, and opens.
 bound() {
-  guest "ip addr add 10.7.0.1/24 dev eth0; wharf bind $pci0 vfio" && die "$kind: an interface with an address was taken"
+  guest "ip addr add 10.7.0.1/24 dev eth0; wharf admin bind $pci0 vfio" && die "$kind: an interface with an address was taken"
   [[ $reply = *"its interface eth0 has an address"* ]] || die "$kind: $reply"
-  guest "ip route add default dev eth0; wharf bind $pci0 vfio" && die "$kind: an interface with the default route was taken"
+  guest "ip route add default dev eth0; wharf admin bind $pci0 vfio" && die "$kind: an interface with the default route was taken"
   [[ $reply = *"its interface eth0 carries the default route"* ]] || die "$kind: $reply"
   guest "ip addr flush dev eth0; ip link add m0 link eth0 type macvlan" || die "no macvlan: $reply"
-  guest "wharf bind $pci0 vfio" && die "$kind: an interface below another was taken"
+  guest "wharf admin bind $pci0 vfio" && die "$kind: an interface below another was taken"
   [[ $reply = *"its interface eth0 is below another interface"* ]] || die "$kind: $reply"
-  guest "ip link del m0; ip netns add x; ip link set eth0 netns x; wharf bind $pci0 vfio" && die "$kind: another namespace's was taken"
+  guest "ip link del m0; ip netns add x; ip link set eth0 netns x; wharf admin bind $pci0 vfio" && die "$kind: another namespace's was taken"
   [[ $reply = *"no interface of it is here"* ]] || die "$kind: $reply"
-  guest "ip -n x link set eth0 netns 1; ip netns del x; wharf bind 0000:00:00.0 vfio" && die "$kind: the host's bridge was taken"
+  guest "ip -n x link set eth0 netns 1; ip netns del x; wharf admin bind 0000:00:00.0 vfio" && die "$kind: the host's bridge was taken"
   [[ $reply = *"no network adapter, by its class 06"* ]] || die "$kind: $reply"
   guest "wharf send --to $kind:$pci0 --size 60 --count 1" && die "$kind: the kernel's adapter was opened"
-  [[ $reply = *"wharf bind $pci0 vfio"* ]] || die "$kind: $reply"
-  guest "wharf bind $pci0 vfio && wharf bind $pci0 vfio && readlink /sys/bus/pci/devices/$pci0/driver" || die "$kind: $reply"
+  [[ $reply = *"wharf admin bind $pci0 vfio"* ]] || die "$kind: $reply"
+  guest "wharf admin bind $pci0 vfio && wharf admin bind $pci0 vfio && readlink /sys/bus/pci/devices/$pci0/driver" || die "$kind: $reply"
   [[ $reply = *vfio-pci* ]] || die "$kind: $reply"
-  guest "wharf doctor $kind:$pci0 --json >/tmp/doctor.json 2>/tmp/doctor.err" || { report doctor; die "$kind: the doctor refuses it"; }
+  guest "wharf doctor $kind:$pci0 --probe --json >/tmp/doctor.json 2>/tmp/doctor.err" || { report doctor; die "$kind: the doctor refuses it"; }
   echo "$kind: taken from the kernel, and examined"
 }
 
@@ -85,7 +85,7 @@ crossed() {
   redirect l v1 eth2
   redirect l eth2 v1
   redirect r eth3 eth3
-  guest "wharf bind $pci1 vfio && begin forward 'wharf: forwarding' - wharf forward $kind:$pci0$ring $kind:$pci1$ring $memory --json && sleep 1.5" ||
+  guest "wharf admin bind $pci1 vfio && begin forward 'wharf: forwarding' - wharf forward $kind:$pci0$ring $kind:$pci1$ring $memory --json && sleep 1.5" ||
     { report forward; die "$kind: no forwarder: $reply"; }
   for size in $sizes; do
     guest "in_space l wharf send --to xdp:v0$ring $memory --echo --size $size --count $count $(pace 2kpps) $(macs 2 3) --json >/tmp/echo.json 2>/tmp/echo.err" ||
@@ -94,7 +94,7 @@ crossed() {
     holds echo 'echo["sent"] == echo["received"]["packets"] == '"$count"' and echo["received"]["errors"] == 0'
   done
   guest "finish forward TERM" || { report forward; die "$kind: forward: $reply"; }
-  guest "ip -n l link del v0; tc -n l qdisc del dev eth2 ingress; tc -n r qdisc del dev eth3 ingress; wharf bind $pci1 kernel" || die "$kind: $reply"
+  guest "ip -n l link del v0; tc -n l qdisc del dev eth2 ingress; tc -n r qdisc del dev eth3 ingress; wharf admin bind $pci1 kernel" || die "$kind: $reply"
   report forward
   holds forward 'all(one["pool"]["out"] == 0 and one["packets"] == '"$((count * $(wc -w <<<"$sizes")))"' for one in forward["directions"])'
   echo "$kind: $count frames of each of $(wc -w <<<"$sizes") sizes from the kernel's driver by both adapters to the kernel's driver and back, every byte the same, in order"
@@ -108,7 +108,7 @@ faced() {
   done
   # An adapter that was given back has the first name that is free.
   guest "i=\$(ls /sys/bus/pci/devices/$pci1/net) && { [ \$i = eth1 ] || ip link set \$i name eth1; }" || die "$kind: no eth1: $reply"
-  guest "wharf bind $pci2 vfio && wharf bind $pci3 vfio && ip link set eth1 netns l && ip -n l link set eth1 up && in_space l ethtool -G eth1 rx 4096" || die "$kind: $reply"
+  guest "wharf admin bind $pci2 vfio && wharf admin bind $pci3 vfio && ip link set eth1 netns l && ip -n l link set eth1 up && in_space l ethtool -G eth1 rx 4096" || die "$kind: $reply"
   redirect l eth1 eth1
   guest "begin forward 'wharf: forwarding' - wharf forward $kind:$pci2$ring $kind:$pci3$ring $memory --json && sleep 1.5" ||
     { report forward; die "$kind: no forwarder: $reply"; }
@@ -125,7 +125,7 @@ faced() {
   for at in "l 2 $pci2" "r 3 $pci3"; do
     # shellcheck disable=SC2086
     set -- $at
-    guest "wharf bind $3 kernel && i=\$(ls /sys/bus/pci/devices/$3/net) && { [ \$i = eth$2 ] || ip link set \$i name eth$2; } && \
+    guest "wharf admin bind $3 kernel && i=\$(ls /sys/bus/pci/devices/$3/net) && { [ \$i = eth$2 ] || ip link set \$i name eth$2; } && \
       ip link set eth$2 netns $1 && ip -n $1 link set eth$2 up && in_space $1 ethtool -G eth$2 rx 4096" || die "$kind: $reply"
   done
   guest "carrier eth1; sleep 2"
@@ -137,7 +137,7 @@ faced() {
 spread() {
   local from to
   [ "$kind" = igb ] || { echo "$kind: has one queue"; return; }
-  guest "wharf bind $pci1 vfio && begin forward 'wharf: forwarding' - wharf forward $kind:$pci0 $kind:$pci1 --queues 4 --json && sleep 1.5" ||
+  guest "wharf admin bind $pci1 vfio && begin forward 'wharf: forwarding' - wharf forward $kind:$pci0 $kind:$pci1 --queues 4 --json && sleep 1.5" ||
     { report forward; die "$kind: no forwarder by four queues: $reply"; }
   for from in l r; do
     [ $from = l ] && to=r || to=l
@@ -146,7 +146,7 @@ spread() {
     report sent && report got
     holds sent got 'sent["sent"] == got["generated"]["packets"] == 2000 and got["lost"] == got["reordered"] == got["duplicated"] == 0 and len(got["streams"]) == 32'
   done
-  guest "finish forward TERM; wharf bind $pci1 kernel" || { report forward; die "$kind: forward: $reply"; }
+  guest "finish forward TERM; wharf admin bind $pci1 kernel" || { report forward; die "$kind: forward: $reply"; }
   report forward
   holds forward 'all(one["pool"]["out"] == 0 and len(one["queues"]) == 4 and all(queue["sent"] > 50 for queue in one["queues"]) for one in forward["directions"])'
   echo "$kind: 2000 frames of 32 flows each way by four queues, all there, each flow in order; by queue: $(python3 -c '
@@ -262,7 +262,7 @@ removed() {
   holds sent got 'sent["pool"]["out"] == 0 and got["packets"] > 500 and got["lost"] == 0'
   grep -q "$pci0: the adapter is to be removed" "$out/sent.err" || die "$kind: no reason: $(cat "$out/sent.err")"
   qmp device_add driver="$model" bus=p0 id=nic0 netdev=n0 mac=02:00:00:00:00:10 romfile=
-  guest "for i in \$(seq 100); do [ -e /sys/bus/pci/devices/$pci0 ] && break; sleep 0.2; done; sleep 1; wharf bind $pci0 vfio" || die "$kind: not put back: $reply"
+  guest "for i in \$(seq 100); do [ -e /sys/bus/pci/devices/$pci0 ] && break; sleep 0.2; done; sleep 1; wharf admin bind $pci0 vfio" || die "$kind: not put back: $reply"
   echo "$kind: taken out of the machine under traffic, and put back"
 }
 
@@ -274,14 +274,14 @@ machine_reset() {
   answer =ready
   qmp set-action reboot=shutdown
   find_adapters
-  guest "wharf bind $pci0 vfio" || die "$kind: not taken after a reset: $reply"
+  guest "wharf admin bind $pci0 vfio" || die "$kind: not taken after a reset: $reply"
   PARTS="" count=50 echoed
   echo "$kind: the machine reset under traffic, and the adapter opened again"
 }
 
 # The kernel's driver has the adapter again, and works.
 given_back() {
-  guest "wharf bind $pci0 kernel" || die "$kind: $reply"
+  guest "wharf admin bind $pci0 kernel" || die "$kind: $reply"
   # An adapter that was taken out has another name.
   guest "i=\$(ls /sys/bus/pci/devices/$pci0/net) && ip link set \$i up && ip addr add 10.6.0.1/24 dev \$i && ip -n l addr add 10.6.0.2/24 dev eth2 && carrier \$i"
   guest "ping -c 5 -A -W 2 10.6.0.2" || die "$kind: the kernel's driver: $reply"

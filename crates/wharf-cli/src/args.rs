@@ -38,19 +38,23 @@ pub(crate) use wrap::WrapArgs;
 use crate::Registries;
 use crate::beside::BesideArgs;
 use crate::command_line::{self, Line, examples};
+use crate::live_words::WordsArgs;
 use crate::pages::{self, Pages};
 use clap::{Args, Subcommand};
 
 /// The command line of `wharf`.
 pub(crate) type Cli = Line<Command>;
 
+/// Options for tests, and for those who measure a device: the short help leaves them out.
+pub(crate) const TUNING: &str = "Tests and tuning";
+
 const EXAMPLES: &str = "\
 Examples:
   wharf send --pcap data/sample.pcap
       replay a capture, and see what batching did
-  wharf send --size 60 --to null --seconds 2
+  wharf send null --size 60 --seconds 2
       generate packets for the dummy device
-  wharf receive --from pcap:data/sample.pcap
+  wharf receive pcap:data/sample.pcap
       what arrives, lost, reordered, how fast and how late
   wharf forward packet:eth0 packet:eth1 --qdisc prio
       from each to the other, urgent packets first
@@ -98,27 +102,45 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Change settings of a run that goes on: rate, byte queue limit, batching, discipline
     Set(SetArgs),
+    /// List the devices that there are, what each lacks on this machine, and this machine's interfaces
+    Devices(DevicesArgs),
+    /// Examine a device: whether it works here, in which mode, and what would make it better
+    Doctor(DoctorArgs),
+    /// Show where a packet has to go next, as the kernel would send it
+    Route(RouteArgs),
+    /// Explain a word: a reason of drops, a row of a table, a verdict, a key of the JSON
+    Explain(ExplainArgs),
     /// Work out what a server can carry, and what stops it (a program of its own: wharf-lab)
     Plan(BesideArgs),
     /// Run experiments in virtual time, beside published figures (a program of its own: wharf-lab)
     Lab(BesideArgs),
     /// Measure the path on this machine (a program of its own: wharf-bench)
     Bench(BesideArgs),
-    /// List the devices that there are, what each lacks on this machine, and this machine's interfaces
-    Devices(DevicesArgs),
-    /// Examine a device: whether it works here, in which mode, and what would make it better
-    Doctor(DoctorArgs),
+    /// Prepare this machine: an adapter for a device of wharf, sockets for processes without privileges
+    #[command(subcommand)]
+    Admin(AdminCommand),
+    /// Print words for completions
+    #[command(hide = true)]
+    Words(WordsArgs),
+    /// `wharf admin bind`.
+    #[cfg(feature = "intel")]
+    #[command(hide = true)]
+    Bind(BindArgs),
+    /// `wharf admin helper`.
+    #[command(hide = true)]
+    Helper(HelperArgs),
+    #[command(flatten)]
+    Pages(Pages),
+}
+
+/// What an administrator does once.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AdminCommand {
     /// Bind an adapter to VFIO, for a device of wharf, or to the kernel's driver
     #[cfg(feature = "intel")]
     Bind(BindArgs),
     /// Give AF_XDP sockets, and the map of a program, to processes without privileges
     Helper(HelperArgs),
-    /// Show where a packet has to go next, as the kernel would send it
-    Route(RouteArgs),
-    /// Explain a reason of drops, or a row of a summary
-    Explain(ExplainArgs),
-    #[command(flatten)]
-    Pages(Pages),
 }
 
 /// `wharf demo`.

@@ -1,7 +1,7 @@
-//! `wharf bind`: the driver of an adapter.
+//! `wharf admin bind`: the driver of an adapter.
 
 use crate::args::BindArgs;
-use crate::output::print;
+use crate::output::{print, print_json};
 use serde::Serialize;
 use wharf_intel::pci::PciFunction;
 
@@ -28,7 +28,7 @@ pub(crate) fn bind(args: &BindArgs) -> anyhow::Result<()> {
         in_the_way: in_the_way.iter().map(|other| other.address.to_string()).collect(),
     };
     if args.json {
-        return print(&serde_json::to_string_pretty(&bound)?);
+        return print_json(&bound);
     }
     let driver = bound.driver.as_deref().unwrap_or("none");
     let mut line = format!("{}: driver {driver}", bound.address);
@@ -37,7 +37,7 @@ pub(crate) fn bind(args: &BindArgs) -> anyhow::Result<()> {
     }
     if let Some(first) = bound.in_the_way.first() {
         line += &format!(
-            "; {} of its IOMMU group is the kernel's: `wharf bind {first} vfio`, too",
+            "; {} of its IOMMU group is the kernel's: `wharf admin bind {first} vfio`, too",
             bound.in_the_way.join(", ")
         );
     }

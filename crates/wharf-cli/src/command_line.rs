@@ -3,12 +3,15 @@
 //! `wharf` is such a program, and so are those beside it that are run by `wharf NAME` ([`crate::beside`]).
 
 pub(crate) mod examples;
+mod near;
 mod output;
 pub(crate) mod short;
 mod spec;
 mod version;
 
-use crate::output::{complain, complain_at_length, note_file_limit, print, set_color, styled, with_causes};
+use crate::output::{
+    complain, complain_at_length, note_file_limit, print_styled, set_color, styled, with_causes,
+};
 use crate::signals::EndedBySignal;
 use crate::{Registries, Usage, signals};
 use clap::builder::ValueParser;
@@ -75,6 +78,9 @@ pub(crate) fn read(definition: clap::Command, words: &[OsString]) -> Result<ArgM
     let command = if short::is_asked(words) { short::shortened(definition) } else { definition };
     // `wharf version` is what people type first, as with cargo and git.
     match words {
+        [name, help, word] if help == "help" && word.to_string_lossy().starts_with('-') => {
+            command.try_get_matches_from([name.clone(), word.clone()])
+        }
         [name, word] if word == "version" => command.try_get_matches_from([name.clone(), "--version".into()]),
         _ => command.try_get_matches_from(words),
     }
@@ -115,7 +121,7 @@ pub(crate) fn refuse(error: &clap::Error, words: &[OsString], more_help: MoreHel
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let help = styled(&error.render());
             let more = more_help(&words).map_or(String::new(), |more| format!("\n{more}"));
-            code_of(print(format!("{help}{more}").trim_end()))
+            code_of(print_styled(format!("{help}{more}").trim_end()))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             complain_at_length(&error.render().to_string());
@@ -128,7 +134,8 @@ pub(crate) fn refuse(error: &clap::Error, words: &[OsString], more_help: MoreHel
         kind => {
             let unknown = matches!(kind, ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand);
             let advice = if unknown { "; --help lists what there is" } else { "" };
-            complain(&format!("{}{advice}", essence(&error.render().to_string())));
+            let said = near::meant(error).unwrap_or_else(|| essence(&error.render().to_string()));
+            complain(&format!("{said}{advice}"));
             ExitCode::from(2)
         }
     }
@@ -193,8 +200,8 @@ fn default_text(arg: &clap::Arg) -> String {
 /// Returns the direction of the device that an argument names, as far as the argument says it.
 fn direction(arg: &clap::Arg) -> Direction {
     match arg.get_id().as_str() {
-        "to" => Direction::Send,
-        "from" => Direction::Receive,
+        "to" | "sent_to" => Direction::Send,
+        "from" | "received_from" => Direction::Receive,
         _ => Direction::Both,
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn load(origin: Origin<'_>, typed: &ArgMatches, path: &Path) -> Resul
 fn merge(
     origin: Origin<'_>, typed: &ArgMatches, path: &Path, text: anyhow::Result<String>,
 ) -> Result<Cli, Vec<String>> {
-    let shown = path.display().to_string().escape_debug().to_string();
+    let shown = path.display().to_string();
     let text = text.map_err(|error| vec![format!("--config {shown}: {error}")])?;
     let mut command = args::command(origin.registries);
     // Arguments that all commands share are in each only once it is built.

@@ -12,9 +12,15 @@ use clap::FromArgMatches;
 use serde::Serialize;
 
 /// Two senders that keep a slow wire busy, and a sparse flow beside them.
-const BUSY: &str = "send --size 1514 --senders 2 --qdisc prio --priority-rate 1kpps --seconds 2 --to wire:rate=100mbit --bql";
+const BUSY: &str = "send --size 1514 --senders 2 --qdisc prio --priority-rate 1kpps --seconds 1 --to wire:rate=100mbit --bql";
 /// A sender of short packets.
-const SHORT: &str = "send --size 60 --seconds 0.7 --to null --batch";
+const SHORT: &str = "send --size 60 --seconds 0.1 --to null --batch";
+/// Runs of each kind: those to be compared take turns, so that other work on this machine meets both.
+const BUSY_RUNS: usize = 2;
+const SHORT_RUNS: usize = 7;
+/// True if the compiler was to optimise this build in full.
+const IS_OPTIMISED: bool = matches!(env!("WHARF_OPT_LEVEL").as_bytes(), b"3");
+const UNOPTIMISED: &str = "\nThis is an unoptimised build: for figures, cargo run --release -- demo\n";
 /// Cells of the longest bar.
 const BAR: usize = 36;
 
@@ -55,11 +61,50 @@ pub(crate) fn demo(args: &DemoArgs, registries: &Registries) -> anyhow::Result<(
         output::note("six seconds: with and without the byte limit, then batching");
     }
     let run = |command: &str, switch: &str| measure(&format!("{command} {switch}"), registries, &signals);
+    let busy = in_turn(BUSY_RUNS, |switch| delay(&run(BUSY, switch)?))?;
+    let short = in_turn(SHORT_RUNS, |switch| Ok(rate(&run(SHORT, switch)?)))?;
     let report = DemoReport {
-        priority_delay: Pair { off: delay(&run(BUSY, "off")?)?, on: delay(&run(BUSY, "on")?)? },
-        batching: Pair { off: rate(&run(SHORT, "off")?), on: rate(&run(SHORT, "on")?) },
+        priority_delay: Pair { off: Delay::of(&busy.off), on: Delay::of(&busy.on) },
+        batching: Pair { off: Rate::of(&short.off), on: Rate::of(&short.on) },
     };
     if args.json { print_json(&report) } else { print(&picture(&report)) }
+}
+
+/// Measures `count` times off and on, in turn.
+fn in_turn<T>(count: usize, measure: impl Fn(&str) -> anyhow::Result<T>) -> anyhow::Result<Pair<Vec<T>>> {
+    let mut both = Pair { off: Vec::new(), on: Vec::new() };
+    for _ in 0..count {
+        both.off.push(measure("off")?);
+        both.on.push(measure("on")?);
+    }
+    Ok(both)
+}
+
+impl Delay {
+    fn of(runs: &[Self]) -> Self {
+        let of = |field: fn(&Self) -> f64| median(runs.iter().map(field));
+        Self {
+            p50_ns: of(|run| run.p50_ns as f64) as u64,
+            p99_ns: of(|run| run.p99_ns as f64) as u64,
+            limit_bytes: of(|run| run.limit_bytes as f64) as u64,
+            mbps: of(|run| run.mbps),
+        }
+    }
+}
+
+impl Rate {
+    fn of(runs: &[Self]) -> Self {
+        let packets_per_doorbell = median(runs.iter().map(|run| run.packets_per_doorbell));
+        Self { mpps: median(runs.iter().map(|run| run.mpps)), packets_per_doorbell }
+    }
+}
+
+/// Returns the middle one of an odd number, else the mean of the two in the middle.
+fn median(all: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = all.collect();
+    all.sort_by(f64::total_cmp);
+    let at = |at: usize| all.get(at).copied().unwrap_or_default();
+    f64::midpoint(at(all.len().saturating_sub(1) / 2), at(all.len() / 2))
 }
 
 /// Runs a command line of `wharf send`, without printing. Returns its report.
@@ -104,7 +149,7 @@ fn picture(report: &DemoReport) -> String {
         format!("  {name:<15} {bar} {:.1} Mpps, {:.0} a doorbell\n", one.mpps, one.packets_per_doorbell)
     };
     [
-        "Two senders keep a wire of 100 Mbit/s busy. The delay of a high-priority packet\nbeside them, half of the packets:\n\n",
+        "Two senders keep a wire of 100 Mbit/s busy, which is modelled in this process.\nThe delay of a high-priority packet beside them, half of the packets:\n\n",
         &delay("byte limit off", &delays.off),
         &delay("byte limit on", &delays.on),
         &format!(
@@ -118,6 +163,7 @@ fn picture(report: &DemoReport) -> String {
         &rate("batching off", &batching.off),
         &rate("batching on", &batching.on),
         &format!("\n  {} times as fast.\n", ratio(batching.on.mpps, batching.off.mpps)),
+        if IS_OPTIMISED { "" } else { UNOPTIMISED },
         "\nNext:\n",
         "  wharf receive --from udp:127.0.0.1:9000 --seconds 5 & sleep 1\n",
         "  wharf send --imix --rate 100mbit --seconds 3 --to udp:127.0.0.1:9000\n",
@@ -139,6 +185,16 @@ fn ratio(more: f64, less: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_take_turns_and_the_middle_one_counts() {
+        let run = std::cell::Cell::new(0);
+        let all = in_turn(2, |switch| Ok((run.replace(run.get() + 1), switch.to_string()))).unwrap();
+        let of = |switch: &str, runs: [i32; 2]| runs.map(|run| (run, switch.to_string())).to_vec();
+        assert_eq!((all.off, all.on), (of("off", [0, 2]), of("on", [1, 3])));
+        let of = |all: &[f64]| median(all.iter().copied());
+        assert_eq!([of(&[]), of(&[3.0]), of(&[1.0, 9.0, 2.0]), of(&[4.0, 1.0])], [0.0, 3.0, 2.0, 2.5]);
+    }
 
     #[test]
     fn picture_fits_a_terminal_of_80_cells_and_draws_in_proportion() {

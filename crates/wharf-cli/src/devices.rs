@@ -55,7 +55,7 @@ fn named(name: &str, registry: &Registry) -> anyhow::Result<&'static Kind> {
             return usage(format!("{what}; `wharf doctor {name}` examines it"));
         }
         let (list, meant) = (names.join(", "), did_you_mean(name, names));
-        usage(format!("\"{}\" is no kind of device; there are {list}{meant}", name.escape_debug()))
+        usage(format!("\"{}\" is no kind of device; there are {list}{meant}", name))
     })
 }
 

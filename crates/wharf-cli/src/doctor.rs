@@ -66,7 +66,7 @@ fn exam(args: &DoctorArgs, spec: &DeviceSpec) -> Exam {
     if let Some(direction) = args.direction {
         exam.directions = vec![direction];
     }
-    exam.opens = !args.no_probe;
+    (exam.opens, exam.probes) = (!args.no_probe, args.probe);
     exam.takes_host = args.take_host;
     exam.pool = args.memory.pool();
     exam
@@ -75,7 +75,7 @@ fn exam(args: &DoctorArgs, spec: &DeviceSpec) -> Exam {
 /// Says what the trials are going to do to others, each effect once.
 fn announce(spec: &DeviceSpec, exam: &Exam) {
     let effect = |direction: &Direction| match (spec.kind().doctor.effect)(spec, *direction) {
-        Effect::Short(what) => Some(what),
+        Effect::Short(what) | Effect::Reset(what) => Some(what),
         Effect::None | Effect::Lasting(_) => None,
     };
     let tried = exam.directions.iter().filter(|direction| exam.untried(spec, **direction).is_none());

@@ -141,7 +141,6 @@ fn unknown(word: &str, reasons: &[Reason]) -> String {
     known.retain(|known| normal(known).contains(&given) || distance(known) <= given.len() / 3);
     known.sort_by_key(|known| (!normal(known).contains(&given), distance(known)));
     let nearest: Vec<String> = known.iter().take(NEAREST_MAX).map(|known| format!("\"{known}\"")).collect();
-    let word = word.escape_debug();
     let near = match &nearest[..] {
         [] => "`wharf explain` lists all".into(),
         [one] => format!("nearest is {one}"),

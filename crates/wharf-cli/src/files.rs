@@ -21,10 +21,7 @@ pub(crate) fn check_written(read: Option<Named<'_>>, written: &[Option<Named<'_>
         let Some(identity) = Identity::of(named.1) else { continue };
         if let Some(((other, _), _, what)) = before.iter().find(|(_, theirs, _)| *theirs == identity) {
             let (name, path) = (named.0, named.1.display().to_string());
-            return Err(usage(format!(
-                "{name} {}: {other} {what}, and it is the same file",
-                path.escape_debug()
-            )));
+            return Err(usage(format!("{name} {}: {other} {what}, and it is the same file", path)));
         }
         before.push((named, identity, "is written"));
     }

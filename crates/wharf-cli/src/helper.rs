@@ -1,4 +1,4 @@
-//! `wharf helper`: the privileged part of receiving by AF_XDP, for processes that have no privilege.
+//! `wharf admin helper`: the privileged part of receiving by AF_XDP, for processes that have no privilege.
 
 use crate::args::HelperArgs;
 use crate::output::{note, warn};

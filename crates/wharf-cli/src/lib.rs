@@ -26,6 +26,7 @@ mod helper;
 pub mod host;
 mod host_queue;
 mod live;
+mod live_words;
 mod log;
 pub mod machine;
 mod news;
@@ -51,7 +52,7 @@ mod verdict;
 mod watch;
 mod wrap;
 
-use args::Command;
+use args::{AdminCommand, Command};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use wharf::qdisc::QdiscRegistry;
@@ -131,8 +132,8 @@ fn carry_out(command: Command, origin: config::Origin<'_>) -> anyhow::Result<()>
     let registries = origin.registries;
     match command {
         Command::Demo(args) => demo::demo(&args, registries),
-        Command::Send(args) => send::send(&args, &registries.devices),
-        Command::Receive(args) => receive::receive(&args),
+        Command::Send(args) => send::send(&args.placed(), &registries.devices),
+        Command::Receive(args) => receive::receive(&args.placed()),
         Command::Forward(args) => forward::forward(&args, origin),
         Command::Show(args) => watch::show(&args),
         Command::Set(args) => watch::set(&args),
@@ -140,14 +141,16 @@ fn carry_out(command: Command, origin: config::Origin<'_>) -> anyhow::Result<()>
         Command::Top(args) => watch::top(&args),
         Command::Explain(args) => explain::explain(&args, &registries.devices),
         Command::Pages(pages) => {
-            let with_words = |command| explain::with_words(command, &registries.devices);
+            let with_words =
+                |command| live_words::with_places(explain::with_words(command, &registries.devices));
             pages.print("wharf", args::command(registries), with_words)
         }
         Command::Devices(args) => devices::devices(&args, &registries.devices),
         Command::Doctor(args) => doctor::doctor(&args, &registries.devices),
         #[cfg(feature = "intel")]
-        Command::Bind(args) => bind::bind(&args),
-        Command::Helper(args) => helper::helper(&args),
+        Command::Admin(AdminCommand::Bind(args)) | Command::Bind(args) => bind::bind(&args),
+        Command::Admin(AdminCommand::Helper(args)) | Command::Helper(args) => helper::helper(&args),
+        Command::Words(args) => live_words::words(&args, &registries.devices),
         Command::Route(args) => route::route(&args),
         Command::Plan(_) | Command::Lab(_) | Command::Bench(_) => Err(usage("this is a bug in wharf")),
     }

@@ -11,7 +11,9 @@ use clap::ColorChoice;
 use clap::builder::StyledStr;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rustix::process::{Resource, getrlimit};
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -26,6 +28,25 @@ pub(crate) fn set_color(choice: ColorChoice) {
         ColorChoice::Never => anstream::ColorChoice::Never,
     };
     choice.write_global();
+}
+
+/// Returns a text without letters that a terminal obeys, each escaped by `how`: control characters, and those that turn the direction of
+/// writing. What comes from outside (names of interfaces, arguments, answers) is escaped here, once.
+fn escaped(text: &str, how: fn(char) -> String) -> Cow<'_, str> {
+    let is_obeyed = |letter: char| match letter {
+        '\n' | '\t' => false,
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        letter => letter.is_control(),
+    };
+    if !text.contains(is_obeyed) {
+        return text.into();
+    }
+    text.chars().map(|letter| if is_obeyed(letter) { how(letter) } else { letter.into() }).collect()
+}
+
+/// Returns a text as people see it.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    escaped(text, |letter| letter.escape_debug().to_string())
 }
 
 /// Returns help with its colours, if standard output takes them.
@@ -47,6 +68,11 @@ pub(crate) fn set_report_to_stderr(is_capture: bool) {
 /// Prints `text` and a new line to standard output, or to standard error where the former is a capture. A reader that closed it is no
 /// error.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    print_styled(&plain(text))
+}
+
+/// Prints as [`print()`] does a text with colours, or one whose reader is a program.
+pub(crate) fn print_styled(text: &str) -> anyhow::Result<()> {
     if REPORTS_TO_STDERR.load(Relaxed) {
         return write(&mut std::io::stderr().lock(), text).context("cannot write to standard error");
     }
@@ -62,7 +88,21 @@ fn write(out: &mut impl Write, text: &str) -> std::io::Result<()> {
 
 /// Prints one JSON object.
 pub fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
-    print(&serde_json::to_string_pretty(object)?)
+    print_styled(&escaped_json(&serde_json::to_string_pretty(object)?))
+}
+
+/// Returns one JSON object on one line.
+pub(crate) fn json_line(object: &impl serde::Serialize) -> String {
+    escaped_json(&serde_json::to_string(object).unwrap_or_default()).into()
+}
+
+fn escaped_json(text: &str) -> Cow<'_, str> {
+    escaped(text, |letter| format!("\\u{:04x}", u32::from(letter)))
+}
+
+/// Returns the descriptor that reports go to.
+pub(crate) fn reports_to() -> Box<dyn AsFd> {
+    if REPORTS_TO_STDERR.load(Relaxed) { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) }
 }
 
 /// The kernel's words for EFBIG, as the standard library shows them.
@@ -111,8 +151,9 @@ pub(crate) fn tell_line(what: &str) {
 
 /// Prints a text on standard error that was asked for: as it is, or as one record of the log.
 pub(crate) fn tell(text: &str) {
+    let text = plain(text);
     if log::is_on() {
-        return log::record(Level::Note, text);
+        return log::record(Level::Note, &text);
     }
     // If standard error is closed, there is nothing left to do.
     let _ = progress::above(|| writeln!(std::io::stderr(), "{text}"));
@@ -127,7 +168,7 @@ pub(crate) fn detail(what: impl FnOnce() -> String) {
 
 fn say(level: Level, what: &str) {
     let line: Vec<&str> = what.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let line = with_file_limit(line.join(" "), FILE_LIMIT_BYTES.get().copied().flatten());
+    let line = with_file_limit(plain(&line.join(" ")).into(), FILE_LIMIT_BYTES.get().copied().flatten());
     if log::is_on() {
         return log::record(level, &line);
     }
@@ -281,8 +322,8 @@ pub(crate) fn time(ns: u64) -> String {
     match ns {
         0..=9999 => format!("{ns} ns"),
         10_000..=999_999 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..=9_999_999_999 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
+        1_000_000..=999_999_999 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
     }
 }
 
@@ -305,7 +346,7 @@ mod tests {
         assert_eq!([0, 4096, 20_480, 1 << 30].map(bytes), ["0 B", "4096 B", "20.0 KiB", "1024.0 MiB"]);
         assert_eq!(
             [1, 12_345, 4_423_700, 12_345_678, 12_345_678_900].map(time),
-            ["1 ns", "12.3 us", "4.4 ms", "12.3 ms", "12.3 s"]
+            ["1 ns", "12.3 us", "4.4 ms", "12.3 ms", "12.35 s"]
         );
     }
 

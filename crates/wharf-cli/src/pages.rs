@@ -3,7 +3,7 @@
 use crate::command_line::examples;
 use crate::files::write_page;
 use crate::output::print;
-use crate::{beside, usage};
+use crate::{beside, live_words, usage};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -103,10 +103,15 @@ fn completions(
     if args.shell == Shell::Fish {
         // For fish the generator takes the word `help` itself for one that is to stand behind it.
         script = script.replace(" help\" -f -a", "\" -f -a");
+        let hidden = command.get_subcommands().filter(|command| command.is_hide_set());
+        let hidden: Vec<String> =
+            hidden.map(|of| format!("needs_command\" -f -a \"{}\"", of.get_name())).collect();
+        let is_shown = |line: &&str| !hidden.iter().any(|of| line.contains(of));
+        script = script.lines().filter(is_shown).map(|line| format!("{line}\n")).collect();
         fish_words(&command, program, "", &mut script);
     }
     if program == "wharf" {
-        script = with_programs(script, args.shell, &command);
+        script = live_words::called(&with_programs(script, args.shell, &command), args.shell);
     }
     print(script.trim_end())
 }
@@ -182,7 +187,7 @@ fn man(args: &ManArgs, program: &str, definition: clap::Command) -> anyhow::Resu
         (None, [folder]) if Path::new(folder).is_dir() => write_own(&all, program, Path::new(folder)),
         (None, words) => {
             let words = words.join(" ");
-            Err(usage(format!("{}: neither a command nor a folder that exists", words.escape_debug())))
+            Err(usage(format!("{}: neither a command nor a folder that exists", words)))
         }
     }
 }
@@ -192,8 +197,8 @@ fn write_own(all: &clap::Command, program: &str, folder: &Path) -> anyhow::Resul
     if program == "wharf" {
         write_one(all, folder)?;
     }
-    let own = all.get_subcommands().filter(|command| beside::program_of(command.get_name()) == program);
-    let mut own = own;
+    let is_own = |command: &&clap::Command| beside::program_of(command.get_name()) == program;
+    let mut own = all.get_subcommands().filter(is_own).filter(|command| !command.is_hide_set());
     own.try_for_each(|command| write_all(command, folder))
 }
 

@@ -1,5 +1,6 @@
 //! Progress on standard error, if that is a terminal.
 
+use crate::output::plain;
 use crate::verbosity::is_quiet;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
@@ -54,7 +55,7 @@ impl Progress {
         let is_due = self.said.get().is_none_or(|said| said.elapsed() >= EVERY);
         if is_due && !self.bar.is_hidden() {
             self.said.set(Some(Instant::now()));
-            self.bar.set_message(what());
+            self.bar.set_message(plain(&what()).into_owned());
         }
     }
 }

@@ -11,6 +11,7 @@ mod user;
 pub(crate) use user::group;
 
 use crate::args::{Capabilities, SandboxArgs};
+use crate::output::warn;
 use crate::usage;
 use anyhow::Context;
 use filter::Filter;
@@ -53,6 +54,11 @@ impl Sandbox {
         if let Some(user) = &user {
             let advice = "only root can change the user: start wharf as root, or leave out --user";
             anyhow::ensure!(rustix::process::geteuid().is_root(), "--user {}: {advice}", user.text);
+        }
+        let is_bounded = filter.is_some() || capabilities != Capabilities::Keep;
+        if user.is_none() && is_bounded && rustix::process::geteuid().is_root() {
+            let files = "any file of root's for writing, /proc/self/mem too";
+            warn(&format!("as user 0 a run may still open {files}: --user stops that"));
         }
         if capabilities != Capabilities::Keep {
             credentials::forbid_gains().context("cannot drop capabilities")?;

@@ -24,6 +24,7 @@ pub(crate) use change::Settings;
 pub(crate) use client::{set, show};
 #[cfg(feature = "metrics")]
 pub(crate) use metrics::Endpoint;
+pub(crate) use places::runs;
 pub(crate) use running::Running;
 pub(crate) use snapshot::{PathCounters, Snapshot};
 #[cfg(feature = "top")]
@@ -75,7 +76,7 @@ impl Watching {
         let metrics = args
             .metrics
             .as_ref()
-            .map(|endpoint| metrics::MetricsServer::start(endpoint, board.clone()))
+            .map(|endpoint| metrics::MetricsServer::start(endpoint, args.metrics_host.clone(), board.clone()))
             .transpose()?;
         let control = control(&args.control, is_endless, board)?;
         let printer = Printer::new(board.clone(), json, file.transpose()?);

@@ -25,6 +25,8 @@ pub struct Exam {
     pub directions: Vec<Direction>,
     /// True to open the device; otherwise the findings are all there is.
     pub opens: bool,
+    /// True to open it, too, if that may reset an adapter's link.
+    pub probes: bool,
     /// True to open it, too, if that disturbs an interface that this host depends on: see
     /// [`HostLoss::is_vital`](crate::host_loss::HostLoss::is_vital).
     pub takes_host: bool,
@@ -44,7 +46,7 @@ impl Exam {
         let fitting: Vec<Direction> =
             all.iter().copied().filter(|&direction| spec.check(direction).is_ok()).collect();
         let directions = if fitting.is_empty() { all } else { fitting };
-        Self { directions, opens: true, takes_host: false, pool: PagePool::builder() }
+        Self { directions, opens: true, probes: false, takes_host: false, pool: PagePool::builder() }
     }
 
     /// Returns the reason for which the device is not opened in `direction`, if there is one.
@@ -56,10 +58,13 @@ impl Exam {
         let loss = || (spec.kind().host_loss)(spec, Direction::Receive).filter(|loss| loss.is_vital);
         match (spec.kind().doctor.effect)(spec, direction) {
             Effect::Lasting(why) => Some(why),
-            Effect::Short(_) if !self.takes_host => {
+            Effect::Reset(what) if !self.probes && !self.takes_host => {
+                Some(format!("{what}; --probe opens it all the same"))
+            }
+            Effect::Short(_) | Effect::Reset(_) if !self.takes_host => {
                 loss().map(|loss| format!("{}; --take-host opens it all the same", loss.what))
             }
-            Effect::None | Effect::Short(_) => None,
+            Effect::None | Effect::Short(_) | Effect::Reset(_) => None,
         }
     }
 }
@@ -101,7 +106,7 @@ fn disturbances(spec: &DeviceSpec, trials: &[(Direction, Trial)]) -> Vec<Finding
     let opened = trials.iter().filter(|(_, trial)| !matches!(trial, Trial::Untried { .. }));
     let mut effects: Vec<String> = opened
         .filter_map(|(direction, _)| match (spec.kind().doctor.effect)(spec, *direction) {
-            Effect::Short(what) => Some(what),
+            Effect::Short(what) | Effect::Reset(what) => Some(what),
             Effect::None | Effect::Lasting(_) => None,
         })
         .collect();

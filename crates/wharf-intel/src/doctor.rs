@@ -35,7 +35,7 @@ fn findings<F: Family>(spec: &DeviceSpec) -> Vec<Finding> {
 
 fn driver(function: &PciFunction) -> Finding {
     let (address, name) = (function.address, function.driver.as_deref());
-    let bind = format!("sudo wharf bind {address} vfio");
+    let bind = format!("sudo wharf admin bind {address} vfio");
     let finding = match name {
         Some(VFIO_PCI) => Finding::fact("driver", format!("{VFIO_PCI} holds it")),
         Some(driver) => obstacle("driver", format!("the kernel's {driver} has it")).mend(bind),
@@ -60,7 +60,7 @@ fn iommu(function: &PciFunction) -> Vec<Finding> {
         ),
         false => {
             let what = format!("the IOMMU cannot tell it from {}, which the kernel has", names.join(", "));
-            obstacle("iommu", what).mend(format!("sudo wharf bind {} vfio, for each", names[0]))
+            obstacle("iommu", what).mend(format!("sudo wharf admin bind {} vfio, for each", names[0]))
         }
     };
     vec![finding.with("group", group)]
@@ -70,7 +70,7 @@ fn iommu(function: &PciFunction) -> Vec<Finding> {
 fn effect<F: Family>(spec: &DeviceSpec, _direction: Direction) -> Effect {
     let function = address(spec).ok().and_then(PciFunction::find);
     match function.filter(|function| check_model::<F>(function).is_ok() && function.is_with_vfio()) {
-        Some(_) => Effect::Short("the adapter is reset for a moment, and loses its link".into()),
+        Some(_) => Effect::Reset("the adapter is reset for a moment, and loses its link".into()),
         None => Effect::None,
     }
 }

@@ -1,5 +1,5 @@
 //! `e1000:PCI-ADDRESS`: Intel's 82540EM and 82545EM, by a driver of this crate's own. The adapter is handed over by
-//! `wharf bind PCI-ADDRESS vfio`; frames then go from the pool's memory to the wire without a system call.
+//! `wharf admin bind PCI-ADDRESS vfio`; frames then go from the pool's memory to the wire without a system call.
 //!
 //! One queue, both ways. Sections are those of the PCI/PCI-X Family of Gigabit Ethernet Controllers Software
 //! Developer's Manual (8254x).

@@ -1,5 +1,5 @@
 //! `igb:PCI-ADDRESS`: Intel's 82576, by a driver of this crate's own, with several queues. The adapter is handed over
-//! by `wharf bind PCI-ADDRESS vfio`.
+//! by `wharf admin bind PCI-ADDRESS vfio`.
 //!
 //! Flows that arrive are spread over the queues by their hash (RSS), and each queue has an interrupt of its own
 //! (MSI-X). Sections are those of the Intel 82576 Gigabit Ethernet Controller Datasheet, revision 2.65.

@@ -1,7 +1,7 @@
 //! Drivers of Intel's gigabit adapters in this process, by VFIO: the kinds [`e1000`] and [`igb`] of devices, and [`pci`], which
 //! hands an adapter over and back.
 //!
-//! A program adds the kinds to its registry (`Registry::with`), as any kind of its own. `wharf bind` is [`pci`]'s.
+//! A program adds the kinds to its registry (`Registry::with`), as any kind of its own. `wharf admin bind` is [`pci`]'s.
 //!
 //! Both families have rings of descriptors of 16 bytes in memory, a head that the adapter moves and a tail that the
 //! driver moves. They differ in the layout of a descriptor, the places of registers, and the order in which they are

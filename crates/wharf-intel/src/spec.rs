@@ -74,7 +74,7 @@ const REASONS: &[Counted] = &[
 pub(crate) const fn kind<F: Family>(usage: &'static str, summary: &'static str) -> Kind {
     Kind {
         rx_keys: RX_KEYS,
-        needs: "the adapter bound to vfio-pci (`wharf bind`), an IOMMU",
+        needs: "the adapter bound to vfio-pci (`wharf admin bind`), an IOMMU",
         requirements: &[Requirement::File { path: "/dev/vfio/vfio", mend: "sudo modprobe vfio-pci" }],
         place: Place::Adapter("PCI-ADDRESS"),
         queues: if F::QUEUES_MAX > 1 { QueueLayout::Devices } else { QueueLayout::One },

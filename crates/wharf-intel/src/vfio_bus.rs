@@ -42,7 +42,7 @@ impl VfioBus {
                 .driver
                 .as_deref()
                 .map_or("no driver".into(), |driver| format!("the kernel's {driver}"));
-            let what = format!("it is bound to {driver}: `wharf bind {address} vfio`");
+            let what = format!("it is bound to {driver}: `wharf admin bind {address} vfio`");
             return Err((what, io::Error::from_raw_os_error(EBUSY)));
         }
         let group = function.group.ok_or_else(|| {

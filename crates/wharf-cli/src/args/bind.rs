@@ -1,4 +1,4 @@
-//! Arguments of `wharf bind`.
+//! Arguments of `wharf admin bind`.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -6,9 +6,9 @@ use wharf_intel::pci::{BindTo, PciAddress};
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo wharf bind 0000:00:03.0 vfio
+  sudo wharf admin bind 0000:00:03.0 vfio
       take an adapter from the kernel, for e1000:0000:00:03.0
-  sudo wharf bind 00:03.0 kernel
+  sudo wharf admin bind 00:03.0 kernel
       give it back to the kernel's driver
 
 A binding stays until it is changed, or the machine starts anew. The adapter must be behind an IOMMU; all adapters \

@@ -16,7 +16,7 @@ Examples:
 
 The verdicts are those of opening: the device is opened, attached to a pool as `wharf send` and `wharf receive` have it by default, and \
 closed again. To receive by xdp, an XDP program is attached for some milliseconds, in which frames of the queue do not reach this host; \
-a line says so first. A device whose opening would do more than that, such as writing a file, is not opened; \
+a line says so first. Some adapters reset their link for a program, for up to two seconds: they are opened with --probe alone. A device whose opening would do more than that, such as writing a file, is not opened; \
 nor, without --take-host, one on an interface that has the default route or the login (SSH) that the command runs in.
 
 Exit codes: 0 if the device can be used in the direction of --for, or in each direction that it has; of several devices of an \
@@ -35,6 +35,9 @@ pub(crate) struct DoctorArgs {
     /// Open nothing: report only what can be read
     #[arg(long)]
     pub(crate) no_probe: bool,
+    /// Open the device, too, if that may reset an adapter's link for seconds
+    #[arg(long, conflicts_with = "no_probe")]
+    pub(crate) probe: bool,
     /// Open the device, too, if this host depends on its interface: that has the default route, or this login
     #[arg(long, conflicts_with = "no_probe")]
     pub(crate) take_host: bool,

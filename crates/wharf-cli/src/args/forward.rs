@@ -2,6 +2,7 @@
 
 use super::HostArgs;
 use super::RecoveryArgs;
+use super::TUNING;
 use super::WatchArgs;
 use super::sandbox::SandboxArgs;
 use super::values::{self, SmallQueues, WhenFull};
@@ -92,33 +93,33 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
     pub(crate) bql: Bounds,
     /// Frames handed to a device at a time: on (as its byte limit allows), off (one) or bytes=N
-    #[arg(long, visible_alias = "batching", value_name = "BATCH", default_value = "on", value_parser = values::batching)]
+    #[arg(long, help_heading = TUNING, visible_alias = "batching", value_name = "BATCH", default_value = "on", value_parser = values::batching)]
     pub(crate) batch: Batching,
     /// Bytes that one direction may have inside before its packets wait in the receiving device's ring: on (about 1 ms of its rate, at
     /// most 1m), off, or another maximum, such as 64k. It does not count with drop-tail [default: off, since no local sender waits]
-    #[arg(long, value_name = "SIZE", value_parser = values::small_queues)]
+    #[arg(long, help_heading = TUNING, value_name = "SIZE", value_parser = values::small_queues)]
     pub(crate) small_queues: Option<SmallQueues>,
     /// Queues of each end that has several: `packet`, `xdp` (from its queue= on) and `tap`, and queue pairs of `vhost-user` and
     /// `virtio-user`. Arrivals of one leave by the queue of the same number; if only one end has several, each flow leaves by one of them
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]
+    #[arg(long, help_heading = TUNING, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]
     pub(crate) queues: u32,
     /// Threads, up to two for each queue, one for each direction [default: one for each queue]
-    #[arg(long, value_name = "N", value_parser = values::number(1..=2 * values::QUEUES_MAX as usize))]
+    #[arg(long, help_heading = TUNING, value_name = "N", value_parser = values::number(1..=2 * values::QUEUES_MAX as usize))]
     pub(crate) pollers: Option<usize>,
     /// Waiting mode of the threads
-    #[arg(long, value_name = "MODE", value_parser = values::choice(values::POLL), default_value = "adaptive")]
+    #[arg(long, help_heading = TUNING, value_name = "MODE", value_parser = values::choice(values::POLL), default_value = "adaptive")]
     pub(crate) poll: Mode,
     /// Processors to pin the threads to, in turn
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
+    #[arg(long, help_heading = TUNING, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
     pub(crate) cpu: Vec<usize>,
     /// Frames of memory for each queue, at least 64: for each direction, or for both if a device makes them share it [default: 16384, or
     /// 4096 between TAPs, and two for each packet beyond 1000 that the discipline holds]
-    #[arg(long, value_name = "N", value_parser = values::number(values::FORWARD_FRAMES_MIN..=values::FRAMES_MAX))]
+    #[arg(long, help_heading = TUNING, value_name = "N", value_parser = values::number(values::FORWARD_FRAMES_MIN..=values::FRAMES_MAX))]
     pub(crate) frames: Option<u32>,
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement. Longer packets
     /// take several frames [default: 2048, of which 1536 are a packet's, or 65536 for the super-packets of
     /// TAPs unless --frames is given]
-    #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
+    #[arg(long, help_heading = TUNING, value_name = "N", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: Option<u32>,
     /// Write a capture of the frames that a device reports as sent, in either direction. Dropped frames are not in it
     #[arg(long, value_name = "FILE")]

@@ -1,4 +1,4 @@
-//! Arguments of `wharf helper`.
+//! Arguments of `wharf admin helper`.
 
 use crate::sandbox::group;
 use clap::Args;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo wharf helper eth0 --group wharf
+  sudo wharf admin helper eth0 --group wharf
       serve the members of group wharf, at /run/wharf-helper.sock
   wharf receive --from xdp:eth0,helper=/run/wharf-helper.sock
       receive as one of them, without a capability
-  sudo wharf helper eth0 eth1 --socket /run/xdp.sock --pin /sys/fs/bpf/wharf
+  sudo wharf admin helper eth0 eth1 --socket /run/xdp.sock --pin /sys/fs/bpf/wharf
       serve two interfaces; their maps are pinned as /sys/fs/bpf/wharf/eth0 and eth1, too
 
 It attaches an XDP program to each interface, which hands the frames of a queue to the AF_XDP socket that a user has put into its map, \
@@ -18,7 +18,7 @@ and leaves all others to the host. It needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_B
 for Kubernetes, so that DPDK's `use_cni=1,dp_path=SOCKET` works with it, and gives sockets, too, to users without CAP_NET_RAW. A user may \
 take any queue of these interfaces. When the helper ends, its users receive nothing more.";
 
-/// `wharf helper`: the interfaces, and the socket to serve them at.
+/// `wharf admin helper`: the interfaces, and the socket to serve them at.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HelperArgs {

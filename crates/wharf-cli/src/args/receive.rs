@@ -1,9 +1,10 @@
 //! `wharf receive`.
 
 use super::{
-    HostArgs, OnGone, SandboxArgs, WatchArgs, WrapArgs, memory::MemoryArgs, recovery::ON_GONE, values,
+    HostArgs, OnGone, SandboxArgs, TUNING, WatchArgs, WrapArgs, memory::MemoryArgs, recovery::ON_GONE, values,
 };
 use clap::Args;
+use clap::builder::ArgPredicate;
 use std::path::PathBuf;
 use std::time::Duration;
 use wharf_core::poller::Mode;
@@ -37,7 +38,11 @@ with its summary. Exit code 1 when packets were lost or dropped. Records of leng
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct ReceiveArgs {
     /// Device to receive from: see `wharf devices`
-    #[arg(long, value_name = "DEVICE", value_parser = values::device)]
+    #[arg(value_name = "DEVICE", value_parser = values::device, required_unless_present = "from")]
+    received_from: Option<DeviceSpec>,
+    /// The same, as an option
+    #[arg(long, value_name = "DEVICE", value_parser = values::device, conflicts_with = "received_from",
+        required = false, default_value_if("received_from", ArgPredicate::IsPresent, "null"))]
     pub(crate) from: DeviceSpec,
     /// Write arrivals to this capture, each with its time. `-` is standard output, and the report then goes to standard error; a fifo is
     /// opened when its reader is there
@@ -55,10 +60,10 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Waiting mode of the receiving thread
-    #[arg(long, value_name = "MODE", value_parser = values::choice(values::POLL), default_value = "adaptive")]
+    #[arg(long, help_heading = TUNING, value_name = "MODE", value_parser = values::choice(values::POLL), default_value = "adaptive")]
     pub(crate) poll: Mode,
     /// Processor to pin the receiving thread to
-    #[arg(long, value_name = "N", value_parser = values::cpu)]
+    #[arg(long, help_heading = TUNING, value_name = "N", value_parser = values::cpu)]
     pub(crate) cpu: Option<usize>,
     #[command(flatten)]
     pub(crate) host: HostArgs,
@@ -84,4 +89,12 @@ pub(crate) struct ReceiveArgs {
     pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) sandbox: SandboxArgs,
+}
+
+impl ReceiveArgs {
+    /// Puts the device that is named by its position in its place.
+    pub(crate) fn placed(mut self) -> Self {
+        self.from = self.received_from.take().unwrap_or(self.from);
+        self
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::HostArgs;
 use super::RecoveryArgs;
+use super::TUNING;
 use super::WatchArgs;
 use super::sandbox::SandboxArgs;
 use super::values::{self, SmallQueues, WhenFull};
@@ -124,24 +125,27 @@ pub(crate) struct SendArgs {
     /// End each run after this time: 2, 0.5, 300ms, 1min. It begins once the device is open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// Device to send to: see `wharf devices`
+    /// Device to send to: see `wharf devices` [default: wire]
+    #[arg(value_name = "DEVICE", value_parser = values::device, conflicts_with = "to")]
+    sent_to: Option<DeviceSpec>,
+    /// The same, as an option
     #[arg(long, value_name = "DEVICE", value_parser = values::device, default_value = "wire")]
     pub(crate) to: DeviceSpec,
     /// Transmit queues (of `packet`, `xdp`, `tap`, `igb` or `null`): each flow goes by one of them
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]
+    #[arg(long, help_heading = TUNING, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]
     pub(crate) queues: u32,
     /// Packets come back by the same device (`xdp`, `tap`, `vhost-user`, `virtio-user`, `e1000`, `igb`), from a switch or a port that
     /// returns everything: receive them, and check every byte and the order
-    #[arg(long, conflicts_with = "gso")]
+    #[arg(long, help_heading = TUNING, conflicts_with = "gso")]
     pub(crate) echo: bool,
     /// Waiting mode of the poller, the thread that takes completions when no sender does
-    #[arg(long, value_name = "MODE", value_parser = values::choice(values::POLL), default_value = "adaptive")]
+    #[arg(long, help_heading = TUNING, value_name = "MODE", value_parser = values::choice(values::POLL), default_value = "adaptive")]
     pub(crate) poll: Mode,
     /// Threads that send
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::SENDERS_MAX))]
     pub(crate) senders: u16,
     /// Processors to pin threads to: the senders in turn, then the receiver, and again from the first
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
+    #[arg(long, help_heading = TUNING, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
     pub(crate) cpu: Vec<usize>,
     /// Queueing discipline
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
@@ -151,24 +155,24 @@ pub(crate) struct SendArgs {
     pub(crate) when_full: WhenFull,
     /// Bytes that one sender may have inside before it waits (as TCP small queues): on (about 1 ms of its rate, at most 1m), off, or
     /// another maximum, such as 64k; on unless packets are dropped
-    #[arg(long, value_name = "SIZE", value_parser = values::small_queues)]
+    #[arg(long, help_heading = TUNING, value_name = "SIZE", value_parser = values::small_queues)]
     pub(crate) small_queues: Option<SmallQueues>,
     /// Frames handed to the device at a time: on (as its byte limit allows), off (one) or bytes=N
-    #[arg(long, value_name = "BATCH", value_parser = values::batching)]
+    #[arg(long, help_heading = TUNING, value_name = "BATCH", value_parser = values::batching)]
     pub(crate) batch: Option<Batching>,
     /// Byte queue limit, the bytes that the device may have in flight: on (learnt), off (as much as its ring holds), min=SIZE, max=SIZE or
     /// both (min=64k,max=1m)
     #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
     pub(crate) bql: Bounds,
     /// Most frames that a sender hands over at a time [default: 64; to udp as many of one size as go in one message]
-    #[arg(long, value_name = "N", value_parser = values::number(1..=values::BURST_MAX))]
+    #[arg(long, help_heading = TUNING, value_name = "N", value_parser = values::number(1..=values::BURST_MAX))]
     pub(crate) burst: Option<usize>,
     /// Frames of memory [default: 4096, or fewer beyond 256 MiB in all]
-    #[arg(long, value_name = "N", value_parser = values::number(1..=values::FRAMES_MAX))]
+    #[arg(long, help_heading = TUNING, value_name = "N", value_parser = values::number(1..=values::FRAMES_MAX))]
     pub(crate) frames: Option<u32>,
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement [default: 2048, of
     /// which 1536 are a packet's, or what the longest frame or super-packet needs]
-    #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
+    #[arg(long, help_heading = TUNING, value_name = "N", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: Option<u32>,
     /// One JSON object instead of a table. `packets` and `bytes` are those that devices took, `sent` those that left, `failed` those that
     /// were dropped by the device or while they waited; rates are of sent packets
@@ -193,3 +197,11 @@ pub(crate) struct SendArgs {
 const GENERATE: &str = "Generated packets";
 const WAYS: &[values::Choice<Way>] =
     &[("in", "Those that came", Way::In), ("out", "Those that it sent", Way::Out)];
+
+impl SendArgs {
+    /// Puts the device that is named by its position in its place.
+    pub(crate) fn placed(mut self) -> Self {
+        self.to = self.sent_to.take().unwrap_or(self.to);
+        self
+    }
+}

@@ -12,12 +12,11 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "From outside")]
 pub(crate) struct WatchArgs {
-    /// Print the counters at this interval on standard error: a line of rates for people, with --json a JSON object on one line.
-    /// SIGUSR1 prints all counters at any time, and has
-    /// captures written as far as they have come
+    /// Print the counters at this interval: a line of rates on standard error, with --json a JSON object on one line of standard output.
+    /// SIGUSR1 prints all counters at any time, and has captures written as far as they have come
     #[arg(long, value_name = "S", value_parser = values::seconds_from(values::INTERVAL_MS_MIN))]
     pub(crate) stats: Option<Duration>,
-    /// Write the JSON objects of --stats to this file in place of standard error. Lines that the reader of a fifo does not take are left out
+    /// Write the JSON objects of --stats to this file in place of standard output. Lines that the reader of a fifo does not take are left out
     #[arg(long, value_name = "FILE", requires = "stats", value_parser = stats_file)]
     pub(crate) stats_file: Option<PathBuf>,
     /// Serve all counters by HTTP, as OpenMetrics, at /metrics of this address and port, or of this socket, which only the run's user
@@ -25,6 +24,11 @@ pub(crate) struct WatchArgs {
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "ADDRESS|SOCKET", value_parser = Endpoint::parse)]
     pub(crate) metrics: Option<Endpoint>,
+    /// Answer only requests to this host, the name in a scraper's `targets`: a page in a browser cannot then read the counters under a
+    /// name of its own (DNS rebinding)
+    #[cfg(feature = "metrics")]
+    #[arg(long, value_name = "HOST", requires = "metrics")]
+    pub(crate) metrics_host: Option<String>,
     /// Listen at this socket, which only the run's user may connect to, for `wharf show`, `wharf set` and `wharf top`; off for none
     /// [default: for a run without an end /run/wharf/PID.sock of root, $XDG_RUNTIME_DIR/wharf-PID.sock of others]
     #[arg(long, value_name = "SOCKET|off", value_parser = control_at)]

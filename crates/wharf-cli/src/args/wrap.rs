@@ -1,5 +1,6 @@
 //! Options of the wrappers around a device: faults and a trace.
 
+use super::TUNING;
 use crate::files::Named;
 use clap::Args;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use wharf::testing::FaultSpec;
 
 /// Wrappers around the device.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Around the device")]
+#[command(next_help_heading = TUNING)]
 pub(crate) struct WrapArgs {
     /// Make the device fail, the same way for the same seed, such as seed=7,error=1%,short=10%. Also
     /// stall=0.1%:5ms, lost=1%, late=1%:200us, reorder=5%, alloc=1%, never=0.1% (completions that do not come),

@@ -1,5 +1,6 @@
 //! Short help, for `-h`: one line for each option, and no examples.
 
+use crate::args::TUNING;
 use crate::fold::help_width;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -52,6 +53,8 @@ pub(crate) fn shortened(command: clap::Command) -> clap::Command {
             let width = if has_alias { width - ALIAS } else { width };
             let help = arg.get_help().map(|help| short(&help.to_string(), width));
             let has_value = arg.get_action().takes_values();
+            let is_hidden = arg.is_hide_set() || arg.get_help_heading() == Some(TUNING);
+            let arg = arg.hide(is_hidden);
             let arg = if has_value { arg.hide_possible_values(true).hide_default_value(true) } else { arg };
             help.iter().fold(arg, |arg, help| arg.help(help.clone()))
         });

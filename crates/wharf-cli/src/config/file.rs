@@ -12,13 +12,16 @@ use wharf_core::options::did_you_mean;
 const TYPED_ONLY: [&str; 5] = ["config", "check", "color", "help", "version"];
 /// Sections, with their keys and the options that these are. All of these options can be keys outside sections, too.
 const SECTIONS: &[(&str, &[(&str, &str)])] = &[
-    ("metrics", &[("listen", "metrics")]),
+    ("metrics", &[("listen", "metrics"), ("host", "metrics-host")]),
     ("control", &[("socket", "control")]),
     ("stats", &[("interval", "stats"), ("file", "stats-file")]),
     ("log", &[("format", "log"), ("quiet", "quiet"), ("verbose", "verbose")]),
     ("recovery", &[("on-gone", "on-gone"), ("on-stall", "on-stall"), ("give-up", "give-up")]),
     ("privileges", &[("user", "user"), ("capabilities", "capabilities"), ("seccomp", "seccomp")]),
 ];
+
+/// Mistakes that are told; a file with more is not meant as a configuration.
+const MISTAKES_MAX: usize = 50;
 
 /// A key, with its place.
 type Key<'a> = Spanned<Cow<'a, str>>;
@@ -52,6 +55,8 @@ struct Reader<'a> {
     settings: Vec<Setting>,
     /// Mistakes, with their lines.
     mistakes: Vec<(usize, String)>,
+    /// Mistakes beyond those that are told.
+    untold: usize,
 }
 
 /// True for an option that a file may have.
@@ -67,11 +72,10 @@ pub(super) fn name_of(arg: &Arg) -> String {
 impl ConfigFile {
     /// Reads `text`, the file at `path`, for `command`, which is built. The errors are all mistakes, one line each.
     pub(super) fn read(path: &str, text: &str, command: &mut Command) -> Result<Self, Vec<String>> {
-        let mut reader = Reader { path, text, settings: Vec::new(), mistakes: Vec::new() };
+        let mut reader = Reader { path, text, settings: Vec::new(), mistakes: Vec::new(), untold: 0 };
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors {
-            let line = reader.line(error.span().map_or(0, |span| span.start));
-            reader.mistakes.push((line, error.message().to_string()));
+            reader.mistake(error.span().map_or(0, |span| span.start), || error.message().to_string());
         }
         for (key, value) in in_order(table.get_ref()) {
             match value.get_ref() {
@@ -91,15 +95,17 @@ impl Reader<'_> {
         self.text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1
     }
 
-    fn mistake(&mut self, at: usize, what: String) {
-        self.mistakes.push((self.line(at), what));
+    fn mistake(&mut self, at: usize, what: impl FnOnce() -> String) {
+        match self.mistakes.len() {
+            MISTAKES_MAX.. => self.untold += 1,
+            _ => self.mistakes.push((self.line(at), what())),
+        }
     }
 
     fn section(&mut self, name: &Key<'_>, table: &DeTable<'_>, command: &Command) {
         let Some((_, keys)) = SECTIONS.iter().find(|(section, _)| *section == name.get_ref()) else {
             let there: Vec<&str> = SECTIONS.iter().map(|(section, _)| *section).collect();
-            let what =
-                format!("[{}] is no section: there are {}", name.get_ref().escape_debug(), there.join(", "));
+            let what = || format!("[{}] is no section: there are {}", name.get_ref(), there.join(", "));
             return self.mistake(name.span().start, what);
         };
         for (key, value) in in_order(table) {
@@ -108,8 +114,10 @@ impl Reader<'_> {
                 Some((_, option)) => self.option(key.get_ref(), option, at, value, command),
                 None => {
                     let there: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
-                    let (key, name) = (key.get_ref().escape_debug(), name.get_ref());
-                    self.mistake(at, format!("\"{key}\" is no key of [{name}]: want {}", there.join(", ")));
+                    let (key, name) = (key.get_ref(), name.get_ref());
+                    self.mistake(at, || {
+                        format!("\"{key}\" is no key of [{name}]: want {}", there.join(", "))
+                    });
                 }
             }
         }
@@ -118,23 +126,24 @@ impl Reader<'_> {
     /// Takes one option, called `key` in its place.
     fn option(&mut self, key: &str, name: &str, at: usize, value: &Spanned<DeValue<'_>>, command: &Command) {
         let Some(arg) = options(command).find(|arg| is_called(arg, name)) else {
-            let mut there: Vec<String> = options(command).map(name_of).collect();
-            there.sort_unstable();
-            let meant = did_you_mean(key, there.iter().map(String::as_str));
-            let what = format!("\"{}\" is no key: there are {}{meant}", key.escape_debug(), there.join(", "));
-            return self.mistake(at, what);
+            return self.mistake(at, || {
+                let mut there: Vec<String> = options(command).map(name_of).collect();
+                there.sort_unstable();
+                let meant = did_you_mean(key, there.iter().map(String::as_str));
+                format!("\"{key}\" is no key: there are {}{meant}", there.join(", "))
+            });
         };
         let (id, long) = (arg.get_id().to_string(), name_of(arg));
         if let Some(before) = self.settings.iter().find(|setting| setting.id == id) {
-            let what = format!("{key}: line {} says it already", before.line);
-            return self.mistake(at, what);
+            let line = before.line;
+            return self.mistake(at, || format!("{key}: line {line} says it already"));
         }
         match words(arg, &long, value.get_ref()) {
             Ok((shown, words)) => {
                 let (line, shown) = (self.line(at), format!("{key} = {shown}"));
                 self.settings.push(Setting { id, long, line, words, shown, is_end: arg.is_positional() });
             }
-            Err(wanted) => self.mistake(at, format!("{key}: want {wanted}")),
+            Err(wanted) => self.mistake(at, || format!("{key}: want {wanted}")),
         }
     }
 
@@ -160,7 +169,8 @@ impl Reader<'_> {
         let path = self.path;
         let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let lines = self.mistakes.into_iter().map(|(line, what)| one_line(format!("{path}:{line}: {what}")));
-        let lines: Vec<String> = lines.collect();
+        let more = (self.untold > 0).then(|| format!("{path}: {} more mistakes", self.untold));
+        let lines: Vec<String> = lines.chain(more).collect();
         if lines.is_empty() { Ok(ConfigFile { settings: self.settings }) } else { Err(lines) }
     }
 }
@@ -289,6 +299,14 @@ mod tests {
         for (error, want) in errors.iter().zip(want) {
             assert!(error.starts_with(want) && error.lines().count() == 1, "{error}");
         }
+    }
+
+    #[test]
+    fn the_first_mistakes_are_told_and_the_others_counted() {
+        let text: String = (0..20_000).map(|key| format!("key{key} = 1\n")).collect();
+        let errors = read(&text).unwrap_err();
+        assert_eq!(errors.len(), MISTAKES_MAX + 1);
+        assert_eq!(errors[MISTAKES_MAX], format!("f.toml: {} more mistakes", 20_000 - MISTAKES_MAX));
     }
 
     #[test]

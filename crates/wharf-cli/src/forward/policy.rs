@@ -13,7 +13,7 @@ const SHORT_MS: u64 = 50;
 /// Frames that such a discipline holds, at least and at most: at 100 Mbit/s the most last 60 ms, at 10 Gbit/s 0.6 ms.
 const SHORT_PACKETS: std::ops::RangeInclusive<u64> = 50..=500;
 /// Bits of the longest ordinary frame.
-const FRAME_BITS: u64 = 1514 * 8;
+pub(crate) const FRAME_BITS: u64 = 1514 * 8;
 
 /// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
@@ -70,14 +70,6 @@ impl Policy {
         }
         let when_full = args.when_full.unwrap_or_else(|| own_when_full(&qdisc));
         Ok(Self { qdisc, when_full })
-    }
-
-    /// Returns a line on what the policy costs, if a user asked for one that holds up urgent packets.
-    pub(super) fn warning(&self, args: &ForwardArgs) -> Option<&'static str> {
-        let holds_up = args.rate.is_some() || args.qdisc.is_some();
-        (args.when_full == Some(WhenFull::Wait) && holds_up).then_some(
-            "--when-full wait: while the discipline is full, packets wait in the receiving device's ring, urgent ones behind others",
-        )
     }
 }
 

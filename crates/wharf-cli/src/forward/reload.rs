@@ -53,7 +53,11 @@ impl<'a> Reload<'a> {
         // These decide on the default discipline, and stay.
         (args.a, args.b) = (self.started.a.clone(), self.started.b.clone());
         let policy = Policy::of(&args).map_err(|error| placed(&with_causes(&error)))?;
-        let lines = board.adopt(&Settings::of_forwarder(&args, &policy)).map_err(|error| placed(&error))?;
+        let wanted = Settings::of_forwarder(&args, &policy);
+        let lines = board.adopt(&wanted).map_err(|error| placed(&error))?;
+        if !lines.is_empty() {
+            wanted.standing_queue().iter().for_each(|what| warn(what));
+        }
         for name in source.changed_since(started).filter(|name| !LIVE.contains(name)) {
             let place = source.place_of(name);
             warn(&format!("{place}: {name}: takes a restart; the run goes on with what it had"));

@@ -56,7 +56,7 @@ pub(super) fn run(
     board.put_pollers(forward.poller_counters());
     warn_of_loop(args);
     sandbox.enter()?;
-    policy.warning(args).into_iter().for_each(output::warn);
+    in_force.standing_queue().iter().for_each(|what| output::warn(what));
     // Scripts wait for this line before they send.
     output::note(&format!("forwarding {}", between(&forward)));
     for direction in forward.directions() {

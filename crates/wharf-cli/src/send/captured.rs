@@ -50,7 +50,7 @@ pub(super) fn check_stream(args: &SendArgs) -> anyhow::Result<()> {
         () if args.strict => "--strict: a stream cannot be read before it is sent",
         () => return Ok(()),
     };
-    Err(usage(format!("--pcap {}: {why}; a file would do", path.display().to_string().escape_debug())))
+    Err(usage(format!("--pcap {}: {why}; a file would do", path.display())))
 }
 
 fn reading(args: &SendArgs) -> Reading {
@@ -85,7 +85,7 @@ fn stream_of(args: &SendArgs, replay: StreamReplay) -> Traffic {
 
 fn pipe(args: &SendArgs, path: &Path, signals: &Signals) -> anyhow::Result<(String, Traffic)> {
     let file = path.display().to_string();
-    let waits = Waits::new(format!("--pcap {}: waiting for the capture", file.escape_debug()));
+    let waits = Waits::new(format!("--pcap {}: waiting for the capture", file));
     let (opened, how, longest_bytes) = (path.to_path_buf(), reading(args), room_bytes(args));
     let open = move || StreamReplay::open(&opened, 1, longest_bytes, &how);
     let replay = signals.unless_asked(&waits, open)??;

@@ -113,10 +113,5 @@ fn verdict(outcomes: &[Outcome<Report>]) -> String {
         };
         lines.push(format!("{which} arrived {how}, each sender's in order."));
     }
-    if let [on, off, ..] = outcomes
-        && off.report.mpps > 0.0
-    {
-        lines.push(format!("Batching made it {:.2} times as fast.", on.report.mpps / off.report.mpps));
-    }
     lines.join("\n")
 }

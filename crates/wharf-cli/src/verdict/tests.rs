@@ -126,7 +126,7 @@ fn a_rate_a_link_and_a_short_run_bound_on_their_own() {
         (link, Bound::Link, "of the link's 340 Mbit/s"),
         (brief, Bound::Count, "too short to show a limit"),
         (original(9), Bound::Rate, "at the times of the capture"),
-        (original(1 << 30), Bound::Device, "up to 1073.7 ms"),
+        (original(1 << 30), Bound::Device, "up to 1.07 s"),
         (SendFigures { sent: 0, came_pps: 0.0, ..base }, Bound::Nothing, "nothing was sent"),
     ]);
 }
@@ -157,7 +157,7 @@ fn a_pause_is_not_as_asked_whatever_the_rate_came_to() {
         (
             SendFigures { late_ns: 1 << 30, waits: 9, ..kept.clone() },
             Bound::Device,
-            "1.00 Mpps, up to 1073.7 ms late: ",
+            "1.00 Mpps, up to 1.07 s late: ",
         ),
     ]);
 }

@@ -4,13 +4,17 @@
 //! ([`TxQueue::set_qdisc`](wharf::queue::TxQueue::set_qdisc) and its neighbours): packets inside stay, or are counted as dropped.
 
 use crate::args::{self, ForwardArgs, SmallQueues, WhenFull};
-use crate::forward::policy::{Policy, short_packets};
+use crate::forward::policy::{FRAME_BITS, Policy, short_packets};
+use crate::output::time;
 use std::collections::BTreeMap;
 use wharf::forward::MakeQdisc;
-use wharf::qdisc::{FifoLimit, QdiscRegistry, QdiscSpec, Rate, RateGroup, Tbf};
+use wharf::qdisc::{FifoLimit, Order, QdiscRegistry, QdiscSpec, Rate, RateGroup, Tbf};
 use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::pool::PagePool;
+
+/// Time that a full discipline without an AQM may hold up a packet before the user is warned.
+const LONG_MS: u64 = 500;
 
 /// The keys of `wharf set`, for errors. Those that an option of `forward` has another name for have both.
 pub(super) const KEYS: &str =
@@ -54,7 +58,7 @@ pub(crate) struct Settings {
 impl Change {
     /// Reads `KEY=VALUE` or `PATH.KEY=VALUE`. Returns the path that it names, too.
     pub(super) fn parse(text: &str) -> Result<(Option<&str>, Self), String> {
-        let wrong = || format!("\"{}\": want KEY=VALUE; the keys are {KEYS}", text.escape_debug());
+        let wrong = || format!("\"{}\": want KEY=VALUE; the keys are {KEYS}", text);
         let (name, value) = text.split_once('=').ok_or_else(wrong)?;
         let (path, key) = name.split_once('.').map_or((None, name), |(path, key)| (Some(path), key));
         let change = match key {
@@ -69,9 +73,9 @@ impl Change {
             }
             "small-queues" => args::small_queues(value).map(Self::SmallQueues),
             "when-full" => WhenFull::parse(value).map(Self::WhenFull),
-            key => return Err(format!("\"{}\" is no key: there are {KEYS}", key.escape_debug())),
+            key => return Err(format!("\"{}\" is no key: there are {KEYS}", key)),
         };
-        Ok((path, change.map_err(|error| format!("{key}={}: {error}", value.escape_debug()))?))
+        Ok((path, change.map_err(|error| format!("{key}={}: {error}", value))?))
     }
 }
 
@@ -120,6 +124,21 @@ impl Settings {
 
     pub(super) fn is_short(&self) -> bool {
         self.is_shortened && self.when_full != WhenFull::Wait
+    }
+
+    /// Returns the long queue that these settings let stand, in words: where nothing drops, or much has room.
+    pub(crate) fn standing_queue(&self) -> Option<String> {
+        let (qdisc, rate) = (self.limited_qdisc(), self.rate);
+        let (packets, flows) = (qdisc.packets(), qdisc.kind().order == Order::Flow);
+        let time_ms = rate.map(|rate| packets as u64 * FRAME_BITS * 1000 / rate.bits_per_second());
+        let time = time_ms.map_or(String::new(), |ms| format!(", {} at this rate", time(ms * 1_000_000)));
+        let has_room = format!("up to {packets} packets wait{time}");
+        if self.when_full == WhenFull::Wait {
+            let is_asked = !self.when_full_follows && (rate.is_some() || qdisc.kind().name != "fifo");
+            return is_asked.then(|| format!("when-full=wait: the discipline drops nothing: {has_room}; further ones wait in the receiving device's ring, urgent ones behind others"));
+        }
+        let is_long = !flows && time_ms.is_some_and(|ms| ms >= LONG_MS);
+        is_long.then(|| format!("qdisc={}: {has_room}", qdisc_text(&qdisc)))
     }
 
     /// Returns a maker of the disciplines of all queues, behind token buckets that share the rate if there is
@@ -232,6 +251,40 @@ mod tests {
         assert!(matches!(Change::parse("b-a.rate=off"), Ok((Some("b-a"), Change::Rate(None)))));
         assert!(matches!(Change::parse("batch=off"), Ok((None, Change::Batching(Batching::Off)))));
         assert!(matches!(Change::parse("bucket=20k"), Ok((None, Change::Burst(Some(20_000 | 20_480))))));
+    }
+
+    #[test]
+    fn a_long_queue_is_told() {
+        let told = |qdisc: &str, rate: Option<u64>, when_full| {
+            let settings = Settings {
+                rate: rate.map(Rate::new),
+                burst: None,
+                bql: Bounds::LEARN,
+                batching: Batching::On,
+                qdisc: QdiscRegistry::default().parse(qdisc).unwrap(),
+                is_shortened: true,
+                when_full,
+                when_full_follows: false,
+                small_queues: SmallQueues(None),
+                rate_changes: 0,
+            };
+            settings.standing_queue().unwrap_or_default()
+        };
+        let waits = told("fq_codel:limit=8192", Some(20_000_000), WhenFull::Wait);
+        assert!(waits.contains("drops nothing: up to 8192 packets wait, 4.96 s at this rate;"), "{waits}");
+        assert!(told("prio", None, WhenFull::Wait).contains("packets wait; further ones"));
+        assert_eq!(
+            told("fifo:1000", Some(20_000_000), WhenFull::DropTail),
+            "qdisc=fifo:1000: up to 1000 packets wait, 605.0 ms at this rate"
+        );
+        for (qdisc, rate, when_full) in [
+            ("fifo", None, WhenFull::Wait),
+            ("fifo:500", Some(20_000_000), WhenFull::DropTail),
+            ("fifo", Some(20_000_000), WhenFull::DropTail),
+            ("fq_codel:limit=8192", Some(20_000_000), WhenFull::DropHead),
+        ] {
+            assert_eq!(told(qdisc, rate, when_full), "", "{qdisc}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::control::{Answer, Request};
 use super::snapshot::{PathCounters, Snapshot};
 use super::{places, text};
 use crate::args::{SetArgs, ShowArgs};
-use crate::output::{print, print_json, table as new_table, text as table_text};
+use crate::output::{print, print_json, table as new_table, text as table_text, warn};
 use crate::usage;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
@@ -89,7 +89,9 @@ impl Client {
         // The error of the parser may quote all of the answer.
         let answer = answer.map_err(|_| anyhow!("{}: what came is no answer of wharf", what()))?;
         match answer {
-            Answer { error: Some(error), .. } => Err(anyhow!(printable(&error))),
+            Answer { error: Some(error), .. } => {
+                Err(anyhow!(error.chars().take(TEXT_MAX).collect::<String>()))
+            }
             Answer { snapshot, .. } => snapshot.with_context(what),
         }
     }
@@ -125,11 +127,6 @@ impl Client {
             _ => anyhow::Error::new(error).context(format!("{}: no answer", self.path.display())),
         }
     }
-}
-
-/// Returns the beginning of a text from outside, without what a terminal obeys.
-fn printable(text: &str) -> String {
-    text.chars().take(TEXT_MAX).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 /// Shows the counters of a process, or lists those that run.
@@ -210,6 +207,7 @@ pub(crate) fn set(args: &SetArgs) -> anyhow::Result<()> {
         return print_json(&snapshot);
     }
     for path in &snapshot.paths {
+        path.warning.iter().for_each(|what| warn(&format!("{}: {what}", path.path)));
         print(&format!("{}: {}", path.path, path.settings_texts().collect::<Vec<_>>().join(" ")))?;
     }
     Ok(())

@@ -185,7 +185,7 @@ fn set(texts: &[String], board: &Board) -> Result<(), String> {
     if let Some(name) =
         changes.iter().filter_map(|(path, _)| *path).find(|name| !names.iter().any(|there| there == name))
     {
-        return Err(format!("\"{}\" is no path: there is {}", name.escape_debug(), names.join(", ")));
+        return Err(format!("\"{}\" is no path: there is {}", name, names.join(", ")));
     }
     if changes.is_empty() || names.is_empty() {
         let what = if changes.is_empty() { "no change is given" } else { "the devices are not open yet" };

@@ -4,6 +4,7 @@ use super::board::Board;
 use super::lines::{Errors, Lines};
 use super::snapshot::Snapshot;
 use super::text;
+use crate::output::json_line;
 use crate::{log, output};
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
@@ -18,8 +19,10 @@ pub(super) const STOP: u8 = 0;
 pub(super) struct Printer {
     board: Board,
     json: bool,
-    /// The file for the lines of the interval, in place of standard error.
+    /// The file for the lines of the interval, in place of standard output and standard error.
     file: Option<Lines>,
+    /// The file took no more.
+    has_failed: bool,
     errors: Errors,
     /// The last line of the interval.
     before: Option<Snapshot>,
@@ -30,7 +33,7 @@ pub(super) struct Printer {
 impl Printer {
     pub(super) fn new(board: Board, json: bool, file: Option<Lines>) -> Self {
         let errors = Errors::default();
-        Self { board, json, file, errors, before: None, asked: None }
+        Self { board, json, file, has_failed: false, errors, before: None, asked: None }
     }
 
     /// Prints until it is told to stop by `woken`.
@@ -63,8 +66,8 @@ impl Printer {
         let snapshot = self.board.snapshot().with_rates(self.asked.as_ref());
         // A record of a log is one line.
         let is_object = self.json || log::is_on();
-        let text = if is_object { object(&snapshot) } else { text::table(&snapshot) };
-        self.errors.print(|| output::tell(&text));
+        let text = if is_object { json_line(&snapshot) } else { text::table(&snapshot) };
+        self.errors.print(&std::io::stderr(), || output::tell(&text));
         self.asked = Some(snapshot);
     }
 
@@ -73,15 +76,23 @@ impl Printer {
         let snapshot = self.board.snapshot().with_rates(self.before.as_ref());
         match &mut self.file {
             Some(file) => {
-                if let Err(error) = file.write(&object(&snapshot)) {
+                if let Err(error) = file.write(&json_line(&snapshot)) {
                     output::complain(&format!(
                         "--stats-file: cannot write to it: {error}; no more is written"
                     ));
-                    self.file = None;
+                    (self.file, self.has_failed) = (None, true);
                 }
             }
-            None if self.json => self.errors.print(|| output::tell(&object(&snapshot))),
-            None => self.errors.print(|| output::tell_line(&text::line(&snapshot))),
+            None if self.has_failed => {}
+            None if self.json && !log::is_on() => {
+                // A reader that has gone is no failure, and a full disk is one of the summary's.
+                self.errors
+                    .print(&output::reports_to(), || drop(output::print_styled(&json_line(&snapshot))));
+            }
+            None => {
+                let line = if self.json { json_line(&snapshot) } else { text::line(&snapshot) };
+                self.errors.print(&std::io::stderr(), || output::tell_line(&line));
+            }
         }
         self.before = Some(snapshot);
     }
@@ -94,8 +105,4 @@ impl Printer {
         self.file.iter().for_each(Lines::end);
         self.errors.end();
     }
-}
-
-fn object(snapshot: &Snapshot) -> String {
-    serde_json::to_string(snapshot).unwrap_or_default()
 }

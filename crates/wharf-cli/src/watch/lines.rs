@@ -5,6 +5,7 @@ use crate::output::note;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -16,12 +17,14 @@ pub(super) struct Lines {
     /// The end of a line that is written in part.
     rest: Vec<u8>,
     left_out: u64,
+    /// The file was moved, and no other may be made.
+    is_stuck: bool,
 }
 
 impl Lines {
     /// Creates the file, or empties the one that is there. No link is followed, and no reader of a fifo is waited for.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.into(), file: create(path)?, rest: Vec::new(), left_out: 0 })
+        Ok(Self { path: path.into(), file: create(path)?, rest: Vec::new(), left_out: 0, is_stuck: false })
     }
 
     /// Writes a line, or leaves it out if the reader is behind.
@@ -33,8 +36,18 @@ impl Lines {
         }
         let inode = |metadata: io::Result<Metadata>| metadata.ok().map(|file| (file.dev(), file.ino()));
         if inode(std::fs::metadata(&self.path)) != inode(self.file.metadata()) {
-            // The user that the run has become may not be allowed to: the old file is written on.
-            create(&self.path).into_iter().for_each(|file| self.file = file);
+            match create(&self.path) {
+                Ok(file) => self.file = file,
+                // The user that the run has become may not be allowed to.
+                Err(error) if !self.is_stuck => {
+                    self.is_stuck = true;
+                    let (path, folder) = (self.path.display(), "the folder must be the run's user's");
+                    note(&format!(
+                        "--stats-file {path}: cannot make it anew: {error}; the old file is written on: {folder}"
+                    ));
+                }
+                Err(_) => {}
+            }
         }
         self.rest.extend_from_slice(line.as_bytes());
         self.rest.push(b'\n');
@@ -78,33 +91,32 @@ fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Standard error.
+/// Standard output and standard error.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     left_out: u64,
 }
 
 impl Errors {
-    /// Prints by `write`, unless the reader of standard error is behind.
-    pub(super) fn print(&mut self, write: impl FnOnce()) {
-        if takes_more() { write() } else { self.left_out += 1 }
+    /// Prints by `write`, unless the reader of `stream` is behind.
+    pub(super) fn print(&mut self, stream: &impl AsFd, write: impl FnOnce()) {
+        if takes_more(stream) { write() } else { self.left_out += 1 }
     }
 
     /// Notes the lines that were left out.
     pub(super) fn end(&self) {
-        tell_left_out("standard error", self.left_out);
+        tell_left_out("standard output and error", self.left_out);
     }
 }
 
-/// True if a write of up to 4096 bytes to standard error does not wait (pipe(7)).
-fn takes_more() -> bool {
-    let stderr = io::stderr();
-    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
+/// True if a write of up to 4096 bytes does not wait (pipe(7)).
+fn takes_more(stream: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(stream, PollFlags::OUT)];
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 fn tell_left_out(place: &str, left_out: u64) {
-    if left_out > 0 && takes_more() {
+    if left_out > 0 && takes_more(&io::stderr()) {
         let lines = if left_out == 1 { "1 line" } else { &format!("{left_out} lines") };
         note(&format!("{place}: {lines} of counters left out, because its reader is too slow"));
     }

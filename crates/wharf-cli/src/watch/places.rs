@@ -3,7 +3,7 @@
 use super::socket::is_left_over;
 use anyhow::{Context, bail};
 use std::fs::{DirBuilder, read_dir, remove_file};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
 /// The folder of root's sockets.
@@ -49,7 +49,7 @@ fn process_of(path: &Path, prefix: &str) -> Option<u32> {
 
 /// Returns the socket of a process by its number, or by the path of its socket.
 pub(super) fn find(which: &str) -> anyhow::Result<PathBuf> {
-    if which.contains('/') {
+    if which.contains('/') || Path::new(which).metadata().is_ok_and(|found| found.file_type().is_socket()) {
         return Ok(which.into());
     }
     let pid: u32 =
@@ -60,6 +60,11 @@ pub(super) fn find(which: &str) -> anyhow::Result<PathBuf> {
         bail!("process {pid} has no control socket: `wharf show` lists those that have one");
     }
     Ok(path)
+}
+
+/// Returns the processes that have a socket, as one types them.
+pub(crate) fn runs() -> Vec<String> {
+    all().iter().map(|path| pid(path).to_string()).collect()
 }
 
 /// Returns the line that says that no process has a socket.

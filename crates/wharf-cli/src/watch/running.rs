@@ -133,7 +133,7 @@ impl Running {
     }
 
     pub(super) fn counters(&self) -> PathCounters {
-        let queues = &self.queues;
+        let (queues, settings) = (&self.queues, self.settings());
         let delay = self.delay();
         let has_limit = self.has_limit();
         let row = |queue| QueueRow { counts: Counts::of(queue, has_limit), ..QueueRow::default() };
@@ -153,7 +153,11 @@ impl Running {
             queues: rows,
             delay_ns_by_band: BandDelay::of(delay.by_band.clone()),
             delay,
-            settings: self.settings().as_ref().map(Settings::texts).unwrap_or_default(),
+            warning: settings
+                .as_ref()
+                .filter(|_| self.direction.is_some())
+                .and_then(Settings::standing_queue),
+            settings: settings.as_ref().map(Settings::texts).unwrap_or_default(),
             ..PathCounters::default()
         }
     }

@@ -53,6 +53,9 @@ pub(crate) struct PathCounters {
     pub(super) delay: QueueDelay,
     /// Settings in force, as `wharf set` takes them.
     pub(super) settings: BTreeMap<String, String>,
+    /// The long queue that these settings let stand, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) warning: Option<String>,
     /// Rates since the snapshot before, or since the run began.
     pub(super) rates: Rates,
     /// By transmit queue.

@@ -288,6 +288,28 @@ fn a_client_that_ends_its_side_behind_the_request_has_the_whole_answer() {
     finish(child);
 }
 
+#[test]
+fn a_request_for_another_host_is_refused_where_that_was_asked() {
+    let folder = Folder::new();
+    let socket = folder.path("metrics");
+    let asked = ["--metrics-host", "x", "--seconds", "60"];
+    let child = command(
+        &[&["receive", "--from", "udp:127.0.0.1:0", "--metrics", &text(&socket)], &asked[..]].concat(),
+    )
+    .spawn()
+    .unwrap();
+    let began = Instant::now();
+    while Scrape::of(&socket).sum("wharf_pool_size_frames") == 0 {
+        assert!(began.elapsed() < Duration::from_secs(20), "it does not begin");
+    }
+    for (host, code) in [("x", 200), ("X:9100", 200), ("evil.example", 421), ("x.evil.example:9100", 421)] {
+        let answer = ask(&socket, &format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {code}")), "{host}: {answer}");
+    }
+    signal(&child, "TERM");
+    finish(child);
+}
+
 /// A client whose answer is made while others connect all the time.
 #[test]
 fn clients_that_only_connect_keep_no_scrape_out() {

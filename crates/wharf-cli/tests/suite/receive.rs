@@ -188,7 +188,7 @@ fn impossible_receptions_give_one_line() {
     let from = format!("pcap:{file}");
     let missing = format!("pcap:{}", text(&folder.path("nothing")));
     let cases: [(&[&str], i32, &str); 8] = [
-        (&["receive"], 2, "--from"),
+        (&["receive"], 2, "<DEVICE>"),
         (&["receive", "--from", "no"], 2, "unknown kind of device"),
         (&["receive", "--from", "wire"], 2, "nothing sends"),
         (&["receive", "--from", &from, "--count", "0"], 2, "a number from 1 on"),

@@ -29,7 +29,11 @@ fn receive_with<const N: usize>(options: &[&str], fields: [&str; N]) -> [Vec<Str
     let mut child = command(&[&from[..], options].concat()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    // As root a line before it says what the options do not stop.
+    while !line.contains("listening on") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "no line");
+    }
     let port = line.trim().rsplit(':').next().unwrap().parse::<u16>().unwrap_or_else(|_| panic!("{line}"));
     let found = fields.map(|field| of_threads(&child, field));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -74,19 +78,29 @@ fn nothing_is_filtered_unless_asked_for() {
 fn runs_in_a_filter_end_as_others_do() {
     let folder = Folder::new();
     let copy = text(&folder.path("copy.pcap"));
-    let done =
-        wharf(&["send", "--pcap", SAMPLE, "--to", &format!("pcap:{copy}"), "--seccomp", "on", "--json"]);
+    let done = wharf(&[
+        "send",
+        "--pcap",
+        SAMPLE,
+        "--to",
+        &format!("pcap:{copy}"),
+        "--seccomp",
+        "on",
+        "-q",
+        "--json",
+    ]);
     assert_eq!(done.good_json()["packets"], SAMPLE_FRAMES);
     let done = wharf(&["forward", &format!("pcap:{copy}"), "null", "--seccomp", "on", "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     // The second of two runs begins in the filter.
-    let run = ["send", "--imix", "--senders", "3", "--seconds", "0.1", "--seccomp", "on", "--json"];
+    let run = ["send", "--imix", "--senders", "3", "--seconds", "0.1", "--seccomp", "on", "-q", "--json"];
     let report = wharf(&run).good_json();
     assert!(report["compare"].is_object() && report["received"]["errors"] == 0, "{report}");
     let receive = ["receive", "--from", "udp:127.0.0.1:0", "--seccomp", "on", "--json"];
     let mut child = command(&receive).spawn().unwrap();
     // It is in its filter when it says this.
-    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    let mut said = BufReader::new(child.stderr.as_mut().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("listening on")));
     signal(&child, "TERM");
     let done = finish(child);
     assert_eq!(done.code, Some(0), "{done:?}");

@@ -129,6 +129,16 @@ impl Audit {
         }
     }
 
+    /// Notes that the device holds `count` frames that it cannot show, such as those on their way to a wire's other end. They
+    /// are named if nobody else can have those without a place.
+    pub(crate) fn found_hidden(&mut self, count: usize) {
+        let unplaced = || self.held.iter().filter(|held| held.place.is_none());
+        if self.going_home == 0 && unplaced().count() <= count {
+            let held = self.held.iter_mut().filter(|held| held.place.is_none());
+            held.for_each(|held| held.place = Some(Holder::Device));
+        }
+    }
+
     /// Returns the number of frames in use.
     pub fn out(&self) -> usize {
         self.held.len().saturating_sub(self.going_home)

@@ -351,6 +351,11 @@ impl TxEngine {
         self.netdev.close(sink);
     }
 
+    /// Returns the frames that the device holds, also those that it cannot show.
+    pub(crate) fn device_frames(&self) -> usize {
+        self.netdev.device.outstanding()
+    }
+
     /// Shows each frame inside to `see`, with its holder.
     pub fn visit(&self, see: &mut dyn FnMut(&Frame, crate::pool::Holder)) {
         use crate::pool::Holder;

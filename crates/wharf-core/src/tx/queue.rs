@@ -245,12 +245,15 @@ impl TxQueue {
         let looked = self.shared.inspect(AUDIT_TRIES, |state| {
             let mut places: Vec<(u32, Holder)> = Vec::new();
             state.engine.visit(&mut |frame, place| places.push((frame.index(), place)));
-            (places, state.lanes.going_home())
+            let shown = places.iter().filter(|(_, place)| *place == Holder::Device).count();
+            let hidden = state.engine.device_frames().saturating_sub(shown);
+            (places, state.lanes.going_home(), hidden)
         });
         let mut audit = self.pool().audit();
-        if let Some((places, going_home)) = looked {
+        if let Some((places, going_home, hidden)) = looked {
             places.into_iter().for_each(|(index, place)| audit.found(index, place));
             audit.going_home = going_home;
+            audit.found_hidden(hidden);
         }
         audit
     }

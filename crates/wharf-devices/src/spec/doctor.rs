@@ -24,6 +24,8 @@ pub enum Effect {
     None,
     /// A short disturbance, while the device is open.
     Short(String),
+    /// An adapter's link may be reset, for seconds: a diagnosis opens the device only if it was asked to.
+    Reset(String),
     /// An effect that stays, or a long wait: a diagnosis does not open the device.
     Lasting(String),
 }

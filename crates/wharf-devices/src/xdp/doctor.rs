@@ -207,10 +207,10 @@ fn effect(spec: &DeviceSpec, direction: Direction) -> Effect {
     let copies = spec.options().word("mode") == Some("copy");
     match (direction, examined.is_adapter()) {
         (Direction::Send, true) if !copies => {
-            Effect::Short(format!("an examination opens it to send without copying for a moment: {resets}"))
+            Effect::Reset(format!("an examination opens it to send without copying for a moment: {resets}"))
         }
         (Direction::Send, _) => Effect::None,
         (Direction::Receive | Direction::Both, false) => Effect::Short(taken.into()),
-        (Direction::Receive | Direction::Both, true) => Effect::Short(format!("{taken}; {resets}")),
+        (Direction::Receive | Direction::Both, true) => Effect::Reset(format!("{taken}; {resets}")),
     }
 }

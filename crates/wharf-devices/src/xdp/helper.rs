@@ -25,7 +25,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use wharf_sys::stream::has_ended;
 use wharf_sys::unix_socket::{self, Kind};
@@ -36,7 +36,7 @@ const MESSAGE_BYTES_MAX: usize = 128;
 /// Further attempts after the helper has hung up, and the time between two.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
-/// Longest wait for a message.
+/// Longest wait for a descriptor, all attempts together.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const CONNECT: &str = "/connect";
@@ -87,14 +87,15 @@ pub(super) fn socket(path: &Path, interface: &str) -> io::Result<XdpSocket> {
 
 /// Asks for a descriptor; returns it with the connection. Asks anew where a helper with many users has hung up.
 fn ask(path: &Path, what: &str, interface: &str) -> io::Result<(OwnedFd, UnixStream)> {
-    let mut attempts = 0..ATTEMPTS;
+    let (mut attempts, until) = (0..ATTEMPTS, Instant::now() + PATIENCE);
     loop {
-        match ask_once(path, what, interface) {
+        match ask_once(path, what, interface, until) {
             Err(error)
                 if matches!(
                     error.kind(),
                     io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-                ) && attempts.next().is_some() =>
+                ) && Instant::now() < until
+                    && attempts.next().is_some() =>
             {
                 std::thread::sleep(PAUSE);
             }
@@ -109,22 +110,27 @@ fn ask(path: &Path, what: &str, interface: &str) -> io::Result<(OwnedFd, UnixStr
     }
 }
 
-fn ask_once(path: &Path, what: &str, interface: &str) -> io::Result<(OwnedFd, UnixStream)> {
+fn ask_once(path: &Path, what: &str, interface: &str, until: Instant) -> io::Result<(OwnedFd, UnixStream)> {
     let stream = unix_socket::connect(path, Kind::Seqpacket).map_err(|error| match error.kind() {
         kind @ (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => io::Error::new(
             kind,
-            format!("nothing listens there: `sudo wharf helper {interface} --socket ...` does"),
+            format!("nothing listens there: `sudo wharf admin helper {interface} --socket ...` does"),
         ),
         _ => error,
     })?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let exchange = |request: &str| {
+        // A timeout of zero would be an error.
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        stream.set_read_timeout(Some(left))?;
+        stream.set_write_timeout(Some(left))?;
+        exchange(&stream, request)
+    };
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let (answer, _) = exchange(&stream, &format!("{CONNECT},{}", host.trim()))?;
+    let (answer, _) = exchange(&format!("{CONNECT},{}", host.trim()))?;
     if answer != HOST_OK {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the helper does not serve this host"));
     }
-    match exchange(&stream, &format!("{what},{interface}"))? {
+    match exchange(&format!("{what},{interface}"))? {
         (answer, Some(fd)) if answer == FD_ACK => Ok((fd, stream)),
         (answer, _) if answer == FD_NAK => {
             Err(io::Error::new(io::ErrorKind::NotFound, "the helper does not serve this interface"))

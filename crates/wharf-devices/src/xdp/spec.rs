@@ -35,7 +35,7 @@ pub(crate) static KIND: Kind = Kind {
             name: "helper",
             values: Values::Text,
             default: "none",
-            meaning: "Socket of a privileged helper (`wharf helper`, or the AF_XDP device plug-in), which gives the program's map, and sockets where this process may open none",
+            meaning: "Socket of a privileged helper (`wharf admin helper`, or the AF_XDP device plug-in), which gives the program's map, and sockets where this process may open none",
             when: "In a process without CAP_BPF, CAP_NET_ADMIN or CAP_NET_RAW",
         },
         Key::word(
@@ -145,7 +145,7 @@ fn access(spec: &DeviceSpec) -> Result<Access, DeviceError> {
             Err(spec.fault("program: which map of sockets does it read? Add map=PATH"))
         }
         Access { helper: Some(_), .. } if spec.options().given().any(|key| key.name == "promisc") => {
-            Err(spec.fault("promisc: the helper makes the interface promiscuous for its users, or not (`wharf helper --no-promisc`)"))
+            Err(spec.fault("promisc: the helper makes the interface promiscuous for its users, or not (`wharf admin helper --no-promisc`)"))
         }
         Access { helper: Some(_), .. } | Access { map: Some(_), .. } if steering(spec)? != Steering::All => {
             Err(spec.fault("steer: the program is another process's, and picks the frames"))

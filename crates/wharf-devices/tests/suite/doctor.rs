@@ -58,7 +58,7 @@ static COUNTED: Kind = Kind {
         },
         effect: |_, direction| match direction {
             Direction::Both => Effect::Lasting("it would last".into()),
-            _ => Effect::Short("a moment".into()),
+            _ => Effect::Reset("a moment".into()),
         },
     },
     ..Kind::new("counted", "counted", "a test's own", open_counted)
@@ -69,6 +69,10 @@ fn the_verdict_is_that_of_opening_or_of_the_findings() {
     let registry = Registry::default().with(&COUNTED).unwrap();
     let (spec, mut exam) = examined(&registry, "counted");
     exam.directions.push(Direction::Both);
+    let unasked = diagnose(&spec, &exam).trials;
+    let why = "a moment; --probe opens it all the same";
+    assert_eq!(unasked[0].1, Trial::Untried { why: why.into() });
+    exam.probes = true;
     let diagnosis = diagnose(&spec, &exam);
     assert!(matches!(diagnosis.trials[0], (Direction::Send, Trial::Opened { .. })));
     assert_eq!(diagnosis.trials[1].1, Trial::Refused { why: "counted: nothing arrives".into() });

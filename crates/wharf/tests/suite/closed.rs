@@ -255,3 +255,14 @@ fn closed_interface_is_opened_again() {
         }
     });
 }
+
+#[test]
+fn the_account_at_the_end_names_the_device_that_holds_packets() {
+    let Handles { path, sender, .. } = handles("wire", Direction::Send, 1);
+    let far_end = path.far_end().unwrap();
+    drop(sender);
+    let audit = path.close(MOMENT);
+    assert!(audit.out() > 0 && audit.to_string().contains("with device (taken by test)"), "{audit}");
+    drop(far_end);
+    assert_eq!(path.close(MOMENT).out(), 0);
+}

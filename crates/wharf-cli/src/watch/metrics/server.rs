@@ -11,7 +11,7 @@ use crate::watch::board::Board;
 
 use anyhow::Context;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -54,8 +54,10 @@ pub(in crate::watch) struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Binds `endpoint`, and serves the counters of `board`.
-    pub(in crate::watch) fn start(endpoint: &Endpoint, board: Board) -> anyhow::Result<Self> {
+    /// Binds `endpoint`, and serves the counters of `board` to requests for `host`, of any host without one.
+    pub(in crate::watch) fn start(
+        endpoint: &Endpoint, host: Option<String>, board: Board,
+    ) -> anyhow::Result<Self> {
         let what = || format!("--metrics {endpoint}");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.with_context(what)?;
@@ -66,7 +68,7 @@ impl MetricsServer {
         let (stop, stopped) = oneshot::channel();
         let run = move || {
             runtime.block_on(async {
-                let serving = tokio::spawn(serve(listener, board));
+                let serving = tokio::spawn(serve(listener, Served { board, host }));
                 // An error is the sender's end, which is the same.
                 let _ = stopped.await;
                 serving.abort();
@@ -87,13 +89,32 @@ impl Drop for MetricsServer {
     }
 }
 
-async fn serve(listener: Listener, board: Board) {
+/// What is served, and to whom.
+#[derive(Clone)]
+struct Served {
+    board: Board,
+    /// The only host that requests may be for.
+    host: Option<String>,
+}
+
+impl Served {
+    /// True if a request is for the host, whatever its port.
+    fn is_for(&self, request: &Request<Incoming>) -> bool {
+        let Some(host) = &self.host else { return true };
+        let asked = request.headers().get(HOST).and_then(|asked| asked.to_str().ok()).unwrap_or_default();
+        let name =
+            asked.rsplit_once(':').filter(|(_, port)| port.bytes().all(|digit| digit.is_ascii_digit()));
+        [asked, name.map_or(asked, |(name, _)| name)].iter().any(|asked| asked.eq_ignore_ascii_case(host))
+    }
+}
+
+async fn serve(listener: Listener, served: Served) {
     let mut clients = VecDeque::new();
     loop {
         make_room(&mut clients).await;
         let accepted = match &listener {
-            Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| start(stream, &board)),
-            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| start(stream, &board)),
+            Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| start(stream, &served)),
+            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| start(stream, &served)),
         };
         match accepted {
             Ok(client) => clients.push_back(client),
@@ -136,14 +157,14 @@ fn first_to_go(stages: impl Iterator<Item = u8> + Clone) -> Option<usize> {
 }
 
 /// Serves one client. One that has ended its side behind its request still has its answer.
-fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, board: &Board) -> Client {
-    let (board, stage) = (board.clone(), Arc::new(AtomicU8::new(SILENT)));
+fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, served: &Served) -> Client {
+    let (served, stage) = (served.clone(), Arc::new(AtomicU8::new(SILENT)));
     let staged = stage.clone();
     let service = service_fn(move |request| {
-        let (board, stage) = (board.clone(), staged.clone());
+        let (served, stage) = (served.clone(), staged.clone());
         async move {
             stage.store(ASKED, Relaxed);
-            let response = answer(request, board).await;
+            let response = answer(request, &served).await;
             stage.store(ANSWERED, Relaxed);
             response
         }
@@ -156,16 +177,17 @@ fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, board: &B
     Client { task: tokio::spawn(serving).abort_handle(), stage }
 }
 
-async fn answer(request: Request<Incoming>, board: Board) -> Result<Response<String>, Infallible> {
+async fn answer(request: Request<Incoming>, served: &Served) -> Result<Response<String>, Infallible> {
     let reading = matches!(*request.method(), Method::GET | Method::HEAD);
     Ok(match request.uri().path() {
+        _ if !served.is_for(&request) => plain(StatusCode::MISDIRECTED_REQUEST, "no host of this run\n"),
         _ if !reading => {
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "want GET\n");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             response
         }
         "/metrics" => {
-            let mut response = plain(StatusCode::OK, &metrics(&board).await);
+            let mut response = plain(StatusCode::OK, &metrics(&served.board).await);
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
             response
         }

@@ -49,9 +49,10 @@ pub struct Done {
 }
 
 impl Done {
-    /// The one JSON object on standard output.
+    /// The JSON object on standard output, behind the lines of `--stats`.
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+        let summary = self.stdout.find("\n{\n").map_or(&*self.stdout, |at| &self.stdout[at..]);
+        serde_json::from_str(summary).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// Exit code 0, nothing said on standard error, and a summary that adds up. On a busy machine a device may take so long to open

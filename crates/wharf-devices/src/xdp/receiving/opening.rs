@@ -144,7 +144,7 @@ impl Setup {
 
     /// Returns the fault that the helper has ended which had attached the program.
     pub(super) fn helper_fault(&self) -> Option<DeviceError> {
-        let what = "the helper (`wharf helper`) has ended, and its program with it";
+        let what = "the helper (`wharf admin helper`) has ended, and its program with it";
         self.programs.has_lost_its_helper().then(|| DeviceError::Gone {
             device: self.link.name.clone(),
             what: what.into(),

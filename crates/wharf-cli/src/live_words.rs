@@ -1,0 +1,72 @@
+//! Words that only this machine knows, for completions: devices of its interfaces, and runs. A shell's script has `wharf words KIND` in
+//! their place, which it runs as a line is completed.
+
+use crate::output::print;
+use crate::watch::runs;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Args, Command};
+use clap_complete::Shell;
+use std::any::TypeId;
+use wharf_devices::interfaces::HostInterface;
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::DeviceSpec;
+
+/// The place of devices, and of runs, in a script.
+const DEVICES: &str = "@devices@";
+const RUNS: &str = "@runs@";
+/// What `wharf set` changes.
+const CHANGES: [&str; 7] = ["rate=", "bucket=", "bql=", "batch=", "qdisc=", "small-queues=", "when-full="];
+
+/// `wharf words`.
+#[derive(Debug, Args)]
+pub(crate) struct WordsArgs {
+    /// Words to print
+    #[arg(value_parser = ["devices", "runs"])]
+    kind: String,
+}
+
+/// Prints the words that there are now, one a line.
+pub(crate) fn words(args: &WordsArgs, registry: &Registry) -> anyhow::Result<()> {
+    let words: Vec<String> = match args.kind.as_str() {
+        "runs" => runs(),
+        _ => HostInterface::all().iter().flat_map(|interface| devices(interface, registry)).collect(),
+    };
+    print(&words.join("\n"))
+}
+
+fn devices(interface: &HostInterface, registry: &Registry) -> Vec<String> {
+    let kinds = registry.kinds().iter().filter(|kind| interface.is_for(kind));
+    kinds.map(|kind| format!("{}:{}", kind.name, interface.name)).collect()
+}
+
+/// Adds the places of such words to the definition of the command line.
+pub(crate) fn with_places(command: Command) -> Command {
+    let reads_device = |arg: &Arg| arg.get_value_parser().type_id() == TypeId::of::<DeviceSpec>();
+    command.mut_subcommands(|command| {
+        let name = command.get_name().to_string();
+        command.mut_args(|arg| {
+            let words: Vec<String> = match (name.as_str(), arg.get_id().as_str()) {
+                _ if reads_device(&arg) => {
+                    let known = arg.get_possible_values();
+                    known.iter().map(|word| word.get_name().into()).chain([DEVICES.into()]).collect()
+                }
+                ("doctor", "subject") => vec![DEVICES.into()],
+                ("show" | "top", "which") => vec![RUNS.into()],
+                ("set", "words") => [RUNS].into_iter().chain(CHANGES).map(String::from).collect(),
+                _ => return arg,
+            };
+            arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(false)
+        })
+    })
+}
+
+/// Puts calls into the places of a script.
+pub(crate) fn called(script: &str, shell: Shell) -> String {
+    let call = |kind: &str| match shell {
+        Shell::Fish => format!("(wharf words {kind} 2>/dev/null)"),
+        _ => format!("$(wharf words {kind} 2>/dev/null)"),
+    };
+    // Bash takes a colon for the end of a word.
+    let colon = if shell == Shell::Bash { "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n" } else { "" };
+    colon.to_string() + &script.replace(DEVICES, &call("devices")).replace(RUNS, &call("runs"))
+}
