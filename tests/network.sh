@@ -145,6 +145,25 @@ P
   echo "wharf send into tshark: 3000 packets, lengths, tags and checksums agree"
 }
 
+by_the_kernels_routes() {
+  ip -n $a link set va arp on && ip -n $b link set vb arp on
+  ip -n $a addr add 10.99.0.1/24 dev va && ip -n $b addr add 10.99.0.2/24 dev vb && ip -n $a route add 192.0.2.0/24 via 10.99.0.2 \
+    || die "no route"
+  start tcpdump "listening on" ip netns exec $b tcpdump -i vb -c 9 -U -w "$out/routed.pcap" udp
+  to=net:packet
+  send sent --dst 192.0.2.7 --count 9
+  to=packet:va
+  [ $code -eq 0 ] || die "net:packet: exit code $code"
+  ended tcpdump $pid
+  local mac
+  mac=$(ip -n $b -o link show vb | sed 's/.*link.ether \([^ ]*\).*/\1/')
+  [ "$(tcpdump -ner "$out/routed.pcap" 2>/dev/null | grep -c "> $mac.* 10.99.0.1.*> 192.0.2.7.9:")" -eq 9 ] || die "net:packet: other frames"
+  refused nowhere "no route" "$wharf" send --to net:packet --dst 203.0.113.1 --count 9
+  refused silent "does not answer" "$wharf" send --to net:packet --dst 10.99.0.9 --count 9
+  ip -n $a addr flush dev va && ip -n $b addr flush dev vb && ip -n $a link set va arp off && ip -n $b link set vb arp off
+  echo "net:packet: by the kernel's route, from its source, to the MAC that the neighbour has said"
+}
+
 interfaces_that_are_not_there() {
   refused missing "no such interface" "$wharf" send --size 60 --count 9 --to packet:nowhere
   refused missing "no such interface" "$wharf" receive --from packet:nowhere --seconds 5
@@ -213,6 +232,7 @@ with_drops
 with_faults
 from_others
 into_tshark
+by_the_kernels_routes
 nothing_to_receive
 interfaces_that_are_not_there
 mtu_too_small

@@ -168,6 +168,6 @@ mod tests {
             assert_eq!(TERMS.iter().filter(|term| is_same(term.word, word)).count(), 1, "{word}");
         }
         let reasons = Registry::default().reasons();
-        assert_eq!(named("ring_full", &reasons).len(), 4, "of packet, tap, xdp and vhost-user");
+        assert_eq!(named("ring_full", &reasons).len(), 3, "of packet and xdp, tap, vhost-user");
     }
 }

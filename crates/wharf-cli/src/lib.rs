@@ -30,6 +30,7 @@ mod live_words;
 mod log;
 pub mod machine;
 mod news;
+mod next_hop;
 pub mod output;
 mod outside;
 mod overload;
@@ -79,8 +80,8 @@ impl Default for Registries {
     }
 }
 
-/// Adds the kinds of adapters, where they are listed: `verbs` before the devices of sockets, Intel's last.
-#[cfg_attr(not(any(feature = "intel", feature = "verbs")), allow(unused_mut))]
+/// Adds the kinds of adapters, where they are listed: `verbs` before the devices of sockets, then Intel's, and
+/// `net`.
 fn with_adapters(mut kinds: Vec<&'static Kind>) -> Vec<&'static Kind> {
     #[cfg(feature = "verbs")]
     {
@@ -89,6 +90,7 @@ fn with_adapters(mut kinds: Vec<&'static Kind>) -> Vec<&'static Kind> {
     }
     #[cfg(feature = "intel")]
     kinds.extend([&wharf_intel::e1000::KIND, &wharf_intel::igb::KIND]);
+    kinds.push(&next_hop::KIND);
     kinds
 }
 
@@ -132,7 +134,9 @@ fn carry_out(command: Command, origin: config::Origin<'_>) -> anyhow::Result<()>
     let registries = origin.registries;
     match command {
         Command::Demo(args) => demo::demo(&args, registries),
-        Command::Send(args) => send::send(&args.placed(), &registries.devices),
+        Command::Send(args) => {
+            send::send(&next_hop::found(args.placed(), &registries.devices)?, &registries.devices)
+        }
         Command::Receive(args) => receive::receive(&args.placed()),
         Command::Forward(args) => forward::forward(&args, origin),
         Command::Show(args) => watch::show(&args),

@@ -166,11 +166,11 @@ fn hop_json(object: &mut Value, to: IpAddr, hop: &Hop, tables: &Tables) {
     rows.into_iter().for_each(|(key, value)| object[key] = value);
 }
 
-fn name_of(interface: u32, tables: &Tables) -> String {
+pub(crate) fn name_of(interface: u32, tables: &Tables) -> String {
     tables.interface_name(interface).unwrap_or_else(|| interface.to_string())
 }
 
-fn mac_text(mac: Mac) -> String {
+pub(crate) fn mac_text(mac: Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 const WRONG: &[(&str, &str)] = &[
     ("fly", "unrecognized subcommand 'fly'"),
     ("route get 10.0.0.256", "'<ADDRESS>': invalid IP address"),
+    ("send --to net:packet --count 1", "net:packet: wants --dst"),
+    ("send --to net:packet --dst 10.0.0.1 --vlan 5", "the route says what --mac and --vlan would"),
     ("route get 10.0.0.1 mark", "mark: wants a value"),
     ("route get 10.0.0.1 mark 0x1ffffffff", "mark: want a number up to 4294967295"),
     ("route get 10.0.0.1 oif no-such-0", "oif: no interface no-such-0"),
