@@ -5,15 +5,35 @@ use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError,
 use super::plain::{Line, descriptor, made_available, plain, pop_run, prefetch_first};
 use super::{AVAILABLE, Cursor, Event, USED, available, turn, used};
 use std::sync::atomic::{Ordering, fence};
+use wharf_sys::shared::Record;
 
 /// An entry that shows used buffers.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// The second word of its descriptor.
+    /// The second word of its descriptor, without the flags of a round.
     rest: u64,
     descriptors: u16,
     /// It stands for all buffers up to the one that it names.
     is_batch: bool,
+}
+
+/// Returns the flags of used buffers on the round of `cursor`, in the second word of a descriptor.
+#[inline(always)]
+fn round(cursor: Cursor) -> u64 {
+    (u64::from(used(cursor.wrap)) << 48).to_le()
+}
+
+/// Shows buffers of one descriptor each with the flags of their `round`, from the first of `entries` on.
+/// Returns their number: up to the end of the ring, or of such buffers.
+#[inline(always)]
+fn put_run(run: &[Record], round: u64, entries: &[Entry]) -> usize {
+    for (at, (record, entry)) in run.iter().zip(entries).enumerate() {
+        if entry.descriptors != 1 {
+            return at;
+        }
+        record.store_second_release(entry.rest | round);
+    }
+    run.len().min(entries.len())
 }
 
 /// The device's side of a packed ring.
@@ -90,14 +110,12 @@ impl PackedDevice {
         let descriptors = chains.iter().map(|chain| chain.token().descriptors);
         // At most as many as are inside, and thus as the ring has.
         let count = descriptors.fold(0, u16::saturating_add).min(self.place.size);
-        let shown = rest(0, last.token().id, used(self.used.wrap));
+        let rest = rest(0, last.token().id, 0);
         match self.pending.last_mut() {
-            // The round is that of its first buffer.
             Some(entry @ Entry { is_batch: true, .. }) => {
-                entry.rest = rest(0, last.token().id, turn(u64::from_le(entry.rest)));
-                entry.descriptors += count;
+                (entry.rest, entry.descriptors) = (rest, entry.descriptors + count);
             }
-            _ => self.pending.push(Entry { rest: shown, descriptors: count, is_batch: true }),
+            _ => self.pending.push(Entry { rest, descriptors: count, is_batch: true }),
         }
         self.pass(count);
     }
@@ -172,20 +190,33 @@ impl PackedDevice {
         }
     }
 
-    /// Shows all pending buffers but the first.
+    /// Shows all pending buffers but the first, which is `first`.
     #[inline(always)]
-    fn show_rest(&self) {
-        let mut cursor = self.shown;
-        for (number, &Entry { rest, descriptors, is_batch }) in self.pending.iter().enumerate() {
-            if descriptors > 1 && !is_batch {
-                self.mark(cursor, descriptors);
-            }
-            if number > 0 {
-                // (C), visible once the first one of the batch is.
-                self.place.descriptors.all()[cursor.at()].store_second_release(rest);
-            }
-            cursor = cursor.advanced(descriptors, self.place.size);
+    fn show_rest(&self, first: Entry) {
+        let (descriptors, size) = (self.place.descriptors.all(), self.place.size);
+        let (mut cursor, mut left) = (self.shown, &self.pending[..]);
+        while let Some(entry) = left.first() {
+            let count = match entry.descriptors {
+                1 if left.len() < self.pending.len() => {
+                    // (C), visible once the first one of the batch is.
+                    put_run(&descriptors[cursor.at()..], round(cursor), left)
+                }
+                1 => 1,
+                _ => {
+                    if !entry.is_batch {
+                        self.mark(cursor, entry.descriptors);
+                    }
+                    if left.len() < self.pending.len() {
+                        descriptors[cursor.at()].store_second_release(entry.rest | round(cursor));
+                    }
+                    1
+                }
+            };
+            let passed = if count == 1 { entry.descriptors } else { count as u16 };
+            (cursor, left) = (cursor.advanced(passed, size), &left[count..]);
         }
+        // (C)
+        descriptors[self.shown.at()].store_second_release(first.rest | round(self.shown));
     }
 
     /// Follows a chain whose first descriptor has a next one (sections 2.8.6 and 2.8.7).
@@ -281,7 +312,7 @@ impl DeviceRing for PackedDevice {
 
     #[inline]
     fn put_used(&mut self, token: Token, written_bytes: u32) {
-        let flags = used(self.used.wrap) | if written_bytes > 0 { WRITE } else { 0 };
+        let flags = if written_bytes > 0 { WRITE } else { 0 };
         let rest = rest(written_bytes, token.id, flags);
         self.pending.push(Entry { rest, descriptors: token.descriptors, is_batch: false });
         self.pass(token.descriptors);
@@ -292,12 +323,21 @@ impl DeviceRing for PackedDevice {
         if self.options.in_order {
             return self.put_batch_used(chains);
         }
-        chains.iter().for_each(|chain| self.put_used(chain.token(), 0));
+        let entry = |chain: &Chain| {
+            let Token { id, descriptors } = chain.token();
+            Entry { rest: rest(0, id, 0), descriptors, is_batch: false }
+        };
+        let before = self.pending.len();
+        self.pending.extend(chains.iter().map(entry));
+        let descriptors = self.pending[before..].iter().map(|entry| entry.descriptors);
+        // At most as many as are inside, and thus as the ring has.
+        let count = descriptors.fold(0, u16::saturating_add).min(self.place.size);
+        self.pass(count);
     }
 
     #[inline]
     fn publish(&mut self) -> bool {
-        let Some(&Entry { rest, .. }) = self.pending.first() else { return false };
+        let Some(&first) = self.pending.first() else { return false };
         if self.is_noted {
             self.forget();
         }
@@ -308,9 +348,7 @@ impl DeviceRing for PackedDevice {
         if let Some(table) = &self.place.inflight {
             table.record(now.position(), before.position());
         }
-        self.show_rest();
-        // (C)
-        self.place.descriptors.all()[before.at()].store_second_release(rest);
+        self.show_rest(first);
         if let Some(table) = &self.place.inflight {
             table.record(now.position(), now.position());
         }
