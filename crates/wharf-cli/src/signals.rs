@@ -78,24 +78,28 @@ impl Signals {
     pub fn listen() -> anyhow::Result<Self> {
         // A program started by `nohup` shall outlive the terminal.
         let ending: &[i32] = if is_ignored(SIGHUP) { &ENDING } else { &[SIGHUP, SIGINT, SIGTERM] };
-        Self::listen_to(ending)
+        Ok(Self::listen_to(ending)?.0)
     }
 
     /// Works like [`Signals::listen`], with SIGHUP for another reading of the configuration.
     pub(crate) fn listen_with_reload() -> anyhow::Result<Self> {
-        let signals = Self::listen_to(&ENDING)?;
-        flag::register(SIGHUP, signals.reload.clone()).context("cannot listen to signals")?;
+        let (signals, came) = Self::listen_to(&ENDING)?;
+        let reload = signals.reload.clone();
+        let listened = flag::register(SIGHUP, reload).and_then(|_| pipe::register(SIGHUP, came));
+        listened.context("cannot listen to signals")?;
         Ok(signals)
     }
 
-    /// Listens to the signals that end a run.
-    fn listen_to(ending: &[i32]) -> anyhow::Result<Self> {
+    /// Listens to the signals that end a run. Returns the pipe by which a signal ends this thread's wait.
+    fn listen_to(ending: &[i32]) -> anyhow::Result<(Self, UnixStream)> {
         let (asked, is_overdue) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (mut comes, came) = UnixStream::pair().context("cannot listen to signals")?;
-        let (overdue, main) = (is_overdue.clone(), thread::current());
+        let (is_asked, overdue, main) = (asked.clone(), is_overdue.clone(), thread::current());
         let watch = move || {
             // An interrupted read goes on: the C library changes the user of each thread by a signal.
-            let _ = comes.read_exact(&mut [0]);
+            while comes.read_exact(&mut [0]).is_ok() && !is_asked.load(Ordering::Relaxed) {
+                main.unpark();
+            }
             main.unpark();
             thread::sleep(AGAIN);
             overdue.store(true, Ordering::Relaxed);
@@ -109,7 +113,7 @@ impl Signals {
             };
             listen().context("cannot listen to signals")?;
         }
-        Ok(Self { asked, reload: Arc::default() })
+        Ok((Self { asked, reload: Arc::default() }, came))
     }
 
     /// True if a signal has asked for the end.
