@@ -62,7 +62,12 @@ impl Tells {
         for (summary, way) in summaries.iter().zip(&mut self.ways) {
             for (queue, told) in summary.queues.iter().zip(&mut way.sending) {
                 let news = told.news(queue.counters());
-                let news = news.filter(|line| !line.starts_with("trace:") && Some(line) != lost);
+                // A device that has gone says so again as it closes, with the frames that it lacks.
+                let is_lost = |line: &str| {
+                    lost.and_then(|lost| lost.rsplit_once(": "))
+                        .is_some_and(|(head, _)| line.starts_with(head))
+                };
+                let news = news.filter(|line| !line.starts_with("trace:") && !is_lost(line));
                 news.iter().for_each(|line| self.lines.tell(line));
             }
         }

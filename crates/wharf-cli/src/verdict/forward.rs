@@ -66,7 +66,9 @@ pub(crate) fn forward(figures: &ForwardFigures) -> Verdict {
             format!("{} to {}: offered {asked}, came to {came}: {cause}.", figures.from, figures.to)
         }
     };
-    let text = std::iter::once(first).chain(loss.as_ref().map(|loss| loss.sentence(offered))).collect();
+    let text = std::iter::once(first)
+        .chain(loss.as_ref().map(|loss| loss.sentence(offered + loss.left_out())))
+        .collect();
     let next = figures.next(bounded_by, loss.as_ref());
     Verdict { text, bounded_by, asked_pps: Some(asked_pps), came_pps, loss, next }
 }

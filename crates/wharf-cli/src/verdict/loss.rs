@@ -3,6 +3,7 @@
 use super::percent;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use wharf_devices::pcap::{EMPTY, LINK_TYPE};
 use wharf_devices::reasons::{self, Reason};
 use wharf_devices::spec::Kind;
 
@@ -57,6 +58,11 @@ impl Loss {
         self.of_receiver() + self.sum(&[THINNED])
     }
 
+    /// Returns the records of a capture that are no frames: they are not lost.
+    pub(super) fn left_out(&self) -> u64 {
+        self.sum(&[EMPTY, LINK_TYPE])
+    }
+
     fn sum(&self, reasons: &[&str]) -> u64 {
         reasons.iter().filter_map(|reason| self.by_reason.get(*reason)).sum()
     }
@@ -66,7 +72,8 @@ impl Loss {
         let share = percent_lost(self.packets, offered);
         let packets = packets_text(self.packets);
         let most = if self.by_reason.len() > 1 { ", most as" } else { ", as" };
-        format!("Lost {packets} ({share}){most} {}: {}", self.reason(), self.cause)
+        let what = if self.left_out() == self.packets { "Left out" } else { "Lost" };
+        format!("{what} {packets} ({share}){most} {}: {}", self.reason(), self.cause)
     }
 
     /// Returns a sentence on a loss that the kernel tells of in part: an undelivered datagram is not always answered.

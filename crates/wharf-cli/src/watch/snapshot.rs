@@ -23,7 +23,7 @@ pub(crate) struct Snapshot {
     pub(crate) paths: Vec<PathCounters>,
 }
 
-/// The counters of one direction. Values are of slightly different moments; they add up once the path is at rest.
+/// The counters of one direction. Values beside its counts are of slightly different moments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct PathCounters {

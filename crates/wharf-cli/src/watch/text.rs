@@ -2,6 +2,7 @@
 
 use super::snapshot::{BandDelay, PathCounters, Snapshot};
 use crate::output::{columns, grouped, text};
+use crate::report::counts_text;
 
 /// Returns one line: rates and drops of each direction.
 pub(super) fn line(snapshot: &Snapshot) -> String {
@@ -21,15 +22,13 @@ fn part(path: &PathCounters) -> String {
     }
     parts.extend(Some(path.counts.limit_text("limit ")).filter(|text| !text.is_empty()));
     if path.dropped() > 0 {
-        parts.push(format!("dropped {} ({})", scaled(path.rates.dropped_pps, "pps"), reasons(path)));
+        parts.push(format!(
+            "dropped {} ({})",
+            scaled(path.rates.dropped_pps, "pps"),
+            counts_text(&path.drops).replace('\n', ", ")
+        ));
     }
     format!("{}: {}", path.path, parts.join(", "))
-}
-
-/// Returns the packets lost so far, by reason.
-fn reasons(path: &PathCounters) -> String {
-    let reasons = path.drops.iter().map(|(reason, count)| format!("{reason} {count}"));
-    reasons.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a number in a suitable power of 1000 of its unit.
@@ -66,7 +65,7 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("", |path| of_end(&path.to, scaled(path.rates.sent_bps, "bit/s"))),
     ("failed", |path| of_end(&path.to, grouped(path.counts.failed))),
     ("dropped", |path| grouped(path.dropped())),
-    ("  by reason", |path| reasons(path).replace(", ", "\n")),
+    ("  by reason", |path| counts_text(&path.drops)),
     ("backlog", |path| of_end(&path.to, format!("{} packets", grouped(path.backlog_packets)))),
     ("in the device", |path| of_end(&path.to, format!("{} packets", grouped(path.device_packets)))),
     ("byte limit", |path| path.counts.limit_text("")),
