@@ -39,6 +39,10 @@ table! {
         full_polls: Counter "polls",
         /// Polls that found the device taken by another thread.
         busy_polls: Counter "polls",
+        /// Polls that looked once more, after notifications were unmasked and before the poller sleeps.
+        unmasked_polls: Counter "polls",
+        /// Polls among these that found work.
+        fruitful_unmasked_polls: Counter "polls",
         /// Pauses of less than a microsecond.
         pauses: Counter "pauses",
         /// Sleeps until a notification, a call or a time.
@@ -251,8 +255,13 @@ impl ActivePoller {
         }
         let (poll_target, budget) = (&self.enrolled.targets[at], self.settings.budget_packets);
         // A device that panicked has marked its queue dead and reported the panic: it is not polled again.
-        catch_unwind(AssertUnwindSafe(|| poll_target.poll(irq, away, budget)))
-            .unwrap_or(PollOutcome { over: true, ..PollOutcome::default() })
+        let found = catch_unwind(AssertUnwindSafe(|| poll_target.poll(irq, away, budget)))
+            .unwrap_or(PollOutcome { over: true, ..PollOutcome::default() });
+        if irq == IrqChange::Unmask {
+            self.counters.unmasked_polls.add(1);
+            self.counters.fruitful_unmasked_polls.add(u64::from(found.worked() || found.unarmed));
+        }
+        found
     }
 
     fn monitored(&self) -> impl Iterator<Item = (&dyn Monitor, &dyn Watched)> {

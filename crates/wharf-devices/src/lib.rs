@@ -44,7 +44,7 @@ pub mod requirements;
 pub mod spec;
 #[cfg(feature = "tap")]
 pub mod tap;
-#[cfg(any(feature = "packet", feature = "tap", feature = "xdp"))]
+#[cfg(any(feature = "packet", feature = "tap", feature = "udp", feature = "xdp"))]
 mod thinning;
 #[cfg(feature = "udp")]
 pub mod udp;

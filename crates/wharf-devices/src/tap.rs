@@ -17,7 +17,7 @@ mod receiving;
 mod sending;
 mod spec;
 
-use crate::thinning::Thinning;
+use crate::thinning::{PacketBegin, Thinning};
 use end::End;
 use receiving::Receiving;
 use sending::Sending;
@@ -30,6 +30,7 @@ use wharf_core::device::{
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::tap::Offloads;
+use wharf_sys::xdp::assembler::SKB_LOAD_BYTES;
 
 /// Longest packet that the kernel delivers, bytes.
 const PACKET_BYTES_MAX: usize = crate::spec::SUPER_PACKET_BYTES_MAX as usize;
@@ -119,7 +120,8 @@ impl Tap {
             Offloads::TcpUdp => "tso, uso",
         };
         let leaves_uncut = matches!(offloads, Offloads::Tcp | Offloads::TcpUdp);
-        let (sending, receiving, thinning) = (Sending::default(), Receiving::default(), Thinning::new());
+        let (sending, receiving, thinning) =
+            (Sending::default(), Receiving::default(), Thinning::new(PacketBegin::Ethernet(SKB_LOAD_BYTES)));
         Ok(Self { end, sending, receiving, thinning, region: None, mode, leaves_uncut })
     }
 

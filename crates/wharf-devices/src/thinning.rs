@@ -12,12 +12,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wharf_core::device::{Passes, THIN_BUCKETS};
-use wharf_packet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, TCP, UDP};
+use wharf_packet::{ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, TCP, UDP};
 use wharf_sys::xdp::assembler::Condition::{Equal, NotEqual};
 use wharf_sys::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use wharf_sys::xdp::assembler::Width::{Byte, Double, Half, Word};
 use wharf_sys::xdp::assembler::{
-    Assembler, GET_PRANDOM_U32, KTIME_GET_NS, Label, MAP_LOOKUP, Register, SKB_LOAD_BYTES,
+    Assembler, GET_PRANDOM_U32, KTIME_GET_NS, Label, MAP_LOOKUP, Register, SKB_LOAD_BYTES_RELATIVE,
 };
 use wharf_sys::xdp::{ShareMap, load_filter};
 
@@ -43,6 +43,15 @@ const PROTOCOL: Register = R7;
 const PORTS: Register = R8;
 const HASH: Register = R9;
 
+/// The place that a filter sees of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PacketBegin {
+    /// All from the Ethernet header on, by a function that copies bytes.
+    Ethernet(i32),
+    /// The IP header, which the kernel knows.
+    Ip,
+}
+
 /// A map, and a filter with the program.
 #[derive(Debug)]
 struct Made {
@@ -57,8 +66,8 @@ pub(crate) struct Thinning(Option<Made>);
 
 impl Thinning {
     /// Loads the program, while the process may: it is to lose privileges, perhaps.
-    pub(crate) fn new() -> Self {
-        Self(make().ok())
+    pub(crate) fn new(begin: PacketBegin) -> Self {
+        Self(make(begin).ok())
     }
 
     /// See [`RxDevice::thin`](wharf_core::device::RxDevice::thin). `attach` puts the filter to work, or takes
@@ -88,13 +97,13 @@ impl Thinning {
     }
 }
 
-fn make() -> io::Result<Made> {
+fn make(begin: PacketBegin) -> io::Result<Made> {
     let map = ShareMap::new(ENTRIES)?;
     let mut code = Assembler::new();
     let (passed, thinned) = (code.label(), code.label());
     code.copy(CONTEXT, R1);
     code.set(R0, 0);
-    thin(&mut code, &map, SKB_LOAD_BYTES, (passed, thinned));
+    thin(&mut code, &map, begin, (passed, thinned));
     for (label, bytes) in [(passed, i32::MAX), (thinned, 0)] {
         code.place(label);
         code.set(R0, bytes);
@@ -121,14 +130,14 @@ pub(crate) fn dropped(map: &ShareMap, queue: u32) -> u64 {
 
 /// Writes the part that thins: it ends at the first label with a packet that passes, at the second with one
 /// that does not. R0 has the number of the queue's first entry.
-pub(crate) fn thin(code: &mut Assembler, map: &ShareMap, load_bytes: i32, ends: (Label, Label)) {
-    Thinner { code, map, load_bytes, passed: ends.0, thinned: ends.1 }.thin();
+pub(crate) fn thin(code: &mut Assembler, map: &ShareMap, begin: PacketBegin, ends: (Label, Label)) {
+    Thinner { code, map, begin, passed: ends.0, thinned: ends.1 }.thin();
 }
 
 struct Thinner<'a> {
     code: &'a mut Assembler,
     map: &'a ShareMap,
-    load_bytes: i32,
+    begin: PacketBegin,
     passed: Label,
     thinned: Label,
 }
@@ -179,14 +188,19 @@ impl Thinner<'_> {
         self.code.jump_if_null(R0, self.passed);
     }
 
-    /// Copies `bytes` of the packet from byte `at` on to the stack.
-    fn load_bytes(&mut self, at: i32, bytes: i32) {
+    /// Copies `bytes` of the packet, from byte `at` of the IP header on, to `to` of the stack.
+    fn load_bytes(&mut self, at: i32, bytes: i32, to: i16) {
+        let (load, at) = match self.begin {
+            PacketBegin::Ethernet(load) => (load, at + ETHERNET_BYTES as i32),
+            PacketBegin::Ip => (SKB_LOAD_BYTES_RELATIVE, at),
+        };
         self.code.copy(R1, CONTEXT);
         self.code.set(R2, at);
         self.code.copy(R3, R10);
-        self.code.add(R3, BYTES_AT.into());
+        self.code.add(R3, to.into());
         self.code.set(R4, bytes);
-        self.code.call(self.load_bytes);
+        self.code.set(R5, 1);
+        self.code.call(load);
         self.code.jump_if(R0, NotEqual, 0, self.passed);
     }
 
@@ -196,11 +210,18 @@ impl Thinner<'_> {
         const IP_AT: i16 = BYTES_AT + 4;
         const IPV4_FRAGMENT_MASK: u16 = 0x3fff;
         let (ipv6, ports, known) = (self.code.label(), self.code.label(), self.code.label());
-        self.load_bytes(10, 28);
         self.code.set(HASH, 0);
-        self.code.load(Half, R0, R10, BYTES_AT + 2);
-        self.code.jump_if(R0, Equal, network_half(ETHERTYPE_IPV6), ipv6);
-        self.code.jump_if(R0, NotEqual, network_half(ETHERTYPE_IPV4), self.passed);
+        if self.begin == PacketBegin::Ip {
+            self.load_bytes(0, 24, IP_AT);
+            self.code.load(Byte, R0, R10, IP_AT);
+            self.code.shift_right(R0, 4);
+            self.code.jump_if(R0, Equal, 6, ipv6);
+        } else {
+            self.load_bytes(-4, 28, BYTES_AT);
+            self.code.load(Half, R0, R10, BYTES_AT + 2);
+            self.code.jump_if(R0, Equal, network_half(ETHERTYPE_IPV6), ipv6);
+            self.code.jump_if(R0, NotEqual, network_half(ETHERTYPE_IPV4), self.passed);
+        }
         self.code.load(Byte, R0, R10, IP_AT);
         self.code.jump_if(R0, NotEqual, 0x45, self.passed);
         self.code.load(Half, R0, R10, IP_AT + 6);
@@ -212,7 +233,7 @@ impl Thinner<'_> {
         self.code.jump(ports);
         self.code.place(ipv6);
         self.code.load(Byte, PROTOCOL, R10, IP_AT + 6);
-        self.load_bytes(22, 36);
+        self.load_bytes(8, 36, BYTES_AT);
         self.code.load(Word, PORTS, R10, BYTES_AT + 32);
         (0..4).for_each(|word| self.add_stack(BYTES_AT + 8 * word));
         self.code.place(ports);

@@ -38,6 +38,7 @@ pub mod sending;
 mod spec;
 
 use crate::iface::{KernelDrops, io_fault};
+use crate::thinning::{PacketBegin, Thinning};
 use addressing::{Addressing, ByFrame};
 use receiving::Receiving;
 use send_errors::{EACCES, EADDRNOTAVAIL};
@@ -48,12 +49,13 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, Notify, Passes, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::errno::{EADDRINUSE, EINVAL, ENOBUFS, ENODEV, EPERM};
 use wharf_sys::udp::UdpSocket;
+use wharf_sys::xdp::set_filter;
 
 /// Settings of a [`Udp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +89,7 @@ pub struct Udp {
     sending: Sending,
     receiving: Receiving,
     drops: KernelDrops,
+    thinning: Thinning,
 }
 
 /// The error that the kernel maps to EINVAL here (`net/ipv6/datagram.c`, `af_inet6.c`).
@@ -163,6 +166,7 @@ impl Udp {
             receiving: Receiving::new(),
             socket: Some(socket),
             drops: KernelDrops::default(),
+            thinning: Thinning::new(PacketBegin::Ip),
         }
     }
 
@@ -268,7 +272,14 @@ impl RxDevice for Udp {
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_drops();
-        self.drops.show("socket-full", see);
+        // The kernel counts what the filter drops as well.
+        see("socket-full", self.drops.total().saturating_sub(self.thinning.dropped()));
         self.receiving.drops.show(see);
+        self.thinning.show(see);
+    }
+
+    fn thin(&mut self, passes: Option<&Passes>) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        self.thinning.thin(passes, |filter| set_filter(socket.fd(), filter))
     }
 }

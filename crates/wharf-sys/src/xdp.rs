@@ -23,7 +23,7 @@ mod umem;
 pub use abi::{Descriptor, PACKET_CONTINUES, PACKET_HEADROOM_BYTES, Statistics};
 pub use inspect::{link_of, program_name};
 pub use metadata::{PACKET_HAS_METADATA, TX_METADATA_BYTES, TxMetadataRoom, tx_request, tx_timestamp};
-pub use program::{Attached, Hook, Program, load_filter};
+pub use program::{Attached, Hook, Program, load_filter, set_filter};
 pub use ring::{Consumer, Entry, Producer, Shared};
 pub use share_map::ShareMap;
 pub use socket::{Bind, BusyPoll, UmemShape, XdpSocket};

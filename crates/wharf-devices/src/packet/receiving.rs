@@ -9,7 +9,7 @@ use super::Opened;
 use crate::host::ExactClock;
 use crate::iface::{Drops, KernelDrops, LookTimer, Step};
 use crate::link::Link;
-use crate::thinning::Thinning;
+use crate::thinning::{PacketBegin, Thinning};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -21,6 +21,8 @@ use wharf_core::sg_writer::SgWriter;
 use wharf_mem::{Batch, Frame, Meta, Region};
 pub use wharf_sys::packet::ReceiveVersion;
 use wharf_sys::packet::{BlockRing, PacketSocket, ReceiveShape};
+use wharf_sys::xdp::assembler::SKB_LOAD_BYTES;
+use wharf_sys::xdp::set_filter;
 use work::{Work, is_plain};
 
 /// Bytes of a block: room for the longest super-packet, and for a thousand short frames.
@@ -115,7 +117,7 @@ impl Group {
         socket.refuse_all()?;
         socket.bind_to_receive(index)?;
         self.0 = Some(socket.join_fanout(self.0)?);
-        socket.filter(None)
+        set_filter(socket.fd(), None)
     }
 }
 
@@ -171,7 +173,7 @@ impl PacketReceiver {
             kernel_drops: KernelDrops::default(),
             stuck: (options.version == ReceiveVersion::V2).then(StuckRing::default),
             drops: Drops::default(),
-            thinning: Thinning::new(),
+            thinning: Thinning::new(PacketBegin::Ethernet(SKB_LOAD_BYTES)),
             look: LookTimer::new(LookTimer::EVERY),
             ending: None,
             ended: false,
@@ -349,7 +351,7 @@ impl RxDevice for PacketReceiver {
 
     fn thin(&mut self, passes: Option<&Passes>) -> bool {
         let Some(ring) = &self.ring else { return false };
-        self.thinning.thin(passes, |filter| ring.socket().filter(filter))
+        self.thinning.thin(passes, |filter| set_filter(ring.socket().fd(), filter))
     }
 
     /// Returns the time until an end that is due is looked for, or a ring that may be stuck.

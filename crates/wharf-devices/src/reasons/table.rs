@@ -312,7 +312,7 @@ pub(super) static ROWS: &[Reason] = &[
     ),
     row(
         "thinned",
-        &["packet", "tap", "xdp"],
+        &["packet", "tap", "udp", "xdp"],
         "The kernel dropped the packet before it was received, by a program of the receiver's: more comes than can be sent on, and the discipline would have dropped it.",
         "Send less, or give the forwarder more of a processor. See `overlimit` and `drop-tail`.",
     ),

@@ -1,11 +1,13 @@
 //! What the kernel drops before it is received, as a device has it do.
 
 use crate::net::{frame, send_raw, with_net, with_pair};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 use wharf_core::device::{Passes, THIN_BUCKETS};
 use wharf_devices::open::Direction;
 use wharf_packet::flow_hash;
 use wharf_testkit::end::End;
+use wharf_testkit::threads::within_a_minute;
 
 const PORTS: u16 = 20;
 
@@ -59,6 +61,40 @@ fn check(mut end: End, from: &str) {
         .unwrap()
         .drops(&mut |reason, count| thinned += if reason == "thinned" { count } else { 0 });
     assert!(thinned >= all.len().div_ceil(7) as u64, "{thinned}");
+}
+
+/// Datagrams of programs, whose headers the device makes.
+#[test]
+#[ignore = "wants root"]
+fn datagrams_of_one_flow_are_dropped_and_all_others_arrive() {
+    within_a_minute(|| {
+        for host in ["127.0.0.1", "::1"] {
+            let mut end = End::receiver(&format!("udp:{}", SocketAddr::new(host.parse().unwrap(), 0)));
+            let place: SocketAddr = end.device.name()["udp:".len()..].parse().unwrap();
+            let from = (0..PORTS).map(|_| UdpSocket::bind((host, 0)).unwrap());
+            let from: Vec<UdpSocket> = from.collect();
+            let send = || {
+                from.iter().for_each(|socket| assert_eq!(socket.send_to(b"datagram", place).unwrap(), 8));
+            };
+            send();
+            let bucket = |bytes: &[u8]| flow_hash(bytes) >> 54;
+            // The identification of IPv4 differs from datagram to datagram.
+            let flows = |frames: Vec<Vec<u8>>| frames.iter().map(|bytes| bucket(bytes)).collect::<Vec<_>>();
+            let all = end.receive(from.len());
+            let device = |end: &mut End, passes: Option<&Passes>| end.device.rx_mut().unwrap().thin(passes);
+            assert!(device(&mut end, Some(&passes_but(&all[7]))));
+            send();
+            let left: Vec<u64> = flows(all.clone()).into_iter().filter(|of| *of != bucket(&all[7])).collect();
+            assert_eq!(flows(end.receive(left.len())), left);
+            assert!(end.receive_within(1, Duration::from_millis(1)).is_empty());
+            let mut drops = Vec::new();
+            end.device.rx_mut().unwrap().drops(&mut |reason, count| drops.push((reason, count)));
+            assert_eq!(drops, [("socket-full", 0), ("thinned", (from.len() - left.len()) as u64)]);
+            device(&mut end, None);
+            send();
+            assert_eq!(flows(end.receive(all.len())), flows(all));
+        }
+    });
 }
 
 #[test]

@@ -122,17 +122,6 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// Has `filter` choose frames ([`load_filter`](crate::xdp::load_filter)), or takes all.
-    ///
-    /// # Errors
-    /// `EPERM` if the socket's filter is locked, `ENOENT` if there is none to remove.
-    pub fn filter(&self, filter: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        match filter {
-            Some(filter) => self.set(libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &filter.as_raw_fd()),
-            None => self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32),
-        }
-    }
-
     /// Sends past the queueing discipline, straight to the driver (`PACKET_QDISC_BYPASS`).
     ///
     /// # Errors

@@ -19,6 +19,8 @@ pub const GET_PRANDOM_U32: i32 = 7;
 pub const SKB_LOAD_BYTES: i32 = 26;
 /// See [`MAP_LOOKUP`].
 pub const XDP_LOAD_BYTES: i32 = 189;
+/// A copy of bytes counted from the network header, if `R5` is 1 (`BPF_HDR_START_NET`).
+pub const SKB_LOAD_BYTES_RELATIVE: i32 = 68;
 /// Offsets in `struct xdp_md`, the program's context: the packet's first byte, the byte behind its last one in the first buffer,
 /// and the queue's number.
 pub const DATA_AT: i16 = 0;

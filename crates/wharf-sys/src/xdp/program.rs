@@ -2,8 +2,9 @@
 
 use super::assembler::Instruction;
 use super::bpf::{self, ProgramLoad};
+use crate::option::set;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
@@ -93,6 +94,18 @@ impl Program {
 /// `EPERM` without `CAP_BPF`; `EINVAL` or `EACCES` for one that the kernel cannot verify.
 pub fn load_filter(instructions: &[Instruction]) -> io::Result<OwnedFd> {
     load((BPF_PROG_TYPE_SOCKET_FILTER, 0), instructions, 0)
+}
+
+/// Has `filter` choose what arrives at `socket`, or takes all.
+///
+/// # Errors
+/// `EPERM` if the socket's filter is locked, `ENOENT` if there is none to remove.
+pub fn set_filter(socket: BorrowedFd<'_>, filter: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let (option, value) = match filter {
+        Some(filter) => (libc::SO_ATTACH_BPF, filter.as_raw_fd()),
+        None => (libc::SO_DETACH_FILTER, 0),
+    };
+    set(socket, libc::SOL_SOCKET, option, &value)
 }
 
 fn load(

@@ -4,7 +4,7 @@
 //! and a frame that is cut short goes to the host. It refuses instructions that cannot be reached, too.
 
 use super::{Flow, Steering};
-use crate::thinning::{self, network_half};
+use crate::thinning::{self, PacketBegin, network_half};
 use std::net::IpAddr;
 use wharf_packet::{
     ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, IPV4_BYTES, IPV6_BYTES, VLAN_BYTES,
@@ -53,7 +53,7 @@ pub fn program(steering: &Steering, sockets: &SocketMap, thins: Option<&ShareMap
         let (passed, thinned) = (code.label(), code.label());
         code.load(Word, R0, CONTEXT, RX_QUEUE_INDEX_AT);
         code.multiply(R0, thinning::ENTRIES as i32);
-        thinning::thin(&mut code, map, XDP_LOAD_BYTES, (passed, thinned));
+        thinning::thin(&mut code, map, PacketBegin::Ethernet(XDP_LOAD_BYTES), (passed, thinned));
         code.place(thinned);
         code.set(R0, XDP_DROP);
         code.exit();
