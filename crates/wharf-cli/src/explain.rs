@@ -1,15 +1,15 @@
-//! `wharf explain`: the reasons of drops, and the rows of summaries.
+//! `wharf explain`: the reasons of drops, and the words of tables, verdicts and JSON.
 
 mod terms;
 
 use crate::args::ExplainArgs;
 use crate::fold::folded;
 use crate::output::{self, print, print_json};
-use crate::usage;
+use crate::{Registries, usage};
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use strsim::levenshtein;
-use terms::{ALIASES, TERMS, Term};
+use terms::{Term, known as known_elsewhere, terms};
 use wharf_devices::reasons::Reason;
 use wharf_devices::registry::Registry;
 
@@ -19,11 +19,14 @@ const NEAREST_MAX: usize = 3;
 const SUFFIXES: [&str; 6] = [" p50", " p99", " p999", " max", " by band", " by dscp"];
 
 /// Explains a word, or lists all.
-pub(crate) fn explain(args: &ExplainArgs, registry: &Registry) -> anyhow::Result<()> {
-    let all = registry.reasons();
+pub(crate) fn explain(args: &ExplainArgs, registries: &Registries) -> anyhow::Result<()> {
+    let (all, elsewhere) = (registries.devices.reasons(), known_elsewhere(registries));
     let (reasons, terms) = match args.word.join(" ") {
-        word if word.is_empty() => (all.iter().collect(), TERMS.iter().collect()),
-        word => (named(&word, &all), terms_of(&word)),
+        word if word.is_empty() => (all.iter().collect(), terms().iter().collect()),
+        word => {
+            let found = [terms_of(&word, terms()), terms_of(&word, &elsewhere)].concat();
+            (named(&word, &all), found)
+        }
     };
     if reasons.is_empty() && terms.is_empty() {
         return Err(usage(unknown(&args.word.join(" "), &all)));
@@ -52,7 +55,7 @@ fn words(registry: &Registry) -> Vec<String> {
 
 /// Returns the words of both tables.
 fn known(reasons: &[Reason]) -> impl Iterator<Item = &'static str> {
-    reasons.iter().map(|reason| reason.word).chain(TERMS.iter().map(|term| term.word))
+    reasons.iter().map(|reason| reason.word).chain(terms().iter().map(|term| term.word.as_str()))
 }
 
 fn named<'a>(word: &str, reasons: &'a [Reason]) -> Vec<&'a Reason> {
@@ -61,15 +64,14 @@ fn named<'a>(word: &str, reasons: &'a [Reason]) -> Vec<&'a Reason> {
 }
 
 /// Returns the rows that `word` names: by a name of theirs, or by one with a percentile.
-fn terms_of(word: &str) -> Vec<&'static Term> {
+fn terms_of<'a>(word: &str, all: &'a [Term]) -> Vec<&'a Term> {
     let is_of = |name: &str, term: &Term| {
-        let other = ALIASES.iter().find(|alias| is_same(alias.0, name));
-        is_same(term.word, other.map_or(name, |alias| alias.1))
+        is_same(&term.word, name) || term.others.iter().any(|other| is_same(other, name))
     };
     let whole = normal(word);
     let short = SUFFIXES.iter().find_map(|suffix| whole.strip_suffix(suffix)).unwrap_or(&whole);
     let short = short.trim_end_matches(" ns").trim_end_matches(" by dscp");
-    let found = |name: &str| TERMS.iter().filter(|term| is_of(name, term)).collect::<Vec<_>>();
+    let found = |name: &str| all.iter().filter(|term| is_of(name, term)).collect::<Vec<_>>();
     let exact = found(&whole);
     if exact.is_empty() { found(short) } else { exact }
 }
@@ -108,7 +110,7 @@ fn listing(reasons: &[&Reason], terms: &[&Term]) -> String {
     }
     let mut rows = output::wrapped(&["row of the summary", "shown by", "what it counts"]);
     for term in terms {
-        rows.add_row([term.word, term.commands, term.meaning]);
+        rows.add_row([&term.word, &term.commands, &term.meaning]);
     }
     format!("{}\n\n{}\n\nWhat to do: wharf explain WORD", output::text(&drops), output::text(&rows))
 }
@@ -163,9 +165,9 @@ mod tests {
 
     #[test]
     fn rows_are_sorted_and_found_by_the_name_of_the_json_too() {
-        assert!(TERMS.is_sorted_by_key(|term| term.word));
+        assert!(terms().is_sorted_by_key(|term| &term.word));
         for word in ["packets_per_doorbell", "Senders' waits", "frames out", "timing-error"] {
-            assert_eq!(TERMS.iter().filter(|term| is_same(term.word, word)).count(), 1, "{word}");
+            assert_eq!(terms_of(word, terms()).len(), 1, "{word}");
         }
         let reasons = Registry::default().reasons();
         assert_eq!(named("ring_full", &reasons).len(), 3, "of packet and xdp, tap, vhost-user");

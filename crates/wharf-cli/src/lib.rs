@@ -143,7 +143,7 @@ fn carry_out(command: Command, origin: config::Origin<'_>) -> anyhow::Result<()>
         Command::Set(args) => watch::set(&args),
         #[cfg(feature = "top")]
         Command::Top(args) => watch::top(&args),
-        Command::Explain(args) => explain::explain(&args, &registries.devices),
+        Command::Explain(args) => explain::explain(&args, registries),
         Command::Pages(pages) => {
             let with_words =
                 |command| live_words::with_places(explain::with_words(command, &registries.devices));

@@ -89,7 +89,7 @@ pub(super) fn choice<T: Copy + Send + Sync + 'static>(
 
 /// The modes in which a thread waits for its devices.
 pub(super) const POLL: &[Choice<Mode>] = &[
-    ("busy", "Never: it polls without end, and takes a processor", Mode::Busy),
+    ("busy", "Never: it polls without end, and keeps a processor busy", Mode::Busy),
     ("adaptive", "It polls on for a while if a packet came not long ago, then sleeps", Mode::Adaptive),
     ("sleeping", "It sleeps as soon as it is idle", Mode::Sleeping),
 ];

@@ -12,7 +12,7 @@ pub(super) fn page(examined: &Examined) -> String {
         let verdict = verdict(trial, diagnosis.is_usable(*direction));
         format!("  {:<9}{verdict}", format!("{}:", word(*direction)))
     }));
-    let mut rows = wrapped(&["", "subject", "found", "to mend it"]);
+    let mut rows = wrapped(&["", "subject", "found", "what helps"]);
     let mark = |finding: &Finding| match finding.weight {
         Weight::Obstacle(_) if diagnosis.trials.iter().any(|(tried, _)| finding.prevents(*tried)) => "no",
         Weight::Hint => "hint",

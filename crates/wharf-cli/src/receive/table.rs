@@ -45,7 +45,7 @@ fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
         ("reordered", of_generated(report.reordered)),
         ("duplicated", of_generated(report.duplicated)),
         ("unstamped", grouped(report.unstamped)),
-        ("of hosts themselves", some(report.host_packets)),
+        ("host protocols", some(report.host_packets)),
         ("latency p50", latency(|latency| latency.p50)),
         ("latency p99", latency(|latency| latency.p99)),
         ("latency p999", latency(|latency| latency.p999)),

@@ -118,7 +118,7 @@ impl ForwardFigures {
         if self.requeues > 0 || self.has_byte_limit && self.rate.is_none() {
             (Bound::Device, format!("{} took no more, and {dropped}", self.to))
         } else {
-            (Bound::Nothing, format!("{dropped}, and nothing else is shown to limit it"))
+            (Bound::Nothing, format!("{dropped}, and no counter shows what limits it"))
         }
     }
 

@@ -285,7 +285,7 @@ fn each_bound_of_a_forwarder_is_told_by_its_own_figures() {
             Bound::Processor,
             "took 40.0 us of it: the poller pays",
         ),
-        (ForwardFigures { has_byte_limit: false, ..codel() }, Bound::Nothing, "nothing else is shown"),
+        (ForwardFigures { has_byte_limit: false, ..codel() }, Bound::Nothing, "no counter shows what limits"),
         (busy, Bound::Processor, "each poller used"),
         (dropping("ring-full"), Bound::Receiver, "the ring of packet:a was full"),
         (dropping("link-down"), Bound::Link, "the link of xdp:b was down"),

@@ -1,7 +1,7 @@
 //! Snapshots as text, for people.
 
 use super::snapshot::{BandDelay, PathCounters, Snapshot};
-use crate::output::{columns, grouped, text};
+use crate::output::{columns, grouped, text, time};
 use crate::report::counts_text;
 
 /// Returns one line: rates and drops of each direction.
@@ -70,7 +70,7 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("in the device", |path| of_end(&path.to, format!("{} packets", grouped(path.device_packets)))),
     ("byte limit", |path| path.counts.limit_text("")),
     ("waited", |path| delays(&path.delay_ns_by_band)),
-    ("  lately", |path| delays(&path.recent_delay_ns_by_band)),
+    ("  last sample", |path| delays(&path.recent_delay_ns_by_band)),
     ("requeues", |path| of_end(&path.to, grouped(path.counts.requeues))),
     ("doorbells", |path| of_end(&path.to, grouped(path.counts.doorbells))),
     ("frames out", |path| grouped(path.frames_out)),
@@ -84,6 +84,9 @@ fn of_end(end: &Option<String>, text: String) -> String {
 }
 
 fn delays(by_band: &[BandDelay]) -> String {
+    if let [only] = by_band {
+        return format!("p50 {}, p99 {}", time(only.p50), time(only.p99));
+    }
     by_band.iter().map(BandDelay::to_string).collect::<Vec<_>>().join("\n")
 }
 

@@ -7,6 +7,7 @@ mod captures;
 #[path = "../common/mod.rs"]
 mod common;
 mod control;
+mod dictionary;
 mod doctor;
 mod endings;
 mod file_limit;

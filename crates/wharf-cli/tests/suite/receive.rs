@@ -167,7 +167,7 @@ fn packets_of_hosts_themselves_are_told_apart() {
     assert!(run["seconds"].as_f64() > Some(9.9) && run["traffic"]["seconds"].as_f64() < Some(9.0), "{run}");
     let shown = wharf(&["receive", "--from", &format!("pcap:{}", text(&path))]).stdout;
     let row = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap().trim_end().to_string();
-    assert!(row("of hosts themselves").ends_with(" 1"), "{shown}");
+    assert!(row("host protocols").ends_with(" 1"), "{shown}");
     assert!(!row("seconds").contains(" 10."), "{shown}");
 }
 

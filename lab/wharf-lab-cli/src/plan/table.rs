@@ -67,8 +67,7 @@ fn features(plan: &Plan, direction: Direction) -> Table {
         lines.add_row(cells.into_iter().chain([feature.what.clone()]));
     };
     plan.features.iter().filter(|feature| feature.has_effect(direction)).for_each(&mut row);
-    let together =
-        [String::from("all that go together"), String::new(), mpps(plan.together[at].pps), String::new()];
+    let together = [String::from("all together"), String::new(), mpps(plan.together[at].pps), String::new()];
     lines.add_row(together.into_iter().chain([plan.together_on.join(", ")]));
     wrap_last(&mut lines);
     lines

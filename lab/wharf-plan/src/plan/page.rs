@@ -89,6 +89,6 @@ fn features(plan: &Plan, question: &Question) -> String {
         "<div class=\"wide rows\"><table><tr><th scope=\"col\">feature</th><th scope=\"col\">is</th>\
          <th scope=\"col\" class=\"n\">{way} Mpps with</th><th scope=\"col\" class=\"n\">without</th>\
          <th scope=\"col\">what it does</th></tr>{lines}\
-         <tr><td class=\"l\">all that go together</td><td></td>{all}<td></td><td class=\"t\">{together}</td></tr></table></div>\n"
+         <tr><td class=\"l\">all together</td><td></td>{all}<td></td><td class=\"t\">{together}</td></tr></table></div>\n"
     )
 }

@@ -1,0 +1,83 @@
+//! `wharf explain` knows each word of tables, of the JSON, of its verdicts and of the guide's concepts.
+
+use crate::common::{Folder, SAMPLE, command, finish, text, wharf};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Values of `bounded_by`, and of other keys that are words.
+const VALUES: &str =
+    "rate device host link receiver processor senders count nothing native generic copy zerocopy";
+
+/// Adds the keys of all objects, but for those that are names of reasons: these have a test of their own.
+fn keys(value: &Value, words: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(all) => all.iter().for_each(|(key, value)| {
+            words.insert(key.clone());
+            keys(value, words);
+        }),
+        Value::Array(all) => all.iter().for_each(|value| keys(value, words)),
+        _ => {}
+    }
+}
+
+/// Adds the names of rows: what stands before two blanks at the begin of a line.
+fn rows(table: &str, words: &mut BTreeSet<String>) {
+    let is_row = |line: &&str| line.starts_with(|letter: char| letter.is_ascii_lowercase());
+    let name = |line: &str| Some(line.split_once("  ")?.0.trim().to_string());
+    words.extend(table.lines().filter(is_row).filter_map(name));
+}
+
+fn shown_by_a_run(words: &mut BTreeSet<String>) {
+    let folder = Folder::new();
+    let (control, from) = (text(&folder.path("control")), format!("pcap:{SAMPLE}"));
+    let run = ["forward", &from, "null", "--rate", "1mbit", "--seconds", "60", "--control", &control];
+    let child = command(&run).spawn().unwrap();
+    let began = Instant::now();
+    let shown = loop {
+        let shown = wharf(&["show", &control]);
+        if shown.stdout.contains("backlog") {
+            break shown;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{shown:?}");
+    };
+    rows(&shown.stdout, words);
+    keys(&wharf(&["show", &control, "--json"]).json(), words);
+    crate::common::signal(&child, "TERM");
+    finish(child);
+}
+
+#[test]
+fn each_word_that_is_printed_is_explained() {
+    let mut words: BTreeSet<String> = VALUES.split(' ').map(String::from).collect();
+    let from = format!("pcap:{SAMPLE}");
+    for run in [
+        &["send", "--imix", "--count", "1000"][..],
+        &["send", "null", "--size", "60", "--rate", "10kpps", "--count", "100", "--qdisc", "fq_codel"],
+        &["receive", &from],
+        &["forward", &from, "null", "--qdisc", "prio"],
+    ] {
+        let table = wharf(run).stdout;
+        // The table ends before the verdict's sentences.
+        rows(&table, &mut words);
+        keys(&wharf(&[run, &["--json"]].concat()).json(), &mut words);
+    }
+    for list in [
+        &["devices", "--json"][..],
+        &["doctor", "lo", "--no-probe", "--json"],
+        &["explain", "dropped", "--json"],
+    ] {
+        keys(&wharf(list).json(), &mut words);
+    }
+    shown_by_a_run(&mut words);
+    let concepts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/concepts.md");
+    let concepts = std::fs::read_to_string(concepts).unwrap();
+    let (_, terms) = concepts.split_once("| term | meaning |").unwrap();
+    for line in terms.lines().skip(2).take_while(|line| line.starts_with("| ")) {
+        words.extend(line.trim_start_matches("| ").split(" |").next().unwrap().split(", ").map(String::from));
+    }
+    assert!(words.len() > 150, "{words:?}");
+    let unknown: Vec<&String> =
+        words.iter().filter(|word| wharf(&["explain", word]).code != Some(0)).collect();
+    assert!(unknown.is_empty(), "no row of crates/wharf-cli/src/explain/words.txt: {unknown:?}");
+}
