@@ -40,6 +40,14 @@ printf 'wharf (%s-1) unstable; urgency=medium\n\n  * Release %s: see changelog.g
   "$version" "$version" "$maintainer" "$date" | gzip -9nc >"$doc/changelog.Debian.gz"
 install -D -m 644 packaging/deb/overrides "$share/lintian/overrides/wharf"
 
+# A configuration to begin with, the board and the alerts, and the guide, which `grep -r` searches.
+for example in packaging/forward.toml docs/grafana.json docs/alerts.yml; do
+  install -D -m 644 "$example" "$doc/examples/${example##*/}"
+done
+find docs/guide -type f -exec install -D -m 644 {} "$doc/"{} \;
+mv "$doc/docs/guide" "$doc/guide" && rmdir "$doc/docs"
+install -m 755 packaging/deb/postinst packaging/deb/postrm "$root/DEBIAN/"
+
 # Units are disabled until an administrator enables one.
 for unit in packaging/systemd/*.service packaging/systemd/*.socket packaging/systemd/*.target; do
   [ ! -e "$unit" ] || install -D -m 644 "$unit" "$root/usr/lib/systemd/system/${unit##*/}"

@@ -110,6 +110,12 @@ impl Machine {
     /// the program's set: all that the kind needs is in it.
     pub(crate) fn setcap(&self, requirements: &[Requirement]) -> String {
         let all: Vec<&str> = capabilities(requirements).map(|capability| capability.name).collect();
+        // The files that Docker and Podman put there.
+        if (self.has_file)("/.dockerenv") || (self.has_file)("/run/.containerenv") {
+            let all: Vec<String> =
+                all.iter().map(|name| name.trim_start_matches("cap_").to_uppercase()).collect();
+            return format!("--cap-add {} at the container's start", all.join(","));
+        }
         format!("sudo setcap {}+ep {}", all.join(","), self.program)
     }
 

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 #[cfg(feature = "metrics")]
+use std::time::SystemTime;
+#[cfg(feature = "metrics")]
 use wharf_core::metrics::Walk;
 use wharf_core::poller::PollerCounters;
 
@@ -18,6 +20,8 @@ pub(crate) struct Board(Arc<Shared>);
 struct Shared {
     command: &'static str,
     began: Instant,
+    #[cfg(feature = "metrics")]
+    began_at: SystemTime,
     paths: Mutex<Vec<Running>>,
     pollers: Mutex<Vec<Arc<PollerCounters>>>,
 }
@@ -47,6 +51,8 @@ impl Board {
         Self(Arc::new(Shared {
             command,
             began: Instant::now(),
+            #[cfg(feature = "metrics")]
+            began_at: SystemTime::now(),
             paths: Mutex::default(),
             pollers: Mutex::default(),
         }))
@@ -60,6 +66,12 @@ impl Board {
     /// Shows these pollers, too.
     pub(crate) fn put_pollers(&self, pollers: impl IntoIterator<Item = Arc<PollerCounters>>) {
         *self.pollers() = pollers.into_iter().collect();
+    }
+
+    /// When the run began, seconds since 1970.
+    #[cfg(feature = "metrics")]
+    pub(super) fn began_s(&self) -> f64 {
+        self.0.began_at.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
     }
 
     /// The command that runs.

@@ -1,5 +1,6 @@
 //! `--metrics`: the counters of a run as OpenMetrics, by HTTP.
 
+mod base;
 mod endpoint;
 mod families;
 mod server;

@@ -26,7 +26,8 @@ impl Scrape {
         assert!(text.ends_with("# EOF\n"), "{text}");
         let value = |line: &str| {
             let (name, value) = line.rsplit_once(' ').unwrap();
-            (name.to_string(), value.parse().unwrap_or_else(|_| panic!("{line}")))
+            // Those in base units are no whole numbers.
+            (name.to_string(), value.parse::<f64>().unwrap_or_else(|_| panic!("{line}")) as u64)
         };
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let values: BTreeMap<String, u64> = lines.iter().map(|line| value(line)).collect();

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -188,19 +188,33 @@ fn every_value_has_help_type_and_unit() {
             for word in ["HELP", "UNIT"] {
                 let has_none = word == "UNIT" && described.starts_with("wharf_run");
                 let has_none = has_none || (word == "UNIT" && described == "wharf_qdisc_statistic");
+                // Of other makers, or in base units.
+                let bases =
+                    ["process_", "wharf_build", "wharf_path_", "wharf_link_", "wharf_qdisc_delay_seconds"];
+                let has_none =
+                    has_none || word == "UNIT" && bases.iter().any(|base| described.starts_with(base));
                 let count = scrape.text.matches(&format!("# {word} {described} ")).count();
                 assert_eq!(count, usize::from(!has_none), "{word} {described}");
             }
         } else if !line.starts_with('#') {
-            let name = line.split('{').next().unwrap();
-            assert_eq!(name.strip_suffix("_total").unwrap_or(name), described, "{line}");
+            let name = line.split(['{', ' ']).next().unwrap();
+            let ends = ["_total", "_info", "_bucket", "_count", "_sum"];
+            let stem = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            assert!([stem, name].contains(&described), "{line}");
         }
     }
     for name in ["wharf_pool_size_frames", "wharf_poller_sleeps_total", "wharf_queue_bytes_total"] {
         assert!(scrape.sum(name) > 0, "{name}: {}", scrape.text);
     }
     // Packets that found the queue empty were not delayed.
-    assert!(scrape.text.contains("wharf_qdisc_delay_ns{"), "{}", scrape.text);
+    for name in [
+        "wharf_qdisc_delay_ns{",
+        "wharf_qdisc_delay_seconds_bucket{",
+        "process_cpu_seconds_total ",
+        "wharf_build_info{",
+    ] {
+        assert!(scrape.text.contains(&format!("\n{name}")), "{name}: {}", scrape.text);
+    }
 }
 
 #[test]
@@ -346,16 +360,53 @@ fn names_in(board: &str) -> BTreeSet<String> {
     words.filter(|word| word.starts_with("wharf_")).map(String::from).collect()
 }
 
+/// promtool, which is not everywhere, has nothing to say about it.
+#[test]
+fn the_classic_format_describes_each_value_by_its_name() {
+    let folder = Folder::new();
+    let child = forwarding(&folder, &["--rate", "30mbit"]);
+    guest_sends(&folder, "1000");
+    at_rest(&folder.path("metrics"), "wharf_queue_sent_packets_total");
+    let answer =
+        ask(&folder.path("metrics"), "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/plain\r\n\r\n");
+    signal(&child, "INT");
+    finish(child);
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    let mut described = "";
+    for line in text.lines() {
+        match line.strip_prefix("# TYPE ") {
+            Some(rest) => described = rest.split(' ').next().unwrap(),
+            None if line.starts_with('#') => assert!(line.starts_with("# HELP "), "{line}"),
+            None => assert!(line.starts_with(described) && !line.contains("_ns{"), "{line}"),
+        }
+    }
+    let mut tool = std::process::Command::new("promtool");
+    tool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let tool = tool.spawn();
+    let Ok(mut tool) = tool else { return };
+    tool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let said = tool.wait_with_output().unwrap();
+    assert!(said.status.success() && said.stderr.is_empty(), "{said:?}");
+}
+
 #[test]
 fn board_shows_metrics_that_there_are() {
-    let names = names_in(include_str!("../../../../docs/grafana.json"));
+    let mut names = names_in(include_str!("../../../../docs/grafana.json"));
+    let alerts = include_str!("../../../../docs/alerts.yml");
+    let words = alerts.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    names.extend(words.filter(|word| word.starts_with("wharf_")).map(String::from));
     assert!(names.len() > 12, "{names:?}");
     let scrape = scraped();
     for name in names {
-        let family = name.strip_suffix("_total").unwrap_or(&name);
+        let family = ["_total", "_bucket"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
         // These have no value before the first drop of a device, nor a description.
-        let is_rare =
-            ["wharf_queue_failures_packets", "wharf_queue_drops_packets", "wharf_device_drops_packets"];
+        let is_rare = [
+            "wharf_queue_failures_packets",
+            "wharf_queue_drops_packets",
+            "wharf_device_drops_packets",
+            "wharf_link_up",
+        ];
         let is_there = scrape.text.contains(&format!("# TYPE {family} "));
         assert!(is_there || is_rare.contains(&family), "{name}: {}", scrape.text);
     }

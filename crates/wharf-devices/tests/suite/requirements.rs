@@ -5,7 +5,7 @@ use wharf_devices::requirements::Machine;
 
 fn machine(capabilities: u64, has_tun: bool) -> Machine {
     let status = format!("Name:\tx\nCapEff:\t{capabilities:016x}\nCapBnd:\t0\n");
-    Machine::of(&status, if has_tun { |_| true } else { |_| false }, "/bin/wharf".into())
+    Machine::of(&status, if has_tun { |path| path == "/dev/net/tun" } else { |_| false }, "/bin/wharf".into())
 }
 
 fn lacking(name: &str, machine: &Machine) -> Vec<(String, String)> {
@@ -33,6 +33,9 @@ fn a_lacking_requirement_is_named_with_its_remedy() {
     );
     assert_eq!(lacking("xdp", &machine(1 << 12 | 1 << 13 | 1 << 21, true)), []);
     assert_eq!(lacking("tap", &machine(u64::MAX, true)), []);
+    let contained = Machine::of("CapEff:\t0\n", |path| path == "/.dockerenv", "wharf".into());
+    let mend = "--cap-add NET_RAW at the container's start";
+    assert_eq!(lacking("packet", &contained), [pair("no CAP_NET_RAW", mend)]);
 }
 
 #[test]

@@ -79,6 +79,19 @@ impl Latency {
         self.histogram.value_at_quantile(share).min(self.max_ns)
     }
 
+    /// Returns the packets whose latency was `within_ns` at most, but for the width of a counter's range.
+    pub fn packets_within_ns(&self, within_ns: u64) -> u64 {
+        let last = if self.last_ns <= within_ns { self.last_count } else { 0 };
+        self.histogram.count_between(0, within_ns) + last
+    }
+
+    /// Returns the sum of all latencies, but for the widths of the counters' ranges.
+    pub fn sum_ns(&self) -> f64 {
+        let entered =
+            if self.histogram.is_empty() { 0.0 } else { self.histogram.mean() * self.histogram.len() as f64 };
+        entered + self.last_ns as f64 * self.last_count as f64
+    }
+
     /// Returns the longest latency exactly, or 0 without packets.
     pub fn max_ns(&self) -> u64 {
         self.max_ns.max(self.last_ns)

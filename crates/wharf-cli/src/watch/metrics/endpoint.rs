@@ -28,7 +28,7 @@ impl Endpoint {
         if text.contains('/') {
             return Ok(Self::Socket(text.into()));
         }
-        let address = text.parse().map(Self::Address);
+        let address = text.replace("localhost:", "127.0.0.1:").parse().map(Self::Address);
         address.map_err(|_| {
             "want ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100, or the path of a socket, such as /run/x.sock".into()
         })

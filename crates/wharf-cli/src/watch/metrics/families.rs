@@ -3,6 +3,7 @@
 //! The specification wants all values of a name together, and the unit as the end of the name: `wharf_queue_sent`, which counts
 //! packets, is `wharf_queue_sent_packets_total`.
 
+use super::base;
 use crate::watch::board::Board;
 use crate::watch::running::Running;
 use crate::watch::snapshot::BandDelay;
@@ -121,13 +122,15 @@ impl Families {
     }
 
     /// Returns the text of OpenMetrics 1.0.
-    pub(super) fn text(self) -> String {
+    pub(super) fn text(self, board: &Board) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut text = String::new();
         // A string takes all that is written.
         let _ = text::encode(&mut text, &registry);
-        text
+        text.truncate(text.trim_end_matches("# EOF\n").len());
+        base::add(&mut text, board);
+        text + "# EOF\n"
     }
 }
 

@@ -5,13 +5,14 @@
 //! go: the first that has sent no request, else the first that has not taken its answer. While an answer is
 //! made for each of them, the next client waits.
 
+use super::base;
 use super::endpoint::{self, Endpoint, Listener};
 use super::families::Families;
 use crate::watch::board::Board;
 
 use anyhow::Context;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -43,6 +44,7 @@ const NOTED: Duration = Duration::from_millis(30);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time between two looks for a client that has its answer.
 const NAP: Duration = Duration::from_millis(2);
+const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The thread of the server. It ends when this is dropped.
@@ -187,8 +189,15 @@ async fn answer(request: Request<Incoming>, served: &Served) -> Result<Response<
             response
         }
         "/metrics" => {
-            let mut response = plain(StatusCode::OK, &metrics(&served.board).await);
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
+            // A monitor that asks for the classic format alone gets that; all others OpenMetrics.
+            let accepts = request.headers().get(ACCEPT).and_then(|accepts| accepts.to_str().ok());
+            let accepts = |what: &str| accepts.is_some_and(|accepts| accepts.contains(what));
+            let is_classic = accepts("text/plain") && !accepts("openmetrics");
+            let text = metrics(&served.board).await;
+            let text = if is_classic { base::classic(&text) } else { text };
+            let mut response = plain(StatusCode::OK, &text);
+            let content = if is_classic { CLASSIC } else { OPENMETRICS };
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content));
             response
         }
         _ => plain(StatusCode::NOT_FOUND, "the counters are at /metrics\n"),
@@ -206,7 +215,7 @@ async fn metrics(board: &Board) -> String {
     if board.ask_devices() {
         sleep(NOTED).await;
     }
-    Families::of(board).text()
+    Families::of(board).text(board)
 }
 
 #[cfg(test)]

@@ -1,0 +1,143 @@
+//! Metrics in base units (seconds, bytes), histograms, and those of the process, under the names that monitors expect.
+
+use crate::output::plain;
+use crate::watch::board::Board;
+use crate::watch::running::Running;
+use std::fmt::Write;
+use std::fs;
+use wharf::metrics::Latency;
+use wharf_devices::interfaces::HostInterface;
+use wharf_sys::usage;
+
+/// Bounds of the histogram of delays, in microseconds.
+const BOUNDS_US: [u64; 14] =
+    [10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
+
+/// Adds their text.
+pub(super) fn add(text: &mut String, board: &Board) {
+    let mut all = Base(text);
+    let version = format!("version=\"{}\",commit=\"{}\"", env!("CARGO_PKG_VERSION"), env!("WHARF_COMMIT"));
+    all.one("wharf_build", "info", "The build.", &version, "_info", 1.0);
+    all.one(
+        "process_start_time_seconds",
+        "gauge",
+        "When the run began, since 1970.",
+        "",
+        "",
+        board.began_s(),
+    );
+    all.of_process();
+    let paths = board.paths().clone();
+    all.of_paths(&paths);
+}
+
+/// The text that they go into.
+struct Base<'a>(&'a mut String);
+
+impl Base<'_> {
+    /// Describes a family.
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // A string takes all that is written.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn value(&mut self, name: &str, labels: &str, value: f64) {
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let _ = writeln!(self.0, "{name}{labels} {value}");
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, labels: &str, suffix: &str, value: f64) {
+        self.family(name, kind, help);
+        self.value(&format!("{name}{suffix}"), labels, value);
+    }
+
+    fn of_process(&mut self) {
+        let (user, kernel) = usage::cpu_seconds();
+        self.one("process_cpu_seconds", "counter", "Processor time.", "", "_total", user + kernel);
+        // A sandbox may refuse these.
+        if let Ok(open) = fs::read_dir("/proc/self/fd") {
+            self.one("process_open_fds", "gauge", "Open descriptors.", "", "", open.count() as f64);
+        }
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        if let Some(kib) = resident.and_then(|kib| kib.parse::<f64>().ok()) {
+            self.one("process_resident_memory_bytes", "gauge", "Memory in use.", "", "", kib * 1024.0);
+        }
+    }
+
+    fn of_paths(&mut self, paths: &[Running]) {
+        if paths.is_empty() {
+            return;
+        }
+        let label = |path: &Running| format!("path=\"{}\"", path.path);
+        self.family("wharf_path_rate_bytes_per_second", "gauge", "Rate that was asked for; 0 without one.");
+        for path in paths {
+            let rate = path.settings().and_then(|settings| settings.rate);
+            let bytes = rate.map_or(0, |rate| rate.bits_per_second() / 8);
+            self.value("wharf_path_rate_bytes_per_second", &label(path), bytes as f64);
+        }
+        self.family(
+            "wharf_link_up",
+            "gauge",
+            "1 while the interface of a path's end is up and has a carrier.",
+        );
+        let ends = paths.iter().flat_map(|path| [(&path.from, path), (&path.to, path)]);
+        for (end, path) in ends.filter_map(|(end, path)| Some((end.as_ref()?, path))) {
+            let name = end.split_once(':').map_or("", |(_, rest)| rest.split(',').next().unwrap_or_default());
+            let Some(interface) = HostInterface::find(name) else { continue };
+            let labels = format!("{},device=\"{}\"", label(path), plain(end));
+            self.value("wharf_link_up", &labels, f64::from(u8::from(interface.has_carrier)));
+        }
+        let name = "wharf_qdisc_delay_seconds";
+        self.family(
+            name,
+            "histogram",
+            "Time that packets waited in the discipline, by band; one of 16 is measured.",
+        );
+        for path in paths.iter().filter(|path| path.to.is_some()) {
+            for (band, delay) in
+                path.delay().by_band.iter().enumerate().filter(|(_, delay)| delay.packets() > 0)
+            {
+                self.histogram(name, &format!("{},band=\"{band}\"", label(path)), delay);
+            }
+        }
+    }
+
+    fn histogram(&mut self, name: &str, labels: &str, delay: &Latency) {
+        for bound_us in BOUNDS_US {
+            let bucket = format!("{labels},le=\"{}\"", bound_us as f64 / 1e6);
+            self.value(&format!("{name}_bucket"), &bucket, delay.packets_within_ns(bound_us * 1000) as f64);
+        }
+        let count = delay.packets() as f64;
+        self.value(&format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), count);
+        self.value(&format!("{name}_count"), labels, count);
+        self.value(&format!("{name}_sum"), labels, delay.sum_ns() / 1e9);
+    }
+}
+
+/// Names that a linter of the classic format refuses: each has one in base units beside it.
+const REPLACED: [&str; 2] = ["wharf_qdisc_delay_ns", "wharf_queue_longest_stall_ns"];
+
+/// Returns the classic text format (version 0.0.4) of OpenMetrics: counters are described by their whole names, and no name is there that a
+/// linter refuses.
+pub(super) fn classic(text: &str) -> String {
+    let counters: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let line = |line: &str| {
+        let mut words = line.split(' ');
+        let (sign, what, name) = (words.next()?, words.next()?, words.next().unwrap_or_default());
+        let sample = sign.split('{').next()?;
+        if what == "UNIT" || what == "EOF" || REPLACED.contains(&sample) || REPLACED.contains(&name) {
+            return None;
+        }
+        if sign != "#" {
+            return Some(format!("{line}\n"));
+        }
+        let rest = line.splitn(4, ' ').nth(3).unwrap_or_default();
+        let total = if counters.contains(&name) { "_total" } else { "" };
+        let info = if name == "wharf_build" { "_info" } else { "" };
+        let rest = if rest == "info" { "gauge" } else { rest };
+        Some(format!("# {what} {name}{total}{info} {rest}\n"))
+    };
+    text.lines().filter_map(line).collect()
+}
