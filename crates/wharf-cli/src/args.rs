@@ -37,16 +37,13 @@ pub(crate) use wrap::WrapArgs;
 
 use crate::Registries;
 use crate::beside::BesideArgs;
+pub(crate) use crate::command_line::TUNING;
 use crate::command_line::{self, Line, examples};
-use crate::live_words::WordsArgs;
 use crate::pages::{self, Pages};
 use clap::{Args, Subcommand};
 
 /// The command line of `wharf`.
 pub(crate) type Cli = Line<Command>;
-
-/// Options for tests, and for those who measure a device: the short help leaves them out.
-pub(crate) const TUNING: &str = "Tests and tuning";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -141,6 +138,14 @@ pub(crate) enum AdminCommand {
     Bind(BindArgs),
     /// Give AF_XDP sockets, and the map of a program, to processes without privileges
     Helper(HelperArgs),
+}
+
+/// `wharf words`.
+#[derive(Debug, Args)]
+pub(crate) struct WordsArgs {
+    /// Words to print
+    #[arg(value_parser = ["devices", "runs"])]
+    pub(crate) kind: String,
 }
 
 /// `wharf demo`.

@@ -18,6 +18,7 @@ use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub(crate) use output::OutputArgs;
+pub(crate) use short::TUNING;
 use spec::Spec;
 use std::any::TypeId;
 use std::ffi::OsString;

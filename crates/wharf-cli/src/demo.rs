@@ -1,4 +1,4 @@
-//! `wharf demo`: what the byte queue limit and batching do, on this machine, in a few seconds and without a privilege.
+//! `wharf demo`: what the byte queue limit and batching do on this machine, in seconds and without a privilege.
 
 use crate::args::{self, Cli, Command, DemoArgs};
 use crate::output::{self, print, print_json, time};

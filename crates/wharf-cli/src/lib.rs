@@ -36,6 +36,7 @@ mod outside;
 mod overload;
 mod page;
 pub mod pages;
+mod plain;
 mod processor;
 pub mod progress;
 mod queues;

@@ -1,29 +1,19 @@
-//! Words that only this machine knows, for completions: devices of its interfaces, and runs. A shell's script has `wharf words KIND` in
-//! their place, which it runs as a line is completed.
+//! Words that only this machine knows, for completions: devices of its interfaces, and runs. A shell's script
+//! has `wharf words KIND` in their place, which it runs as a line is completed.
 
+use crate::args::WordsArgs;
 use crate::output::print;
+use crate::pages::{DEVICES, RUNS};
 use crate::watch::runs;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, Args, Command};
-use clap_complete::Shell;
+use clap::{Arg, Command};
 use std::any::TypeId;
 use wharf_devices::interfaces::HostInterface;
 use wharf_devices::registry::Registry;
 use wharf_devices::spec::DeviceSpec;
 
-/// The place of devices, and of runs, in a script.
-const DEVICES: &str = "@devices@";
-const RUNS: &str = "@runs@";
 /// What `wharf set` changes.
 const CHANGES: [&str; 7] = ["rate=", "bucket=", "bql=", "batch=", "qdisc=", "small-queues=", "when-full="];
-
-/// `wharf words`.
-#[derive(Debug, Args)]
-pub(crate) struct WordsArgs {
-    /// Words to print
-    #[arg(value_parser = ["devices", "runs"])]
-    kind: String,
-}
 
 /// Prints the words that there are now, one a line.
 pub(crate) fn words(args: &WordsArgs, registry: &Registry) -> anyhow::Result<()> {
@@ -58,15 +48,4 @@ pub(crate) fn with_places(command: Command) -> Command {
             arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(false)
         })
     })
-}
-
-/// Puts calls into the places of a script.
-pub(crate) fn called(script: &str, shell: Shell) -> String {
-    let call = |kind: &str| match shell {
-        Shell::Fish => format!("(wharf words {kind} 2>/dev/null)"),
-        _ => format!("$(wharf words {kind} 2>/dev/null)"),
-    };
-    // Bash takes a colon for the end of a word.
-    let colon = if shell == Shell::Bash { "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n" } else { "" };
-    colon.to_string() + &script.replace(DEVICES, &call("devices")).replace(RUNS, &call("runs"))
 }

@@ -3,6 +3,7 @@
 
 use crate::fold::width;
 use crate::log::{self, Level};
+use crate::plain::{escaped, plain};
 use crate::progress;
 use crate::verbosity::{is_quiet, is_verbose};
 use anstream::AutoStream;
@@ -11,7 +12,6 @@ use clap::ColorChoice;
 use clap::builder::StyledStr;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rustix::process::{Resource, getrlimit};
-use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
@@ -28,25 +28,6 @@ pub(crate) fn set_color(choice: ColorChoice) {
         ColorChoice::Never => anstream::ColorChoice::Never,
     };
     choice.write_global();
-}
-
-/// Returns a text without letters that a terminal obeys, each escaped by `how`: control characters, and those that turn the direction of
-/// writing. What comes from outside (names of interfaces, arguments, answers) is escaped here, once.
-fn escaped(text: &str, how: fn(char) -> String) -> Cow<'_, str> {
-    let is_obeyed = |letter: char| match letter {
-        '\n' | '\t' => false,
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        letter => letter.is_control(),
-    };
-    if !text.contains(is_obeyed) {
-        return text.into();
-    }
-    text.chars().map(|letter| if is_obeyed(letter) { how(letter) } else { letter.into() }).collect()
-}
-
-/// Returns a text as people see it.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    escaped(text, |letter| letter.escape_debug().to_string())
 }
 
 /// Returns help with its colours, if standard output takes them.
@@ -93,11 +74,11 @@ pub fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
 
 /// Returns one JSON object on one line.
 pub(crate) fn json_line(object: &impl serde::Serialize) -> String {
-    escaped_json(&serde_json::to_string(object).unwrap_or_default()).into()
+    escaped_json(&serde_json::to_string(object).unwrap_or_default())
 }
 
-fn escaped_json(text: &str) -> Cow<'_, str> {
-    escaped(text, |letter| format!("\\u{:04x}", u32::from(letter)))
+fn escaped_json(text: &str) -> String {
+    escaped(text, |letter| format!("\\u{:04x}", u32::from(letter))).into()
 }
 
 /// Returns the descriptor that reports go to.

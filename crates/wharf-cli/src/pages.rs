@@ -1,9 +1,13 @@
 //! `wharf completions` and `wharf man`: texts made from the command line's own definition.
 
+mod calls;
+
+pub(crate) use calls::{DEVICES, RUNS};
+
 use crate::command_line::examples;
 use crate::files::write_page;
 use crate::output::print;
-use crate::{beside, live_words, usage};
+use crate::{beside, usage};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -111,7 +115,7 @@ fn completions(
         fish_words(&command, program, "", &mut script);
     }
     if program == "wharf" {
-        script = live_words::called(&with_programs(script, args.shell, &command), args.shell);
+        script = calls::called(&with_programs(script, args.shell, &command), args.shell);
     }
     print(script.trim_end())
 }

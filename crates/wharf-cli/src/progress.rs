@@ -1,6 +1,6 @@
 //! Progress on standard error, if that is a terminal.
 
-use crate::output::plain;
+use crate::plain::plain;
 use crate::verbosity::is_quiet;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;

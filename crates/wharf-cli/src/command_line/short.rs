@@ -1,10 +1,11 @@
 //! Short help, for `-h`: one line for each option, and no examples.
 
-use crate::args::TUNING;
 use crate::fold::help_width;
 use std::collections::HashMap;
 use std::ffi::OsString;
 
+/// Options for tests, and for those who measure a device: the short help leaves them out.
+pub(crate) const TUNING: &str = "Tests and tuning";
 /// Columns around the name of an option: those before it, with its short name, and those behind it, three for dots among them.
 const AROUND_NAME: usize = 11;
 /// Columns that the name of a command takes at most, with the blanks around it.

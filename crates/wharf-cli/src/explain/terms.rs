@@ -1,11 +1,12 @@
-//! The dictionary: words of tables, verdicts and JSON, one a line of `words.txt`, and those that the command line and the registries know.
+//! The dictionary: words of tables, verdicts and JSON, one a line of `words.txt`, and those that the command line
+//! and the registries know.
 
 use crate::Registries;
 use crate::args;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Word, other words for it, commands that show it, meaning, and what a high or a low value says, in order of the words.
+/// Word, other words for it, commands that show it, meaning, and what a high or a low value says.
 const WORDS: &str = include_str!("words.txt");
 
 /// A word, and its meaning.
@@ -42,7 +43,7 @@ pub(super) fn terms() -> &'static [Term] {
     TERMS.get_or_init(|| WORDS.lines().filter_map(Term::of).collect())
 }
 
-/// Returns the kinds of devices and disciplines, and the options of the commands, as their own help describes them.
+/// Returns the kinds of devices and disciplines, and the options of the commands, as their help describes them.
 pub(super) fn known(registries: &Registries) -> Vec<Term> {
     let device = |kind: &&wharf_devices::spec::Kind| {
         let meaning =

@@ -44,7 +44,7 @@ pub(crate) struct PathCounters {
     pub(super) frames_out: u64,
     /// Packets lost, by reason.
     pub(crate) drops: BTreeMap<String, u64>,
-    /// Time that packets waited in the discipline since the run began, by band; without bands all are in band 1.
+    /// Time that packets waited in the discipline since the run began, by band; without bands in band 1.
     pub(super) delay_ns_by_band: Vec<BandDelay>,
     /// The same since the snapshot before.
     pub(crate) recent_delay_ns_by_band: Vec<BandDelay>,

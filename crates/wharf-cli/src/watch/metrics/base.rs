@@ -1,6 +1,6 @@
-//! Metrics in base units (seconds, bytes), histograms, and those of the process, under the names that monitors expect.
+//! Metrics in base units (seconds, bytes), histograms, and those of the process, as monitors expect them.
 
-use crate::output::plain;
+use crate::plain::plain;
 use crate::watch::board::Board;
 use crate::watch::running::Running;
 use std::fmt::Write;
@@ -115,19 +115,17 @@ impl Base<'_> {
     }
 }
 
-/// Names that a linter of the classic format refuses: each has one in base units beside it.
-const REPLACED: [&str; 2] = ["wharf_qdisc_delay_ns", "wharf_queue_longest_stall_ns"];
-
-/// Returns the classic text format (version 0.0.4) of OpenMetrics: counters are described by their whole names, and no name is there that a
-/// linter refuses.
+/// Returns the classic text format (version 0.0.4): counters are described by their whole names. Names in
+/// nanoseconds, which a linter refuses, are left out.
 pub(super) fn classic(text: &str) -> String {
     let counters: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let is_abbreviated = |name: &str| name.trim_end_matches("_total").ends_with("_ns");
     let line = |line: &str| {
         let mut words = line.split(' ');
         let (sign, what, name) = (words.next()?, words.next()?, words.next().unwrap_or_default());
         let sample = sign.split('{').next()?;
-        if what == "UNIT" || what == "EOF" || REPLACED.contains(&sample) || REPLACED.contains(&name) {
+        if what == "UNIT" || what == "EOF" || is_abbreviated(sample) || is_abbreviated(name) {
             return None;
         }
         if sign != "#" {
