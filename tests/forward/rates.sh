@@ -77,7 +77,7 @@ shape() { # KIND A B FROM TO: no queue stands in front of the discipline
 
 long_queue() { # --when-full wait drops nothing itself, and says what it costs
   shaped "packet, wait" packet:fa packet:fb ha hb --when-full wait
-  grep -q "wait: while the discipline is full" "$out/forward.err" || die "it does not say what waits"
+  grep -q "when-full=wait: the discipline drops nothing: up to .* packets wait" "$out/forward.err" || die "it does not say what waits"
   holds got forward '{one["dscp"]: one["latency_ns"]["p50"] / 1e6 for one in got["latency_by_dscp"]}[46] > 100
     and (one := forward["directions"][0])["qdisc"]["name"] == "fifo" and one["drops"]["by_reason"].keys() <= {"ring-full", "link-down"}'
 }

@@ -33,7 +33,10 @@ const WRONG: &[(&str, &str)] = &[
     ("pcap", "pcap: which file? pcap:FILE"),
     ("pcap:", "pcap: which file? pcap:FILE"),
     ("pcap:a,order=xe", r#"pcap:a: order: "xe" is none of le, be"#),
-    ("pcap:a,snapped=pad", r#"pcap:a: snapped is a key to receive alone; its keys are resolution, order"#),
+    (
+        "pcap:a,snapped=pad",
+        r#"pcap:a: snapped is a key to receive alone; its keys are resolution, format, order, size, every, files"#,
+    ),
 ];
 
 const WRONG_OF_INTERFACES: &[(&str, &str)] = &[

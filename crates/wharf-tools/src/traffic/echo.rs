@@ -53,9 +53,9 @@ impl Echo {
         &self.receiver
     }
 
-    /// Returns the number of frames that have come back.
+    /// Returns the number of frames that have come back, and are checked.
     pub fn packets(&self) -> u64 {
-        self.receiver.received()
+        lock(&self.check.0).findings().packets
     }
 
     /// Returns the findings, and the device's last error as it received.
