@@ -14,12 +14,14 @@ use std::time::{Duration, Instant};
 
 /// As the kernel repeats its own questions.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// One that is unknown may have been known when it was last asked for. The kernel asks no more often for it.
+const AGAIN_IF_UNKNOWN: Duration = Duration::from_millis(20);
 /// Neighbours that are remembered as asked for.
 const ASKED_MAX: usize = 4096;
 const USE: u8 = 1;
 
-/// Asks the kernel for neighbours: at most once a second for each. Needs CAP_NET_ADMIN in the network
-/// namespace.
+/// Asks the kernel for neighbours: at most once a second for each, or 50 times while it is unknown. Needs
+/// CAP_NET_ADMIN in the network namespace.
 #[derive(Debug)]
 pub struct Asker {
     socket: Socket,
@@ -46,11 +48,15 @@ impl Asker {
         if matches!(hop.neighbour, Neighbour::NotNeeded | Neighbour::Known { is_stale: false, .. }) {
             return Ok(false);
         }
-        self.ask_for(hop.interface, hop.gateway.unwrap_or(destination), Instant::now())
+        let is_unknown = hop.neighbour == Neighbour::Unknown;
+        let again_after = if is_unknown { AGAIN_IF_UNKNOWN } else { AGAIN_AFTER };
+        self.ask_for(hop.interface, hop.gateway.unwrap_or(destination), Instant::now(), again_after)
     }
 
-    fn ask_for(&mut self, interface: u32, address: IpAddr, now: Instant) -> io::Result<bool> {
-        let is_recent = |asked: &Instant| now.saturating_duration_since(*asked) < AGAIN_AFTER;
+    fn ask_for(
+        &mut self, interface: u32, address: IpAddr, now: Instant, again_after: Duration,
+    ) -> io::Result<bool> {
+        let is_recent = |asked: &Instant| now.saturating_duration_since(*asked) < again_after;
         if self.asked.get(&(interface, address)).is_some_and(is_recent) {
             return Ok(false);
         }

@@ -3,6 +3,8 @@
 use crate::icmp::{Error, is_exempt};
 use crate::reason::{Fate, Reason};
 use crate::sender::RouteSender;
+use crate::wrap::{mtu_bytes, packet_bytes};
+use std::net::IpAddr;
 use wharf::net::{Headers, IPV4_CHECKSUM_AT, checksum};
 use wharf::{Packet, SendError, Wait};
 use wharf_net::{Query, RouteKind};
@@ -18,9 +20,9 @@ struct Arrived {
 }
 
 impl RouteSender {
-    /// Forwards an Ethernet frame that has arrived by an interface, as a router does: for packets to others it
-    /// lowers the time to live, and answers by ICMP what is too old, too long or leads nowhere, 1000 times a
-    /// second at most. Waits for room in a port, for `wait` at most.
+    /// Forwards an Ethernet frame that has arrived by a port, the one at this position of
+    /// [`Router::ports`](crate::Router::ports), as a router does. For packets to others it lowers the time to
+    /// live, and answers by ICMP what is too old, too long or leads nowhere: each sender 1000 times a second. Waits for room in a port, for `wait` at most.
     ///
     /// Frames to another MAC, to groups, with VLAN tags or without IP count as [`Reason::NotForwarded`], packets
     /// to this host as [`Reason::ThisHost`]: a device that copies (`packet:`) leaves both to the kernel. It
@@ -29,16 +31,17 @@ impl RouteSender {
     /// # Errors
     /// Those of [`RouteSender::send`].
     pub fn forward(
-        &mut self, mut frame: Packet, interface: u32, wait: impl Into<Wait>,
+        &mut self, mut frame: Packet, port: usize, wait: impl Into<Wait>,
     ) -> Result<Fate, SendError> {
         self.cells.give();
         let wait = wait.into();
-        let arrived = match self.open(&mut frame, interface) {
+        let arrived = match self.open(&mut frame, port) {
             Ok(arrived) => arrived,
             Err(reason) => return Ok(self.drop_for(reason)),
         };
         if let Err((reason, mtu_bytes)) = self.may_pass(&frame, &arrived) {
-            self.answer(&frame, &arrived, reason, mtu_bytes, wait)?;
+            // Whoever sends to a port that has ended is told then.
+            _ = self.answer(&frame, &arrived, reason, mtu_bytes, wait);
             return Ok(self.drop_for(reason));
         }
         let is_v6 = arrived.headers.is_ipv6;
@@ -47,25 +50,35 @@ impl RouteSender {
     }
 
     /// Takes the Ethernet header off a frame to this host's MAC, and the padding.
-    fn open(&self, frame: &mut Packet, interface: u32) -> Result<Arrived, Reason> {
+    fn open(&mut self, frame: &mut Packet, port: usize) -> Result<Arrived, Reason> {
+        let interface = self.interface_of(port).ok_or(Reason::NotForwarded)?;
         let head = frame.head();
         let mac = self.shared.tables.interface_mac(interface);
         let is_ours = mac.is_some_and(|mac| head.get(..6) == Some(&mac[..]));
-        let is_ip = matches!(head.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]));
-        if !is_ours || !is_ip {
-            return Err(Reason::NotForwarded);
-        }
+        let is_v6 = match head.get(12..14) {
+            Some([0x08, 0x00]) if is_ours => false,
+            Some([0x86, 0xdd]) if is_ours => true,
+            _ => return Err(Reason::NotForwarded),
+        };
         frame.trim_front(ETHERNET_BYTES).map_err(|_| Reason::Malformed)?;
         let head = frame.head();
         let headers = Headers::parse_ip(head, 0).map_err(|_| Reason::Malformed)?;
         let (source, destination) = headers.addresses(head).ok_or(Reason::Malformed)?;
-        let len_bytes = headers.packet_end(head);
+        let end = headers.packet_end(head).ok_or(Reason::Malformed)?;
+        // The length in a super-packet is that of the whole, or 0.
+        let is_super = frame.meta().gso_bytes > 0;
+        let is_whole = (headers.transport_at..=frame.len()).contains(&end);
+        if headers.is_ipv6 != is_v6 || !(is_super || is_whole) || !has_checksum(head, is_v6) {
+            return Err(Reason::Malformed);
+        }
+        if is_martian(source, true) || is_martian(destination, false) {
+            return Err(Reason::NotForwarded);
+        }
         let (from, to) = headers.ports(head).unwrap_or_default();
-        let tos = if headers.is_ipv6 { 0 } else { head.get(1).copied().unwrap_or(0) };
-        let query =
-            Query::to(destination).from(source).ports(headers.protocol, from, to).tos(tos).input(interface);
-        if !frame.is_chain() && len_bytes.is_some_and(|end| end < frame.len()) {
-            frame.set_len(len_bytes.unwrap_or(0) as u32).map_err(|_| Reason::Malformed)?;
+        let query = Query::to(destination).from(source).ports(headers.protocol, from, to).input(interface);
+        let query = query.tos(headers.traffic_class(head).unwrap_or(0));
+        if !frame.is_chain() && !is_super && end < frame.len() {
+            frame.set_len(end as u32).map_err(|_| Reason::Malformed)?;
         }
         Ok(Arrived { headers, query })
     }
@@ -81,8 +94,9 @@ impl RouteSender {
         if packet.head().get(ttl_at(arrived.headers.is_ipv6)).is_none_or(|ttl| *ttl <= 1) {
             return Err((Reason::Expired, 0));
         }
-        if packet.meta().gso_bytes == 0 && packet.len() > hop.mtu_bytes as usize {
-            return Err((Reason::TooBig, hop.mtu_bytes));
+        let mtu_bytes = mtu_bytes(hop);
+        if packet_bytes(packet) > mtu_bytes {
+            return Err((Reason::TooBig, mtu_bytes as u32));
         }
         Ok(())
     }
@@ -97,7 +111,12 @@ impl RouteSender {
         if is_exempt(head, &arrived.headers) || !self.errors.take() {
             return Ok(());
         }
-        let Ok(Some(from)) = self.hops.lookup(&Query::to(to)).map(|hop| hop.source) else { return Ok(()) };
+        // Back to one host alone: a source may be a broadcast address of ours.
+        let from = match self.hops.lookup(&Query::to(to)) {
+            Ok(hop) if hop.kind == RouteKind::Unicast => hop.source,
+            _ => None,
+        };
+        let Some(from) = from else { return Ok(()) };
         let len_bytes = error.len_bytes(head);
         // Without memory there is no error: the packet is counted in any case.
         let Ok(mut message) = self.packet(len_bytes as u32, Wait::Never) else { return Ok(()) };
@@ -110,6 +129,21 @@ impl RouteSender {
 
 fn ttl_at(is_v6: bool) -> usize {
     if is_v6 { IPV6_HOP_LIMIT_AT } else { IPV4_TTL_AT }
+}
+
+/// True if IPv4's header has its checksum; IPv6 has none.
+fn has_checksum(packet: &[u8], is_v6: bool) -> bool {
+    let header = packet.first().and_then(|first| packet.get(..4 * usize::from(first & 15)));
+    is_v6 || header.is_some_and(|header| checksum::fold(checksum::sum(header)) == 0xffff)
+}
+
+/// True for addresses that no router passes on (RFC 1812, 5.3.7; RFC 4291, 2.5.6).
+fn is_martian(address: IpAddr, is_source: bool) -> bool {
+    let is_bad = match address {
+        IpAddr::V4(ip) => ip.is_broadcast() || ip.octets()[0] >= 240,
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    is_bad || address.is_unspecified() || address.is_loopback() || is_source && address.is_multicast()
 }
 
 /// Lowers the time to live by one, with IPv4's checksum.

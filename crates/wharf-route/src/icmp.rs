@@ -13,6 +13,7 @@ const AT_ONCE: u32 = 50;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 const ICMP_BYTES: usize = 8;
+const REDIRECT_V6: u8 = 137;
 /// The most bytes of an error: RFC 1812, 4.3.2.3, and RFC 4443, 2.4.
 const ERROR_BYTES_MAX: [usize; 2] = [576, 1280];
 
@@ -81,7 +82,8 @@ impl Error {
         (headers + packet.len()).min(ERROR_BYTES_MAX[usize::from(self.is_v6)])
     }
 
-    /// Writes the whole packet about `packet`, from this router to its sender, to `to`. `None` if it does not fit.
+    /// Writes the whole packet about `packet`, from this router to its sender, to `to`. `None` if it does not
+    /// fit.
     pub(crate) fn write(
         &self, to: &mut [u8], source: IpAddr, destination: IpAddr, packet: &[u8],
     ) -> Option<()> {
@@ -109,7 +111,7 @@ pub(crate) fn is_exempt(packet: &[u8], headers: &Headers) -> bool {
     let kind = packet.get(headers.transport_at).copied().unwrap_or(0);
     let is_error = match headers.protocol {
         ICMP => matches!(kind, 3 | 4 | 5 | 11 | 12),
-        ICMPV6 => kind < 128,
+        ICMPV6 => kind < 128 || kind == REDIRECT_V6,
         _ => false,
     };
     let is_one = !source.is_unspecified() && !source.is_multicast() && !source.is_loopback();

@@ -9,6 +9,7 @@
 //! asks for it. Whatever does not leave is counted by its [`Reason`]; nothing is dropped in silence.
 #![forbid(unsafe_code)]
 
+mod asking;
 mod counts;
 mod forwarding;
 mod icmp;

@@ -12,7 +12,7 @@ use wharf::Wait;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The time after which a neighbour is tried again, though the tables have not changed.
 const AGAIN: Duration = Duration::from_millis(100);
-/// As long as a packet whose neighbour is known may wait for room in its port.
+/// As long as the packets of a neighbour that has answered may wait for room in their port.
 const ROOM: Duration = Duration::from_millis(100);
 
 /// Gives the sender to a thread of its own, which ends with [`Waiting::end`](crate::waiting::Waiting::end).
@@ -30,26 +30,31 @@ fn serve(sender: &mut RouteSender) {
             continue;
         }
         (generation, tried) = (now, Instant::now());
-        shared.waiting.listed().iter().for_each(|neighbour| serve_one(neighbour, sender));
+        for neighbour in shared.waiting.listed() {
+            if shared.waiting.is_over() {
+                break;
+            }
+            // What has come meanwhile goes in the next round, after the others.
+            if serve_one(&neighbour, sender) {
+                generation = 0;
+            }
+        }
     }
     sender.cells.lose(Reason::NoNeighbour, shared.waiting.clear());
 }
 
-/// Sends what waits for a neighbour, if it has answered, and what comes meanwhile.
-fn serve_one(neighbour: &Neighbour, sender: &mut RouteSender) {
+/// Sends what waits for a neighbour, if it has answered. Returns true if it has.
+fn serve_one(neighbour: &Neighbour, sender: &mut RouteSender) -> bool {
     let shared = sender.shared.clone();
-    while let Some((mut packets, since)) = shared.waiting.take(neighbour) {
-        let taken = packets.len();
-        sender.send_held(neighbour, &mut packets, Wait::For(ROOM));
-        sender.pass_or_drop(Wait::For(ROOM));
-        if since.elapsed() > PATIENCE {
-            sender.cells.lose(Reason::NoNeighbour, packets.len());
-            packets.clear();
-        }
-        let is_over = packets.is_empty();
-        shared.waiting.put_back(neighbour, taken, packets);
-        if !is_over {
-            break;
-        }
+    let Some((mut packets, since)) = shared.waiting.take(neighbour) else { return false };
+    let (taken, room) = (packets.len(), Wait::Until(Instant::now() + ROOM));
+    sender.send_held(neighbour, since, &mut packets, room);
+    sender.pass_or_drop(room);
+    if since.elapsed() > PATIENCE {
+        sender.cells.lose(Reason::NoNeighbour, packets.len());
+        packets.clear();
     }
+    let is_sent = packets.is_empty();
+    shared.waiting.put_back(neighbour, taken, packets);
+    is_sent
 }

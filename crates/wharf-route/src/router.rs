@@ -21,6 +21,8 @@ pub const HEADROOM_BYTES: u32 = 256;
 /// sender.
 #[derive(Debug, Clone)]
 pub struct Router {
+    /// Senders have none of them: a port whose handler has a sender would never end.
+    ports: Arc<[(String, Port)]>,
     shared: Arc<Shared>,
     alive: Arc<Alive>,
 }
@@ -33,7 +35,7 @@ impl Router {
     /// The system's, if the kernel's tables cannot be read; of kind `InvalidInput`, if there is no port, or
     /// two have different pools.
     pub fn new<Name: Into<String>>(ports: impl IntoIterator<Item = (Name, Port)>) -> io::Result<Self> {
-        let ports: Box<[_]> = ports.into_iter().map(|(name, port)| (name.into(), port)).collect();
+        let ports: Arc<[_]> = ports.into_iter().map(|(name, port)| (name.into(), port)).collect();
         let number = |port: &Port| port.pool().region().number();
         let invalid = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         match ports.iter().map(|(_, port)| number(port)).collect::<Vec<_>>()[..] {
@@ -46,10 +48,10 @@ impl Router {
         let waiting = Waiting::new(ports[0].1.pool().frames());
         let watch = Mirror::open()?.spawn()?;
         let tables = watch.tables();
-        let shared = Arc::new(Shared { _watch: watch, tables, ports, waiting, all: Mutex::default() });
-        neighbours::spawn(sender(&shared, "neighbours", None)?)?;
+        let shared = Arc::new(Shared { _watch: watch, tables, waiting, all: Mutex::default() });
+        neighbours::spawn(sender(&ports, &shared, "neighbours", None)?)?;
         let alive = Arc::new(Alive(shared.clone()));
-        Ok(Self { shared, alive })
+        Ok(Self { ports, shared, alive })
     }
 
     /// Makes a sender, for one thread.
@@ -57,7 +59,7 @@ impl Router {
     /// # Errors
     /// Those of [`Port::sender`], as text; the system's, out of descriptors.
     pub fn sender(&self, name: &str) -> io::Result<RouteSender> {
-        sender(&self.shared, name, Some(self.alive.clone()))
+        sender(&self.ports, &self.shared, name, Some(self.alive.clone()))
     }
 
     /// Returns the kernel's tables.
@@ -67,13 +69,13 @@ impl Router {
 
     /// Returns the ports, each with its interface.
     pub fn ports(&self) -> &[(String, Port)] {
-        &self.shared.ports
+        &self.ports
     }
 
     /// Returns the pool of all ports.
     pub fn pool(&self) -> &PagePool {
         // There is a port: `new` has seen it.
-        self.shared.ports[0].1.pool()
+        self.ports[0].1.pool()
     }
 
     /// Returns what all senders have done, those that are no more included.
@@ -86,9 +88,11 @@ impl Router {
 }
 
 /// Makes a sender, and has its counters among those of all.
-fn sender(shared: &Arc<Shared>, name: &str, alive: Option<Arc<Alive>>) -> io::Result<RouteSender> {
+fn sender(
+    ports: &[(String, Port)], shared: &Arc<Shared>, name: &str, alive: Option<Arc<Alive>>,
+) -> io::Result<RouteSender> {
     let cells = Arc::new(Cells::default());
-    let made = RouteSender::new(shared.clone(), alive, name, cells.clone())?;
+    let made = RouteSender::new(ports, shared.clone(), alive, name, cells.clone())?;
     let mut all = shared.all.lock().unwrap_or_else(PoisonError::into_inner);
     let All { past, cells: others } = &mut *all;
     others.extract_if(.., |cells| Arc::strong_count(cells) == 1).for_each(|cells| cells.add_to(past));

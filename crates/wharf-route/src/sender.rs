@@ -1,5 +1,6 @@
 //! `RouteSender`: one thread's way to send by a router.
 
+use crate::asking::{Asked, ask};
 use crate::counts::Cells;
 use crate::icmp::Budget;
 use crate::reason::{Fate, Reason};
@@ -9,13 +10,13 @@ use crate::waiting::Neighbour as Awaited;
 use crate::wrap::wrap;
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use wharf::net::{Headers, UDP, UdpHeaders};
-use wharf::{Burst, Packet, SendError, Sender, Wait};
-use wharf_net::{Asker, Cache, Exit, Hop, Neighbour, Query};
+use wharf::{Burst, Packet, Port, SendError, Sender, Wait};
+use wharf_net::{Asker, Cache, Query};
 
 /// Packets that go to a port in one call.
 const BURST_PACKETS: usize = 64;
@@ -23,6 +24,8 @@ const BURST_PACKETS: usize = 64;
 const STOCK_PACKETS: usize = 32;
 /// The pause between two looks, while [`RouteSender::flush`] waits for neighbours.
 const PAUSE: Duration = Duration::from_micros(200);
+/// The kernel asks a neighbour three times, a second apart.
+const KERNEL_ASKS: Duration = Duration::from_millis(2500);
 const ETHERNET_BYTES: usize = 14;
 
 /// A port: its sender, and the burst that goes there next.
@@ -70,17 +73,18 @@ pub struct Flushed {
 
 impl RouteSender {
     pub(crate) fn new(
-        shared: Arc<Shared>, alive: Option<Arc<Alive>>, name: &str, cells: Arc<Cells>,
+        ports: &[(String, Port)], shared: Arc<Shared>, alive: Option<Arc<Alive>>, name: &str,
+        cells: Arc<Cells>,
     ) -> io::Result<Self> {
-        let open = |(interface, port): &(String, wharf::Port)| {
+        let open = |(interface, port): &(String, Port)| {
             let sender = port.sender(name).map_err(io::Error::other)?;
             let burst = sender.burst(BURST_PACKETS);
             Ok(Out { name: interface.clone(), interface: 0, sender, burst })
         };
         Ok(Self {
-            outs: shared.ports.iter().map(open).collect::<io::Result<_>>()?,
+            outs: ports.iter().map(open).collect::<io::Result<_>>()?,
             templates: Templates::default(),
-            stock: shared.ports[0].1.pool().burst(STOCK_PACKETS),
+            stock: ports[0].1.pool().burst(STOCK_PACKETS),
             hops: Cache::new(shared.tables.clone()),
             shared,
             _alive: alive,
@@ -140,6 +144,10 @@ impl RouteSender {
     ) -> Result<Fate, SendError> {
         self.cells.give();
         let query = Query::to(to.ip()).from(from.ip()).ports(UDP, from.port(), to.port()).mark(self.mark);
+        let query = match to {
+            SocketAddr::V6(to) if to.scope_id() != 0 => query.output(to.scope_id()),
+            _ => query,
+        };
         let generation = self.hops.generation();
         let known = self.templates.get(to, &query, generation, payload.len());
         if let Some(known) = known.filter(|_| self.shared.waiting.is_idle()) {
@@ -187,9 +195,16 @@ impl RouteSender {
         }
     }
 
-    /// Sends the bursts of all ports. Returns the packets that are left in them.
-    pub(crate) fn pass_all(&mut self, wait: Wait) -> Result<usize, SendError> {
-        (0..self.outs.len()).try_fold(0, |left, at| Ok(left + self.pass(at, wait)?))
+    /// Sends the bursts of all ports, though one fails. Returns the packets that are left in them.
+    fn pass_all(&mut self, wait: Wait) -> Result<usize, SendError> {
+        let (mut left, mut failed) = (0, None);
+        for at in 0..self.outs.len() {
+            match self.pass(at, wait) {
+                Ok(more) => left += more,
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(left), Err)
     }
 
     /// Sends the bursts of all ports, and drops what finds no room, or whose port is being closed.
@@ -207,7 +222,7 @@ impl RouteSender {
         let headers = Headers::parse_ip(head, 0).ok()?;
         let (source, destination) = headers.addresses(head)?;
         let (from, to) = headers.ports(head).unwrap_or_default();
-        let tos = if headers.is_ipv6 { 0 } else { *head.get(1)? };
+        let tos = headers.traffic_class(head)?;
         let query = Query::to(destination).from(source).ports(headers.protocol, from, to);
         Some(query.tos(tos).mark(self.mark))
     }
@@ -217,50 +232,62 @@ impl RouteSender {
         match self.way_of(&mut packet, query, None) {
             Way::By(interface) => self.put(packet, interface, wait),
             Way::After(neighbour) => {
-                // What has gathered goes before what waits.
-                self.pass_all(Wait::Never)?;
-                let dropped = self.shared.waiting.push(neighbour, packet, *query);
-                self.cells.lose(Reason::NoNeighbour, dropped);
-                Ok(if dropped == 0 { Fate::Waits } else { Fate::Dropped(Reason::NoNeighbour) })
+                // What has gathered goes before what waits. Who sends to a port that has ended is told then.
+                _ = self.pass_all(Wait::Never);
+                Ok(self.hold(neighbour, packet, *query))
             }
             Way::Nowhere(reason) => Ok(self.drop_for(reason)),
         }
     }
 
-    /// Sends packets that have waited for a neighbour, in order, up to the first that has to wait on.
-    pub(crate) fn send_held(&mut self, of: &Awaited, held: &mut VecDeque<(Packet, Query)>, wait: Wait) {
+    /// Has a packet wait for its neighbour.
+    fn hold(&self, neighbour: Awaited, packet: Packet, query: Query) -> Fate {
+        let pushed = self.shared.waiting.push(neighbour, packet, query);
+        self.cells.lose(Reason::NoNeighbour, pushed.dropped);
+        if pushed.is_in { Fate::Waits } else { Fate::Dropped(Reason::NoNeighbour) }
+    }
+
+    /// Sends packets that have waited for a neighbour since a time, in order, up to the first that has to wait
+    /// on.
+    pub(crate) fn send_held(
+        &mut self, of: &Awaited, since: Instant, held: &mut VecDeque<(Packet, Query)>, wait: Wait,
+    ) {
         while let Some((mut packet, query)) = held.pop_front() {
-            match self.way_of(&mut packet, &query, Some(*of)) {
+            match self.way_of(&mut packet, &query, Some((*of, since))) {
                 // An error says that the port is being closed: the packet is counted.
                 Way::By(interface) => _ = self.put(packet, interface, wait),
                 Way::Nowhere(reason) => self.cells.lose(reason, 1),
                 Way::After(neighbour) if neighbour == *of => return held.push_front((packet, query)),
                 // The route has changed.
-                Way::After(neighbour) => {
-                    let dropped = self.shared.waiting.push(neighbour, packet, query);
-                    self.cells.lose(Reason::NoNeighbour, dropped);
-                }
+                Way::After(neighbour) => _ = self.hold(neighbour, packet, query),
             }
         }
     }
 
     /// Finds the way of a packet, and writes its headers if it can leave now. `of`: it has waited for this
-    /// neighbour.
-    fn way_of(&mut self, packet: &mut Packet, query: &Query, of: Option<Awaited>) -> Way {
+    /// neighbour, since this time.
+    fn way_of(&mut self, packet: &mut Packet, query: &Query, of: Option<(Awaited, Instant)>) -> Way {
         let destination = query.destination();
         let hop = match self.hops.lookup(query) {
             Ok(hop) => hop,
             Err(none) => return Way::Nowhere(none.into()),
         };
         let neighbour = (hop.interface, hop.gateway.unwrap_or(destination));
-        match ask(&mut self.asker, hop, destination, of.is_some()) {
-            Asked::Fresh if of == Some(neighbour) => {}
-            Asked::Fresh if !self.shared.waiting.has(&neighbour) => {}
+        let has_waited = of.filter(|(of, _)| *of == neighbour);
+        let is_listed = has_waited.is_none() && self.shared.waiting.has(&neighbour);
+        match ask(&mut self.asker, hop, destination) {
+            Asked::Fresh if !is_listed => {}
+            // One that failed long ago is asked for once more, as the kernel does.
+            Asked::Failed { is_asked } => match has_waited {
+                None if !is_asked && !is_listed => return Way::Nowhere(Reason::NoNeighbour),
+                Some((_, since)) if since.elapsed() >= KERNEL_ASKS => {
+                    return Way::Nowhere(Reason::NoNeighbour);
+                }
+                _ => return Way::After(neighbour),
+            },
             Asked::Fresh | Asked::Unknown => return Way::After(neighbour),
-            Asked::Failed => return Way::Nowhere(Reason::NoNeighbour),
         }
-        let flow = if matches!(hop.exit, Exit::Tunnel(_)) { flow_of(packet) } else { 0 };
-        wrap(packet, hop, flow).map_or_else(Way::Nowhere, Way::By)
+        wrap(packet, hop).map_or_else(Way::Nowhere, Way::By)
     }
 
     /// Puts a frame into the burst of the port that it leaves by.
@@ -281,9 +308,15 @@ impl RouteSender {
         if out.burst.is_empty() {
             return Ok(0);
         }
-        let sent = out.sender.send(&mut out.burst, wait)?;
-        self.cells.route(sent.accepted);
-        Ok(sent.left)
+        let before = out.burst.len();
+        let sent = out.sender.send(&mut out.burst, wait);
+        self.cells.route(before - out.burst.len());
+        // The port takes nothing more.
+        let end = |_: &SendError| {
+            self.cells.lose(Reason::Full, out.burst.len());
+            out.burst.clear();
+        };
+        Ok(sent.inspect_err(end)?.left)
     }
 
     /// Returns the port of an interface.
@@ -292,15 +325,32 @@ impl RouteSender {
         if let Some(at) = find(&self.outs) {
             return Some(at);
         }
+        self.find_interfaces().then(|| find(&self.outs))?
+    }
+
+    /// Returns the interface of a port, if it is there.
+    pub(crate) fn interface_of(&mut self, port: usize) -> Option<u32> {
+        let is_there = |outs: &[Out]| {
+            let index = outs.get(port)?.interface;
+            self.shared.tables.interface_name(index).is_some().then_some(index)
+        };
+        match is_there(&self.outs) {
+            None if self.find_interfaces() => Some(self.outs.get(port)?.interface),
+            found => found,
+        }
+    }
+
+    /// Asks for the indices of the interfaces, if the tables have changed since. Returns false otherwise.
+    fn find_interfaces(&mut self) -> bool {
         let generation = self.hops.generation();
-        if self.asked == generation {
-            return None;
+        let is_old = self.asked != generation;
+        if is_old {
+            self.asked = generation;
+            for out in &mut self.outs {
+                out.interface = self.shared.tables.interface_index(&out.name).unwrap_or(0);
+            }
         }
-        self.asked = generation;
-        for out in &mut self.outs {
-            out.interface = self.shared.tables.interface_index(&out.name).unwrap_or(0);
-        }
-        find(&self.outs)
+        is_old
     }
 
     pub(crate) fn drop_for(&self, reason: Reason) -> Fate {
@@ -323,45 +373,4 @@ enum Way {
     /// It has to wait for a neighbour.
     After(Awaited),
     Nowhere(Reason),
-}
-
-/// What is known of the neighbours of a hop.
-enum Asked {
-    Fresh,
-    Unknown,
-    Failed,
-}
-
-/// Asks for each neighbour of a hop that is unknown, stale or failed, those of tunnels included.
-fn ask(asker: &mut Asker, hop: &Hop, destination: IpAddr, has_waited: bool) -> Asked {
-    let mut is_asked = false;
-    if !matches!(hop.neighbour, Neighbour::Known { is_stale: false, .. } | Neighbour::NotNeeded) {
-        // A kernel that cannot be asked leaves the neighbour as it is: the packets wait, and are counted.
-        is_asked = asker.ask(hop, destination).unwrap_or(false);
-    }
-    match hop.neighbour {
-        // A neighbour that failed long ago is asked for once more, as the kernel does.
-        Neighbour::Failed if !is_asked || has_waited => return Asked::Failed,
-        Neighbour::Unknown | Neighbour::Failed => return Asked::Unknown,
-        _ => {}
-    }
-    match &hop.exit {
-        Exit::Tunnel(tunnel) => match &tunnel.hop {
-            Ok(outer) => ask(asker, outer, tunnel.destination, has_waited),
-            Err(_) => Asked::Fresh,
-        },
-        _ => Asked::Fresh,
-    }
-}
-
-/// Returns the bits of a packet's flow that spread tunnels over ports.
-fn flow_of(packet: &Packet) -> u16 {
-    let head = packet.head();
-    let Ok(headers) = Headers::parse_ip(head, 0) else { return 0 };
-    let ports = headers.ports(head).unwrap_or_default();
-    let addresses = head.get(8..headers.transport_at).unwrap_or_default();
-    let sum = addresses.iter().fold(u32::from(ports.0) << 16 | u32::from(ports.1), |sum, byte| {
-        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    });
-    (sum >> 17) as u16
 }

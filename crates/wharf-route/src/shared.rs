@@ -3,7 +3,6 @@
 use crate::counts::{Cells, Counts};
 use crate::waiting::Waiting;
 use std::sync::{Arc, Mutex};
-use wharf::Port;
 use wharf_net::{Tables, Watch};
 
 #[derive(Debug)]
@@ -11,8 +10,6 @@ pub(crate) struct Shared {
     /// Follows the kernel while this lives.
     pub(crate) _watch: Watch,
     pub(crate) tables: Tables,
-    /// The ports, each with the name of its interface.
-    pub(crate) ports: Box<[(String, Port)]>,
     pub(crate) waiting: Waiting,
     pub(crate) all: Mutex<All>,
 }

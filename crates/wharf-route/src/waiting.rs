@@ -27,6 +27,23 @@ struct Queue {
     since: Instant,
 }
 
+impl Queue {
+    /// Drops the oldest packet. Returns false if there is none.
+    fn shed(&mut self) -> bool {
+        let oldest = self.packets.pop_front();
+        self.bytes -= oldest.as_ref().map_or(0, |(packet, _)| packet.len());
+        oldest.is_some()
+    }
+}
+
+/// What a packet that has to wait has led to.
+pub(crate) struct Pushed {
+    /// Packets dropped for it, it included.
+    pub(crate) dropped: usize,
+    /// It waits.
+    pub(crate) is_in: bool,
+}
+
 #[derive(Debug, Default)]
 struct Queues {
     by_neighbour: HashMap<Neighbour, Queue>,
@@ -73,27 +90,32 @@ impl Waiting {
         !self.is_idle() && self.lock().by_neighbour.contains_key(neighbour)
     }
 
-    /// Takes a packet. Returns the number of packets dropped for it, it included.
-    pub(crate) fn push(&self, neighbour: Neighbour, packet: Packet, query: Query) -> usize {
+    /// Takes a packet. The oldest go for it: of the same neighbour beyond its bytes, of the one with the most
+    /// beyond the bound of all.
+    pub(crate) fn push(&self, neighbour: Neighbour, packet: Packet, query: Query) -> Pushed {
         let mut queues = self.lock();
         if queues.is_over {
-            return 1;
+            return Pushed { dropped: 1, is_in: false };
         }
         let fresh = || Queue { packets: VecDeque::new(), bytes: 0, since: Instant::now() };
-        let all = queues.packets + 1;
         let queue = queues.by_neighbour.entry(neighbour).or_insert_with(fresh);
         queue.bytes += packet.len();
         queue.packets.push_back((packet, query));
         let mut dropped = 0;
-        while (queue.bytes > BYTES_MAX || all - dropped > self.packets_max)
-            && let Some((oldest, _)) = queue.packets.pop_front()
-        {
-            (queue.bytes, dropped) = (queue.bytes - oldest.len(), dropped + 1);
+        while queue.bytes > BYTES_MAX && queue.shed() {
+            dropped += 1;
         }
-        queues.packets = all - dropped;
+        let is_in = !queue.packets.is_empty();
+        queues.packets = queues.packets + 1 - dropped;
+        if queues.packets > self.packets_max {
+            let longest = queues.by_neighbour.values_mut().max_by_key(|queue| queue.packets.len());
+            let is_shed = longest.is_some_and(Queue::shed);
+            (dropped, queues.packets) =
+                (dropped + usize::from(is_shed), queues.packets - usize::from(is_shed));
+        }
         self.neighbours.store(queues.by_neighbour.len(), Ordering::Release);
         self.changed.notify_one();
-        dropped
+        Pushed { dropped, is_in }
     }
 
     /// Ends the thread: what waits is dropped.
@@ -113,6 +135,11 @@ impl Waiting {
         let is_idle = |queues: &mut Queues| !queues.is_over;
         let waited = self.changed.wait_timeout_while(queues, PAUSE, is_idle);
         !waited.unwrap_or_else(PoisonError::into_inner).0.is_over
+    }
+
+    /// Returns true once the thread is to end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_over
     }
 
     /// Returns the neighbours that packets wait for.

@@ -2,7 +2,8 @@
 
 use crate::reason::Reason;
 use wharf::Packet;
-use wharf::net::{IPV4_BYTES, IPV6_BYTES, IpHeader, UDP, UDP_BYTES, UdpHeader};
+use wharf::net::checksum::{ChunkSum, UDP_OFFSET, from_sum};
+use wharf::net::{Headers, IPV4_BYTES, IPV6_BYTES, IpHeader, UDP, UDP_BYTES, UdpHeader};
 use wharf_net::{Exit, Hop, Tunnel, TunnelHeader};
 
 const GRE: u8 = 47;
@@ -15,11 +16,11 @@ const VXLAN_HAS_ID: u8 = 0x08;
 /// The source ports that the kernel gives VXLAN by default, from here on.
 const VXLAN_PORTS: u16 = 0x8000;
 
-/// Writes the headers of a hop whose neighbours are known in front of a packet. Returns the interface that the frame
-/// leaves by. `flow` spreads tunnels over ports.
-pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, flow: u16) -> Result<u32, Reason> {
+/// Writes the headers of a hop whose neighbours are known in front of a packet. Returns the interface that
+/// the frame leaves by.
+pub(crate) fn wrap(packet: &mut Packet, hop: &Hop) -> Result<u32, Reason> {
     let meta = packet.meta();
-    if meta.gso_bytes == 0 && packet.len() > hop.mtu_bytes as usize {
+    if packet_bytes(packet) > mtu_bytes(hop) {
         return Err(Reason::TooBig);
     }
     match &hop.exit {
@@ -32,10 +33,39 @@ pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, flow: u16) -> Result<u32, Rea
                 return Err(Reason::NotSupported);
             }
             let outer = tunnel.hop.as_ref().map_err(|none| Reason::from(*none))?;
-            into_tunnel(packet, hop, tunnel, outer, flow)?;
-            wrap(packet, outer, flow)
+            into_tunnel(packet, hop, tunnel, outer)?;
+            wrap(packet, outer)
         }
         _ => Err(Reason::NotSupported),
+    }
+}
+
+/// Returns the longest IP packet that fits a hop, and the outer packets of its tunnels.
+pub(crate) fn mtu_bytes(hop: &Hop) -> usize {
+    let mtu_bytes = hop.mtu_bytes as usize;
+    let Exit::Tunnel(tunnel) = &hop.exit else { return mtu_bytes };
+    let Ok(outer) = &tunnel.hop else { return mtu_bytes };
+    let ip = if tunnel.destination.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES };
+    let ethernet = 14 + 4 * hop.tags.iter().flatten().count();
+    let between = match tunnel.header {
+        TunnelHeader::Vxlan { .. } => ethernet + VXLAN_BYTES + UDP_BYTES,
+        TunnelHeader::Gre { key, is_ethernet } => {
+            let inner = if is_ethernet { ethernet } else { 0 };
+            inner + if key.is_some() { 8 } else { 4 }
+        }
+        _ => 0,
+    };
+    mtu_bytes.min(self::mtu_bytes(outer).saturating_sub(ip + between))
+}
+
+/// Returns the bytes of an IP packet; of a super-packet, those of its longest segment.
+pub(crate) fn packet_bytes(packet: &Packet) -> usize {
+    let gso_bytes = usize::from(packet.meta().gso_bytes);
+    let head = packet.head();
+    let headers = || Headers::parse_ip(head, 0).ok()?.payload_at(head);
+    match headers().filter(|_| gso_bytes > 0) {
+        Some(headers) => packet.len().min(headers + gso_bytes),
+        None => packet.len(),
     }
 }
 
@@ -68,20 +98,26 @@ fn ethernet(packet: &mut Packet, hop: &Hop) -> Result<(), Reason> {
 }
 
 /// Writes what is between the outer IP header and the packet, and that header.
-fn into_tunnel(
-    packet: &mut Packet, hop: &Hop, tunnel: &Tunnel, outer: &Hop, flow: u16,
-) -> Result<(), Reason> {
+fn into_tunnel(packet: &mut Packet, hop: &Hop, tunnel: &Tunnel, outer: &Hop) -> Result<(), Reason> {
     let source = outer.source.ok_or(Reason::NotSupported)?;
     let protocol = match tunnel.header {
         TunnelHeader::Vxlan { id, port } => {
+            let flow = flow_of(packet);
             ethernet(packet, hop)?;
             let header = front(packet, VXLAN_BYTES)?;
             header.copy_from_slice(&[VXLAN_HAS_ID, 0, 0, 0, 0, 0, 0, 0]);
             header[4..7].copy_from_slice(&id.to_be_bytes()[1..]);
             let payload_bytes = packet.len();
-            // Without a checksum, as the kernel sends it over IPv4; IPv6 permits it for tunnels (RFC 6935).
             let udp = UdpHeader { source: VXLAN_PORTS | flow, destination: port };
             udp.write(front(packet, UDP_BYTES)?, payload_bytes).ok_or(Reason::TooBig)?;
+            // Over IPv4 the kernel sends it without a checksum; over IPv6 a receiver may insist on one.
+            if tunnel.destination.is_ipv6() {
+                let pseudo = IpHeader::new(source, tunnel.destination, UDP).pseudo_sum(packet.len());
+                let mut bytes = ChunkSum::default();
+                packet.chunks().for_each(|chunk| bytes.add(chunk));
+                let checksum = from_sum(pseudo + bytes.sum(), UDP_OFFSET);
+                packet.head_mut()[UDP_OFFSET..UDP_BYTES].copy_from_slice(&checksum.to_be_bytes());
+            }
             UDP
         }
         TunnelHeader::Gre { key, is_ethernet } => {
@@ -107,4 +143,18 @@ fn into_tunnel(
     let (bytes, payload_bytes) = (if source.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES }, packet.len());
     ip.write(front(packet, bytes)?, payload_bytes).ok_or(Reason::TooBig)?;
     Ok(())
+}
+
+/// Returns the bits of a packet's flow that spread tunnels over ports.
+fn flow_of(packet: &Packet) -> u16 {
+    let head = packet.head();
+    let Ok(headers) = Headers::parse_ip(head, 0) else { return 0 };
+    let ports = headers.ports(head).unwrap_or_default();
+    // IPv4's checksum, in front of its addresses, differs from packet to packet.
+    let at = if headers.is_ipv6 { 8 } else { 12 };
+    let addresses = head.get(at..headers.transport_at).unwrap_or_default();
+    let sum = addresses.iter().fold(u32::from(ports.0) << 16 | u32::from(ports.1), |sum, byte| {
+        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    (sum >> 17) as u16
 }

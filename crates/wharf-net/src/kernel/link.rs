@@ -214,6 +214,13 @@ fn read_info(link: &mut Link, info: &[u8]) {
 /// Reads a tunnel's ends by the numbers of its attributes: remote, local and link; flags and key.
 fn tunnel(kind: Box<str>, data: &[u8], ends: [u16; 3], key: Option<(u16, u16)>) -> Layer {
     const HAS_KEY: u16 = 0x2000;
+    const HAS_SUM_OR_NUMBER: u16 = 0x9000;
+    // What the other end insists on is not written here.
+    if key
+        .is_some_and(|(flags, _)| big_endian(data, flags).is_some_and(|flags| flags & HAS_SUM_OR_NUMBER != 0))
+    {
+        return Layer::Unknown(kind);
+    }
     let key = key.filter(|(flags, _)| big_endian(data, *flags).is_some_and(|flags| flags & HAS_KEY != 0));
     let key = key.and_then(|(_, key)| Some(u32::from_be_bytes(*attribute(data, key)?.first_chunk()?)));
     let [remote, local, link] = ends;

@@ -5,19 +5,22 @@ use crate::router;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use wharf::net::checksum::{fold, sum};
+use wharf::net::{IpHeader, UDP};
 use wharf::queue::Rest;
 use wharf::{Burst, Direction, Wait};
-use wharf_route::{Reason, Router};
+use wharf_route::{Fate, Reason, Router};
+
+const SOON: Duration = Duration::from_secs(5);
 
 /// Forwards what arrives at each port.
 fn serve(router: &Router) {
-    for (name, port) in router.ports() {
+    for (at, (name, port)) in router.ports().iter().enumerate() {
         let mut sender = router.sender(name).expect("a sender");
-        let index = router.tables().interface_index(name).expect("an interface");
         port.on_receive(move |burst: &mut Burst| {
             while let Some(frame) = burst.pop() {
                 // An error says that a port is being closed.
-                _ = sender.forward(frame, index, Wait::Never);
+                _ = sender.forward(frame, at, Wait::Never);
             }
             _ = sender.flush(Wait::Never);
             Rest::Free
@@ -34,6 +37,53 @@ impl Drop for Host {
         _ = self.0.kill();
         _ = self.0.wait();
     }
+}
+
+#[test]
+#[ignore = "root"]
+fn frames_that_lie_are_malformed_and_martians_go_nowhere() {
+    let rig = Rig::new("hostile", "ip netns exec $A sysctl -qw net.ipv4.ip_forward=0").expect("namespaces");
+    let router = router(&["a1", "a2"], Direction::Send);
+    let mut sender = router.sender("test").expect("a sender");
+    let ipv4 = |source: [u8; 4], to: [u8; 4], total: u16, bytes: usize| {
+        let mut frame = vec![0; 14 + bytes];
+        frame[..14].copy_from_slice(&[2, 0, 0, 0, 0x0a, 1, 2, 0, 0, 0, 0x0b, 1, 8, 0]);
+        IpHeader::new(source.into(), to.into(), UDP).write(&mut frame[14..], bytes - 20).expect("a header");
+        frame[16..18].copy_from_slice(&total.to_be_bytes());
+        frame[24..26].fill(0);
+        let checksum = !fold(sum(&frame[14..34]));
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+        frame
+    };
+    let mut fate = |bytes: &[u8]| {
+        let mut packet = sender.packet(bytes.len() as u32, SOON).expect("memory");
+        packet.bytes_mut().copy_from_slice(bytes);
+        sender.forward(packet, 0, SOON).expect("a port")
+    };
+    let (host, far) = ([10, 1, 0, 2], [10, 2, 0, 2]);
+    assert_eq!(fate(&ipv4(host, far, 46, 46)), Fate::Routed);
+    for total in (0..28).chain([47, 1500, 65535]) {
+        let expected =
+            if (20..=46).contains(&total) { Fate::Routed } else { Fate::Dropped(Reason::Malformed) };
+        assert_eq!(fate(&ipv4(host, far, total, 46)), expected, "{total}");
+    }
+    for end in 0..34 {
+        let fate = fate(&ipv4(host, far, 46, 46)[..end]);
+        assert!(matches!(fate, Fate::Dropped(Reason::Malformed | Reason::NotForwarded)), "{end}: {fate:?}");
+    }
+    let mut other = ipv4(host, far, 46, 46);
+    other[12..14].copy_from_slice(&[0x86, 0xdd]);
+    assert_eq!(fate(&other), Fate::Dropped(Reason::Malformed));
+    let mut wrong = ipv4(host, far, 46, 46);
+    wrong[25] ^= 1;
+    assert_eq!(fate(&wrong), Fate::Dropped(Reason::Malformed));
+    for source in [[255; 4], [127, 0, 0, 1], [224, 0, 0, 1], [241, 0, 0, 1], [0; 4]] {
+        assert_eq!(fate(&ipv4(source, far, 46, 46)), Fate::Dropped(Reason::NotForwarded), "{source:?}");
+    }
+    // A router that is dropped ends, though a handler has a sender.
+    drop(sender);
+    drop(router);
+    drop(rig);
 }
 
 #[test]
