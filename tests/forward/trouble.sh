@@ -17,10 +17,12 @@ lies() { # NAME INTERFACE INTERFACE: a packet socket sends frames with false met
   arrived "$3" $((before + 2000))
   stop got "$receiver" INT
   forwarded
+  # The kernel drops two lies of its own accord, in front of a TAP, and counts them with frames that found no room there.
   holds got 'got["packets"] - got["unstamped"] == 2000 and got["lost"] == got["reordered"] == got["duplicated"] == 0'
   holds lies forward 'lies["nothing behind the Ethernet header"] == lies["segments longer than the MTU"] == 10
     and forward["directions"][0]["drops"]["by_reason"]["too-short"] == 10
-    and forward["directions"][0]["drops"]["by_reason"].keys() <= {"link-down", "too-short", "too-long", "gso-size", "gso-kind", "gso-header", "gso-checksum"}'
+    and (drops := forward["directions"][0]["drops"]["by_reason"]).get("ring-full", 0) <= 20 and drops.keys() <= {"ring-full",
+      "link-down", "too-short", "too-long", "gso-size", "gso-kind", "gso-header", "gso-checksum"}'
   python3 - "$out" "$name" <<'P'
 import json, sys
 lies, forward = (json.load(open(f"{sys.argv[1]}/{name}.json")) for name in ("lies", "forward"))

@@ -283,7 +283,7 @@ pub(super) static ROWS: &[Reason] = &[
     row(
         "ring-full",
         &["tap"],
-        "The kernel had no room for a frame to this program: `ring` frames waited already.",
+        "The kernel had no room for a frame to this program: `ring` frames waited already. It counts super-packets that it cannot segment with these.",
         "Use a longer ring (`ring=5000`), a core of its own (`--cpu`) or more queues (`wharf forward --queues`); or send more slowly.",
     ),
     row(
