@@ -3,7 +3,7 @@
 # the segmenter; and a segment of 1514 bytes. Needs valgrind.
 set -eu
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p wharf --example gso
+CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=line-tables-only cargo build --release --quiet -p wharf --example gso
 gso=${CARGO_TARGET_DIR:-target}/release/examples/gso
 counts=$(mktemp) || exit 1
 trap 'rm -f "$counts"' EXIT

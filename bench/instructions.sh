@@ -7,7 +7,8 @@ packets=64000
 out=$(mktemp -d) || exit 1
 trap 'rm -r "$out"' EXIT
 
-cargo build --quiet --release -p wharf --example one_core
+# Stages are told by symbols, which a release has not.
+CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=line-tables-only cargo build --quiet --release -p wharf --example one_core
 cp "${CARGO_TARGET_DIR:-target}/release/examples/one_core" "$out/wharf"
 # The instruction set is one that valgrind knows.
 # shellcheck disable=SC2046

@@ -3,7 +3,7 @@
 # in instructions if valgrind is there). Needs an idle machine.
 set -eu
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p wharf --example wakes
+CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=line-tables-only cargo build --release --quiet -p wharf --example wakes
 wakes=${CARGO_TARGET_DIR:-target}/release/examples/wakes
 "$wakes"
 command -v valgrind >/dev/null || exit 0
