@@ -34,7 +34,7 @@ pub(crate) const ENTRIES: u32 = THIN_BUCKETS as u32 + 1;
 /// Bits of the hash that are the bucket.
 const BUCKET_SHIFT: i32 = (u64::BITS - THIN_BUCKETS.ilog2()) as i32;
 
-/// Places on the program's stack, from its end: the key of a look into the map, and the packet's bytes.
+/// Offsets on the program's stack, from its end: the key of a lookup in the map, and the packet's bytes.
 const KEY_AT: i16 = -8;
 const BYTES_AT: i16 = -56;
 /// The context, the protocol and later the entry, the ports and later the part that passes, the hash.
@@ -43,7 +43,7 @@ const PROTOCOL: Register = R7;
 const PORTS: Register = R8;
 const HASH: Register = R9;
 
-/// The place that a filter sees of a packet.
+/// The offset from which on a filter sees a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PacketBegin {
     /// All from the Ethernet header on, by a function that copies bytes.
@@ -100,11 +100,11 @@ impl Thinning {
 fn make(begin: PacketBegin) -> io::Result<Made> {
     let map = ShareMap::new(ENTRIES)?;
     let mut code = Assembler::new();
-    let (passed, thinned) = (code.label(), code.label());
+    let ends = Ends { passed: code.label(), thinned: code.label() };
     code.copy(CONTEXT, R1);
     code.set(R0, 0);
-    thin(&mut code, &map, begin, (passed, thinned));
-    for (label, bytes) in [(passed, i32::MAX), (thinned, 0)] {
+    thin(&mut code, &map, begin, ends);
+    for (label, bytes) in [(ends.passed, i32::MAX), (ends.thinned, 0)] {
         code.place(label);
         code.set(R0, bytes);
         code.exit();
@@ -128,18 +128,25 @@ pub(crate) fn dropped(map: &ShareMap, queue: u32) -> u64 {
     (first + 1..first + ENTRIES as usize).map(|at| map.counted(at)).sum()
 }
 
-/// Writes the part that thins: it ends at the first label with a packet that passes, at the second with one
-/// that does not. R0 has the number of the queue's first entry.
-pub(crate) fn thin(code: &mut Assembler, map: &ShareMap, begin: PacketBegin, ends: (Label, Label)) {
-    Thinner { code, map, begin, passed: ends.0, thinned: ends.1 }.thin();
+/// The labels at which the part that thins ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    /// With a packet that passes.
+    pub(crate) passed: Label,
+    /// With one that does not.
+    pub(crate) thinned: Label,
+}
+
+/// Writes the part that thins. R0 has the number of the queue's first entry.
+pub(crate) fn thin(code: &mut Assembler, map: &ShareMap, begin: PacketBegin, ends: Ends) {
+    Thinner { code, map, begin, ends }.thin();
 }
 
 struct Thinner<'a> {
     code: &'a mut Assembler,
     map: &'a ShareMap,
     begin: PacketBegin,
-    passed: Label,
-    thinned: Label,
+    ends: Ends,
 }
 
 impl Thinner<'_> {
@@ -149,7 +156,7 @@ impl Thinner<'_> {
         self.look_up();
         self.code.copy(R7, R0);
         self.code.load(Double, R8, R7, 0);
-        self.code.jump_if_null(R8, self.passed);
+        self.code.jump_if_null(R8, self.ends.passed);
         self.code.call(KTIME_GET_NS);
         let known = self.code.label();
         self.code.jump_if(R8, NotEqual, NEW as u32, known);
@@ -159,7 +166,7 @@ impl Thinner<'_> {
         self.code.place(known);
         self.code.load(Double, R8, R7, 8);
         self.code.add(R8, HOLDS_NS);
-        self.code.jump_if_beyond(R0, R8, self.passed);
+        self.code.jump_if_beyond(R0, R8, self.ends.passed);
         self.hash();
         self.code.shift_right(HASH, BUCKET_SHIFT);
         self.code.load(Word, R0, R10, KEPT_AT);
@@ -171,11 +178,11 @@ impl Thinner<'_> {
         self.code.call(GET_PRANDOM_U32);
         let drops = self.code.label();
         self.code.jump_if_beyond(R0, R8, drops);
-        self.code.jump(self.passed);
+        self.code.jump(self.ends.passed);
         self.code.place(drops);
         self.code.set(R1, 1);
         self.code.add_atomically(R7, 8, R1);
-        self.code.jump(self.thinned);
+        self.code.jump(self.ends.thinned);
     }
 
     /// Sets R0 to the entry of number R0.
@@ -185,7 +192,7 @@ impl Thinner<'_> {
         self.code.copy(R2, R10);
         self.code.add(R2, KEY_AT.into());
         self.code.call(MAP_LOOKUP);
-        self.code.jump_if_null(R0, self.passed);
+        self.code.jump_if_null(R0, self.ends.passed);
     }
 
     /// Copies `bytes` of the packet, from byte `at` of the IP header on, to `to` of the stack.
@@ -201,7 +208,7 @@ impl Thinner<'_> {
         self.code.set(R4, bytes);
         self.code.set(R5, 1);
         self.code.call(load);
-        self.code.jump_if(R0, NotEqual, 0, self.passed);
+        self.code.jump_if(R0, NotEqual, 0, self.ends.passed);
     }
 
     /// Sets `HASH` to the packet's flow hash.
@@ -220,13 +227,13 @@ impl Thinner<'_> {
             self.load_bytes(-4, 28, BYTES_AT);
             self.code.load(Half, R0, R10, BYTES_AT + 2);
             self.code.jump_if(R0, Equal, network_half(ETHERTYPE_IPV6), ipv6);
-            self.code.jump_if(R0, NotEqual, network_half(ETHERTYPE_IPV4), self.passed);
+            self.code.jump_if(R0, NotEqual, network_half(ETHERTYPE_IPV4), self.ends.passed);
         }
         self.code.load(Byte, R0, R10, IP_AT);
-        self.code.jump_if(R0, NotEqual, 0x45, self.passed);
+        self.code.jump_if(R0, NotEqual, 0x45, self.ends.passed);
         self.code.load(Half, R0, R10, IP_AT + 6);
         self.code.and(R0, network_half(IPV4_FRAGMENT_MASK));
-        self.code.jump_if(R0, NotEqual, 0, self.passed);
+        self.code.jump_if(R0, NotEqual, 0, self.ends.passed);
         self.code.load(Byte, PROTOCOL, R10, IP_AT + 9);
         self.code.load(Word, PORTS, R10, IP_AT + 20);
         self.add_stack(IP_AT + 12);
@@ -238,7 +245,7 @@ impl Thinner<'_> {
         (0..4).for_each(|word| self.add_stack(BYTES_AT + 8 * word));
         self.code.place(ports);
         self.code.jump_if(PROTOCOL, Equal, TCP.into(), known);
-        self.code.jump_if(PROTOCOL, NotEqual, UDP.into(), self.passed);
+        self.code.jump_if(PROTOCOL, NotEqual, UDP.into(), self.ends.passed);
         self.code.place(known);
         self.add_word(PROTOCOL);
         self.add_word(PORTS);

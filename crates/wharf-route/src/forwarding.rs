@@ -40,7 +40,7 @@ impl RouteSender {
             Err(reason) => return Ok(self.drop_for(reason)),
         };
         if let Err((reason, mtu_bytes)) = self.may_pass(&frame, &arrived) {
-            // Whoever sends to a port that has ended is told then.
+            // A send to a port that has ended reports it.
             _ = self.answer(&frame, &arrived, reason, mtu_bytes, wait);
             return Ok(self.drop_for(reason));
         }

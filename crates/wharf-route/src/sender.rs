@@ -22,7 +22,7 @@ use wharf_net::{Asker, Cache, Query};
 const BURST_PACKETS: usize = 64;
 /// Packets whose memory a sender takes at a time.
 const STOCK_PACKETS: usize = 32;
-/// The pause between two looks, while [`RouteSender::flush`] waits for neighbours.
+/// The pause between two checks, while [`RouteSender::flush`] waits for neighbours.
 const PAUSE: Duration = Duration::from_micros(200);
 /// The kernel asks a neighbour three times, a second apart.
 const KERNEL_ASKS: Duration = Duration::from_millis(2500);
@@ -232,7 +232,7 @@ impl RouteSender {
         match self.way_of(&mut packet, query, None) {
             Way::By(interface) => self.put(packet, interface, wait),
             Way::After(neighbour) => {
-                // What has gathered goes before what waits. Who sends to a port that has ended is told then.
+                // What has gathered goes before what waits. A send to a port that has ended reports it.
                 _ = self.pass_all(Wait::Never);
                 Ok(self.hold(neighbour, packet, *query))
             }

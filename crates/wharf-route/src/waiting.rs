@@ -14,7 +14,7 @@ use wharf_net::Query;
 
 /// The kernel's `unres_qlen_bytes`: bytes that may wait for one neighbour.
 const BYTES_MAX: usize = 212_992;
-/// The pause between two looks at the tables' state while packets wait.
+/// The pause between two checks of the tables' state while packets wait.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A neighbour: its interface, and its address.

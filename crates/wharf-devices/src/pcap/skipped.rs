@@ -11,7 +11,7 @@ pub const TOO_LONG: &str = "too-long";
 
 /// The reason why a packet of another link type is skipped: no Ethernet frame can be made of it.
 pub const LINK_TYPE: &str = "link-type";
-/// The reason why a packet is skipped that did not go the way that is asked for, or does not tell its way.
+/// The reason why a packet is skipped whose direction is not the one asked for, or is not in its header.
 pub const DIRECTION: &str = "direction";
 
 impl Record {

@@ -32,7 +32,7 @@ pub(crate) static KIND: Kind = Kind {
     doctor: super::doctor::DOCTOR,
     reasons: &[Counted::Own {
         word: DIRECTION,
-        what_happened: "The packet of the capture did not go the way that `--direction` asks for, or its header does not tell its way.",
+        what_happened: "The packet of the capture has not the direction that `--direction` asks for, or its header has none.",
         what_to_do: "Leave `--direction` out, unless the capture is a Linux cooked one (`tcpdump -i any`). The other packets are sent.",
     }, Counted::Own {
         word: LINK_TYPE,

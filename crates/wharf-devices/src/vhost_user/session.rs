@@ -155,7 +155,7 @@ impl Session {
             }
             Ok(FrontendReq::SET_STATUS) if self.has(Feature::STATUS) => self.status = word,
             Ok(FrontendReq::GET_STATUS) if self.has(Feature::STATUS) => return Ok(Some(self.status)),
-            // The event that tells of a new page: front ends look at the log when they want to.
+            // The event of a new page: front ends read the log when they want to.
             Ok(FrontendReq::SET_LOG_FD) if self.has(Feature::LOG_SHMFD) => {}
             _ => {
                 self.note_declined(request);

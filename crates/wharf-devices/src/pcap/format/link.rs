@@ -12,7 +12,7 @@ use crate::pcap::{DIRECTION, LINK_TYPE};
 /// Ethernet addresses: source and destination.
 pub type Macs = [[u8; 6]; 2];
 
-/// The way of a packet at the host that captured it, as a cooked header tells it.
+/// The direction of a packet at the host that captured it, as a cooked header has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// It came.
@@ -27,7 +27,7 @@ pub struct Framing {
     /// The addresses of frames that are made of packets of other link types, where the packet has none.
     /// Without them, no frames are made.
     pub macs: Option<Macs>,
-    /// Packets that did not go this way are left out, and those whose header does not tell.
+    /// Packets of the other direction are left out, and those whose header does not say.
     pub only: Option<Way>,
 }
 
@@ -98,7 +98,7 @@ impl Packets {
         record
     }
 
-    /// Returns the way of a packet, if its header tells it.
+    /// Returns the direction of a packet, if its header has it.
     fn way(self, packet: &[u8]) -> Option<Way> {
         const OUTGOING: u8 = 4;
         let kind = match self.link_type {

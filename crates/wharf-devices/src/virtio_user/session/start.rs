@@ -24,8 +24,8 @@ const RINGS_AT: u64 = 1 << 28;
 /// What is shared with a back end, and the receive and the transmit queue of each pair.
 pub(in super::super) type Started<R> = (Arc<Shared>, Vec<[Queue<R>; QUEUES]>);
 
-/// The memory that a back end has, and the events that tell it of buffers. The next one goes on with them, if
-/// the table of what is in flight was kept.
+/// The memory that a back end has, and the events that notify it of buffers. The next one goes on with them,
+/// if the table of what is in flight was kept.
 #[derive(Debug)]
 pub(in super::super) struct Shared {
     pub(in super::super) buffers: Buffers,

@@ -50,14 +50,14 @@ pub fn program(steering: &Steering, sockets: &SocketMap, thins: Option<&ShareMap
         code = chooser.finish();
     }
     if let Some(map) = thins {
-        let (passed, thinned) = (code.label(), code.label());
+        let ends = thinning::Ends { passed: code.label(), thinned: code.label() };
         code.load(Word, R0, CONTEXT, RX_QUEUE_INDEX_AT);
         code.multiply(R0, thinning::ENTRIES as i32);
-        thinning::thin(&mut code, map, PacketBegin::Ethernet(XDP_LOAD_BYTES), (passed, thinned));
-        code.place(thinned);
+        thinning::thin(&mut code, map, PacketBegin::Ethernet(XDP_LOAD_BYTES), ends);
+        code.place(ends.thinned);
         code.set(R0, XDP_DROP);
         code.exit();
-        code.place(passed);
+        code.place(ends.passed);
     }
     // bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)
     code.load(Word, R2, CONTEXT, RX_QUEUE_INDEX_AT);
