@@ -3,8 +3,8 @@
 
 use crate::output::limit;
 use serde::{Deserialize, Serialize};
+use wharf::metrics::Snapshot;
 use wharf::queue::TxQueue;
-use wharf_core::counters::QueueCounters;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -39,27 +39,21 @@ pub(crate) struct Counts {
 impl Counts {
     /// Returns those of a queue now.
     pub(crate) fn of(queue: &TxQueue, has_limit: bool) -> Self {
-        let counters = queue.counters();
-        // In this order: a packet that goes on meanwhile is inside.
-        let undelivered = counters.undelivered.get();
-        let sent = counters.sent.get().saturating_sub(undelivered);
-        let (failed, returned) = (counters.failed.get() + undelivered, counters.returned.get());
-        // A sender counts what it has sent in its own call behind the device.
-        let accepted = queue.sender_totals().packets.get().max(sent + failed + returned);
+        let (counters, all) = (queue.counters(), Snapshot::of_queue(queue));
         Self {
             packets: counters.packets.get(),
             bytes: counters.bytes.get(),
-            accepted,
-            sent,
-            sent_bytes: sent_bytes(counters),
-            failed,
-            returned,
-            inside: accepted - (sent + failed + returned),
-            batches: counters.batches.get(),
-            doorbells: counters.doorbells.get(),
-            requeues: counters.requeues.get(),
-            limit_bytes: if has_limit { counters.bql_limit_bytes.get() } else { 0 },
-            limit_packets: if has_limit { counters.bql_limit_packets.get() } else { 0 },
+            accepted: all.accepted,
+            sent: all.sent,
+            sent_bytes: all.sent_bytes,
+            failed: all.failed,
+            returned: all.returned,
+            inside: all.inside,
+            batches: all.batches,
+            doorbells: all.doorbells,
+            requeues: all.requeues,
+            limit_bytes: if has_limit { all.limit_bytes } else { 0 },
+            limit_packets: if has_limit { all.limit_packets } else { 0 },
         }
     }
 
@@ -95,10 +89,4 @@ impl Counts {
         (all.accepted, all.returned) = (all.accepted + before, all.returned + before);
         all
     }
-}
-
-/// Returns the bytes of packets that the device sent: it counts bytes as it takes packets, so those of failed
-/// ones are taken off.
-pub(crate) fn sent_bytes(counters: &QueueCounters) -> u64 {
-    counters.bytes.get().saturating_sub(counters.failed_bytes.get())
 }

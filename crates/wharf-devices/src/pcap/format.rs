@@ -59,6 +59,7 @@ pub use link::{Framing, Macs, Way};
 #[doc(hidden)]
 pub use options::records_in;
 pub use options::{FileFormat, PcapOptions};
+pub(super) use reader::open_regular;
 pub use reader::{PcapReader, parse_bytes};
 pub use rotation::{ROTATION_KEYS, Rotation};
 pub use writer::PcapWriter;

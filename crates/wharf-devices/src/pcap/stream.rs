@@ -6,10 +6,10 @@
 
 use super::Skipped;
 use super::format::displayed;
-use super::format::{Framing, PcapError, PcapOptions, PcapReader, PcapWriter, Record};
+use super::format::{Framing, PcapError, PcapOptions, PcapReader, PcapWriter, Record, open_regular};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -17,15 +17,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 use wharf_mem::lock;
-use wharf_sys::file::reopen_pipe;
+use wharf_sys::file::{lengthen_pipe, reopen_pipe};
 
 /// Most frames that wait to be taken.
 const FRAMES_MAX: usize = 1024;
+/// Frames that wait, at which the thread wakes their taker, though it has more to read without waiting.
+const WAKE_FRAMES: usize = 64;
 /// Bytes of their buffers from which on none is read until some are taken.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// A longer buffer is not used again: in time, each would become as long as the longest frame.
 const BUFFER_BYTES_MAX: usize = 16 << 10;
-const READ_BUFFER_BYTES: usize = 64 * 1024;
+const READ_BUFFER_BYTES: usize = 256 * 1024;
+/// Length of a pipe that is read, bytes: the kernel's bound for programs without privileges (`pipe-max-size`).
+/// Of its usual 64 KiB, both ends sleep and wake once for every 40 full frames.
+const PIPE_BYTES: usize = 1 << 20;
 /// Records that are skipped in a row before their count is told.
 const SKIPPED_MAX: u64 = 4096;
 
@@ -63,14 +68,15 @@ pub(super) fn write_without_waiting(writer: &mut PcapWriter) {
     }
 }
 
-/// Opens standard input or a fifo for reading.
-fn open_pipe(path: &Path) -> Result<PcapReader, PcapError> {
+/// Opens standard input or a fifo for reading. Returns its name, too.
+fn open_pipe(path: &Path) -> Result<(File, String), PcapError> {
     let (name, file) = match is_standard(path) {
         true => ("standard input".into(), duplicate(&io::stdin())),
         false => (path.to_string_lossy(), File::open(path)),
     };
     let file = file.map_err(|cause| PcapError::Open { file: displayed(&name), cause })?;
-    PcapReader::new(BufReader::with_capacity(READ_BUFFER_BYTES, file), &name)
+    lengthen_pipe(file.as_fd(), PIPE_BYTES);
+    Ok((file, name.into()))
 }
 
 /// Opens the file of `stream` once more: bytes then bypass the buffer of the standard library.
@@ -103,6 +109,25 @@ pub struct PcapStream {
     has_ended: bool,
 }
 
+/// The file. A read may wait for a disk or a pipe's other end: before it, the taker has what came before.
+struct Capture {
+    file: File,
+    shared: Arc<Shared>,
+}
+
+impl Read for Capture {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.shared.wake_taker(self.shared.lock(), 1);
+        self.file.read(bytes)
+    }
+}
+
+impl Seek for Capture {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
@@ -120,6 +145,8 @@ struct Queue {
     spare: Vec<Vec<u8>>,
     skipped: Skipped,
     has_ended: bool,
+    /// The taker waits for `has_read`.
+    is_awaited: bool,
     /// The first, if there are several.
     error: Option<PcapError>,
     /// The reader of this queue has gone.
@@ -139,12 +166,15 @@ impl PcapStream {
     /// # Errors
     /// [`PcapError`].
     pub fn open(path: &Path, rounds: u64, how: Framing) -> Result<Self, PcapError> {
-        let (reader, rounds) = match is_stream(path) {
+        let ((file, name), rounds) = match is_stream(path) {
             true => (open_pipe(path)?, 1),
-            false => (PcapReader::open(path)?, rounds),
+            false => ((open_regular(path)?, path.to_string_lossy().into()), rounds),
         };
+        let shared = Arc::new(Shared::default());
+        let capture = Capture { file, shared: shared.clone() };
+        let reader = PcapReader::new(BufReader::with_capacity(READ_BUFFER_BYTES, capture), &name)?;
         let reader = reader.framing(how)?;
-        let (name, shared) = (reader.name().to_string(), Arc::new(Shared::default()));
+        let name = reader.name().to_string();
         let of_thread = shared.clone();
         let read = move || of_thread.read(reader, rounds);
         let started = Builder::new().name("wharf-pcap".into()).spawn(read);
@@ -190,9 +220,12 @@ impl PcapStream {
     fn fetch(&mut self, wait: Duration) -> Result<(), PcapError> {
         let mut queue = self.shared.lock();
         if queue.frames.is_empty() && !queue.has_ended && !wait.is_zero() {
+            queue.is_awaited = true;
             let waited = self.shared.has_read.wait_timeout(queue, wait);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            queue.is_awaited = false;
         }
+        let was_full = queue.is_full();
         std::mem::swap(&mut queue.frames, &mut self.ready);
         queue.waiting_bytes = 0;
         self.skipped += std::mem::take(&mut queue.skipped);
@@ -200,7 +233,9 @@ impl PcapStream {
         self.has_ended = queue.has_ended && self.ready.is_empty();
         let error = if self.has_ended { queue.error.take() } else { None };
         drop(queue);
-        self.shared.has_room.notify_one();
+        if was_full {
+            self.shared.has_room.notify_one();
+        }
         error.map_or(Ok(()), Err)
     }
 }
@@ -242,16 +277,26 @@ impl Shared {
         lock(&self.queue)
     }
 
-    fn await_room<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
-        while queue.is_full() && !queue.is_left {
-            queue = self.has_room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+    /// Waits for room. Returns false if the frames are not wanted any more.
+    fn await_room(&self) -> bool {
+        let is_held = |queue: &mut Queue| queue.is_full() && !queue.is_left;
+        let queue = self.has_room.wait_while(self.lock(), is_held);
+        !queue.unwrap_or_else(PoisonError::into_inner).is_left
+    }
+
+    /// Wakes the taker if it waits, and if `frames` wait for it. It can lock the queue as it wakes.
+    fn wake_taker(&self, mut queue: MutexGuard<'_, Queue>, frames: usize) {
+        let wakes = queue.is_awaited && queue.frames.len() >= frames;
+        queue.is_awaited &= !wakes;
+        drop(queue);
+        if wakes {
+            self.has_read.notify_one();
         }
-        queue
     }
 
     /// Reads `rounds` times to the end, or until the frames are not wanted any more. A round without a frame
     /// is the last.
-    fn read(&self, mut reader: PcapReader, rounds: u64) {
+    fn read(&self, mut reader: PcapReader<BufReader<Capture>>, rounds: u64) {
         let (mut round, mut frames, mut passed) = (1, 0u64, 0u64);
         let (mut bytes, mut skipped) = (Vec::new(), Skipped::default());
         loop {
@@ -266,6 +311,10 @@ impl Shared {
                     continue;
                 }
             }
+            let is_end = !matches!(read, Ok(Some(_)));
+            let is_last = is_end && (round >= rounds || frames == 0);
+            // It reads the header, and reading locks the queue.
+            let rewound = if is_end && !is_last { reader.rewind() } else { Ok(()) };
             let mut queue = self.lock();
             queue.skipped += std::mem::take(&mut skipped);
             match read {
@@ -278,14 +327,14 @@ impl Shared {
                 }
                 ended => {
                     queue.keep_error(ended.err());
-                    queue.has_ended =
-                        round >= rounds || frames == 0 || queue.keep_error(reader.rewind().err());
+                    queue.has_ended = queue.keep_error(rewound.err()) || is_last;
                     (round, frames) = (round + 1, 0);
                 }
             }
-            self.has_read.notify_one();
-            let queue = self.await_room(queue);
-            if queue.has_ended || queue.is_left {
+            let is_over = queue.has_ended || queue.is_left;
+            let wake_at = if is_over || queue.is_full() || reason.is_some() { 0 } else { WAKE_FRAMES };
+            self.wake_taker(queue, wake_at);
+            if is_over || !self.await_room() {
                 return;
             }
         }

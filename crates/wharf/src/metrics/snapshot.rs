@@ -82,6 +82,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns what one transmit queue has counted; its device has no name here.
+    pub fn of_queue(queue: &TxQueue) -> Self {
+        let mut all = Self::default();
+        all.add_queue(queue);
+        all
+    }
+
     /// Adds a transmit queue.
     pub(crate) fn add_queue(&mut self, queue: &TxQueue) {
         let (counters, senders) = (queue.counters(), queue.sender_totals());

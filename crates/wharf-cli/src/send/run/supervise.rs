@@ -1,6 +1,6 @@
 //! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
-use crate::counts::sent_bytes;
+use crate::counts::Counts;
 use crate::errors::Errors;
 use crate::live::{Before, dropped};
 use crate::news::News;
@@ -228,8 +228,9 @@ impl<'a> Supervisor<'a> {
 
     fn show(&self) {
         self.watch.say(|now| {
-            let sent = sum(self.queues, QueueCounters::sent_packets);
-            let rates = self.before.borrow_mut().rates(now, sent, sum(self.queues, sent_bytes));
+            let Counts { sent, sent_bytes, .. } =
+                Counts::sum(self.queues.iter().map(|queue| Counts::of(queue, false)), None);
+            let rates = self.before.borrow_mut().rates(now, sent, sent_bytes);
             let dropped = dropped(&drops(self.queues).by_reason);
             format!("{rates}, sent {}{dropped}", grouped_on_stderr(sent))
         });

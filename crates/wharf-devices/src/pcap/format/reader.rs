@@ -1,7 +1,7 @@
 //! Reading a capture, one packet at a time, from its start to its end.
 
 use std::fs::{self, File};
-use std::io::{BufReader, Cursor, Read};
+use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
 use super::error::{displayed, kind_name};
@@ -42,21 +42,24 @@ impl PcapReader {
     /// If the path names anything else, cannot be opened, or is no capture of
     /// Ethernet frames.
     pub fn open(path: &Path) -> Result<Self, PcapError> {
-        let name = path.to_string_lossy();
-        let cannot_open = |cause| PcapError::Open { file: displayed(&name), cause };
-        // Checked before opening, because opening a fifo waits and opening a device acts.
-        let kind = fs::metadata(path).map_err(cannot_open)?.file_type();
-        if !kind.is_file() {
-            return Err(PcapError::NotRegular {
-                file: displayed(&name),
-                kind: kind_name(kind),
-                verb: "reads",
-            });
-        }
-        let file = File::open(path).map_err(cannot_open)?;
-        Self::new(BufReader::with_capacity(READ_BUFFER_BYTES, file), &name)
+        let file = open_regular(path)?;
+        Self::new(BufReader::with_capacity(READ_BUFFER_BYTES, file), &path.to_string_lossy())
     }
+}
 
+/// Opens a regular file, and nothing else.
+pub(in crate::pcap) fn open_regular(path: &Path) -> Result<File, PcapError> {
+    let name = path.to_string_lossy();
+    let cannot_open = |cause| PcapError::Open { file: displayed(&name), cause };
+    // Checked before opening, because opening a fifo waits and opening a device acts.
+    let kind = fs::metadata(path).map_err(cannot_open)?.file_type();
+    if !kind.is_file() {
+        return Err(PcapError::NotRegular { file: displayed(&name), kind: kind_name(kind), verb: "reads" });
+    }
+    File::open(path).map_err(cannot_open)
+}
+
+impl<R: Read + Seek> PcapReader<R> {
     /// Begins again at the file's start.
     ///
     /// # Errors
