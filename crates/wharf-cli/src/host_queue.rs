@@ -48,10 +48,11 @@ impl HostQueue {
     /// Returns what it has counted since; `None` if it has gone.
     pub(crate) fn report(&self) -> Option<HostQueueReport> {
         let now = Netlink::root_qdisc(self.index).ok()?.filter(|now| now.kind == self.before.kind)?;
-        let before = &self.before;
+        // The kernel counts in 32 bits.
+        let since = |now: u64, before: u64| u64::from((now as u32).wrapping_sub(before as u32));
         Some(HostQueueReport {
-            sent: now.sent_packets.saturating_sub(before.sent_packets),
-            dropped: now.dropped_packets.saturating_sub(before.dropped_packets),
+            sent: since(now.sent_packets, self.before.sent_packets),
+            dropped: since(now.dropped_packets, self.before.dropped_packets),
             backlog: now.backlog_packets,
             kind: now.kind,
         })

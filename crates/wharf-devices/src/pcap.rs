@@ -12,16 +12,18 @@
 
 mod doctor;
 pub mod format;
+mod pipe;
 mod sink;
 mod skipped;
 mod source;
 mod spec;
 mod stream;
 
+pub use pipe::{create_stream, end_stream, is_standard, is_stream, would_block, write_without_waiting};
 pub use sink::PcapSink;
 pub use skipped::{DIRECTION, EMPTY, LINK_TYPE, Skipped, TOO_LONG};
 pub use source::{PcapSource, Snapped};
-pub use stream::{PcapStream, StreamFrame, create_stream, is_standard, is_stream};
+pub use stream::{PcapStream, StreamFrame};
 
 use format::PcapError;
 #[doc(hidden)]

@@ -17,8 +17,8 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path)
 }
 
-/// Lengthens the pipe `fd` to `bytes` (`F_SETPIPE_SZ`), if it is one and the kernel allows it: its two ends then
-/// wake one another more seldom.
+/// Lengthens the pipe `fd` to `bytes` (`F_SETPIPE_SZ`), if it is one and the kernel allows it: its two ends
+/// then wake one another more seldom.
 pub fn lengthen_pipe(fd: BorrowedFd<'_>, bytes: usize) {
     // A pipe that stays as it is works as well. A longer one is not shortened.
     if rustix::pipe::fcntl_getpipe_size(fd).is_ok_and(|now| now < bytes) {

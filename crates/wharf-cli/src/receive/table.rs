@@ -34,11 +34,13 @@ fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
     let latency = |which: fn(&LatencyReport) -> u64| {
         common.latency_ns.as_ref().map_or(String::new(), |latency| time(which(latency)))
     };
+    // Packets of one time have no rate.
+    let over_time = |rate: String| if traffic.seconds > 0.0 { rate } else { String::new() };
     let rows = [
         ("bytes", grouped(common.counts.bytes)),
         ("seconds", format!("{:.3}", traffic.seconds)),
-        ("packet rate", packet_rate(traffic.mpps * 1e6)),
-        ("bit rate", bit_rate(traffic.gbps * 1e9)),
+        ("packet rate", over_time(packet_rate(traffic.mpps * 1e6))),
+        ("bit rate", over_time(bit_rate(traffic.gbps * 1e9))),
         ("packets per batch", format!("{per_batch:.1}")),
         ("generated", of_generated(generated)),
         ("lost", of_generated(report.lost)),

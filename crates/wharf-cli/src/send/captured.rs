@@ -9,6 +9,7 @@ use crate::usage;
 use anyhow::anyhow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_devices::pcap::format::{Framing, Macs};
 use wharf_devices::pcap::is_stream;
 use wharf_mem::frame::LENGTH_BYTES_MAX;
@@ -55,15 +56,16 @@ pub(super) fn check_stream(args: &SendArgs) -> anyhow::Result<()> {
 
 fn reading(args: &SendArgs) -> Reading {
     let zero = args.to.kind().can.ignores_addresses.then(Macs::default);
-    // The time between rounds is one of the clock, whatever the pace.
+    // Gaps are those of the clock, whatever the pace.
     let factor = match pace(args) {
         Pace::Captured(speed) => speed as f64 / 1e3,
         _ => 1.0,
     };
-    let loop_gap = args.loop_gap.map(|gap| gap.mul_f64(factor));
+    let of_capture = |gap: Duration| gap.mul_f64(factor);
     Reading {
-        max_gap: args.max_gap,
-        loop_gap,
+        max_gap: args.max_gap.map(of_capture),
+        told_gap: Some(of_capture(Duration::from_nanos(GAP_NS_TOLD))),
+        loop_gap: args.loop_gap.map(of_capture),
         framing: Framing { macs: args.mac.or(zero), only: args.direction },
     }
 }
@@ -160,7 +162,7 @@ fn tell_gaps(name: &str, facts: &TimeFacts) {
     let TimeFacts { long_gaps, longest_gap_ns, longest_before, .. } = *facts;
     let seconds = longest_gap_ns as f64 / 1e9;
     let many = if long_gaps == 1 { String::new() } else { format!(", the longest of {long_gaps}") };
-    if longest_gap_ns > GAP_NS_TOLD {
+    if long_gaps > 0 {
         note(&format!(
             "{name}: a gap of {seconds:.0} s before frame {longest_before}{many}; --max-gap TIME shortens it"
         ));

@@ -109,6 +109,10 @@ impl ReceiveFigures {
             () if self.is_file => {
                 (Bound::Nothing, format!("Read {packets} packets of traffic; by their times, {rate}."))
             }
+            () if self.seconds == 0.0 => {
+                let packets = packets_text(packets);
+                (Bound::Count, format!("Received {packets} at one time: too short to show a rate."))
+            }
             () if self.lost > 0 => {
                 (Bound::Nothing, format!("Came to {rate}: nothing here is shown to limit it."))
             }

@@ -127,7 +127,11 @@ impl SendFigures {
         match self.asked {
             Asked::Top => false,
             _ if self.pauses != Pauses::default() || self.held_by_host().is_some() => false,
-            Asked::Original => self.late_ns <= LATE_NS_MAX,
+            Asked::Original => {
+                let lost: u64 = self.drops.values().sum();
+                let is_whole = lost as f64 <= SLACK_SHARE * (self.sent + lost) as f64;
+                self.sent > 0 && is_whole && self.late_ns <= LATE_NS_MAX
+            }
             Asked::Rate { pps } => !self.is_held_up() && self.keeps_rate(pps),
         }
     }
@@ -170,7 +174,10 @@ impl SendFigures {
     fn began(&self) -> String {
         let (late, came) = (time(self.late_ns), came(self.asked_pps(), self.came_pps));
         match self.asked {
-            Asked::Original => format!("Packets left up to {late} after the times of the capture"),
+            Asked::Original if self.late_ns > LATE_NS_MAX => {
+                format!("Packets left up to {late} after the times of the capture")
+            }
+            Asked::Original => format!("Came to {}", packet_rate(self.came_pps)),
             Asked::Rate { pps } if self.is_held_up() && self.keeps_rate(pps) => {
                 format!("{came}, up to {late} late")
             }

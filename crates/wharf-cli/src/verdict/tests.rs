@@ -128,7 +128,14 @@ fn a_rate_a_link_and_a_short_run_bound_on_their_own() {
         (original(9), Bound::Rate, "at the times of the capture"),
         (original(1 << 30), Bound::Device, "up to 1.07 s"),
         (SendFigures { sent: 0, came_pps: 0.0, ..base }, Bound::Nothing, "nothing was sent"),
+        (
+            SendFigures { sent: 0, came_pps: 0.0, ..original(0) },
+            Bound::Nothing,
+            "Came to 0 pps: nothing was sent",
+        ),
     ]);
+    let holed = send(&SendFigures { drops: drops(&[("ring-full", 100_000)]), ..original(0) });
+    assert!(holed.bounded_by != Bound::Rate && !holed.text[0].contains("s asked"), "{holed:?}");
 }
 
 #[test]
@@ -239,6 +246,9 @@ fn a_receiver_is_blamed_for_its_own_drops_alone() {
     assert_eq!(receive(&ReceiveFigures { packets: 0, ..reception() }).text, ["No packet arrived."]);
     let of_hosts = receive(&ReceiveFigures { packets: 0, host_packets: 3, ..reception() });
     assert_eq!(of_hosts.text, ["Only packets of hosts themselves arrived."]);
+    let at_once = receive(&ReceiveFigures { packets: 20, seconds: 0.0, came_pps: 0.0, ..reception() });
+    assert_eq!(at_once.bounded_by, Bound::Count);
+    assert_eq!(at_once.text, ["Received 20 packets at one time: too short to show a rate."]);
 }
 
 /// A direction from which all that arrived left.

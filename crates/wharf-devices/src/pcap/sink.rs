@@ -1,16 +1,14 @@
 //! `PcapSink`: writes every frame into a capture.
 
 use super::format::{Fault, PcapError, PcapOptions, PcapWriter};
-use super::stream::write_without_waiting;
-use super::{EMPTY, create_stream, device_error, device_name, is_stream};
+use super::pipe::{create_stream, end_stream, is_stream, would_block, write_without_waiting};
+use super::{EMPTY, device_error, device_name};
 use crate::host::WallClock;
 use crate::iface::TxBook;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
 };
@@ -21,10 +19,6 @@ use wharf_sys::clock::monotonic_ns;
 
 /// Frames held between two reaps.
 const RING_FRAMES: usize = BATCH_FRAMES_MAX;
-/// Time in which the reader of a stream takes something, or is given up, once the device is closed.
-const CLOSING: Duration = Duration::from_millis(200);
-/// Time between two attempts then.
-const AGAIN: Duration = Duration::from_millis(2);
 /// Reason of frames that the reader had not taken by then.
 const READER_STALLED: &str = "reader-stalled";
 
@@ -182,23 +176,6 @@ fn reason_of(error: &PcapError) -> &'static str {
         PcapError::Write { cause, .. } if cause.kind() == ErrorKind::BrokenPipe => "reader-gone",
         _ => "write-error",
     }
-}
-
-/// True if the reader of a stream had no room.
-fn would_block(error: &PcapError) -> bool {
-    matches!(error, PcapError::Write { cause, .. } if cause.kind() == ErrorKind::WouldBlock)
-}
-
-/// Writes the rest, and ends the capture. A reader that takes nothing for [`CLOSING`] is given up.
-fn end_stream<W: Write>(writer: &mut PcapWriter<W>) -> Result<(), PcapError> {
-    let (mut left, mut since) = (writer.pending_records(), Instant::now());
-    while writer.flush().is_err_and(|error| would_block(&error)) && since.elapsed() < CLOSING {
-        if writer.pending_records() < left {
-            (left, since) = (writer.pending_records(), Instant::now());
-        }
-        sleep(AGAIN);
-    }
-    writer.end()
 }
 
 impl<W: Write + Send> Notify for PcapSink<W> {}

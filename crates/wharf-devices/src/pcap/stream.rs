@@ -5,19 +5,16 @@
 //! once, a file as often as is asked for.
 
 use super::Skipped;
-use super::format::displayed;
-use super::format::{Framing, PcapError, PcapOptions, PcapReader, PcapWriter, Record, open_regular};
+use super::format::{Framing, PcapError, PcapReader, Record, open_regular};
+use super::pipe::{is_stream, open_pipe};
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 use wharf_mem::lock;
-use wharf_sys::file::{lengthen_pipe, reopen_pipe};
 
 /// Most frames that wait to be taken.
 const FRAMES_MAX: usize = 1024;
@@ -28,61 +25,8 @@ const WAITING_BYTES_MAX: usize = 4 << 20;
 /// A longer buffer is not used again: in time, each would become as long as the longest frame.
 const BUFFER_BYTES_MAX: usize = 16 << 10;
 const READ_BUFFER_BYTES: usize = 256 * 1024;
-/// Length of a pipe that is read, bytes: the kernel's bound for programs without privileges (`pipe-max-size`).
-/// Of its usual 64 KiB, both ends sleep and wake once for every 40 full frames.
-const PIPE_BYTES: usize = 1 << 20;
 /// Records that are skipped in a row before their count is told.
 const SKIPPED_MAX: u64 = 4096;
-
-/// True if `path` is `-`, which stands for standard input or output, or names a fifo.
-pub fn is_stream(path: &Path) -> bool {
-    is_standard(path) || fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
-}
-
-/// True if `path` is `-`.
-pub fn is_standard(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
-/// Makes a writer into standard output or a fifo; opening a fifo waits for its reader.
-///
-/// # Errors
-/// [`PcapError`].
-pub fn create_stream(path: &Path, options: PcapOptions) -> Result<PcapWriter, PcapError> {
-    let (name, file) = match is_standard(path) {
-        true => ("standard output".into(), duplicate(&io::stdout())),
-        false => (path.to_string_lossy(), OpenOptions::new().write(true).open(path)),
-    };
-    let file = file.map_err(|cause| PcapError::Open { file: displayed(&name), cause })?;
-    if options.rotation.is_some() {
-        return Err(PcapError::NotRegular { file: displayed(&name), kind: "stream", verb: "rotates" });
-    }
-    PcapWriter::new(file, &name, options)
-}
-
-/// Makes `writer` fail with `WouldBlock` in place of waiting for a pipe's reader. It waits as before if that cannot be: for
-/// a socket or a terminal, or the pipe of another user.
-pub(super) fn write_without_waiting(writer: &mut PcapWriter) {
-    if let Ok(Some(pipe)) = reopen_pipe(writer.sink_mut().as_fd()) {
-        *writer.sink_mut() = pipe;
-    }
-}
-
-/// Opens standard input or a fifo for reading. Returns its name, too.
-fn open_pipe(path: &Path) -> Result<(File, String), PcapError> {
-    let (name, file) = match is_standard(path) {
-        true => ("standard input".into(), duplicate(&io::stdin())),
-        false => (path.to_string_lossy(), File::open(path)),
-    };
-    let file = file.map_err(|cause| PcapError::Open { file: displayed(&name), cause })?;
-    lengthen_pipe(file.as_fd(), PIPE_BYTES);
-    Ok((file, name.into()))
-}
-
-/// Opens the file of `stream` once more: bytes then bypass the buffer of the standard library.
-fn duplicate(stream: &impl AsFd) -> io::Result<File> {
-    stream.as_fd().try_clone_to_owned().map(File::from)
-}
 
 /// One frame of a stream.
 #[derive(Debug)]
@@ -343,6 +287,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::{PcapOptions, PcapWriter};
     use super::*;
     use std::time::Instant;
 

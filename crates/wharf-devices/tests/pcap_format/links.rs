@@ -126,6 +126,11 @@ fn check_sequences_are_cut_off_whole_or_as_far_as_they_were_captured() {
             file.flagged(1, 61, &flags(4 << 5)).flagged(1, 64, &flags(2 << 5 | 1)).flagged(1, 64, &flags(1));
         let want = [(60, 60), (60, 60), (59, 59), (57, 57), (62, 62), (64, 64)];
         assert_eq!(lens(read(&file.bytes, None).unwrap()), want, "{order:?}");
+        // The option is in bits by the specification, and in bytes by many writers.
+        for (stated, want) in [(32, 60), (16, 62), (4, 60), (0, 64), (255, 64)] {
+            let file = Ng::new(order).interface(1, 0, &[(13, vec![stated])]).simple(64, &[7; 64]);
+            assert_eq!(lens(read(&file.bytes, None).unwrap()), [(want, want as usize)], "{stated}");
+        }
     }
 }
 

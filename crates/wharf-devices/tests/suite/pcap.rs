@@ -11,6 +11,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
+use wharf_devices::pcap::format::Rotation;
 use wharf_devices::pcap::format::{
     ByteOrder, PcapOptions, PcapReader, PcapWriter, Record, Resolution, SNAP_LEN_MAX,
 };
@@ -182,6 +183,40 @@ fn what_is_gathered_is_in_the_file_after_a_second_and_one_that_was_cut_begins_an
     assert_eq!(write(7), 1);
     writer.finish().unwrap();
     assert_eq!(records(&path)[0].1, [7; 60]);
+}
+
+#[test]
+fn a_file_that_is_cut_while_much_is_written_is_a_capture_at_once() {
+    let scratch = Scratch::new("cut");
+    let path = scratch.file("cut.pcap");
+    let mut writer = PcapWriter::create(&path, PcapOptions::default()).unwrap();
+    let mut write = |frames: u64| {
+        (0..frames).for_each(|_| writer.write(NOW_NS, [&[7; 1500][..]], 1500).unwrap());
+    };
+    write(1000);
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    write(1000);
+    assert!(records(&path).len() > 900);
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    writer.finish().unwrap();
+    assert!(!records(&path).is_empty(), "what is gathered at the end is a capture, too");
+}
+
+/// The names of tcpdump's usual ring come back after a day.
+#[test]
+fn files_whose_names_come_back_are_written_over_and_stay() {
+    let scratch = Scratch::new("ring");
+    let rotation = Some(Rotation::parse("every=1h,files=24").unwrap());
+    let options = PcapOptions { rotation, ..PcapOptions::default() };
+    let mut writer = PcapWriter::create(&scratch.file("%H.pcap"), options).unwrap();
+    for hour in 0..60u64 {
+        writer.write(NOW_NS + hour * 3_600_000_000_000, [&[hour as u8; 60][..]], 60).unwrap();
+    }
+    writer.finish().unwrap();
+    let hours = (0..24).map(|hour| records(&scratch.file(format!("{hour:02}.pcap"))));
+    let mut hours: Vec<u8> = hours.map(|records| records[0].1[0]).collect();
+    hours.sort_unstable();
+    assert_eq!(hours, (36..60).collect::<Vec<u8>>());
 }
 
 /// An idle queue is asked for its line now and then.

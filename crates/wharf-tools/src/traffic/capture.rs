@@ -13,6 +13,8 @@ pub struct Reading {
     pub max_gap: Option<Duration>,
     /// Time from the last frame of a round to the first of the next; the mean gap without.
     pub loop_gap: Option<Duration>,
+    /// A longer gap is told; [`GAP_NS_TOLD`](super::GAP_NS_TOLD) without.
+    pub told_gap: Option<Duration>,
     /// Which packets become frames, and how.
     pub framing: Framing,
 }

@@ -80,8 +80,13 @@ pub trait Check: Send {
         Clocks::None
     }
 
-    /// Does what may wait for a pause: no frame has come for a while.
+    /// Does what may wait for a pause: no frame has come for a while, or it was last called 20 ms ago.
     fn pause(&mut self) {}
+
+    /// True if it can take no frame before a later [`Check::pause`] has succeeded.
+    fn is_blocked(&self) -> bool {
+        false
+    }
 
     /// True if it wants no more frames.
     fn is_done(&self) -> bool {
@@ -107,6 +112,10 @@ impl<C: Check + ?Sized> Check for Box<C> {
 
     fn pause(&mut self) {
         (**self).pause();
+    }
+
+    fn is_blocked(&self) -> bool {
+        (**self).is_blocked()
     }
 
     fn is_done(&self) -> bool {

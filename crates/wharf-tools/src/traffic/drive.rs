@@ -241,7 +241,8 @@ impl<'a> Drive<'a> {
             driven.packets = by.packets();
         }
         driven.last_ns = time.now_ns();
-        if is_paced {
+        // Of a stream that has ended, or gone quiet, no frame was due.
+        if is_paced && !(self.pace.is_captured() && due.waits_for_source()) {
             due.resume(driven.last_ns, || by.waits());
         }
         Ok(Driven { pauses: due.pauses(), ..driven })

@@ -88,6 +88,11 @@ impl Due {
         }
     }
 
+    /// True if the source has no frame.
+    pub(super) fn waits_for_source(&self) -> bool {
+        matches!(self.wait.0, Between::Source)
+    }
+
     /// Notes the due times of the frames due at `now_ns`, at most `most`. `waits` is the number of times that
     /// the sender has waited for the path.
     #[inline]

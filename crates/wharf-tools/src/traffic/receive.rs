@@ -30,6 +30,8 @@ const NAP: Duration = Duration::from_micros(20);
 /// After this many polls that found nothing, a fraction of a second, naps are long.
 const IDLE_POLLS: u32 = SPINS + 5000;
 const LONG_NAP: Duration = Duration::from_micros(500);
+/// Time between two attempts of a check that is blocked.
+const BLOCKED_NAP: Duration = Duration::from_millis(2);
 /// Longest time between two readings of one clock without an interruption between them.
 const PAIR_NS_MAX: u64 = 2_000;
 
@@ -94,8 +96,14 @@ impl<C: Check> Receiver<C> {
     /// # Errors
     /// [`RecvError::Device`]. Packets received before that have been checked.
     pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), RecvError> {
-        let (mut left, mut last) = (until.count, None);
+        let (mut left, mut last, mut looked) = (until.count, None, Instant::now());
         while left > 0 && !self.check.is_done() && !until.end.load(Acquire) {
+            if self.check.is_blocked() {
+                // What arrives meanwhile waits in the device's ring, or is dropped and counted there.
+                std::thread::sleep(BLOCKED_NAP);
+                self.check.pause();
+                continue;
+            }
             let stops = until.stop.load(Acquire);
             let received = match self.receive(stops) {
                 Ok(received) => received,
@@ -111,8 +119,10 @@ impl<C: Check> Receiver<C> {
                 let checked = self.check_burst(left);
                 left -= checked.map_err(|error| pool_fault("receiver", error))?;
                 until.received.store(until.count - left, Relaxed);
-            } else {
+            }
+            if received == 0 || looked.elapsed() >= LOOK {
                 self.check.pause();
+                looked = Instant::now();
             }
             self.load.note(received > 0);
             if stops && is_quiet(&mut last, received > 0) {

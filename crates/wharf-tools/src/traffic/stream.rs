@@ -74,6 +74,9 @@ pub struct StreamReplay {
     /// Position of the next frame that comes.
     next: Position,
     timeline: Timeline,
+    /// Rounds that have ended, and whether the next frame begins one.
+    rounds: u64,
+    begins_round: bool,
     /// Time at which the first frame came.
     came_ns: Option<u64>,
     on_gap: Option<OnGap>,
@@ -100,6 +103,8 @@ impl StreamReplay {
             longest_bytes,
             next: Position::default(),
             timeline: Timeline::new(how),
+            rounds: 0,
+            begins_round: false,
             came_ns: None,
             on_gap: None,
             is_timed: false,
@@ -143,7 +148,11 @@ impl StreamReplay {
 
     /// Takes the frames that have come. Waits for the first.
     fn fetch(&mut self) {
-        while self.ready.len() < AHEAD && !self.has_ended {
+        // Records of no bytes may come for ever: a request to stop is seen between two calls.
+        for _ in 0..AHEAD {
+            if self.ready.len() >= AHEAD || self.has_ended {
+                break;
+            }
             let wait = if self.ready.is_empty() { WAIT } else { Duration::ZERO };
             match self.stream.take(wait) {
                 Ok(Some(frame)) => self.add(frame),
@@ -171,12 +180,16 @@ impl StreamReplay {
 
     fn add(&mut self, frame: StreamFrame) {
         let len_bytes = frame.bytes.len() as u32;
+        self.begins_round |= frame.begins_round;
+        self.rounds += u64::from(frame.begins_round);
         match frame.record.misfit(len_bytes) {
+            Some(_) if self.rounds > 0 => return,
             Some(reason) => return self.state.lock().skipped.count(reason),
             None if len_bytes > self.longest_bytes => return self.end(self.too_long(&frame)),
             None => {}
         }
-        if frame.begins_round && self.timeline.end_round() == 0 && self.is_timed {
+        let begins_round = std::mem::take(&mut self.begins_round);
+        if begins_round && self.timeline.end_round() == 0 && self.is_timed {
             return self.end(no_pace(self.name()));
         }
         self.came_ns.get_or_insert_with(monotonic_ns);

@@ -3,7 +3,7 @@
 
 use super::Reading;
 
-/// A gap longer than this is told.
+/// A gap longer than this is told, at the capture's own pace.
 pub const GAP_NS_TOLD: u64 = 10_000_000_000;
 /// A time that goes back by more than this was set back: the gaps after it count from there. One that goes
 /// back by less is of a frame that was captured out of order.
@@ -14,7 +14,7 @@ const SET_BACK_NS: i128 = 1_000_000_000;
 pub struct TimeFacts {
     /// Frames that are earlier than the one before.
     pub back: u64,
-    /// Gaps of more than [`GAP_NS_TOLD`], after those have been shortened that are to be.
+    /// Gaps that are told, after those have been shortened that are to be.
     pub long_gaps: u64,
     /// The longest of them.
     pub longest_gap_ns: u64,
@@ -26,6 +26,8 @@ pub struct TimeFacts {
 #[derive(Debug, Clone)]
 pub(super) struct Timeline {
     max_gap_ns: i128,
+    /// A longer gap is told.
+    told_gap_ns: i128,
     /// Time between two rounds; the mean gap if `None`.
     loop_gap_ns: Option<i128>,
     /// What is added to a stamp to get its time; `None` before the first frame of a round.
@@ -41,11 +43,12 @@ pub(super) struct Timeline {
 impl Timeline {
     /// Makes one with the gaps that `how` has.
     pub(super) fn new(how: &Reading) -> Self {
-        let [max_gap_ns, loop_gap_ns] =
-            [how.max_gap, how.loop_gap].map(|gap| gap.map(|gap| gap.as_nanos() as i128));
+        let gaps = [how.max_gap, how.told_gap, how.loop_gap];
+        let [max_gap_ns, told_gap_ns, loop_gap_ns] = gaps.map(|gap| gap.map(|gap| gap.as_nanos() as i128));
         let max_gap_ns = max_gap_ns.unwrap_or(i128::MAX);
-        let facts = TimeFacts::default();
-        Self { max_gap_ns, loop_gap_ns, shift_ns: None, start_ns: 0, last_ns: 0, frames: 0, facts }
+        let told_gap_ns = told_gap_ns.unwrap_or(GAP_NS_TOLD.into());
+        let (shift_ns, start_ns, last_ns, frames, facts) = (None, 0, 0, 0, TimeFacts::default());
+        Self { max_gap_ns, told_gap_ns, loop_gap_ns, shift_ns, start_ns, last_ns, frames, facts }
     }
 
     pub(super) fn facts(&self) -> TimeFacts {
@@ -62,7 +65,7 @@ impl Timeline {
         if gap_ns < 0 {
             self.go_back(gap_ns);
         } else {
-            if gap_ns > self.max_gap_ns.min(GAP_NS_TOLD.into()) {
+            if gap_ns > self.max_gap_ns.min(self.told_gap_ns) {
                 self.wait(gap_ns);
             }
             self.last_ns += gap_ns.min(self.max_gap_ns);
@@ -83,8 +86,9 @@ impl Timeline {
         if gap_ns > self.max_gap_ns {
             self.shift_ns = self.shift_ns.map(|shift_ns| shift_ns - (gap_ns - self.max_gap_ns));
         }
-        let gap_ns = u64::try_from(gap_ns.min(self.max_gap_ns)).unwrap_or(u64::MAX);
-        if gap_ns > GAP_NS_TOLD {
+        let gap_ns = gap_ns.min(self.max_gap_ns);
+        if gap_ns > self.told_gap_ns {
+            let gap_ns = u64::try_from(gap_ns).unwrap_or(u64::MAX);
             self.facts.long_gaps += 1;
             if gap_ns > self.facts.longest_gap_ns {
                 (self.facts.longest_gap_ns, self.facts.longest_before) = (gap_ns, self.frames);

@@ -20,7 +20,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use wharf::SendError;
 use wharf::queue::TxQueue;
-use wharf_core::counters::QueueCounters;
 use wharf_core::host::Clock;
 use wharf_devices::host::{ExactClock, HostClock};
 use wharf_tools::traffic::{Driven, Echo};

@@ -94,7 +94,8 @@ impl Packets {
             return Record { left_out: Some(LINK_TYPE), ..record };
         };
         bytes.splice(..replaced_bytes, header);
-        record.wire_len = record.wire_len - replaced_bytes as u32 + ETHERNET_HEADER_BYTES;
+        let payload_bytes = record.wire_len.saturating_sub(replaced_bytes as u32);
+        record.wire_len = payload_bytes.saturating_add(ETHERNET_HEADER_BYTES);
         record
     }
 

@@ -27,6 +27,11 @@ pub const ROTATION_KEYS: &[Key] = &[
         .when("To bound the disk that is used, with size or every"),
 ];
 
+/// Time after which a file that could not be made is tried again.
+const AGAIN_NS: u64 = 1_000_000_000;
+/// A clock that goes back by no more is one that is being set right, or packets that are out of order.
+const STEP_BACK_NS_MAX: u64 = 24 * 3600 * 1_000_000_000;
+
 /// When a capture goes on in another file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
@@ -74,18 +79,33 @@ pub(super) struct Turns {
     /// The name of the last without a number, and the numbers given so far.
     last: String,
     number: u64,
-    /// When the file is over, ns of the packets' clock.
-    due_ns: u64,
+    /// When the file is over, ns of the packets' clock; `None` before its first packet.
+    due_ns: Option<u64>,
+    /// The latest time at which a file has begun, ns.
+    newest_ns: u64,
+    /// When the next file is tried again, ns, after it could not be made.
+    again_ns: Option<u64>,
+}
+
+/// The next file.
+#[derive(Debug)]
+pub(super) struct Next {
+    pub(super) path: PathBuf,
+    name: String,
+    number: u64,
+    ts_ns: u64,
 }
 
 impl Turns {
     /// Begins the first file, which is named by the time now.
     pub(super) fn new(rotation: Rotation, pattern: &Path) -> Self {
         let pattern = pattern.to_string_lossy().into_owned();
-        let mut turns =
-            Self { rotation, pattern, files: VecDeque::new(), last: String::new(), number: 0, due_ns: 0 };
-        let (now_ns, path) = (realtime_ns(), turns.next(realtime_ns()));
-        turns.begin(path, now_ns);
+        let (files, last, number) = (VecDeque::new(), String::new(), 0);
+        let (due_ns, again_ns) = (None, None);
+        let mut turns = Self { rotation, pattern, files, last, number, due_ns, newest_ns: 0, again_ns };
+        turns.begin(turns.next(realtime_ns()));
+        // Packets may be older: those of a capture that is read.
+        (turns.due_ns, turns.newest_ns) = (None, 0);
         turns
     }
 
@@ -95,32 +115,51 @@ impl Turns {
     }
 
     /// True if the next packet, of `ts_ns`, is for another file than the one of `len_bytes`.
-    pub(super) fn is_due(&self, len_bytes: u64, ts_ns: u64) -> bool {
-        self.rotation.size_bytes.is_some_and(|most_bytes| len_bytes >= most_bytes) || ts_ns >= self.due_ns
+    pub(super) fn is_due(&mut self, len_bytes: u64, ts_ns: u64) -> bool {
+        let every_ns = self.rotation.every.map_or(u64::MAX, |every| every.as_nanos() as u64);
+        let due_ns = *self.due_ns.get_or_insert(ts_ns.saturating_add(every_ns));
+        // A clock that was set back would let the file grow for as long.
+        let is_set_back = self.rotation.every.is_some() && ts_ns < due_ns.saturating_sub(2 * every_ns);
+        let is_long = self.rotation.size_bytes.is_some_and(|most_bytes| len_bytes >= most_bytes);
+        let waits =
+            self.again_ns.is_some_and(|at_ns| (at_ns.saturating_sub(AGAIN_NS)..at_ns).contains(&ts_ns));
+        (is_long || ts_ns >= due_ns || is_set_back) && !waits
     }
 
-    /// Returns the name of a file that begins at `ts_ns`.
-    pub(super) fn next(&mut self, ts_ns: u64) -> PathBuf {
+    /// Has the next file tried again a second after `ts_ns`: it could not be made.
+    pub(super) fn put_off(&mut self, ts_ns: u64) {
+        self.again_ns = Some(ts_ns.saturating_add(AGAIN_NS));
+    }
+
+    /// Returns the file that begins at `ts_ns`. A small step back of the clock gives no name anew: that would
+    /// empty a file of this run.
+    pub(super) fn next(&self, ts_ns: u64) -> Next {
+        let is_back = (self.newest_ns.saturating_sub(STEP_BACK_NS_MAX)..self.newest_ns).contains(&ts_ns);
+        let name_ns = if is_back { self.newest_ns } else { ts_ns };
         let name = match self.pattern.contains('%') {
-            true => local_time(&self.pattern, ts_ns / 1_000_000_000).unwrap_or_else(|| self.pattern.clone()),
+            true => {
+                local_time(&self.pattern, name_ns / 1_000_000_000).unwrap_or_else(|| self.pattern.clone())
+            }
             false => self.pattern.clone(),
         };
         if name != self.last {
-            (self.last, self.number) = (name.clone(), 0);
-            return name.into();
+            return Next { path: name.clone().into(), name, number: 0, ts_ns };
         }
-        self.number += 1;
-        let path = Path::new(&name);
+        let (path, number) = (Path::new(&name), self.number + 1);
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let end = path.extension().map_or(String::new(), |end| format!(".{}", end.to_string_lossy()));
-        path.with_file_name(format!("{stem}-{}{end}", self.number))
+        let path = path.with_file_name(format!("{stem}-{number}{end}"));
+        Next { path, name, number, ts_ns }
     }
 
-    /// Notes that the file `path` has begun at `ts_ns`, and removes the oldest.
-    pub(super) fn begin(&mut self, path: PathBuf, ts_ns: u64) {
+    /// Notes that the file has begun, and removes the oldest. One whose name came back is the new one.
+    pub(super) fn begin(&mut self, next: Next) {
+        let Next { path, name, number, ts_ns } = next;
+        self.files.retain(|file| *file != path);
         self.files.push_back(path);
-        self.due_ns =
-            self.rotation.every.map_or(u64::MAX, |every| ts_ns.saturating_add(every.as_nanos() as u64));
+        (self.last, self.number, self.again_ns) = (name, number, None);
+        self.newest_ns = ts_ns;
+        self.due_ns = self.rotation.every.map(|every| ts_ns.saturating_add(every.as_nanos() as u64));
         while self.rotation.files.is_some_and(|most| self.files.len() > most) {
             // Another program may have taken it away.
             self.files.pop_front().into_iter().for_each(|path| _ = remove_file(path));
@@ -140,24 +179,35 @@ mod tests {
 
     #[test]
     fn names_are_numbered_where_time_gives_no_other() {
-        let mut turns_of_size = turns("no-folder/out.pcap", "size=4k");
-        assert_eq!(turns_of_size.path(), Path::new("no-folder/out.pcap"));
-        let next = [5 * S, 6 * S].map(|ts_ns| turns_of_size.next(ts_ns));
-        assert_eq!(next, ["no-folder/out-1.pcap", "no-folder/out-2.pcap"].map(PathBuf::from));
-        let mut by_time = turns("%s.x", "every=2s");
-        let next = [7 * S, 7 * S + 1, 9 * S].map(|ts_ns| by_time.next(ts_ns));
-        assert_eq!(next, ["7.x", "7-1.x", "9.x"].map(PathBuf::from));
+        let mut of_size = turns("no-folder/out.pcap", "size=4k");
+        assert_eq!(of_size.path(), Path::new("no-folder/out.pcap"));
+        let names = [5 * S, 6 * S].map(|ts_ns| begun(&mut of_size, ts_ns));
+        assert_eq!(names, ["no-folder/out-1.pcap", "no-folder/out-2.pcap"].map(PathBuf::from));
+        let mut by_time = turns("no-folder/%s.x", "every=2s");
+        let names = [7 * S, 7 * S + 1, 9 * S, 8 * S].map(|ts_ns| begun(&mut by_time, ts_ns));
+        let want = ["no-folder/7.x", "no-folder/7-1.x", "no-folder/9.x", "no-folder/9-1.x"];
+        assert_eq!(names, want.map(PathBuf::from), "a step back gives no name anew");
+        assert_eq!(begun(&mut by_time, 10 * S), Path::new("no-folder/10.x"));
+    }
+
+    fn begun(turns: &mut Turns, ts_ns: u64) -> PathBuf {
+        turns.begin(turns.next(ts_ns));
+        turns.path().to_path_buf()
     }
 
     #[test]
     fn a_file_is_over_by_size_or_time() {
         let mut turns = turns("no-folder/out", "size=5k,every=10s,files=2");
-        turns.begin("no-folder/b".into(), 100 * S);
-        let due =
-            [(5119, 109 * S), (5120, 100 * S), (24, 110 * S)].map(|(len, ts_ns)| turns.is_due(len, ts_ns));
-        assert_eq!(due, [false, true, true]);
-        turns.begin("no-folder/c".into(), 0);
-        assert_eq!(turns.files, ["no-folder/b", "no-folder/c"].map(PathBuf::from));
+        // The first file is over by the time of its first packet, which may be long ago.
+        assert!(!turns.is_due(24, 50 * S) && !turns.is_due(24, 59 * S) && turns.is_due(24, 60 * S));
+        begun(&mut turns, 100 * S);
+        let due = [(5119, 109 * S), (5120, 100 * S), (24, 110 * S), (24, 91 * S), (24, 89 * S)];
+        let due = due.map(|(len, ts_ns)| turns.is_due(len, ts_ns));
+        assert_eq!(due, [false, true, true, false, true], "a clock that was set back ends it, too");
+        begun(&mut turns, 111 * S);
+        assert_eq!(turns.files, ["no-folder/out-1", "no-folder/out-2"].map(PathBuf::from));
+        turns.put_off(122 * S);
+        assert_eq!([122, 123].map(|s| turns.is_due(24, s * S)), [false, true]);
     }
 
     #[test]

@@ -55,8 +55,8 @@ pub struct PcapWriter<W: Write = File> {
     /// Bytes of the first of them that the sink has already.
     begun_bytes: usize,
     written_bytes: u64,
-    /// Makes the sink `len_bytes` long, if that is possible.
-    cut: fn(&mut W, u64),
+    /// Makes the sink `len_bytes` long. Returns false if that is not possible.
+    cut: fn(&mut W, u64) -> bool,
     /// Returns the sink's length in bytes, if it is known.
     len_bytes: fn(&W) -> Option<u64>,
     /// When what was late was last written, nanoseconds of the caller's clock, and the requests by then.
@@ -93,7 +93,7 @@ impl PcapWriter {
         let mut writer = Self::new_of(create_file(path)?, &path.to_string_lossy(), options, interface)?;
         (writer.turns, writer.turn) = (turns, Self::turn);
         // Another kind of file stays unchanged.
-        writer.cut = |file, len_bytes| drop(file.set_len(len_bytes));
+        writer.cut = |file, len_bytes| file.set_len(len_bytes).is_ok();
         writer.len_bytes = |file| file.metadata().ok().filter(Metadata::is_file).map(|of| of.len());
         Ok(writer)
     }
@@ -101,14 +101,18 @@ impl PcapWriter {
     /// Goes on in another file, if the packet of `ts_ns` is for one.
     fn turn(&mut self, ts_ns: u64) -> Result<(), PcapError> {
         let len_bytes = self.whole_bytes() + self.pending.len() as u64;
-        let Some(turns) = self.turns.as_mut().filter(|turns| turns.is_due(len_bytes, ts_ns)) else {
+        let Some(turns) = &mut self.turns else { return Ok(()) };
+        if !turns.is_due(len_bytes, ts_ns) {
             return Ok(());
-        };
-        let path = turns.next(ts_ns);
+        }
+        let next = turns.next(ts_ns);
+        // While there is no other file, this one goes on.
+        let sink = create_file(&next.path).inspect_err(|_| turns.put_off(ts_ns))?;
         self.end()?;
-        self.sink = create_file(&path)?;
-        self.name = displayed(&path.to_string_lossy());
-        self.turns.iter_mut().for_each(|turns| turns.begin(path.clone(), ts_ns));
+        (self.sink, self.name) = (sink, displayed(&next.path.to_string_lossy()));
+        if let Some(turns) = &mut self.turns {
+            turns.begin(next);
+        }
         (self.has_ended, self.written_bytes, self.packets) = (false, 0, 0);
         self.pending.extend_from_slice(&self.head);
         self.write_pending()
@@ -158,7 +162,7 @@ impl<W: Write> PcapWriter<W> {
             drops: Vec::new(),
             begun_bytes: 0,
             written_bytes: 0,
-            cut: |_, _| {},
+            cut: |_, _| false,
             len_bytes: |_| None,
             flushed_ns: 0,
             flushes: FLUSHES.load(Relaxed),
@@ -191,6 +195,18 @@ impl<W: Write> PcapWriter<W> {
         if self.is_full() {
             self.write_pending()?;
         }
+        self.gather(ts_ns, chunks, total_len)
+    }
+
+    /// Works like [`Self::write`], but writes nothing: the caller bounds what is gathered.
+    ///
+    /// # Errors
+    ///
+    /// Those of the packet.
+    #[doc(hidden)]
+    pub fn gather<'a>(
+        &mut self, ts_ns: u64, chunks: impl IntoIterator<Item = &'a [u8]>, total_len: u32,
+    ) -> Result<(), PcapError> {
         let start = self.pending.len();
         self.append(ts_ns, chunks, total_len).map_err(|fault| {
             self.pending.truncate(start);
@@ -268,8 +284,7 @@ impl<W: Write> PcapWriter<W> {
     }
 
     /// Writes the gathered records if that was last done a second ago, at `now_ns`: a reader that follows the
-    /// file sees them, and a kill loses no more. A file that was cut meanwhile (`copytruncate` of
-    /// logrotate(8)) begins anew, with a header.
+    /// file sees them, and a kill loses no more.
     ///
     /// # Errors
     ///
@@ -281,12 +296,6 @@ impl<W: Write> PcapWriter<W> {
             return Ok(());
         }
         (self.flushed_ns, self.flushes) = (now_ns, flushes);
-        let is_cut = (self.len_bytes)(&self.sink).is_some_and(|len_bytes| len_bytes < self.written_bytes);
-        if is_cut && self.begun_bytes == 0 {
-            let (done, failure) = drain_into(&mut self.sink, &self.head);
-            self.written_bytes = done as u64;
-            failure.map_or(Ok(()), |cause| Err(self.cannot_write(cause)))?;
-        }
         self.flush()
     }
 
@@ -308,9 +317,10 @@ impl<W: Write> PcapWriter<W> {
         }
         self.has_ended = true;
         let outcome = self.flush();
-        if self.begun_bytes > 0 {
-            let whole_bytes = self.whole_bytes();
-            (self.cut)(&mut self.sink, whole_bytes);
+        let whole_bytes = self.whole_bytes();
+        if self.begun_bytes > 0 && (self.cut)(&mut self.sink, whole_bytes) {
+            // The file may go on once there is room.
+            (self.written_bytes, self.begun_bytes) = (whole_bytes, 0);
         }
         outcome
     }
@@ -337,7 +347,17 @@ impl<W: Write> PcapWriter<W> {
         self.written_bytes - self.begun_bytes as u64
     }
 
+    /// Has a file that another program cut (`copytruncate` of logrotate(8)) begin anew, with a header.
+    fn begin_anew_if_cut(&mut self) {
+        let is_cut = |sink| (self.len_bytes)(sink).is_some_and(|len_bytes| len_bytes < self.written_bytes);
+        if self.written_bytes > 0 && !self.pending.is_empty() && is_cut(&self.sink) {
+            self.pending.splice(..0, self.head.iter().copied());
+            (self.written_bytes, self.begun_bytes) = (0, 0);
+        }
+    }
+
     fn write_pending(&mut self) -> Result<(), PcapError> {
+        self.begin_anew_if_cut();
         let (done, failure) = drain_into(&mut self.sink, &self.pending[self.begun_bytes..]);
         let there = self.begun_bytes + done;
         let whole = match failure {

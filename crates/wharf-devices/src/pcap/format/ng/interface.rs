@@ -69,7 +69,14 @@ impl Interface {
                 self.units_per_second =
                     units.ok_or_else(|| input.malformed(Fault::ResolutionTooFine { stated: value[0] }))?;
             }
-            OPTION_CHECK_SEQUENCE => self.packets.check_sequence_bytes = value[0].into(),
+            // In bits, by the specification; many writers have bytes, and some 255 for an unknown length.
+            OPTION_CHECK_SEQUENCE => {
+                self.packets.check_sequence_bytes = match value[0] {
+                    bytes @ 0..8 => bytes.into(),
+                    u8::MAX => 0,
+                    bits => u32::from(bits) / 8,
+                }
+            }
             _ => self.offset_s = order.u64_at(&value, 0) as i64,
         }
         Ok(())
