@@ -4,7 +4,7 @@
 
 use crate::call::{check, descriptor};
 use crate::ifreq::{Operation, Request};
-use crate::interface::InterfaceSocket;
+use crate::interface::{Interface, InterfaceSocket};
 use crate::namespace;
 use crate::netlink::Netlink;
 use std::fs::{File, OpenOptions};
@@ -55,7 +55,8 @@ impl Tap {
     }
 
     /// Makes interface `name` in the calling thread's network namespace, or takes an existing one, which must
-    /// be a free TAP. With `multi_queue` others may open it, too, each a queue of it.
+    /// be a free TAP, or a macvtap whose file is in /dev. With `multi_queue` others may open it, too, each a
+    /// queue of it.
     ///
     /// # Errors
     /// `ENOENT` without /dev/net/tun; `EPERM` without `CAP_NET_ADMIN`, unless it was made for this user;
@@ -65,9 +66,23 @@ impl Tap {
         if !Self::is_name(name) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(TUN)?;
-        let attached = attach(&file, name, multi_queue);
-        let is_multi_queue = match attached {
+        let opened = Self::attached(TUN, name, multi_queue);
+        let tap = match opened {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                Self::macvtap(name, multi_queue).ok_or(error)?
+            }
+            opened => opened?,
+        };
+        tap.set(libc::TUNSETVNETHDRSZ, VNET_HEADER_BYTES as libc::c_int)?;
+        // In the machine's byte order, whatever an earlier user set. Not every kernel knows the second.
+        tap.set(libc::TUNSETVNETLE, 0)?;
+        let _ = tap.set(libc::TUNSETVNETBE, 0);
+        Ok(tap)
+    }
+
+    fn attached(path: &str, name: &str, multi_queue: bool) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        let is_multi_queue = match attach(&file, name, multi_queue) {
             // An existing interface may have several queues: then it must be opened so.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && !multi_queue => {
                 attach(&file, name, true).map_err(|_| error)?;
@@ -75,12 +90,22 @@ impl Tap {
             }
             attached => attached.map(|()| multi_queue)?,
         };
-        let tap = Self { file, is_multi_queue };
-        tap.set(libc::TUNSETVNETHDRSZ, VNET_HEADER_BYTES as libc::c_int)?;
-        // In the machine's byte order, whatever an earlier user set. Not every kernel knows the second.
-        tap.set(libc::TUNSETVNETLE, 0)?;
-        let _ = tap.set(libc::TUNSETVNETBE, 0);
-        Ok(tap)
+        Ok(Self { file, is_multi_queue })
+    }
+
+    /// Opens a macvtap interface (`drivers/net/tap.c`): it is there, and has a file of its own, named by its
+    /// number. `None` if `name` is none, or its file is not here.
+    fn macvtap(name: &str, multi_queue: bool) -> Option<Self> {
+        let socket = InterfaceSocket::open().ok()?;
+        let index = Interface::find(socket.as_fd(), name).ok()?.index;
+        let tap = Self::attached(&format!("/dev/tap{index}"), name, multi_queue).ok()?;
+        // The file may be that of an interface in another namespace.
+        (tap.name().ok()?.0 == name).then_some(tap)
+    }
+
+    /// True if `name` is a macvtap interface that can be opened here: it is not made, and does not go.
+    pub fn is_macvtap(name: &str) -> bool {
+        Self::macvtap(name, false).is_some()
     }
 
     /// Returns the file's descriptor, which is readable while there is a frame.

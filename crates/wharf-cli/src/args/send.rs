@@ -71,6 +71,10 @@ pub(crate) struct SendArgs {
     /// Time from the last packet of a round to the first of the next, at its own pace [default: the mean gap]
     #[arg(long, value_name = "S", requires = "pcap", value_parser = values::seconds, help_heading = "A capture")]
     pub(crate) loop_gap: Option<Duration>,
+    /// After a pause of this process, device or stream, send at once what came to be due in the last 100 ms of
+    /// it, say, or all; what was due before is due later, as all that follows
+    #[arg(long, help_heading = TUNING, value_name = "TIME", default_value = "100ms", value_parser = values::catch_up)]
+    pub(crate) catch_up: Duration,
     /// Send the packets that came to the host that captured them (in), or that it sent (out), as the headers
     /// of a Linux cooked capture (`tcpdump -i any`) tell; the others are counted as `direction`
     #[arg(long, value_name = "WAY", requires = "pcap", value_parser = values::choice(WAYS), help_heading = "A capture")]

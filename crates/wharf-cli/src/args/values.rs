@@ -229,6 +229,11 @@ pub(super) fn rounds(text: &str) -> Result<u64, String> {
     want(read, "a number of rounds, such as 10 or 1k, or 0 for rounds until a signal")
 }
 
+/// Reads a time to catch up with, or `all`.
+pub(super) fn catch_up(text: &str) -> Result<Duration, String> {
+    if text == "all" { Ok(Duration::MAX) } else { seconds(text).map_err(|error| format!("{error}, or all")) }
+}
+
 /// Reads a time. A plain number is in seconds.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let is_plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');

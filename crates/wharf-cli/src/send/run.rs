@@ -215,6 +215,7 @@ fn send(
     let start_ns = ExactClock.now_ns() + LEAD_NS;
     // Each thread that watches the clock wants a processor, and so does the other end.
     let watches_clock = usize::from(plan.threads()) < processors().len();
+    let catch_up_ns = u64::try_from(plan.args.catch_up.as_nanos()).unwrap_or(u64::MAX);
     let mut threads = Vec::new();
     for (at, (sender, part)) in senders.into_iter().zip(plan.traffic.parts()).enumerate() {
         let stop = stop.clone();
@@ -223,7 +224,8 @@ fn send(
         let memory = sending.wrapped.memory(at as u32);
         let send = move || {
             let schedule = schedule.as_deref();
-            let drive = Drive { pace, start_ns, burst_packets, watches_clock, schedule, stop: &stop };
+            let drive =
+                Drive { pace, start_ns, burst_packets, watches_clock, catch_up_ns, schedule, stop: &stop };
             let (mut sender, meter) = (sender, Meter::of_thread());
             let driven = part.drive(&drive, &mut *sender, memory);
             // The sender leaves before its result says that it has ended.

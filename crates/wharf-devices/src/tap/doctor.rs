@@ -25,7 +25,7 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
             "interface",
             format!("there is no {name} yet: it is made, and goes with the device"),
         ),
-        Some(there) if there.driver.as_deref() == Some("tun") => {
+        Some(there) if there.driver.as_deref() == Some("tun") || Tap::is_macvtap(name) => {
             let state = if there.is_up { "up" } else { "down, and is switched on" };
             Finding::fact("interface", format!("{name} is a TAP, MTU {}, {state}", there.mtu_bytes))
                 .with("up", there.is_up)

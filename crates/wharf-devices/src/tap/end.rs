@@ -241,7 +241,7 @@ fn refusal(error: &io::Error, name: &str, multi_queue: bool) -> String {
         Some(EINVAL) if multi_queue => {
             "the interface of that name is no TAP, or has one queue only: leave out multi_queue=on".into()
         }
-        Some(EINVAL) => "the interface of that name is no TAP".into(),
+        Some(EINVAL) => "the interface of that name is no TAP, and no macvtap with its file in /dev".into(),
         Some(E2BIG) => "it has no further queue".into(),
         _ => "cannot open it".into(),
     }

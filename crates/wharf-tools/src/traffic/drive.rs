@@ -1,7 +1,7 @@
 //! Sends a source's frames at a pace.
 
 use super::due::{Between, Due};
-use super::{Pace, Pauses, Schedule, Source};
+use super::{PAUSE_NS, Pace, Pauses, Schedule, Source};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -153,6 +153,9 @@ pub struct Drive<'a> {
     /// True to watch the clock for the last tenth of a millisecond before a frame is due, which takes a whole processor at high rates. Else
     /// the thread sleeps until then, and is as late as the kernel wakes it.
     pub watches_clock: bool,
+    /// After a pause, frames that came to be due within this time of its end leave at once, ns. A shorter
+    /// time without a frame is no pause. The further ones are due later.
+    pub catch_up_ns: u64,
     /// Schedule to note due times in.
     pub schedule: Option<&'a Schedule>,
     /// Ends it before the source does.
@@ -182,11 +185,12 @@ enum Going {
 impl<'a> Drive<'a> {
     /// Sends as fast as the path takes frames.
     pub fn top_speed(burst_packets: usize, stop: &'a AtomicBool) -> Self {
-        Self { pace: Pace::Top, start_ns: 0, burst_packets, watches_clock: false, schedule: None, stop }
+        let (pace, watches_clock, catch_up_ns) = (Pace::Top, false, PAUSE_NS);
+        Self { pace, start_ns: 0, burst_packets, watches_clock, catch_up_ns, schedule: None, stop }
     }
 
     /// Sends the frames of `source` to its end, until `stop`, or until the queue is shut down. Due times count from the start, so that late
-    /// frames are caught up with; after a pause, no more than those of [`super::PAUSE_NS`]. Unless the pace
+    /// frames are caught up with; after a pause, no more than those of `catch_up_ns`. Unless the pace
     /// is top speed, the calling thread's timed sleeps become precise.
     ///
     /// # Errors
@@ -213,7 +217,7 @@ impl<'a> Drive<'a> {
         &self, time: &impl Time, by: &mut dyn Submit, source: &mut S, mut memory: FailingMemory,
     ) -> Result<Driven, SendError> {
         let mut burst = by.sender().burst(self.burst_packets.max(1));
-        let mut due = Due::new(self.pace, self.burst_packets.max(1), self.start_ns);
+        let mut due = Due::new(self);
         let mut driven = Driven { first_ns: time.now_ns(), ..Driven::default() };
         let mut refusals = 0;
         let is_paced = !self.pace.is_top();

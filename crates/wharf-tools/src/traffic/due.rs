@@ -2,17 +2,18 @@
 //!
 //! Due times count from the start, so that one late frame delays no other, and a sender that is behind
 //! catches up. But what a pause has left is not sent as one burst: a sender that could send nothing for more
-//! than [`PAUSE_NS`] makes up for as much, and its further frames are due later by the rest. A device or
-//! processor that is too slow for the rate moves nothing: it takes a frame now and then.
+//! than [`Drive::catch_up_ns`] makes up for as much, and its further frames are due later by the rest. A
+//! device or processor that is too slow for the rate moves nothing: it takes a frame now and then.
 
-use super::{Pace, Source};
+use super::{Drive, Pace, Source};
 use serde::Serialize;
 
-/// Longest time without a frame sent that a sender makes up for, and the shortest that counts as a pause.
+/// Longest time without a frame sent that a sender makes up for by default, and the shortest that counts as a
+/// pause.
 pub const PAUSE_NS: u64 = 100_000_000;
 
-/// The pauses of a sender: times longer than [`PAUSE_NS`] in which frames came to be due and none was sent,
-/// by cause.
+/// The pauses of a sender: times longer than [`Drive::catch_up_ns`] in which frames came to be due and none
+/// was sent, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Pauses {
     /// The thread did not run: the process was stopped, or other work had its processor.
@@ -65,6 +66,8 @@ pub(super) struct Due {
     start_ns: u64,
     pub(super) times_ns: Vec<u64>,
     pub(super) next_ns: u64,
+    /// See [`Drive`].
+    catch_up_ns: u64,
     /// Time by which the schedule has moved.
     moved_ns: u64,
     /// The wait at hand, and the time from which on it is a pause.
@@ -73,10 +76,12 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Makes that of bursts of `burst_packets` at `pace`, of which the first frame is due at `start_ns`.
-    pub(super) fn new(pace: Pace, burst_packets: usize, start_ns: u64) -> Self {
-        let (times_ns, wait) = (Vec::with_capacity(burst_packets), (Between::Process, start_ns));
-        Self { pace, start_ns, times_ns, next_ns: start_ns, moved_ns: 0, wait, pauses: Pauses::default() }
+    /// Makes that of the bursts of `drive`.
+    pub(super) fn new(drive: &Drive<'_>) -> Self {
+        let Drive { pace, start_ns, catch_up_ns, .. } = *drive;
+        let (times_ns, next_ns) = (Vec::with_capacity(drive.burst_packets.max(1)), start_ns);
+        let (wait, pauses) = ((Between::Process, start_ns), Pauses::default());
+        Self { pace, start_ns, times_ns, next_ns, catch_up_ns, moved_ns: 0, wait, pauses }
     }
 
     /// Begins a wait, which the sender means to end at `until_ns`.
@@ -116,7 +121,7 @@ impl Due {
     pub(super) fn resume(&mut self, now_ns: u64, waits: impl FnOnce() -> u64) {
         let gap_ns = now_ns.saturating_sub(self.wait.1);
         let late_ns = now_ns.saturating_sub(self.next_ns);
-        if gap_ns.min(late_ns) > PAUSE_NS {
+        if gap_ns.min(late_ns) > self.catch_up_ns {
             self.pause(gap_ns, late_ns, waits());
         }
     }
@@ -132,7 +137,7 @@ impl Due {
         *pause = Pause { count: count + 1, total_ns: total_ns + gap_ns, max_ns: max_ns.max(gap_ns) };
         // A frame may be later than the pause was long: of a capture whose time steps back, or at a rate that
         // is too high.
-        let moved_ns = (late_ns - PAUSE_NS).min(gap_ns);
+        let moved_ns = (late_ns - self.catch_up_ns).min(gap_ns);
         (self.moved_ns, self.next_ns) = (self.moved_ns + moved_ns, self.next_ns + moved_ns);
     }
 

@@ -137,6 +137,7 @@ impl Source for Frames<'_> {
 #[derive(Clone)]
 struct Run {
     pace: Pace,
+    catch_up_ns: u64,
     frames: u64,
     stops: Vec<(u64, u64)>,
     takes_ns: fn(u64, usize) -> u64,
@@ -147,7 +148,8 @@ struct Run {
 impl Run {
     fn at(pace: Pace) -> Self {
         let (takes_ns, comes_ns, stamp_ns) = (|_, _| 1000, |_| 0, |frame| frame * GAP_NS);
-        Self { pace, frames: 4000, stops: Vec::new(), takes_ns, comes_ns, stamp_ns }
+        let (frames, catch_up_ns) = (4000, PAUSE_NS);
+        Self { pace, catch_up_ns, frames, stops: Vec::new(), takes_ns, comes_ns, stamp_ns }
     }
 
     /// Returns when each frame left, and the end.
@@ -162,7 +164,8 @@ impl Run {
         let Run { comes_ns, stamp_ns, .. } = *self;
         let mut source = Frames { time: &time, next: 0, end: self.frames, comes_ns, stamp_ns };
         let stop = AtomicBool::new(false);
-        let drive = Drive { pace: self.pace, ..Drive::top_speed(64, &stop) };
+        let Self { pace, catch_up_ns, .. } = *self;
+        let drive = Drive { pace, catch_up_ns, ..Drive::top_speed(64, &stop) };
         let driven = drive.run_in(&time, &mut by, &mut source, FailingMemory::default()).unwrap();
         assert_eq!((by.left_ns.len() as u64, driven.packets), (self.frames, self.frames));
         let left_ns = std::mem::take(&mut by.left_ns);
@@ -206,6 +209,19 @@ fn a_stop_of_less_than_100_ms_is_made_up_for() {
     for pace in PACES {
         let (left_ns, driven) = Run { stops: vec![(1000 * MS, 75 * MS)], ..Run::at(pace) }.run();
         assert_eq!((driven.pauses, left_ns[3999] / MS), (Pauses::default(), 3999), "{pace:?}");
+    }
+}
+
+#[test]
+fn what_is_caught_up_with_is_as_much_as_was_asked_for() {
+    for pace in PACES {
+        let run =
+            |catch_up_ns| Run { catch_up_ns, stops: vec![(1000 * MS, 300 * MS)], ..Run::at(pace) }.run();
+        let (left_ns, driven) = run(u64::MAX);
+        assert_eq!((driven.pauses, left_ns[3999] / MS), (Pauses::default(), 3999), "{pace:?}: all of it");
+        let (left_ns, driven) = run(10 * MS);
+        let last_ms = left_ns[3999] / MS;
+        assert!(driven.pauses.process.count == 1 && (4269..=4291).contains(&last_ms), "{pace:?}: {last_ms}");
     }
 }
 

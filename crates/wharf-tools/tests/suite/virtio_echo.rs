@@ -61,14 +61,8 @@ fn echoed(spec: &str) {
     let port = port.build().unwrap();
     let generators = GeneratorSpec { sizes: Sizes::Imix, ..GeneratorSpec::default() }.generators().unwrap();
     let echo = Echo::new(&port, Box::new(StampCheck::new(generators.clone()))).unwrap();
-    let drive = Drive {
-        pace: Pace::default(),
-        start_ns: 0,
-        burst_packets: 32,
-        watches_clock: false,
-        schedule: None,
-        stop: &AtomicBool::new(false),
-    };
+    let stop = AtomicBool::new(false);
+    let drive = Drive { pace: Pace::default(), ..Drive::top_speed(32, &stop) };
     let mut sender = port.sender("test").unwrap();
     let mut generator = generators[0].clone().ending_after(PACKETS);
     assert_eq!(drive.run(&mut sender, &mut generator).unwrap().packets, PACKETS);

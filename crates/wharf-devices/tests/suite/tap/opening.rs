@@ -90,6 +90,12 @@ fn unopenable_interface_gives_one_line() {
                     .starts_with(&format!("tap:{name}: the interface of that name is no TAP"))
             );
         }
+        // A macvtap interface is a TAP whose other end is another interface's network.
+        ip("link add link va name mv type macvtap mode bridge");
+        let index = std::fs::read_to_string("/sys/class/net/mv/ifindex");
+        if index.is_ok_and(|index| std::path::Path::new(&format!("/dev/tap{}", index.trim())).exists()) {
+            open("tap:mv", Direction::Both).unwrap();
+        }
         let _first = open("tap:t0", Direction::Send).unwrap();
         let message = fault("tap:t0");
         assert!(message.starts_with("tap:t0: it is in use; several queues of one interface"), "{message}");
