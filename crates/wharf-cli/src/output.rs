@@ -258,6 +258,8 @@ pub(crate) fn some(number: u64) -> String {
 /// Returns packets per second in a suitable unit, to three digits.
 pub(crate) fn packet_rate(pps: f64) -> String {
     match pps {
+        // A rate of seconds or minutes a packet is no rate of 0.
+        1e-3..1.0 => format!("{} pps", three_digits(pps)),
         ..1e3 => format!("{pps:.0} pps"),
         1e3..5e5 => format!("{} kpps", three_digits(pps / 1e3)),
         _ => format!("{} Mpps", three_digits(pps / 1e6)),
@@ -333,10 +335,19 @@ mod tests {
 
     #[test]
     fn rates_are_in_fitting_units() {
-        let packets = [0.0, 313.4, 1181.0, 20_000.0, 950_000.0, 8_986_048.0, 148_800_000.0].map(packet_rate);
+        let packets = [0.0, 0.2, 313.4, 1181.0, 20_000.0, 950_000.0, 8_986_048.0, 148_800_000.0];
         assert_eq!(
-            packets,
-            ["0 pps", "313 pps", "1.18 kpps", "20.0 kpps", "0.950 Mpps", "8.99 Mpps", "149 Mpps"]
+            packets.map(packet_rate),
+            [
+                "0 pps",
+                "0.200 pps",
+                "313 pps",
+                "1.18 kpps",
+                "20.0 kpps",
+                "0.950 Mpps",
+                "8.99 Mpps",
+                "149 Mpps"
+            ]
         );
         let bits = [12.0, 64_000.0, 1_503_000.0, 43_161_000_000.0].map(bit_rate);
         assert_eq!(bits, ["12 bit/s", "64.0 kbit/s", "1.50 Mbit/s", "43.2 Gbit/s"]);
