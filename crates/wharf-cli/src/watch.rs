@@ -11,8 +11,10 @@ mod interval;
 mod lines;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod minute;
 mod places;
 mod running;
+mod runtime;
 mod snapshot;
 mod socket;
 mod text;

@@ -2,6 +2,7 @@
 
 pub(crate) mod counter;
 
+pub(crate) use counter::BatchSizes;
 pub use counter::{Counter, Tally};
 
 use crate::device::{DeviceError, DeviceListener};
@@ -66,6 +67,8 @@ table! {
         pub sent: Counter,
         /// Bytes of frames completed, sent or failed, at the last reap after which the device still held frames.
         pub(crate) completed_bytes: Counter,
+        /// Batches of several frames, by size.
+        pub(crate) batch_sizes: BatchSizes,
         /// Reasons of frames that the device failed.
         reasons: Mutex<Vec<(&'static str, u64)>>,
         /// Reasons of frames that the discipline dropped.
@@ -244,6 +247,15 @@ impl QueueCounters {
         (self.packets.get().saturating_sub(completed), completed)
     }
 
+    /// Returns the transmit calls that took 1 frame, 2, up to 4, 8, and so on to 64, and more.
+    #[doc(hidden)]
+    pub fn batch_sizes(&self) -> [u64; BatchSizes::CLASSES] {
+        // A call is counted before its size.
+        let mut all = self.batch_sizes.get();
+        all[0] = self.batches.get().saturating_sub(all.iter().sum());
+        all
+    }
+
     /// Returns the frames per doorbell; 0 before the first.
     pub fn packets_per_doorbell(&self) -> f64 {
         match self.doorbells.get() {
@@ -346,6 +358,18 @@ mod tests {
         assert_eq!((scraped(), counters.sent_packets()), (10, 6));
         counters.sent.add(5);
         assert_eq!((scraped(), counters.sent_packets()), (11, 11));
+    }
+
+    #[test]
+    fn batches_are_told_apart_by_size() {
+        let counters = QueueCounters::default();
+        for frames in [1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 1000] {
+            counters.batches.add(1);
+            if frames > 1 {
+                counters.batch_sizes.add(frames);
+            }
+        }
+        assert_eq!(counters.batch_sizes(), [1, 1, 2, 2, 2, 2, 2, 2]);
     }
 
     #[test]

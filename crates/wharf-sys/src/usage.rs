@@ -1,5 +1,7 @@
 //! Processor time that the process has used.
 
+use std::path::{Path, PathBuf};
+
 /// Returns the processor time that the process has used, in user space and in the kernel, seconds.
 pub fn cpu_seconds() -> (f64, f64) {
     of(libc::RUSAGE_SELF)
@@ -18,17 +20,36 @@ pub fn thread_runqueue_seconds() -> Option<f64> {
 
 /// Returns the same of all threads of the process that live, together.
 pub fn runqueue_seconds_of_threads() -> Option<f64> {
-    let of_thread = |thread: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        runqueue_seconds(&text)
-    };
-    let threads = std::fs::read_dir("/proc/self/task").ok()?.flatten();
-    threads.map(of_thread).reduce(|sum, one| Some(sum? + one.unwrap_or(0.0)))?
+    let seconds = of_threads().map(|folder| runqueue_seconds(&text(&folder, "schedstat")));
+    seconds.reduce(|sum, one| Some(sum? + one.unwrap_or(0.0)))?
 }
 
-/// Reads the second number: nanoseconds on a run queue (Documentation/scheduler/sched-stats.rst).
+/// Returns the name and the processor time, seconds, of each thread that lives; none if the kernel does not
+/// count it.
+pub fn thread_times() -> Vec<(String, f64)> {
+    let time = |folder: PathBuf| {
+        Some((text(&folder, "comm").trim_end().into(), seconds(&text(&folder, "schedstat"), 0)?))
+    };
+    of_threads().filter_map(time).collect()
+}
+
+fn of_threads() -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten().map(|thread| thread.path())
+}
+
+/// Returns the text of a file; nothing if the thread has ended.
+fn text(folder: &Path, file: &str) -> String {
+    std::fs::read_to_string(folder.join(file)).unwrap_or_default()
+}
+
 fn runqueue_seconds(schedstat: &str) -> Option<f64> {
-    let ns: u64 = schedstat.split_whitespace().nth(1)?.parse().ok()?;
+    seconds(schedstat, 1)
+}
+
+/// Reads a number of nanoseconds: on a processor, and on a run queue
+/// (Documentation/scheduler/sched-stats.rst).
+fn seconds(schedstat: &str, at: usize) -> Option<f64> {
+    let ns: u64 = schedstat.split_whitespace().nth(at)?.parse().ok()?;
     Some(ns as f64 / 1e9)
 }
 
@@ -51,6 +72,15 @@ mod tests {
     fn time_on_a_run_queue_is_the_second_number() {
         assert_eq!(runqueue_seconds("813000 2500000000 17\n"), Some(2.5));
         assert_eq!([runqueue_seconds(""), runqueue_seconds("1 x 2")], [None, None]);
+    }
+
+    #[test]
+    fn each_thread_has_its_name_and_its_time() {
+        let named = |name: &str| std::thread::Builder::new().name(name.into());
+        let found =
+            named("of-the-test").spawn(|| thread_times().into_iter().find(|(name, _)| name == "of-the-test"));
+        let found = found.unwrap().join().unwrap();
+        assert!(thread_runqueue_seconds().is_none() || found.is_some_and(|(_, used)| used < 60.0));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! `Board`: the paths of a run, for the threads that watch it.
 
 use super::change::{Change, Settings};
+use super::minute::Minute;
 use super::running::Running;
-use super::snapshot::Snapshot;
+use super::runtime::Runtime;
+use super::snapshot::{BandDelay, PathCounters, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -24,6 +26,7 @@ struct Shared {
     began_at: SystemTime,
     paths: Mutex<Vec<Running>>,
     pollers: Mutex<Vec<Arc<PollerCounters>>>,
+    minute: Mutex<Minute>,
 }
 
 /// A direction whose settings were changed.
@@ -55,6 +58,7 @@ impl Board {
             began_at: SystemTime::now(),
             paths: Mutex::default(),
             pollers: Mutex::default(),
+            minute: Mutex::default(),
         }))
     }
 
@@ -141,12 +145,25 @@ impl Board {
     /// Returns the counters so far; no path before the devices are open.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let paths = self.paths().clone();
+        let minute = wharf_mem::lock(&self.0.minute);
+        let counters = |path: &Running| {
+            let counters = path.counters();
+            let since = minute.since(&counters.path, &counters.delay.by_band);
+            PathCounters { minute_delay_ns_by_band: BandDelay::of(since), ..counters }
+        };
         Snapshot {
             pid: std::process::id(),
             command: self.0.command.into(),
             time_s: self.0.began.elapsed().as_secs_f64(),
             rates_over_s: 0.0,
-            paths: paths.iter().map(Running::counters).collect(),
+            runtime: Runtime::now(),
+            paths: paths.iter().map(counters).collect(),
         }
+    }
+
+    /// Notes the delays so far, each [`EVERY`](super::minute::EVERY).
+    pub(super) fn note_minute(&self) {
+        let paths = self.paths().clone();
+        wharf_mem::lock(&self.0.minute).note(&paths);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::board::Board;
 use super::lines::{Errors, Lines};
+use super::minute;
 use super::snapshot::Snapshot;
 use super::text;
 use crate::output::json_line;
@@ -39,11 +40,12 @@ impl Printer {
     /// Prints until it is told to stop by `woken`.
     pub(super) fn run(mut self, woken: UnixStream, every: Option<Duration>) {
         let mut due = every.map(|every| Instant::now() + every);
+        let mut noted = Instant::now();
         loop {
-            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+            let next = due.into_iter().fold(noted + minute::EVERY, Instant::min);
             // A timeout of zero would be an error.
-            let left = left.map(|left| left.max(Duration::from_millis(1)));
-            if woken.set_read_timeout(left).is_err() {
+            let left = next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            if woken.set_read_timeout(Some(left)).is_err() {
                 return;
             }
             let mut byte = [STOP];
@@ -52,8 +54,15 @@ impl Printer {
                 Ok(_) => return self.end(every.is_some()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    self.print_line();
-                    due = due.zip(every).map(|(due, every)| (due + every).max(Instant::now()));
+                    let now = Instant::now();
+                    if noted + minute::EVERY <= now {
+                        self.board.note_minute();
+                        noted = now;
+                    }
+                    if let Some((at, every)) = due.filter(|&due| due <= now).zip(every) {
+                        self.print_line();
+                        due = Some((at + every).max(now));
+                    }
                 }
                 Err(_) => return,
             }

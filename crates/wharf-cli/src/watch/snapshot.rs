@@ -1,5 +1,6 @@
 //! `Snapshot`: the counters of a run at one time, as JSON. The keys are a promise: they are added to, never renamed.
 
+use super::runtime::Runtime;
 use crate::counts::Counts;
 use crate::output::time;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub(crate) struct Snapshot {
     pub(super) pid: u32,
     /// `send`, `receive` or `forward`.
     pub(super) command: String,
+    /// Processor time of the process.
+    #[serde(default)]
+    pub(super) runtime: Runtime,
     /// By direction; empty before the devices are open.
     pub(crate) paths: Vec<PathCounters>,
 }
@@ -48,6 +52,8 @@ pub(crate) struct PathCounters {
     pub(super) delay_ns_by_band: Vec<BandDelay>,
     /// The same since the snapshot before.
     pub(crate) recent_delay_ns_by_band: Vec<BandDelay>,
+    /// The same of the last minute, or of up to ten seconds more.
+    pub(super) minute_delay_ns_by_band: Vec<BandDelay>,
     /// The times themselves.
     #[serde(skip)]
     pub(super) delay: QueueDelay,
@@ -103,7 +109,16 @@ impl Snapshot {
             let earlier = before.and_then(|before| before.paths.iter().find(of_path));
             path.set_rates(earlier.unwrap_or(&PathCounters::default()), seconds.max(1e-6));
         }
+        let packets = self.handled().saturating_sub(before.map_or(0, Self::handled));
+        self.runtime.set_since(before.map(|before| &before.runtime), seconds.max(1e-6), packets);
         self
+    }
+
+    /// Returns the packets received, and those that a direction sent which receives none.
+    fn handled(&self) -> u64 {
+        let of =
+            |path: &PathCounters| path.from.as_ref().map_or(path.counts.packets, |_| path.received_packets);
+        self.paths.iter().map(of).sum()
     }
 }
 
@@ -116,11 +131,16 @@ impl BandDelay {
         };
         (0..).zip(by_band).filter_map(row).collect()
     }
+
+    /// Returns its times as people read them.
+    pub(super) fn times(&self) -> String {
+        format!("p50 {}, p99 {}", time(self.p50), time(self.p99))
+    }
 }
 
 impl Display for BandDelay {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "band {}: p50 {}, p99 {}", self.band, time(self.p50), time(self.p99))
+        write!(f, "band {}: {}", self.band, self.times())
     }
 }
 

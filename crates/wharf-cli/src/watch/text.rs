@@ -1,7 +1,7 @@
 //! Snapshots as text, for people.
 
-use super::snapshot::{BandDelay, PathCounters, Snapshot};
-use crate::output::{columns, grouped, text, time};
+use super::snapshot::{BandDelay, PathCounters, QueueRow, Snapshot};
+use crate::output::{columns, grouped, text};
 use crate::report::counts_text;
 
 /// Returns one line: rates and drops of each direction.
@@ -45,14 +45,15 @@ pub(super) fn scaled(value: f64, unit: &str) -> String {
 
 /// Returns a table of all counters, with a column for each direction.
 pub(super) fn table(snapshot: &Snapshot) -> String {
-    let Snapshot { time_s, pid, command, paths, .. } = snapshot;
-    let title = format!("wharf {command}, process {pid}, after {time_s:.1} s");
+    let Snapshot { time_s, pid, command, runtime, paths, .. } = snapshot;
+    let title = format!("wharf {command}, process {pid}, after {time_s:.1} s: {}", runtime.text());
     if paths.is_empty() {
         return format!("{title}: the devices are not open yet");
     }
     let header: Vec<&str> = std::iter::once("").chain(paths.iter().map(|path| path.path.as_str())).collect();
     let all: Vec<&PathCounters> = paths.iter().collect();
-    format!("{title}\n{}", text(&columns(&header, ROWS, &all)))
+    let parts = [title, runtime.details(), text(&columns(&header, ROWS, &all))];
+    parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
 const ROWS: &[crate::output::Row<PathCounters>] = &[
@@ -70,12 +71,13 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("in the device", |path| of_end(&path.to, format!("{} packets", grouped(path.device_packets)))),
     ("byte limit", |path| path.counts.limit_text("")),
     ("waited", |path| delays(&path.delay_ns_by_band)),
+    ("  last minute", |path| delays(&path.minute_delay_ns_by_band)),
     ("  last sample", |path| delays(&path.recent_delay_ns_by_band)),
-    ("requeues", |path| of_end(&path.to, grouped(path.counts.requeues))),
+    ("offered again", |path| of_end(&path.to, grouped(path.counts.requeues))),
     ("doorbells", |path| of_end(&path.to, grouped(path.counts.doorbells))),
-    ("frames out", |path| grouped(path.frames_out)),
+    ("frames in use", |path| grouped(path.frames_out)),
     ("settings", |path| path.settings_texts().collect::<Vec<_>>().join("\n")),
-    ("by queue", |path| if path.queues.len() < 2 { String::new() } else { by_queue(path) }),
+    ("by queue", |path| queue_texts(path).join("\n")),
 ];
 
 /// Returns `text` if the direction has the end.
@@ -85,21 +87,19 @@ fn of_end(end: &Option<String>, text: String) -> String {
 
 fn delays(by_band: &[BandDelay]) -> String {
     if let [only] = by_band {
-        return format!("p50 {}, p99 {}", time(only.p50), time(only.p99));
+        return only.times();
     }
     by_band.iter().map(BandDelay::to_string).collect::<Vec<_>>().join("\n")
 }
 
-fn by_queue(path: &PathCounters) -> String {
-    let queue = |queue: &super::snapshot::QueueRow| {
-        format!(
-            "{} sent, {}, {} failed",
-            grouped(queue.counts.sent),
-            scaled(queue.sent_pps, "pps"),
-            queue.counts.failed
-        )
+/// Returns what each of several queues has sent.
+pub(super) fn queue_texts(path: &PathCounters) -> Vec<String> {
+    let text = |(number, queue): (usize, &QueueRow)| {
+        let (sent, rate) = (grouped(queue.counts.sent), scaled(queue.sent_pps, "pps"));
+        format!("{number}: {sent} sent, {rate}, {} failed", queue.counts.failed)
     };
-    path.queues.iter().map(queue).collect::<Vec<_>>().join("\n")
+    let queues = path.queues.iter().enumerate().filter(|_| path.queues.len() > 1);
+    queues.map(text).collect()
 }
 
 #[cfg(test)]

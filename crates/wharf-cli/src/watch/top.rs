@@ -2,6 +2,7 @@
 
 mod draw;
 mod keys;
+mod plot;
 mod state;
 
 use super::client::{ANSWER, Client, Silent, answers};
@@ -25,22 +26,17 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() {
         bail!("standard output is no terminal: `wharf show` prints the counters once");
     }
+    let all = if args.which.is_none() { running() } else { Vec::new() };
     let first = match &args.which {
         Some(which) => places::find(which)?,
-        None => running().into_iter().next().with_context(places::none)?,
+        None => all.first().cloned().with_context(places::none)?,
     };
     let (client, signals, keys) = (Client::connect(&first, LOOK)?, Signals::listen()?, Keys::open()?);
     let every = args.interval;
     // It restores the terminal when this thread panics, too.
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
-    let mut view = View {
-        path: first,
-        client: Some(client),
-        state: State::default(),
-        due: Instant::now(),
-        asked: None,
-        every,
-    };
+    let state = State::at(place(&all, &first));
+    let mut view = View { path: first, client: Some(client), state, due: Instant::now(), asked: None, every };
     let done = view.run(&mut terminal, &keys, &signals);
     // A terminal that is gone is not restored: both ways to do that print, and standard error is gone with it.
     if done.is_err() {
@@ -111,6 +107,7 @@ impl View {
             KeyCode::Char('q') | KeyCode::Esc => return true,
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
             KeyCode::Char('p') => self.state.is_paused ^= true,
+            KeyCode::Char('?' | 'h') => self.state.has_help ^= true,
             KeyCode::Left | KeyCode::Up => self.change_to(false),
             KeyCode::Right | KeyCode::Down => self.change_to(true),
             _ => {}
@@ -124,9 +121,14 @@ impl View {
         let Some(other) = neighbour(&all, &self.path, is_next) else { return };
         if let Ok(client) = Client::connect(other, LOOK) {
             (self.path, self.client, self.due) = (other.clone(), Some(client), Instant::now());
-            (self.state, self.asked) = (State::default(), None);
+            (self.state, self.asked) = (State::at(place(&all, other)), None);
         }
     }
+}
+
+/// Returns which of how many runs has this socket, from 1; a socket elsewhere is none of them.
+fn place(all: &[PathBuf], path: &Path) -> (usize, usize) {
+    all.iter().position(|other| other == path).map_or((0, 0), |at| (at + 1, all.len()))
 }
 
 /// Returns the place after that of `path`, or before it, in a circle; the first one if that is gone.

@@ -189,8 +189,14 @@ fn every_value_has_help_type_and_unit() {
                 let has_none = word == "UNIT" && described.starts_with("wharf_run");
                 let has_none = has_none || (word == "UNIT" && described == "wharf_qdisc_statistic");
                 // Of other makers, or in base units.
-                let bases =
-                    ["process_", "wharf_build", "wharf_path_", "wharf_link_", "wharf_qdisc_delay_seconds"];
+                let bases = [
+                    "process_",
+                    "wharf_build",
+                    "wharf_path_",
+                    "wharf_link_",
+                    "wharf_qdisc_delay_seconds",
+                    "wharf_queue_batch_packets",
+                ];
                 let has_none =
                     has_none || word == "UNIT" && bases.iter().any(|base| described.starts_with(base));
                 let count = scrape.text.matches(&format!("# {word} {described} ")).count();
@@ -210,6 +216,7 @@ fn every_value_has_help_type_and_unit() {
     for name in [
         "wharf_qdisc_delay_ns{",
         "wharf_qdisc_delay_seconds_bucket{",
+        "wharf_queue_batch_packets_bucket{",
         "process_cpu_seconds_total ",
         "wharf_build_info{",
     ] {

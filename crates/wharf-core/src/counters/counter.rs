@@ -1,4 +1,4 @@
-//! `Counter`, of a part of the path, and `Tally`, of a caller.
+//! `Counter`, of a part of the path, `Tally`, of a caller, and `BatchSizes`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -29,6 +29,26 @@ impl Counter {
     #[inline(always)]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// Counters of batches by size: of 2 frames, of up to 4, 8, and so on to 64, and of more.
+#[derive(Debug, Default)]
+pub(crate) struct BatchSizes([Counter; Self::CLASSES]);
+
+impl BatchSizes {
+    /// Classes, with the first: that of batches of one frame, which are not counted here.
+    pub(crate) const CLASSES: usize = 8;
+
+    /// Counts a batch of `frames`, which are several; for the writer.
+    pub(crate) fn add(&self, frames: usize) {
+        let class = frames.saturating_sub(1).checked_ilog2().map_or(0, |log| log as usize + 1);
+        self.0[class.min(Self::CLASSES - 1)].add(1);
+    }
+
+    /// Returns the batches of each class.
+    pub(crate) fn get(&self) -> [u64; Self::CLASSES] {
+        self.0.each_ref().map(Counter::get)
     }
 }
 

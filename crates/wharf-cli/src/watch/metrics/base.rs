@@ -5,13 +5,15 @@ use crate::watch::board::Board;
 use crate::watch::running::Running;
 use std::fmt::Write;
 use std::fs;
-use wharf::metrics::Latency;
 use wharf_devices::interfaces::HostInterface;
 use wharf_sys::usage;
 
 /// Bounds of the histogram of delays, in microseconds.
 const BOUNDS_US: [u64; 14] =
     [10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
+
+/// Bounds of the histogram of batches, in packets: those that a queue tells apart.
+const BOUNDS_PACKETS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// Adds their text.
 pub(super) fn add(text: &mut String, board: &Board) {
@@ -85,7 +87,7 @@ impl Base<'_> {
         for (end, path) in ends.filter_map(|(end, path)| Some((end.as_ref()?, path))) {
             let name = end.split_once(':').map_or("", |(_, rest)| rest.split(',').next().unwrap_or_default());
             let Some(interface) = HostInterface::find(name) else { continue };
-            let labels = format!("{},device=\"{}\"", label(path), plain(end));
+            let labels = format!("{},device=\"{}\"", label(path), label_value(end));
             self.value("wharf_link_up", &labels, f64::from(u8::from(interface.has_carrier)));
         }
         let name = "wharf_qdisc_delay_seconds";
@@ -98,21 +100,50 @@ impl Base<'_> {
             for (band, delay) in
                 path.delay().by_band.iter().enumerate().filter(|(_, delay)| delay.packets() > 0)
             {
-                self.histogram(name, &format!("{},band=\"{band}\"", label(path)), delay);
+                let within = BOUNDS_US
+                    .map(|bound_us| (bound_us as f64 / 1e6, delay.packets_within_ns(bound_us * 1000)));
+                let labels = format!("{},band=\"{band}\"", label(path));
+                self.histogram(name, &labels, &within, delay.packets(), delay.sum_ns() / 1e9);
+            }
+        }
+        self.of_batches(paths, label);
+    }
+
+    fn of_batches(&mut self, paths: &[Running], label: impl Fn(&Running) -> String) {
+        let name = "wharf_queue_batch_packets";
+        self.family(name, "histogram", "Packets that the device took in one call.");
+        for path in paths {
+            for (number, queue) in path.queues.iter().enumerate() {
+                let (counters, mut calls) = (queue.counters(), 0);
+                let sizes = counters.batch_sizes();
+                let within: Vec<(f64, u64)> = BOUNDS_PACKETS
+                    .iter()
+                    .zip(sizes)
+                    .map(|(&bound, size)| {
+                        calls += size;
+                        (bound as f64, calls)
+                    })
+                    .collect();
+                let labels = format!("{},number=\"{number}\"", label(path));
+                self.histogram(name, &labels, &within, sizes.iter().sum(), counters.packets.get() as f64);
             }
         }
     }
 
-    fn histogram(&mut self, name: &str, labels: &str, delay: &Latency) {
-        for bound_us in BOUNDS_US {
-            let bucket = format!("{labels},le=\"{}\"", bound_us as f64 / 1e6);
-            self.value(&format!("{name}_bucket"), &bucket, delay.packets_within_ns(bound_us * 1000) as f64);
+    /// Adds a histogram: of `count` values, whose sum is `sum`, those up to each bound.
+    fn histogram(&mut self, name: &str, labels: &str, within: &[(f64, u64)], count: u64, sum: f64) {
+        for (bound, values) in within {
+            self.value(&format!("{name}_bucket"), &format!("{labels},le=\"{bound}\""), *values as f64);
         }
-        let count = delay.packets() as f64;
-        self.value(&format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), count);
-        self.value(&format!("{name}_count"), labels, count);
-        self.value(&format!("{name}_sum"), labels, delay.sum_ns() / 1e9);
+        self.value(&format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), count as f64);
+        self.value(&format!("{name}_count"), labels, count as f64);
+        self.value(&format!("{name}_sum"), labels, sum);
     }
+}
+
+/// Returns the value of a label: without letters that a terminal obeys, and escaped as the format wants it.
+fn label_value(text: &str) -> String {
+    plain(text).replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
 /// Returns the classic text format (version 0.0.4): counters are described by their whole names. Names in
@@ -138,4 +169,15 @@ pub(super) fn classic(text: &str) -> String {
         Some(format!("# {what} {name}{total}{info} {rest}\n"))
     };
     text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_of_a_device_breaks_a_scrape() {
+        let values = ["a\"b", "a\\b", "a\nb", "\u{1b}[31m", "xdp:eth0"].map(label_value);
+        assert_eq!(values, ["a\\\"b", r"a\\b", r"a\nb", r"\\u{1b}[31m", "xdp:eth0"]);
+    }
 }

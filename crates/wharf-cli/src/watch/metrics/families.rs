@@ -4,6 +4,7 @@
 //! packets, is `wharf_queue_sent_packets_total`.
 
 use super::base;
+use crate::plain::plain;
 use crate::watch::board::Board;
 use crate::watch::running::Running;
 use crate::watch::snapshot::BandDelay;
@@ -105,7 +106,8 @@ impl Families {
 
     fn add(&mut self, metric: &Metric<'_>) {
         let Metric { name, help, unit, kind, labels, value } = *metric;
-        let labels = labels.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
+        // The encoder escapes the rest.
+        let labels = labels.iter().map(|&(name, value)| (name.to_string(), plain(value).into())).collect();
         self.family(name, help, unit, kind).values.push((labels, value));
     }
 

@@ -1,62 +1,117 @@
 //! The picture: a title, a box for each direction, and the keys.
 
-use super::state::State;
-use crate::output::grouped;
-use crate::watch::snapshot::PathCounters;
-use crate::watch::text::scaled;
+use super::plot::Plot;
+use super::state::{DirectionSeries, State};
+use crate::output::{grouped, time};
+use crate::report::counts_text;
+use crate::watch::snapshot::{BandDelay, PathCounters};
+use crate::watch::text::{queue_texts, scaled};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Paragraph, RenderDirection, Sparkline};
-use std::collections::VecDeque;
+use ratatui::widgets::{Block, Paragraph, Wrap};
 
 /// Columns from which on two directions stand side by side.
 const WIDE: u16 = 140;
-/// Most lines of a sparkline.
-const SPARK_LINES_MAX: u16 = 8;
+/// Fewest lines of a plot: its name, and one of its curve.
+const PLOT_LINES_MIN: u16 = 2;
+/// Lines of a plot that goes before the settings.
+const PLOT_LINES: u16 = 4;
+/// Lines from which on there is a plot of the delay, too.
+const TWO_PLOTS_LINES: u16 = 8;
+const HELP: &str = "\
+q, Esc, Ctrl-C  quit
+p               pause: the picture stays, the run goes on
+left, right     the run before, and the next
+?, h            this help, and back
+
+Rates are over the last interval (--interval), counts since the run began.
+received, sent  packets of this direction
+backlog         packets that wait; those in the device; the byte queue limit
+dropped         packets lost, by reason: `wharf explain REASON` says why
+waited          time in the discipline, over the last interval, by band
+processor       of all threads; 100 % is all of one. Its time for each packet
+peak            the highest value since this view began
+
+`wharf explain WORD` explains each word. `wharf show PID` prints all counters.";
 
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let rows = Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]);
     let [title, middle, keys] = rows.areas(frame.area());
     let bold = Style::new().add_modifier(Modifier::BOLD);
     frame.render_widget(Line::styled(headline(state), bold), title);
+    if state.has_help {
+        frame.render_widget(Paragraph::new(HELP).wrap(Wrap { trim: false }).block(Block::bordered()), middle);
+    } else {
+        directions(frame, state, middle);
+    }
+    let other = match state.place {
+        (at, all) if all > 1 => format!("   arrows: other runs (this is {at} of {all})"),
+        _ => String::new(),
+    };
+    frame.render_widget(Line::raw(format!("q quit   p pause   ? help{other}")), keys);
+}
+
+fn directions(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let paths = &state.snapshot.paths;
     let boxes = vec![Constraint::Fill(1); paths.len()];
-    let layout = if middle.width >= WIDE { Layout::horizontal(boxes) } else { Layout::vertical(boxes) };
-    let none = VecDeque::new();
-    for (number, (path, area)) in paths.iter().zip(layout.split(middle).iter()).enumerate() {
-        direction(frame, path, state.rates.get(number).unwrap_or(&none), *area);
+    let layout = if area.width >= WIDE { Layout::horizontal(boxes) } else { Layout::vertical(boxes) };
+    let none = DirectionSeries::default();
+    for (number, (path, area)) in paths.iter().zip(layout.split(area).iter()).enumerate() {
+        let series = state.series.get(number).unwrap_or(&none);
+        direction(frame, path, series, state.snapshot.rates_over_s, *area);
     }
-    frame.render_widget(Line::raw("q quit   p pause   arrows: other runs"), keys);
 }
 
 fn headline(state: &State) -> String {
     let snapshot = &state.snapshot;
-    let state = match state {
-        State { has_ended: true, .. } => ": ended",
-        State { is_silent: true, .. } => ": does not answer",
-        State { is_paused: true, .. } => ": paused",
-        _ if snapshot.paths.is_empty() => ": its devices are not open yet",
-        _ => "",
+    let text = match state {
+        State { has_ended: true, .. } => "ended".into(),
+        State { is_silent: true, .. } => "does not answer".into(),
+        State { is_paused: true, .. } => "paused".into(),
+        _ if snapshot.paths.is_empty() => "its devices are not open yet".into(),
+        _ => snapshot.runtime.text(),
     };
-    format!("wharf {}, process {}, {:.0} s{state}", snapshot.command, snapshot.pid, snapshot.time_s)
+    format!("wharf {}, process {}, {:.0} s: {text}", snapshot.command, snapshot.pid, snapshot.time_s)
 }
 
-/// Draws one direction: figures, and the rate over time below.
-fn direction(frame: &mut Frame<'_>, path: &PathCounters, rates: &VecDeque<u64>, area: Rect) {
+/// Draws one direction: figures, and below them the rate over time, and the delay where there is room.
+fn direction(frame: &mut Frame<'_>, path: &PathCounters, series: &DirectionSeries, step_s: f64, area: Rect) {
     let block = Block::bordered().title(format!(" {}: {} ", path.path, path.ends()));
     let inside = block.inner(area);
     frame.render_widget(block, area);
-    let lines = lines(path, inside.width.into());
-    let text_lines = u16::try_from(lines.len()).unwrap_or(u16::MAX).min(inside.height.saturating_sub(1));
-    let rows = Layout::vertical([Constraint::Length(text_lines), Constraint::Max(SPARK_LINES_MAX)]);
-    let [figures, spark] = rows.areas(inside);
+    let (mut lines, width) = (lines(path, inside.width.into()), inside.width.into());
+    let settings = wrapped("settings", path.settings_texts(), width);
+    if lines.len() + settings.len() + usize::from(PLOT_LINES) <= inside.height.into() {
+        lines.extend(settings.into_iter().map(Line::raw));
+    }
+    let text_lines = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let text_lines = text_lines.min(inside.height.saturating_sub(PLOT_LINES_MIN));
+    let rows = Layout::vertical([Constraint::Length(text_lines), Constraint::Fill(1)]);
+    let [figures, plots] = rows.areas(inside);
     frame.render_widget(Paragraph::new(lines), figures);
-    let rates = rates.iter().copied().take(spark.width.into());
-    let spark_line =
-        Sparkline::default().direction(RenderDirection::RightToLeft).data(rates.collect::<Vec<_>>());
-    frame.render_widget(spark_line, spark);
+    let rate = match &path.to {
+        Some(_) => Plot {
+            name: "sent per second",
+            series: &series.rate,
+            unit: |bits| scaled(bits as f64, "bit/s"),
+            step_s,
+        },
+        None => Plot {
+            name: "received per second",
+            series: &series.rate,
+            unit: |packets| scaled(packets as f64, "pps"),
+            step_s,
+        },
+    };
+    let waited = Plot { name: "waited, p99", series: &series.waited, unit: time, step_s };
+    if plots.height < TWO_PLOTS_LINES || waited.series.peak == 0 {
+        return rate.draw(frame, plots);
+    }
+    let [first, second] = Layout::vertical([Constraint::Fill(1); 2]).areas(plots);
+    rate.draw(frame, first);
+    waited.draw(frame, second);
 }
 
 /// Returns the figures, most important first: a low terminal shows the first lines.
@@ -64,42 +119,44 @@ fn lines(path: &PathCounters, width: usize) -> Vec<Line<'static>> {
     let rates = &path.rates;
     let mut rows = Vec::new();
     if path.from.is_some() {
-        rows.push(format!(
-            "received  {:<14} {} in all",
-            scaled(rates.received_pps, "pps"),
-            grouped(path.received_packets)
-        ));
+        let (rate, all) = (scaled(rates.received_pps, "pps"), grouped(path.received_packets));
+        rows.push(format!("received  {rate:<14} {all} in all"));
     }
     if path.to.is_some() {
         let (packets, bits) = (scaled(rates.sent_pps, "pps"), scaled(rates.sent_bps, "bit/s"));
         rows.push(format!("sent      {packets:<14} {bits:<14} {} in all", grouped(path.counts.sent)));
+        let (waiting, device) = (grouped(path.backlog_packets), grouped(path.device_packets));
         let limit = path.counts.limit_text(", limit ");
-        rows.push(format!(
-            "backlog   {} packets, in the device {}{limit}",
-            grouped(path.backlog_packets),
-            grouped(path.device_packets)
-        ));
+        rows.push(format!("backlog   {waiting} packets, in the device {device}{limit}"));
     }
-    rows.push(format!(
-        "dropped   {:<14} {} in all",
-        scaled(rates.dropped_pps, "pps"),
-        grouped(path.dropped())
-    ));
-    let reasons = path.drops.iter().map(|(reason, count)| format!("{reason} {}", grouped(*count)));
-    rows.extend(wrapped(reasons, width));
-    rows.extend(path.recent_delay_ns_by_band.iter().map(|delay| format!("waited    {delay}")));
-    rows.extend(wrapped(path.settings_texts(), width));
+    let (rate, all) = (scaled(rates.dropped_pps, "pps"), grouped(path.dropped()));
+    let reasons = counts_text(&path.drops);
+    let dropped =
+        std::iter::once(format!("{rate:<14} {all} in all")).chain(reasons.lines().map(String::from));
+    rows.extend(wrapped("dropped", dropped, width));
+    rows.extend(wrapped("waited", waited(&path.recent_delay_ns_by_band).into_iter(), width));
+    rows.extend(wrapped("queues", queue_texts(path).into_iter(), width));
     rows.into_iter().map(Line::raw).collect()
 }
 
-/// Returns `words` in indented lines of at most `width`.
-fn wrapped(words: impl Iterator<Item = String>, width: usize) -> Vec<String> {
-    const INDENT: &str = "         ";
+/// Returns the delays by band; without bands, those of all.
+fn waited(by_band: &[BandDelay]) -> Vec<String> {
+    match by_band {
+        [only] => vec![only.times()],
+        bands => bands.iter().map(BandDelay::to_string).collect(),
+    }
+}
+
+/// Returns `words` behind a name, in lines of at most `width`.
+fn wrapped(name: &str, words: impl Iterator<Item = String>, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words {
         match lines.last_mut() {
-            Some(line) if line.len() + 2 + word.len() <= width => *line = format!("{line}  {word}"),
-            _ => lines.push(format!("{INDENT} {word}")),
+            Some(line) if line.chars().count() + 2 + word.chars().count() <= width => {
+                *line = format!("{line}  {word}");
+            }
+            Some(_) => lines.push(format!("{:10}{word}", "")),
+            None => lines.push(format!("{name:10}{word}")),
         }
     }
     lines
@@ -109,8 +166,7 @@ fn wrapped(words: impl Iterator<Item = String>, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::counts::Counts;
-    use crate::watch::snapshot::Rates;
-    use crate::watch::snapshot::{BandDelay, Snapshot};
+    use crate::watch::snapshot::{Rates, Snapshot};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -172,11 +228,32 @@ mod tests {
                 "link-down 2520",
                 "band 2: p50 1.3 ms, p99 9.0 ms",
                 "q quit",
+                "? help",
+                "sent per second, peak 20 Mbit/s",
+                "20 Mbit/s |",
             ] {
                 assert!(drawn.contains(what), "{width}x{height}: {what}:\n{drawn}");
             }
             assert!(drawn.contains('\u{2588}'), "a sparkline: {drawn}");
         }
+    }
+
+    #[test]
+    fn a_large_terminal_has_axes_and_the_delay_over_time() {
+        let drawn = drawn(200, 50);
+        for what in ["waited, p99, peak 9.0 ms", "9.0 ms |", " 0 |", "s ago", "now"] {
+            assert!(drawn.contains(what), "{what}:\n{drawn}");
+        }
+    }
+
+    #[test]
+    fn help_takes_the_place_of_the_picture() {
+        let mut state = State::at((2, 3));
+        state.has_help = true;
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        terminal.draw(|frame| draw(frame, &state)).unwrap();
+        let drawn = terminal.backend().to_string();
+        assert!(drawn.contains("the highest value since") && drawn.contains("this is 2 of 3"), "{drawn}");
     }
 
     #[test]

@@ -128,6 +128,9 @@ impl NetdevQueue {
         counters.packets.add(taken as u64);
         counters.bytes.add(bytes);
         counters.batches.add(1);
+        if taken > 1 {
+            counters.batch_sizes.add(taken);
+        }
         counters.doorbells.add(u64::from(doorbell));
     }
 
