@@ -58,9 +58,17 @@ pub fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, &'a str)>) -> String 
     format!("<div class=\"wide\"><table>{rows}</table></div>\n")
 }
 
-/// Returns `text` with the characters replaced that HTML and SVG reserve, quotes included.
+/// Returns `text` with the characters replaced that HTML and SVG reserve, quotes included, or do not have.
 pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let shown = |letter: char| match letter {
+        '&' => "&amp;".into(),
+        '<' => "&lt;".into(),
+        '>' => "&gt;".into(),
+        '"' => "&quot;".into(),
+        letter if letter.is_control() && !letter.is_whitespace() => letter.escape_debug().to_string(),
+        letter => letter.to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Returns text for HTML as [`escaped`] does, with what stands between two backticks as code.
