@@ -92,8 +92,8 @@ def of_scrape(text, path):
 def of_table(text, command):
     """Returns a view for each column of a table of plain digits."""
     rows, label = {}, ""
-    names = {"packets": "packets", "accepted": "accepted", "sent": "sent", "failed": "failed", "bytes": "bytes", "requeues": "requeues",
-             "returned unsent": "returned", "received": "received", "dropped": "dropped", "by reason": "reasons", "frames out": "out"}
+    names = {"packets": "packets", "accepted": "accepted", "sent": "sent", "failed": "failed", "bytes": "bytes", "offered again": "requeues",
+             "returned unsent": "returned", "received": "received", "dropped": "dropped", "by reason": "reasons", "frames in use": "out"}
     for line in text.split("\n\n")[0 if command == "forward" else 1].splitlines():
         cells = re.split(r"  +", line.rstrip())
         label = cells[0] or label

@@ -76,7 +76,7 @@ fn terms_of<'a>(word: &str, all: &'a [Term]) -> Vec<&'a Term> {
     if exact.is_empty() { found(short) } else { exact }
 }
 
-/// Returns a word as it is compared: `senders_waits` of the JSON is `senders' waits` of the summary.
+/// Returns a word as it is compared: `came_pps` of the JSON is `came pps` of the tables.
 fn normal(word: &str) -> String {
     let plain = word.to_lowercase().replace(['_', '-'], " ").replace(['\'', ','], "");
     plain.trim_end_matches(':').trim().to_string()
@@ -160,13 +160,13 @@ mod tests {
         let unknown = |word| unknown(word, &Registry::default().reasons());
         assert!(unknown("nosuch").ends_with("; `wharf explain` lists all"), "{}", unknown("nosuch"));
         assert!(unknown("ring-ful").contains("nearest is \"ring-full\""), "{}", unknown("ring-ful"));
-        assert!(unknown("waits").contains("nearest is \"senders' waits\""), "{}", unknown("waits"));
+        assert!(unknown("waits").contains("nearest is \"waits for room\""), "{}", unknown("waits"));
     }
 
     #[test]
     fn rows_are_sorted_and_found_by_the_name_of_the_json_too() {
         assert!(terms().is_sorted_by_key(|term| &term.word));
-        for word in ["packets_per_doorbell", "Senders' waits", "frames out", "timing-error"] {
+        for word in ["packets_per_doorbell", "Senders' waits", "frames_in_use", "timing-error"] {
             assert_eq!(terms_of(word, terms()).len(), 1, "{word}");
         }
         let reasons = Registry::default().reasons();

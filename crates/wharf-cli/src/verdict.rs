@@ -1,7 +1,7 @@
 //! The verdict under a summary: the rate asked against the rate that came, the bound, the likely cause of loss, and the next command.
 //!
-//! It is a pure function of figures: `send`, `receive` and `forward`. It claims only what the figures show: "nothing is shown to limit
-//! it" is an answer, too.
+//! It is a pure function of figures: `send`, `receive` and `forward`. It claims only what the
+//! figures show: "no counter shows a limit" is an answer, too.
 
 mod forward;
 mod loss;

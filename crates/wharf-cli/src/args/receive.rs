@@ -27,7 +27,7 @@ Packets that `wharf send` generated carry a number and a time. Lost, reordered a
 sender. Numbers begin at 0, so start the receiver first, and wait for its line \"listening on\". Losses after the last \
 arrival show only in the sender's count. The latency is from the time in the packet to its arrival, as the device reports \
 it, or as it was received. It needs both ends on one machine, whose clock they share, and is null otherwise. All other \
-packets are counted as unstamped.
+packets are counted as not generated.
 
 Ends by itself after --count or --seconds, or when the device has ended; otherwise SIGINT, SIGTERM and SIGHUP end it \
 with its summary. Exit code 1 when packets were lost or dropped. Records of length 0 in a capture are skipped and counted \

@@ -45,11 +45,11 @@ const ROWS: &[Row<DirectionReport>] = &[
     ("ring delay p50", |direction| ring_delay(direction, |all| all.p50)),
     ("ring delay p99", |direction| ring_delay(direction, |all| all.p99)),
     ("transmit time", |direction| direction.transmit_ns.map_or_else(String::new, time)),
-    ("requeues", |direction| grouped(direction.common.counts.requeues)),
+    ("offered again", |direction| grouped(direction.common.counts.requeues)),
     ("dropped", |direction| grouped(direction.common.drops.total)),
     ("by reason", |direction| counts_text(&direction.common.drops.by_reason)),
     ("returned unsent", |direction| some(direction.common.counts.returned)),
-    ("frames out", |direction| grouped(direction.common.pool.out)),
+    ("frames in use", |direction| grouped(direction.common.pool.out)),
 ];
 
 /// Returns a time in the discipline.

@@ -46,7 +46,7 @@ fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
         ("lost", of_generated(report.lost)),
         ("reordered", of_generated(report.reordered)),
         ("duplicated", of_generated(report.duplicated)),
-        ("unstamped", grouped(report.unstamped)),
+        ("not generated", grouped(report.unstamped)),
         ("host protocols", some(report.host_packets)),
         ("latency p50", latency(|latency| latency.p50)),
         ("latency p99", latency(|latency| latency.p99)),
@@ -66,7 +66,7 @@ fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
         rows.push(("frames traced".into(), grouped(trace.frames)));
         rows.push(("not in the trace".into(), grouped(trace.missed)));
     }
-    rows.push(("frames out".into(), grouped(common.pool.out)));
+    rows.push(("frames in use".into(), grouped(common.pool.out)));
     rows
 }
 

@@ -54,7 +54,7 @@ const ROWS: &[Row<Report>] = &[
     ("packets per doorbell", |report| format!("{:.1}", report.packets_per_doorbell)),
     ("byte queue limit", Report::limit_text),
     ("discipline", Report::qdisc_text),
-    ("requeues", |report| grouped(report.counts.requeues)),
+    ("offered again", |report| grouped(report.counts.requeues)),
     ("packets by queue", |report| match &report.queues[..] {
         [] | [_] => String::new(),
         queues => {
@@ -62,7 +62,7 @@ const ROWS: &[Row<Report>] = &[
             packets.join("\n")
         }
     }),
-    ("senders' waits", |report| grouped(report.senders.iter().map(|sender| sender.waits).sum())),
+    ("waits for room", |report| grouped(report.senders.iter().map(|sender| sender.waits).sum())),
     ("latency p50", |report| shown(&report.latency_ns, |latency| time(latency.p50))),
     ("latency p99", |report| shown(&report.latency_ns, |latency| time(latency.p99))),
     ("latency p999", |report| shown(&report.latency_ns, |latency| time(latency.p999))),
@@ -83,7 +83,7 @@ const ROWS: &[Row<Report>] = &[
     ("faults injected", |report| shown(&report.faults, FaultReport::text)),
     ("frames traced", |report| shown(&report.trace, |trace| grouped(trace.frames))),
     ("not in the trace", |report| shown(&report.trace, |trace| some(trace.missed))),
-    ("frames out", |report| grouped(report.pool.out)),
+    ("frames in use", |report| grouped(report.pool.out)),
 ];
 
 fn shown<T>(part: &Option<T>, show: fn(&T) -> String) -> String {

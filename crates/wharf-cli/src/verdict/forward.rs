@@ -118,7 +118,7 @@ impl ForwardFigures {
         if self.requeues > 0 || self.has_byte_limit && self.rate.is_none() {
             (Bound::Device, format!("{} took no more, and {dropped}", self.to))
         } else {
-            (Bound::Nothing, format!("{dropped}, and no counter shows what limits it"))
+            (Bound::Nothing, format!("{dropped}, and no counter shows a limit"))
         }
     }
 
@@ -166,7 +166,7 @@ impl ForwardFigures {
             None if self.sent >= self.received => {
                 (Bound::Senders, "all that arrived left, so the senders bounded it".into())
             }
-            _ => (Bound::Nothing, "nothing is shown to limit it".into()),
+            _ => (Bound::Nothing, "no counter shows a limit".into()),
         }
     }
 }

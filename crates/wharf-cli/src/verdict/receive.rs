@@ -96,7 +96,7 @@ impl ReceiveFigures {
         let (packets, rate) = (self.packets, packet_rate(self.came_pps));
         match () {
             () if packets == 0 && here == 0 && self.host_packets > 0 => {
-                (Bound::Nothing, "Only packets of hosts themselves arrived.".into())
+                (Bound::Nothing, "Only packets of host protocols arrived.".into())
             }
             () if packets == 0 && here == 0 => (Bound::Nothing, "No packet arrived.".into()),
             () if here > 0 => {
@@ -114,7 +114,7 @@ impl ReceiveFigures {
                 (Bound::Count, format!("Received {packets} at one time: too short to show a rate."))
             }
             () if self.lost > 0 => {
-                (Bound::Nothing, format!("Came to {rate}: nothing here is shown to limit it."))
+                (Bound::Nothing, format!("Came to {rate}: no counter here shows a limit."))
             }
             () => (
                 Bound::Senders,
@@ -132,7 +132,9 @@ impl ReceiveFigures {
     /// Returns a sentence on the packets that time and rates leave out.
     fn without_hosts(&self) -> Option<String> {
         let hosts = packets_text(self.left_out);
-        (self.left_out > 0 && self.packets > 0).then(|| format!("Time and rates are without {hosts} of hosts themselves (`wharf explain of-hosts-themselves`)."))
+        (self.left_out > 0 && self.packets > 0).then(|| {
+            format!("Time and rates are without {hosts} of host protocols (`wharf explain host-protocols`).")
+        })
     }
 
     fn next(&self, loss: Option<&Loss>, here: u64) -> Option<String> {

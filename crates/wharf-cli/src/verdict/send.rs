@@ -257,7 +257,7 @@ impl SendFigures {
         if let Some(cause) = processor_cause(which, self.sending) {
             return (Bound::Processor, cause);
         }
-        let paused = || self.paused().unwrap_or((Bound::Nothing, "nothing is shown to limit it".into()));
+        let paused = || self.paused().unwrap_or((Bound::Nothing, "no counter shows a limit".into()));
         self.waited().unwrap_or_else(paused)
     }
 
@@ -317,7 +317,9 @@ impl SendFigures {
                 let more = self.frames.saturating_mul(4).max(FRAMES_MIN);
                 Some(self.command.with("--frames", &more.to_string()))
             }
-            Bound::Device => bench().or_else(|| (self.requeues > 0).then(|| "wharf explain requeues".into())),
+            Bound::Device => {
+                bench().or_else(|| (self.requeues > 0).then(|| "wharf explain offered-again".into()))
+            }
             Bound::Processor => {
                 let path = || self.has_bench.then(|| "wharf bench path".into());
                 bench().filter(|_| self.kind.name != "null").or_else(path)

@@ -122,7 +122,7 @@ fn a_rate_a_link_and_a_short_run_bound_on_their_own() {
     let brief = SendFigures { asked: Asked::Top, seconds: 0.001, ..short_of() };
     assert_sent(vec![
         (SendFigures { came_pps: 9.8e5, sent: 980_000, ..short_of() }, Bound::Rate, "0.980 Mpps: as asked"),
-        (base.clone(), Bound::Nothing, "came to 0.500 Mpps: nothing is shown to limit it."),
+        (base.clone(), Bound::Nothing, "came to 0.500 Mpps: no counter shows a limit."),
         (link, Bound::Link, "of the link's 340 Mbit/s"),
         (brief, Bound::Count, "too short to show a limit"),
         (original(9), Bound::Rate, "at the times of the capture"),
@@ -245,7 +245,7 @@ fn a_receiver_is_blamed_for_its_own_drops_alone() {
     assert_eq!(before.next.as_deref(), Some("ethtool -S far"));
     assert_eq!(receive(&ReceiveFigures { packets: 0, ..reception() }).text, ["No packet arrived."]);
     let of_hosts = receive(&ReceiveFigures { packets: 0, host_packets: 3, ..reception() });
-    assert_eq!(of_hosts.text, ["Only packets of hosts themselves arrived."]);
+    assert_eq!(of_hosts.text, ["Only packets of host protocols arrived."]);
     let at_once = receive(&ReceiveFigures { packets: 20, seconds: 0.0, came_pps: 0.0, ..reception() });
     assert_eq!(at_once.bounded_by, Bound::Count);
     assert_eq!(at_once.text, ["Received 20 packets at one time: too short to show a rate."]);
@@ -295,7 +295,7 @@ fn each_bound_of_a_forwarder_is_told_by_its_own_figures() {
             Bound::Processor,
             "took 40.0 us of it: the poller pays",
         ),
-        (ForwardFigures { has_byte_limit: false, ..codel() }, Bound::Nothing, "no counter shows what limits"),
+        (ForwardFigures { has_byte_limit: false, ..codel() }, Bound::Nothing, "no counter shows a limit"),
         (busy, Bound::Processor, "each poller used"),
         (dropping("ring-full"), Bound::Receiver, "the ring of packet:a was full"),
         (dropping("link-down"), Bound::Link, "the link of xdp:b was down"),
@@ -354,7 +354,7 @@ fn a_program_that_is_not_there_is_no_next_command() {
     assert_eq!(next(false, busy), None);
     let full = || SendFigures { waits: 9, requeues: 7, ..short_of() };
     assert_eq!(next(true, full()).as_deref(), Some("wharf bench device --to packet:eth0"));
-    assert_eq!(next(false, full()).as_deref(), Some("wharf explain requeues"));
+    assert_eq!(next(false, full()).as_deref(), Some("wharf explain offered-again"));
     let codel = ForwardFigures { sent: 600, drops: drops(&[("codel", 400)]), ..direction() };
     let next = |has_bench| forward(&ForwardFigures { has_bench, ..codel.clone() }).next;
     assert_eq!((next(true).as_deref(), next(false)), (Some("wharf bench device --to xdp:b"), None));

@@ -202,7 +202,7 @@ fn the_summary_is_a_table_for_people() {
     let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), "null"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     for row in
-        ["from ", "to ", "received ", "packets ", "sent ", "byte queue limit ", "dropped ", "frames out "]
+        ["from ", "to ", "received ", "packets ", "sent ", "byte queue limit ", "dropped ", "frames in use "]
     {
         assert!(done.stdout.lines().any(|line| line.starts_with(row)), "{row}: {}", done.stdout);
     }

@@ -33,7 +33,7 @@ fn signals_print_the_counters_and_the_run_goes_on() {
             let (sent, all) = (shown["paths"][0]["sent"].as_u64(), done.json()["sent"].as_u64());
             assert!(sent > Some(0) && sent < all, "{shown}");
         } else {
-            for row in ["wharf send, process", "\nsent ", "\nbacklog ", "\nframes out "] {
+            for row in ["wharf send, process", "\nsent ", "\nbacklog ", "\nframes in use "] {
                 assert!(done.stderr.contains(row), "{row}: {done:?}");
             }
             assert!(done.stdout.contains("sent"), "{done:?}");

@@ -209,5 +209,5 @@ fn a_forwarding_end_without_a_peer_is_given_up() {
         "{}",
         done.stderr
     );
-    assert!(done.stdout.contains("frames out"), "{}", done.stdout);
+    assert!(done.stdout.contains("frames in use"), "{}", done.stdout);
 }

@@ -14,7 +14,7 @@ pub(crate) static KIND: Kind = Kind {
     place: Place::Interface("INTERFACE"),
     tx_keys: &[
         Key::off_on("bypass", "Skip the kernel's queueing discipline (`PACKET_QDISC_BYPASS`)").when("on, if the discipline on the interface slows Wharf down or reorders: what other programs send then gets no share"),
-        Key::number("ring", 1..=65536, "1 to 65536 frames", "1024", "Slots of the transmit ring").when("Lower, to bound what waits behind the byte limit; higher, if the summary shows many requeues"),
+        Key::number("ring", 1..=65536, "1 to 65536 frames", "1024", "Slots of the transmit ring").when("Lower, to bound what waits behind the byte limit; higher, if the summary shows many packets offered again"),
         LIMIT,
     ],
     rx_keys: &[
