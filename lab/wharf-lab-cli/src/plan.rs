@@ -63,13 +63,13 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
 fn asked(args: &PlanArgs) -> anyhow::Result<(Description, Question, Option<From>)> {
     let Some(name) = &args.from else {
         let description = description(args.nic.as_deref().unwrap_or(NIC))?;
-        let question = question(args, &description, args.link, Choice::default());
+        let question = question(args, &description, args.link, Choice::default(), None);
         check_link(args, question.link)?;
         return Ok((description, question, None));
     };
     let own = args.nic.as_deref().map(description).transpose()?;
     let Asked { from, description, link, choice } = from::ask(args, name, own)?;
-    let question = question(args, &description, link, choice);
+    let question = question(args, &description, link, choice, from.cores());
     check_link(args, link)?;
     Ok((description, question, Some(from)))
 }
@@ -108,8 +108,10 @@ fn file_text(name: &str) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// Returns the question; the command line takes precedence over `link` and `choice`, which were read.
-fn question(args: &PlanArgs, description: &Description, link: Option<Link>, choice: Choice) -> Question {
+/// Returns the question; the command line takes precedence over `link`, `choice` and `cores`, which were read.
+fn question(
+    args: &PlanArgs, description: &Description, link: Option<Link>, choice: Choice, cores: Option<u32>,
+) -> Question {
     let defaults = description.defaults();
     let load = match (&args.size, args.imix) {
         (Some(load), _) => load.clone(),
@@ -123,7 +125,7 @@ fn question(args: &PlanArgs, description: &Description, link: Option<Link>, choi
     choice.sets.extend(args.set.iter().map(given));
     Question {
         load,
-        cores: args.cores.or(defaults.cores).unwrap_or(CORES),
+        cores: args.cores.or(cores).or(defaults.cores).unwrap_or(CORES),
         direction: args.direction.into(),
         target: args.target,
         link,

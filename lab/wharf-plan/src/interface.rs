@@ -45,6 +45,8 @@ pub struct Interface {
     pub tx_queues: Option<u32>,
     /// Receive queues.
     pub rx_queues: Option<u32>,
+    /// Processors of the machine that are online.
+    pub cores: Option<u32>,
     /// Sizes of rings.
     pub rings: Option<Rings>,
     /// Channels in use.
@@ -125,7 +127,7 @@ pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
         false => None,
         true if !device.is_dir() => return Err(fault("no such PCI device; lspci -D lists them".into())),
         true => match pci::interface_of(&device) {
-            None => return Ok(without_interface(name, &device)),
+            None => return Ok(without_interface(name, &device, cores(root))),
             interface => interface,
         },
     };
@@ -141,7 +143,9 @@ pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
         let there = if there.is_empty() { "none" } else { &there };
         return Err(fault(format!("no such interface; {} has {there}", net.display())));
     }
-    let mut reader = Reader { folder, interface: Interface { name: name.into(), ..Interface::default() } };
+    let cores = cores(root);
+    let mut reader =
+        Reader { folder, interface: Interface { name: name.into(), cores, ..Interface::default() } };
     reader.sysfs();
     if root == Path::new(SYSFS) {
         reader.ethtool()
@@ -158,14 +162,29 @@ fn with_domain(name: &str) -> Cow<'_, str> {
 }
 
 /// Reads a PCI device that the kernel has no interface of.
-fn without_interface(address: &str, device: &Path) -> Interface {
-    let interface = Interface { name: address.into(), ..Interface::default() };
+fn without_interface(address: &str, device: &Path, cores: Option<u32>) -> Interface {
+    let interface = Interface { name: address.into(), cores, ..Interface::default() };
     let mut reader = Reader { folder: device.into(), interface };
     reader.pci(Some(device));
     let driver = reader.interface.driver.as_deref().unwrap_or("none");
     let why = format!("the kernel has no interface of it (driver {driver})");
     reader.miss("wire speed, queues, rings, channels, flags, byte limits", why);
     reader.interface
+}
+
+/// Counts the processors of a list such as `0-3,8`.
+fn cores(root: &Path) -> Option<u32> {
+    let online = file_text(&root.join("devices/system/cpu/online")).ok()?;
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        last.parse::<u32>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
+    };
+    online
+        .trim()
+        .split(',')
+        .map(count)
+        .try_fold(0u32, |sum, one| sum.checked_add(one?))
+        .filter(|&cores| cores > 0)
 }
 
 /// Returns the names in a folder, in order; none of a folder that cannot be read.

@@ -14,7 +14,7 @@ mod report;
 
 pub use answer::{Answer, Target, mpps};
 pub use limits::{Direction, Limit, Outcome, Part};
-pub use load::{CORES, Load, LoadError, SIZES, Sweep};
+pub use load::{CHECK_BYTES, CORES, Load, LoadError, SIZES, Sweep};
 pub use page::page;
 pub use report::Report;
 

@@ -8,20 +8,20 @@ use wharf_plan::plan::{Direction, Load, Sweep, Target};
 
 const EXAMPLES: &str = "\
 Examples:
-  wharf plan --nic cx5 --link gen3x16 --size 64 --cores 12
+  wharf plan --nic cx5 --link gen3x16 --size 60 --cores 12
       what a ConnectX-5 can send on 16 lanes of generation 3, what stops it, and what each feature would buy
   wharf plan --nic cx5 --link gen4x16,mps=512 --imix --direction both --target 200gbit
       can it forward 200 Gbit/s of mixed sizes, and if not, what stops it
   wharf plan --nic ixgbe --feature xmit_more=off --set tx.completion.batch=16
       other features and numbers than the description has
-  wharf plan --nic my-nic.toml --sweep size=64..1518 --report out
+  wharf plan --nic my-nic.toml --sweep size=60..1514 --report out
       a NIC of your own, over all sizes, with a page and a picture
   wharf plan --from eth0
       the link, wire, rings and flags that this machine has
 
 Built in: cx5, e1000, igb, ipoib, ixgbe, simple, virtio. A description is TOML; those that are built in are in \
 lab/wharf-plan/nics, each number with its source and a mark: published, fitted or assumed.
-Sizes are of frames with their check sequence, as line rates have them. Interrupts are not charged.";
+Sizes are those of `wharf send --size`, without the check sequence of 4 bytes, which the wire carries too. Interrupts are not charged.";
 
 /// The question to work out.
 #[derive(Debug, Args)]
@@ -39,13 +39,13 @@ pub(crate) struct PlanArgs {
     /// Folder of sysfs for --from: a tree recorded on another machine, for example
     #[arg(long, value_name = "DIR", requires = "from", default_value = "/sys")]
     pub(crate) sysfs: PathBuf,
-    /// Frames of N bytes, check sequence counted [default: 64]
+    /// Frames of N bytes, as `wharf send --size` has them [default: 60]
     #[arg(long, value_name = "N", conflicts_with = "imix", value_parser = Load::parse)]
     pub(crate) size: Option<Load>,
-    /// Frames of 64, 594 and 1518 bytes, 7 to 4 to 1
+    /// Frames of 60, 590 and 1514 bytes, 7 to 4 to 1
     #[arg(long)]
     pub(crate) imix: bool,
-    /// Processors that handle packets [default: 12]
+    /// Processors that handle packets [default: those of the machine with --from, else 12]
     #[arg(long, value_name = "N", value_parser = values::number(1u32..=4096))]
     pub(crate) cores: Option<u32>,
     /// The direction whose figures come first
@@ -60,7 +60,7 @@ pub(crate) struct PlanArgs {
     /// Load to carry, each way: 200gbit (on the wire) or 100mpps [default: as much as the wire carries]
     #[arg(long, value_name = "RATE", value_parser = target)]
     pub(crate) target: Option<Target>,
-    /// Go through sizes: size=64..1518, or with a step: size=64..1518,step=64
+    /// Go through sizes: size=60..1514, or with a step: size=60..1514,step=64
     #[arg(long, value_name = "SIZES", conflicts_with = "imix")]
     pub(crate) sweep: Option<Sweep>,
     /// Write a page and a picture over all sizes into this folder, which is created if need be

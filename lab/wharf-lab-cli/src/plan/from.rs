@@ -7,6 +7,7 @@ use wharf_cli::usage;
 use wharf_plan::interface::{self, ByteLimit, Channels, Interface, PcieLink, Rings};
 use wharf_plan::nics::{Choice, Description, Mark};
 use wharf_plan::pcie::{Generation, Link, LinkError};
+use wharf_plan::plan::CORES;
 
 /// The description for an interface whose driver has none.
 const UNKNOWN: &str = "simple";
@@ -46,6 +47,9 @@ pub(super) fn ask(args: &PlanArgs, name: &str, own: Option<Description>) -> anyh
     };
     let link = link_of(&interface, args, &description, &mut taken);
     let choice = choice(&interface, &description, &mut taken);
+    if interface.cores.is_none() && args.cores.is_none() {
+        taken.push("the number of processors; --cores gives another".into());
+    }
     Ok(Asked { from: From { interface, taken_instead: taken }, description, link, choice })
 }
 
@@ -127,6 +131,11 @@ fn choice(interface: &Interface, description: &Description, taken: &mut Vec<Stri
 }
 
 impl From {
+    /// Returns the processors of the machine, as far as it says and a plan can have.
+    pub(super) fn cores(&self) -> Option<u32> {
+        self.interface.cores.map(|cores| cores.min(*CORES.end() as u32))
+    }
+
     /// Returns the interface in lines of text.
     pub(super) fn words(&self) -> String {
         let interface = &self.interface;
@@ -140,6 +149,9 @@ impl From {
         }
         if let (Some(tx), Some(rx)) = (interface.tx_queues, interface.rx_queues) {
             line("queues", format!("tx {tx}, rx {rx}"));
+        }
+        if let Some(cores) = interface.cores {
+            line("processors", cores.to_string());
         }
         if let Some(Rings { tx, tx_max, rx, rx_max }) = interface.rings {
             line("rings", format!("tx {tx} of {tx_max}, rx {rx} of {rx_max}"));

@@ -4,7 +4,9 @@ use comfy_table::{CellAlignment, Table};
 use wharf_cli::fold::{folded, wrap_last};
 use wharf_cli::output::{table, text};
 use wharf_plan::nics::Mark;
-use wharf_plan::plan::{Direction, FeatureOutcome, Outcome, Part, Plan, Question, SweepRow, mpps};
+use wharf_plan::plan::{
+    CHECK_BYTES, Direction, FeatureOutcome, Outcome, Part, Plan, Question, SweepRow, mpps,
+};
 
 /// Most rows of a sweep; the JSON has them all.
 const SWEEP_ROWS: usize = 24;
@@ -91,12 +93,13 @@ fn beside_features(plan: &Plan, direction: Direction, interface: &str) -> String
 fn sizes(sweep: &[SweepRow], direction: Direction) -> Table {
     let way = direction.name();
     let mut lines =
-        table(&["bytes", "to NIC", "to host", &format!("Mpps {way}"), "all features", "stopped by"]);
+        table(&["size", "to NIC", "to host", &format!("Mpps {way}"), "all features", "stopped by"]);
     let step = sweep.len().div_ceil(SWEEP_ROWS).max(1);
     let last = sweep.len() - 1;
     for (_, row) in sweep.iter().enumerate().filter(|(at, _)| at.is_multiple_of(step) || *at == last) {
         let cost = &row.outcome.cost;
-        let cells = [row.size.to_string(), bytes(cost.to_nic_bytes), bytes(cost.to_host_bytes)];
+        let cells =
+            [(row.size - CHECK_BYTES).to_string(), bytes(cost.to_nic_bytes), bytes(cost.to_host_bytes)];
         let rates = [mpps(row.outcome.pps), mpps(row.together_pps), short(row.outcome.binding).into()];
         lines.add_row(cells.into_iter().chain(rates));
     }

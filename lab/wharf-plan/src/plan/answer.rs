@@ -1,7 +1,7 @@
 //! The verdict on a target, and the limits below it, in words.
 
-use super::{Direction, FeatureOutcome, Limit, Outcome, Question};
-use crate::nics::{Nic, ONE};
+use super::{Direction, FeatureOutcome, Limit, Outcome, Part, Question};
+use crate::nics::{Mark, Nic, ONE};
 use serde::{Serialize, Serializer};
 use std::cmp::Reverse;
 
@@ -13,6 +13,9 @@ pub enum Target {
     /// Packets a second.
     Packets(u64),
 }
+
+/// Most assumed bounds that the sentences name.
+const ASSUMED_MAX: usize = 4;
 
 /// The verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,6 +36,8 @@ pub struct Answer {
     /// The same with all features that go together.
     #[serde(rename = "stopped_by_together", serialize_with = "parts")]
     pub stops_together: Vec<Limit>,
+    /// Bounds that are only assumed, and those that nothing is known of: a yes hangs on them.
+    pub assumed: Vec<String>,
     /// Sentences for people.
     pub words: String,
 }
@@ -85,6 +90,7 @@ impl Answer {
             reached_together,
             stops,
             stops_together,
+            assumed: assumed(nic, &outcomes[at]),
             words: String::new(),
         };
         answer.words = answer.sentences(nic, question, &outcomes[at], &together[at], features);
@@ -102,7 +108,8 @@ impl Answer {
         let (now, asked) = (comes_to(outcome.pps), self.asked(question));
         let binding = outcome.binding.words();
         if self.reached {
-            return format!("{asked} Yes: {now}; the first to stop it would be the {binding}.");
+            let condition = self.condition();
+            return format!("{asked} Yes{condition}: {now}; the first to stop it would be the {binding}.");
         }
         let no = format!("{asked} No: {now}, stopped by the {binding}.{}", others(&self.stops));
         let (alone, name) = best_alone(features, question.direction);
@@ -118,6 +125,18 @@ impl Answer {
             return all + ": that is enough.";
         }
         format!("{all}, stopped by the {}.{}", together.binding.words(), others(&self.stops_together))
+    }
+
+    /// Returns what a yes hangs on, in words.
+    fn condition(&self) -> String {
+        let named = self.assumed.iter().take(ASSUMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+        match self.assumed.len() {
+            0 => String::new(),
+            1..=ASSUMED_MAX => format!(", if what is only assumed holds ({named})"),
+            all => {
+                format!(", if what is only assumed holds ({named}, and {} more in --json)", all - ASSUMED_MAX)
+            }
+        }
     }
 
     /// Returns the question in words.
@@ -141,6 +160,19 @@ fn best_alone(features: &[FeatureOutcome], direction: Direction) -> (u64, String
     let ways = features.iter().flat_map(|one| [(one.with[at], one, "on"), (one.without[at], one, "off")]);
     let best = ways.min_by_key(|way| Reverse(way.0));
     best.map_or((0, String::new()), |(pps, feature, way)| (pps, format!("{} {way}", feature.name)))
+}
+
+/// Returns the bounds that nothing published, read or given stands behind.
+fn assumed(nic: &Nic, outcome: &Outcome) -> Vec<String> {
+    let other = match outcome.direction {
+        Direction::Tx => "rx.",
+        Direction::Rx => "tx.",
+        Direction::Both => "-",
+    };
+    let unbounded = outcome.limit(Part::Nic).is_none().then(|| "no bound of the NIC's own".to_string());
+    let figures = nic.figures().into_iter();
+    let guessed = figures.filter(|figure| figure.mark == Mark::Assumed && !figure.key.starts_with(other));
+    unbounded.into_iter().chain(guessed.map(|figure| format!("{} {}", figure.key, figure.value))).collect()
 }
 
 /// Returns the limits below the target, the lowest first.

@@ -101,7 +101,7 @@ pub fn points() -> Vec<Point> {
 
 impl Band {
     /// Returns the band of plans that `part` stops; none without a point that nothing was fitted to. Both directions of
-    /// the bus count as one part; the NIC's own pace is that of `nic` alone.
+    /// the bus count as one part; the NIC's own rate is that of `nic` alone.
     pub fn of(part: Part, nic: &str) -> Option<Self> {
         let is_bus = |part| matches!(part, Part::BusToNic | Part::BusToHost);
         let is_of = |point: &Point| point.binding == part || is_bus(point.binding) && is_bus(part);

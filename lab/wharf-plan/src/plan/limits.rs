@@ -82,7 +82,7 @@ impl Part {
             Self::Doorbells => "doorbells",
             Self::Cpu => "processors",
             Self::Memory => "memory allocator",
-            Self::Nic => "NIC's own pace",
+            Self::Nic => "NIC's own rate",
         }
     }
 

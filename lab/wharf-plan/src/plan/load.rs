@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 
 /// Sizes of frames, check sequence counted.
 pub const SIZES: RangeInclusive<u64> = 64..=16384;
+/// Bytes of the check sequence. People leave it out when they say a size, as `wharf send --size` does.
+pub const CHECK_BYTES: u32 = 4;
 /// Numbers of processors.
 pub const CORES: RangeInclusive<u64> = 1..=4096;
 
@@ -23,9 +25,10 @@ pub struct Load {
 pub struct LoadError(String);
 
 fn size(text: &str) -> Result<u32, LoadError> {
-    let read = text.parse().ok().filter(|size| SIZES.contains(&u64::from(*size)));
-    let (least, most) = (SIZES.start(), SIZES.end());
-    read.ok_or_else(|| LoadError(format!("want a frame with its check sequence, {least} to {most} bytes")))
+    let read = text.parse().ok().and_then(|size: u32| size.checked_add(CHECK_BYTES));
+    let [least, most] = [SIZES.start(), SIZES.end()].map(|size| size - u64::from(CHECK_BYTES));
+    read.filter(|&size| SIZES.contains(&u64::from(size)))
+        .ok_or_else(|| LoadError(format!("want a frame without its check sequence, {least} to {most} bytes")))
 }
 
 impl Load {
@@ -39,19 +42,19 @@ impl Load {
         Self { parts: IMIX.to_vec() }
     }
 
-    /// Parses a size.
+    /// Parses a size without check sequence, as `wharf send --size` takes it.
     ///
     /// # Errors
-    /// Sizes other than 64 to 16384.
+    /// Sizes other than 60 to 16380.
     pub fn parse(text: &str) -> Result<Self, LoadError> {
         size(text).map(Self::one_size)
     }
 
-    /// Returns `64-byte packets`, or the mixture's name.
+    /// Returns `packets of 60 bytes (64 with check sequence)`, or the mixture's name.
     pub fn name(&self) -> String {
         match self.parts[..] {
-            [(size, _)] => format!("{size}-byte packets"),
-            _ => "packets of 64, 594 and 1518 bytes, 7 to 4 to 1".into(),
+            [(size, _)] => format!("packets of {} bytes ({size} with check sequence)", size - CHECK_BYTES),
+            _ => "packets of 60, 590 and 1514 bytes without check sequence, 7 to 4 to 1".into(),
         }
     }
 
@@ -86,7 +89,7 @@ impl Load {
     }
 }
 
-/// The sizes of a sweep: `size=64..1518`, every `step` bytes.
+/// The sizes of a sweep, check sequence counted, every `step` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sweep {
     first: u32,
@@ -110,10 +113,10 @@ impl Sweep {
 impl std::str::FromStr for Sweep {
     type Err = LoadError;
 
-    /// Parses `size=64..1518` or `size=64..1518,step=64`.
+    /// Parses `size=60..1514` or `size=60..1514,step=64`, without check sequence.
     fn from_str(text: &str) -> Result<Self, LoadError> {
         let want =
-            || LoadError("want sizes to go through, such as size=64..1518 or size=64..1518,step=64".into());
+            || LoadError("want sizes to go through, such as size=60..1514 or size=60..1514,step=64".into());
         let (sizes, step) = text.split_once(',').unwrap_or((text, "step=1"));
         let (first, last) =
             sizes.strip_prefix("size=").and_then(|sizes| sizes.split_once("..")).ok_or_else(want)?;
