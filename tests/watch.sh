@@ -75,7 +75,7 @@ picture() { # the whole picture at both sizes, the terminal restored at the end 
     screen="tmux -S $out/tmux-$width"
     $screen new-session -d -x "$width" -y "$height" "bash --norc" || die "no terminal"
     $screen send-keys "'$wharf' top '$control' --interval 0.2" Enter
-    for what in "wharf forward, process" "a-b: packet:b0 to packet:b1" "b-a: packet:b1 to packet:b0" "overlimit" "q quit"; do
+    for what in "wharf forward, process" "a-b: packet:b0 to packet:b1" "b-a: packet:b1 to packet:b0" "overlimit" "sent per second, peak" "? help"; do
       for _ in $(seq 50); do $screen capture-pane -p >"$out/screen" && grep -q "$what" "$out/screen" && break; sleep 0.1; done
       grep -q "$what" "$out/screen" || die "$size: no \"$what\" in: $(cat "$out/screen")"
     done

@@ -7,7 +7,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, RenderDirection, Sparkline};
 
 /// Columns of the labels of the axis on the left.
-const LABEL_COLUMNS: u16 = 12;
+const LABEL_COLUMNS: u16 = 15;
 /// Lines from which on there is an axis of time.
 const TIMED_LINES: u16 = 4;
 
