@@ -9,7 +9,7 @@ A block ```text behind it is what it prints: any number stands for any number, `
   <!-- setup: COMMANDS -->  run before it, on the same machine        <!-- ends: 2 -->  Ctrl-C comes after 2 seconds
   <!-- exits: 1 -->         its exit code, if not 0                   <!-- no-run: REASON -->  why a block ```sh,no-run is not run
 Blocks of README.md that begin with cargo build the checkout: the suite for packages does that. Blocks ```toml, ```json and ```python
-parse; a page with a block ```rust is a doctest of examples/guides."""
+parse; a page with a block ```rust is a doctest of examples/guides; ```screen is what a terminal showed once."""
 import concurrent.futures, json, os, re, signal, subprocess, sys, tempfile, threading, time, tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -116,8 +116,8 @@ def check_block(language, text, notes, is_doctest):
         return None if is_doctest else "the page is no doctest: add it to examples/guides/src/lib.rs"
     elif language == "text":
         return "it follows no block that is run"
-    elif language not in ("ini", "yaml"):
-        return f"unknown language {language!r}: sh, sh,no-run, text, rust, toml, json, python, ini or yaml"
+    elif language not in ("ini", "yaml", "screen"):
+        return f"unknown language {language!r}: sh, sh,no-run, text, rust, toml, json, python, ini, yaml or screen"
     return None
 
 
