@@ -143,5 +143,5 @@ fn interface_table(interfaces: &[Used]) -> String {
 }
 
 fn mends(row: &Row) -> impl Iterator<Item = String> {
-    row.lacking.iter().map(|lack| format!("  {}: {}; mend it with: {}", row.kind.name, lack.what, lack.mend))
+    row.lacking.iter().map(|lack| format!("  {}: {}; what helps: {}", row.kind.name, lack.what, lack.mend))
 }
