@@ -3,6 +3,7 @@
 use super::plot::Plot;
 use super::state::{DirectionSeries, State};
 use crate::output::{grouped, time};
+use crate::plain::plain;
 use crate::report::counts_text;
 use crate::watch::snapshot::{BandDelay, PathCounters};
 use crate::watch::text::{queue_texts, scaled};
@@ -40,7 +41,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let rows = Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]);
     let [title, middle, keys] = rows.areas(frame.area());
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    frame.render_widget(Line::styled(headline(state), bold), title);
+    frame.render_widget(shown(headline(state)).style(bold), title);
     if state.has_help {
         frame.render_widget(Paragraph::new(HELP).wrap(Wrap { trim: false }).block(Block::bordered()), middle);
     } else {
@@ -76,15 +77,20 @@ fn headline(state: &State) -> String {
     format!("wharf {}, process {}, {:.0} s: {text}", snapshot.command, snapshot.pid, snapshot.time_s)
 }
 
+/// Returns a line that a terminal does not obey: names come from outside.
+fn shown(text: String) -> Line<'static> {
+    Line::raw(plain(&text).into_owned())
+}
+
 /// Draws one direction: figures, and below them the rate over time, and the delay where there is room.
 fn direction(frame: &mut Frame<'_>, path: &PathCounters, series: &DirectionSeries, step_s: f64, area: Rect) {
-    let block = Block::bordered().title(format!(" {}: {} ", path.path, path.ends()));
+    let block = Block::bordered().title(shown(format!(" {}: {} ", path.path, path.ends())));
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let (mut lines, width) = (lines(path, inside.width.into()), inside.width.into());
     let settings = wrapped("settings", path.settings_texts(), width);
     if lines.len() + settings.len() + usize::from(PLOT_LINES) <= inside.height.into() {
-        lines.extend(settings.into_iter().map(Line::raw));
+        lines.extend(settings.into_iter().map(shown));
     }
     let text_lines = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let text_lines = text_lines.min(inside.height.saturating_sub(PLOT_LINES_MIN));
@@ -136,7 +142,7 @@ fn lines(path: &PathCounters, width: usize) -> Vec<Line<'static>> {
     rows.extend(wrapped("dropped", dropped, width));
     rows.extend(wrapped("waited", waited(&path.recent_delay_ns_by_band).into_iter(), width));
     rows.extend(wrapped("queues", queue_texts(path).into_iter(), width));
-    rows.into_iter().map(Line::raw).collect()
+    rows.into_iter().map(shown).collect()
 }
 
 /// Returns the delays by band; without bands, those of all.
@@ -244,6 +250,17 @@ mod tests {
         for what in ["waited, p99, peak 9.0 ms", "9.0 ms |", " 0 |", "s ago", "now"] {
             assert!(drawn.contains(what), "{what}:\n{drawn}");
         }
+    }
+
+    #[test]
+    fn names_turn_no_line_around() {
+        let mut state = State::default();
+        let paths = vec![path("\u{202e}a-b")];
+        state.add(Snapshot { command: "\u{1b}[31mforward".into(), paths, ..Snapshot::default() });
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        terminal.draw(|frame| draw(frame, &state)).unwrap();
+        let drawn = terminal.backend().to_string();
+        assert!(drawn.contains("\\u{1b}[31mforward") && drawn.contains("\\u{202e}a-b"), "{drawn}");
     }
 
     #[test]
