@@ -23,7 +23,7 @@ fn part(path: &PathCounters) -> String {
     parts.extend(Some(path.counts.limit_text("limit ")).filter(|text| !text.is_empty()));
     if path.dropped() > 0 {
         parts.push(format!(
-            "dropped {} ({})",
+            "dropped {} (in all: {})",
             scaled(path.rates.dropped_pps, "pps"),
             counts_text(&path.drops).replace('\n', ", ")
         ));

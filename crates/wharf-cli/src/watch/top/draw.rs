@@ -97,20 +97,11 @@ fn direction(frame: &mut Frame<'_>, path: &PathCounters, series: &DirectionSerie
     let rows = Layout::vertical([Constraint::Length(text_lines), Constraint::Fill(1)]);
     let [figures, plots] = rows.areas(inside);
     frame.render_widget(Paragraph::new(lines), figures);
-    let rate = match &path.to {
-        Some(_) => Plot {
-            name: "sent per second",
-            series: &series.rate,
-            unit: |bits| scaled(bits as f64, "bit/s"),
-            step_s,
-        },
-        None => Plot {
-            name: "received per second",
-            series: &series.rate,
-            unit: |packets| scaled(packets as f64, "pps"),
-            step_s,
-        },
+    let (name, unit): (_, fn(u64) -> String) = match &path.to {
+        Some(_) => ("sent per second", |bits| scaled(bits as f64, "bit/s")),
+        None => ("received per second", |packets| scaled(packets as f64, "pps")),
     };
+    let rate = Plot { name, series: &series.rate, unit, step_s };
     let waited = Plot { name: "waited, p99", series: &series.waited, unit: time, step_s };
     if plots.height < TWO_PLOTS_LINES || waited.series.peak == 0 {
         return rate.draw(frame, plots);
