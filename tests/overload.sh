@@ -4,11 +4,12 @@
 # a row for each pair of devices and size of packets: pings back, their delay, packets a second that leave, and where packets were
 # lost. Needs root. Leaves nothing behind; every command has a time limit. Pings have to come back, fewer of them on a busy machine.
 # PINGS=60 pings longer, KINDS="packet xdp" takes these devices, SIZES="60 1000" these packets, EXTRA="--bql off" these options,
-# QDISC=prio this discipline. QUIET=1, for a machine without other work, demands the delay as well.
+# QDISC=prio this discipline. READER=sleepy RATE=20kpps: the forwarder is not the limit; what leaves is read behind a device that takes
+# 10,000 packets a second of any length, and sleeps in between. QUIET=1, for a machine without other work, demands the delay as well.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
-pings=${PINGS:-20} filters=${FILTERS:-6000} qdisc=${QDISC:-fq_codel} flows=${FLOWS:-1} failed=0
+pings=${PINGS:-20} filters=${FILTERS:-6000} qdisc=${QDISC:-fq_codel} reader=${READER:-slow} flows=${FLOWS:-1} failed=0
 read -ra kinds <<<"${KINDS:-packet xdp tap}"
 read -ra sizes <<<"${SIZES:-60 1000}"
 read -ra extra <<<"${EXTRA:-}"
@@ -22,6 +23,14 @@ for n in range(int(sys.argv[2])):
     print(f"filter add dev {sys.argv[1]} parent ffff: protocol ip prio 1 u32 match ip src 203.0.{n >> 8}.{n & 255}/32 flowid :1")
 P
   tc -n "$1" -batch "$out/filters" || die "no filters"
+}
+
+# sleepy SPACE INTERFACE: lets what arrives wait for its turn; it counts as 1500 bytes at least.
+sleepy() {
+  ip -n "$1" link add ifb0 type ifb && ip -n "$1" link set ifb0 up || die "no ifb"
+  tc -n "$1" qdisc add dev ifb0 root tbf rate 120mbit burst 3k limit 8m mpu 1500 || die "no tbf"
+  tc -n "$1" qdisc add dev "$2" ingress && tc -n "$1" filter add dev "$2" parent ffff: protocol all u32 match u32 0 0 \
+    action mirred egress redirect dev ifb0 || die "no redirection"
 }
 
 # host SPACE INTERFACE NUMBER: gives an interface that is there its addresses.
@@ -84,6 +93,9 @@ ticks() { awk '{print $14 + $15}' "/proc/$1/stat"; }
 # counted SPACE INTERFACE rx|tx: prints the packets counted there.
 counted() { ip netns exec "$1" cat "/sys/class/net/$2/statistics/$3_packets"; }
 
+# read_there: prints the packets that the reader has read.
+read_there() { if [ "$reader" = sleepy ]; then counted $c ifb0 tx; else counted $c hb rx; fi; }
+
 row() { # FROM TO SIZE
   space $a && space $b && space $c
   local from to began came p50 p99 before after
@@ -92,9 +104,9 @@ row() { # FROM TO SIZE
   local forwarder=$pid
   moved "$1" $a ha 1
   moved "$2" $c hb 2
-  slow $c hb
+  "$reader" $c hb
   there=(ip netns exec $a)
-  start flood "" timeout 60 "$wharf" send --to packet:ha --size "$3" --flows "$flows" --src 10.9.0.1 --dst 10.9.0.2
+  start flood "" timeout 60 "$wharf" send --to packet:ha --size "$3" --flows "$flows" ${RATE:+--rate "$RATE"} --src 10.9.0.1 --dst 10.9.0.2
   there=(ip netns exec $b)
   local flood=$pid
   until [ "$(counted $a ha tx)" -gt 10000 ]; do
@@ -102,9 +114,9 @@ row() { # FROM TO SIZE
     sleep 0.05
   done
   sleep 0.5
-  before=$(counted $c hb rx) began=$(ticks $forwarder)
+  before=$(read_there) began=$(ticks $forwarder)
   read -r came p50 p99 < <(pinged "$pings")
-  after=$(counted $c hb rx)
+  after=$(read_there)
   local ticks=$(($(ticks $forwarder) - began))
   stop flood "$flood" TERM
   stop forward "$forwarder" INT

@@ -43,17 +43,20 @@ pub struct Bounds {
     pub min_bytes: u32,
     /// Upper bound, bytes, which holds where the two cross; at most [`MAX_LIMIT_BYTES`].
     pub max_bytes: u32,
+    /// Time for which completions are gathered into one, ns; 0: each counts by itself (`tx-usecs` of the
+    /// kernel's veth).
+    pub gather_ns: u64,
 }
 
 impl Bounds {
     /// No bounds: the limit is the one that the device needs.
-    pub const LEARN: Self = Self { min_bytes: 0, max_bytes: MAX_LIMIT_BYTES };
+    pub const LEARN: Self = Self { min_bytes: 0, max_bytes: MAX_LIMIT_BYTES, gather_ns: 0 };
     /// A limit that never binds: off, as `echo max >limit_min` turns it off in the kernel.
-    pub const OFF: Self = Self { min_bytes: MAX_LIMIT_BYTES, max_bytes: MAX_LIMIT_BYTES };
+    pub const OFF: Self = Self { min_bytes: MAX_LIMIT_BYTES, ..Self::LEARN };
 
     /// True if the limit never binds.
     pub fn is_off(self) -> bool {
-        self == Self::OFF
+        self.min_bytes == MAX_LIMIT_BYTES
     }
 }
 
@@ -269,8 +272,7 @@ impl Bql {
 
     /// Sets both bounds: see [`Bounds`]. A limit that was off is learnt anew: nothing was learnt while it did not bind.
     pub fn set_bounds(&mut self, bounds: Bounds) {
-        let was = Bounds { min_bytes: self.min_limit_bytes, max_bytes: self.max_limit_bytes };
-        if was.is_off() && !bounds.is_off() {
+        if self.min_limit_bytes == MAX_LIMIT_BYTES && !bounds.is_off() {
             (self.limit_bytes, self.prev_over_limit_bytes) = (0, 0);
             self.lowest_slack_bytes = NO_SLACK_YET;
         }

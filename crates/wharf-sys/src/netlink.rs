@@ -3,12 +3,14 @@
 
 mod dump;
 mod link;
+mod napi;
 mod neighbour;
 mod netdev;
 mod qdisc;
 mod routes;
 
 pub use link::{AttachMode, AttachedProgram, LinkInfo};
+pub use napi::{Deferral, Napi};
 pub use netdev::{XdpFeatures, xdp_features};
 pub use qdisc::RootQdisc;
 

@@ -23,6 +23,7 @@ mod seeds;
 mod settings;
 pub mod sweep;
 mod tx_napi;
+mod veth;
 
 pub use bench::{Bench, Experiment, Run, World};
 pub use effect::{Effect, Judgement, SMALL_POINTS};
@@ -52,6 +53,7 @@ pub fn all() -> &'static [Experiment] {
         pages::EXPERIMENT,
         pcie::EXPERIMENT,
         tx_napi::EXPERIMENT,
+        veth::EXPERIMENT,
     ]
 }
 

@@ -5,6 +5,7 @@
 //! - [`linux_tcp_host`]: the same with TCP streams and super-packets.
 //! - [`wharf_path`]: Wharf's own path with all its parts.
 //! - [`bql_wire`]: byte queue limits on a wire that changes its speed.
+//! - [`veth_ring`]: byte queue limits on a ring that another processor empties.
 //! - [`virtio_guest`]: a virtual machine that sends to its host by virtio-net.
 //! - [`page_pool`]: allocators of receive buffers on modelled processors.
 
@@ -12,7 +13,9 @@ pub mod bql_wire;
 pub mod linux_qdisc;
 pub mod linux_tcp_host;
 pub mod page_pool;
+pub mod veth_ring;
 pub mod virtio_guest;
+mod waiting;
 pub mod wharf_path;
 
 /// Returns `part` × `scale` / `whole`, halves up; 0 of nothing.

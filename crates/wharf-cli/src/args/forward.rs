@@ -88,8 +88,9 @@ pub(crate) struct ForwardArgs {
     /// capture]
     #[arg(long, value_name = "WAY", value_enum)]
     pub(crate) when_full: Option<WhenFull>,
-    /// Byte queue limit, the bytes that the device may have in flight: on (learnt), off (as much as its ring holds), min=SIZE, max=SIZE or
-    /// both (min=64k,max=1m)
+    /// Byte queue limit, the bytes that the device may have in flight: on (learnt), off (as much as its ring
+    /// holds), min=SIZE, max=SIZE, gather=TIME (completions of that time count as one) or several
+    /// (min=64k,max=1m)
     #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
     pub(crate) bql: Bounds,
     /// Frames handed to a device at a time: on (as its byte limit allows), off (one) or bytes=N

@@ -164,8 +164,9 @@ pub(crate) struct SendArgs {
     /// Frames handed to the device at a time: on (as its byte limit allows), off (one) or bytes=N
     #[arg(long, help_heading = TUNING, value_name = "BATCH", value_parser = values::batching)]
     pub(crate) batch: Option<Batching>,
-    /// Byte queue limit, the bytes that the device may have in flight: on (learnt), off (as much as its ring holds), min=SIZE, max=SIZE or
-    /// both (min=64k,max=1m)
+    /// Byte queue limit, the bytes that the device may have in flight: on (learnt), off (as much as its ring
+    /// holds), min=SIZE, max=SIZE, gather=TIME (completions of that time count as one) or several
+    /// (min=64k,max=1m)
     #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
     pub(crate) bql: Bounds,
     /// Most frames that a sender hands over at a time [default: 64; to udp as many of one size as go in one message]

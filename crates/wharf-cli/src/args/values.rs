@@ -159,6 +159,8 @@ pub(crate) fn byte_limits(text: &str) -> Result<Bounds, String> {
         text.split(',').try_fold(Bounds::LEARN, |bounds, part| match part.split_once('=')? {
             ("min", size) => Some(Bounds { min_bytes: bytes(size)?, ..bounds }),
             ("max", size) => Some(Bounds { max_bytes: bytes(size)?, ..bounds }),
+            ("gather", "off") => Some(bounds),
+            ("gather", time) => Some(Bounds { gather_ns: gather_ns(time)?, ..bounds }),
             _ => None,
         })
     };
@@ -167,7 +169,12 @@ pub(crate) fn byte_limits(text: &str) -> Result<Bounds, String> {
         "off" => Some(Bounds::OFF),
         text => bounds(text).filter(|bounds| bounds.min_bytes <= bounds.max_bytes),
     };
-    want(read, "on, off, min=SIZE, max=SIZE or min=SIZE,max=SIZE, such as max=64k")
+    want(read, "on, off, min=SIZE, max=SIZE or gather=TIME (1us to 10ms), or several, such as min=4k,max=64k")
+}
+
+fn gather_ns(text: &str) -> Option<u64> {
+    let time = units::duration(text).ok()?;
+    u64::try_from(time.as_nanos()).ok().filter(|ns| (1000..=10_000_000).contains(ns))
 }
 
 pub(super) fn tos(text: &str) -> Result<u8, String> {
@@ -306,7 +313,11 @@ mod tests {
         let max = Bounds { max_bytes: 65536, ..Bounds::LEARN };
         assert_eq!(byte_limits("max=64k"), Ok(max));
         assert_eq!(byte_limits("min=4k,max=64k"), Ok(Bounds { min_bytes: 4096, ..max }));
-        for wrong in ["", "64k", "max=", "max=0", "max=4g", "min=64k,max=4k", "on,off", "most=1k"] {
+        assert_eq!(byte_limits("max=64k,gather=100us"), Ok(Bounds { gather_ns: 100_000, ..max }));
+        let late = ["gather=", "gather=1ns", "gather=1s", "gather=on"];
+        for wrong in
+            ["", "64k", "max=", "max=0", "max=4g", "min=64k,max=4k", "on,off"].into_iter().chain(late)
+        {
             assert!(byte_limits(wrong).is_err(), "{wrong}");
         }
         assert_eq!((tos("0x10"), tos("184"), gso("16k")), (Ok(16), Ok(184), Ok(16384)));

@@ -207,13 +207,18 @@ pub(super) fn qdisc_text(qdisc: &QdiscSpec) -> String {
 }
 
 fn bql_text(bounds: Bounds) -> String {
-    match bounds {
-        Bounds::LEARN => "on".into(),
-        Bounds::OFF => "off".into(),
-        Bounds { min_bytes, max_bytes } if max_bytes == Bounds::LEARN.max_bytes => format!("min={min_bytes}"),
-        Bounds { min_bytes: 0, max_bytes } => format!("max={max_bytes}"),
-        Bounds { min_bytes, max_bytes } => format!("min={min_bytes},max={max_bytes}"),
+    let Bounds { min_bytes, max_bytes, gather_ns } = bounds;
+    if bounds.is_off() {
+        return "off".into();
     }
+    let most = (max_bytes != Bounds::LEARN.max_bytes).then_some(max_bytes);
+    let parts = [
+        (min_bytes > 0).then(|| format!("min={min_bytes}")),
+        most.map(|bytes| format!("max={bytes}")),
+        (gather_ns > 0).then(|| format!("gather={gather_ns}ns")),
+    ];
+    let given = parts.into_iter().flatten().collect::<Vec<_>>().join(",");
+    if given.is_empty() { "on".into() } else { given }
 }
 
 fn batching_text(batching: Batching) -> String {
@@ -292,7 +297,7 @@ mod tests {
         for text in ["fifo:20", "prio:limit=9", "fq_codel", "fq_codel:limit=7,target=3ms"] {
             assert_eq!(qdisc_text(&QdiscRegistry::default().parse(text).unwrap()), text);
         }
-        for text in ["on", "off", "min=4096", "max=65536", "min=4096,max=65536"] {
+        for text in ["on", "off", "min=4096", "max=65536", "min=4096,max=65536", "gather=100000ns"] {
             assert_eq!(bql_text(args::byte_limits(text).unwrap()), text);
         }
         for text in ["on", "off", "bytes=16384"] {

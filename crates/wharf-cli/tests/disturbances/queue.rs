@@ -79,7 +79,7 @@ fn change_batching(bed: &mut Bed) {
 
 fn change_limits(bed: &mut Bed) {
     repeat(bed, |bed, number| {
-        let least = Bounds { min_bytes: 0, max_bytes: 100 };
+        let least = Bounds { max_bytes: 100, ..Bounds::LEARN };
         bed.path.queue().unwrap().set_byte_limits([least, Bounds::OFF, Bounds::LEARN][number as usize % 3]);
     });
     bed.path.queue().unwrap().set_byte_limits(Bounds::LEARN);

@@ -120,6 +120,7 @@ impl TxEngine {
 
     /// Bounds the byte limit, from the next completion on. Does nothing without a byte limit.
     pub fn set_byte_limits(&mut self, bounds: Bounds) {
+        self.netdev.gather.time_ns = bounds.gather_ns;
         if let Some(bql) = self.netdev.limit.bql_mut() {
             bql.set_bounds(bounds);
         }

@@ -1,8 +1,10 @@
-//! The unit of the byte queue limit: a ring of slots that another processor empties is limited by packets.
+//! The unit of the byte queue limit: a ring of slots that another processor empties is limited by packets;
+//! and completions of such a ring that are gathered by time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use wharf_core::bql::Bounds;
 use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, LIMIT_PACKET_BYTES, LimitUnit, Notify, Transmitted,
     TxDevice, TxInfo,
@@ -68,18 +70,21 @@ impl TxDevice for Ring {
     }
 }
 
+/// Fills the queue with packets of `len_bytes`.
+fn fill(sender: &mut Sender, len_bytes: u32) {
+    let mut burst = sender.burst(64);
+    while sender.fill(&mut burst, 64, len_bytes, Wait::Never).unwrap() > 0
+        && sender.send(&mut burst, Wait::Never).unwrap().left == 0
+    {}
+}
+
 /// Keeps the queue full of packets of `len_bytes`, while the other side takes some `times`.
 fn flood(queue: &TxQueue, sender: &mut Sender, slots: &Slots, len_bytes: u32, times: usize) {
-    let mut burst = sender.burst(64);
-    for time in 0..=times {
-        while sender.fill(&mut burst, 64, len_bytes, Wait::Never).unwrap() > 0
-            && sender.send(&mut burst, Wait::Never).unwrap().left == 0
-        {}
-        burst.clear();
-        if time < times {
-            slots.allowed.store(TAKEN, SeqCst);
-            queue.poll();
-        }
+    fill(sender, len_bytes);
+    for _ in 0..times {
+        slots.allowed.store(TAKEN, SeqCst);
+        queue.poll();
+        fill(sender, len_bytes);
     }
 }
 
@@ -121,4 +126,38 @@ fn short_packets_fill_no_more_slots_than_long_ones_where_the_limit_counts_packet
     assert!((1..=limit as usize + 1).contains(&filled), "{filled} slots, limit {limit}");
     let (filled, limit) = slots_of_short(LimitUnit::Bytes);
     assert!(filled > 10 * limit as usize, "{filled} slots, limit of {limit} long packets");
+}
+
+/// Returns the limit, in packets, of a ring that completes a packet every 10 us, once all have left.
+fn learnt_one_by_one(unit: LimitUnit, gather_ns: u64) -> u64 {
+    let (slots, pool, clock) = (Arc::new(Slots::default()), pool(4096), Arc::new(TestClock::default()));
+    let bounds = Bounds { gather_ns, ..Bounds::LEARN };
+    let device = Box::new(Ring(slots.clone(), unit));
+    let builder = TxQueue::builder(&pool, device, clock.clone(), Arc::new(TestPark)).byte_limits(bounds);
+    let queue = builder.small_queues(None).build().unwrap();
+    let mut sender = queue.sender("floods").unwrap();
+    for time in 1..=1000 {
+        fill(&mut sender, LONG);
+        slots.allowed.store(1, SeqCst);
+        clock.set(10_000 * time);
+        queue.poll();
+    }
+    let limit = queue.counters().bql_limit_bytes.get() / u64::from(LONG);
+    slots.allowed.store(usize::MAX, SeqCst);
+    drop(sender);
+    assert_conserved(&queue);
+    limit
+}
+
+#[test]
+fn completions_seen_one_by_one_teach_two_packets_and_gathered_by_time_those_of_that_time() {
+    for unit in [LimitUnit::Bytes, LimitUnit::Packets] {
+        let [one_by_one, gathered] = [0, 100_000].map(|gather_ns| learnt_one_by_one(unit, gather_ns));
+        assert!(one_by_one <= 2 && (8..=24).contains(&gathered), "{unit:?}: {one_by_one} {gathered}");
+    }
+}
+
+#[test]
+fn a_gathering_longer_than_the_run_stalls_nothing() {
+    assert!(learnt_one_by_one(LimitUnit::Packets, 10_000_000_000) > 0);
 }

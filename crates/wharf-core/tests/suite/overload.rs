@@ -1,284 +1,11 @@
 //! A poller that forwards more than it can transmit, in virtual time: receiving and transmitting each packet
 //! take time, and the receive ring is short. The discipline, not the ring, says what is lost.
 
-use std::collections::VecDeque;
-use std::os::fd::RawFd;
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex};
-use wharf_core::device::{
-    AnyDevice, Completions, Device, DeviceError, Notify, Passes, RxDevice, Transmitted, TxDevice, TxInfo,
-};
-use wharf_core::host::{Clock, PollerWait, Wake};
-use wharf_core::poller::{Poller, Settings};
-use wharf_core::pool::{Burst, Cache};
-use wharf_core::qdisc::contract::write_packet;
+mod rig;
+
+use rig::{END_NS, FLOOD, Load, MS, PACKET_BYTES, SPARSE, SPARSE_FROM_NS, SPARSE_NS, Seen, forward};
+use wharf_core::bql::Bounds;
 use wharf_core::qdisc::{FqCodel, FqCodelOptions, Prio, Qdisc, WhenFull};
-use wharf_core::queue::TxQueue;
-use wharf_core::rx::{Rest, RxQueue};
-use wharf_core::wait::Wait;
-use wharf_mem::{Batch, Frame, Region};
-use wharf_packet::flow_hash;
-use wharf_testkit::threads::{NoWake, TestClock, TestPark};
-use wharf_testkit::{assert_conserved, pool};
-
-const MS: u64 = 1_000_000;
-const END_NS: u64 = 500 * MS;
-/// Time between two packets of the sparse flow: more than 64 flows take for a turn of 1514 bytes each.
-const SPARSE_NS: u64 = 45 * MS;
-/// When it begins: the flood has been noticed.
-const SPARSE_FROM_NS: u64 = 150 * MS;
-const RING_FRAMES: usize = 2048;
-/// The sparse flow's number, and its TOS.
-const SPARSE: u16 = 0;
-const EF: u8 = 0xb8;
-const PACKET_BYTES: u32 = 100;
-
-/// What comes, and what it costs.
-#[derive(Debug, Clone, Copy)]
-struct Load {
-    flows: u16,
-    /// Time between two packets of all other flows together.
-    apart_ns: u64,
-    receive_ns: u64,
-    transmit_ns: u64,
-    /// Packets after which it pauses, and for how long.
-    burst: u64,
-    pause_ns: u64,
-    /// The other side waits while the ring is full.
-    holds_back: bool,
-    /// The device thins what comes, if it is told to.
-    thins: bool,
-}
-
-/// 1.25 million packets a second, of which 25,000 can leave.
-const FLOOD: Load = Load {
-    flows: 1,
-    apart_ns: 800,
-    receive_ns: 100,
-    transmit_ns: 40_000,
-    burst: u64::MAX,
-    pause_ns: 100 * MS,
-    holds_back: false,
-    thins: false,
-};
-
-#[derive(Debug, Default)]
-struct Seen {
-    /// By flow.
-    sent: Vec<u64>,
-    ring_drops: Vec<u64>,
-    thinned: Vec<u64>,
-    is_thinning: bool,
-    sparse_ns: Vec<u64>,
-}
-
-/// The packets that come, the receive ring that they lie in, and what has left.
-#[derive(Debug)]
-struct Line {
-    clock: Arc<TestClock>,
-    load: Load,
-    /// Time of the next packet of the flood and of the sparse flow.
-    next_ns: [u64; 2],
-    count: u64,
-    ring: VecDeque<(u64, u16)>,
-    passes: Option<Passes>,
-    seen: Seen,
-}
-
-/// Returns the bucket of a flow's packets.
-fn bucket_of(flow: u16) -> usize {
-    let mut bytes = [0; PACKET_BYTES as usize];
-    write_packet(&mut bytes, flow, if flow == SPARSE { EF } else { 0 }, 0);
-    (flow_hash(&bytes) >> 54) as usize
-}
-
-impl Line {
-    fn new(clock: &Arc<TestClock>, load: Load) -> Arc<Mutex<Self>> {
-        let flows = usize::from(load.flows) + 1;
-        let [sent, ring_drops, thinned] = [(); 3].map(|()| vec![0; flows]);
-        let seen = Seen { sent, ring_drops, thinned, ..Seen::default() };
-        let (next_ns, count, ring) = ([load.apart_ns, SPARSE_FROM_NS], 0, VecDeque::new());
-        Arc::new(Mutex::new(Self { clock: clock.clone(), load, next_ns, count, ring, passes: None, seen }))
-    }
-
-    /// Moves what has come by now into the ring, as far as it has room.
-    fn arrive(&mut self) {
-        loop {
-            let is_sparse = self.next_ns[1] < self.next_ns[0];
-            let at_ns = self.next_ns[usize::from(is_sparse)];
-            let is_full = self.ring.len() == RING_FRAMES;
-            if at_ns > self.clock.now_ns() || is_full && self.load.holds_back {
-                return;
-            }
-            self.count += 1;
-            let flow = if is_sparse { SPARSE } else { 1 + (self.count % u64::from(self.load.flows)) as u16 };
-            let pause_ns = if self.count.is_multiple_of(self.load.burst) { self.load.pause_ns } else { 0 };
-            let apart_ns = if is_sparse { SPARSE_NS } else { self.load.apart_ns + pause_ns };
-            self.next_ns[usize::from(is_sparse)] += apart_ns;
-            let chance = (self.count as u32).wrapping_mul(0x9e37_79b1);
-            let seen = &mut self.seen;
-            match is_full {
-                _ if self.passes.as_ref().is_some_and(|passes| chance > passes[bucket_of(flow)]) => {
-                    seen.thinned[usize::from(flow)] += 1;
-                }
-                false => self.ring.push_back((at_ns, flow)),
-                true => seen.ring_drops[usize::from(flow)] += 1,
-            }
-        }
-    }
-}
-
-/// An end of the line: it transmits at the cost of the caller's time.
-struct End {
-    line: Arc<Mutex<Line>>,
-    region: Option<Arc<Region>>,
-    done: VecDeque<Frame>,
-}
-
-impl End {
-    fn new(line: &Arc<Mutex<Line>>) -> Self {
-        Self { line: line.clone(), region: None, done: VecDeque::new() }
-    }
-}
-
-impl Notify for End {}
-
-impl Device for End {
-    fn name(&self) -> String {
-        "end".into()
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.region = Some(region);
-        Ok(())
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.done.iter().for_each(see);
-    }
-}
-
-impl TxDevice for End {
-    fn info(&self) -> TxInfo {
-        TxInfo::default()
-    }
-
-    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
-        let (mut line, region) = (self.line.lock().unwrap(), self.region.as_ref().unwrap());
-        while let Some(frame) = batch.pop() {
-            let now_ns = line.clock.0.fetch_add(line.load.transmit_ns, SeqCst) + line.load.transmit_ns;
-            let bytes = region.bytes(&frame).unwrap();
-            let flow = u16::from_be_bytes([bytes[34], bytes[35]]);
-            let at_ns = u64::from_be_bytes(bytes[42..50].try_into().unwrap());
-            line.seen.sent[usize::from(flow)] += 1;
-            if flow == SPARSE {
-                line.seen.sparse_ns.push(now_ns - at_ns);
-            }
-            self.done.push_back(frame);
-        }
-        Transmitted { doorbell: true, stopped: false }
-    }
-
-    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
-        let count = budget.min(self.done.len());
-        self.done.drain(..count).for_each(|frame| into.sent.push(frame).unwrap());
-        Ok(())
-    }
-
-    fn outstanding(&self) -> usize {
-        self.done.len()
-    }
-}
-
-impl RxDevice for End {
-    fn holds_back(&self) -> bool {
-        self.line.lock().unwrap().load.holds_back
-    }
-
-    fn thin(&mut self, passes: Option<&Passes>) -> bool {
-        let mut line = self.line.lock().unwrap();
-        line.arrive();
-        line.passes = passes.copied().filter(|_| line.load.thins);
-        line.seen.is_thinning = line.passes.is_some();
-        line.load.thins
-    }
-
-    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        let mut line = self.line.lock().unwrap();
-        line.arrive();
-        let (before, count) = (to.len(), budget.min(line.ring.len()));
-        let taken = if count == 0 { 0 } else { cache.take(to, count, PACKET_BYTES).unwrap_or(0) };
-        for frame in &mut to.frames_mut()[before..] {
-            let (at_ns, flow) = line.ring.pop_front().unwrap();
-            let tos = if flow == SPARSE { EF } else { 0 };
-            write_packet(cache.pool().region().bytes_mut(frame).unwrap(), flow, tos, at_ns);
-        }
-        line.clock.0.fetch_add(line.load.receive_ns * taken as u64, SeqCst);
-        Ok(taken)
-    }
-}
-
-type Named = Vec<(&'static str, u64)>;
-
-/// Each look at the clock takes 200 ns; a sleep ends in time.
-#[derive(Debug)]
-struct VirtualWait(Arc<TestClock>);
-
-impl PollerWait for VirtualWait {
-    fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(NoWake)
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.0.0.fetch_add(200, SeqCst)
-    }
-
-    fn watch(&mut self, _at: usize, _fd: RawFd) -> bool {
-        false
-    }
-
-    fn unmask(&mut self, _at: usize) {}
-
-    fn mask(&mut self, _at: usize) {}
-
-    fn wait(&mut self, timeout_ns: u64, _told: &mut dyn FnMut(usize)) {
-        self.0.0.fetch_add(timeout_ns.min(MS), SeqCst);
-    }
-}
-
-/// Forwards `load` through `qdisc` until [`END_NS`]. Returns what was seen, the drops of the queue by reason,
-/// and the discipline's statistics. The device that receives also sends if `is_duplex`.
-fn forward(load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> (Seen, Named, Named) {
-    let (clock, pool) = (Arc::new(TestClock::default()), pool(4096));
-    let line = Line::new(&clock, load);
-    let builder = |device| TxQueue::builder_of(&pool, device, clock.clone(), Arc::new(TestPark)).unwrap();
-    let queue = builder(AnyDevice::Tx(Box::new(End::new(&line)))).qdisc(qdisc).build().unwrap();
-    let back = builder(AnyDevice::duplex(End::new(&line))).build().unwrap();
-    let mut sender = queue.sender("forwards").unwrap();
-    let handler = Box::new(move |burst: &mut Burst| {
-        _ = sender.send(burst, Wait::Never).unwrap();
-        Rest::Again
-    });
-    let receiver = match is_duplex {
-        true => RxQueue::of(&back, handler).unwrap(),
-        false => {
-            RxQueue::new(Box::new(End::new(&line)), &pool, std::slice::from_ref(&queue), handler).unwrap()
-        }
-    };
-    let mut poller = Poller::new(Box::new(VirtualWait(clock.clone())), Settings::default());
-    poller.add_receiver(&receiver);
-    poller.add(&queue);
-    let mut poller = poller.begin();
-    while clock.now_ns() < END_NS {
-        poller.step(u64::MAX);
-    }
-    drop((poller, receiver));
-    let (mut drops, stats) = (Vec::new(), queue.qdisc_stats());
-    queue.drops(&mut |reason, count| drops.push((reason, count)));
-    assert_conserved(&queue);
-    let seen = std::mem::take(&mut line.lock().unwrap().seen);
-    (seen, drops, stats)
-}
 
 fn fq_codel() -> Box<dyn Qdisc> {
     let when_full = WhenFull::DropHead;
@@ -387,4 +114,20 @@ fn a_forwarder_that_keeps_up_has_nothing_in_the_discipline() {
     let (seen, drops, stats) = forward(load, fq_codel(), false);
     assert_spared(&seen, load, MS, 0.5);
     assert_eq!((drops, stats.iter().find(|stat| stat.0 == "new_flows")), (vec![], Some(&("new_flows", 0))));
+}
+
+/// Where the forwarder is not the limit, but a reader who sleeps between two packets of a ring of 1024 slots.
+#[test]
+fn the_limit_keeps_a_ring_short_that_another_empties_and_costs_nothing() {
+    let most_ns = |seen: &Seen| seen.sparse_ns.iter().copied().max().unwrap_or(0);
+    for flows in [1, 8] {
+        let load = Load { flows, apart_ns: 50_000, transmit_ns: 1000, read_ns: 100_000, ..FLOOD };
+        let (with, _, _) = forward(load, fq_codel(), false);
+        let (without, _, _) = forward(Load { byte_limits: Bounds::OFF, ..load }, fq_codel(), false);
+        let [sent, could] = [&with, &without].map(|seen| seen.sent.iter().sum::<u64>());
+        assert!(10 * most_ns(&with) <= most_ns(&without), "{} {}", most_ns(&with), most_ns(&without));
+        assert!(100 * sent >= 98 * could, "{sent} of {could}");
+        assert_eq!(with.ring_drops[usize::from(SPARSE)], 0);
+        assert!(with.sparse_ns.len() as u64 >= (END_NS - SPARSE_FROM_NS) / SPARSE_NS, "one was lost");
+    }
 }

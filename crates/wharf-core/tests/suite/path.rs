@@ -72,7 +72,7 @@ fn byte_limit_off_leaves_only_the_ring_and_can_be_set_live() {
             true => assert_eq!(beyond, 64, "the ring is full"),
             false => assert!(beyond < 64, "{beyond} frames within the limit"),
         }
-        queue.set_byte_limits(Bounds { min_bytes: 0, max_bytes: 5000 });
+        queue.set_byte_limits(Bounds { max_bytes: 5000, ..Bounds::LEARN });
         control.allowed.fetch_add(beyond, SeqCst);
         queue.poll();
         assert!(queue.counters().bql_limit_bytes.get() <= 5000, "in force with the next completion");

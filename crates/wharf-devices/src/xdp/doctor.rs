@@ -1,5 +1,6 @@
 //! Findings about `xdp:` on an interface, for a diagnosis.
 
+use super::receiving::deferred;
 use crate::doctor::finding::Finding;
 use crate::doctor::interface::{self, Examined};
 use crate::doctor::kernel::{self, EVER, Flaw, FlawWeight, Version};
@@ -7,7 +8,7 @@ use crate::doctor::{Doctor, Effect, host};
 use crate::requirements::{Capability, NET_RAW};
 use crate::spec::{DeviceSpec, Direction};
 use wharf_sys::ethtool::Ethtool;
-use wharf_sys::netlink::{AttachMode, XdpFeatures, xdp_features};
+use wharf_sys::netlink::{AttachMode, Deferral, Napi, XdpFeatures, xdp_features};
 use wharf_sys::xdp::{link_of, program_name};
 
 /// The kind's part in a diagnosis.
@@ -138,20 +139,21 @@ fn removal(interface: &str, mode: AttachMode, link: Option<u32>) -> String {
 /// Returns the finding on interrupts that come in spite of busy polling, if it is asked for.
 fn busy_polling(spec: &DeviceSpec, examined: &Examined) -> Option<Finding> {
     spec.options().number("busy-poll").filter(|&time_us| time_us > 0)?;
-    let folder = format!("/sys/class/net/{}", examined.name);
-    let read = |name: &str| -> Option<u64> {
-        std::fs::read_to_string(format!("{folder}/{name}")).ok()?.trim().parse().ok()
+    let name = &examined.name;
+    let Deferral { empty_polls, timeout_ns } = deferred::interface(name)?;
+    let of_queue = || Napi::of_queue(examined.index, 0).and_then(|napi| napi.deferral());
+    let finding = if empty_polls > 0 && timeout_ns > 0 {
+        let what = format!("interrupts are put off {empty_polls} times, for {timeout_ns} ns each");
+        Finding::fact("busy-poll", what)
+    } else if of_queue().is_ok() {
+        Finding::fact("busy-poll", "interrupts are put off queue by queue, as long as the device is open")
+    } else {
+        let what = "the kernel cannot put off interrupts by queue (Linux 6.13, and the driver): they come in spite of busy polling";
+        let folder = format!("/sys/class/net/{name}");
+        Finding::hint("busy-poll", what)
+            .mend(format!("echo 2 >{folder}/napi_defer_hard_irqs; echo 200000 >{folder}/gro_flush_timeout"))
     };
-    let (defer, timeout_ns) = (read("napi_defer_hard_irqs")?, read("gro_flush_timeout")?);
-    let what = format!(
-        "interrupts are put off {defer} times, for {timeout_ns} ns each: busy polling keeps them off only while both are set"
-    );
-    let finding = match defer > 0 && timeout_ns > 0 {
-        true => Finding::fact("busy-poll", what),
-        false => Finding::hint("busy-poll", what)
-            .mend(format!("echo 2 >{folder}/napi_defer_hard_irqs; echo 200000 >{folder}/gro_flush_timeout")),
-    };
-    Some(finding.with("napi_defer_hard_irqs", defer).with("gro_flush_timeout_ns", timeout_ns))
+    Some(finding.with("napi_defer_hard_irqs", empty_polls).with("gro_flush_timeout_ns", timeout_ns))
 }
 
 /// Returns the findings on offloads that change frames before a program sees them. Those of interfaces on top of others are only

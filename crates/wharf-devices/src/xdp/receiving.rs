@@ -1,5 +1,6 @@
 //! `XdpReceiver`: the receive side of AF_XDP sockets.
 
+pub(super) mod deferred;
 mod opening;
 pub mod rings;
 mod sockets;

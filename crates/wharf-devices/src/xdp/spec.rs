@@ -51,7 +51,7 @@ pub(crate) static KIND: Kind = Kind {
     rx_keys: &[
         Key::forms("steer", "all, tcp:PORT, udp:FIRST-LAST, ip:ADDRESS/PREFIX", "all", "Frames to receive, by destination, several joined by `+`: the others stay with the host").when("udp:4433, to have one service's packets and leave the host its network"),
         Key::on_off("promisc", "Receive frames for other addresses, too").when("off, to receive only what is addressed to this host"),
-        Key::number("busy-poll", 0..=10_000, "0 to 10000 microseconds", "0, interrupts", "Longest time in which a look at an empty ring polls the adapter itself").when("20, with --poll busy, to bring down latency where a processor is to spare; set the interface's deferral, too: `wharf doctor` has the commands"),
+        Key::number("busy-poll", 0..=10_000, "0 to 10000 microseconds", "0, interrupts", "Longest time in which a look at an empty ring polls the adapter itself").when("20, with --poll busy, to bring down latency where a processor is to spare; where the kernel cannot put interrupts off by queue (Linux 6.13), `wharf doctor` has the commands"),
         Key::number("busy-budget", 1..=65535, "1 to 65535 frames", "64", "Most frames that one look takes from the adapter, with busy-poll").when("Lower, to have the first of many frames sooner; higher, to poll less often at high rates"),
         Key {
             name: "map",

@@ -13,8 +13,8 @@ const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_A_DEV_XDP_ZC_MAX_SEGS: u16 = 4;
 const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
 const NETDEV_A_DEV_XSK_FEATURES: u16 = 6;
-/// Bytes of `struct genlmsghdr` behind the message's header.
-const GENERIC_BYTES: usize = 4;
+/// Bytes of the message's header, and of `struct genlmsghdr` behind it.
+pub(super) const NETDEV_BYTES: usize = HEADER_BYTES + 4;
 
 /// The XDP features that a driver reports. An older kernel reports fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,38 +42,63 @@ pub struct XdpFeatures {
 /// # Errors
 /// `ENOENT` if the kernel has no such family (before Linux 6.3), `ENODEV` without such an interface.
 pub fn xdp_features(index: i32) -> io::Result<XdpFeatures> {
-    let netlink = Netlink(socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC)?);
-    let mut answer = [0; ANSWER_BYTES];
-    let (controller, command) = (libc::GENL_ID_CTRL as u16, libc::CTRL_CMD_GETFAMILY as u8);
-    let asked = question(controller, command, libc::CTRL_ATTR_FAMILY_NAME as u16, FAMILY);
-    let count = netlink.ask(&asked, &mut answer)?;
-    let family = family(&answer[..count])?;
-    let device = question(family, NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes());
-    let count = netlink.ask(&device, &mut answer)?;
-    features(&answer[..count], family)
+    let asker = Asker::new()?;
+    let answer = asker.ask(NETDEV_CMD_DEV_GET, &[(NETDEV_A_DEV_IFINDEX, index.to_ne_bytes())])?;
+    features(&answer, asker.family)
 }
 
-/// Returns a message to `family` with command `command` and one attribute.
-fn question(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
-    let attribute_bytes = 4 + value.len();
-    let message_bytes = (HEADER_BYTES + GENERIC_BYTES + attribute_bytes).next_multiple_of(4);
-    let mut message = Vec::with_capacity(message_bytes);
-    message.extend((message_bytes as u32).to_ne_bytes());
+/// A socket for questions to the family.
+#[derive(Debug)]
+pub(super) struct Asker {
+    netlink: Netlink,
+    pub(super) family: u16,
+}
+
+impl Asker {
+    /// Opens a socket, and asks for the number of the family.
+    pub(super) fn new() -> io::Result<Self> {
+        let netlink = Netlink(socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC)?);
+        let mut answer = [0; ANSWER_BYTES];
+        let (controller, command) = (libc::GENL_ID_CTRL as u16, libc::CTRL_CMD_GETFAMILY as u8);
+        let asked = question(controller, command, &[(libc::CTRL_ATTR_FAMILY_NAME as u16, FAMILY)]);
+        let count = netlink.ask(&asked, &mut answer)?;
+        Ok(Self { family: family(&answer[..count])?, netlink })
+    }
+
+    /// Sends command `command` with these attributes. Returns the answer.
+    pub(super) fn ask(&self, command: u8, attributes: &[(u16, [u8; 4])]) -> io::Result<Vec<u8>> {
+        let mut answer = vec![0; ANSWER_BYTES];
+        let attributes: Vec<_> = attributes.iter().map(|(number, value)| (*number, &value[..])).collect();
+        let count = self.netlink.ask(&question(self.family, command, &attributes), &mut answer)?;
+        answer.truncate(count);
+        Ok(answer)
+    }
+}
+
+/// Returns a message to `family` with command `command` and these attributes. The kernel answers a setting
+/// only if it fails.
+fn question(family: u16, command: u8, attributes: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut message = Vec::with_capacity(ANSWER_BYTES);
+    message.extend([0; 4]);
     message.extend(family.to_ne_bytes());
     message.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
     // No sequence number, to the kernel; version 1 of the family.
     message.extend([0; 8]);
     message.extend([command, 1, 0, 0]);
-    message.extend((attribute_bytes as u16).to_ne_bytes());
-    message.extend(attribute.to_ne_bytes());
-    message.extend(value);
-    message.resize(message_bytes, 0);
+    for (number, value) in attributes {
+        message.extend((4 + value.len() as u16).to_ne_bytes());
+        message.extend(number.to_ne_bytes());
+        message.extend(*value);
+        message.resize(message.len().next_multiple_of(4), 0);
+    }
+    let message_bytes = message.len() as u32;
+    message[..4].copy_from_slice(&message_bytes.to_ne_bytes());
     message
 }
 
 /// Reads the number of the family from the controller's answer.
 fn family(answer: &[u8]) -> io::Result<u16> {
-    let mut attributes = attributes(answer, libc::GENL_ID_CTRL as u16, HEADER_BYTES + GENERIC_BYTES)?;
+    let mut attributes = attributes(answer, libc::GENL_ID_CTRL as u16, NETDEV_BYTES)?;
     let number = attributes.find(|(number, _)| *number == libc::CTRL_ATTR_FAMILY_ID as u16);
     number.and_then(|(_, value)| half(value, 0)).ok_or_else(strange)
 }
@@ -81,7 +106,7 @@ fn family(answer: &[u8]) -> io::Result<u16> {
 /// Reads the features from the family's answer.
 fn features(answer: &[u8], family: u16) -> io::Result<XdpFeatures> {
     let mut features = XdpFeatures::default();
-    for (attribute, value) in attributes(answer, family, HEADER_BYTES + GENERIC_BYTES)? {
+    for (attribute, value) in attributes(answer, family, NETDEV_BYTES)? {
         let bits = value.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let has = |bit: u32| bits >> bit & 1 == 1;
         match attribute {
@@ -107,7 +132,7 @@ mod tests {
     use super::*;
 
     fn answer(kind: u16, attributes: &[(u16, &[u8])]) -> Vec<u8> {
-        let mut answer = vec![0; HEADER_BYTES + GENERIC_BYTES];
+        let mut answer = vec![0; NETDEV_BYTES];
         answer[4..6].copy_from_slice(&kind.to_ne_bytes());
         for (number, value) in attributes {
             answer.extend((4 + value.len() as u16).to_ne_bytes());
@@ -141,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_message_is_as_long_as_it_says() {
-        let message = question(16, 3, 2, FAMILY);
+        let message = question(16, 3, &[(2, FAMILY)]);
         assert_eq!(message.len() % 4, 0);
         assert_eq!(u32::from_ne_bytes(*message.first_chunk().unwrap()), message.len() as u32);
         assert_eq!(&message[24..31], FAMILY);

@@ -311,7 +311,7 @@ fn a_scenario_runs_in_both_worlds() {
 }
 
 /// The experiments in virtual time that can be short enough for a debug build.
-const MODELS: [(&str, &str); 6] = [
+const MODELS: [(&str, &str); 7] = [
     ("bql", "phase_ns=20000000 hold_ns=5000000 probe_every_ns=500000"),
     ("bulk", "settle_ns=2000000 measure_ns=1000000"),
     (
@@ -321,6 +321,7 @@ const MODELS: [(&str, &str); 6] = [
     ("pages", "cpus=8 channels=2 streams=24 settle_ns=100000 measure_ns=100000"),
     ("pcie", "queues=2 settle_ns=3000 stack_settle_ns=3000 measure_ns=5000"),
     ("tx-napi", "runs=1 settle_ns=500000 measure_ns=500000"),
+    ("veth", "settle_ns=2000000 measure_ns=5000000"),
 ];
 
 /// The file of an experiment, as it is printed, runs as the experiment, to the byte.

@@ -4,29 +4,22 @@
 //! all, and waits for the bytes in the NIC; the limit is there to bound that delay. One processor; interrupts
 //! a least time apart.
 
+use super::waiting::{self, PROBE, Waiting};
 use serde::Deserialize;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use wharf_core::counters::QueueCounters;
-use wharf_core::device::{Device, TxSide};
-use wharf_core::engine::{Sink, Source, TxEngine};
-use wharf_core::pool::{Cache, PagePool};
-use wharf_core::qdisc::Prio;
-use wharf_mem::{Batch, Frame};
+use std::sync::Arc;
+use wharf_core::engine::TxEngine;
+use wharf_core::pool::PagePool;
+use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
 use wharf_sim::harness;
 use wharf_sim::nic::simple::{Costs, Departed, Driver, Simple, TxMemory, WIRE_OVERHEAD_BYTES};
-use wharf_sim::{ConservationChecker, RunError};
 
 const FRAME_BYTES: u32 = 2048;
 /// Packets handed over before other events are handled.
 const QUOTA: u32 = 64;
 /// Most probes inside, a band of the kernel's. Probes that the slowest wire cannot carry are not made.
 const PROBES_MAX: usize = 1000;
-/// Streams: the sender's packets, and probes.
-const BULK: usize = 0;
-const PROBE: usize = 1;
 /// Slots of the agenda.
 const CPU_SLOT: usize = 0;
 const INTERRUPT_SLOT: usize = 1;
@@ -89,66 +82,6 @@ pub struct Outcome {
     pub packets_in_all: u64,
 }
 
-/// Packets that wait outside of the engine.
-struct Waiting {
-    cache: Cache,
-    probes: VecDeque<Frame>,
-    /// Packets that the sender may still put in.
-    window: usize,
-    frame_bytes: u32,
-    witness: ConservationChecker,
-    stock: Batch,
-    failed: Option<RunError>,
-}
-
-impl Waiting {
-    /// Takes a frame for a packet that enters now.
-    fn take(&mut self, stream: usize, len_bytes: u32) -> Option<Frame> {
-        if let Err(error) = self.cache.take(&mut self.stock, 1, len_bytes) {
-            self.failed = Some(error.into());
-        }
-        let mut frame = self.stock.pop()?;
-        frame.set_band(if stream == PROBE { 1 } else { 2 });
-        frame.set_sender(stream as u16);
-        self.witness.enters(stream, frame.index());
-        Some(frame)
-    }
-}
-
-impl Source for Waiting {
-    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
-        let mut count = 0;
-        while count < max && to.room() > 0 {
-            let frame = match self.probes.pop_front() {
-                Some(probe) => Some(probe),
-                None if self.window == 0 => None,
-                None => {
-                    self.window -= 1;
-                    self.take(BULK, self.frame_bytes)
-                }
-            };
-            let Some(frame) = frame else { break };
-            let pushed = to.push(frame);
-            debug_assert!(pushed.is_ok(), "there was room");
-            count += 1;
-        }
-        count
-    }
-
-    fn is_empty(&self) -> bool {
-        self.window == 0 && self.probes.is_empty()
-    }
-}
-
-impl Sink for Waiting {
-    fn recycle(&mut self, done: &mut Batch) {
-        self.window += done.frames().iter().filter(|frame| usize::from(frame.sender()) == BULK).count();
-        if let Err(error) = self.cache.give(done) {
-            self.failed = Some(error.into());
-        }
-    }
-}
-
 struct Path {
     setup: Setup,
     run: TxEngine,
@@ -183,7 +116,12 @@ pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, R
 impl Path {
     fn new(setup: Setup, pool: &PagePool, clock: &Arc<VirtualClock>) -> Result<Self, RunError> {
         let memory = TxMemory::new(setup.ring_frames);
-        let run = path(&setup, &memory, pool, clock)?;
+        let driver = Driver::new(memory.clone());
+        let mut run = waiting::engine(driver, setup.window_packets, setup.hold_ns, pool, clock)?;
+        run.reserve(QUOTA as usize);
+        if !setup.limited {
+            run.set_bql(None);
+        }
         let mut ends_ns = Vec::new();
         let mut changes = Vec::new();
         let mut at_ns = 0;
@@ -194,15 +132,7 @@ impl Path {
         }
         Ok(Self {
             run,
-            waiting: Waiting {
-                cache: pool.cache("sender")?,
-                probes: VecDeque::new(),
-                window: setup.window_packets,
-                frame_bytes: setup.frame_bytes,
-                witness: ConservationChecker::new(2, pool.frames(), (0, at_ns)),
-                stock: Batch::new(1),
-                failed: None,
-            },
+            waiting: Waiting::new(pool, setup.window_packets, vec![setup.frame_bytes], (0, at_ns))?,
             nic: Simple::new(setup.nic, vec![memory], FRAME_BYTES).changing(changes),
             random: Random::new(setup.seed),
             departed: Vec::new(),
@@ -291,38 +221,12 @@ impl Path {
 
     /// Checks the rules. Returns the result.
     fn finish(mut self, pool: &PagePool) -> Result<Outcome, RunError> {
-        self.waiting.failed.take().map_or(Ok(()), Err)?;
-        let accepted = self.waiting.witness.packets();
-        let inside = self.run.backlog() + self.run.in_device() + self.waiting.probes.len();
-        if inside > 0 {
-            return Err(RunError::Conservation { queue: 0, accepted, left: accepted - inside as u64 });
-        }
-        self.waiting.witness.check(0)?;
-        self.run.close(&mut self.waiting);
-        drop((self.run, self.waiting));
-        harness::check_ledger(pool)?;
+        let accepted = self.waiting.finish(self.run, pool)?;
         for (phase, &(_, long_ns)) in self.phases.iter_mut().zip(&self.setup.phases) {
             phase.used_ppm = (u128::from(phase.used_ppm) * 1000 / u128::from(long_ns.max(1))) as u64;
         }
         Ok(Outcome { phases: self.phases, packets_in_all: accepted })
     }
-}
-
-/// Creates the engine over a driver that writes into `memory`.
-fn path(
-    setup: &Setup, memory: &Arc<Mutex<TxMemory>>, pool: &PagePool, clock: &Arc<VirtualClock>,
-) -> Result<TxEngine, RunError> {
-    let mut driver = Driver::new(memory.clone());
-    driver.attach(pool.region().clone())?;
-    let (qdisc, hold) = (Box::new(Prio::new(setup.window_packets)), Duration::from_nanos(setup.hold_ns));
-    let counters = Arc::new(QueueCounters::default());
-    let mut run =
-        TxEngine::new(pool.region(), TxSide::Tx(Box::new(driver)), qdisc, hold, clock.clone(), counters);
-    run.reserve(QUOTA as usize);
-    if !setup.limited {
-        run.set_bql(None);
-    }
-    Ok(run)
 }
 
 impl World for Path {

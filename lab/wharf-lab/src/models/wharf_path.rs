@@ -41,6 +41,8 @@ enum Step {
     Staged,
     /// A step as owner.
     Owned,
+    /// The owner may access the word: what others have written before it is there.
+    AtWord,
     /// The device is done with a bulk: the doorbell.
     Driven,
     /// It could not go on: it looks again.
@@ -185,6 +187,8 @@ impl<'q> Path<'q> {
 
     /// Fills a burst with frames, and puts it into the lane.
     fn made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let given = || self.queue.counters().packets.get();
+        let before = given();
         let one = self.processors[at].senders.one();
         // An empty pool leaves the burst empty: look again.
         if one.burst.is_empty() {
@@ -195,6 +199,8 @@ impl<'q> Path<'q> {
             }
             self.entered += filled as u64;
         }
+        // A sender without memory runs a queue that has no owner, for what has completed.
+        self.processors[at].done.drained += given() - before;
         self.stage(at, now_ns, agenda);
     }
 
@@ -211,8 +217,17 @@ impl<'q> Path<'q> {
             return self.work(at, now_ns, self.setup.costs.again_ns, Step::Again, agenda);
         }
         let stage_ns = staged as u64 * self.setup.costs.stage_ns;
-        let word_ns = self.word.write(at, now_ns + stage_ns) - now_ns;
-        self.work(at, now_ns, word_ns, Step::Staged, agenda);
+        // Senders of a dedicated owner set no bits: they read the word.
+        let is_read = self.server.is_some();
+        let word_ns =
+            if is_read { self.setup.costs.word.hit_ns } else { self.word_ns(at, now_ns + stage_ns) };
+        self.work(at, now_ns, stage_ns + word_ns, Step::Staged, agenda);
+    }
+
+    /// Returns the time from `now_ns` until processor `at` has written the owner word.
+    fn word_ns(&mut self, at: usize, now_ns: u64) -> u64 {
+        let (random, jitter_permille) = (&mut self.random, self.setup.time.jitter_permille);
+        self.word.write_by(at, now_ns, |cost_ns| random.around(cost_ns, jitter_permille)) - now_ns
     }
 
     /// Announces the lane. The processor becomes the owner if there is none.
@@ -238,6 +253,18 @@ impl<'q> Path<'q> {
         if action == Action::StandBy {
             return self.stand_by(at, now_ns, agenda);
         }
+        if matches!(action, Action::Leave | Action::HandlePending | Action::HandOver) {
+            let word_ns = self.word_ns(at, now_ns);
+            self.processors[at].done.dequeue_ns += word_ns;
+            return self.work(at, now_ns, word_ns, Step::AtWord, agenda);
+        }
+        self.step(at, now_ns, agenda);
+    }
+
+    /// Does the owner's next step, up to a call of the device.
+    fn step(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(run) = &mut self.processors[at].run else { return };
+        let action = run.next();
         if action == Action::Reap {
             self.nic.write_back(0, now_ns - now_ns % self.setup.completion_gap_ns.max(1));
         }
@@ -247,10 +274,7 @@ impl<'q> Path<'q> {
         let goes_on = run.step_bulk(now_ns);
         let [packets, sent, doorbells] = std::array::from_fn(|n| count()[n] - before[n]);
         let costs = &self.setup.costs;
-        let mut work_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
-        if matches!(action, Action::Leave | Action::HandlePending | Action::HandOver) {
-            work_ns += self.word.write(at, now_ns) - now_ns;
-        }
+        let work_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
         let processor = &mut self.processors[at];
         processor.done.drained += packets;
         processor.done.dequeue_ns += work_ns;
@@ -362,6 +386,7 @@ impl World for Path<'_> {
             Step::Made => self.made(at, now_ns, agenda),
             Step::Staged => self.claim(at, self.processors[at].bit, now_ns, agenda),
             Step::Owned => self.next(at, now_ns, agenda),
+            Step::AtWord => self.step(at, now_ns, agenda),
             Step::Driven => self.ring(at, now_ns, agenda),
             Step::Again => {
                 self.processors[at].senders.rotate();

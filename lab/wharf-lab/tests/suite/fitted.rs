@@ -13,7 +13,7 @@ struct Fit {
 
 const ONE_PROCESS: &str = "ipoib/tcp+tcp-nodelay/processes=1";
 
-const FITS: [Fit; 11] = [
+const FITS: [Fit; 13] = [
     fit("batching", "ipoib_serve_ps", 50_000, ONE_PROCESS, "bandwidth_by_batching_most"),
     fit("bulk", "doorbell_ps", 1000, "trafgen-12/bulk=off", "mpps"),
     fit("bulk", "tcp_copy_ns", 20, "tcp-24/bulk=off", "sys"),
@@ -25,6 +25,8 @@ const FITS: [Fit; 11] = [
     fit("pcie", "session_ns", 150, "xdp_drop/rx_cqe_compress=on", "mpps"),
     fit("pcie", "socket_clock_khz", 50_000, "socket-1/skb_tx_mpwqe=off", "mpps"),
     fit("pcie", "sockets_tags", 1, "sockets/gen3/rate=full/skb_tx_mpwqe=off", "mpps"),
+    fit("veth", "line_transfer_ns", 4, "rules=0/limit=packet", "delivered"),
+    fit("veth", "send_ns", 4, "rules=0/limit=off", "delivered"),
 ];
 
 const fn fit(
@@ -48,7 +50,7 @@ fn off(report: &Report, fit: &Fit) -> (f64, RowKind) {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
 fn neighbours_of_fitted_parameters_do_no_better() {
-    for experiment in ["batching", "bulk", "hol", "pages", "pcie"] {
+    for experiment in ["batching", "bulk", "hol", "pages", "pcie", "veth"] {
         let as_in_file = report(experiment, &[]);
         let marked = as_in_file.parameters.iter().filter(|(_, one)| one.kind == Mark::Fitted);
         // A number of a machine that others share is tested where it was fitted.

@@ -70,6 +70,25 @@ fn many_senders_share_few_processors() {
     assert!(all(&many, "mpps") <= 1.05 * all(&one, "mpps"), "{many:?} {one:?}");
 }
 
+/// What others have written into the owner word before the owner gets the line keeps it from leaving. Otherwise the
+/// rate of senders that meet there flips between that of long batches and that of packets one by one.
+#[test]
+fn a_nanosecond_flips_no_rate() {
+    let text = "settle = \"100us\"\nmeasure = \"200us\"\n[[sender]]\ncount = 4\nburst = 1\n";
+    let figures = |transfer_ns| {
+        let machine = Machine { cpus: 2, transfer_ns, ..Machine::assumed().unwrap() };
+        let rows = predict(&Scenario { machine, ..scenario(text) }, 1, &mut || true).unwrap();
+        [all(&rows, "mpps"), all(&rows, "packets_per_doorbell")]
+    };
+    let mut before = figures(40)[0];
+    for transfer_ns in 41..=100 {
+        let [rate, batch] = figures(transfer_ns);
+        assert!((0.75..1.25).contains(&(rate / before)), "{transfer_ns} ns: {before} Mpps, then {rate}");
+        assert!(batch > 1.5, "{transfer_ns} ns: {batch} packets a doorbell");
+        before = rate;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 

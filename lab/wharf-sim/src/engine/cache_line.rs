@@ -29,8 +29,14 @@ impl CacheLine {
     /// are serialised, so calls must be made in order of time.
     #[inline]
     pub fn write(&mut self, cpu: usize, now_ns: u64) -> u64 {
+        self.write_by(cpu, now_ns, |cost_ns| cost_ns)
+    }
+
+    /// Works like [`CacheLine::write`], where the access takes what `vary` makes of its cost.
+    #[inline]
+    pub fn write_by(&mut self, cpu: usize, now_ns: u64, vary: impl FnOnce(u64) -> u64) -> u64 {
         let begin_ns = now_ns.max(self.free_ns);
-        let cost_ns = if self.owner == Some(cpu) { self.costs.hit_ns } else { self.costs.transfer_ns };
+        let cost_ns = vary(if self.owner == Some(cpu) { self.costs.hit_ns } else { self.costs.transfer_ns });
         (self.owner, self.free_ns) = (Some(cpu), begin_ns + cost_ns);
         self.free_ns
     }

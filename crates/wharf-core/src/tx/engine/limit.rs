@@ -4,6 +4,7 @@
 
 use crate::bql::Bql;
 use crate::device::{LIMIT_PACKET_BYTES, LimitUnit};
+use crate::host::Clock;
 
 pub(super) enum Limit {
     /// The device completes nothing, or all at once.
@@ -12,6 +13,34 @@ pub(super) enum Limit {
     Bytes(Bql),
     /// It counts packets, each as [`LIMIT_PACKET_BYTES`].
     Packets(Bql),
+}
+
+/// Completions that the limit has not seen yet. Seen packet by packet, it falls to two packets, and batches
+/// with it.
+#[derive(Default)]
+pub(super) struct Gather {
+    /// Time for which they are gathered; 0: none are.
+    pub(super) time_ns: u64,
+    /// The time at which the limit saw the last ones.
+    since_ns: u64,
+    /// What it counts for those that it has not seen.
+    pub(super) waiting: u32,
+}
+
+impl Gather {
+    /// Adds what has completed. Returns all that waits once the time is over, or if it is more than `most`.
+    pub(super) fn add(&mut self, charged: u32, most: u32, clock: &dyn Clock) -> Option<u32> {
+        if self.time_ns == 0 && self.waiting == 0 {
+            return Some(charged);
+        }
+        let (waiting, now_ns) = (self.waiting.saturating_add(charged), clock.now_ns());
+        if waiting <= most && now_ns.wrapping_sub(self.since_ns) < self.time_ns {
+            self.waiting = waiting;
+            return None;
+        }
+        (self.since_ns, self.waiting) = (now_ns, 0);
+        Some(waiting)
+    }
 }
 
 /// Returns what `packets` count as.

@@ -4,7 +4,7 @@
 //! whatever a batch holds; false completions of a device are found and lose no frame.
 
 use super::Sink;
-use super::limit::Limit;
+use super::limit::{Gather, Limit};
 use super::orphans::{Orphans, ReleasedSink};
 use crate::bql::{Bql, BqlError};
 use crate::counters::QueueCounters;
@@ -24,6 +24,7 @@ pub(super) struct NetdevQueue {
     pool: u8,
     pub(super) device: TxSide,
     pub(super) limit: Limit,
+    pub(super) gather: Gather,
     /// Frames in the device.
     pub(super) in_device: usize,
     /// True if a thread waits for frames that have left: the next reap is urgent.
@@ -54,6 +55,7 @@ impl NetdevQueue {
             pool,
             device,
             limit,
+            gather: Gather::default(),
             in_device: 0,
             urgent: false,
             completions,
@@ -229,6 +231,7 @@ impl NetdevQueue {
     fn forget_limit(&mut self) {
         let Some(bql) = self.limit.bql_mut() else { return };
         bql.reset(Duration::from_nanos(self.clock.now_ns()));
+        self.gather.waiting = 0;
         self.publish_limit();
     }
 
@@ -259,11 +262,16 @@ impl NetdevQueue {
     #[inline(never)]
     fn reckon(&mut self, charged: u32) {
         let Some(bql) = self.limit.bql_mut() else { return };
-        let completed = bql.completed_at(charged, || Duration::from_nanos(self.clock.now_ns()));
-        self.publish_limit();
+        // No later completion would open the queue.
+        let most = if self.in_device == 0 && bql.room().is_none() { 0 } else { bql.limit() };
+        let mut completed = Ok(());
+        if let Some(charged) = self.gather.add(charged, most, &*self.clock) {
+            completed = bql.completed_at(charged, || Duration::from_nanos(self.clock.now_ns()));
+            self.publish_limit();
+        }
         self.publish_completed();
         let Some(bql) = self.limit.bql_mut() else { return };
-        if completed.is_err() || (self.in_device == 0 && bql.in_flight() != 0) {
+        if completed.is_err() || (self.in_device == 0 && bql.in_flight() != self.gather.waiting) {
             self.miscounted(completed);
         }
     }
@@ -272,7 +280,7 @@ impl NetdevQueue {
     /// costs nothing.
     fn publish_completed(&self) {
         if let Limit::Bytes(bql) = &self.limit {
-            let in_flight_bytes = u64::from(bql.in_flight());
+            let in_flight_bytes = u64::from(bql.in_flight().saturating_sub(self.gather.waiting));
             self.counters.completed_bytes.set(self.counters.bytes.get().saturating_sub(in_flight_bytes));
         }
     }

@@ -7,6 +7,7 @@ use super::super::{
     Refusal, Step, Way, WaysTried, XdpOptions, driver_rings, find, layers, memory, metadata, numa,
     patiently_for, registered, ways,
 };
+use super::deferred::Deferred;
 use super::rings::Rings;
 use super::sockets::{Bound, Sockets};
 use crate::link::Link;
@@ -83,6 +84,8 @@ pub(super) struct Open {
     takes: bool,
     pub(super) rings: Rings,
     pub(super) sockets: Sockets,
+    /// The queues whose interrupts are put off, with busy polling.
+    deferred: Vec<Deferred>,
     /// A socket for each queue, by which closing waits until adapter and kernel have left the memory, where they reach it later.
     pub(super) spare: Vec<XdpSocket>,
     pub(super) asker: InterfaceSocket,
@@ -131,10 +134,13 @@ impl Setup {
         let best = self.make_best(region, prepare, &mut tried);
         let explain =
             |(queue, refusal)| tried.fault(&self.link, &self.options.common, (queue, region), refusal);
-        let (open, prepared, how) = best.map_err(explain)?;
+        let (mut open, prepared, how) = best.map_err(explain)?;
         if let Some(how) = self.options.busy_poll {
             let what = "no busy polling, which needs CAP_NET_ADMIN: busy-poll=0 does without";
             open.sockets.set_busy_poll(how).map_err(self.link.fault(what))?;
+            let (index, name) = (self.link.interface.index, &self.link.interface_name);
+            open.deferred =
+                open.sockets.queues().filter_map(|queue| Deferred::begin(index, name, queue)).collect();
         }
         // A helper does that for its users.
         let is_ours = self.options.promiscuous && self.options.common.access.helper.is_none();
@@ -275,7 +281,11 @@ impl Setup {
         let waits = how.zero_copy || (self.sends && ways::copies_late(&self.link, &self.options.common));
         let spare = self.queues.iter().filter(|_| waits).filter_map(|_| self.socket().ok()).collect();
         let (tried, takes) = (WaysTried::default(), false);
-        Ok((Open { program, takes, rings, sockets, spare, asker, tried, _promiscuous: None }, prepared))
+        let deferred = Vec::new();
+        Ok((
+            Open { program, takes, rings, sockets, deferred, spare, asker, tried, _promiscuous: None },
+            prepared,
+        ))
     }
 
     /// Binds a socket to `queue`, with the memory of `owner`.

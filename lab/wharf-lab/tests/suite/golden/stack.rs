@@ -1,4 +1,4 @@
-//! `hol` and `bql`.
+//! `hol`, `bql` and `veth`.
 
 use super::{RowKind, assert_golden, assert_residuals_are_said, at_both_ends, row, whole};
 
@@ -60,7 +60,36 @@ fn bql_equals_golden_and_keeps_delays_short() {
     assert!((limit("5:10gbit") / limit("1:10gbit") - 1.0).abs() < 0.1);
 }
 
-/// Each parameter of `hol` and `bql` at both ends of its range: all that enters leaves.
+/// All rows of `veth`, a short time.
+#[test]
+fn short_veth_equals_golden() {
+    let set = ["settle_ns=20000000", "measure_ns=100000000", "hold_ns=5000000", "probe_every_ns=2000000"];
+    assert_golden("veth-short.txt", &whole("veth", &set, 7));
+}
+
+/// The limit shortens a ping's wait to a tenth and costs the slow consumer nothing. Completed packet by
+/// packet it falls to two packets and the fast consumer pays; once per poll it grows to two polls; gathered
+/// by time both are well.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
+fn veth_equals_golden_and_gathers_by_time() {
+    let report = whole("veth", &[], 1);
+    assert_golden("veth.txt", &report);
+    assert_residuals_are_said(&report);
+    let value = |label: &str, metric: &str| row(&report, label, metric).value;
+    let slow = |limit: &str, metric: &str| value(&format!("rules=13000/limit={limit}"), metric);
+    for limit in ["packet", "gather"] {
+        assert!(slow(limit, "ping_mean") < 0.1 * slow("off", "ping_mean"), "{limit}");
+        assert!(slow(limit, "delivered") > 0.98 * slow("off", "delivered"), "{limit}");
+        assert!(slow(limit, "pings_lost") < 0.5, "{limit}");
+    }
+    let fast = |limit: &str| value(&format!("rules=0/limit={limit}"), "delivered");
+    assert!(fast("packet") < 0.92 * fast("off") && fast("gather") > 0.98 * fast("off"));
+    assert!(value("floods=2/unit=bytes", "ping_of_one_flood") > 2.0);
+    assert!(value("floods=2/unit=packets", "ping_of_one_flood") < 1.2);
+}
+
+/// Each parameter of `hol`, `bql` and `veth` at both ends of its range: all that enters leaves.
 #[test]
 fn extreme_settings_break_no_rule_of_linux_tcp_host() {
     let hol = [
@@ -70,8 +99,9 @@ fn extreme_settings_break_no_rule_of_linux_tcp_host() {
         "100m_settle_ns=2000000",
         "100m_measure_ns=4000000",
     ];
+    let veth = ["settle_ns=2000000", "measure_ns=4000000"];
     let but = ["settle_ns", "measure_ns", "phase_ns", "runs"];
-    for (name, base) in [("hol", &hol[..]), ("bql", &["phase_ns=2000000"])] {
+    for (name, base) in [("hol", &hol[..]), ("bql", &["phase_ns=2000000"]), ("veth", &veth[..])] {
         at_both_ends(name, base, &but, |key, value, report| {
             assert!(report.is_ok(), "{name} {key}={value}: {:?}", report.err());
         });

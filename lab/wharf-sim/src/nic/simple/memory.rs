@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, LimitUnit, Notify, Transmitted, TxDevice, TxInfo,
 };
 use wharf_mem::{Batch, Frame, Region, lock};
 
@@ -106,10 +106,17 @@ pub struct Driver {
     next_to_clean: u32,
     room: usize,
     frame_bytes: u64,
+    unit: LimitUnit,
     closed: bool,
 }
 
 impl Driver {
+    /// Makes the unit of its byte limit `unit`.
+    #[must_use]
+    pub fn limited_by(self, unit: LimitUnit) -> Self {
+        Self { unit, ..self }
+    }
+
     /// Creates the driver of the queue with this memory.
     pub fn new(memory: Arc<Mutex<TxMemory>>) -> Self {
         let frames = lock(&memory).descriptors.len();
@@ -121,6 +128,7 @@ impl Driver {
             next_to_clean: 0,
             room,
             frame_bytes: 0,
+            unit: LimitUnit::Bytes,
             closed: false,
         }
     }
@@ -152,7 +160,8 @@ impl Device for Driver {
 impl TxDevice for Driver {
     fn info(&self) -> TxInfo {
         let ring_frames = Some((self.room + self.held.len()) as u32);
-        TxInfo { ring_frames, completions: CompletionMode::Real, segments_max: 1, ..TxInfo::default() }
+        let (completions, limit_unit) = (CompletionMode::Real, self.unit);
+        TxInfo { ring_frames, completions, limit_unit, segments_max: 1, ..TxInfo::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
