@@ -5,7 +5,7 @@ mod messages;
 
 use super::link::Link;
 use super::vring::Agreed;
-use crate::virtio::{DirtyLog, Memory, MemoryRegion, feature};
+use crate::virtio::{DirtyLog, Memory, MemoryRegion, RingError, feature};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(super) struct Session {
     agreed: Agreed,
     protocol: VhostUserProtocolFeatures,
     memory: Arc<Memory>,
-    /// Regions of the memory that came one by one, with the number of times each did.
+    /// Regions of the memory, by a table or one by one, with the number of times that each came.
     slots: Vec<(VhostUserMemoryRegion, MemoryRegion, u32)>,
     /// SET_LOG_BASE.
     log: Option<DirtyLog>,
@@ -176,8 +176,16 @@ impl Session {
             vring.stop();
         }
         self.memory = Arc::new(memory.logged(log));
-        // Rings go on in the new regions if they are in them.
-        (0..2 * self.link.pairs()).try_for_each(|index| self.start(index))
+        // Rings go on in the new regions if they are in them. Others stand still until their memory is back: QEMU
+        // takes a region away before it adds it changed.
+        for index in 0..2 * self.link.pairs() {
+            match self.link.start(index, &self.memory, self.agreed) {
+                Ok(()) | Err(RingError::Place { .. }) => {}
+                Err(error) => return self.refuse(format!("virtqueue {index}: {error}")),
+            }
+        }
+        self.link.changed();
+        Ok(())
     }
 
     fn remember_slots(&mut self) -> Result<()> {

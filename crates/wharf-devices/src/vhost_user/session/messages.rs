@@ -20,7 +20,7 @@ macro_rules! refused {
     };
 }
 
-/// Most regions of memory that come one by one.
+/// Most regions of memory.
 const SLOTS_MAX: usize = 509;
 const STATELESS: &str = "a device without state to be moved";
 
@@ -80,9 +80,8 @@ impl VhostUserBackendReqHandlerMut for Session {
         }
         let regions: Result<Vec<MemoryRegion>> =
             announced.iter().zip(&files).map(|(announced, file)| self.map(announced, file)).collect();
-        self.slots.clear();
-        self.remember(regions?)?;
-        Ok(None)
+        self.slots = announced.iter().copied().zip(regions?).map(|(at, region)| (at, region, 1)).collect();
+        self.remember_slots().map(|()| None)
     }
 
     fn set_vring_num(&mut self, index: u32, size: u32) -> Result<()> {
