@@ -48,6 +48,8 @@ const PROTOCOL_FEATURES: VhostUserProtocolFeatures = VhostUserProtocolFeatures::
 /// Most bytes that one connection's files have: an eighth of a process's addresses on x86-64. Mapping an endless file would
 /// use up those of this process.
 const MAPPED_BYTES_MAX: u64 = 16 << 40;
+/// Most bytes of a log of pages, and of tables of what is in flight.
+const NOTES_BYTES_MAX: u64 = 1 << 40;
 
 pub(super) struct Session {
     link: Arc<Link>,
@@ -242,6 +244,19 @@ impl Session {
             None => self.refuse(format!(
                 "a region of {memory_size} bytes at {guest_phys_addr:#x} goes beyond all addresses"
             )),
+        }
+    }
+
+    /// Maps bytes of a file in which the device makes notes; `what` they are for.
+    fn map_notes(&mut self, what: &str, at: u64, len_bytes: u64, file: &File) -> Result<Arc<Area>> {
+        seal(file.as_fd());
+        let end = at.saturating_add(len_bytes);
+        if end > NOTES_BYTES_MAX {
+            return self.refuse(format!("{what}: {end} bytes of a file: {NOTES_BYTES_MAX} at most"));
+        }
+        match Area::of_peer(file.as_fd(), end) {
+            Ok(area) => Ok(Arc::new(area)),
+            Err(error) => self.refuse(format!("{what}: {error}")),
         }
     }
 

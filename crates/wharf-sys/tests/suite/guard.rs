@@ -153,6 +153,24 @@ fn without_the_handler_an_unsealed_file_is_refused() {
     assert!(is_installed());
 }
 
+#[test]
+fn peers_files_leave_addresses_to_the_process() {
+    // AddressSanitizer takes many of them.
+    if std::env::var_os("ASAN_OPTIONS").is_some() {
+        return;
+    }
+    install().unwrap();
+    let len_bytes = 20 << 40;
+    let (fd, _at) = file(len_bytes / PAGE_BYTES);
+    let map = || Area::of_peer(fd.as_fd(), len_bytes as u64);
+    let mut areas: Vec<_> = (0..3).map(|_| map().unwrap()).collect();
+    let refused = map().unwrap_err();
+    let words = "21990232555520 bytes besides 65970697666560 of all peers: 70368744177664 at most";
+    assert!(refused.to_string().ends_with(words), "{refused}");
+    areas.pop();
+    assert!(map().is_ok());
+}
+
 const EXIT_OF_OTHER: libc::c_int = 42;
 static FAULT_AT: AtomicUsize = AtomicUsize::new(0);
 

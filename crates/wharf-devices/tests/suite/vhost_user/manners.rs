@@ -193,7 +193,8 @@ fn logs_and_regions_that_cannot_be_are_refused() {
     let log = |len: u64, at: u64| (SET_LOG_BASE, words(&[len, at]));
     let cases = [
         ("bytes of a file that has", vec![log(1 << 40, 0)]),
-        ("bytes of a file that has", vec![log(4096, 1 << 40)]),
+        ("the log of pages: 1099511627784 bytes of a file: ", vec![log((1 << 40) + 8, 0)]),
+        ("the log of pages: 1099511631872 bytes of a file: ", vec![log(4096, 1 << 40)]),
         ("the log of pages is not aligned", vec![log(4096, 4)]),
         ("overlap", vec![(ADD_MEM_REG, region(0, half)), (ADD_MEM_REG, region(half - 4096, half))]),
         ("bytes of a file that has", vec![(ADD_MEM_REG, region(half, 1 << 30))]),
