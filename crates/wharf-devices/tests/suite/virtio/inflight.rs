@@ -3,6 +3,7 @@
 use super::pair::{LAYOUTS, area, buffers, driver, extent, place};
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wharf_devices::virtio::packed::PackedDevice;
 use wharf_devices::virtio::split::SplitDevice;
 use wharf_devices::virtio::{Chain, DeviceRing, InflightTable, Layout, Memory, Options, Place, RingError};
@@ -233,6 +234,28 @@ fn a_packed_ring_gives_back_what_another_back_end_left_in_flight() {
     let chains = pop(&mut *device, &memory, 9);
     assert_eq!(chains.iter().map(|chain| chain.token().id()).collect::<Vec<_>>(), ids[3..]);
     assert_eq!(resumed(&place, options, 0x8000).unwrap().1, 0);
+}
+
+#[test]
+fn a_peer_that_writes_the_table_meanwhile_changes_an_order_at_most() {
+    let (size, layout) = (1024, Layout::Split);
+    let table = View::new(&area(32 << 10), 0, 32 << 10).unwrap();
+    let place = place(layout, size).with_inflight(&table).unwrap();
+    [(8, 1), (10, size)].into_iter().for_each(|(at, word)| table.store_u16(at, word));
+    let states = |step: u64| (0..u64::from(size)).map(move |at| (16 + 16 * at as usize, (at * step) % 1021));
+    states(1).for_each(|(at, _)| table.store_u16(at, 1));
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let steps = (1..).take_while(|_| !ends.load(Relaxed));
+            steps.for_each(|step| states(step).for_each(|(at, word)| table.store_u64(at + 8, word)));
+        });
+        let rounds = std::panic::catch_unwind(|| {
+            (0..500).for_each(|_| drop(SplitDevice::new(place.clone(), Options::default(), 0).unwrap()));
+        });
+        ends.store(true, Relaxed);
+        assert!(rounds.is_ok());
+    });
 }
 
 #[test]
