@@ -53,7 +53,6 @@ impl PackedDevice {
         };
         let bits = u32::from(Cursor { index: at.0, wrap: at.1 }.bits());
         let mut device = Self::new(place.clone(), options, bits | bits << 16)?;
-        device.skips = true;
         if left.iter().map(|&(_, descriptors)| usize::from(descriptors)).sum::<usize>() > place.size.into() {
             return Err(RingError::Loop { max: place.size });
         }

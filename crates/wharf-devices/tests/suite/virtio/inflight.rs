@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wharf_devices::virtio::packed::PackedDevice;
 use wharf_devices::virtio::split::SplitDevice;
-use wharf_devices::virtio::{Chain, DeviceRing, InflightTable, Layout, Memory, Options, Place, RingError};
+use wharf_devices::virtio::{
+    Chain, DeviceRing, DriverRing, InflightTable, Layout, Memory, Options, Place, RingError,
+};
 use wharf_sys::shared::View;
 
 const SIZE: u16 = 8;
@@ -234,6 +236,47 @@ fn a_packed_ring_gives_back_what_another_back_end_left_in_flight() {
     let chains = pop(&mut *device, &memory, 9);
     assert_eq!(chains.iter().map(|chain| chain.token().id()).collect::<Vec<_>>(), ids[3..]);
     assert_eq!(resumed(&place, options, 0x8000).unwrap().1, 0);
+}
+
+const EVENT_IDX: Options = Options { event_idx: true, indirect: false, in_order: false };
+
+/// The first of four buffers is not shown, the others are: then the device ended.
+fn packed_with_a_hole(place: &Place, driver: &mut dyn DriverRing, memory: &Memory) {
+    (0..4).for_each(|n| assert!(driver.add(&[extent(64 * n, 60)], &[]).is_some()));
+    driver.publish();
+    assert!(driver.enable_notification());
+    let mut device = PackedDevice::new(place.clone(), EVENT_IDX, 0x8000).unwrap();
+    let chains = pop(&mut device, memory, 9);
+    let mut first = [0; 16];
+    assert!(place.areas()[0].copy_out(0, &mut first));
+    device.put_all_used(&chains);
+    device.publish();
+    std::mem::forget(device);
+    assert!(place.areas()[0].copy_in(0, &first));
+}
+
+#[test]
+fn a_driver_is_told_of_buffers_that_the_device_before_used() {
+    let (place, memory) = (place(Layout::Packed, SIZE), buffers().0);
+    let mut driver = driver(&place, EVENT_IDX, 0);
+    packed_with_a_hole(&place, &mut *driver, &memory);
+    // It is made anew once more, before it publishes.
+    let device = PackedDevice::new(place.clone(), EVENT_IDX, 0x8000).unwrap();
+    let mut device = PackedDevice::new(place.clone(), EVENT_IDX, device.next_avail()).unwrap();
+    assert!(device.needs_notification(), "the one before may have told of none");
+    let chains = pop(&mut device, &memory, 9);
+    assert_eq!(chains.len(), 1);
+    device.put_all_used(&chains);
+    assert!(device.publish() && device.needs_notification(), "the driver asked at the first");
+    assert_eq!(std::iter::from_fn(|| driver.next_used().unwrap()).count(), 4);
+    assert!(driver.enable_notification() && device.enable_notification());
+    assert!(driver.add(&[extent(0, 60)], &[]).is_some() && driver.publish());
+    let chains = pop(&mut device, &memory, 9);
+    device.put_all_used(&chains);
+    assert!(device.publish());
+    // Made anew between what is shown and the notification.
+    let mut device = PackedDevice::new(place.clone(), EVENT_IDX, device.next_avail()).unwrap();
+    assert!(device.needs_notification() && !device.needs_notification());
 }
 
 #[test]
