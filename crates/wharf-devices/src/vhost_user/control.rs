@@ -72,7 +72,7 @@ impl Source {
                 Self::Listener(Listening { listener, .. }) => {
                     listener.accept().and_then(|(stream, _)| stream.set_nonblocking(false).map(|()| stream))
                 }
-                Self::Peer(path, first) => first.take().map_or_else(|| UnixStream::connect(path), Ok),
+                Self::Peer(path, first) => first.take().map_or_else(|| unix_socket::connect(path), Ok),
             };
             match (connected, &self) {
                 (Ok(stream), _) => return Some(stream),
