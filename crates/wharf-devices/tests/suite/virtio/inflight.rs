@@ -210,6 +210,23 @@ fn buffers_that_another_back_end_left_in_flight_come_first_in_their_order() {
 }
 
 #[test]
+fn a_buffer_that_another_back_end_left_in_flight_is_no_silence() {
+    let table = table(Layout::Split);
+    let place = place(Layout::Split, SIZE).with_inflight(&table).unwrap();
+    let (memory, options) = (buffers().0, Options::default());
+    let mut driver = driver(&place, options, 0);
+    let id = driver.add(&[extent(0, 60)], &[]).unwrap();
+    driver.publish();
+    drop(resumed(&place, options, 0).unwrap());
+    table.store_u16(16 + 16 * usize::from(id), 1);
+    let (mut device, _) = resumed(&place, options, 0).unwrap();
+    assert!(!device.enable_notification());
+    let chains = pop(&mut *device, &memory, 9);
+    device.put_all_used(&chains);
+    assert!(chains.len() == 1 && device.publish() && device.enable_notification());
+}
+
+#[test]
 fn a_packed_ring_gives_back_what_another_back_end_left_in_flight() {
     let table = table(Layout::Packed);
     let place = place(Layout::Packed, SIZE).with_inflight(&table).unwrap();
