@@ -127,7 +127,7 @@ impl Receiving {
     pub(super) fn arm(&self, link: &Link) -> bool {
         let mut nothing_came = true;
         link.each_serving(1, |ring| nothing_came &= with_ring!(ring, ring => ring.enable_notification()));
-        nothing_came
+        nothing_came && !link.vrings().skip(1).step_by(2).any(|vring| vring.is_mute())
     }
 
     pub(super) fn disarm(&self, link: &Link) {

@@ -255,6 +255,11 @@ impl Vring {
         self.running.as_mut().filter(|_| self.was_enabled)
     }
 
+    /// True if it is to be polled: its driver will not notify.
+    pub(super) fn is_mute(&self) -> bool {
+        matches!(self.kick, Some(None)) && self.running.is_some() && self.is_enabled
+    }
+
     /// Returns the running ring, if frames may go to the driver.
     #[inline]
     pub(super) fn open(&mut self) -> Option<(&mut Running, Option<&EventFd>)> {

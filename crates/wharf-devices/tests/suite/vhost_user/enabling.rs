@@ -100,6 +100,24 @@ fn frames_of_a_virtqueue_that_was_switched_off_are_counted() {
 }
 
 #[test]
+fn a_ring_whose_driver_does_not_notify_is_polled() {
+    for index in [0, 1] {
+        let (mut rig, mut peer) = connected("mute", 0);
+        let pair = Pair::new(&mut peer, 0, 16, 2048);
+        assert!(rig.device.arm());
+        rig.device.disarm();
+        // Bit 8: no event comes with it.
+        assert!(peer.tell(SET_VRING_KICK, &words(&[1 << 8 | index]), &[]));
+        assert_eq!(rig.device.arm(), index == 0, "nothing waits for its buffers");
+        rig.device.disarm();
+        transmit(&mut rig, 1);
+        assert!(!rig.device.arm());
+        drop((peer, pair));
+        rig.end();
+    }
+}
+
+#[test]
 fn a_ring_is_enabled_from_the_start_without_protocol_features() {
     let mut rig = Rig::new("legacy", 1);
     let mut peer = Peer::connect(&rig.socket.path());
