@@ -67,8 +67,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// Connects to the listener at `path`.
 ///
 /// # Errors
-/// `TimedOut` if it has had no room for 1 s: a program that accepts none. `ENOENT`, `ECONNREFUSED` without a listener, `EPROTOTYPE` if it is of another kind; `InvalidInput` for a
-/// path that is too long.
+/// `TimedOut` if it has had no room for 1 s: a program that accepts none. `ENOENT`, `ECONNREFUSED` without a
+/// listener, `EPROTOTYPE` if it is of another kind; `InvalidInput` for a path that is too long.
 pub fn connect(path: &Path, kind: Kind) -> io::Result<UnixStream> {
     let (socket, address) = (open(kind)?, address(path)?);
     set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_WITHIN))?;

@@ -178,8 +178,8 @@ impl Session {
             vring.stop();
         }
         self.memory = Arc::new(memory.logged(log));
-        // Rings go on in the new regions if they are in them. Others stand still until their memory is back: QEMU
-        // takes a region away before it adds it changed.
+        // Rings go on in the new regions if they are in them. Others stand still until their memory is back:
+        // QEMU takes a region away before it adds it changed.
         for index in 0..2 * self.link.pairs() {
             match self.link.start(index, &self.memory, self.agreed) {
                 Ok(()) | Err(RingError::Place { .. }) => {}
@@ -233,12 +233,7 @@ impl Session {
     fn map(&mut self, announced: &VhostUserMemoryRegion, file: &File) -> Result<MemoryRegion> {
         let VhostUserMemoryRegion { guest_phys_addr, memory_size, user_addr, mmap_offset } = *announced;
         let end = mmap_offset.saturating_add(memory_size);
-        // Unsealable memory is rejected, or a fault in it ends the connection: see `install_sigbus_handler`.
-        seal(file.as_fd());
-        let area = match Area::of_peer(file.as_fd(), end) {
-            Ok(area) => Arc::new(area),
-            Err(error) => return self.refuse(format!("a region of shared memory: {error}")),
-        };
+        let area = self.map_file("a region of shared memory", end, MAPPED_BYTES_MAX, file)?;
         match MemoryRegion::new(guest_phys_addr, user_addr, &area, mmap_offset, memory_size) {
             Some(region) => Ok(region),
             None => self.refuse(format!(
@@ -247,13 +242,13 @@ impl Session {
         }
     }
 
-    /// Maps bytes of a file in which the device makes notes; `what` they are for.
-    fn map_notes(&mut self, what: &str, at: u64, len_bytes: u64, file: &File) -> Result<Arc<Area>> {
-        seal(file.as_fd());
-        let end = at.saturating_add(len_bytes);
-        if end > NOTES_BYTES_MAX {
-            return self.refuse(format!("{what}: {end} bytes of a file: {NOTES_BYTES_MAX} at most"));
+    /// Maps a file's bytes up to `end`, which is `most` at most; `what` they are.
+    fn map_file(&mut self, what: &str, end: u64, most: u64, file: &File) -> Result<Arc<Area>> {
+        if end > most {
+            return self.refuse(format!("{what}: {end} bytes of a file: {most} at most"));
         }
+        // Unsealable memory is rejected, or a fault in it ends the connection: see `install_sigbus_handler`.
+        seal(file.as_fd());
         match Area::of_peer(file.as_fd(), end) {
             Ok(area) => Ok(Arc::new(area)),
             Err(error) => self.refuse(format!("{what}: {error}")),

@@ -1,6 +1,6 @@
 //! The effect of each message of a connection.
 
-use super::{Agreed, MAPPED_BYTES_MAX, PROTOCOL_FEATURES, Session};
+use super::{Agreed, MAPPED_BYTES_MAX, NOTES_BYTES_MAX, PROTOCOL_FEATURES, Session};
 use crate::virtio::{DirtyLog, InflightTable, Layout, MemoryRegion, feature};
 use std::fs::File;
 use vhost::VhostUserMemoryRegionBase;
@@ -145,7 +145,6 @@ impl VhostUserBackendReqHandlerMut for Session {
     }
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
-        // Without CONFIGURE_MEM_SLOTS: with it, QEMU 7.2 adds each region once per queue pair.
         Ok(PROTOCOL_FEATURES)
     }
 
@@ -193,7 +192,8 @@ impl VhostUserBackendReqHandlerMut for Session {
         let VhostUserInflight { mmap_size, mmap_offset, .. } = *tables;
         let [queues, size] = self.tables(tables)?;
         let each_bytes = InflightTable::len_bytes(self.agreed.layout(), size as u16);
-        let area = self.map_notes("the table of what is in flight", mmap_offset, mmap_size, &file)?;
+        let end = mmap_offset.saturating_add(mmap_size);
+        let area = self.map_file("the table of what is in flight", end, NOTES_BYTES_MAX, &file)?;
         for index in 0..queues {
             let at = mmap_offset as usize + index * each_bytes;
             let is_within = ((index + 1) * each_bytes) as u64 <= mmap_size;
@@ -208,7 +208,8 @@ impl VhostUserBackendReqHandlerMut for Session {
     }
 
     fn set_log_base(&mut self, log: &VhostUserLog, file: File) -> Result<()> {
-        let area = self.map_notes("the log of pages", log.mmap_offset, log.mmap_size, &file)?;
+        let end = log.mmap_offset.saturating_add(log.mmap_size);
+        let area = self.map_file("the log of pages", end, NOTES_BYTES_MAX, &file)?;
         let view = View::new(&area, log.mmap_offset as usize, log.mmap_size as usize);
         self.log = view.and_then(DirtyLog::new);
         if self.log.is_none() {

@@ -101,8 +101,8 @@ fn change(size: u16, is_used: impl Fn(u16) -> bool) -> Option<Cursor> {
     }
 }
 
-/// Returns the position of a device that ended while it showed a batch, whose first descriptor comes last: the
-/// only one that is available while the next is used on the same round. See `PackedDevice::skip`.
+/// Returns the position of a device that ended while it showed a batch, whose first descriptor comes last:
+/// the only one that is available while the next is used on the same round. See `PackedDevice::skip`.
 fn hole(place: &Place) -> Option<Cursor> {
     let at = |index| Cursor { index, wrap: turn_at(place, index) & USED == 0 };
     let mut holes = (0..place.size).map(at).filter(|hole| {
