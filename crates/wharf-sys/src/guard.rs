@@ -5,10 +5,11 @@
 //! explicitly; nothing in Wharf's libraries does. Without it, only files that their owner cannot truncate
 //! (`F_SEAL_SHRINK`) are mapped.
 //!
-//! Mappings of peers' files are listed in a table, each with a spare: an empty file of this process's own, as long as the
-//! mapping. Where the faulting address lies in one of them, the handler maps the spare over all of that mapping, marks
-//! it as broken, and returns: the access is made again, and finds zeroes. The mapping's user checks the mark from time
-//! to time. The handler passes every other `SIGBUS` on to the action that was in place before it.
+//! Mappings of peers' files are listed in a table. Where the faulting address lies in one of them, the handler
+//! maps a spare over all of that mapping: an empty file of this process's own, at the offset of the mapping's
+//! address, so that no two share pages. It marks the mapping as broken, and returns: the access is made again,
+//! and finds zeroes. The mapping's user checks the mark from time to time. The handler passes every other `SIGBUS`
+//! on to the action that was in place before it.
 //!
 //! The kernel may refuse private memory of that length, by its overcommit rules or a limit on data. It charges for a
 //! shared mapping of a file page by page, as pages are touched.
@@ -25,19 +26,19 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Most mappings that are guarded at a time: 8 regions each of 64 peers.
-pub const GUARDS_MAX: usize = 512;
+/// Most mappings that are guarded at a time: as many as 32 peers have that share 509 regions each.
+pub const GUARDS_MAX: usize = 16_384;
+/// Bytes of the spare, of which few are stored: more than there are addresses.
+const SPARE_BYTES: usize = 1 << 56;
 
 struct Row {
     version: AtomicU32,
     start: AtomicUsize,
     /// The first address behind it; 0 for a free row.
     end: AtomicUsize,
-    /// Descriptor of the spare.
-    spare: AtomicI32,
     is_broken: AtomicBool,
 }
 
@@ -46,34 +47,38 @@ static ROWS: [Row; GUARDS_MAX] = [const {
         version: AtomicU32::new(0),
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
-        spare: AtomicI32::new(-1),
         is_broken: AtomicBool::new(false),
     }
 }; GUARDS_MAX];
 /// Held while a row is written, and while the handler is installed.
 static WRITER: Mutex<()> = Mutex::new(());
+/// Pages for mappings that are broken; `None` under a limit on files. Then each takes memory without a file.
+static SPARE: OnceLock<Option<OwnedFd>> = OnceLock::new();
 /// The signal's action before `install`; set once the handler is in place, or about to be.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 impl Row {
-    fn write(&self, addresses: Range<usize>, spare: libc::c_int) {
+    fn write(&self, addresses: Range<usize>) {
         let version = self.version.load(Relaxed);
         self.version.store(version.wrapping_add(1), Relaxed);
         fence(Release);
         self.is_broken.store(false, Relaxed);
         self.start.store(addresses.start, Relaxed);
         self.end.store(addresses.end, Relaxed);
-        self.spare.store(spare, Relaxed);
         self.version.store(version.wrapping_add(2), Release);
     }
 
-    /// Returns the row's addresses and spare if it has `address`, and is not being written.
-    fn of(&self, address: usize) -> Option<(Range<usize>, libc::c_int)> {
+    fn addresses(&self) -> Range<usize> {
+        self.start.load(Relaxed)..self.end.load(Relaxed)
+    }
+
+    /// Returns the row's addresses if it has `address`, and is not being written.
+    fn of(&self, address: usize) -> Option<Range<usize>> {
         let version = self.version.load(Acquire);
-        let (addresses, spare) = (self.start.load(Relaxed)..self.end.load(Relaxed), self.spare.load(Relaxed));
+        let addresses = self.addresses();
         fence(Acquire);
         let is_whole = version & 1 == 0 && self.version.load(Relaxed) == version;
-        (is_whole && addresses.contains(&address)).then_some((addresses, spare))
+        (is_whole && addresses.contains(&address)).then_some(addresses)
     }
 }
 
@@ -81,8 +86,6 @@ impl Row {
 #[derive(Debug)]
 pub struct Guard {
     row: usize,
-    /// The row has its number.
-    _spare: OwnedFd,
 }
 
 impl Guard {
@@ -93,7 +96,7 @@ impl Guard {
     /// after the guard is dropped. There are no references to their contents: any access may turn them into zeroes.
     ///
     /// # Errors
-    /// `Unsupported` without [`install`]; `Other` when [`GUARDS_MAX`] mappings are guarded; those of making a file.
+    /// `Unsupported` without [`install`]; `Other` when [`GUARDS_MAX`] mappings are guarded.
     pub unsafe fn new(addresses: Range<usize>) -> io::Result<Self> {
         let _writer = writer();
         if !is_installed() {
@@ -102,9 +105,9 @@ impl Guard {
         let row = ROWS.iter().position(|row| row.end.load(Relaxed) == 0);
         let row =
             row.ok_or_else(|| io::Error::other(format!("{GUARDS_MAX} peers' mappings are guarded already")))?;
-        let spare = memfd(MemfdFlags::empty(), addresses.len())?;
-        ROWS[row].write(addresses, spare.as_raw_fd());
-        Ok(Self { row, _spare: spare })
+        SPARE.get_or_init(|| memfd(MemfdFlags::empty(), SPARE_BYTES).ok());
+        ROWS[row].write(addresses);
+        Ok(Self { row })
     }
 
     /// True if the file was truncated: from then on the mapping is that of zeroes, which no peer has.
@@ -116,8 +119,14 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let _writer = writer();
-        ROWS[self.row].write(0..0, -1);
+        let (_writer, row) = (writer(), &ROWS[self.row]);
+        if self.is_broken() {
+            let addresses = row.addresses();
+            // SAFETY: a mapping of the spare, which lives (`Guard::new`) and is not used any more. Its pages are given
+            // back, so that the next mapping of these addresses does not find their contents.
+            unsafe { libc::madvise(addresses.start as *mut _, addresses.len(), libc::MADV_REMOVE) };
+        }
+        row.write(0..0);
     }
 }
 
@@ -172,10 +181,15 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
 
 /// Maps its spare over the guarded mapping that has `address`, and returns true if there is one.
 fn mend(address: usize) -> bool {
-    let Some((row, (addresses, spare))) = ROWS.iter().find_map(|row| Some((row, row.of(address)?))) else {
+    let Some((row, addresses)) = ROWS.iter().find_map(|row| Some((row, row.of(address)?))) else {
         return false;
     };
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+    let (spare, kind) = match SPARE.get() {
+        Some(Some(spare)) => (spare.as_raw_fd(), 0),
+        _ => (-1, libc::MAP_ANONYMOUS | libc::MAP_NORESERVE),
+    };
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED | kind);
+    let at = addresses.start as libc::off_t;
     row.is_broken.store(true, Relaxed);
     // The thread may be between a system call and its look at errno.
     // SAFETY: errno's place is the thread's own. The addresses are a mapping whose owner has agreed to this
@@ -183,7 +197,7 @@ fn mend(address: usize) -> bool {
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
-        let mapped = libc::mmap(addresses.start as *mut _, addresses.len(), protection, flags, spare, 0);
+        let mapped = libc::mmap(addresses.start as *mut _, addresses.len(), protection, flags, spare, at);
         *errno = saved;
         mapped != libc::MAP_FAILED
     }

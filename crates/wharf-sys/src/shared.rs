@@ -17,10 +17,16 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Why a file is not mapped.
 const UNSEALED: &str = "its owner may truncate the file: that takes a seal (F_SEAL_SHRINK), or this process's SIGBUS handler \
     (wharf_sys::guard::install)";
+
+/// Most bytes of peers' files that are mapped at a time: half of a process's addresses on x86-64. Many peers
+/// together would use them up, one after the other.
+const PEERS_BYTES_MAX: usize = 64 << 40;
+static PEERS_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 const NOT_IN_MEMORY: &str = "its file is not in memory (memfd, tmpfs, hugetlbfs)";
 
@@ -34,7 +40,29 @@ enum Owner {
     /// A peer may punch holes into it. A guard is dropped first.
     Own(Option<Guard>, Mapping),
     /// A peer may truncate its file: then the mapping is guarded.
-    Peer(Option<Guard>, Pages),
+    Peer(Option<Guard>, PeersPages),
+}
+
+/// Pages of a peer's file: a part of [`PEERS_BYTES_MAX`].
+#[derive(Debug)]
+struct PeersPages(Pages);
+
+impl PeersPages {
+    fn map(fd: BorrowedFd<'_>, len_bytes: usize) -> io::Result<Self> {
+        let add = |mapped: usize| mapped.checked_add(len_bytes).filter(|&sum| sum <= PEERS_BYTES_MAX);
+        PEERS_BYTES.fetch_update(Relaxed, Relaxed, add).map_err(|mapped| {
+            let what = format!("{len_bytes} bytes besides {mapped} of all peers: {PEERS_BYTES_MAX} at most");
+            io::Error::new(io::ErrorKind::OutOfMemory, what)
+        })?;
+        let pages = Pages::map(Some(fd), 0, len_bytes, libc::MAP_SHARED);
+        pages.map(Self).inspect_err(|_| _ = PEERS_BYTES.fetch_sub(len_bytes, Relaxed))
+    }
+}
+
+impl Drop for PeersPages {
+    fn drop(&mut self) {
+        PEERS_BYTES.fetch_sub(self.0.len_bytes(), Relaxed);
+    }
 }
 
 impl Area {
@@ -65,7 +93,8 @@ impl Area {
     ///
     /// # Errors
     /// `InvalidInput` for a file on another file system, for 0 bytes, or more than the file has. `Unsupported` if the
-    /// peer may truncate the file and [`crate::guard::install`] was not called. Those of `fstat(2)` and `mmap(2)`.
+    /// peer may truncate the file and [`crate::guard::install`] was not called. `OutOfMemory` if all
+    /// peers have more than 64 TiB. Those of `fstat(2)` and `mmap(2)`.
     pub fn of_peer(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<Self> {
         let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         if seals(fd) < 0 {
@@ -78,9 +107,9 @@ impl Area {
         let len_bytes =
             usize::try_from(len_bytes).ok().and_then(|len| len.checked_next_multiple_of(block_bytes));
         let len_bytes = len_bytes.ok_or_else(|| bad("too long to be mapped".into()))?;
-        let pages = Pages::map(Some(fd), 0, len_bytes, libc::MAP_SHARED)?;
+        let pages = PeersPages::map(fd, len_bytes)?;
         // SAFETY: as above.
-        let guard = match unsafe { Guard::new(addresses(pages.start(), len_bytes)) } {
+        let guard = match unsafe { Guard::new(addresses(pages.0.start(), len_bytes)) } {
             Ok(guard) => Some(guard),
             Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
             Err(_) if is_sealed(fd) => None,
@@ -92,14 +121,14 @@ impl Area {
     /// Maps the first `len_bytes` of a map of the kernel's programs, which keeps its length.
     pub(crate) fn of_map(fd: BorrowedFd<'_>, len_bytes: usize) -> io::Result<Self> {
         let len_bytes = len_bytes.next_multiple_of(crate::mapping::PAGE_BYTES);
-        Ok(Self(Owner::Peer(None, Pages::map(Some(fd), 0, len_bytes, libc::MAP_SHARED)?)))
+        Ok(Self(Owner::Peer(None, PeersPages::map(fd, len_bytes)?)))
     }
 
     /// Returns the number of bytes mapped.
     pub fn len_bytes(&self) -> usize {
         match &self.0 {
             Owner::Own(_, mapping) => mapping.len_bytes(),
-            Owner::Peer(_, pages) => pages.len_bytes(),
+            Owner::Peer(_, pages) => pages.0.len_bytes(),
         }
     }
 
@@ -121,7 +150,7 @@ impl Area {
     fn start(&self) -> NonNull<u8> {
         match &self.0 {
             Owner::Own(_, mapping) => mapping.start(),
-            Owner::Peer(_, pages) => pages.start(),
+            Owner::Peer(_, pages) => pages.0.start(),
         }
     }
 }

@@ -10,12 +10,15 @@ use crate::call::{self, check};
 use crate::option;
 use file::Folder;
 use rustix::fs::fchmod;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::time::Duration;
 
 /// Bytes of a path, at most: a zero byte ends it.
 const LONGEST: usize = size_of::<libc::sockaddr_un>() - offset_of!(libc::sockaddr_un, sun_path) - 1;
@@ -58,14 +61,22 @@ pub enum Access {
     Mode(u32, Option<u32>),
 }
 
+/// Time that a listener may take to have room for a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+
 /// Connects to the listener at `path`.
 ///
 /// # Errors
-/// `ENOENT`, `ECONNREFUSED` without a listener, `EPROTOTYPE` if it is of another kind; `InvalidInput` for a
-/// path that is too long.
+/// `TimedOut` if it has had no room for 1 s: a program that accepts none. `ENOENT`, `ECONNREFUSED` without a
+/// listener, `EPROTOTYPE` if it is of another kind; `InvalidInput` for a path that is too long.
 pub fn connect(path: &Path, kind: Kind) -> io::Result<UnixStream> {
     let (socket, address) = (open(kind)?, address(path)?);
-    rustix::net::connect(&socket, &address)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_WITHIN))?;
+    rustix::net::connect(&socket, &address).map_err(|error| match error {
+        Errno::AGAIN => io::Error::new(io::ErrorKind::TimedOut, "its listener accepts no connections"),
+        error => error.into(),
+    })?;
+    set_socket_timeout(&socket, Timeout::Send, None)?;
     Ok(socket.into())
 }
 

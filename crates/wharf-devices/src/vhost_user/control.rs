@@ -9,6 +9,7 @@ use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -71,7 +72,7 @@ impl Source {
                 Self::Listener(Listening { listener, .. }) => {
                     listener.accept().and_then(|(stream, _)| stream.set_nonblocking(false).map(|()| stream))
                 }
-                Self::Peer(path, first) => first.take().map_or_else(|| UnixStream::connect(path), Ok),
+                Self::Peer(path, first) => first.take().map_or_else(|| unix_socket::connect(path), Ok),
             };
             match (connected, &self) {
                 (Ok(stream), _) => return Some(stream),
@@ -129,12 +130,18 @@ pub(super) fn run(link: &Arc<Link>, mut source: Source, set: Epoll, withheld: u6
     let waits = Waits { set, link };
     while let Some(stream) = source.next(link, &waits) {
         let first_within = source.listener().map(|_| FIRST_WITHIN);
-        if let Err(what) = connection(link, &stream, withheld, first_within) {
+        if let Err(what) = contained(|| connection(link, &stream, withheld, first_within)) {
             link.fault(what);
         }
         link.set_stream(None);
         link.reset();
     }
+}
+
+/// Serves a connection. A panic of that ends the connection, and not the device.
+fn contained(serve: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    // All that a connection leaves behind is reset.
+    catch_unwind(AssertUnwindSafe(serve)).unwrap_or_else(|_| Err(closed("a fault of this program (panic)")))
 }
 
 fn connection(
@@ -246,5 +253,15 @@ fn await_message(link: &Link, stream: &UnixStream) -> Result<Message, String> {
             return Err(closed(format_args!("a message was cut short, after {unread} bytes")));
         }
         std::thread::sleep(LOOK_AFTER);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_panic_ends_its_connection_with_a_word() {
+        assert_eq!(super::contained(|| Ok(())), Ok(()));
+        let fault = super::contained(|| panic!("in a test")).unwrap_err();
+        assert_eq!(fault, "the connection is closed: a fault of this program (panic)");
     }
 }

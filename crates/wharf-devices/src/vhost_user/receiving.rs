@@ -11,7 +11,7 @@ use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::Batch;
 
 /// Buffers of a virtqueue that was switched off that are used at a time: the protocol wants its frames
-/// discarded.
+/// discarded. Not at once: some front ends pause a machine by switching off.
 const DISCARDED_AT_A_TIME: usize = 256;
 
 #[derive(Default)]
@@ -55,6 +55,9 @@ impl Receiving {
         let index = 2 * pair + 1;
         let Some(mut vring) = link.vring(index) else { return Ok(true) };
         let is_on = vring.is_enabled;
+        if !is_on && vring.keeps() {
+            return Ok(true);
+        }
         let Some(running) = vring.serving() else { return Ok(true) };
         let Running { ring, memory, agreed, chains, .. } = running;
         let agreed = is_on.then_some(*agreed);
@@ -124,7 +127,7 @@ impl Receiving {
     pub(super) fn arm(&self, link: &Link) -> bool {
         let mut nothing_came = true;
         link.each_serving(1, |ring| nothing_came &= with_ring!(ring, ring => ring.enable_notification()));
-        nothing_came
+        nothing_came && !link.vrings().skip(1).step_by(2).any(|vring| vring.is_mute())
     }
 
     pub(super) fn disarm(&self, link: &Link) {

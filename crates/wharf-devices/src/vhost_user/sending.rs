@@ -183,6 +183,7 @@ impl Sending {
         let mut nothing_came = true;
         for (pair, _) in waiting {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
+            nothing_came &= !vring.is_mute();
             if let Some((running, _)) = vring.open() {
                 nothing_came &= running.write(|ring| with_ring!(ring, ring => ring.enable_notification()));
             }

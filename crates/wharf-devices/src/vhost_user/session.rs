@@ -5,7 +5,7 @@ mod messages;
 
 use super::link::Link;
 use super::vring::Agreed;
-use crate::virtio::{DirtyLog, Memory, MemoryRegion, feature};
+use crate::virtio::{DirtyLog, Memory, MemoryRegion, RingError, feature};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -48,6 +48,8 @@ const PROTOCOL_FEATURES: VhostUserProtocolFeatures = VhostUserProtocolFeatures::
 /// Most bytes that one connection's files have: an eighth of a process's addresses on x86-64. Mapping an endless file would
 /// use up those of this process.
 const MAPPED_BYTES_MAX: u64 = 16 << 40;
+/// Most bytes of a log of pages, and of tables of what is in flight.
+const NOTES_BYTES_MAX: u64 = 1 << 40;
 
 pub(super) struct Session {
     link: Arc<Link>,
@@ -55,7 +57,7 @@ pub(super) struct Session {
     agreed: Agreed,
     protocol: VhostUserProtocolFeatures,
     memory: Arc<Memory>,
-    /// Regions of the memory that came one by one, with the number of times each did.
+    /// Regions of the memory, by a table or one by one, with the number of times that each came.
     slots: Vec<(VhostUserMemoryRegion, MemoryRegion, u32)>,
     /// SET_LOG_BASE.
     log: Option<DirtyLog>,
@@ -176,8 +178,16 @@ impl Session {
             vring.stop();
         }
         self.memory = Arc::new(memory.logged(log));
-        // Rings go on in the new regions if they are in them.
-        (0..2 * self.link.pairs()).try_for_each(|index| self.start(index))
+        // Rings go on in the new regions if they are in them. Others stand still until their memory is back:
+        // QEMU takes a region away before it adds it changed.
+        for index in 0..2 * self.link.pairs() {
+            match self.link.start(index, &self.memory, self.agreed) {
+                Ok(()) | Err(RingError::Place { .. }) => {}
+                Err(error) => return self.refuse(format!("virtqueue {index}: {error}")),
+            }
+        }
+        self.link.changed();
+        Ok(())
     }
 
     fn remember_slots(&mut self) -> Result<()> {
@@ -223,17 +233,25 @@ impl Session {
     fn map(&mut self, announced: &VhostUserMemoryRegion, file: &File) -> Result<MemoryRegion> {
         let VhostUserMemoryRegion { guest_phys_addr, memory_size, user_addr, mmap_offset } = *announced;
         let end = mmap_offset.saturating_add(memory_size);
-        // Unsealable memory is rejected, or a fault in it ends the connection: see `install_sigbus_handler`.
-        seal(file.as_fd());
-        let area = match Area::of_peer(file.as_fd(), end) {
-            Ok(area) => Arc::new(area),
-            Err(error) => return self.refuse(format!("a region of shared memory: {error}")),
-        };
+        let area = self.map_file("a region of shared memory", end, MAPPED_BYTES_MAX, file)?;
         match MemoryRegion::new(guest_phys_addr, user_addr, &area, mmap_offset, memory_size) {
             Some(region) => Ok(region),
             None => self.refuse(format!(
                 "a region of {memory_size} bytes at {guest_phys_addr:#x} goes beyond all addresses"
             )),
+        }
+    }
+
+    /// Maps a file's bytes up to `end`, which is `most` at most; `what` they are.
+    fn map_file(&mut self, what: &str, end: u64, most: u64, file: &File) -> Result<Arc<Area>> {
+        if end > most {
+            return self.refuse(format!("{what}: {end} bytes of a file: {most} at most"));
+        }
+        // Unsealable memory is rejected, or a fault in it ends the connection: see `install_sigbus_handler`.
+        seal(file.as_fd());
+        match Area::of_peer(file.as_fd(), end) {
+            Ok(area) => Ok(Arc::new(area)),
+            Err(error) => self.refuse(format!("{what}: {error}")),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::virtio::split::SplitDevice;
 use crate::virtio::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, feature};
 use crate::vnet::VNET_HEADER_BYTES;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_sys::event::EventFd;
 use wharf_sys::shared::View;
@@ -68,6 +69,9 @@ pub(super) use with_ring;
 /// time.
 const AHEAD: usize = 32;
 
+/// Time for which the frames in a virtqueue that was switched off are kept.
+const KEPT_FOR: Duration = Duration::from_secs(1);
+
 /// Descriptors of long chains after which a turn at a virtqueue ends, so that the thread serves others: 64 chains, each longer
 /// than any driver makes.
 pub(super) const DESCRIPTORS_AT_A_TIME: u32 = 4096;
@@ -116,6 +120,8 @@ pub(super) struct Vring {
     pub(super) error: Option<EventFd>,
     /// SET_VRING_ENABLE.
     pub(super) is_enabled: bool,
+    /// When it was switched off.
+    off_since: Option<Instant>,
     /// It was enabled since the connection was made, or since it was last set up. Until then what its driver
     /// has in it waits.
     pub(super) was_enabled: bool,
@@ -165,8 +171,16 @@ impl Vring {
 
     /// Enables or disables it.
     pub(super) fn enable(&mut self, is_enabled: bool) {
+        if self.is_enabled && !is_enabled {
+            self.off_since = Some(Instant::now());
+        }
         self.is_enabled = is_enabled;
         self.was_enabled |= is_enabled;
+    }
+
+    /// True while what is in it is kept, although it is switched off: it may be a pause of the machine.
+    pub(super) fn keeps(&self) -> bool {
+        !self.is_enabled && self.off_since.is_some_and(|since| since.elapsed() < KEPT_FOR)
     }
 
     /// Starts it, if all is known that it needs. Returns true if it runs now. A new ring notifies of all
@@ -239,6 +253,11 @@ impl Vring {
     #[inline]
     pub(super) fn serving(&mut self) -> Option<&mut Running> {
         self.running.as_mut().filter(|_| self.was_enabled)
+    }
+
+    /// True if it is to be polled: its driver will not notify.
+    pub(super) fn is_mute(&self) -> bool {
+        matches!(self.kick, Some(None)) && self.running.is_some() && self.is_enabled
     }
 
     /// Returns the running ring, if frames may go to the driver.

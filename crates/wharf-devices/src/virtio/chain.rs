@@ -118,6 +118,10 @@ impl Chain {
             let at = address.checked_add(done.into()).ok_or(fault)?;
             let part = memory.find(at, len_bytes - done, &mut self.hint).ok_or(fault)?;
             done += part.len_bytes;
+            // Bytes that span regions are few: a driver may announce hundreds of regions, of a page each.
+            if self.parts.len() >= 2 * usize::from(CHAIN_MAX) {
+                return Err(RingError::Loop { max: CHAIN_MAX });
+            }
             self.parts.push(part);
         }
         // An empty part at an unmapped address: no byte of it is ever touched.
@@ -130,10 +134,10 @@ impl Chain {
         self.token
     }
 
-    /// Returns the number of descriptors.
+    /// Returns the number of descriptors, or of parts if they are more.
     #[inline]
     pub fn descriptors(&self) -> u32 {
-        if self.shape == Shape::Parts { self.descriptors.into() } else { 1 }
+        if self.shape == Shape::Parts { self.parts.len().max(self.descriptors.into()) as u32 } else { 1 }
     }
 
     /// Returns the number of bytes to be read.

@@ -80,7 +80,8 @@ impl InflightTable {
         // The flag has one byte, and padding follows.
         let is_in_flight = |index: &u16| self.view.load_u16(self.state(*index)).to_ne_bytes()[0] == 1;
         let mut left: Vec<u16> = (0..self.size).filter(is_in_flight).collect();
-        left.sort_by_key(|&index| self.view.load_u64(self.state(index) + 8));
+        // A peer may write a counter meanwhile: each is read once.
+        left.sort_by_cached_key(|&index| self.view.load_u64(self.state(index) + 8));
         left
     }
 

@@ -210,9 +210,10 @@ impl Memory {
     #[cold]
     #[inline(never)]
     fn search(&self, address: u64) -> Option<u32> {
-        let found =
-            self.regions.iter().position(|region| offset(address, region.guest, &region.view).is_some());
-        found.and_then(|index| u32::try_from(index).ok())
+        // By guest address: see `new`.
+        let index = self.regions.partition_point(|region| region.guest <= address).checked_sub(1)?;
+        offset(address, self.regions[index].guest, &self.regions[index].view)?;
+        u32::try_from(index).ok()
     }
 
     /// Returns the bytes of `part` with their region; `None` if it is not of this memory.

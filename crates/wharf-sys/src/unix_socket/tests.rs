@@ -34,6 +34,22 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
+fn a_listener_that_accepts_none_does_not_hold_who_connects() {
+    let scratch = Scratch::new("full");
+    let path = scratch.file("s");
+    let socket = bind(&address(&path).unwrap(), Kind::Stream, None).unwrap();
+    rustix::net::listen(&socket, 0).unwrap();
+    let first = connect(&path, Kind::Stream).unwrap();
+    assert_eq!(first.write_timeout().unwrap(), None, "what is sent may wait");
+    let error = connect(&path, Kind::Stream).unwrap_err();
+    assert_eq!(
+        (error.kind(), &*error.to_string()),
+        (ErrorKind::TimedOut, "its listener accepts no connections")
+    );
+    assert!(!is_left_over(&path, Kind::Stream));
+}
+
+#[test]
 fn messages_keep_their_bounds() {
     let scratch = Scratch::new("bounds");
     let path = scratch.file("s");

@@ -103,6 +103,49 @@ fn a_file_longer_than_memory_that_shrinks_reads_as_zeroes() {
 }
 
 #[test]
+fn many_mappings_take_no_descriptor_each_and_share_no_page() {
+    if let Some(output) = in_a_process("many_mappings_take_no_descriptor_each_and_share_no_page") {
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let few = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    // SAFETY: a plain call on this process, which is the test's own.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few) }, 0);
+    let mut all: Vec<_> = (0..2000)
+        .map(|_| {
+            let (fd, at) = file(2);
+            let guard = guard(&at);
+            truncate(&fd, 0);
+            (at, guard)
+        })
+        .collect();
+    for (at, guard) in &all {
+        assert_eq!((read(at.start), read(at.end - 1), guard.is_broken()), (0, 0, true));
+        write(at.start, 7);
+    }
+    // The next user of these addresses finds nothing of it.
+    let (at, guard) = all.swap_remove(1000);
+    drop(guard);
+    assert_eq!(read(at.start), 0);
+    assert!(all.iter().all(|(at, _)| read(at.start) == 7));
+}
+
+#[test]
+fn a_limit_on_files_leaves_mappings_guarded() {
+    if let Some(output) = in_a_process("a_limit_on_files_leaves_mappings_guarded") {
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let short = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+    // SAFETY: a plain call on this process, which is the test's own.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const short) }, 0);
+    let (fd, at) = file(2);
+    let guard = guard(&at);
+    truncate(&fd, 0);
+    assert_eq!((read(at.start), guard.is_broken()), (0, true));
+}
+
+#[test]
 fn many_threads_fault_at_once_while_guards_come_and_go() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -127,7 +170,7 @@ fn rows_are_used_again_and_an_unguarded_fault_ends_the_process() {
         assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
         return;
     }
-    for _ in 0..2 * GUARDS_MAX {
+    for _ in 0..GUARDS_MAX + 1 {
         drop(guard(&file(1).1));
     }
     let (fd, at) = file(1);
@@ -151,6 +194,24 @@ fn without_the_handler_an_unsealed_file_is_refused() {
     assert_eq!((error.kind(), is_installed()), (io::ErrorKind::Unsupported, false));
     drop(guard(&at));
     assert!(is_installed());
+}
+
+#[test]
+fn peers_files_leave_addresses_to_the_process() {
+    // AddressSanitizer takes many of them.
+    if std::env::var_os("ASAN_OPTIONS").is_some() {
+        return;
+    }
+    install().unwrap();
+    let len_bytes = 20 << 40;
+    let (fd, _at) = file(len_bytes / PAGE_BYTES);
+    let map = || Area::of_peer(fd.as_fd(), len_bytes as u64);
+    let mut areas: Vec<_> = (0..3).map(|_| map().unwrap()).collect();
+    let refused = map().unwrap_err();
+    let words = "21990232555520 bytes besides 65970697666560 of all peers: 70368744177664 at most";
+    assert!(refused.to_string().ends_with(words), "{refused}");
+    areas.pop();
+    assert!(map().is_ok());
 }
 
 const EXIT_OF_OTHER: libc::c_int = 42;

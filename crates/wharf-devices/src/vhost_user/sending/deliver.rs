@@ -79,6 +79,8 @@ impl Writer {
             chunks.for_each(|chunk| self.whole.extend_from_slice(chunk));
             return self.deliver_changed(to, &meta, segments);
         }
+        // Whole, although its first segments may have gone before its driver agreed upon that.
+        *segments = 0;
         let header = if is_super || meta.needs_checksum {
             let mut start = [0; START_BYTES];
             let mut filled = 0;

@@ -1,15 +1,13 @@
 //! The effect of each message of a connection.
 
-use super::{Agreed, MAPPED_BYTES_MAX, PROTOCOL_FEATURES, Session};
+use super::{Agreed, MAPPED_BYTES_MAX, NOTES_BYTES_MAX, PROTOCOL_FEATURES, Session};
 use crate::virtio::{DirtyLog, InflightTable, Layout, MemoryRegion, feature};
 use std::fs::File;
-use std::os::fd::AsFd;
-use std::sync::Arc;
 use vhost::VhostUserMemoryRegionBase;
 use vhost::vhost_user::message::*;
 use vhost::vhost_user::{GpuBackend, Result, VhostUserBackendReqHandlerMut};
 use wharf_sys::mapping::Mapping;
-use wharf_sys::shared::{Area, View, seal};
+use wharf_sys::shared::View;
 
 /// Messages of what the device does not offer, and the words for that.
 macro_rules! refused {
@@ -20,7 +18,7 @@ macro_rules! refused {
     };
 }
 
-/// Most regions of memory that come one by one.
+/// Most regions of memory.
 const SLOTS_MAX: usize = 509;
 const STATELESS: &str = "a device without state to be moved";
 
@@ -80,9 +78,8 @@ impl VhostUserBackendReqHandlerMut for Session {
         }
         let regions: Result<Vec<MemoryRegion>> =
             announced.iter().zip(&files).map(|(announced, file)| self.map(announced, file)).collect();
-        self.slots.clear();
-        self.remember(regions?)?;
-        Ok(None)
+        self.slots = announced.iter().copied().zip(regions?).map(|(at, region)| (at, region, 1)).collect();
+        self.remember_slots().map(|()| None)
     }
 
     fn set_vring_num(&mut self, index: u32, size: u32) -> Result<()> {
@@ -148,7 +145,6 @@ impl VhostUserBackendReqHandlerMut for Session {
     }
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
-        // Without CONFIGURE_MEM_SLOTS: with it, QEMU 7.2 adds each region once per queue pair.
         Ok(PROTOCOL_FEATURES)
     }
 
@@ -196,11 +192,8 @@ impl VhostUserBackendReqHandlerMut for Session {
         let VhostUserInflight { mmap_size, mmap_offset, .. } = *tables;
         let [queues, size] = self.tables(tables)?;
         let each_bytes = InflightTable::len_bytes(self.agreed.layout(), size as u16);
-        seal(file.as_fd());
-        let area = match Area::of_peer(file.as_fd(), mmap_offset.saturating_add(mmap_size)) {
-            Ok(area) => Arc::new(area),
-            Err(error) => return self.refuse(format!("the table of what is in flight: {error}")),
-        };
+        let end = mmap_offset.saturating_add(mmap_size);
+        let area = self.map_file("the table of what is in flight", end, NOTES_BYTES_MAX, &file)?;
         for index in 0..queues {
             let at = mmap_offset as usize + index * each_bytes;
             let is_within = ((index + 1) * each_bytes) as u64 <= mmap_size;
@@ -215,14 +208,12 @@ impl VhostUserBackendReqHandlerMut for Session {
     }
 
     fn set_log_base(&mut self, log: &VhostUserLog, file: File) -> Result<()> {
-        seal(file.as_fd());
         let end = log.mmap_offset.saturating_add(log.mmap_size);
-        let view = Area::of_peer(file.as_fd(), end)
-            .map(|area| View::new(&Arc::new(area), log.mmap_offset as usize, log.mmap_size as usize));
-        match view.map(|view| view.and_then(DirtyLog::new)) {
-            Ok(Some(log)) => self.log = Some(log),
-            Ok(None) => return self.refuse("the log of pages is not aligned"),
-            Err(error) => return self.refuse(format!("the log of pages: {error}")),
+        let area = self.map_file("the log of pages", end, NOTES_BYTES_MAX, &file)?;
+        let view = View::new(&area, log.mmap_offset as usize, log.mmap_size as usize);
+        self.log = view.and_then(DirtyLog::new);
+        if self.log.is_none() {
+            return self.refuse("the log of pages is not aligned");
         }
         self.remember(self.memory.regions().to_vec())
     }

@@ -54,7 +54,7 @@ pub struct PackedDevice {
     /// Entries that are not published. A device that ends now leaves their buffers available.
     pending: Vec<Entry>,
     /// The device before may have ended while it published: see [`PackedDevice::skip`].
-    pub(super) skips: bool,
+    skips: bool,
     /// Descriptors used since the driver's notification request was last read.
     untold: u16,
     driver_event: Event,
@@ -93,8 +93,9 @@ impl PackedDevice {
             inside: 0,
             shown: used,
             pending: Vec::with_capacity(size.into()),
-            skips: false,
-            untold: 0,
+            skips: true,
+            // The device before may have told of none.
+            untold: size,
             driver_event,
             device_event,
             is_asking: true,
@@ -133,6 +134,7 @@ impl PackedDevice {
                 break;
             }
             self.used = self.used.advanced(1, self.place.size);
+            self.untold = self.untold.saturating_add(1);
             self.next = if self.inside == 0 { self.used } else { self.next };
         }
     }

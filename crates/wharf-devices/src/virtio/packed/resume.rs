@@ -4,7 +4,7 @@
 //! left; the driver's memory was 0 to begin with (virtio 1.2, section 4.1.5.1.3). Goal: the right position,
 //! or none.
 
-use super::{Cursor, Event, PackedDevice, TELL_AT, USED, turn, used};
+use super::{Cursor, Event, PackedDevice, TELL_AT, USED, available, turn, used};
 use crate::virtio::{DeviceRing, Options, Place, RingError, SIZE_MAX, Token};
 
 /// A position outside every ring but the longest.
@@ -53,7 +53,6 @@ impl PackedDevice {
         };
         let bits = u32::from(Cursor { index: at.0, wrap: at.1 }.bits());
         let mut device = Self::new(place.clone(), options, bits | bits << 16)?;
-        device.skips = true;
         if left.iter().map(|&(_, descriptors)| usize::from(descriptors)).sum::<usize>() > place.size.into() {
             return Err(RingError::Loop { max: place.size });
         }
@@ -84,14 +83,33 @@ fn turn_at(place: &Place, index: u16) -> u16 {
 /// the way through the ring, at the device's position; see `PackedDevice::mark`.
 fn from_flags(place: &Place) -> Option<Cursor> {
     let is_used = |index: u16| turn_at(place, index) & USED != 0;
+    change(place.size, is_used).or_else(|| {
+        let hole = hole(place)?;
+        change(place.size, |index| is_used(index) != (index == hole.index)).map(|_| hole)
+    })
+}
+
+/// Returns the position at which the flag changes, if there is one at most.
+fn change(size: u16, is_used: impl Fn(u16) -> bool) -> Option<Cursor> {
     let first = is_used(0);
-    match (1..place.size).find(|&index| is_used(index) != first) {
+    match (1..size).find(|&index| is_used(index) != first) {
         None => Some(Cursor { index: 0, wrap: !first }),
-        Some(index) if (index..place.size).all(|index| is_used(index) != first) => {
+        Some(index) if (index..size).all(|index| is_used(index) != first) => {
             Some(Cursor { index, wrap: first })
         }
         Some(_) => None,
     }
+}
+
+/// Returns the position of a device that ended while it showed a batch, whose first descriptor comes last:
+/// the only one that is available while the next is used on the same round. See `PackedDevice::skip`.
+fn hole(place: &Place) -> Option<Cursor> {
+    let at = |index| Cursor { index, wrap: turn_at(place, index) & USED == 0 };
+    let mut holes = (0..place.size).map(at).filter(|hole| {
+        let next = hole.advanced(1, place.size);
+        turn_at(place, hole.index) == available(hole.wrap) && turn_at(place, next.index) == used(next.wrap)
+    });
+    holes.next().filter(|_| holes.next().is_none())
 }
 
 /// With buffers used in order one entry stands for many, and the flags of the others mean nothing. So the

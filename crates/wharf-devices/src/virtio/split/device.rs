@@ -302,7 +302,7 @@ impl DeviceRing for SplitDevice {
         }
         // (F)
         fence(Ordering::SeqCst);
-        load(&self.place.driver, INDEX_AT) == self.next
+        self.left.is_empty() && load(&self.place.driver, INDEX_AT) == self.next
     }
 
     fn disable_notification(&mut self) {

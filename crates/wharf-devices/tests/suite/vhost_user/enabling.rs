@@ -4,7 +4,7 @@
 use super::guest::{HEADER_BYTES, Pair};
 use super::peer::*;
 use super::rig::{Rig, until};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wharf_core::device::{Device, Notify, RxDevice, TxDevice};
 use wharf_devices::virtio::feature;
 use wharf_mem::Meta;
@@ -79,13 +79,40 @@ fn frames_of_a_virtqueue_that_was_switched_off_are_counted() {
     for features in [0, feature::PACKED] {
         let (mut rig, mut peer) = connected("off", features);
         let mut pair = Pair::new(&mut peer, 0, 16, 2048);
-        assert!(peer.tell(SET_VRING_ENABLE, &state(1, 0), &[]));
         for _ in 0..5 {
             assert!(pair.send(&peer, &PLAIN, &[1; 60], 1));
         }
+        // A pause of the machine: nothing is lost.
+        let since = Instant::now();
+        assert!(peer.tell(SET_VRING_ENABLE, &state(1, 0), &[]));
         assert_eq!(rig.receive(), []);
-        assert_eq!(drops(&mut rig), [("not-enabled", 5)], "{features:#x}");
-        until(|| pair.send.next_used().unwrap().is_some());
+        if since.elapsed() < Duration::from_secs(1) {
+            assert_eq!(drops(&mut rig), []);
+            assert!(peer.tell(SET_VRING_ENABLE, &state(1, 1), &[]));
+            assert_eq!(rig.receive().len(), 5);
+            assert!(peer.tell(SET_VRING_ENABLE, &state(1, 0), &[]));
+            (0..5).for_each(|_| assert!(pair.send(&peer, &PLAIN, &[1; 60], 1)));
+        }
+        until(|| rig.receive().is_empty() && drops(&mut rig) == [("not-enabled", 5)]);
+        assert!(pair.send.next_used().unwrap().is_some() && rig.device.arm(), "{features:#x}");
+        rig.end();
+    }
+}
+
+#[test]
+fn a_ring_whose_driver_does_not_notify_is_polled() {
+    for index in [0, 1] {
+        let (mut rig, mut peer) = connected("mute", 0);
+        let pair = Pair::new(&mut peer, 0, 16, 2048);
+        assert!(rig.device.arm());
+        rig.device.disarm();
+        // Bit 8: no event comes with it.
+        assert!(peer.tell(SET_VRING_KICK, &words(&[1 << 8 | index]), &[]));
+        assert_eq!(rig.device.arm(), index == 0, "nothing waits for its buffers");
+        rig.device.disarm();
+        transmit(&mut rig, 1);
+        assert!(!rig.device.arm());
+        drop((peer, pair));
         rig.end();
     }
 }

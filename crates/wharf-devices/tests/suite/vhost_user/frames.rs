@@ -1,7 +1,9 @@
 //! Frames both ways, with drivers that keep the rules.
 
 use super::guest::{HEADER_BYTES, Pair};
-use super::peer::{GET_VRING_BASE, Peer, SET_PROTOCOL_FEATURES, SET_VRING_ENABLE, state, words};
+use super::peer::{
+    GET_VRING_BASE, Peer, SET_FEATURES, SET_PROTOCOL_FEATURES, SET_VRING_ENABLE, state, words,
+};
 use super::rig::{Rig, until};
 use etherparse::PacketBuilder;
 use wharf_core::device::{Notify, RxDevice, TxDevice};
@@ -198,6 +200,39 @@ fn super_packets_go_whole_if_negotiated_and_are_segmented_otherwise() {
 }
 
 #[test]
+fn a_driver_that_agrees_on_super_packets_meanwhile_gets_all_of_each() {
+    let takes = feature::GUEST_CSUM | feature::GUEST_TSO4 | feature::MRG_RXBUF;
+    let mut rig = Rig::new("gso-later", 1);
+    let mut peer = Peer::connect(&rig.socket.path());
+    peer.negotiate(feature::MRG_RXBUF);
+    assert!(peer.share());
+    let mut pair = Pair::new(&mut peer, 0, 16, 1200);
+    let packet = tcp(4500);
+    let lens = |rig: &mut Rig, pair: &mut Pair, peer: &Peer, buffers: usize| -> Vec<usize> {
+        pair.post(buffers);
+        rig.reap();
+        std::iter::from_fn(|| pair.next(peer)).map(|frame| frame.len() - HEADER_BYTES - 54).collect()
+    };
+    let frames = [rig.frame(&packet, super_packet())];
+    assert_eq!(rig.transmit(frames), 0);
+    assert_eq!(lens(&mut rig, &mut pair, &peer, 2), [1000; 2]);
+    for (features, expected) in [(takes, vec![4500]), (feature::MRG_RXBUF, vec![1000, 1000, 1000, 1000, 500])]
+    {
+        let features = words(&[peer.features & !takes | features]);
+        assert!(peer.tell(SET_FEATURES, &features, &[]));
+        for index in [0, 1] {
+            assert!(peer.tell(SET_VRING_ENABLE, &state(index, 1), &[]));
+        }
+        // As many buffers as it takes, whole or not: the next one waits.
+        let buffers = expected.len().max(4);
+        assert_eq!(lens(&mut rig, &mut pair, &peer, buffers), expected);
+        let frames = [rig.frame(&packet, super_packet())];
+        assert_eq!(rig.transmit(frames), 0);
+    }
+    rig.end();
+}
+
+#[test]
 fn requests_of_a_driver_are_checked_and_kept() {
     let mut rig = Rig::new("asks", 1);
     let mut peer = Peer::connect(&rig.socket.path());
@@ -294,7 +329,7 @@ fn several_pairs_keep_flows_together_and_one_switched_off_is_left() {
         assert_eq!((rig.sent, std::iter::from_fn(|| pairs[0].next(&peer)).count()), (50, 10));
         assert!(pairs[1].send(&peer, &PLAIN, &flow(1), 1));
         assert_eq!(rig.receive(), []);
-        until(|| pairs[1].send.next_used().unwrap().is_some());
+        until(|| rig.receive().is_empty() && pairs[1].send.next_used().unwrap().is_some());
         rig.end();
     }
 }

@@ -109,6 +109,14 @@ fn tables_that_cannot_be_are_refused() {
         rig.error();
         rig.end();
     }
+    // A file without an end would take all addresses of the process.
+    let (mut rig, file) = (Rig::new("inflight-endless", 1), unsealed(1 << 46));
+    wharf_devices::vhost_user::install_sigbus_handler().unwrap();
+    let peer = recording(&rig, None, 0);
+    peer.send(SET_INFLIGHT_FD, &body(1 << 46, 0, 2, SIZE), &[file.as_raw_fd()]);
+    let error = rig.error();
+    assert!(error.contains("the table of what is in flight: 70368744177664 bytes of a file"), "{error}");
+    rig.end();
     let mut rig = Rig::new("inflight-many", 1);
     let mut peer = recording(&rig, None, 0);
     peer.send(GET_INFLIGHT_FD, &body(0, 0, 3, SIZE), &[]);

@@ -82,6 +82,30 @@ fn a_table_that_keeps_the_rules_is_one_buffer() {
     }
 }
 
+/// Descriptors over hundreds of regions each: few of them are many parts.
+#[test]
+fn a_chain_of_more_parts_than_any_driver_makes_is_an_error() {
+    let (regions, page) = (500, 4096);
+    let shared = area(regions * page);
+    let region = |at: usize| {
+        let at = (at * page) as u64;
+        MemoryRegion::new(GUEST + at, GUEST + at, &shared, at, page as u64).unwrap()
+    };
+    let memory = Memory::new((0..regions).map(region).collect()).unwrap();
+    let ring = |count: u16| -> Vec<_> {
+        let next = |at| if at + 1 < count { NEXT } else { 0 };
+        (0..count).map(|at| (GUEST, (regions * page) as u32, next(at), at + 1)).collect()
+    };
+    let bytes = View::new(&shared, 0, page).unwrap();
+    for layout in LAYOUTS {
+        let mut chain = Chain::new();
+        assert_eq!(pop(layout, ALL, &ring(4), &[], &memory, &bytes, &mut chain), Ok(true));
+        assert_eq!((chain.readable().len(), chain.descriptors()), (2000, 2000), "what costs counts");
+        let error = pop(layout, ALL, &ring(5), &[], &memory, &bytes, &mut chain).unwrap_err();
+        assert_eq!(error, RingError::Loop { max: CHAIN_MAX }, "{layout}");
+    }
+}
+
 /// Cases, counted and printed.
 #[derive(Default)]
 struct Cases(usize);

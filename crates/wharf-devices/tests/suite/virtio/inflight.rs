@@ -3,9 +3,12 @@
 use super::pair::{LAYOUTS, area, buffers, driver, extent, place};
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wharf_devices::virtio::packed::PackedDevice;
 use wharf_devices::virtio::split::SplitDevice;
-use wharf_devices::virtio::{Chain, DeviceRing, InflightTable, Layout, Memory, Options, Place, RingError};
+use wharf_devices::virtio::{
+    Chain, DeviceRing, DriverRing, InflightTable, Layout, Memory, Options, Place, RingError,
+};
 use wharf_sys::shared::View;
 
 const SIZE: u16 = 8;
@@ -207,6 +210,23 @@ fn buffers_that_another_back_end_left_in_flight_come_first_in_their_order() {
 }
 
 #[test]
+fn a_buffer_that_another_back_end_left_in_flight_is_no_silence() {
+    let table = table(Layout::Split);
+    let place = place(Layout::Split, SIZE).with_inflight(&table).unwrap();
+    let (memory, options) = (buffers().0, Options::default());
+    let mut driver = driver(&place, options, 0);
+    let id = driver.add(&[extent(0, 60)], &[]).unwrap();
+    driver.publish();
+    drop(resumed(&place, options, 0).unwrap());
+    table.store_u16(16 + 16 * usize::from(id), 1);
+    let (mut device, _) = resumed(&place, options, 0).unwrap();
+    assert!(!device.enable_notification());
+    let chains = pop(&mut *device, &memory, 9);
+    device.put_all_used(&chains);
+    assert!(chains.len() == 1 && device.publish() && device.enable_notification());
+}
+
+#[test]
 fn a_packed_ring_gives_back_what_another_back_end_left_in_flight() {
     let table = table(Layout::Packed);
     let place = place(Layout::Packed, SIZE).with_inflight(&table).unwrap();
@@ -233,6 +253,136 @@ fn a_packed_ring_gives_back_what_another_back_end_left_in_flight() {
     let chains = pop(&mut *device, &memory, 9);
     assert_eq!(chains.iter().map(|chain| chain.token().id()).collect::<Vec<_>>(), ids[3..]);
     assert_eq!(resumed(&place, options, 0x8000).unwrap().1, 0);
+}
+
+/// Device and driver without a table: the device ends after any of the stores by which it shows a batch.
+#[test]
+fn a_packed_ring_goes_on_after_a_device_that_ended_while_it_showed_a_batch() {
+    let (options, memory, mut seen) = (EVENT_IDX, buffers().0, 0);
+    for (start, shape) in (0..2 * SIZE).flat_map(|start| (0..81).map(move |shape| (start, shape))) {
+        let place = place(Layout::Packed, SIZE);
+        let mut driver = driver(&place, options, 0);
+        let parts: Vec<u16> = (0..4).map(|at| shape / 3u16.pow(at) % 3 + 1).collect();
+        let add = |driver: &mut dyn DriverRing, parts: u16| {
+            let parts: Vec<_> = (0..u32::from(parts)).map(|part| extent(64 * part, 60)).collect();
+            let id = driver.add(&parts, &[]);
+            driver.publish();
+            id
+        };
+        let mut device = PackedDevice::new(place.clone(), options, 0x8000).unwrap();
+        for _ in 0..start {
+            add(&mut *driver, 1).unwrap();
+            let chains = pop(&mut device, &memory, 9);
+            device.put_all_used(&chains);
+            device.publish();
+            driver.next_used().unwrap().unwrap();
+        }
+        let due: Vec<u16> = parts.iter().map_while(|&parts| add(&mut *driver, parts)).collect();
+        // The stores in their order, with their chain: the first descriptor's comes last, and a chain's others before its own.
+        let firsts = parts.iter().scan(start, |at, &parts| Some(std::mem::replace(at, *at + parts)));
+        let chains = firsts.zip(&parts).take(due.len());
+        let mut stores: Vec<(u16, u16)> = chains
+            .flat_map(|(first, &parts)| (first + 1..first + parts).chain([first]).map(move |at| (first, at)))
+            .filter(|&(_, at)| at != start)
+            .collect();
+        stores.push((start, start));
+        // A batch of the whole ring looks like none.
+        if stores.len() >= SIZE.into() {
+            continue;
+        }
+        let before = bytes(place.areas()[0]);
+        let expected = device.next_avail();
+        let chains = pop(&mut device, &memory, 9);
+        device.put_all_used(&chains);
+        device.publish();
+        std::mem::forget(device);
+        let after = bytes(place.areas()[0]);
+        for done in 0..stores.len() {
+            assert!(place.areas()[0].copy_in(0, &before));
+            for &(_, at) in &stores[..done] {
+                let at = 16 * usize::from(at % SIZE);
+                assert!(place.areas()[0].copy_in(at, &after[at..at + 16]));
+            }
+            let base = PackedDevice::resume(&place, 0x8000, options);
+            // A chain behind the first is half marked: there are two holes.
+            let is_half = done > 0 && stores[done].0 != start && stores[done].0 == stores[done - 1].0;
+            let is_right = base == Some(expected) || base.is_none() && is_half;
+            assert!(is_right, "{start} {parts:?} {done}: {base:?}, not {expected}");
+            seen += 1;
+        }
+        let (mut device, _) = PackedDevice::resumed(place.clone(), 0x8000, options).unwrap().unwrap();
+        while !device.enable_notification() {
+            let chains = pop(&mut device, &memory, 9);
+            device.put_all_used(&chains);
+            device.publish();
+        }
+        let used: Vec<u16> = std::iter::from_fn(|| driver.next_used().unwrap()).map(|used| used.id).collect();
+        assert_eq!(used, due, "{start} {parts:?}");
+    }
+    assert!(seen > 1000, "{seen}");
+}
+
+const EVENT_IDX: Options = Options { event_idx: true, indirect: false, in_order: false };
+
+/// The first of four buffers is not shown, the others are: then the device ended.
+fn packed_with_a_hole(place: &Place, driver: &mut dyn DriverRing, memory: &Memory) {
+    (0..4).for_each(|n| assert!(driver.add(&[extent(64 * n, 60)], &[]).is_some()));
+    driver.publish();
+    assert!(driver.enable_notification());
+    let mut device = PackedDevice::new(place.clone(), EVENT_IDX, 0x8000).unwrap();
+    let chains = pop(&mut device, memory, 9);
+    let mut first = [0; 16];
+    assert!(place.areas()[0].copy_out(0, &mut first));
+    device.put_all_used(&chains);
+    device.publish();
+    std::mem::forget(device);
+    assert!(place.areas()[0].copy_in(0, &first));
+}
+
+#[test]
+fn a_driver_is_told_of_buffers_that_the_device_before_used() {
+    let (place, memory) = (place(Layout::Packed, SIZE), buffers().0);
+    let mut driver = driver(&place, EVENT_IDX, 0);
+    packed_with_a_hole(&place, &mut *driver, &memory);
+    // It is made anew once more, before it publishes.
+    let device = PackedDevice::new(place.clone(), EVENT_IDX, 0x8000).unwrap();
+    let mut device = PackedDevice::new(place.clone(), EVENT_IDX, device.next_avail()).unwrap();
+    assert!(device.needs_notification(), "the one before may have told of none");
+    let chains = pop(&mut device, &memory, 9);
+    assert_eq!(chains.len(), 1);
+    device.put_all_used(&chains);
+    assert!(device.publish() && device.needs_notification(), "the driver asked at the first");
+    assert_eq!(std::iter::from_fn(|| driver.next_used().unwrap()).count(), 4);
+    assert!(driver.enable_notification() && device.enable_notification());
+    assert!(driver.add(&[extent(0, 60)], &[]).is_some() && driver.publish());
+    let chains = pop(&mut device, &memory, 9);
+    device.put_all_used(&chains);
+    assert!(device.publish());
+    // Made anew between what is shown and the notification.
+    let mut device = PackedDevice::new(place.clone(), EVENT_IDX, device.next_avail()).unwrap();
+    assert!(device.needs_notification() && !device.needs_notification());
+}
+
+#[test]
+fn a_peer_that_writes_the_table_meanwhile_changes_an_order_at_most() {
+    let (size, layout) = (1024, Layout::Split);
+    let table = View::new(&area(32 << 10), 0, 32 << 10).unwrap();
+    let place = place(layout, size).with_inflight(&table).unwrap();
+    [(8, 1), (10, size)].into_iter().for_each(|(at, word)| table.store_u16(at, word));
+    let states = |step: u64| (0..u64::from(size)).map(move |at| (16 + 16 * at as usize, (at * step) % 1021));
+    states(1).for_each(|(at, _)| table.store_u16(at, 1));
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let steps = (1..).take_while(|_| !ends.load(Relaxed));
+            steps.for_each(|step| states(step).for_each(|(at, word)| table.store_u64(at + 8, word)));
+        });
+        let rounds = std::panic::catch_unwind(|| {
+            (0..500).for_each(|_| drop(SplitDevice::new(place.clone(), Options::default(), 0).unwrap()));
+        });
+        ends.store(true, Relaxed);
+        assert!(rounds.is_ok());
+    });
 }
 
 #[test]
