@@ -7,7 +7,7 @@ use crate::device::{DeviceError, RxDevice};
 use crate::monitor::{Link, Monitor, Watched};
 use crate::poller::poll_target::PollTarget;
 use crate::poller::schedule::{IrqChange, PollOutcome};
-use crate::tx::feeding::Feeding;
+use crate::tx::feeding::{Feeding, swap_drops};
 use crate::tx::queue::{TxQueue, poll_queue};
 use crate::wakeup::Call;
 use std::os::fd::RawFd;
@@ -95,6 +95,9 @@ impl RxShared {
         }
         let is_flood = state.flood.is_on(|| self.now_ns(state));
         let _feeding = if is_flood { Feeding::Flood } else { Feeding::Arrivals }.begin();
+        if is_flood {
+            swap_drops(&mut state.flood.dropped);
+        }
         if state.has_memory() {
             self.completions.iter().for_each(TxQueue::poll);
         } else {
@@ -127,6 +130,9 @@ impl RxShared {
             self.ended.store(true, Release);
         }
         found.over |= self.of.is_none() && !found.receives && is_through;
+        if is_flood {
+            swap_drops(&mut state.flood.dropped);
+        }
         let has_packets = had_packets || found.received > 0;
         (found, has_packets || found.over || !found.receives || self.concerns_all())
     }

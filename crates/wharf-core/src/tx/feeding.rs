@@ -27,9 +27,12 @@ pub(crate) enum Feeding {
 
 thread_local! {
     static NOW: Cell<Feeding> = const { Cell::new(Feeding::Nothing) };
-    /// Packets that were dropped for lack of room in a flood, by bucket.
-    static DROPS: [Cell<u32>; THIN_BUCKETS] = const { [const { Cell::new(0) }; THIN_BUCKETS] };
+    /// What the flood that the thread handles counts its drops in.
+    static DROPS: Cell<Option<Drops>> = const { Cell::new(None) };
 }
+
+/// Packets of one receive queue that were dropped for lack of room in a flood, by bucket.
+pub(crate) type Drops = Box<[u32; THIN_BUCKETS]>;
 
 /// Returns the bucket of a packet's flow.
 pub(crate) fn bucket_of(frame: &Frame, region: &Region) -> usize {
@@ -39,13 +42,20 @@ pub(crate) fn bucket_of(frame: &Frame, region: &Region) -> usize {
 /// Notes packets that are dropped for lack of room, if a flood is why.
 pub(crate) fn note_drops(frames: &[Frame], region: &Region) {
     if Feeding::now() == Feeding::Flood {
-        DROPS.with(|drops| frames.iter().for_each(|frame| drops[bucket_of(frame, region)].update(|n| n + 1)));
+        with_drops(|drops| frames.iter().for_each(|frame| drops[bucket_of(frame, region)] += 1));
     }
 }
 
-/// Shows to `see` the drops of each bucket since the last call.
-pub(crate) fn take_drops(mut see: impl FnMut(usize, u32)) {
-    DROPS.with(|drops| drops.iter().enumerate().for_each(|(bucket, count)| see(bucket, count.take())));
+/// Has the calling thread count drops in `drops`, and puts what it counted in before there.
+pub(crate) fn swap_drops(drops: &mut Option<Drops>) {
+    *drops = DROPS.replace(drops.take());
+}
+
+/// Shows to `see` what the calling thread counts drops in.
+pub(crate) fn with_drops(see: impl FnOnce(&mut Drops)) {
+    let mut drops = DROPS.take();
+    drops.as_mut().map(see);
+    DROPS.set(drops);
 }
 
 impl Feeding {

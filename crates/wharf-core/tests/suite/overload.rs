@@ -246,11 +246,12 @@ impl PollerWait for VirtualWait {
     }
 }
 
-/// Forwards `load` through `qdisc` until [`END_NS`]. Returns what was seen, the drops of the queue by reason,
-/// and the discipline's statistics. The device that receives also sends if `is_duplex`.
-fn forward(load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> (Seen, Named, Named) {
-    let (clock, pool) = (Arc::new(TestClock::default()), pool(4096));
-    let line = Line::new(&clock, load);
+/// A line whose packets go through a queue.
+type Path = (Arc<Mutex<Line>>, TxQueue, RxQueue);
+
+/// Makes one, of `load` through `qdisc`. The device that receives also sends if `is_duplex`.
+fn path(clock: &Arc<TestClock>, load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> Path {
+    let (line, pool) = (Line::new(clock, load), pool(4096));
     let builder = |device| TxQueue::builder_of(&pool, device, clock.clone(), Arc::new(TestPark)).unwrap();
     let queue = builder(AnyDevice::Tx(Box::new(End::new(&line)))).qdisc(qdisc).build().unwrap();
     let back = builder(AnyDevice::duplex(End::new(&line))).build().unwrap();
@@ -265,14 +266,30 @@ fn forward(load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> (Seen, Named, 
             RxQueue::new(Box::new(End::new(&line)), &pool, std::slice::from_ref(&queue), handler).unwrap()
         }
     };
+    (line, queue, receiver)
+}
+
+/// Has one poller forward by `paths` until [`END_NS`].
+fn run(clock: &Arc<TestClock>, paths: &[Path]) {
     let mut poller = Poller::new(Box::new(VirtualWait(clock.clone())), Settings::default());
-    poller.add_receiver(&receiver);
-    poller.add(&queue);
+    for (_, queue, receiver) in paths {
+        poller.add_receiver(receiver);
+        poller.add(queue);
+    }
     let mut poller = poller.begin();
     while clock.now_ns() < END_NS {
         poller.step(u64::MAX);
     }
-    drop((poller, receiver));
+}
+
+/// Forwards `load` through `qdisc` until [`END_NS`]. Returns what was seen, the drops of the queue by reason,
+/// and the discipline's statistics. The device that receives also sends if `is_duplex`.
+fn forward(load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> (Seen, Named, Named) {
+    let clock = Arc::new(TestClock::default());
+    let path = path(&clock, load, qdisc, is_duplex);
+    run(&clock, std::slice::from_ref(&path));
+    let (line, queue, receiver) = path;
+    drop(receiver);
     let (mut drops, stats) = (Vec::new(), queue.qdisc_stats());
     queue.drops(&mut |reason, count| drops.push((reason, count)));
     assert_conserved(&queue);
@@ -330,6 +347,17 @@ fn a_device_that_thins_leaves_the_time_to_transmit() {
         assert!(thinned > 300_000 && seen.thinned[usize::from(SPARSE)] == 0, "{load:?}: {:?}", seen.thinned);
         assert!(!is_fair || fairness(&seen) > 0.9, "{load:?}: {:?}", seen.sent);
     }
+}
+
+/// Two floods on one poller: what one of them drops is not the other's.
+#[test]
+fn floods_of_two_receive_queues_leave_each_its_half() {
+    let clock = Arc::new(TestClock::default());
+    let load = Load { thins: true, receive_ns: 400, ..FLOOD };
+    let paths = [(); 2].map(|()| path(&clock, load, fq_codel(), false));
+    run(&clock, &paths);
+    let sent = paths.each_ref().map(|(line, ..)| line.lock().unwrap().seen.sent[1]);
+    assert!(10 * sent[0].abs_diff(sent[1]) < sent[0] + sent[1], "{sent:?}");
 }
 
 #[test]
