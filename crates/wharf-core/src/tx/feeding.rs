@@ -7,11 +7,10 @@
 //! transmits them in slices that are short by the clock (the kernel weighs the two by `dev_weight_rx_bias`
 //! and `dev_weight_tx_bias`).
 
-use crate::device::THIN_BUCKETS;
+use crate::device::{THIN_BUCKETS, thin_bucket};
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 use wharf_mem::{Frame, Region};
-use wharf_packet::flow_hash;
 
 /// What the calling thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,9 +33,9 @@ thread_local! {
 /// Packets of one receive queue that were dropped for lack of room in a flood, by bucket.
 pub(crate) type Drops = Box<[u32; THIN_BUCKETS]>;
 
-/// Returns the bucket of a packet's flow.
+/// Returns the bucket of a packet.
 pub(crate) fn bucket_of(frame: &Frame, region: &Region) -> usize {
-    (flow_hash(region.bytes(frame).unwrap_or_default()) >> (u64::BITS - THIN_BUCKETS.ilog2())) as usize
+    thin_bucket(region.bytes(frame).unwrap_or_default())
 }
 
 /// Notes packets that are dropped for lack of room, if a flood is why.

@@ -6,7 +6,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use wharf_core::device::{
-    AnyDevice, Completions, Device, DeviceError, Notify, Passes, RxDevice, Transmitted, TxDevice, TxInfo,
+    AnyDevice, Completions, Device, DeviceError, Notify, Passes, RxDevice, THIN_FLOWS, Transmitted, TxDevice,
+    TxInfo, thin_bucket,
 };
 use wharf_core::host::{Clock, PollerWait, Wake};
 use wharf_core::poller::{Poller, Settings};
@@ -17,7 +18,6 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_packet::flow_hash;
 use wharf_testkit::threads::{NoWake, TestClock, TestPark};
 use wharf_testkit::{assert_conserved, pool};
 
@@ -37,6 +37,8 @@ const PACKET_BYTES: u32 = 100;
 #[derive(Debug, Clone, Copy)]
 struct Load {
     flows: u16,
+    /// The number of the first one.
+    first: u16,
     /// Time between two packets of all other flows together.
     apart_ns: u64,
     receive_ns: u64,
@@ -53,6 +55,7 @@ struct Load {
 /// 1.25 million packets a second, of which 25,000 can leave.
 const FLOOD: Load = Load {
     flows: 1,
+    first: 1,
     apart_ns: 800,
     receive_ns: 100,
     transmit_ns: 40_000,
@@ -89,12 +92,12 @@ struct Line {
 fn bucket_of(flow: u16) -> usize {
     let mut bytes = [0; PACKET_BYTES as usize];
     write_packet(&mut bytes, flow, if flow == SPARSE { EF } else { 0 }, 0);
-    (flow_hash(&bytes) >> 54) as usize
+    thin_bucket(&bytes)
 }
 
 impl Line {
     fn new(clock: &Arc<TestClock>, load: Load) -> Arc<Mutex<Self>> {
-        let flows = usize::from(load.flows) + 1;
+        let flows = usize::from(load.first + load.flows);
         let [sent, ring_drops, thinned] = [(); 3].map(|()| vec![0; flows]);
         let seen = Seen { sent, ring_drops, thinned, ..Seen::default() };
         let (next_ns, count, ring) = ([load.apart_ns, SPARSE_FROM_NS], 0, VecDeque::new());
@@ -111,7 +114,11 @@ impl Line {
                 return;
             }
             self.count += 1;
-            let flow = if is_sparse { SPARSE } else { 1 + (self.count % u64::from(self.load.flows)) as u16 };
+            let flow = if is_sparse {
+                SPARSE
+            } else {
+                self.load.first + (self.count % u64::from(self.load.flows)) as u16
+            };
             let pause_ns = if self.count.is_multiple_of(self.load.burst) { self.load.pause_ns } else { 0 };
             let apart_ns = if is_sparse { SPARSE_NS } else { self.load.apart_ns + pause_ns };
             self.next_ns[usize::from(is_sparse)] += apart_ns;
@@ -347,6 +354,17 @@ fn a_device_that_thins_leaves_the_time_to_transmit() {
         assert!(thinned > 300_000 && seen.thinned[usize::from(SPARSE)] == 0, "{load:?}: {:?}", seen.thinned);
         assert!(!is_fair || fairness(&seen) > 0.9, "{load:?}: {:?}", seen.sent);
     }
+}
+
+/// A flood whose flow has the urgent one's hash: the class tells them apart.
+#[test]
+fn an_urgent_flow_is_not_thinned_with_a_flood_of_its_hash() {
+    let flow_of = |flow| bucket_of(flow) % THIN_FLOWS;
+    let first = (1..=u16::MAX).find(|&flow| flow_of(flow) == flow_of(SPARSE)).unwrap();
+    let load = Load { first, thins: true, receive_ns: 400, ..FLOOD };
+    let (seen, _, _) = forward(load, prio(), true);
+    assert_spared(&seen, load, 2 * MS, 0.85);
+    assert!(seen.thinned[usize::from(first)] > 300_000 && seen.thinned[0] == 0);
 }
 
 /// Two floods on one poller: what one of them drops is not the other's.
