@@ -6,7 +6,8 @@
 //! nothing is dropped passes whole, whatever comes beside it.
 
 use crate::device::{Passes, RxDevice, THIN_BUCKETS};
-use crate::tx::feeding::{Drops, bucket_of, with_drops};
+use crate::tx::feeding::{Drops, Feeding, FeedingGuard, bucket_of};
+use std::sync::Arc;
 use wharf_mem::{Frame, Region};
 
 /// Time for which polls all spend their budget: what comes is more than can be transmitted, and no burst. It
@@ -29,8 +30,8 @@ pub(super) struct Flood {
     until_ns: Option<u64>,
     settle_at_ns: u64,
     arrived: Box<[u32; THIN_BUCKETS]>,
-    /// What of it was dropped; during a poll in a flood, the thread has it.
-    pub(super) dropped: Option<Drops>,
+    /// What of it was dropped.
+    drops: Arc<Drops>,
     passes: Box<Passes>,
     /// True if the device has been told what to let through.
     is_told: bool,
@@ -39,16 +40,8 @@ pub(super) struct Flood {
 impl Default for Flood {
     fn default() -> Self {
         let (arrived, passes) = (Box::new([0; THIN_BUCKETS]), Box::new([u32::MAX; THIN_BUCKETS]));
-        let dropped = Some(arrived.clone());
-        Self {
-            full_since_ns: None,
-            until_ns: None,
-            settle_at_ns: 0,
-            arrived,
-            dropped,
-            passes,
-            is_told: false,
-        }
+        let (full_since_ns, until_ns, settle_at_ns) = (None, None, 0);
+        Self { full_since_ns, until_ns, settle_at_ns, arrived, drops: Arc::default(), passes, is_told: false }
     }
 }
 
@@ -57,7 +50,16 @@ impl Flood {
         self.until_ns.is_some_and(|ns| now_ns() < ns)
     }
 
-    /// Notes whether a poll has spent its budget.
+    /// Begins a poll.
+    pub(super) fn begin(&self, is_on: bool) -> FeedingGuard {
+        self.drops.set_on(is_on);
+        match is_on {
+            true => Feeding::Flood.begin(Some(self.drops.clone())),
+            false => Feeding::Arrivals.begin(None),
+        }
+    }
+
+    /// Notes whether a poll has spent its budget, or a lane had no room for what came.
     pub(super) fn note_full(&mut self, is_full: bool, is_on: bool, now_ns: u64) {
         self.full_since_ns = is_full.then(|| self.full_since_ns.unwrap_or(now_ns));
         if is_full && (is_on || self.full_since_ns.is_some_and(|ns| now_ns.saturating_sub(ns) >= FLOOD_NS)) {
@@ -74,19 +76,15 @@ impl Flood {
         }
         self.settle_at_ns = now_ns + SETTLE_NS;
         let (mut has_dropped, mut is_thinned) = (false, false);
-        let Self { arrived, passes, .. } = self;
-        let of_all = |drops: &mut Drops| {
-            for ((arrived, dropped), passes) in arrived.iter_mut().zip(&mut **drops).zip(&mut **passes) {
-                let (came, dropped) = (std::mem::take(arrived), std::mem::take(dropped));
-                let most = (FOR_EACH * u64::from(came.saturating_sub(dropped))).max(AT_LEAST);
-                let before = u64::from(*passes).max(PASSES_MIN);
-                let after = (before * most / u64::from(came).max(1)).min(2 * before);
-                *passes = u32::try_from(after).unwrap_or(u32::MAX);
-                has_dropped |= dropped > 0;
-                is_thinned |= after < u64::from(u32::MAX);
-            }
-        };
-        with_drops(of_all);
+        for (bucket, arrived) in self.arrived.iter_mut().enumerate() {
+            let (arrived, dropped) = (std::mem::take(arrived), self.drops.take(bucket));
+            let most = (FOR_EACH * u64::from(arrived.saturating_sub(dropped))).max(AT_LEAST);
+            let before = u64::from(self.passes[bucket]).max(PASSES_MIN);
+            let after = (before * most / u64::from(arrived).max(1)).min(2 * before);
+            self.passes[bucket] = u32::try_from(after).unwrap_or(u32::MAX);
+            has_dropped |= dropped > 0;
+            is_thinned |= after < u64::from(u32::MAX);
+        }
         if has_dropped || is_thinned {
             self.until_ns = Some(now_ns + FLOOD_NS);
         }

@@ -7,7 +7,7 @@ use crate::device::{DeviceError, RxDevice};
 use crate::monitor::{Link, Monitor, Watched};
 use crate::poller::poll_target::PollTarget;
 use crate::poller::schedule::{IrqChange, PollOutcome};
-use crate::tx::feeding::{Feeding, swap_drops};
+use crate::tx::feeding::{Feeding, take_held};
 use crate::tx::queue::{TxQueue, poll_queue};
 use crate::wakeup::Call;
 use std::os::fd::RawFd;
@@ -94,10 +94,7 @@ impl RxShared {
             return (PollOutcome { over: true, ..PollOutcome::default() }, true);
         }
         let is_flood = state.flood.is_on(|| self.now_ns(state));
-        let _feeding = if is_flood { Feeding::Flood } else { Feeding::Arrivals }.begin();
-        if is_flood {
-            swap_drops(&mut state.flood.dropped);
-        }
+        let _feeding = state.flood.begin(is_flood);
         if state.has_memory() {
             self.completions.iter().for_each(TxQueue::poll);
         } else {
@@ -109,8 +106,9 @@ impl RxShared {
         let budget = if state.hand_over() && !self.ended.load(Relaxed) { budget_packets as usize } else { 0 };
         let mut found = self.receive(state, irq, away, budget_packets, budget);
         let mut is_through = state.hand_over();
+        let is_held = take_held() && had_packets && budget == 0;
         // A side that waits floods nothing.
-        let is_full = budget > 0 && found.received as usize >= budget && !state.holds_back;
+        let is_full = (is_held || budget > 0 && found.received as usize >= budget) && !state.holds_back;
         let now_ns = if is_full { self.now_ns(state) } else { 0 };
         state.flood.note_full(is_full, is_flood, now_ns);
         if is_full && is_flood {
@@ -130,9 +128,6 @@ impl RxShared {
             self.ended.store(true, Release);
         }
         found.over |= self.of.is_none() && !found.receives && is_through;
-        if is_flood {
-            swap_drops(&mut state.flood.dropped);
-        }
         let has_packets = had_packets || found.received > 0;
         (found, has_packets || found.over || !found.receives || self.concerns_all())
     }

@@ -10,6 +10,8 @@
 use crate::device::{THIN_BUCKETS, thin_bucket};
 use std::cell::Cell;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use wharf_mem::{Frame, Region};
 
 /// What the calling thread does.
@@ -27,34 +29,76 @@ pub(crate) enum Feeding {
 thread_local! {
     static NOW: Cell<Feeding> = const { Cell::new(Feeding::Nothing) };
     /// What the flood that the thread handles counts its drops in.
-    static DROPS: Cell<Option<Drops>> = const { Cell::new(None) };
+    static DROPS: Cell<Option<Arc<Drops>>> = const { Cell::new(None) };
+    /// A sender has held packets back for lack of room in its lane.
+    static HELD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Packets of one receive queue that were dropped for lack of room in a flood, by bucket.
-pub(crate) type Drops = Box<[u32; THIN_BUCKETS]>;
+/// Packets of one receive queue that were dropped for lack of room in a flood, by bucket. Whichever thread
+/// drops them counts.
+#[derive(Debug)]
+pub(crate) struct Drops {
+    counts: Box<[AtomicU32; THIN_BUCKETS]>,
+    is_on: AtomicBool,
+}
+
+impl Default for Drops {
+    fn default() -> Self {
+        let counts = Box::new([const { AtomicU32::new(0) }; THIN_BUCKETS]);
+        Self { counts, is_on: AtomicBool::new(false) }
+    }
+}
+
+impl Drops {
+    /// True during the flood.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed)
+    }
+
+    pub(crate) fn set_on(&self, is_on: bool) {
+        if self.is_on() != is_on {
+            self.is_on.store(is_on, Relaxed);
+        }
+    }
+
+    /// Returns the drops of `bucket` since the last call.
+    pub(crate) fn take(&self, bucket: usize) -> u32 {
+        let count = &self.counts[bucket];
+        if count.load(Relaxed) == 0 { 0 } else { count.swap(0, Relaxed) }
+    }
+
+    pub(crate) fn add(&self, frames: &[Frame], region: &Region) {
+        frames.iter().for_each(|frame| _ = self.counts[bucket_of(frame, region)].fetch_add(1, Relaxed));
+    }
+}
 
 /// Returns the bucket of a packet.
 pub(crate) fn bucket_of(frame: &Frame, region: &Region) -> usize {
     thin_bucket(region.bytes(frame).unwrap_or_default())
 }
 
-/// Notes packets that are dropped for lack of room, if a flood is why.
+/// Notes packets that are dropped for lack of room, if a flood that this thread handles is why.
 pub(crate) fn note_drops(frames: &[Frame], region: &Region) {
-    if Feeding::now() == Feeding::Flood {
-        with_drops(|drops| frames.iter().for_each(|frame| drops[bucket_of(frame, region)] += 1));
+    if let Some(drops) = drops() {
+        drops.add(frames, region);
     }
 }
 
-/// Has the calling thread count drops in `drops`, and puts what it counted in before there.
-pub(crate) fn swap_drops(drops: &mut Option<Drops>) {
-    *drops = DROPS.replace(drops.take());
+/// Returns what the flood that this thread handles counts its drops in.
+pub(crate) fn drops() -> Option<Arc<Drops>> {
+    let drops = DROPS.take();
+    DROPS.set(drops.clone());
+    drops
 }
 
-/// Shows to `see` what the calling thread counts drops in.
-pub(crate) fn with_drops(see: impl FnOnce(&mut Drops)) {
-    let mut drops = DROPS.take();
-    drops.as_mut().map(see);
-    DROPS.set(drops);
+/// Notes that a sender holds packets back for lack of room in its lane, and that no band is full.
+pub(crate) fn note_held() {
+    HELD.set(true);
+}
+
+/// Returns whether one has since the last call.
+pub(crate) fn take_held() -> bool {
+    HELD.take()
 }
 
 impl Feeding {
@@ -63,19 +107,20 @@ impl Feeding {
         NOW.get()
     }
 
-    /// Says what the calling thread does until the guard is dropped.
-    pub(crate) fn begin(self) -> FeedingGuard {
-        FeedingGuard(NOW.replace(self))
+    /// Says what the calling thread does, and what it counts drops in, until the guard is dropped.
+    pub(crate) fn begin(self, drops: Option<Arc<Drops>>) -> FeedingGuard {
+        FeedingGuard(NOW.replace(self), DROPS.replace(drops))
     }
 }
 
 /// Restores what the thread did before.
 #[derive(Debug)]
-pub(crate) struct FeedingGuard(Feeding);
+pub(crate) struct FeedingGuard(Feeding, Option<Arc<Drops>>);
 
 impl Drop for FeedingGuard {
     fn drop(&mut self) {
         NOW.set(self.0);
+        DROPS.set(self.1.take());
     }
 }
 

@@ -14,7 +14,7 @@ use wharf_core::poller::{Poller, Settings};
 use wharf_core::pool::{Burst, Cache};
 use wharf_core::qdisc::contract::write_packet;
 use wharf_core::qdisc::{FqCodel, FqCodelOptions, Prio, Qdisc, WhenFull};
-use wharf_core::queue::TxQueue;
+use wharf_core::queue::{Claimants, TxQueue};
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Region};
@@ -365,6 +365,22 @@ fn an_urgent_flow_is_not_thinned_with_a_flood_of_its_hash() {
     let (seen, _, _) = forward(load, prio(), true);
     assert_spared(&seen, load, 2 * MS, 0.85);
     assert!(seen.thinned[usize::from(first)] > 300_000 && seen.thinned[0] == 0);
+}
+
+/// The handler's thread never transmits: the queue's pollers do, and drop.
+#[test]
+fn a_flood_by_a_queue_that_others_transmit_is_one_too() {
+    for flows in [1, 8] {
+        let clock = Arc::new(TestClock::default());
+        let load = Load { flows, thins: true, receive_ns: 400, ..FLOOD };
+        let path = path(&clock, load, fq_codel(), false);
+        path.1.set_claimants(Claimants::Pollers);
+        run(&clock, std::slice::from_ref(&path));
+        let seen = &path.0.lock().unwrap().seen;
+        let turn_ns = u64::from(flows) * u64::from(1514 / PACKET_BYTES + 1) * load.transmit_ns;
+        assert_spared(seen, load, 2 * MS + turn_ns, 0.8);
+        assert!(seen.thinned.iter().sum::<u64>() > 300_000, "{:?}", seen.thinned);
+    }
 }
 
 /// Two floods on one poller: what one of them drops is not the other's.

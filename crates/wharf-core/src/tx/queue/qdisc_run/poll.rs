@@ -71,7 +71,12 @@ impl QdiscRun<'_> {
     /// Begins a poller's slice. Returns true if handlers of arrivals feed the queue, so that it is one.
     fn begin_slice(&mut self) -> bool {
         let clock = &*self.shared.setup().clock;
-        let packets = self.look(|state| state.slice.begin(|| clock.exact_ns()));
+        let packets = self.look(|state| {
+            if state.lanes.is_flooded() {
+                state.slice.feed();
+            }
+            state.slice.begin(|| clock.exact_ns())
+        });
         packets.into_iter().for_each(|packets| self.owner.lower_quota(packets));
         packets.is_some()
     }
