@@ -143,7 +143,9 @@ impl RxShared {
     #[cold]
     fn gather(&self, state: &mut RxState, away: bool, budget: usize, found: &mut PollOutcome) -> bool {
         let (mut is_through, mut rounds) = (state.burst.is_empty(), 1);
-        while is_through && rounds < FLOOD_ROUNDS && !self.ended.load(Relaxed) {
+        // Receivers hear of what has come after the poll, and have an inbox of a few budgets.
+        let rounds_max = if self.inboxes.get().is_some() { 1 } else { FLOOD_ROUNDS };
+        while is_through && rounds < rounds_max && !self.ended.load(Relaxed) {
             let next = self.receive(state, IrqChange::Keep, away, 0, budget);
             is_through = state.hand_over();
             let (received, sent) = (found.received + next.received, found.sent + next.sent);

@@ -15,7 +15,7 @@ use wharf_core::pool::{Burst, Cache};
 use wharf_core::qdisc::contract::write_packet;
 use wharf_core::qdisc::{FqCodel, FqCodelOptions, Prio, Qdisc, WhenFull};
 use wharf_core::queue::{Claimants, TxQueue};
-use wharf_core::rx::{Rest, RxQueue};
+use wharf_core::rx::{Receiver, Rest, RxQueue};
 use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_testkit::threads::{NoWake, TestClock, TestPark};
@@ -354,6 +354,41 @@ fn a_device_that_thins_leaves_the_time_to_transmit() {
         assert!(thinned > 300_000 && seen.thinned[usize::from(SPARSE)] == 0, "{load:?}: {:?}", seen.thinned);
         assert!(!is_fair || fairness(&seen) > 0.9, "{load:?}: {:?}", seen.sent);
     }
+}
+
+/// Receivers that take all after each poll: no poll receives more than their inboxes hold.
+#[test]
+fn receivers_that_keep_up_lose_nothing_in_a_flood() {
+    let (clock, pool) = (Arc::new(TestClock::default()), pool(4096));
+    let line = Line::new(&clock, Load { apart_ns: 50, flows: 8, ..FLOOD });
+    let queue = TxQueue::builder_of(
+        &pool,
+        AnyDevice::Tx(Box::new(End::new(&line))),
+        clock.clone(),
+        Arc::new(TestPark),
+    );
+    let queue = queue.unwrap().build().unwrap();
+    let open =
+        |handler| RxQueue::new(Box::new(End::new(&line)), &pool, std::slice::from_ref(&queue), handler);
+    let (by, park) = (|bytes: &[u8]| u64::from(bytes[35]), Arc::new(TestPark));
+    let receivers = Receiver::several_behind_poller(&pool, clock.clone(), park, 2, by, open);
+    let mut receivers = receivers.unwrap();
+    let mut poller = Poller::new(Box::new(VirtualWait(clock.clone())), Settings::default());
+    poller.add_receiver(receivers[0].queue());
+    let (mut poller, mut taken, mut burst) = (poller.begin(), 0, pool.burst(256));
+    while clock.now_ns() < END_NS / 2 {
+        poller.step(u64::MAX);
+        for receiver in &mut receivers {
+            while receiver.recv(&mut burst, Wait::Never).unwrap() > 0 {
+                taken += burst.len();
+                burst.clear();
+            }
+        }
+    }
+    drop(poller);
+    let mut drops = 0;
+    receivers[0].queue().drops(&mut |_, count| drops += count);
+    assert!(drops == 0 && taken > 100_000, "{drops} and {taken}");
 }
 
 /// A flood whose flow has the urgent one's hash: the class tells them apart.
