@@ -11,7 +11,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use wharf_core::device::{Passes, THIN_BUCKETS, THIN_FLOWS};
+use wharf_core::device::{Passes, THIN_BUCKETS, THIN_FLOWS, thin_seed};
 use wharf_packet::{ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, TCP, UDP};
 use wharf_sys::xdp::assembler::Condition::{Equal, NotEqual};
 use wharf_sys::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
@@ -218,7 +218,7 @@ impl Thinner<'_> {
         const IP_AT: i16 = BYTES_AT + 4;
         const IPV4_FRAGMENT_MASK: u16 = 0x3fff;
         let (ipv6, ports, known) = (self.code.label(), self.code.label(), self.code.label());
-        self.code.set(HASH, 0);
+        self.code.set_wide(HASH, thin_seed());
         if self.begin == PacketBegin::Ip {
             self.load_bytes(0, 24, IP_AT);
             self.code.load(Byte, R0, R10, IP_AT);

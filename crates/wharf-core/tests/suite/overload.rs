@@ -18,6 +18,7 @@ use wharf_core::queue::{Claimants, TxQueue};
 use wharf_core::rx::{Receiver, Rest, RxQueue};
 use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_packet::flow_hash;
 use wharf_testkit::threads::{NoWake, TestClock, TestPark};
 use wharf_testkit::{assert_conserved, pool};
 
@@ -354,6 +355,16 @@ fn a_device_that_thins_leaves_the_time_to_transmit() {
         assert!(thinned > 300_000 && seen.thinned[usize::from(SPARSE)] == 0, "{load:?}: {:?}", seen.thinned);
         assert!(!is_fair || fairness(&seen) > 0.9, "{load:?}: {:?}", seen.sent);
     }
+}
+
+#[test]
+fn buckets_cannot_be_told_from_the_flows() {
+    let mut bytes = [0; PACKET_BYTES as usize];
+    let is_same = |flow: &u16| {
+        write_packet(&mut bytes, *flow, 0, 0);
+        thin_bucket(&bytes) == (flow_hash(&bytes) >> 54) as usize
+    };
+    assert!((0..64).filter(is_same).count() < 8, "the hash has a seed");
 }
 
 /// Receivers that take all after each poll: no poll receives more than their inboxes hold.
