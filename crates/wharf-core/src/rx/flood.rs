@@ -96,6 +96,11 @@ impl Flood {
         }
     }
 
+    /// Returns within which time the device is to be told again, if it has been told.
+    pub(super) fn end_due_ns(&self) -> Option<u64> {
+        self.is_told.then_some(FLOOD_NS)
+    }
+
     /// Has `device` let everything through again, if that is not so.
     #[inline]
     pub(super) fn end(&mut self, device: &mut dyn RxDevice) {
@@ -103,5 +108,19 @@ impl Flood {
             self.passes.fill(u32::MAX);
             device.thin(None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rx::tests::Long;
+
+    #[test]
+    fn a_device_that_thins_is_polled_within_the_time_of_a_flood() {
+        let mut flood = Flood { is_told: true, ..Flood::default() };
+        assert_eq!(flood.end_due_ns(), Some(FLOOD_NS), "nothing notifies of the end");
+        flood.end(&mut Long::default());
+        assert_eq!(flood.end_due_ns(), None);
     }
 }

@@ -212,7 +212,8 @@ impl RxShared {
             }
         };
         let dues = [found.due_ns, seen.due_ns].into_iter().flatten();
-        found.due_ns = dues.min();
+        // Nothing else brings the poller back to end the thinning.
+        found.due_ns = dues.chain(flood.end_due_ns()).min();
         (found.received, found.receives) = (seen.received, seen.receives);
         found.more |= seen.received as usize >= budget && budget > 0;
         found
