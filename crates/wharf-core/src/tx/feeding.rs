@@ -165,7 +165,7 @@ impl Slice {
     }
 
     /// Notes that `sent` packets have been transmitted by now, and whether packets are left. Returns the time
-    /// that it took.
+    /// that it took. A run that goes on after this has begun another slice.
     pub(crate) fn end(&mut self, sent: u32, now_ns: u64, is_left: bool) -> u64 {
         let took_ns = now_ns.saturating_sub(self.began_ns);
         let before_ns = self.began_ns.saturating_sub(self.ended_ns);
@@ -175,7 +175,22 @@ impl Slice {
         } else if sent >= self.packets && took_ns < may_take_ns / 2 {
             self.packets *= 2;
         }
-        (self.is_fed, self.ended_ns) = (is_left, now_ns);
+        (self.is_fed, self.ended_ns, self.began_ns) = (is_left, now_ns, now_ns);
         took_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_that_ends_twice_is_counted_once() {
+        let mut slice = Slice::default();
+        slice.feed();
+        assert_eq!(slice.begin(|| 1_000), Some(FIRST_PACKETS));
+        assert_eq!(slice.end(10, 5_000, true), 4_000);
+        assert_eq!(slice.end(1, 6_000, false), 1_000, "since the first end");
+        assert_eq!(slice.begin(|| 7_000), None);
     }
 }
