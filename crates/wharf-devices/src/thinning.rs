@@ -4,10 +4,10 @@
 //! It runs in the time of whoever sends, or of the interrupt: the receiver does not pay for what its
 //! discipline would drop. It hashes plain TCP and UDP packets, without a VLAN tag in their bytes, as
 //! [`thin_bucket`](wharf_core::device::thin_bucket) does; all others pass. A map has the part of each bucket
-//! that passes, and counts what is dropped. Its first entry says whether a setting is new, and since when the program has it:
-//! it holds for a second, so that everything passes after a kill, or while nobody receives. (The program
-//! takes the time: this process may be in another time namespace.) Where the kernel refuses the program,
-//! nothing is thinned.
+//! that passes, and counts what is dropped. Its first entry says whether a setting is new, and since when the
+//! program has it: it holds for a second, so that everything passes after a kill, or while nobody receives.
+//! (The program takes the time: this process may be in another time namespace.) Where the kernel refuses the
+//! program, nothing is thinned.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

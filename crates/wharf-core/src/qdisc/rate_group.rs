@@ -54,7 +54,8 @@ impl Member {
         std::mem::replace(&mut self.parts, parts) != parts
     }
 
-    /// Notes that it has no packets any more though none has left: they were dropped, by now, or taken out (0).
+    /// Notes that it has no packets any more though none has left: they were dropped, by now, or taken out,
+    /// at 0.
     pub(super) fn rest(&self, now_ns: u64) {
         if self.place.is_some_and(|place| self.group.0[place].load(Relaxed) == NOW) {
             self.note(now_ns, false);

@@ -6,7 +6,7 @@
 //! nothing is dropped passes whole, whatever comes beside it.
 
 use crate::device::{Passes, RxDevice, THIN_BUCKETS};
-use crate::tx::feeding::{Drops, Feeding, FeedingGuard, bucket_of};
+use crate::tx::feeding::{Drops, Feeding, FeedingGuard, bucket_of, packets_of};
 use std::sync::Arc;
 use wharf_mem::{Frame, Region};
 
@@ -70,7 +70,7 @@ impl Flood {
     /// Counts what has come, and sets from time to time what `device` lets through.
     #[cold]
     pub(super) fn settle(&mut self, device: &mut dyn RxDevice, came: &[Frame], region: &Region, now_ns: u64) {
-        came.iter().for_each(|frame| self.arrived[bucket_of(frame, region)] += 1);
+        came.iter().for_each(|frame| self.arrived[bucket_of(frame, region)] += packets_of(frame, region));
         if now_ns < self.settle_at_ns {
             return;
         }

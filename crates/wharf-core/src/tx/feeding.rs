@@ -8,6 +8,7 @@
 //! and `dev_weight_tx_bias`).
 
 use crate::device::{THIN_BUCKETS, thin_bucket};
+use crate::qdisc::wire_packets;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -68,13 +69,20 @@ impl Drops {
     }
 
     pub(crate) fn add(&self, frames: &[Frame], region: &Region) {
-        frames.iter().for_each(|frame| _ = self.counts[bucket_of(frame, region)].fetch_add(1, Relaxed));
+        for frame in frames {
+            self.counts[bucket_of(frame, region)].fetch_add(packets_of(frame, region), Relaxed);
+        }
     }
 }
 
 /// Returns the bucket of a packet.
 pub(crate) fn bucket_of(frame: &Frame, region: &Region) -> usize {
     thin_bucket(region.bytes(frame).unwrap_or_default())
+}
+
+/// Returns the packets that a frame counts as: a super-packet may be cut before it is dropped.
+pub(crate) fn packets_of(frame: &Frame, region: &Region) -> u32 {
+    wire_packets(frame, region) as u32
 }
 
 /// Notes packets that are dropped for lack of room, if a flood that this thread handles is why.
@@ -183,6 +191,31 @@ impl Slice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::PagePool;
+    use wharf_mem::{Batch, Meta};
+    use wharf_packet::gso::GSO_TCPV4;
+
+    #[test]
+    fn a_super_packet_counts_as_its_segments() {
+        let pool = PagePool::builder().frames(4).huge_pages(false).build().unwrap();
+        let (mut cache, mut batch) = (pool.cache("test").unwrap(), Batch::new(1));
+        cache.take(&mut batch, 1, 54 + 1000).unwrap();
+        let (frame, drops) = (&mut batch.frames_mut()[0], Drops::default());
+        pool.region().bytes_mut(frame).unwrap()[34 + 12] = 5 << 4;
+        let (gso_kind, needs_checksum) = (GSO_TCPV4, true);
+        let meta = Meta {
+            gso_bytes: 100,
+            gso_kind,
+            needs_checksum,
+            checksum_start: 34,
+            checksum_offset: 16,
+            ..Meta::default()
+        };
+        pool.region().set_meta(frame, &meta).unwrap();
+        drops.add(batch.frames(), pool.region());
+        assert_eq!((0..THIN_BUCKETS).map(|bucket| drops.take(bucket)).sum::<u32>(), 10);
+        cache.give(&mut batch).unwrap();
+    }
 
     #[test]
     fn a_slice_that_ends_twice_is_counted_once() {

@@ -149,8 +149,10 @@ fn drop_head_drops_only_from_the_full_band() {
 /// A gate whose `reap` makes a call: the calling thread owns the queue.
 struct Calls {
     gate: Gate,
-    call: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+    call: Call,
 }
+
+type Call = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 impl Notify for Calls {}
 
@@ -171,7 +173,7 @@ impl TxDevice for Calls {
 /// One band is full, the lane too, and its owner does not come: packets of another band are dropped.
 #[test]
 fn drop_tail_ends_at_a_full_lane_whichever_bands_are_full() {
-    let (pool, call, (gate, control)) = (pool(256), Arc::default(), Gate::new(1));
+    let (pool, call, (gate, control)) = (pool(256), Call::default(), Gate::new(1));
     let device = Calls { gate, call: Arc::clone(&call) };
     let queue = builder(&pool, device).qdisc(Box::new(Prio::new(4))).lane_frames(8).build().unwrap();
     let (mut fills, mut drops) = (queue.sender("fills").unwrap(), queue.sender("drops").unwrap());

@@ -202,7 +202,7 @@ impl Sender {
         }
     }
 
-    /// Tells the queue of the flood that this thread handles: another thread may transmit, and drop, its packets.
+    /// Tells the queue of the flood that this thread handles: another one may transmit, and drop, its packets.
     #[cold]
     fn tell_flood(&mut self) {
         let Some(drops) = feeding::drops() else { return };
